@@ -1,0 +1,80 @@
+"""Write the README's table of measured numbers from benchmarks/results/*.json: python benchmarks/readme_table.py.
+
+The README holds no number of its own: the text between the two markers is exactly what `render` makes of the newest
+results that a GPU produced, and a test compares them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+README = ROOT / "README.md"
+BEGIN = "<!-- measured: benchmarks/readme_table.py writes what stands between these markers -->"
+END = "<!-- measured: end -->"
+
+#: Measure -> the table's heading, how to print it.
+COLUMNS = {
+    "compress_call_gbps": ("compress()", "{:,.0f}"),
+    "encode_kernel_gbps": ("its kernels", "{:,.0f}"),
+    "decompress_call_gbps": ("decompress()", "{:,.0f}"),
+    "decode_kernel_gbps": ("its kernels", "{:,.0f}"),
+    "ratio_chars": ("ratio of characters", "{:.2f}"),
+    "ratio_column": ("ratio of the column", "{:.2f}"),
+}
+
+
+def newest(folder: Path = RESULTS) -> tuple[str, dict[str, Any]] | None:
+    """The newest results of the column benchmark that name a GPU: file name and content."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        content = json.loads(path.read_text())
+        measures = {record["measure"] for record in content.get("records", ())}
+        if content.get("machine", {}).get("gpu") and "decompress_call_gbps" in measures:
+            found.append((content["date"], path.name, content))
+    return max(found)[1:] if found else None
+
+
+def render(results: tuple[str, dict[str, Any]] | None) -> str:
+    """Markdown of the results."""
+    if results is None:
+        return "Not measured yet."
+    name, content = results
+    values: dict[str, dict[str, float]] = {}
+    for record in content["records"]:
+        if record["codec"] == "cudf_fsst" and record.get("level", "default") == "default" and "stage" not in record:
+            values.setdefault(record["dataset"], {}).setdefault(record["measure"], record["value"])
+    machine = content["machine"]
+    versions = ", ".join(f"{key} {machine[key]}" for key in ("driver", "cuda", "python") if machine.get(key))
+    lines = [
+        f"One **{machine['gpu']}** ({versions}), {content['date'][:10]}; GB/s count characters; "
+        f"[all results](benchmarks/results/{name}).",
+        "",
+        "| column | " + " | ".join(heading for heading, _ in COLUMNS.values()) + " |",
+        "|---|" + "--:|" * len(COLUMNS),
+    ]
+    for dataset, measured in values.items():
+        cells = [form.format(measured[key]) if key in measured else "" for key, (_, form) in COLUMNS.items()]
+        if any(cells):
+            lines.append(f"| {dataset} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def measured_part(readme: str) -> str:
+    """What stands between the markers."""
+    return readme.split(BEGIN)[1].split(END)[0].strip()
+
+
+def main() -> None:
+    """Rewrite the README's measured part."""
+    readme = README.read_text()
+    before, rest = readme.split(BEGIN)
+    after = rest.split(END)[1]
+    README.write_text(f"{before}{BEGIN}\n{render(newest())}\n{END}{after}")
+
+
+if __name__ == "__main__":
+    main()

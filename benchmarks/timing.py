@@ -1,0 +1,120 @@
+"""How every benchmark here measures on the GPU (one written protocol).
+
+A call is warmed up, then repeated; medians are reported. Whole calls are timed by the host's clock around a synchronised call
+(that is what a user waits for), kernels by CUDA events around every launch. GB/s are uncompressed characters / 1e9 / seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from typing import Any
+
+import cupy
+
+from cudf_fsst.device.memory import Lane
+
+
+def wall_seconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 2) -> float:
+    """Median seconds of a call, from a synchronised device to a synchronised device."""
+    times = []
+    for i in range(warmup + repeat):
+        cupy.cuda.runtime.deviceSynchronize()
+        start = time.perf_counter()
+        result = call()
+        cupy.cuda.runtime.deviceSynchronize()
+        if i >= warmup:
+            times.append(time.perf_counter() - start)
+        del result
+    return statistics.median(times)
+
+
+@contextlib.contextmanager
+def recorded_launches(into: dict[str, float]) -> Iterator[None]:
+    """Adds up the milliseconds of every kernel launched inside, by kernel name."""
+    events: list[tuple[str, Any, Any]] = []
+    launch = Lane.launch
+
+    def timed(self: Lane, kernel: Any, *args: Any, **kwargs: Any) -> None:
+        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+        begin.record(self.stream)
+        launch(self, kernel, *args, **kwargs)
+        end.record(self.stream)
+        events.append((kernel.name, begin, end))
+
+    Lane.launch = timed  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Lane.launch = launch  # type: ignore[method-assign]
+        cupy.cuda.runtime.deviceSynchronize()
+        for name, begin, end in events:
+            into[name] = into.get(name, 0.0) + cupy.cuda.get_elapsed_time(begin, end)
+
+
+def kernel_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 2) -> dict[str, float]:
+    """Median milliseconds a call spends in each kernel."""
+    samples: dict[str, list[float]] = defaultdict(list)
+    for i in range(warmup + repeat):
+        once: dict[str, float] = {}
+        with recorded_launches(once):
+            call()
+        if i >= warmup:
+            for name, value in once.items():
+                samples[name].append(value)
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def copy_gbps(nbytes: int = 1 << 31) -> float:
+    """The GPU's own copy rate, bytes read plus bytes written."""
+    source = cupy.random.randint(0, 255, nbytes, dtype=cupy.uint8)
+    target = cupy.empty_like(source)
+    begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+    cupy.copyto(target, source)
+    rates = []
+    for _ in range(7):
+        begin.record()
+        cupy.copyto(target, source)
+        end.record()
+        end.synchronize()
+        rates.append(2 * nbytes / 1e6 / cupy.cuda.get_elapsed_time(begin, end))
+    return statistics.median(rates)
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were measured on."""
+    properties = cupy.cuda.runtime.getDeviceProperties(0)
+    driver = subprocess.run(
+        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    versions = {}
+    for package in ("cudf-cu12", "cudf-cu13", "rmm-cu13", "cupy-cuda12x", "cupy-cuda13x", "numba", "numpy", "pandas", "pyarrow", "nvidia-nvcomp-cu13"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    runtime = cupy.cuda.runtime.runtimeGetVersion()
+    return {
+        "gpu": properties["name"].decode(),
+        "driver": driver.splitlines()[0] if driver else "unknown",
+        "cuda": f"{runtime // 1000}.{runtime % 1000 // 10}",
+        "python": platform.python_version(),
+        "cpu_cores": len(__import__("os").sched_getaffinity(0)),
+        "versions": versions,
+    }
+
+
+def report(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """A results file: machine, date, command and records."""
+    return {
+        "machine": machine(),
+        "date": datetime.date.today().isoformat(),
+        "command": " ".join(["python", *sys.argv]),
+        "records": records,
+    }

@@ -1,0 +1,59 @@
+"""Plain descriptions of string columns as buffers: what interop hands to a codec, and gets back.
+
+Nothing here knows cuDF, pandas or Arrow objects; nothing here knows a codec.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass
+class HostStrings:
+    """A string column in host memory, as Arrow lays it out.
+
+    Attributes
+    ----------
+    rows : int
+    chars : ndarray of uint8
+        Characters; only ``offsets[0]:offsets[-1]`` belong to the column.
+    offsets : ndarray of int32 or int64, shape (rows + 1,)
+        Need not start at 0.
+    validity : ndarray of uint8 or None
+        Arrow validity bitmap; row ``r`` is bit ``validity_offset + r``. None: no nulls.
+    validity_offset : int
+    null_count : int
+    """
+
+    rows: int
+    chars: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[Any]
+    validity: npt.NDArray[np.uint8] | None = None
+    validity_offset: int = 0
+    null_count: int = 0
+
+
+@dataclass
+class DeviceStrings:
+    """A string column in GPU memory: raw addresses and whatever keeps them alive.
+
+    Same meaning as `HostStrings`; ``chars``, ``offsets`` and ``validity`` are device addresses (0: no such buffer).
+    ``offsets`` already points at the first offset of the column (a slice's start is added).
+    """
+
+    rows: int
+    chars: int
+    offsets: int
+    offsets_itemsize: int
+    validity: int = 0
+    validity_offset: int = 0
+    null_count: int = 0
+    owners: tuple[Any, ...] = field(default=(), repr=False)
+
+
+class CharactersUnderNulls(Exception):
+    """A codec found characters under null rows, where it cannot drop them itself (cuDF columns hardly ever have any)."""

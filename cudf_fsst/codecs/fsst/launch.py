@@ -1,0 +1,136 @@
+"""What the host must know to launch the FSST kernels: shared constants, table layouts, descriptors, launch shapes.
+
+Needs no GPU and no CuPy, so that the emulated kernels are launched by the same rules.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...format import ROW_BLOCK, TILE_BLOCK
+from .segment import Segment
+from .symbols import HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS, SymbolTable
+
+#: Constants compiled into the kernels.
+DEFINES = {
+    "TILE_BLOCK": TILE_BLOCK,
+    "ROW_BLOCK": ROW_BLOCK,
+    "HASH_SLOTS": HASH_SLOTS,
+    "HASH_SHIFT": HASH_SHIFT,
+    "HASH_MULTIPLIER": HASH_MULTIPLIER,
+}
+
+#: `SegmentView` of kernels/fsst.cuh.
+DESCRIPTOR = np.dtype(
+    [
+        (name, "<u8")
+        for name in (
+            "codes",
+            "codes_nbytes",
+            "chars",
+            "rows",
+            "block_starts",
+            "tile_lengths",
+            "row_starts",
+            "row_minima",
+            "row_words",
+            "row_bits",
+            "row_bits_words",
+            "validity",
+            "table",
+            "tile_shift",
+            "first_row",
+            "char_begin",
+            "char_end",
+            "row_begin",
+            "row_end",
+            "out_char",
+            "out_row",
+            "first_unit",
+            "first_row_block",
+        )
+    ]
+)
+
+#: Tiles a warp works on together.
+PIECE_TILES = 32
+#: Row blocks a thread block of the row length kernels works on, and its threads.
+ROW_UNITS = 8
+ROW_THREADS = 256
+
+#: Bytes of the tables the kernels read.
+ENCODE_TABLES_NBYTES = HASH_SLOTS * 12 + 256 + 65536
+DECODE_TABLE_NBYTES = 512 * 9
+
+_ROW_EXTRA_WORDS = 5  # fsst_encode.cu, ROW_EXTRA
+_ROW_PAD = 8  # fsst_decode.cu, ROW_PAD
+_ENCODE_TABLES_SHARED = HASH_SLOTS * 12 + 256 + 128 * 128
+
+
+class Shape(NamedTuple):
+    """Launch shape: threads of a block, its bytes of dynamic shared memory, bytes of codes a warp stages (decode only)."""
+
+    threads: int
+    shared: int
+    codes_capacity: int = 0
+
+
+@lru_cache(64)
+def encode_shape(tile_size: int, shared_per_block: int) -> Shape:
+    """Shape of fsst_encode: as many warps as the shared memory of one block holds, at most 32."""
+    warp = PIECE_TILES * 4 * (tile_size // 4 + _ROW_EXTRA_WORDS)
+    warps = min(32, (shared_per_block - _ENCODE_TABLES_SHARED) // warp)
+    if warps < 1:
+        raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
+    return Shape(32 * warps, _ENCODE_TABLES_SHARED + warps * warp)
+
+
+@lru_cache(64)
+def decode_shape(tile_size: int, shared_per_block: int, shared_per_multiprocessor: int) -> Shape:
+    """Shape of fsst_decode: the most warps of which two blocks fit a multiprocessor with half a piece's codes staged at once."""
+    whole = PIECE_TILES * tile_size + 16
+    for resident, least in ((2, whole // 2), (1, tile_size + 16)):
+        available = min(shared_per_block, shared_per_multiprocessor // resident - 1024) - DECODE_TABLE_NBYTES
+        for warps in (8, 4, 2, 1):
+            capacity = available // warps - PIECE_TILES * (tile_size + _ROW_PAD) - 32
+            capacity = min(capacity, whole) // 16 * 16
+            if capacity >= least:
+                warp = PIECE_TILES * (tile_size + _ROW_PAD) + 32 + capacity
+                return Shape(32 * warps, DECODE_TABLE_NBYTES + warps * warp, capacity)
+    raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
+
+
+@lru_cache(64)
+def encode_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:
+    """`EncodeTables` of fsst_encode.cu, as bytes."""
+    length = table.hash_meta & 0xFF
+    meta = (table.hash_meta >> 8) | length << 8 | (64 - 8 * length) << 16
+    parts = (table.hash_symbols, meta.astype("<u4"), table.byte_codes, table.pair_codes)
+    return np.concatenate([part.view(np.uint8) for part in parts])
+
+
+@lru_cache(256)
+def decode_table(table: SymbolTable) -> npt.NDArray[np.uint8]:
+    """`DecodeTable` of fsst_decode.cu, as bytes: entries 256 and up are the literal bytes."""
+    symbols = np.concatenate([table.decode_symbols, np.arange(256, dtype=np.uint64)])
+    bits = np.concatenate([table.decode_lengths * np.uint8(8), np.full(256, 8, np.uint8)])
+    return np.concatenate([symbols.view(np.uint8), bits])
+
+
+def describe(segment: Segment, meta: int, codes: int, into: np.void) -> None:
+    """Fill the fields of a descriptor that do not depend on the call; `meta` and `codes` are addresses."""
+    layout = segment.layout
+    into["codes"] = codes
+    into["codes_nbytes"] = segment.codes_nbytes
+    into["chars"] = layout.chars
+    into["rows"] = layout.rows
+    sections = layout.sections
+    for name in ("block_starts", "tile_lengths", "row_starts", "row_minima", "row_words", "row_bits"):
+        into[name] = meta + sections[name].offset
+    into["row_bits_words"] = layout.row_bits_words
+    into["validity"] = meta + sections["validity"].offset if layout.has_nulls else 0
+    into["tile_shift"] = layout.tile_size.bit_length() - 1

@@ -1,0 +1,81 @@
+"""How a call's characters are cut into segments, table scopes and samples (docs/format.md, section 7).
+
+Integer arithmetic on sizes only: every device makes the same plan, so every device stores the same bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+MIB = 2**20
+#: Bounds of a segment's size in characters.
+SEGMENT_MIN = 28 * MIB
+SEGMENT_MAX = 256 * MIB
+#: Characters that share a symbol table, about.
+TABLE_SCOPE = 512 * MIB
+#: Bytes of a chunk of the training sample.
+SAMPLE_CHUNK = 512
+#: Chunks of the training sample at most.
+SAMPLE_CHUNKS = 64
+
+
+def segment_size(chars: int) -> int:
+    """Characters of a segment when a call has `chars` of them."""
+    return min(max(-(-chars // (20 * MIB)) * MIB, SEGMENT_MIN), SEGMENT_MAX)
+
+
+def segment_count(chars: int) -> int:
+    """Segments a call with `chars` characters is cut into, those without rows included."""
+    return max(1, -(-chars // segment_size(chars)))
+
+
+def segments_per_table(chars: int) -> int:
+    """Consecutive segments (those without rows are not counted) that share a symbol table."""
+    return max(1, TABLE_SCOPE // segment_size(chars))
+
+
+def auto_tile_size(chars: int) -> int:
+    """Tile size used for ``tile_size="auto"``."""
+    del chars  # 256 was the best trade of ratio against parallelism at every size measured
+    return 256
+
+
+def _scramble(index: int) -> int:
+    """Pseudo-random 32 bits for the chunk `index` (the finalizer of MurmurHash3 on a Weyl sequence)."""
+    x = (index + 1) * 0x9E3779B9 & 0xFFFFFFFF
+    x = (x ^ (x >> 16)) * 0x85EBCA6B & 0xFFFFFFFF
+    x = (x ^ (x >> 13)) * 0xC2B2AE35 & 0xFFFFFFFF
+    return x ^ (x >> 16)
+
+
+def sample_positions(start: int, chars: int) -> tuple[npt.NDArray[np.int64], int]:
+    """Where the training sample of a table's scope lies.
+
+    Parameters
+    ----------
+    start
+        First character of the scope, counted from the call's first character.
+    chars
+        Characters of the scope.
+
+    Returns
+    -------
+    starts : ndarray of int64
+        Ascending starts of the chunks, counted from the call's first character; chunks do not overlap.
+    length : int
+        Bytes of a chunk. The last chunk ends with the scope, where that comes first.
+
+    Notes
+    -----
+    A scope of at most ``SAMPLE_CHUNKS * SAMPLE_CHUNK`` characters is its own sample. A larger one is cut into
+    `SAMPLE_CHUNKS` strata of equal size, with one chunk at a pseudo-random place in each.
+    """
+    if chars <= SAMPLE_CHUNKS * SAMPLE_CHUNK:
+        return np.arange(start, start + chars, SAMPLE_CHUNK, dtype=np.int64), SAMPLE_CHUNK
+    starts = np.empty(SAMPLE_CHUNKS, np.int64)
+    for i in range(SAMPLE_CHUNKS):
+        first = i * chars // SAMPLE_CHUNKS
+        room = (i + 1) * chars // SAMPLE_CHUNKS - first - SAMPLE_CHUNK + 1
+        starts[i] = start + first + (_scramble(i) * room >> 32)
+    return starts, SAMPLE_CHUNK

@@ -1,0 +1,58 @@
+"""A segment of an FSST column: rows stored whole in two buffers (docs/format.md, sections 1-4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...format import SegmentLayout
+from .symbols import SymbolTable
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One segment, in host or GPU memory. Immutable: columns share segments.
+
+    Attributes
+    ----------
+    layout : SegmentLayout
+    null_count : int
+    table : SymbolTable
+    meta, codes
+        On the host `numpy.ndarray` of uint8, on the GPU `rmm.DeviceBuffer`; exactly ``layout.meta_nbytes`` and
+        ``codes_nbytes`` bytes.
+    codes_nbytes : int
+    """
+
+    layout: SegmentLayout
+    null_count: int
+    table: SymbolTable
+    meta: Any
+    codes: Any
+    codes_nbytes: int
+
+    @property
+    def rows(self) -> int:
+        return self.layout.rows
+
+    @property
+    def chars(self) -> int:
+        return self.layout.chars
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the two buffers (the table, which segments share, is not counted)."""
+        return self.layout.meta_nbytes + self.codes_nbytes
+
+    @property
+    def on_host(self) -> bool:
+        return isinstance(self.meta, np.ndarray)
+
+    def section(self, name: str) -> npt.NDArray[Any]:
+        """A section of ``meta`` as a numpy view (host segments only)."""
+        place = self.layout.sections[name]
+        view = self.meta[place.offset : place.offset + place.nbytes]
+        return view.view(np.dtype(f"<u{place.itemsize}"))

@@ -1,0 +1,168 @@
+"""Device memory from RMM, pinned host memory, and the streams that order them.
+
+All device memory is allocated (and so freed) in the order of the default stream, whatever stream the work runs on: `Lane` makes the
+work's stream wait for an allocation, and the default stream wait for the work. So a buffer can be used and dropped
+anywhere else without further events.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import cupy
+import numpy as np
+import numpy.typing as npt
+import rmm
+from cupy.cuda import runtime
+from rmm.pylibrmm.stream import DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM
+
+ALIGNMENT = 256
+
+
+def default_stream() -> tuple[Any, Any]:
+    """The stream cuDF works on, as CuPy's and as RMM's object."""
+    if os.environ.get("CUDF_PER_THREAD_STREAM") == "1":
+        return cupy.cuda.Stream.ptds, PER_THREAD_DEFAULT_STREAM
+    return cupy.cuda.Stream.null, DEFAULT_STREAM
+
+
+class Lane:
+    """The stream one call runs on.
+
+    Parameters
+    ----------
+    stream
+        None: cuDF's default stream. Else anything that has ``__cuda_stream__`` (CuPy, RMM, cuda.core streams).
+    """
+
+    def __init__(self, stream: Any = None) -> None:
+        self.default, self._rmm_default = default_stream()
+        if stream is None:
+            self.stream = self.default
+        elif isinstance(stream, cupy.cuda.Stream):
+            self.stream = stream
+        elif hasattr(stream, "__cuda_stream__"):
+            self.stream = cupy.cuda.Stream.from_external(stream)
+        else:
+            raise TypeError(f"stream must be a CUDA stream or None, not {type(stream).__name__}")
+        self._forked = self.stream.ptr != self.default.ptr
+        self._held: list[Any] = []  # until the default stream waits for the work that uses them
+
+    def __enter__(self) -> Lane:
+        self._follow_default()
+        return self
+
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is not None:
+            self.stream.synchronize()  # copies into pinned arrays may be under way
+        elif self._forked:
+            self.default.wait_event(self.stream.record())
+        self._held.clear()
+
+    def _follow_default(self) -> None:
+        if self._forked:
+            self.stream.wait_event(self.default.record())
+
+    def allocate(self, nbytes: int) -> Any:
+        """An `rmm.DeviceBuffer` of exactly `nbytes`, ready to use on this stream."""
+        buffer = rmm.DeviceBuffer(size=nbytes, stream=self._rmm_default)
+        if self._forked:
+            self._held.append(buffer)
+            self._follow_default()
+        return buffer
+
+    def zero(self, address: int, nbytes: int) -> None:
+        if nbytes:
+            runtime.memsetAsync(address, 0, nbytes, self.stream.ptr)
+
+    def upload(self, address: int, array: npt.NDArray[Any]) -> None:
+        """Copy a contiguous host array to the device. `array` may be reused as soon as this returns if it is pageable."""
+        if array.nbytes:
+            runtime.memcpyAsync(address, array.ctypes.data, array.nbytes, runtime.memcpyHostToDevice, self.stream.ptr)
+
+    def download(self, array: npt.NDArray[Any], address: int) -> None:
+        """Start copying into a (pinned) host array; valid after `synchronize`."""
+        if array.nbytes:
+            runtime.memcpyAsync(array.ctypes.data, address, array.nbytes, runtime.memcpyDeviceToHost, self.stream.ptr)
+
+    def copy(self, to: int, source: int, nbytes: int) -> None:
+        """Copy on the device."""
+        if nbytes:
+            runtime.memcpyAsync(to, source, nbytes, runtime.memcpyDeviceToDevice, self.stream.ptr)
+
+    def read(self, address: int, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Copy `count` values from the device and wait for them."""
+        array = pinned(count, dtype)
+        self.download(array, address)
+        self.synchronize()
+        return array
+
+    def event(self) -> Any:
+        event = cupy.cuda.Event(disable_timing=True)
+        event.record(self.stream)
+        return event
+
+    def synchronize(self) -> None:
+        self.stream.synchronize()
+
+    def launch(self, kernel: Any, grid: int | tuple[int, ...], block: int, args: tuple[Any, ...], shared: int = 0) -> None:
+        """Launch on this stream; a grid of no blocks is no launch."""
+        grid = (grid,) if isinstance(grid, int) else grid
+        if 0 in grid:
+            return
+        kernel(grid, (block,), args, shared_mem=shared, stream=self.stream)
+
+
+def pinned(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An uninitialised array in pinned host memory, from CuPy's pool of it."""
+    dtype = np.dtype(dtype)
+    nbytes = count * dtype.itemsize
+    memory = cupy.cuda.alloc_pinned_memory(max(nbytes, 1))
+    array = np.frombuffer(memory, dtype=np.uint8, count=nbytes)
+    return array.view(dtype)
+
+
+class Workspace:
+    """The one temporary buffer of a call, handed out front to back.
+
+    Sizes are asked for first (`reserve`), then the buffer is taken from RMM in one piece (`take`).
+    """
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self.buffer: Any = None
+
+    def reserve(self, nbytes: int) -> int:
+        """Ask for `nbytes`; returns their offset."""
+        offset = self.nbytes
+        self.nbytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        return offset
+
+    def take(self, lane: Lane) -> None:
+        self.buffer = lane.allocate(self.nbytes)
+
+    def __getitem__(self, offset: int) -> int:
+        """Address of an offset."""
+        return int(self.buffer.ptr) + offset
+
+
+def device_attributes() -> dict[str, int]:
+    """What launch shapes depend on, of the current device."""
+    device = cupy.cuda.Device()
+    return _attributes(device.id)
+
+
+_attribute_cache: dict[int, dict[str, int]] = {}
+
+
+def _attributes(device_id: int) -> dict[str, int]:
+    found = _attribute_cache.get(device_id)
+    if found is None:
+        every = cupy.cuda.Device(device_id).attributes
+        found = _attribute_cache[device_id] = {
+            "multiprocessors": every["MultiProcessorCount"],
+            "shared_per_block": every["MaxSharedMemoryPerBlockOptin"],
+            "shared_per_multiprocessor": every["MaxSharedMemoryPerMultiprocessor"],
+        }
+    return found
