@@ -2,9 +2,9 @@
 
     python benchmarks/bench_column.py --tpch DIR --dbtext DIR --out benchmarks/results/column.json
 
-``--tpch`` names a folder with lineitem.parquet, orders.parquet, customer.parquet and part.parquet (tpchgen-cli parquet -s 10);
-``--dbtext`` one with the FSST paper's text files. Every dataset is repeated to at least ``--min-chars`` characters. With
-``--nvcomp`` nvCOMP's codecs run on the same characters in the same process.
+``--tpch`` names a folder with lineitem.parquet, orders.parquet, customer.parquet and part.parquet (tpchgen-cli parquet
+-s 10); ``--dbtext`` one with the FSST paper's text files. Every dataset is repeated to at least ``--min-chars``
+characters. With ``--nvcomp`` nvCOMP's codecs run on the same characters in the same process.
 """
 
 from __future__ import annotations
@@ -110,7 +110,9 @@ def measure_column(series: Any, repeat: int) -> Iterator[dict[str, Any]]:
         yield record("stage_ms", milliseconds, stage=STAGES.get(name, name))
     nbytes = sum(segment.nbytes for segment in column.segments)
     yield record("compress_peak_extra_bytes", peak_extra(compress, lambda result: nbytes))
-    yield record("decompress_peak_extra_bytes", peak_extra(column.decompress, lambda result: result.memory_usage(index=False)))
+    yield record(
+        "decompress_peak_extra_bytes", peak_extra(column.decompress, lambda result: result.memory_usage(index=False))
+    )
 
 
 def measure_latency(series: Any) -> Iterator[dict[str, Any]]:
@@ -120,8 +122,16 @@ def measure_latency(series: Any) -> Iterator[dict[str, Any]]:
         small = series.iloc[: int(nbytes / per_row)].copy(deep=True)
         column = small.fsst.compress()
         common = {"bytes": column.chars_nbytes, "rows": len(small)}
-        yield {"measure": "compress_latency_ms", "value": 1e3 * timing.wall_seconds(small.fsst.compress, 31, 5), **common}
-        yield {"measure": "decompress_latency_ms", "value": 1e3 * timing.wall_seconds(column.decompress, 31, 5), **common}
+        yield {
+            "measure": "compress_latency_ms",
+            "value": 1e3 * timing.wall_seconds(small.fsst.compress, 31, 5),
+            **common,
+        }
+        yield {
+            "measure": "decompress_latency_ms",
+            "value": 1e3 * timing.wall_seconds(column.decompress, 31, 5),
+            **common,
+        }
 
 
 def measure_take(series: Any) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -129,7 +139,10 @@ def measure_take(series: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     rows = cudf.Series(cupy.random.randint(0, len(series), 1_000_000))
     column = series.fsst.compress()
     common = {"bytes": column.chars_nbytes, "rows": 1_000_000}
-    yield "cudf_fsst", {"measure": "take_1m_ms", "value": 1e3 * timing.wall_seconds(lambda: column.take(rows), 7), **common}
+    yield (
+        "cudf_fsst",
+        {"measure": "take_1m_ms", "value": 1e3 * timing.wall_seconds(lambda: column.take(rows), 7), **common},
+    )
     yield "cudf", {"measure": "take_1m_ms", "value": 1e3 * timing.wall_seconds(lambda: series.take(rows), 7), **common}
 
 
@@ -166,10 +179,18 @@ def main() -> None:
     options = parser.parse_args()
     options.min_chars = int(options.min_chars)
 
-    rmm.mr.set_current_device_resource(rmm.mr.PoolMemoryResource(rmm.mr.CudaMemoryResource(), initial_pool_size=32 << 30))
+    rmm.mr.set_current_device_resource(
+        rmm.mr.PoolMemoryResource(rmm.mr.CudaMemoryResource(), initial_pool_size=32 << 30)
+    )
     rmm.statistics.enable_statistics()
     records: list[dict[str, Any]] = [
-        {"dataset": "none", "codec": "copy", "level": "none", "measure": "device_copy_gbps", "value": timing.copy_gbps()}
+        {
+            "dataset": "none",
+            "codec": "copy",
+            "level": "none",
+            "measure": "device_copy_gbps",
+            "value": timing.copy_gbps(),
+        }
     ]
 
     def add(dataset: str, codec: str, record: dict[str, Any]) -> None:

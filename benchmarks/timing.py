@@ -1,7 +1,8 @@
 """How every benchmark here measures on the GPU (one written protocol).
 
-A call is warmed up, then repeated; medians are reported. Whole calls are timed by the host's clock around a synchronised call
-(that is what a user waits for), kernels by CUDA events around every launch. GB/s are uncompressed characters / 1e9 / seconds.
+A call is warmed up, then repeated; medians are reported. Whole calls are timed by the host's clock around a
+synchronised call (that is what a user waits for), kernels by CUDA events around every launch. GB/s are uncompressed
+characters / 1e9 / seconds.
 """
 
 from __future__ import annotations
@@ -93,10 +94,24 @@ def machine() -> dict[str, Any]:
     """What the numbers were measured on."""
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     driver = subprocess.run(
-        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True, check=False
+        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        check=False,
     ).stdout.strip()
     versions = {}
-    for package in ("cudf-cu12", "cudf-cu13", "rmm-cu13", "cupy-cuda12x", "cupy-cuda13x", "numba", "numpy", "pandas", "pyarrow", "nvidia-nvcomp-cu13"):
+    for package in (
+        "cudf-cu12",
+        "cudf-cu13",
+        "rmm-cu13",
+        "cupy-cuda12x",
+        "cupy-cuda13x",
+        "numba",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "nvidia-nvcomp-cu13",
+    ):
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions[package] = metadata.version(package)
     runtime = cupy.cuda.runtime.runtimeGetVersion()

@@ -56,4 +56,4 @@ class DeviceStrings:
 
 
 class CharactersUnderNulls(Exception):
-    """A codec found characters under null rows, where it cannot drop them itself (cuDF columns hardly ever have any)."""
+    """A codec that cannot drop them itself found characters under null rows (cuDF columns hardly ever have any)."""

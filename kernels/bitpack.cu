@@ -85,13 +85,14 @@ __device__ __forceinline__ RowBlock read_row_block(Offsets offsets, u64 first, u
 
 // row_words of every row block, as counts (row_lengths_scan turns them into indices). One warp a row block of the launch.
 extern "C" __global__ void __launch_bounds__(256)
-    row_lengths_measure(const u8* offsets_data, u32 wide, const SegmentView* segments, u32 segment_count, u64 row_blocks,
-                        u32* words) {
+    row_lengths_measure(const u8* offsets_data, u32 wide, const SegmentView* segments, u32 segment_count,
+                        u64 row_blocks, u32* words) {
   const u64 unit = blockIdx.x * u64(blockDim.x / 32) + threadIdx.x / 32;
   if (unit >= row_blocks) return;
   const SegmentView& s = segments[find_segment<&SegmentView::first_row_block>(segments, segment_count, unit)];
   const u64 first = (unit - s.first_row_block) * ROW_BLOCK;
-  const RowBlock block = read_row_block({offsets_data, wide}, s.first_row + first, u32(min(s.rows - first, u64(ROW_BLOCK))));
+  const RowBlock block =
+      read_row_block({offsets_data, wide}, s.first_row + first, u32(min(s.rows - first, u64(ROW_BLOCK))));
   if (lane_id() == 0) words[unit] = ROW_BLOCK / 32 * block.width;
 }
 
@@ -195,8 +196,8 @@ struct PackedBlock {
 // Rows row_begin .. row_end of every segment -> offsets out_row .. of the output, and the offset after the last row of all.
 // One warp a row block, counted from the one that holds row_begin. `out_chars`: characters of the whole output.
 extern "C" __global__ void __launch_bounds__(256)
-    row_lengths_unpack(const SegmentView* segments, u32 segment_count, u64 row_blocks, u8* offsets, u32 wide, u64 out_rows,
-                       u64 out_chars) {
+    row_lengths_unpack(const SegmentView* segments, u32 segment_count, u64 row_blocks, u8* offsets, u32 wide,
+                       u64 out_rows, u64 out_chars) {
   const u64 unit = blockIdx.x * u64(blockDim.x / 32) + threadIdx.x / 32;
   if (unit >= row_blocks) return;
   const SegmentView& s = segments[find_segment<&SegmentView::first_row_block>(segments, segment_count, unit)];
@@ -247,8 +248,7 @@ extern "C" __global__ void __launch_bounds__(256)
   places[4 * i] = k;
   places[4 * i + 1] = start;
   places[4 * i + 2] = length;
-  places[4 * i + 3] =
-      length == 0 ? 0 : (start + length - 1 >> s.tile_shift) - (start >> s.tile_shift) + 1;
+  places[4 * i + 3] = length == 0 ? 0 : (start + length - 1 >> s.tile_shift) - (start >> s.tile_shift) + 1;
 }
 
 // `bits` bits from bit `from_bit` of `from` to bit 0 of `to`; the last word is filled with zeros. One thread a word.

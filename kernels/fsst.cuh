@@ -1,7 +1,8 @@
 // Shared by the FSST kernels: types, the segment descriptor, small device functions.
 //
-// Constants that host code needs too (TILE_BLOCK, ROW_BLOCK, HASH_SLOTS, HASH_SHIFT, HASH_MULTIPLIER) are compile options set
-// by cudf_fsst/device/kernels.py, so that they have one definition.
+// Constants that host code needs too are compile options (cudf_fsst/codecs/fsst/launch.py), so that they have one definition:
+// TILE_BLOCK, ROW_BLOCK, HASH_SLOTS, HASH_SHIFT, HASH_MULTIPLIER, and in fsst_encode.cu and fsst_decode.cu TILE, the tile size
+// in bytes (a module is compiled for each that is used).
 #pragma once
 
 typedef unsigned char u8;
@@ -18,28 +19,28 @@ typedef unsigned long long u64;
 // What a kernel needs to know of one segment (docs/format.md). Every field is 64 bits wide: the host fills a numpy record array
 // (cudf_fsst/codecs/fsst/cuda.py, DESCRIPTOR). Sections of `meta` are given by address.
 struct SegmentView {
-  u64 codes;          // address
+  u64 codes;  // address
   u64 codes_nbytes;
-  u64 chars;          // uncompressed bytes
+  u64 chars;  // uncompressed bytes
   u64 rows;
-  u64 block_starts;   // address, u64[blocks + 1]
-  u64 tile_lengths;   // address, u8 or u16 [tiles]
-  u64 row_starts;     // address, u64[row_blocks + 1]
-  u64 row_minima;     // address, u32[row_blocks]
-  u64 row_words;      // address, u32[row_blocks + 1]
-  u64 row_bits;       // address, u32[]
-  u64 row_bits_words; // entries of row_bits
-  u64 validity;       // address, 0: no nulls
-  u64 table;          // address of a decode table: u64 symbols[512], u8 bits[512]
-  u64 tile_shift;     // log2(tile_size)
-  u64 first_row;      // of the segment in its column
+  u64 block_starts;    // address, u64[blocks + 1]
+  u64 tile_lengths;    // address, u8 or u16 [tiles]
+  u64 row_starts;      // address, u64[row_blocks + 1]
+  u64 row_minima;      // address, u32[row_blocks]
+  u64 row_words;       // address, u32[row_blocks + 1]
+  u64 row_bits;        // address, u32[]
+  u64 row_bits_words;  // entries of row_bits
+  u64 validity;        // address, 0: no nulls
+  u64 table;           // address of a decode table: u64 symbols[512], u8 bits[512]
+  u64 tile_shift;      // log2(tile_size)
+  u64 first_row;       // of the segment in its column
   // The part of the segment that one call works on, and where its output goes.
   u64 char_begin, char_end;  // characters wanted
   u64 row_begin, row_end;    // rows wanted
-  u64 out_char;       // position in the output of character `char_begin`
-  u64 out_row;        // position in the output of row `row_begin`
-  u64 first_unit;     // thread blocks of the launch before this segment's (decode)
-  u64 first_row_block;  // row blocks of the launch before this segment's
+  u64 out_char;              // position in the output of character `char_begin`
+  u64 out_row;               // position in the output of row `row_begin`
+  u64 first_unit;            // thread blocks of the launch before this segment's (decode)
+  u64 first_row_block;       // row blocks of the launch before this segment's
 };
 
 __device__ __forceinline__ u32 lane_id() { return threadIdx.x & 31; }
@@ -63,8 +64,7 @@ __device__ __forceinline__ u32 load_word(u64 address, u64 begin, u64 end) {
   if (address >= begin && address + 4 <= end) return *reinterpret_cast<const u32*>(address);
   u32 word = 0;
   for (u32 i = 0; i < 4; ++i)
-    if (address + i >= begin && address + i < end)
-      word |= u32(*reinterpret_cast<const u8*>(address + i)) << (8 * i);
+    if (address + i >= begin && address + i < end) word |= u32(*reinterpret_cast<const u8*>(address + i)) << (8 * i);
   return word;
 }
 

@@ -11,8 +11,8 @@ struct DecodeTable {
 
 // places: see locate_rows; item_ends[i], char_ends[i]: inclusive sums of tiles and lengths over the rows.
 extern "C" __global__ void __launch_bounds__(256)
-    fsst_take(const SegmentView* __restrict__ segments, const u64* __restrict__ places, const u64* __restrict__ item_ends,
-              const u64* __restrict__ char_ends, u64 count, u64 items, u8* out) {
+    fsst_take(const SegmentView* __restrict__ segments, const u64* __restrict__ places,
+              const u64* __restrict__ item_ends, const u64* __restrict__ char_ends, u64 count, u64 items, u8* out) {
   const u64 item = blockIdx.x * u64(blockDim.x) + threadIdx.x;
   if (item >= items) return;
   u64 low = 0, high = count - 1;  // the first row whose item_ends > item
@@ -70,8 +70,8 @@ extern "C" __global__ void __launch_bounds__(256)
 
 // chunks of chunk_chars characters from begins[i] (the last may be shorter: end) to out + i * chunk_chars. grid: one block a chunk.
 extern "C" __global__ void __launch_bounds__(256)
-    fsst_sample(const u8* __restrict__ chars, const u64* __restrict__ begins, const u64* __restrict__ ends, u64 chunk_chars,
-                u8* out) {
+    fsst_sample(const u8* __restrict__ chars, const u64* __restrict__ begins, const u64* __restrict__ ends,
+                u64 chunk_chars, u8* out) {
   const u64 begin = begins[blockIdx.x], end = ends[blockIdx.x];
   for (u64 i = begin + threadIdx.x; i < end; i += blockDim.x) out[blockIdx.x * chunk_chars + i - begin] = chars[i];
 }

@@ -26,7 +26,7 @@ def _pointer(builder: Any, where: Any, bits: int) -> Any:
 
 
 def _load(bits: int, result: Any) -> Any:
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def load(typingctx: Any, where: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.load(_pointer(builder, args[0], bits), align=1)
@@ -37,7 +37,7 @@ def _load(bits: int, result: Any) -> Any:
 
 
 def _store(bits: int, value_type: Any) -> Any:
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def store(typingctx: Any, where: Any, value: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             builder.store(args[1], _pointer(builder, args[0], bits), align=1)
@@ -58,7 +58,7 @@ store32 = _store(32, types.uint32)
 store64 = _store(64, types.uint64)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def copy(typingctx: Any, to: Any, source: Any, nbytes: Any) -> Any:
     """``memcpy(to, source, nbytes)``; the ranges must not overlap."""
 
@@ -72,7 +72,7 @@ def copy(typingctx: Any, to: Any, source: Any, nbytes: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def trailing_zeros(typingctx: Any, value: Any) -> Any:
     """Zero bits below the lowest one bit of a number that is not 0."""
 

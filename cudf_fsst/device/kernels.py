@@ -14,7 +14,7 @@ OPTIONS = ("-std=c++17",)
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
 _lock = threading.Lock()
-_modules: dict[str, Any] = {}
+_modules: dict[tuple[str, tuple[str, ...]], Any] = {}
 
 
 @cache
@@ -47,15 +47,15 @@ def kernel(file: str, name: str, defines: Mapping[str, int]) -> Any:
     name
         The kernel's name.
     defines
-        Constants shared with the host; one set for a file.
+        Constants shared with the host.
     """
-    module = _modules.get(file)
+    key = (file, options(defines))
+    module = _modules.get(key)
     if module is None:
         with _lock:
-            module = _modules.get(file)
+            module = _modules.get(key)
             if module is None:
                 import cupy
 
-                module = cupy.RawModule(code=source(file), options=options(defines))
-                _modules[file] = module
+                module = _modules[key] = cupy.RawModule(code=source(file), options=key[1])
     return module.get_function(name)

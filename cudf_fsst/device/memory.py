@@ -1,13 +1,14 @@
 """Device memory from RMM, pinned host memory, and the streams that order them.
 
-All device memory is allocated (and so freed) in the order of the default stream, whatever stream the work runs on: `Lane` makes the
-work's stream wait for an allocation, and the default stream wait for the work. So a buffer can be used and dropped
-anywhere else without further events.
+All device memory is allocated (and so freed) in the order of the default stream, whatever stream the work runs on:
+`Lane` makes the work's stream wait for an allocation, and the default stream wait for the work. So a buffer can be
+used and dropped anywhere else without further events.
 """
 
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import Any
 
 import cupy
@@ -77,7 +78,7 @@ class Lane:
             runtime.memsetAsync(address, 0, nbytes, self.stream.ptr)
 
     def upload(self, address: int, array: npt.NDArray[Any]) -> None:
-        """Copy a contiguous host array to the device. `array` may be reused as soon as this returns if it is pageable."""
+        """Copy a contiguous host array to the device. A pageable `array` may be reused as soon as this returns."""
         if array.nbytes:
             runtime.memcpyAsync(address, array.ctypes.data, array.nbytes, runtime.memcpyHostToDevice, self.stream.ptr)
 
@@ -106,7 +107,9 @@ class Lane:
     def synchronize(self) -> None:
         self.stream.synchronize()
 
-    def launch(self, kernel: Any, grid: int | tuple[int, ...], block: int, args: tuple[Any, ...], shared: int = 0) -> None:
+    def launch(
+        self, kernel: Any, grid: int | tuple[int, ...], block: int, args: tuple[Any, ...], shared: int = 0
+    ) -> None:
         """Launch on this stream; a grid of no blocks is no launch."""
         grid = (grid,) if isinstance(grid, int) else grid
         if 0 in grid:
@@ -147,22 +150,20 @@ class Workspace:
         return int(self.buffer.ptr) + offset
 
 
+def current_device() -> int:
+    return int(runtime.getDevice())
+
+
 def device_attributes() -> dict[str, int]:
     """What launch shapes depend on, of the current device."""
-    device = cupy.cuda.Device()
-    return _attributes(device.id)
+    return _attributes(current_device())
 
 
-_attribute_cache: dict[int, dict[str, int]] = {}
-
-
-def _attributes(device_id: int) -> dict[str, int]:
-    found = _attribute_cache.get(device_id)
-    if found is None:
-        every = cupy.cuda.Device(device_id).attributes
-        found = _attribute_cache[device_id] = {
-            "multiprocessors": every["MultiProcessorCount"],
-            "shared_per_block": every["MaxSharedMemoryPerBlockOptin"],
-            "shared_per_multiprocessor": every["MaxSharedMemoryPerMultiprocessor"],
-        }
-    return found
+@cache
+def _attributes(device: int) -> dict[str, int]:
+    every = cupy.cuda.Device(device).attributes
+    return {
+        "multiprocessors": every["MultiProcessorCount"],
+        "shared_per_block": every["MaxSharedMemoryPerBlockOptin"],
+        "shared_per_multiprocessor": every["MaxSharedMemoryPerMultiprocessor"],
+    }

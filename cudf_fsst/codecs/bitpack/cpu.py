@@ -219,6 +219,4 @@ def pack(offsets: npt.NDArray[Any], lengths: PackedLengths, row_bits: npt.NDArra
         raise ValueError(f"the differences need {lengths.words} words, not {row_bits.size}")
     if lengths.words:
         rows = offsets.size - 1
-        _pack(
-            address(offsets), offsets.itemsize, rows, lengths.row_minima, lengths.row_words, address(row_bits)
-        )
+        _pack(address(offsets), offsets.itemsize, rows, lengths.row_minima, lengths.row_words, address(row_bits))

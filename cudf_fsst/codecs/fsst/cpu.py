@@ -14,31 +14,20 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Literal, TypeVar
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ...format import ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from ..bitpack.cpu import measure, pack, unpack_ends
-from ..unaligned import (
-    address,
-    copy,
-    load8,
-    load16,
-    load32,
-    load64,
-    store8,
-    store16,
-    store64,
-    trailing_zeros,
-)
+from ..unaligned import address
+from . import cpu_kernels as kernels
 from . import plan
 from .segment import Segment
-from .symbols import HASH_MULTIPLIER, HASH_SHIFT, SymbolTable
+from .symbols import SymbolTable
 from .train import train_table
 from .validate import check
 
@@ -55,12 +44,6 @@ _CHUNK_ROWS = 4096
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-
-_ESCAPE = np.uint64(255)
-_ONES = np.uint64(0x0101010101010101)
-_HIGH = np.uint64(0x8080808080808080)
-_MULTIPLIER = np.uint64(HASH_MULTIPLIER)
-_SHIFT = np.uint64(HASH_SHIFT)
 
 
 def num_threads() -> int:
@@ -95,123 +78,6 @@ def _ranges(count: int, step: int) -> list[tuple[int, int]]:
 # --- encoding -------------------------------------------------------------------------------------------------------
 
 
-@numba.njit(nogil=True, cache=True)
-def _encode_tiles(
-    chars: int,
-    chars_end: int,
-    tile_size: int,
-    first: int,
-    last: int,
-    hash_symbols: Any,
-    hash_meta: Any,
-    pair_codes: Any,
-    byte_codes: Any,
-    two_byte_limit: int,
-    out: int,
-    lengths: int,
-    block_ends: Any,
-) -> int:
-    """Encode tiles `first` to ``last - 1`` of the characters at address `chars`; `first` starts a block.
-
-    `out` has room for the tiles' bytes and one more tile and eight bytes. Returns the bytes of the codes.
-    """
-    limit = np.uint64(two_byte_limit)
-    start = out
-    for tile in range(first, last):
-        at = chars + tile * tile_size
-        end = min(at + tile_size, chars_end)
-        nbytes = end - at
-        tile_start = out
-        while at + 8 <= end:
-            window = load64(at)
-            slot = np.int64((((window & np.uint64(0xFFFFFF)) * _MULTIPLIER) & np.uint64(0xFFFFFFFF)) >> _SHIFT)
-            meta = np.uint64(hash_meta[slot])
-            length = meta & np.uint64(0xFF)
-            code = np.uint64(pair_codes[np.int64(window & np.uint64(0xFFFF))])
-            if ((window ^ hash_symbols[slot]) << (np.uint64(64) - (length << np.uint64(3)))) == np.uint64(0):
-                store8(out, np.uint8(meta >> np.uint64(8)))
-                out += 1
-                at += np.int64(length)
-            else:
-                store16(out, np.uint16(code | (window & np.uint64(0xFF)) << np.uint64(8)))
-                out += 1 + np.int64(code == _ESCAPE)
-                at += 1 + np.int64(code < limit)
-        # The last bytes of the tile, held in `window`, zero bytes above them.
-        rest = end - at
-        window = np.uint64(0)
-        if rest > 0:
-            if nbytes >= 8:
-                window = load64(end - 8) >> np.uint64(8 * (8 - rest))
-            else:
-                for i in range(rest):
-                    window |= np.uint64(load8(at + i)) << np.uint64(8 * i)
-        while rest > 0:
-            slot = np.int64((((window & np.uint64(0xFFFFFF)) * _MULTIPLIER) & np.uint64(0xFFFFFFFF)) >> _SHIFT)
-            meta = np.uint64(hash_meta[slot])
-            length = np.int64(meta & np.uint64(0xFF))
-            code = np.uint64(pair_codes[np.int64(window & np.uint64(0xFFFF))])
-            if length <= rest and (
-                (window ^ hash_symbols[slot]) << (np.uint64(64) - np.uint64(8 * length))
-            ) == np.uint64(0):
-                code = meta >> np.uint64(8)
-            elif rest >= 2 and code < limit:
-                length = 2
-            else:
-                code = np.uint64(byte_codes[np.int64(window & np.uint64(0xFF))])
-                length = 1
-            store16(out, np.uint16(code | (window & np.uint64(0xFF)) << np.uint64(8)))
-            out += 1 + np.int64(code == _ESCAPE)
-            rest -= length
-            if rest > 0:
-                window >>= np.uint64(8 * length)
-        if out - tile_start >= nbytes:
-            copy(tile_start, end - nbytes, nbytes)
-            out = tile_start + nbytes
-        if tile_size <= 256:
-            store8(lengths + tile, np.uint8(out - tile_start - 1))
-        else:
-            store16(lengths + 2 * tile, np.uint16(out - tile_start - 1))
-        if (tile + 1) % TILE_BLOCK == 0 or tile + 1 == last:
-            block_ends[tile // TILE_BLOCK] = np.uint64(out - start)
-    return out - start
-
-
-@numba.njit(nogil=True, cache=True)
-def _drop_null_chars(
-    offsets: int, itemsize: int, rows: int, validity: int, validity_offset: int, chars: int, kept: Any, out: int
-) -> int:
-    """Offsets without the characters of null rows into `kept`; where `out` is not 0, the other characters to it."""
-    position = np.int64(0)
-    kept[0] = 0
-    for row in range(rows):
-        bit = validity_offset + row
-        if itemsize == 4:
-            start = np.int64(np.int32(load32(offsets + 4 * row)))
-            end = np.int64(np.int32(load32(offsets + 4 * row + 4)))
-        else:
-            start = np.int64(load64(offsets + 8 * row))
-            end = np.int64(load64(offsets + 8 * row + 8))
-        if (load8(validity + (bit >> 3)) >> np.uint8(bit & 7)) & np.uint8(1) != 0 and end > start:
-            if out != 0:
-                copy(out + position, chars + start, end - start)
-            position += end - start
-        kept[row + 1] = position
-    return position
-
-
-@numba.njit(nogil=True, cache=True)
-def _nulls_have_chars(offsets: int, itemsize: int, rows: int, validity: int, validity_offset: int) -> bool:
-    for row in range(rows):
-        bit = validity_offset + row
-        if (load8(validity + (bit >> 3)) >> np.uint8(bit & 7)) & np.uint8(1) == 0:
-            if itemsize == 4:
-                if load32(offsets + 4 * row) != load32(offsets + 4 * row + 4):
-                    return True
-            elif load64(offsets + 8 * row) != load64(offsets + 8 * row + 8):
-                return True
-    return False
-
-
 def _checked(strings: HostStrings) -> HostStrings:
     """Check bounds of a column, drop characters under its nulls; without nulls, drop its validity."""
     offsets = np.ascontiguousarray(strings.offsets[: strings.rows + 1])
@@ -227,14 +93,14 @@ def _checked(strings: HostStrings) -> HostStrings:
         raise ValueError(f"validity has {validity.size} bytes for {strings.rows} rows from {strings.validity_offset}")
     chars = strings.chars
     where = address(offsets), offsets.itemsize, strings.rows, address(validity), strings.validity_offset
-    if _nulls_have_chars(*where):
+    if kernels.nulls_have_chars(*where):
         if np.any(np.diff(offsets) < 0):
             raise ValueError("offsets decrease")
         kept = np.empty(strings.rows + 1, np.int64)
         chars = np.ascontiguousarray(chars)
-        compact = np.empty(_drop_null_chars(*where, address(chars), kept, 0), np.uint8)
+        compact = np.empty(kernels.drop_null_chars(*where, address(chars), kept, 0), np.uint8)
         if compact.size:
-            _drop_null_chars(*where, address(chars), kept, address(compact))
+            kernels.drop_null_chars(*where, address(chars), kept, address(compact))
         chars, offsets = compact, kept
     return HostStrings(strings.rows, chars, offsets, validity, strings.validity_offset, strings.null_count)
 
@@ -260,7 +126,7 @@ def _segment_rows(offsets: npt.NDArray[Any]) -> list[tuple[int, int]]:
     size = plan.segment_size(chars)
     cuts = [base + k * size for k in range(1, plan.segment_count(chars))]
     edges = [0, *np.searchsorted(offsets[:-1], np.array(cuts, offsets.dtype)).tolist(), rows]
-    return [(first, last) for first, last in zip(edges, edges[1:], strict=False) if first < last]
+    return [(first, last) for first, last in pairwise(edges) if first < last]
 
 
 def train(strings: HostStrings) -> SymbolTable:
@@ -367,8 +233,9 @@ def _compress_segment(
 
     def encode(chunk: tuple[int, int]) -> npt.NDArray[np.uint8]:
         tile_first, tile_last = chunk[0] * TILE_BLOCK, min(chunk[1] * TILE_BLOCK, tiles)
-        scratch = np.empty((tile_last - tile_first + 1) * tile_size + 8, np.uint8)
-        nbytes = _encode_tiles(
+        codes = np.empty((tile_last - tile_first) * tile_size, np.uint8)
+        scratch = np.empty(kernels.encode_scratch(tile_size), np.uint8)
+        nbytes = kernels.encode_tiles(
             chars_address,
             chars_address + layout.chars,
             tile_size,
@@ -379,11 +246,12 @@ def _compress_segment(
             table.pair_codes,
             table.byte_codes,
             table.two_byte_limit,
-            address(scratch),
+            address(codes),
             lengths_address,
             block_starts[1:],
+            address(scratch),
         )
-        return scratch[:nbytes].copy()
+        return codes[:nbytes].copy()
 
     chunks = _ranges(layout.blocks, _CHUNK_BLOCKS)
     pieces = _map(encode, chunks)
@@ -394,271 +262,6 @@ def _compress_segment(
 
 
 # --- decoding -------------------------------------------------------------------------------------------------------
-
-
-@numba.njit(nogil=True, cache=True)
-def _decode_tile(
-    at: int, end: int, codes_end: int, out: int, nbytes: int, limit: int, symbols: Any, symbol_lengths: Any
-) -> bool:
-    """Decode the codes at addresses `at` to `end` to the `nbytes` bytes at `out`; False where they do not fit.
-
-    Reads stay below `codes_end`, writes below `limit`; up to `limit` bytes after the tile may get any value.
-    """
-    if end - at == nbytes:
-        copy(out, at, nbytes)
-        return True
-    stop = out + nbytes
-    # A step of the fast loop consumes 8 codes and writes at most 64 bytes.
-    while at + 8 <= end and out + 64 <= limit:
-        window = load64(at)
-        inverse = ~window
-        escapes = (inverse - _ONES) & window & _HIGH  # the lowest bit is right: it marks the first byte 0xFF
-        if escapes == np.uint64(0):
-            for _ in range(8):
-                code = np.int64(window & np.uint64(0xFF))
-                store64(out, symbols[code])
-                out += np.int64(symbol_lengths[code])
-                window >>= np.uint64(8)
-            at += 8
-        else:
-            count = trailing_zeros(escapes) >> 3
-            for _ in range(count):
-                code = np.int64(window & np.uint64(0xFF))
-                store64(out, symbols[code])
-                out += np.int64(symbol_lengths[code])
-                window >>= np.uint64(8)
-            if count < 7:
-                store8(out, np.uint8((window >> np.uint64(8)) & np.uint64(0xFF)))
-                out += 1
-                at += 2
-            at += count
-    while at < end:
-        code = np.int64(load8(at))
-        at += 1
-        if code == 255:
-            if at == end or out >= stop:
-                return False
-            store8(out, load8(at))
-            at += 1
-            out += 1
-        else:
-            length = np.int64(symbol_lengths[code])
-            if out + 8 <= limit:
-                store64(out, symbols[code])
-            elif out + length <= limit:
-                symbol = symbols[code]
-                for i in range(length):
-                    store8(out + i, np.uint8((symbol >> np.uint64(8 * i)) & np.uint64(0xFF)))
-            else:
-                return False
-            out += length
-    return out == stop
-
-
-@numba.njit(nogil=True, cache=True)
-def _decode_tiles(
-    codes: int,
-    codes_nbytes: int,
-    block_starts: int,
-    lengths: int,
-    chars: int,
-    tile_size: int,
-    first: int,
-    last: int,
-    out: int,
-    limit: int,
-    symbols: Any,
-    symbol_lengths: Any,
-) -> int:
-    """Decode tiles `first` to ``last - 1`` to `out` (which ends at `limit`); -1, or a tile that is damaged."""
-    tile = first // TILE_BLOCK * TILE_BLOCK
-    position = np.int64(0)
-    while tile < last:
-        if tile % TILE_BLOCK == 0:
-            block = tile // TILE_BLOCK
-            position = np.int64(load64(block_starts + 8 * block))
-            if position < 0 or position > codes_nbytes:
-                return tile
-        nbytes = min(tile_size, chars - tile * tile_size)
-        if tile_size <= 256:
-            length = np.int64(load8(lengths + tile)) + 1
-        else:
-            length = np.int64(load16(lengths + 2 * tile)) + 1
-        if length > nbytes or length > codes_nbytes - position:
-            return tile
-        if tile >= first:
-            at = codes + position
-            end = at + length
-            if not _decode_tile(at, end, end, out, nbytes, limit, symbols, symbol_lengths):
-                return tile
-            out += nbytes
-        position += length
-        tile += 1
-        if tile % TILE_BLOCK == 0 or tile * tile_size >= chars:
-            block = (tile + TILE_BLOCK - 1) // TILE_BLOCK
-            if position != np.int64(load64(block_starts + 8 * block)):
-                return tile - 1
-    return -1
-
-
-@numba.njit(nogil=True, cache=True)
-def _decode_chars(
-    codes: int,
-    codes_nbytes: int,
-    block_starts: int,
-    lengths: int,
-    chars: int,
-    tile_size: int,
-    first: int,
-    last: int,
-    out: int,
-    scratch: int,
-    symbols: Any,
-    symbol_lengths: Any,
-) -> int:
-    """Decode characters `first` to ``last - 1`` to `out`; -1, or a tile that is damaged.
-
-    `scratch` has room for a tile and 64 bytes: tiles that are wanted in part go there first.
-    """
-    while first < last:
-        tile = first // tile_size
-        skip = first - tile * tile_size
-        nbytes = min(tile_size, chars - tile * tile_size)
-        if skip == 0 and last - first >= nbytes:
-            tiles = max(1, (last - first) // tile_size)
-            nbytes = min(tiles * tile_size, last - first)
-            bad = _decode_tiles(
-                codes,
-                codes_nbytes,
-                block_starts,
-                lengths,
-                chars,
-                tile_size,
-                tile,
-                tile + tiles,
-                out,
-                out + nbytes,
-                symbols,
-                symbol_lengths,
-            )
-        else:
-            bad = _decode_tiles(
-                codes,
-                codes_nbytes,
-                block_starts,
-                lengths,
-                chars,
-                tile_size,
-                tile,
-                tile + 1,
-                scratch,
-                scratch + tile_size + 64,
-                symbols,
-                symbol_lengths,
-            )
-            nbytes = min(nbytes - skip, last - first)
-            if bad < 0:
-                copy(out, scratch + skip, nbytes)
-        if bad >= 0:
-            return bad
-        first += nbytes
-        out += nbytes
-    return -1
-
-
-@numba.njit(nogil=True, cache=True)
-def _decode_rows(
-    codes: int,
-    codes_nbytes: int,
-    block_starts: int,
-    lengths: int,
-    chars: int,
-    tile_size: int,
-    starts: Any,
-    ends: Any,
-    to: Any,
-    out: int,
-    scratch: int,
-    symbols: Any,
-    symbol_lengths: Any,
-) -> int:
-    """Decode characters ``starts[i]`` to ``ends[i] - 1`` to ``out + to[i]`` for every i; -1, or a damaged tile.
-
-    `scratch` has room for a tile and 64 bytes. The tile in it is kept: neighbouring rows need it again.
-    """
-    held = -1
-    for i in range(starts.size):
-        at = starts[i]
-        where = out + to[i]
-        while at < ends[i]:
-            tile = at // tile_size
-            if tile != held:
-                held = tile
-                bad = _decode_tiles(
-                    codes,
-                    codes_nbytes,
-                    block_starts,
-                    lengths,
-                    chars,
-                    tile_size,
-                    tile,
-                    tile + 1,
-                    scratch,
-                    scratch + tile_size + 64,
-                    symbols,
-                    symbol_lengths,
-                )
-                if bad >= 0:
-                    return bad
-            nbytes = min((tile + 1) * tile_size, ends[i]) - at
-            copy(where, scratch + at - tile * tile_size, nbytes)
-            at += nbytes
-            where += nbytes
-    return -1
-
-
-@numba.njit(nogil=True, cache=True)
-def _row_spans(
-    row_starts: int,
-    row_minima: int,
-    row_words: int,
-    row_bits: int,
-    bits_words: int,
-    segment_rows: int,
-    chars: int,
-    rows: Any,
-    starts: Any,
-    ends: Any,
-    scratch: Any,
-) -> int:
-    """Start and end of every row of `rows` in the segment's characters; -1, or a damaged row block."""
-    held = -1
-    for i in range(rows.size):
-        block = rows[i] // ROW_BLOCK
-        if block != held:
-            held = block
-            first = block * ROW_BLOCK
-            last = min(segment_rows, first + ROW_BLOCK)
-            scratch[0] = np.int64(load64(row_starts + 8 * block))
-            end = unpack_ends(
-                row_starts,
-                row_minima,
-                row_words,
-                row_bits,
-                bits_words,
-                segment_rows,
-                chars,
-                first,
-                last,
-                0,
-                scratch.ctypes.data + 8,
-                8,
-            )
-            if end < 0:
-                return block
-        starts[i] = scratch[rows[i] - block * ROW_BLOCK]
-        ends[i] = scratch[rows[i] - block * ROW_BLOCK + 1]
-    return -1
 
 
 class _Reader:
@@ -782,7 +385,7 @@ def take_range(segments: Sequence[Segment], start: int, stop: int) -> HostString
 
     def decode(reader: _Reader, first: int, last: int, out: int) -> None:
         scratch = reader.scratch()
-        bad = _decode_chars(*reader.tiles, first, last, chars_address + out, address(scratch), *reader.symbols)
+        bad = kernels.decode_chars(*reader.tiles, first, last, chars_address + out, address(scratch), *reader.symbols)
         if bad >= 0:
             reader.damaged_tile(bad)
 
@@ -845,7 +448,7 @@ def take(segments: Sequence[Segment], rows: npt.NDArray[np.int64]) -> HostString
     """
     rows = np.ascontiguousarray(rows, np.int64)
     edges = np.cumsum([0] + [segment.rows for segment in segments], dtype=np.int64)
-    if rows.size and not (0 <= rows.min() and rows.max() < edges[-1]):
+    if rows.size and not (rows.min() >= 0 and rows.max() < edges[-1]):
         raise IndexError(f"rows {rows.min()} to {rows.max()} of {edges[-1]}")
     which = np.searchsorted(edges, rows, side="right") - 1
     starts = np.empty(rows.size, np.int64)
@@ -868,7 +471,7 @@ def take(segments: Sequence[Segment], rows: npt.NDArray[np.int64]) -> HostString
         def find(chunk: tuple[int, int], reader: Any = reader, spans: Any = spans) -> None:
             a, b = chunk
             ends_of_block = np.empty(ROW_BLOCK + 1, np.int64)
-            bad = _row_spans(*reader.rows, *(span[a:b] for span in spans), ends_of_block)
+            bad = kernels.row_spans(*reader.rows, *(span[a:b] for span in spans), ends_of_block)
             if bad >= 0:
                 reader.damaged_rows(bad)
 
@@ -893,7 +496,7 @@ def take(segments: Sequence[Segment], rows: npt.NDArray[np.int64]) -> HostString
         def decode(chunk: tuple[int, int], reader: Any = reader, spans: Any = spans) -> None:
             a, b = chunk
             scratch = reader.scratch()
-            bad = _decode_rows(
+            bad = kernels.decode_rows(
                 *reader.tiles, *(span[a:b] for span in spans), chars_address, address(scratch), *reader.symbols
             )
             if bad >= 0:

@@ -3,17 +3,19 @@
 Compression runs in five stages (ADMS 2025), all in one workspace:
 
 1. *tables*: sample gathered on the GPU, tables trained on CPU threads, uploaded;
-2. *encode* a tile per lane, 3. *transpose* to tile order and 4. *gather* into blocks: one kernel, ``fsst_encode``;
+2. *encode* a tile per lane, 3. *transpose* to tile order and 4. *gather* into blocks, in one kernel, ``fsst_encode``;
 5. *compact*: ``fsst_scan`` and ``fsst_compact`` into the exact-size result.
 
-Two halves of the workspace take turns: while the host waits for the size of one segment's codes, the GPU encodes the next.
+Two halves of the workspace take turns: while the host waits for the size of one segment's codes, the GPU encodes the
+next.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ import numpy.typing as npt
 
 from ...buffers import CharactersUnderNulls, DeviceStrings
 from ...device.kernels import kernel
-from ...device.memory import Lane, Workspace, device_attributes, pinned
+from ...device.memory import Lane, Workspace, current_device, device_attributes, pinned
 from ...format import ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from . import launch, plan
 from .segment import Segment
@@ -33,8 +35,32 @@ _SCAN_THREADS = 1024
 _SLACK = 16  # a segment may be 1/16 longer than planned, for its last row, before it is encoded in two passes
 
 
-def _kernel(file: str, name: str) -> Any:
-    return kernel(file, name, launch.DEFINES)
+@cache
+def _kernel_on(device: int, file: str, name: str, tile_size: int) -> Any:
+    # CuPy's kernel objects belong to the device that is current when they are asked for.
+    if file == "fsst_encode":
+        defines = launch.encode_defines(tile_size, device_attributes()["shared_per_block"])
+    else:
+        defines = launch.defines(tile_size) if tile_size else launch.DEFINES
+    return kernel(file, name, defines)
+
+
+def _kernel(file: str, name: str, tile_size: int = 0) -> Any:
+    """A kernel for the current device; with a tile size, compiled for it."""
+    return _kernel_on(current_device(), file, name, tile_size)
+
+
+@cache
+def _trainers() -> ThreadPoolExecutor:
+    """Threads that train tables while the GPU encodes with earlier ones."""
+    return ThreadPoolExecutor(os.cpu_count() or 1, "cudf_fsst-train")
+
+
+def _train(sample: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]) -> SymbolTable:
+    """Train, and make the encoder's lookup tables, which are cached."""
+    table = train_table(*sample)
+    launch.encode_tables(table)
+    return table
 
 
 def _blocks(count: int, per_block: int) -> int:
@@ -59,7 +85,6 @@ class _Compression:
         self.tile_size = plan.auto_tile_size(self.chars_nbytes) if tile_size == "auto" else int(tile_size)
         if self.tile_size not in TILE_SIZES:
             raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {tile_size!r}")
-        self.tile_shift = self.tile_size.bit_length() - 1
         self.segment_size = plan.segment_size(self.chars_nbytes)
         self.planned = plan.segment_count(self.chars_nbytes)
         self._reserve(table)
@@ -100,7 +125,15 @@ class _Compression:
             _kernel("bitpack", "segment_begins"),
             _blocks(count + 1, 128),
             128,
-            (offsets, self.wide, _u64(strings.rows), _u64(self.segment_size), _u32(count), _u64(rows_begin), _u64(chars_begin)),
+            (
+                offsets,
+                self.wide,
+                _u64(strings.rows),
+                _u64(self.segment_size),
+                _u32(count),
+                _u64(rows_begin),
+                _u64(chars_begin),
+            ),
         )
         if strings.null_count:
             lane.launch(
@@ -126,8 +159,8 @@ class _Compression:
         self.chars_begin, self.chars_count = chars[kept], np.diff(chars)[kept]
         self.null_counts = found[2 * count + 2 : -1][kept]
 
-    def sample(self, scopes: list[slice]) -> tuple[npt.NDArray[np.uint8], list[npt.NDArray[np.int64]], list[int]]:
-        """Stage 1, on the GPU: gather the samples of all tables into one host array."""
+    def sample(self, scopes: list[slice]) -> list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
+        """Stage 1, on the GPU: gather the samples of all scopes; characters and chunk starts of each."""
         lane, work = self.lane, self.work
         begins, ends, chunk = [], [], plan.SAMPLE_CHUNK
         for scope in scopes:
@@ -151,39 +184,44 @@ class _Compression:
                 _u64(work[self.sample_at]),
             ),
         )
-        sample = pinned(count * chunk, np.uint8)
-        lane.download(sample, work[self.sample_at])
-        lane.synchronize()
-        return sample, [end - begin for begin, end in zip(begins, ends, strict=True)], [b.size for b in begins]
+        gathered = lane.read(work[self.sample_at], count * chunk, np.uint8)
+        samples = []
+        for begin, end in zip(begins, ends, strict=True):
+            # Only a scope's last chunk can be short, so its chunks are contiguous in the gathered array.
+            nbytes = int((end - begin).sum())
+            samples.append((gathered[:nbytes], chunk * np.arange(begin.size, dtype=np.int64)))
+            gathered = gathered[chunk * begin.size :]
+        return samples
 
     def train(self, table: SymbolTable | None) -> None:
-        """Stage 1: one table for every scope of segments."""
+        """Stage 1: start training one table for every scope of segments; `table_of` waits for it."""
         segments = self.rows.size
         if table is not None:
-            self.tables = [table] * segments
+            self.per_table = segments
+            self.trained: list[Any] = [table]
         else:
-            per_table = plan.segments_per_table(self.chars_nbytes)
-            scopes = [slice(i, min(i + per_table, segments)) for i in range(0, segments, per_table)]
-            sample, sizes, counts = self.sample(scopes)
-            chunk = plan.SAMPLE_CHUNK
-            samples = []
-            at = 0
-            for size, count in zip(sizes, counts, strict=True):
-                # Only a scope's last chunk can be short, so its chunks are contiguous in the gathered array.
-                samples.append((sample[chunk * at : chunk * at + int(size.sum())], chunk * np.arange(count, dtype=np.int64)))
-                at += count
+            self.per_table = plan.segments_per_table(self.chars_nbytes)
+            scopes = [slice(i, min(i + self.per_table, segments)) for i in range(0, segments, self.per_table)]
+            samples = self.sample(scopes)
             if len(samples) == 1:
-                trained = [train_table(*samples[0])]
+                self.trained = [_train(samples[0])]
             else:
-                with ThreadPoolExecutor(min(len(samples), os.cpu_count() or 1)) as pool:
-                    trained = list(pool.map(lambda pair: train_table(*pair), samples))
-            self.tables = [trained[i // per_table] for i in range(segments)]
-        self.table_places = {}
-        for used in self.tables:
-            if used not in self.table_places:
-                place = self.work[self.tables_at + launch.ENCODE_TABLES_NBYTES * len(self.table_places)]
-                self.lane.upload(place, launch.encode_tables(used))
-                self.table_places[used] = place
+                self.trained = [_trainers().submit(_train, sample) for sample in samples]
+        self.uploaded = 0
+
+    def table_of(self, k: int) -> SymbolTable:
+        """The table of segment `k`, uploaded when it is first asked for."""
+        number = k // self.per_table
+        table = self.trained[number]
+        if isinstance(table, Future):
+            table = self.trained[number] = table.result()
+        if number == self.uploaded:
+            self.lane.upload(self.table_place(k), launch.encode_tables(table))
+            self.uploaded += 1
+        return table
+
+    def table_place(self, k: int) -> int:
+        return self.work[self.tables_at + launch.ENCODE_TABLES_NBYTES * (k // self.per_table)]
 
     def measure_rows(self) -> None:
         """Start measuring how many words every segment's packed row lengths take."""
@@ -260,15 +298,15 @@ class _Compression:
         )
 
     def encode_wave(self, k: int, half: int, tile_begin: int) -> int:
-        """Stages 2 to 4, and the scan of stage 5, for as many tiles from `tile_begin` as a half holds; returns their number."""
+        """Stages 2 to 4, and the scan of stage 5, for as many tiles as a half holds; returns their number."""
         layout, meta, lane, work = self.layouts[k], self.metas[k].ptr, self.lane, self.work
         tiles = min(layout.tiles - tile_begin, self.capacity // self.tile_size)
         pieces = _blocks(tiles, launch.PIECE_TILES)
         attributes = device_attributes()
         shape = launch.encode_shape(self.tile_size, attributes["shared_per_block"])
-        encode = _kernel("fsst_encode", "fsst_encode")
+        encode = _kernel("fsst_encode", "fsst_encode", self.tile_size)
         encode.max_dynamic_shared_size_bytes = shape.shared
-        table = self.tables[k]
+        table = self.table_of(k)
         lane.launch(
             encode,
             min(attributes["multiprocessors"], _blocks(pieces, shape.threads // 32)),
@@ -276,10 +314,9 @@ class _Compression:
             (
                 _u64(self.chars + int(self.chars_begin[k])),
                 _u64(layout.chars),
-                _u32(self.tile_shift),
                 _u64(tile_begin),
                 _u64(tiles),
-                _u64(self.table_places[table]),
+                _u64(self.table_place(k)),
                 _u32(table.two_byte_limit),
                 _u64(work[self.slots[half]]),
                 _u64(work[self.piece_lengths[half]]),
@@ -289,7 +326,7 @@ class _Compression:
         )
         block_starts = meta + layout.sections["block_starts"].offset + 8 * (tile_begin // TILE_BLOCK)
         lane.launch(
-            _kernel("fsst_encode", "fsst_scan"),
+            _kernel("fsst_encode", "fsst_scan", self.tile_size),
             1,
             _SCAN_THREADS,
             (
@@ -306,12 +343,11 @@ class _Compression:
         """Stage 5: the wave's codes to their places in the segment's codes."""
         pieces = _blocks(tiles, launch.PIECE_TILES)
         self.lane.launch(
-            _kernel("fsst_encode", "fsst_compact"),
+            _kernel("fsst_encode", "fsst_compact", self.tile_size),
             _blocks(pieces, 8),
             256,
             (
                 _u64(self.work[self.slots[half]]),
-                _u32(self.tile_shift),
                 _u64(self.work[self.piece_lengths[half]]),
                 _u64(self.work[self.piece_starts[half]]),
                 _u64(pieces),
@@ -341,7 +377,9 @@ class _Compression:
         self._finish(segments, waiting, sizes)
         return segments
 
-    def _finish(self, segments: list[Segment], wave: tuple[int, int, int, Any] | None, sizes: npt.NDArray[np.int64]) -> None:
+    def _finish(
+        self, segments: list[Segment], wave: tuple[int, int, int, Any] | None, sizes: npt.NDArray[np.int64]
+    ) -> None:
         if wave is None:
             return
         k, half, tiles, ready = wave
@@ -369,7 +407,7 @@ class _Compression:
         segments.append(self._segment(k, codes))
 
     def _segment(self, k: int, codes: Any) -> Segment:
-        return Segment(self.layouts[k], int(self.null_counts[k]), self.tables[k], self.metas[k], codes, codes.size)
+        return Segment(self.layouts[k], int(self.null_counts[k]), self.table_of(k), self.metas[k], codes, codes.size)
 
 
 def compress(
@@ -417,6 +455,21 @@ def compress(
         call.train(table)
         call.pack_rows()
         return call.encode()
+
+
+def train(strings: DeviceStrings, *, stream: Any = None) -> SymbolTable:
+    """Train one table on a whole column.
+
+    Raises
+    ------
+    CharactersUnderNulls
+        Null rows have characters.
+    """
+    with Lane(stream) as lane:
+        call = _Compression(strings, None, "auto", lane)
+        call.cut()
+        scope = slice(0, call.rows.size)
+        return _train(call.sample([scope])[0])
 
 
 class _Selection:
@@ -538,15 +591,17 @@ def _allocate(lane: Lane, selection: _Selection, rows: int, chars: int) -> Devic
     )
 
 
-def _decode(lane: Lane, arguments: tuple[Any, Any], one: tuple[int, launch.Shape, Any, Any], result: DeviceStrings) -> None:
+def _decode(
+    lane: Lane, arguments: tuple[Any, Any], one: tuple[int, launch.Shape, Any, Any], result: DeviceStrings
+) -> None:
     shift, shape, _, units = one
-    decode = _kernel("fsst_decode", "fsst_decode")
+    decode = _kernel("fsst_decode", "fsst_decode", 1 << shift)
     decode.max_dynamic_shared_size_bytes = shape.shared
     lane.launch(
         decode,
         int(units.sum()),
         shape.threads,
-        (*arguments, _u32(shift), _u32(shape.codes_capacity), _u64(result.chars)),
+        (*arguments, _u32(shape.codes_capacity), _u64(result.chars)),
         shape.shared,
     )
 
@@ -600,6 +655,8 @@ def take_range(segments: Sequence[Segment], start: int, stop: int, *, stream: An
         view["char_begin"][0] = places[0, 1]
         view["row_end"][-1] = stop - skipped - int(view["first_row"][-1])
         view["char_end"][-1] = places[1, 1] + places[1, 2]
+        if len(view) == 1 and view["char_end"][0] < view["char_begin"][0]:
+            raise ValueError(f"damaged row lengths: rows {start} to {stop} end before they begin")
         view["table"] -= np.uint64(selection.buffer.ptr)
         return _read(selection, lane)
 

@@ -24,6 +24,26 @@ DEFINES = {
     "HASH_MULTIPLIER": HASH_MULTIPLIER,
 }
 
+
+def defines(tile_size: int) -> dict[str, int]:
+    """Constants of fsst_decode.cu for a tile size."""
+    return {**DEFINES, "TILE": tile_size}
+
+
+def encode_defines(tile_size: int, shared_per_block: int) -> dict[str, int]:
+    """Constants of fsst_encode.cu for a tile size and a GPU."""
+    return {**defines(tile_size), "PAIRS_IN_SHARED": int(pairs_in_shared(tile_size, shared_per_block))}
+
+
+def pairs_in_shared(tile_size: int, shared_per_block: int) -> bool:
+    """Whether four warps fit beside the table of two-byte symbols."""
+    return shared_per_block >= ENCODE_TABLES_NBYTES + 4 * _encode_warp_nbytes(tile_size)
+
+
+def _encode_warp_nbytes(tile_size: int) -> int:
+    return PIECE_TILES * 4 * (tile_size // 4 + _ROW_EXTRA_WORDS)
+
+
 #: `SegmentView` of kernels/fsst.cuh.
 DESCRIPTOR = np.dtype(
     [
@@ -66,13 +86,13 @@ ROW_THREADS = 256
 ENCODE_TABLES_NBYTES = HASH_SLOTS * 12 + 256 + 65536
 DECODE_TABLE_NBYTES = 512 * 9
 
-_ROW_EXTRA_WORDS = 5  # fsst_encode.cu, ROW_EXTRA
-_ROW_PAD = 8  # fsst_decode.cu, ROW_PAD
-_ENCODE_TABLES_SHARED = HASH_SLOTS * 12 + 256 + 128 * 128
+_ROW_EXTRA_WORDS = 5  # fsst_encode.cu, ROW_WORDS
+_ROW_NBYTES_EXTRA = 16  # fsst_decode.cu, ROW_NBYTES
+_PAIRS_NBYTES = 65536
 
 
 class Shape(NamedTuple):
-    """Launch shape: threads of a block, its bytes of dynamic shared memory, bytes of codes a warp stages (decode only)."""
+    """Threads of a block, its bytes of dynamic shared memory, and (decode only) bytes of codes a warp stages."""
 
     threads: int
     shared: int
@@ -82,33 +102,39 @@ class Shape(NamedTuple):
 @lru_cache(64)
 def encode_shape(tile_size: int, shared_per_block: int) -> Shape:
     """Shape of fsst_encode: as many warps as the shared memory of one block holds, at most 32."""
-    warp = PIECE_TILES * 4 * (tile_size // 4 + _ROW_EXTRA_WORDS)
-    warps = min(32, (shared_per_block - _ENCODE_TABLES_SHARED) // warp)
+    tables = ENCODE_TABLES_NBYTES - (0 if pairs_in_shared(tile_size, shared_per_block) else _PAIRS_NBYTES)
+    warp = _encode_warp_nbytes(tile_size)
+    warps = min(32, (shared_per_block - tables) // warp)
     if warps < 1:
         raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
-    return Shape(32 * warps, _ENCODE_TABLES_SHARED + warps * warp)
+    return Shape(32 * warps, tables + warps * warp)
 
 
 @lru_cache(64)
 def decode_shape(tile_size: int, shared_per_block: int, shared_per_multiprocessor: int) -> Shape:
-    """Shape of fsst_decode: the most warps of which two blocks fit a multiprocessor with half a piece's codes staged at once."""
-    whole = PIECE_TILES * tile_size + 16
-    for resident, least in ((2, whole // 2), (1, tile_size + 16)):
-        available = min(shared_per_block, shared_per_multiprocessor // resident - 1024) - DECODE_TABLE_NBYTES
-        for warps in (8, 4, 2, 1):
-            capacity = available // warps - PIECE_TILES * (tile_size + _ROW_PAD) - 32
-            capacity = min(capacity, whole) // 16 * 16
-            if capacity >= least:
-                warp = PIECE_TILES * (tile_size + _ROW_PAD) + 32 + capacity
-                return Shape(32 * warps, DECODE_TABLE_NBYTES + warps * warp, capacity)
-    raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
+    """Shape of fsst_decode: the most warps on a multiprocessor, if each stages 3/8 of a piece's size in codes at once.
+
+    Codes that take more are staged in several rounds, with fewer lanes at work.
+    """
+    rows = PIECE_TILES * (tile_size + _ROW_NBYTES_EXTRA) + 32
+    capacity = max(PIECE_TILES * tile_size * 3 // 8, tile_size + 16) // 16 * 16
+    best = Shape(0, 0)
+    most = 0
+    for warps in range(1, 9):
+        shared = DECODE_TABLE_NBYTES + warps * (rows + capacity)
+        resident = warps * (shared_per_multiprocessor // (shared + 1024))
+        if shared <= shared_per_block and resident >= most:
+            best, most = Shape(32 * warps, shared, capacity), resident
+    if not most:
+        raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
+    return best
 
 
 @lru_cache(64)
 def encode_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:
     """`EncodeTables` of fsst_encode.cu, as bytes."""
     length = table.hash_meta & 0xFF
-    meta = (table.hash_meta >> 8) | length << 8 | (64 - 8 * length) << 16
+    meta = (64 - 8 * length) | table.hash_meta >> 8 << 8
     parts = (table.hash_symbols, meta.astype("<u4"), table.byte_codes, table.pair_codes)
     return np.concatenate([part.view(np.uint8) for part in parts])
 

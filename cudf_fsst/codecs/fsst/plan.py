@@ -37,7 +37,9 @@ def segments_per_table(chars: int) -> int:
 
 def auto_tile_size(chars: int) -> int:
     """Tile size used for ``tile_size="auto"``."""
-    del chars  # 256 was the best trade of ratio against parallelism at every size measured
+    del chars
+    # TPC-H l_comment on an H200: 128 decodes a tenth faster and has a 2 % lower ratio; 512 decodes a sixth slower and
+    # has a 1 % higher one.
     return 256
 
 

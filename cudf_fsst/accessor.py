@@ -1,0 +1,75 @@
+"""``series.fsst``: the accessor, and its registration with pandas and cuDF."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from .codecs.fsst.symbols import SymbolTable
+from .column import CompressedColumn, checked, compress_checked
+
+
+class FsstAccessor:
+    """FSST compression of a Series or Index of strings.
+
+    Accepted dtypes: ``str``, ``string`` (either storage), ``object`` holding only strings and missing values, and
+    ``ArrowDtype`` of string or large_string. Anything else raises AttributeError, so ``hasattr(series, "fsst")`` tells.
+    """
+
+    def __init__(self, data: Any) -> None:
+        # A new accessor is made on every access, so this only looks at the dtype (of object, at the values).
+        self._checked = checked(data)
+
+    def compress(
+        self,
+        table: SymbolTable | None = None,
+        tile_size: int | str = "auto",
+        level: str = "default",
+        stream: Any = None,
+    ) -> CompressedColumn:
+        """Compress.
+
+        Parameters
+        ----------
+        table : SymbolTable, optional
+            Use this table, as `cudf_fsst.train` makes it. None trains one on the data, and one more for every
+            further 512 MiB.
+        tile_size : int or "auto"
+            Characters that are decoded together: 128, 256, 512 or 1024 bytes. Smaller tiles make reading single rows
+            cheaper, larger ones compress a little better.
+        level : str
+            ``"default"``, the only one so far.
+        stream : rmm or CuPy stream, optional
+            What to work on instead of cuDF's default stream; only for data on a GPU.
+
+        Returns
+        -------
+        CompressedColumn
+            Where the data is: in host memory for pandas, in GPU memory for cuDF. Values, nulls, name, index and dtype
+            survive exactly, but for missing values of an object column, which all become None. An Index counts as a
+            Series with a RangeIndex.
+
+        Raises
+        ------
+        ValueError
+            Unknown `tile_size` or `level`, or a `stream` for data in host memory.
+        MemoryError
+            RMM's own; the data is untouched and nothing is kept.
+        """
+        return compress_checked(*self._checked, table=table, tile_size=tile_size, level=level, stream=stream)
+
+
+def register() -> None:
+    """Make ``.fsst`` an attribute of pandas' and, where it can be imported, cuDF's Series and Index.
+
+    Under cudf.pandas, pandas' functions register with its proxies.
+    """
+    pd.api.extensions.register_series_accessor("fsst")(FsstAccessor)
+    pd.api.extensions.register_index_accessor("fsst")(FsstAccessor)
+    try:
+        from cudf.api import extensions
+    except Exception:  # not installed, or no driver: each of its libraries has an exception of its own for that
+        return
+    extensions.register_series_accessor("fsst")(FsstAccessor)
+    extensions.register_index_accessor("fsst")(FsstAccessor)

@@ -1,0 +1,334 @@
+"""The ``cudf-fsst`` command."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec
+
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+app = typer.Typer(
+    help="FSST compression of string columns, on a GPU with cuDF or on the CPU with pandas.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+# Piped output is not squeezed into the 80 columns that Rich assumes.
+_out = Console(width=None if sys.stdout.isatty() else 110)
+_err = Console(stderr=True)
+
+#: Characters that `decompress` holds at a time.
+_DECOMPRESS_CHARS = 64 * 2**20
+#: Row groups that `compress` reads at a time: in Parquet's encodings, which hide how long repeated strings are.
+_PIECE_BYTES, _PIECE_ROWS = 64 * 2**20, 4_000_000
+_P = ParamSpec("_P")
+
+Device = Annotated[str, typer.Option(help="auto, gpu or cpu")]
+Force = Annotated[bool, typer.Option("--force", help="overwrite an existing output")]
+
+
+class CliError(Exception):
+    """A mistake of the user's, as one line of text."""
+
+
+def _one_line_errors(command: Callable[_P, None]) -> Callable[_P, None]:
+    """Turn the errors a user can cause into one line and exit status 1; a bug keeps its traceback."""
+
+    @wraps(command)
+    def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        from .demo import DemoError
+
+        try:
+            command(*args, **kwargs)
+        except (CliError, DemoError, OSError, ValueError, ImportError, MemoryError) as error:
+            text = " ".join(str(error).split()) or type(error).__name__
+            _err.print(f"[red]error:[/red] {escape(text)}", soft_wrap=True, highlight=False)
+            raise typer.Exit(1) from None
+
+    return wrapped
+
+
+@app.command()
+@_one_line_errors
+def demo(
+    scale: Annotated[float, typer.Option(help="TPC-H scale factor; 1 is 6 million rows of lineitem", min=1e-4)] = 0.1,
+    column: Annotated[list[str] | None, typer.Option(help="TPC-H string column; may be repeated")] = None,
+    rows: Annotated[int | None, typer.Option(help="take only the first rows of each column", min=1)] = None,
+    data: Annotated[Path | None, typer.Option(help="keep the TPC-H files here (default: a temporary folder)")] = None,
+    device: Device = "auto",
+) -> None:
+    """Compress TPC-H columns, check every row, read random rows, and show sizes and times."""
+    from . import demo as work
+
+    columns = tuple(column or work.COLUMNS)
+    tables = [work.table_of(name) for name in columns]
+    engine = _engine(device)
+    reports = []
+    with tempfile.TemporaryDirectory() as temporary, _progress() as progress:
+        folder = temporary if data is None else data
+        task = progress.add_task("", total=len(columns))
+        for name, table in zip(columns, tables, strict=True):
+            progress.update(task, description=f"making {table}")
+            path = work.make_table(table, scale, Path(folder))
+            progress.update(task, description=f"compressing and checking {name}")
+            reports.append(work.run_column(engine, path, name, rows))
+            progress.advance(task)
+
+    title = f"TPC-H, scale factor {scale:g}, on {engine.device} ({engine.name})"
+    shown = Table(title=escape(title), title_justify="left", box=SIMPLE)
+    shown.add_column("column", no_wrap=True)
+    for heading in ("rows", "Arrow", "compressed", "ratio", "compress GB/s", "decompress GB/s", "random rows", "in ms"):
+        shown.add_column(heading, justify="right")
+    for report in reports:
+        shown.add_row(
+            report.column,
+            f"{report.rows:,}",
+            _size(report.uncompressed_nbytes),
+            _size(report.nbytes),
+            f"{report.ratio:.2f}",
+            _gbps(report.chars_nbytes, report.compress_seconds),
+            _gbps(report.chars_nbytes, report.decompress_seconds),
+            f"{report.taken_rows:,}",
+            f"{report.take_seconds * 1e3:.2f}",
+        )
+    _out.print(shown)
+    total = sum(report.rows for report in reports)
+    _out.print(f"All {total:,} rows came back equal, and so did the random ones.", highlight=False)
+
+
+@app.command()
+@_one_line_errors
+def compress(
+    file: Annotated[Path, typer.Argument(help="Parquet file", metavar="FILE.parquet")],
+    column: Annotated[str, typer.Option("--column", "-c", help="string column to compress")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="compressed column to write")],
+    device: Device = "auto",
+    force: Force = False,
+) -> None:
+    """Compress a column of a Parquet file, row group by row group (small ones several at a time)."""
+    import pyarrow.parquet as pq
+
+    from .compressor import Compressor
+
+    _check_output(output, force)
+    with pq.ParquetFile(file) as parquet:
+        _check_column(parquet.schema_arrow, column)
+        pieces = _pieces(parquet.metadata, column)
+    engine = _engine(device)
+    compressor = Compressor()
+    start = 0
+    with _progress() as progress:
+        for row_groups in progress.track(pieces, description=f"compressing {column}"):
+            series = engine.read(file, column, row_groups)
+            series.index = engine.library.RangeIndex(start, start + len(series))
+            start += len(series)
+            compressor.append(series)
+            del series
+    compressed = compressor.finish().to_host()
+    compressed.save(output)
+    _out.print(
+        f"{output}: {len(compressed):,} rows, {_size(compressed.uncompressed_nbytes)} -> "
+        f"{_size(compressed.nbytes)} ({compressed.ratio:.2f}x), on {engine.device}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+@app.command()
+@_one_line_errors
+def decompress(
+    file: Annotated[Path, typer.Argument(help="compressed column", metavar="FILE.fsst")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Parquet file to write")],
+    force: Force = False,
+) -> None:
+    """Write a compressed column back as a Parquet file with one column."""
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from .column import CompressedColumn
+
+    _check_output(output, force)
+    compressed = CompressedColumn.load(file)
+    rows = len(compressed)
+    step = max(1, rows * _DECOMPRESS_CHARS // max(1, compressed.chars_nbytes))
+    name = "column" if compressed.name is None else str(compressed.name)
+    # An index of its own is kept as columns, as pandas does; a RangeIndex from 0 says nothing.
+    keep_index = not compressed.index.equals(pd.RangeIndex(rows))
+    with _finished(output) as unfinished, _progress() as progress:
+        task = progress.add_task(f"decompressing {name}", total=rows)
+        writer = None
+        for start in range(0, max(rows, 1), step):
+            piece = compressed[start : start + step]
+            table = pa.Table.from_pandas(piece.to_frame(name), preserve_index=keep_index)
+            if writer is None:
+                writer = pq.ParquetWriter(unfinished, table.schema)
+            writer.write_table(table)
+            progress.update(task, completed=min(start + step, rows))
+        if writer is not None:
+            writer.close()
+    _out.print(f"{output}: {rows:,} rows, column {name!r}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+@_one_line_errors
+def inspect(
+    file: Annotated[Path, typer.Argument(help="compressed column", metavar="FILE.fsst")],
+    symbols: Annotated[bool, typer.Option(help="show every symbol of every table")] = False,
+) -> None:
+    """Show what a compressed column holds: sizes, ratios, segments, symbol tables."""
+    from .column import CompressedColumn
+    from .format import FORMAT_VERSION
+
+    compressed = CompressedColumn.load(file)
+    segments = compressed.segments
+    tables = compressed.tables
+    facts = Table(title=escape(str(file)), title_justify="left", show_header=False, box=SIMPLE)
+    facts.add_column()
+    facts.add_column(justify="right")
+    for fact, value in (
+        ("format version", str(FORMAT_VERSION)),
+        ("name", escape(repr(compressed.name))),
+        ("dtype", escape(str(compressed.dtype))),
+        ("index", escape(_index_kind(compressed.index))),
+        ("rows", f"{len(compressed):,}"),
+        ("nulls", f"{compressed.null_count:,}"),
+        ("bytes as Arrow has them", f"{compressed.uncompressed_nbytes:,}"),
+        ("bytes compressed", f"{compressed.nbytes:,}"),
+        ("ratio of the column", f"{compressed.ratio:.3f}"),
+        ("characters", f"{compressed.chars_nbytes:,}"),
+        ("their codes", f"{compressed.codes_nbytes:,}"),
+        ("ratio of the characters", f"{compressed.chars_nbytes / max(1, compressed.codes_nbytes):.3f}"),
+        ("segments", f"{len(segments):,}"),
+        ("symbol tables", f"{len(tables):,}"),
+    ):
+        facts.add_row(fact, value)
+    _out.print(facts)
+
+    listed = Table(title="segments", title_justify="left", box=SIMPLE)
+    for heading in ("number", "rows", "characters", "codes", "ratio", "tile size", "nulls", "table", "symbols"):
+        listed.add_column(heading, justify="right")
+    for number, segment in enumerate(segments):
+        listed.add_row(
+            str(number),
+            f"{segment.rows:,}",
+            f"{segment.chars:,}",
+            f"{segment.codes_nbytes:,}",
+            f"{segment.chars / max(1, segment.codes_nbytes):.3f}",
+            str(segment.layout.tile_size),
+            f"{segment.null_count:,}",
+            str(tables.index(segment.table)),
+            str(len(segment.table)),
+        )
+    if segments:
+        _out.print(listed)
+    if symbols:
+        for number, table in enumerate(tables):
+            shown = "  ".join(f"{code}={repr(symbol)[1:]}" for code, symbol in enumerate(table.symbols))
+            _out.print(f"table {number}: {shown}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _index_kind(index: Any) -> str:
+    names = list(index.names)
+    named = "" if names == [None] else f" named {', '.join(map(repr, names))}"
+    return f"{type(index).__name__} of {index.dtype if len(names) == 1 else f'{len(names)} levels'}{named}"
+
+
+def _engine(choice: str) -> Any:
+    from .engine import find_engine
+
+    if choice not in ("auto", "gpu", "cpu"):
+        raise CliError(f"--device must be auto, gpu or cpu, not {choice!r}")
+    try:
+        return find_engine(choice)  # type: ignore[arg-type]  # checked above
+    except RuntimeError as error:
+        raise CliError(f"no usable GPU: {error}") from error
+
+
+def _check_column(schema: Any, column: str) -> None:
+    import pyarrow as pa
+
+    strings = [
+        field.name
+        for field in schema
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type) or pa.types.is_string_view(field.type)
+    ]
+    if column in strings:
+        return
+    known = ", ".join(strings) or "none"
+    if column in schema.names:
+        raise CliError(f"column {column!r} is {schema.field(column).type}, not a string; string columns: {known}")
+    raise CliError(f"no column {column!r}; string columns: {known}")
+
+
+def _pieces(metadata: Any, column: str) -> list[list[int] | None]:
+    """Row groups to compress at a time: few enough to be small, enough to share a symbol table well."""
+    number = [metadata.schema.column(i).path for i in range(metadata.num_columns)].index(column)
+    pieces: list[list[int] | None] = []
+    nbytes = rows = 0
+    for group in range(metadata.num_row_groups):
+        about = metadata.row_group(group)
+        nbytes += about.column(number).total_uncompressed_size
+        rows += about.num_rows
+        last = pieces[-1] if pieces else None
+        if last is None or nbytes > _PIECE_BYTES or rows > _PIECE_ROWS:
+            pieces.append([group])
+            nbytes, rows = about.column(number).total_uncompressed_size, about.num_rows
+        else:
+            last.append(group)
+    # A file without row groups has no rows, but its column still has a dtype.
+    return pieces or [None]
+
+
+def _check_output(output: Path, force: bool) -> None:
+    if output.is_dir():
+        raise CliError(f"{output} is a folder")
+    if not output.absolute().parent.is_dir():
+        raise CliError(f"no folder {output.parent}")
+    if output.exists() and not force:
+        raise CliError(f"{output} exists; --force overwrites it")
+
+
+@contextmanager
+def _finished(output: Path) -> Iterator[Path]:
+    """Hand out a name beside `output` and rename it when all went well, so a failed run leaves `output` as it was."""
+    with tempfile.TemporaryDirectory(dir=output.absolute().parent, prefix=f".{output.name}.") as folder:
+        unfinished = Path(folder, output.name)
+        yield unfinished
+        os.replace(unfinished, output)
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=_err,
+        transient=True,
+        disable=not _err.is_terminal,
+    )
+
+
+def _size(nbytes: int) -> str:
+    size = float(nbytes)
+    for unit in ("B", "kB", "MB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"
+
+
+def _gbps(nbytes: int, seconds: float) -> str:
+    return f"{nbytes / 1e9 / max(seconds, 1e-9):.3g}"

@@ -1,0 +1,471 @@
+# mypy: disable-error-code="assignment,operator,return-value"
+# Compiled by Numba, for which int and NumPy's integers are one kind of thing.
+"""Numba kernels of the FSST host side: encode tiles, decode tiles, characters and rows.
+
+They take addresses, so one compiled version serves every kind of array, and release the GIL. Decoding trusts nothing
+that is stored: every code, length and start is checked before a byte is read or written by it, and damage is a return
+value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from ...format import ROW_BLOCK, TILE_BLOCK
+from ..bitpack.cpu import unpack_ends
+from ..unaligned import copy, load8, load16, load32, load64, store8, store16, store64, trailing_zeros
+from .symbols import HASH_MULTIPLIER, HASH_SHIFT
+
+_ESCAPE = np.uint64(255)
+_ONES = np.uint64(0x0101010101010101)
+_HIGH = np.uint64(0x8080808080808080)
+_MULTIPLIER = np.uint64(HASH_MULTIPLIER)
+_SHIFT = np.uint64(HASH_SHIFT)
+
+
+#: Tiles encoded in turns.
+_LANES = 4
+
+
+def encode_scratch(tile_size: int) -> int:
+    """Bytes of scratch that `encode_tiles` needs: two codes for every byte, and what a store may write beyond."""
+    return _LANES * (2 * tile_size + 16)
+
+
+@numba.njit(nogil=True, cache=True, inline="always")
+def _slot(window: Any) -> int:
+    return np.int64((((window & np.uint64(0xFFFFFF)) * _MULTIPLIER) & np.uint64(0xFFFFFFFF)) >> _SHIFT)
+
+
+@numba.njit(nogil=True, cache=True, inline="always")
+def _step(at: int, out: int, hash_symbols: Any, hash_meta: Any, pair_codes: Any, limit: Any) -> tuple[int, int]:
+    """Encode one symbol where eight bytes are left, without a branch; returns where to go on."""
+    window = load64(at)
+    slot = _slot(window)
+    meta = np.uint64(hash_meta[slot])
+    length = meta & np.uint64(0xFF)
+    code = np.uint64(pair_codes[np.int64(window & np.uint64(0xFFFF))])
+    hit = (window ^ hash_symbols[slot]) << (np.uint64(64) - (length << np.uint64(3))) == np.uint64(0)
+    size = np.uint64(1) + np.uint64(code < limit)
+    code = meta >> np.uint64(8) if hit else code
+    size = length if hit else size
+    store16(out, np.uint16(code | (window & np.uint64(0xFF)) << np.uint64(8)))
+    return at + np.int64(size), out + 1 + np.int64(code == _ESCAPE)
+
+
+@numba.njit(nogil=True, cache=True)
+def _finish(
+    at: int,
+    end: int,
+    nbytes: int,
+    out: int,
+    hash_symbols: Any,
+    hash_meta: Any,
+    pair_codes: Any,
+    byte_codes: Any,
+    limit: Any,
+) -> int:
+    """Encode the rest of a tile of `nbytes` bytes that ends at `end`; returns where its codes end."""
+    while at + 8 <= end:
+        at, out = _step(at, out, hash_symbols, hash_meta, pair_codes, limit)
+    # The last bytes of the tile, held in `window`, zero bytes above them.
+    rest = end - at
+    window = np.uint64(0)
+    if rest > 0:
+        if nbytes >= 8:
+            window = load64(end - 8) >> np.uint64(8 * (8 - rest))
+        else:
+            for i in range(rest):
+                window |= np.uint64(load8(at + i)) << np.uint64(8 * i)
+    while rest > 0:
+        slot = _slot(window)
+        meta = np.uint64(hash_meta[slot])
+        length = np.int64(meta & np.uint64(0xFF))
+        code = np.uint64(pair_codes[np.int64(window & np.uint64(0xFFFF))])
+        if length <= rest and (window ^ hash_symbols[slot]) << np.uint64(64 - 8 * length) == np.uint64(0):
+            code = meta >> np.uint64(8)
+        elif rest >= 2 and code < limit:
+            length = 2
+        else:
+            code = np.uint64(byte_codes[np.int64(window & np.uint64(0xFF))])
+            length = 1
+        store16(out, np.uint16(code | (window & np.uint64(0xFF)) << np.uint64(8)))
+        out += 1 + np.int64(code == _ESCAPE)
+        rest -= length
+        if rest > 0:
+            window >>= np.uint64(8 * length)
+    return out
+
+
+@numba.njit(nogil=True, cache=True)
+def encode_tiles(
+    chars: int,
+    chars_end: int,
+    tile_size: int,
+    first: int,
+    last: int,
+    hash_symbols: Any,
+    hash_meta: Any,
+    pair_codes: Any,
+    byte_codes: Any,
+    two_byte_limit: int,
+    out: int,
+    lengths: int,
+    block_ends: Any,
+    scratch: int,
+) -> int:
+    """Encode tiles `first` to ``last - 1`` of the characters at address `chars`; `first` starts a block.
+
+    Four tiles are encoded in turns, symbol by symbol: a symbol's place depends on the length of the one before, so one
+    tile alone waits for its table lookups most of the time. `out` has room for the tiles' bytes, `scratch` for
+    `encode_scratch(tile_size)` bytes. Returns the bytes of the codes.
+    """
+    limit = np.uint64(two_byte_limit)
+    start = out
+    room = 2 * tile_size + 16
+    for group in range(first, last, _LANES):
+        a = chars + group * tile_size
+        b = a + tile_size
+        c = b + tile_size
+        d = c + tile_size
+        to_a = scratch
+        to_b = to_a + room
+        to_c = to_b + room
+        to_d = to_c + room
+        if d + tile_size <= chars_end and group + _LANES <= last:
+            while (
+                a + 8 <= chars + (group + 1) * tile_size
+                and b + 8 <= chars + (group + 2) * tile_size
+                and c + 8 <= chars + (group + 3) * tile_size
+                and d + 8 <= chars + (group + 4) * tile_size
+            ):
+                a, to_a = _step(a, to_a, hash_symbols, hash_meta, pair_codes, limit)
+                b, to_b = _step(b, to_b, hash_symbols, hash_meta, pair_codes, limit)
+                c, to_c = _step(c, to_c, hash_symbols, hash_meta, pair_codes, limit)
+                d, to_d = _step(d, to_d, hash_symbols, hash_meta, pair_codes, limit)
+        for tile in range(group, min(group + _LANES, last)):
+            lane = tile - group
+            at = a if lane == 0 else b if lane == 1 else c if lane == 2 else d
+            to = to_a if lane == 0 else to_b if lane == 1 else to_c if lane == 2 else to_d
+            begin = chars + tile * tile_size
+            end = min(begin + tile_size, chars_end)
+            nbytes = end - begin
+            to = _finish(at, end, nbytes, to, hash_symbols, hash_meta, pair_codes, byte_codes, limit)
+            size = to - (scratch + lane * room)
+            if size < nbytes:
+                copy(out, scratch + lane * room, size)
+            else:
+                size = nbytes
+                copy(out, begin, size)
+            out += size
+            if tile_size <= 256:
+                store8(lengths + tile, np.uint8(size - 1))
+            else:
+                store16(lengths + 2 * tile, np.uint16(size - 1))
+            if (tile + 1) % TILE_BLOCK == 0 or tile + 1 == last:
+                block_ends[tile // TILE_BLOCK] = np.uint64(out - start)
+    return out - start
+
+
+@numba.njit(nogil=True, cache=True)
+def drop_null_chars(
+    offsets: int, itemsize: int, rows: int, validity: int, validity_offset: int, chars: int, kept: Any, out: int
+) -> int:
+    """Offsets without the characters of null rows into `kept`; where `out` is not 0, the other characters to it."""
+    position = np.int64(0)
+    kept[0] = 0
+    for row in range(rows):
+        bit = validity_offset + row
+        if itemsize == 4:
+            start = np.int64(np.int32(load32(offsets + 4 * row)))
+            end = np.int64(np.int32(load32(offsets + 4 * row + 4)))
+        else:
+            start = np.int64(load64(offsets + 8 * row))
+            end = np.int64(load64(offsets + 8 * row + 8))
+        if (load8(validity + (bit >> 3)) >> np.uint8(bit & 7)) & np.uint8(1) != 0 and end > start:
+            if out != 0:
+                copy(out + position, chars + start, end - start)
+            position += end - start
+        kept[row + 1] = position
+    return position
+
+
+@numba.njit(nogil=True, cache=True)
+def nulls_have_chars(offsets: int, itemsize: int, rows: int, validity: int, validity_offset: int) -> bool:
+    for row in range(rows):
+        bit = validity_offset + row
+        if (load8(validity + (bit >> 3)) >> np.uint8(bit & 7)) & np.uint8(1) == 0:
+            if itemsize == 4:
+                if load32(offsets + 4 * row) != load32(offsets + 4 * row + 4):
+                    return True
+            elif load64(offsets + 8 * row) != load64(offsets + 8 * row + 8):
+                return True
+    return False
+
+
+@numba.njit(nogil=True, cache=True)
+def decode_tile(
+    at: int, end: int, codes_end: int, out: int, nbytes: int, limit: int, symbols: Any, symbol_lengths: Any
+) -> bool:
+    """Decode the codes at addresses `at` to `end` to the `nbytes` bytes at `out`; False where they do not fit.
+
+    Reads stay below `codes_end`, writes below `limit`; up to `limit` bytes after the tile may get any value.
+    """
+    if end - at == nbytes:
+        copy(out, at, nbytes)
+        return True
+    stop = out + nbytes
+    # A step of the fast loop consumes 8 codes and writes at most 64 bytes.
+    while at + 8 <= end and out + 64 <= limit:
+        window = load64(at)
+        inverse = ~window
+        escapes = (inverse - _ONES) & window & _HIGH  # the lowest bit is right: it marks the first byte 0xFF
+        if escapes == np.uint64(0):
+            for _ in range(8):
+                code = np.int64(window & np.uint64(0xFF))
+                store64(out, symbols[code])
+                out += np.int64(symbol_lengths[code])
+                window >>= np.uint64(8)
+            at += 8
+        else:
+            count = trailing_zeros(escapes) >> 3
+            for _ in range(count):
+                code = np.int64(window & np.uint64(0xFF))
+                store64(out, symbols[code])
+                out += np.int64(symbol_lengths[code])
+                window >>= np.uint64(8)
+            if count < 7:
+                store8(out, np.uint8((window >> np.uint64(8)) & np.uint64(0xFF)))
+                out += 1
+                at += 2
+            at += count
+    while at < end:
+        code = np.int64(load8(at))
+        at += 1
+        if code == 255:
+            if at == end or out >= stop:
+                return False
+            store8(out, load8(at))
+            at += 1
+            out += 1
+        else:
+            length = np.int64(symbol_lengths[code])
+            if out + 8 <= limit:
+                store64(out, symbols[code])
+            elif out + length <= limit:
+                symbol = symbols[code]
+                for i in range(length):
+                    store8(out + i, np.uint8((symbol >> np.uint64(8 * i)) & np.uint64(0xFF)))
+            else:
+                return False
+            out += length
+    return out == stop
+
+
+@numba.njit(nogil=True, cache=True)
+def decode_tiles(
+    codes: int,
+    codes_nbytes: int,
+    block_starts: int,
+    lengths: int,
+    chars: int,
+    tile_size: int,
+    first: int,
+    last: int,
+    out: int,
+    limit: int,
+    symbols: Any,
+    symbol_lengths: Any,
+) -> int:
+    """Decode tiles `first` to ``last - 1`` to `out` (which ends at `limit`); -1, or a tile that is damaged."""
+    tile = first // TILE_BLOCK * TILE_BLOCK
+    position = np.int64(0)
+    while tile < last:
+        if tile % TILE_BLOCK == 0:
+            block = tile // TILE_BLOCK
+            position = np.int64(load64(block_starts + 8 * block))
+            if position < 0 or position > codes_nbytes:
+                return tile
+        nbytes = min(tile_size, chars - tile * tile_size)
+        if tile_size <= 256:
+            length = np.int64(load8(lengths + tile)) + 1
+        else:
+            length = np.int64(load16(lengths + 2 * tile)) + 1
+        if length > nbytes or length > codes_nbytes - position:
+            return tile
+        if tile >= first:
+            at = codes + position
+            end = at + length
+            if not decode_tile(at, end, end, out, nbytes, limit, symbols, symbol_lengths):
+                return tile
+            out += nbytes
+        position += length
+        tile += 1
+        if tile % TILE_BLOCK == 0 or tile * tile_size >= chars:
+            block = (tile + TILE_BLOCK - 1) // TILE_BLOCK
+            if position != np.int64(load64(block_starts + 8 * block)):
+                return tile - 1
+    return -1
+
+
+@numba.njit(nogil=True, cache=True)
+def decode_chars(
+    codes: int,
+    codes_nbytes: int,
+    block_starts: int,
+    lengths: int,
+    chars: int,
+    tile_size: int,
+    first: int,
+    last: int,
+    out: int,
+    scratch: int,
+    symbols: Any,
+    symbol_lengths: Any,
+) -> int:
+    """Decode characters `first` to ``last - 1`` to `out`; -1, or a tile that is damaged.
+
+    `scratch` has room for a tile and 64 bytes: tiles that are wanted in part go there first.
+    """
+    while first < last:
+        tile = first // tile_size
+        skip = first - tile * tile_size
+        nbytes = min(tile_size, chars - tile * tile_size)
+        if skip == 0 and last - first >= nbytes:
+            tiles = max(1, (last - first) // tile_size)
+            nbytes = min(tiles * tile_size, last - first)
+            bad = decode_tiles(
+                codes,
+                codes_nbytes,
+                block_starts,
+                lengths,
+                chars,
+                tile_size,
+                tile,
+                tile + tiles,
+                out,
+                out + nbytes,
+                symbols,
+                symbol_lengths,
+            )
+        else:
+            bad = decode_tiles(
+                codes,
+                codes_nbytes,
+                block_starts,
+                lengths,
+                chars,
+                tile_size,
+                tile,
+                tile + 1,
+                scratch,
+                scratch + tile_size + 64,
+                symbols,
+                symbol_lengths,
+            )
+            nbytes = min(nbytes - skip, last - first)
+            if bad < 0:
+                copy(out, scratch + skip, nbytes)
+        if bad >= 0:
+            return bad
+        first += nbytes
+        out += nbytes
+    return -1
+
+
+@numba.njit(nogil=True, cache=True)
+def decode_rows(
+    codes: int,
+    codes_nbytes: int,
+    block_starts: int,
+    lengths: int,
+    chars: int,
+    tile_size: int,
+    starts: Any,
+    ends: Any,
+    to: Any,
+    out: int,
+    scratch: int,
+    symbols: Any,
+    symbol_lengths: Any,
+) -> int:
+    """Decode characters ``starts[i]`` to ``ends[i] - 1`` to ``out + to[i]`` for every i; -1, or a damaged tile.
+
+    `scratch` has room for a tile and 64 bytes. The tile in it is kept: neighbouring rows need it again.
+    """
+    held = -1
+    for i in range(starts.size):
+        at = starts[i]
+        where = out + to[i]
+        while at < ends[i]:
+            tile = at // tile_size
+            if tile != held:
+                held = tile
+                bad = decode_tiles(
+                    codes,
+                    codes_nbytes,
+                    block_starts,
+                    lengths,
+                    chars,
+                    tile_size,
+                    tile,
+                    tile + 1,
+                    scratch,
+                    scratch + tile_size + 64,
+                    symbols,
+                    symbol_lengths,
+                )
+                if bad >= 0:
+                    return bad
+            nbytes = min((tile + 1) * tile_size, ends[i]) - at
+            copy(where, scratch + at - tile * tile_size, nbytes)
+            at += nbytes
+            where += nbytes
+    return -1
+
+
+@numba.njit(nogil=True, cache=True)
+def row_spans(
+    row_starts: int,
+    row_minima: int,
+    row_words: int,
+    row_bits: int,
+    bits_words: int,
+    segment_rows: int,
+    chars: int,
+    rows: Any,
+    starts: Any,
+    ends: Any,
+    scratch: Any,
+) -> int:
+    """Start and end of every row of `rows` in the segment's characters; -1, or a damaged row block."""
+    held = -1
+    for i in range(rows.size):
+        block = rows[i] // ROW_BLOCK
+        if block != held:
+            held = block
+            first = block * ROW_BLOCK
+            last = min(segment_rows, first + ROW_BLOCK)
+            scratch[0] = np.int64(load64(row_starts + 8 * block))
+            end = unpack_ends(
+                row_starts,
+                row_minima,
+                row_words,
+                row_bits,
+                bits_words,
+                segment_rows,
+                chars,
+                first,
+                last,
+                0,
+                scratch.ctypes.data + 8,
+                8,
+            )
+            if end < 0:
+                return block
+        starts[i] = scratch[rows[i] - block * ROW_BLOCK]
+        ends[i] = scratch[rows[i] - block * ROW_BLOCK + 1]
+    return -1

@@ -1,0 +1,162 @@
+"""Arrow arrays <-> `HostStrings`, without copying characters.
+
+Layout: an Arrow string array is ``[validity bitmap, offsets, characters]`` and a start row (``array.offset``) that
+applies to the first two. Bytes are not checked to be UTF-8: whatever the buffers hold survives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..buffers import HostStrings
+
+#: More characters than 32-bit offsets can address.
+LARGE = 2**31
+
+_SMALL_TYPES = (pa.string(), pa.binary())
+_LARGE_TYPES = (pa.large_string(), pa.large_binary())
+
+
+def is_string_type(arrow_type: Any) -> bool:
+    """Whether an Arrow type is one of the two that a column can have (``string``, ``large_string``)."""
+    return bool(pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type))
+
+
+def from_arrow(array: Any) -> HostStrings:
+    """Describe an Arrow array's buffers.
+
+    Parameters
+    ----------
+    array : pyarrow.Array or pyarrow.ChunkedArray
+        Of type string, large_string, binary or large_binary; sliced or not. Several chunks are joined (a copy).
+
+    Returns
+    -------
+    HostStrings
+        Views of the array's buffers, which they keep alive.
+
+    Raises
+    ------
+    TypeError
+        Any other type.
+    """
+    if array.type not in _SMALL_TYPES + _LARGE_TYPES:
+        raise TypeError(f"expected an Arrow array of strings, got {array.type}")
+    if isinstance(array, pa.ChunkedArray):
+        array = _join(array)
+    rows = len(array)
+    validity, offsets, chars = array.buffers()
+    offset_dtype = np.dtype(np.int32 if array.type in _SMALL_TYPES else np.int64)
+    if rows == 0:
+        # Arrow allows an empty array to have no offsets at all.
+        return HostStrings(0, np.empty(0, np.uint8), np.zeros(1, offset_dtype))
+    null_count = int(array.null_count)
+    return HostStrings(
+        rows=rows,
+        chars=np.empty(0, np.uint8) if chars is None else np.frombuffer(chars, np.uint8),
+        offsets=np.frombuffer(offsets, offset_dtype, count=rows + 1, offset=array.offset * offset_dtype.itemsize),
+        validity=np.frombuffer(validity, np.uint8) if null_count else None,
+        validity_offset=array.offset if null_count else 0,
+        null_count=null_count,
+    )
+
+
+def to_arrow(strings: HostStrings, arrow_type: Any = None) -> Any:
+    """Wrap host buffers as an Arrow array.
+
+    Parameters
+    ----------
+    strings : HostStrings
+    arrow_type : pyarrow.DataType, optional
+        ``string`` or ``large_string``; default: ``string`` where 32-bit offsets suffice, else ``large_string``.
+
+    Returns
+    -------
+    pyarrow.Array or pyarrow.ChunkedArray
+        A ChunkedArray only where ``string`` is asked for and 32-bit offsets do not suffice.
+    """
+    total = int(strings.offsets[-1])
+    if arrow_type is None:
+        arrow_type = pa.string() if total < LARGE else pa.large_string()
+    if pa.types.is_large_string(arrow_type):
+        return _wrap(strings, strings.offsets.astype(np.int64, copy=False), arrow_type)
+    if total < LARGE:
+        return _wrap(strings, strings.offsets.astype(np.int32, copy=False), arrow_type)
+    return pa.chunked_array(_wrap_pieces(strings, arrow_type), type=arrow_type)
+
+
+def _join(array: Any) -> Any:
+    if array.num_chunks == 1:
+        return array.chunk(0)
+    if array.num_chunks == 0:
+        return pa.array([], type=array.type)
+    if array.type in _SMALL_TYPES and sum(_chars(chunk) for chunk in array.chunks) >= LARGE:
+        array = array.cast(_LARGE_TYPES[_SMALL_TYPES.index(array.type)])
+    return pa.concat_arrays(array.chunks)
+
+
+def _chars(chunk: Any) -> int:
+    offsets = from_arrow(chunk).offsets
+    return int(offsets[-1]) - int(offsets[0])
+
+
+def _wrap(strings: HostStrings, offsets: npt.NDArray[Any], arrow_type: Any) -> Any:
+    validity = _validity(strings)
+    buffers = [
+        None if validity is None else pa.py_buffer(validity),
+        pa.py_buffer(np.ascontiguousarray(offsets)),
+        pa.py_buffer(strings.chars),
+    ]
+    return pa.Array.from_buffers(arrow_type, strings.rows, buffers, null_count=strings.null_count)
+
+
+def _wrap_pieces(strings: HostStrings, arrow_type: Any) -> list[Any]:
+    """Cut a column at row ends so that each piece's characters fit 32-bit offsets."""
+    offsets = strings.offsets
+    validity = None if strings.null_count == 0 else unpack_validity(strings)
+    pieces = []
+    start = 0
+    while start < strings.rows:
+        begin = int(offsets[start])
+        stop = int(np.searchsorted(offsets, begin + LARGE, side="left")) - 1
+        if stop <= start:
+            raise pa.ArrowInvalid(f"row {start} is longer than an Arrow {arrow_type} can hold; use large_string")
+        nulls = 0
+        mask = None
+        if validity is not None:
+            part = validity[start:stop]
+            nulls = int(part.size - np.count_nonzero(part))
+            mask = np.packbits(part, bitorder="little")
+        piece = HostStrings(
+            rows=stop - start,
+            chars=strings.chars[begin : int(offsets[stop])],
+            offsets=(offsets[start : stop + 1] - begin).astype(np.int32),
+            validity=mask if nulls else None,
+            null_count=nulls,
+        )
+        pieces.append(_wrap(piece, piece.offsets, arrow_type))
+        start = stop
+    return pieces
+
+
+def _validity(strings: HostStrings) -> npt.NDArray[np.uint8] | None:
+    if strings.null_count == 0 or strings.validity is None:
+        return None
+    if strings.validity_offset == 0:
+        return strings.validity
+    return np.packbits(unpack_validity(strings), bitorder="little")
+
+
+def unpack_validity(strings: HostStrings) -> npt.NDArray[np.uint8]:
+    """One byte a row: 1 where the row is not null."""
+    if strings.validity is None:
+        return np.ones(strings.rows, np.uint8)
+    start = strings.validity_offset
+    first = start // 8
+    packed = strings.validity[first : (start + strings.rows + 7) // 8]
+    bits = np.unpackbits(packed, bitorder="little")
+    return bits[start - 8 * first :][: strings.rows]

@@ -1,0 +1,245 @@
+"""What a stored column knows besides its rows: name, exact dtype and index, as bytes and back.
+
+Two blobs. The *schema* is an Arrow schema (IPC message): the column's field first, then the index's columns, with the
+``pandas`` metadata that pyarrow writes, so that any Arrow reader understands it, and a ``cudf_fsst`` entry (JSON) for
+what Arrow does not keep: the exact dtypes, names that are no strings, a DatetimeIndex's frequency. The *index* is an
+Arrow IPC stream with one column a level; a RangeIndex is three numbers in the JSON and has none.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+_KEY = b"cudf_fsst"
+_WITH_FREQUENCY = (pd.DatetimeIndex, pd.TimedeltaIndex)
+_ARROW_TYPES = {"string": pa.string(), "large_string": pa.large_string()}
+#: pandas' nullable dtypes, which pyarrow keeps for columns but not for an index.
+_MASKED = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64", "boolean")
+
+
+def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
+    """Describe a column.
+
+    Parameters
+    ----------
+    name : hashable
+        The column's name: None, a string, number, Timestamp, or a tuple of these.
+    dtype : pandas dtype
+        One that `cudf_fsst.interop.pandas.is_string_dtype` accepts.
+    index : pandas.Index
+
+    Returns
+    -------
+    schema : bytes
+    index : bytes or None
+        None for a RangeIndex, which the schema describes.
+
+    Raises
+    ------
+    TypeError
+        A name or an index that has no Arrow form (say, an object index of mixed types).
+    """
+    notes = {"name": _encode_name(name), "dtype": _encode_dtype(dtype), "index": _encode_index(index)}
+    table = _index_table(index)
+    field = pa.field("None" if name is None else str(name), _arrow_type(dtype))
+    pandas_notes = json.loads(table.schema.metadata[b"pandas"])
+    pandas_notes["columns"].insert(0, _pandas_column(field.name, dtype))
+    metadata = {b"pandas": json.dumps(pandas_notes).encode(), _KEY: json.dumps(notes).encode()}
+    schema = pa.schema([field, *table.schema], metadata=metadata)
+    if isinstance(index, pd.RangeIndex):
+        return schema.serialize().to_pybytes(), None
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return schema.serialize().to_pybytes(), sink.getvalue().to_pybytes()
+
+
+def from_bytes(schema: Any, index: Any, rows: int) -> tuple[Any, Any, Any]:
+    """Read what `to_bytes` wrote.
+
+    Parameters
+    ----------
+    schema : bytes-like
+    index : bytes-like or None
+    rows : int
+        How many labels the index must have.
+
+    Returns
+    -------
+    name, dtype, index
+
+    Raises
+    ------
+    ValueError
+        Damaged or foreign bytes, or an index of another length.
+    """
+    try:
+        arrow_schema = pa.ipc.read_schema(pa.py_buffer(schema))
+        notes = json.loads((arrow_schema.metadata or {})[_KEY])
+        name = _decode_name(notes["name"])
+        dtype = _decode_dtype(notes["dtype"])
+        found = _decode_index(notes["index"], index)
+    except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
+        raise ValueError(f"the column's schema cannot be read: {type(error).__name__}: {error}") from error
+    if len(found) != rows:
+        raise ValueError(f"the column has {rows} rows, but its stored index has {len(found)} labels")
+    return name, dtype, found
+
+
+def _index_table(index: Any) -> Any:
+    plain = index.set_names([str(level) for level in range(index.nlevels)])
+    try:
+        table = pa.Table.from_pandas(pd.DataFrame(index=plain), preserve_index=None)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise TypeError(f"an index of dtype {index.dtype} cannot be stored: {error}; reset_index first") from error
+    # Equal columns are stored as equal bytes, whatever versions of the libraries wrote them.
+    pandas_notes = json.loads(table.schema.metadata[b"pandas"])
+    for key in ("creator", "pandas_version"):
+        pandas_notes.pop(key, None)
+    return table.replace_schema_metadata({b"pandas": json.dumps(pandas_notes).encode()})
+
+
+def _pandas_column(name: str, dtype: Any) -> dict[str, Any]:
+    numpy_type = "object" if dtype == np.dtype(object) else str(dtype)
+    return {
+        "name": name,
+        "field_name": name,
+        "pandas_type": "unicode",
+        "numpy_type": numpy_type,
+        "metadata": None,
+    }
+
+
+def _arrow_type(dtype: Any) -> Any:
+    return dtype.pyarrow_dtype if isinstance(dtype, pd.ArrowDtype) else pa.large_string()
+
+
+# Names ------------------------------------------------------------------------------------------------------------
+
+
+def _encode_name(name: Any) -> Any:
+    if isinstance(name, np.generic):
+        name = name.item()
+    if name is None or isinstance(name, (str, bool, int, float)):
+        return name
+    if isinstance(name, tuple):
+        return {"tuple": [_encode_name(part) for part in name]}
+    if isinstance(name, pd.Timestamp):
+        return {"timestamp": name.isoformat(), "unit": name.unit, "tz": None if name.tz is None else str(name.tz)}
+    raise TypeError(f"a name of type {type(name).__name__} cannot be stored: {name!r}")
+
+
+def _decode_name(stored: Any) -> Any:
+    if not isinstance(stored, dict):
+        return stored
+    if "tuple" in stored:
+        return tuple(_decode_name(part) for part in stored["tuple"])
+    stamp = pd.Timestamp(stored["timestamp"]).as_unit(stored["unit"])
+    return stamp if stored["tz"] is None else stamp.tz_convert(stored["tz"])
+
+
+# Dtypes -----------------------------------------------------------------------------------------------------------
+
+
+def _encode_dtype(dtype: Any) -> Any:
+    """A dtype as JSON; None for one that pyarrow's pandas metadata brings back by itself."""
+    if isinstance(dtype, pd.ArrowDtype):
+        return {"kind": "arrow", "type": str(dtype.pyarrow_dtype)}
+    if isinstance(dtype, pd.StringDtype):
+        return {"kind": "string", "storage": dtype.storage, "na": "nan" if dtype.na_value is np.nan else "NA"}
+    if isinstance(dtype, pd.CategoricalDtype):
+        return {"kind": "category", "categories": _encode_dtype(dtype.categories.dtype)}
+    if str(dtype) in _MASKED:
+        return {"kind": "masked", "type": str(dtype)}
+    return {"kind": "object"} if dtype == np.dtype(object) else None
+
+
+def _decode_dtype(stored: Any) -> Any:
+    """The string dtype that `_encode_dtype` wrote."""
+    if stored["kind"] == "arrow":
+        return pd.ArrowDtype(_ARROW_TYPES[stored["type"]])
+    if stored["kind"] == "string":
+        return pd.StringDtype(stored["storage"], na_value=np.nan if stored["na"] == "nan" else pd.NA)
+    if stored["kind"] == "object":
+        return np.dtype(object)
+    raise ValueError(f"unknown dtype {stored!r}")
+
+
+# Indexes ----------------------------------------------------------------------------------------------------------
+
+
+def _encode_index(index: Any) -> dict[str, Any]:
+    names = [_encode_name(name) for name in index.names]
+    if isinstance(index, pd.RangeIndex):
+        return {"names": names, "range": [index.start, index.stop, index.step]}
+    multi = isinstance(index, pd.MultiIndex)
+    levels = index.levels if multi else [index]
+    return {
+        "names": names,
+        "multi": multi,
+        "dtypes": [_encode_dtype(level.dtype) for level in levels],
+        "freqs": [level.freqstr if isinstance(level, _WITH_FREQUENCY) else None for level in levels],
+    }
+
+
+def _decode_index(stored: dict[str, Any], data: Any) -> Any:
+    names = [_decode_name(name) for name in stored["names"]]
+    if "range" in stored:
+        return pd.RangeIndex(*stored["range"], name=names[0])
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        table = reader.read_all()
+    table.validate(full=True)
+    found = table.to_pandas().index
+    dtypes = stored["dtypes"]
+    if not found.nlevels == len(dtypes) == len(names) == table.num_columns:
+        raise ValueError(f"{found.nlevels} index levels instead of {len(names)}")
+    levels = [
+        _exact(found.get_level_values(number), dtype, table.column(number)) for number, dtype in enumerate(dtypes)
+    ]
+    if not stored["multi"]:
+        return _with_frequency(levels[0], stored["freqs"][0]).set_names(names)
+    index = pd.MultiIndex.from_arrays(levels, names=names)
+    for number, freq in enumerate(stored["freqs"]):
+        if freq is not None:
+            index = index.set_levels(_with_frequency(index.levels[number], freq), level=number)
+    return index
+
+
+def _with_frequency(values: Any, freq: str | None) -> Any:
+    if freq is None:
+        return values
+    values = values.copy()
+    # A level that had labels which no row uses has lost them, and may no longer be regular.
+    with suppress(ValueError):
+        values.freq = pd.tseries.frequencies.to_offset(freq)
+    return values
+
+
+def _exact(values: Any, stored: Any, column: Any) -> Any:
+    """Give an index (or a level's values) the dtype that Arrow and its pandas metadata did not keep."""
+    if stored is None:
+        return values
+    if stored["kind"] == "arrow":
+        return pd.Index(pd.arrays.ArrowExtensionArray(column))
+    if stored["kind"] == "masked":
+        if stored["type"] not in _MASKED:
+            raise ValueError(f"unknown dtype {stored!r}")
+        return pd.Index(pd.api.types.pandas_dtype(stored["type"]).__from_arrow__(column))
+    if stored["kind"] == "category":
+        categories = values.categories
+        as_column = pa.chunked_array([pa.array(categories)])
+        return values.set_categories(_exact(categories, stored["categories"], as_column))
+    dtype = _decode_dtype(stored)
+    if values.dtype == dtype:
+        return values
+    if dtype == np.dtype(object):
+        objects = values.to_numpy(dtype=object, copy=True)
+        objects[pd.isna(objects)] = None
+        return pd.Index(objects, dtype=object)
+    return values.astype(dtype)

@@ -1,0 +1,57 @@
+"""Shared by all tests: GPU detection, hypothesis profiles, data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import numpy as np
+import pytest
+
+# "ci" is what .ci/run and the README's command use; "deep" is for an evening: HYPOTHESIS_PROFILE=deep pytest.
+_COMMON = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("ci", max_examples=50, derandomize=True, database=None, **_COMMON)
+hypothesis.settings.register_profile("dev", max_examples=10, **_COMMON)
+hypothesis.settings.register_profile("deep", max_examples=2000, **_COMMON)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+DBTEXT_VARIABLE = "CUDF_FSST_DBTEXT"
+
+
+def _why_no_gpu() -> str | None:
+    """Why tests marked gpu cannot run here, None if they can."""
+    try:
+        import cudf  # noqa: F401  # only whether it can be imported
+        import cupy
+    except ImportError as error:
+        return f"no cuDF here: {error}"
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"no usable GPU here: {error}"
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a GPU where there is none, and say why."""
+    wanted = [item for item in items if item.get_closest_marker("gpu")]
+    reason = _why_no_gpu() if wanted else None
+    if reason is not None:
+        for item in wanted:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def dbtext() -> Path:
+    """Folder with the DBText files of the FSST paper."""
+    folder = os.environ.get(DBTEXT_VARIABLE)
+    if not folder:
+        pytest.skip(f"{DBTEXT_VARIABLE} is not set to the folder of the DBText files")
+    return Path(folder)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers, the same in every run."""
+    return np.random.default_rng(20190218)

@@ -1,0 +1,326 @@
+"""The part of CuPy and RMM that this package uses, over an emulated device.
+
+`emulated_fsst` imports the package's own GPU side (``cudf_fsst.codecs.fsst.cuda`` and ``cudf_fsst.device``) on top of
+it, so that the real launches run: the real sizes, grids, workspaces and orders, with these rules made strict:
+
+* every allocation, and every part of a workspace, has red zones of its own and starts as garbage;
+* freed memory is gone at once;
+* a copy from the device arrives in pinned host memory only when the host waits for it;
+* a kernel gets more than 48 KiB of shared memory only after asking for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import sys
+import types
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .emulator import Buffer, Emulator, EmulatorError
+
+#: Shared memory (bytes of one block, of a multiprocessor) by compute capability.
+GPUS = {
+    "sm_70": (96 << 10, 96 << 10),
+    "sm_75": (64 << 10, 64 << 10),
+    "sm_89": (99 << 10, 100 << 10),
+    "sm_90": (227 << 10, 228 << 10),
+}
+_DEFAULT_SHARED = 48 << 10
+
+
+class _Stream:
+    """Work runs when it is enqueued; what the host sees of it waits until the host does."""
+
+    def __init__(self, ptr: int) -> None:
+        self.ptr = ptr
+        self._arriving: list[tuple[int, bytes]] = []
+
+    def arrive(self, address: int, data: bytes) -> None:
+        self._arriving.append((address, data))
+
+    def deliver(self, count: int) -> None:
+        for address, data in self._arriving[:count]:
+            ctypes.memmove(address, data, len(data))
+        del self._arriving[:count]
+
+    def record(self) -> _Event:
+        event = _Event()
+        event.record(self)
+        return event
+
+    def wait_event(self, event: _Event) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        self.deliver(len(self._arriving))
+
+    def __enter__(self) -> _Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class _Event:
+    def __init__(self, **_: object) -> None:
+        self._stream: _Stream | None = None
+        self._arriving: list[tuple[int, bytes]] = []
+
+    def record(self, stream: _Stream) -> None:
+        self._stream = stream
+        self._arriving = list(stream._arriving)
+
+    def synchronize(self) -> None:
+        if self._stream is not None:
+            # Copies arrive in order; those that already have are no longer in the stream's list.
+            last = max((i for i, copy in enumerate(self._stream._arriving) if copy in self._arriving), default=-1)
+            self._stream.deliver(last + 1)
+
+
+class _DeviceArray:
+    """A small part of `cupy.ndarray`: computes on the host, lives on the device once its address is asked for."""
+
+    def __init__(self, device: FakeDevice, host: npt.NDArray[Any], address: int | None = None) -> None:
+        self._device, self._host, self._address = device, host, address
+        self._buffer: Buffer | None = None
+
+    @property
+    def data(self) -> Any:
+        if self._address is None:
+            self._buffer = self._device.emulator.buffer(np.ascontiguousarray(self._host))
+            self._address = self._buffer.address
+        return types.SimpleNamespace(ptr=self._address)
+
+    def _like(self, host: npt.NDArray[Any]) -> _DeviceArray:
+        return _DeviceArray(self._device, host)
+
+    size = property(lambda self: self._host.size)
+    shape = property(lambda self: self._host.shape)
+    dtype = property(lambda self: self._host.dtype)
+    T = property(lambda self: self._like(self._host.T))
+
+    def copy(self) -> _DeviceArray:
+        return self._like(self._host.copy())
+
+    def reshape(self, *shape: int) -> _DeviceArray:
+        return self._like(self._host.reshape(*shape))
+
+    def astype(self, dtype: npt.DTypeLike, copy: bool = True) -> _DeviceArray:
+        return self._like(self._host.astype(dtype, copy=copy))
+
+    def get(self) -> npt.NDArray[Any]:
+        return self._host.copy()
+
+    def __getitem__(self, key: Any) -> _DeviceArray:
+        return self._like(self._host[key])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._host[key] = value._host if isinstance(value, _DeviceArray) else value
+        if self._address is not None:
+            self._device.emulator.write(self._address, self._host.tobytes())
+
+
+class _DeviceBuffer:
+    """`rmm.DeviceBuffer`."""
+
+    def __init__(self, device: FakeDevice, size: int) -> None:
+        self._emulator = device.emulator
+        self.size = int(size)
+        try:
+            self._buffer = device.emulator.buffer(self.size)
+        except EmulatorError as error:
+            raise MemoryError(str(error)) from None
+        self.ptr = self._buffer.address
+
+    def __del__(self) -> None:
+        if hasattr(self, "_buffer") and self._emulator.alive:
+            self._buffer.free()
+
+
+class _Kernel:
+    """`cupy.RawKernel`."""
+
+    def __init__(self, device: FakeDevice, file: str, name: str, defines: Mapping[str, int]) -> None:
+        self._device, self._name = device, name
+        macros = {key: f"{value}u" for key, value in defines.items()}
+        self._module = device.emulator.load(f"{file}.cu", macros)
+        self.max_dynamic_shared_size_bytes = _DEFAULT_SHARED
+
+    def __call__(
+        self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], *, shared_mem: int, stream: _Stream
+    ) -> None:
+        asked = max(self.max_dynamic_shared_size_bytes, _DEFAULT_SHARED)
+        assert shared_mem <= asked, f"{self._name}: {shared_mem} bytes of shared memory without asking"
+        assert asked <= self._device.shared_per_block, f"{self._name}: {asked} bytes of shared memory on this GPU"
+        self._device.launches.append(self._name)
+        self._module.launch(self._name, grid, block, args, shared_mem=shared_mem)
+
+
+class FakeDevice:
+    """An emulated GPU and the modules ``cupy`` and ``rmm`` for it.
+
+    Parameters
+    ----------
+    emulator
+    gpu
+        A key of `GPUS`.
+    multiprocessors
+        Few, so that blocks have to loop.
+
+    Attributes
+    ----------
+    launches : list of str
+        Names of the kernels launched so far.
+    """
+
+    def __init__(self, emulator: Emulator, gpu: str = "sm_90", multiprocessors: int = 2) -> None:
+        self.emulator = emulator
+        self.shared_per_block, shared_per_multiprocessor = GPUS[gpu]
+        self.launches: list[str] = []
+        self._kernels: dict[tuple[Any, ...], _Kernel] = {}
+        self._pinned: list[npt.NDArray[np.uint8]] = []
+        self._streams = {0: _Stream(0)}
+        self.modules = self._make_modules(
+            {
+                "MultiProcessorCount": multiprocessors,
+                "MaxSharedMemoryPerBlockOptin": self.shared_per_block,
+                "MaxSharedMemoryPerMultiprocessor": shared_per_multiprocessor,
+            }
+        )
+
+    def kernel(self, file: str, name: str, defines: Mapping[str, int]) -> _Kernel:
+        """Stands for `cudf_fsst.device.kernels.kernel`."""
+        key = file, name, tuple(sorted(defines.items()))
+        if key not in self._kernels:
+            self._kernels[key] = _Kernel(self, file, name, defines)
+        return self._kernels[key]
+
+    # -- cupy.cuda.runtime
+
+    def _memcpy(self, to: int, source: int, nbytes: int, kind: str, stream: int) -> None:
+        emulator = self.emulator
+        if kind == "to device":
+            emulator.write(to, ctypes.string_at(source, nbytes))
+            return
+        data = emulator.read(source, nbytes)
+        if kind == "on device":
+            emulator.write(to, data)
+        elif any(area.ctypes.data <= to < area.ctypes.data + area.size for area in self._pinned):
+            self._streams[stream].arrive(to, data)
+        else:
+            ctypes.memmove(to, data, nbytes)  # pageable: the call waits
+
+    def _memset(self, address: int, value: int, nbytes: int, stream: int) -> None:
+        self.emulator.write(address, bytes([value]) * nbytes)
+
+    def _alloc_pinned(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        area = np.full(nbytes, 0xA5, np.uint8)
+        self._pinned.append(area)
+        return area
+
+    def _asarray(self, value: Any, dtype: npt.DTypeLike | None = None) -> _DeviceArray:
+        if isinstance(value, _DeviceArray):
+            return value if dtype is None else value.astype(dtype, copy=False)
+        interface = getattr(value, "__cuda_array_interface__", None)
+        if interface is None:
+            return _DeviceArray(self, np.asarray(value, dtype))
+        element, count = np.dtype(interface["typestr"]), interface["shape"][0]
+        address = interface["data"][0]
+        data = bytearray(self.emulator.read(address, element.itemsize * count))
+        return _DeviceArray(self, np.frombuffer(data, element), address)
+
+    def _make_modules(self, attributes: Mapping[str, int]) -> dict[str, types.ModuleType]:
+        def module(name: str, **content: Any) -> types.ModuleType:
+            made = types.ModuleType(name)
+            made.__dict__.update(content)
+            return made
+
+        runtime = module(
+            "cupy.cuda.runtime",
+            getDevice=lambda: 0,
+            memcpyAsync=self._memcpy,
+            memsetAsync=self._memset,
+            memcpyHostToDevice="to device",
+            memcpyDeviceToHost="to host",
+            memcpyDeviceToDevice="on device",
+        )
+        null = self._streams[0]
+        stream = type("Stream", (_Stream,), {"null": null, "ptds": null})
+        cuda = module(
+            "cupy.cuda",
+            runtime=runtime,
+            Stream=stream,
+            Event=_Event,
+            Device=lambda number=0: types.SimpleNamespace(id=number, attributes=attributes),
+            alloc_pinned_memory=self._alloc_pinned,
+        )
+        cupy = module(
+            "cupy",
+            cuda=cuda,
+            asarray=self._asarray,
+            cumsum=lambda a, axis=None, dtype=None: _DeviceArray(self, np.cumsum(a._host, axis=axis, dtype=dtype)),
+            int32=np.int32,
+            int64=np.int64,
+        )
+        rmm_stream = module("rmm.pylibrmm.stream", DEFAULT_STREAM="default", PER_THREAD_DEFAULT_STREAM="per thread")
+        rmm = module("rmm", DeviceBuffer=lambda *, size, stream=None: _DeviceBuffer(self, size))
+        every = (cupy, cuda, runtime, rmm, module("rmm.pylibrmm", stream=rmm_stream), rmm_stream)
+        return {made.__name__: made for made in every}
+
+
+def _strict_workspace(workspace: type[Any]) -> type[Any]:
+    """A `Workspace` whose parts are allocations of their own."""
+
+    class Workspace(workspace):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self._parts: list[tuple[int, int]] = []
+
+        def reserve(self, nbytes: int) -> int:
+            offset: int = super().reserve(nbytes)
+            # A part without bytes would share its offset with the next.
+            if nbytes:
+                self._parts.append((offset, nbytes))
+            return offset
+
+        def take(self, lane: Any) -> None:
+            self._buffers = [lane.allocate(nbytes) for _, nbytes in self._parts]
+
+        def __getitem__(self, offset: int) -> int:
+            part = bisect_right(self._parts, (offset, sys.maxsize)) - 1
+            return int(self._buffers[part].ptr) + offset - self._parts[part][0]
+
+    return Workspace
+
+
+@contextmanager
+def emulated_fsst(device: FakeDevice) -> Iterator[types.ModuleType]:
+    """``cudf_fsst.codecs.fsst.cuda``, imported anew for `device`; everything is as before at the end."""
+    own = ("cudf_fsst.device.memory", "cudf_fsst.codecs.fsst.cuda")
+    parents = [(importlib.import_module(parent), child) for parent, _, child in (name.rpartition(".") for name in own)]
+    missing = object()
+    attributes = [(parent, child, getattr(parent, child, missing)) for parent, child in parents]
+    names = {*own, *device.modules, *(name for name in sys.modules if name.startswith(("cupy.", "rmm.")))}
+    saved = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    try:
+        sys.modules.update(device.modules)
+        cuda: Any = importlib.import_module("cudf_fsst.codecs.fsst.cuda")
+        cuda.kernel = device.kernel
+        cuda.Workspace = _strict_workspace(cuda.Workspace)
+        yield cuda
+    finally:
+        for name in (*own, *device.modules):
+            sys.modules.pop(name, None)
+        sys.modules.update(saved)
+        for parent, child, value in attributes:
+            if value is not missing:
+                setattr(parent, child, value)
+            elif hasattr(parent, child):
+                delattr(parent, child)

@@ -1,0 +1,96 @@
+"""Make the golden files of the current format version: ``python tests/golden/make.py``.
+
+A golden file is made once and then kept: every later version of the package must read it (tests/test_golden.py). Run
+this only to add files, or while format version 0 may still change.
+
+``NAME.fsst`` is the stored column, ``NAME.json`` what it holds: a list with, for each row, ``null`` or its bytes as
+Latin-1 text.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER.parent))
+
+from cudf_fsst import storage  # noqa: E402
+from cudf_fsst.codecs.fsst import cpu  # noqa: E402
+from cudf_fsst.codecs.fsst.segment import Segment  # noqa: E402
+from cudf_fsst.codecs.fsst.symbols import SymbolTable  # noqa: E402
+from handmade import handmade_segment, strings_of  # noqa: E402  # needs the path above
+
+Rows = list[bytes | None]
+
+ADJECTIVES = "quick lazy final ironic silent bold express regular unusual pending".split()
+NOUNS = "foxes deposits packages requests theodolites accounts platelets pinto-beans".split()
+VERBS = "sleep haggle nag wake cajole boost integrate detect".split()
+
+
+def sentences(generator: random.Random, count: int) -> Rows:
+    """Text as TPC-H has it in its comments."""
+    return [
+        " ".join(generator.choice(words) for words in (ADJECTIVES, NOUNS, VERBS) for _ in range(2)).encode()
+        for _ in range(count)
+    ]
+
+
+def with_nulls(generator: random.Random, rows: Rows) -> Rows:
+    """Every fifth row or so null, every tenth empty."""
+    return [generator.choices([row, None, b""], [7, 2, 1])[0] for row in rows]
+
+
+def columns() -> dict[str, tuple[Rows, list[Segment]]]:
+    """Name -> rows and the segments that hold them."""
+    generator = random.Random(20190218)
+    text = sentences(generator, 400)
+    nulls = with_nulls(generator, text)
+    urls: Rows = [b"https://example.org/%s/%d?q=%x" % (w.encode(), i, i * i) for i, w in enumerate(NOUNS * 36)]
+    binary: Rows = [bytes(range(256)), generator.randbytes(3000), None, b"\xff" * 300, b"", b"\0"]
+    table = SymbolTable.from_symbols([b"foxes", b"foxes sl", b"qu", b"q", b"e", b" ", b"quick ", b"ee", b"s"])
+    pieces = [text[:100], nulls[100:400], [None, b""], [b"quick foxes sleep" * 200]]
+
+    made = {f"text_{size}": (text, cpu.compress(strings_of(text), tile_size=size)) for size in (128, 256, 512, 1024)}
+    for name, rows in {
+        "nulls": nulls,
+        "urls": urls,
+        "binary": binary,
+        "no_rows": [],
+        "all_null": [None] * 300,
+        "empty_strings": [b""] * 300,
+        "one_byte_rows": [bytes([65 + i % 26]) for i in range(1000)],
+    }.items():
+        made[name] = rows, cpu.compress(strings_of(rows))
+    made["imported_table"] = text[:200], cpu.compress(strings_of(text[:200]), table=table)
+    made["any_parse"] = nulls[:300], [handmade_segment(nulls[:300], table, choose=generator.choice, spare=3)]
+    made["segments"] = (
+        [row for rows in pieces for row in rows],
+        [segment for rows in pieces for segment in cpu.compress(strings_of(rows))],
+    )
+    return made
+
+
+def schema_and_index(rows: Rows) -> tuple[bytes, bytes | None]:
+    """What a pandas Series with these rows stores."""
+    import pandas as pd
+
+    from cudf_fsst.interop import schema
+
+    return schema.to_bytes("golden", pd.StringDtype(na_value=float("nan")), pd.RangeIndex(len(rows)))
+
+
+def main() -> None:
+    """Write all golden files."""
+    for name, (rows, segments) in columns().items():
+        schema, index = schema_and_index(rows)
+        storage.save(FOLDER / f"{name}.fsst", segments=segments, schema=schema, index=index)
+        expected = [None if row is None else row.decode("latin-1") for row in rows]
+        text = json.dumps(expected, indent=0, separators=(",", ":"))
+        (FOLDER / f"{name}.json").write_text(text + "\n", encoding="ascii")
+
+
+if __name__ == "__main__":
+    main()

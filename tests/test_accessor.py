@@ -1,0 +1,205 @@
+"""``.fsst``: where it is, what it refuses, and that importing the package never fails for want of cuDF."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import cudf_fsst
+
+ROOT = Path(cudf_fsst.__file__).parents[1]
+
+STRINGS = {
+    "str": pd.Series(["a", None]),
+    "string[pyarrow]": pd.Series(["a", None], dtype="string[pyarrow]"),
+    "string[python]": pd.Series(["a", None], dtype="string[python]"),
+    "arrow_string": pd.Series(["a", None], dtype=pd.ArrowDtype(pa.string())),
+    "arrow_large_string": pd.Series(["a", None], dtype=pd.ArrowDtype(pa.large_string())),
+    "object": pd.Series(["a", None, np.nan, pd.NA, pd.NaT, np.str_("b")], dtype=object),
+    "object_of_missing": pd.Series([None, np.nan], dtype=object),
+    "object_of_nothing": pd.Series([], dtype=object),
+}
+OTHERS = {
+    "int64": pd.Series([1]),
+    "float64": pd.Series([1.5, np.nan]),
+    "bool": pd.Series([True]),
+    "category": pd.Series(["a"], dtype="category"),
+    "datetime64": pd.Series(pd.to_datetime(["2020"])),
+    r"binary\[pyarrow\]": pd.Series([b"a"], dtype=pd.ArrowDtype(pa.binary())),
+    r"string_view\[pyarrow\]": pd.Series(["a"], dtype=pd.ArrowDtype(pa.string_view())),
+    "Int64": pd.Series([1, None], dtype="Int64"),
+    "object holding mixed-integer": pd.Series(["a", 1], dtype=object),
+    "object holding bytes": pd.Series([b"a"], dtype=object),
+    "object holding mixed": pd.Series(["a", ["b"]], dtype=object),
+}
+
+
+@pytest.mark.parametrize("series", STRINGS.values(), ids=STRINGS)
+def test_strings_have_it(series: pd.Series) -> None:
+    column = series.fsst.compress()
+    assert isinstance(column, cudf_fsst.CompressedColumn)
+    assert column.null_count == series.isna().sum()
+    assert len(pd.Index(series).fsst.compress()) == len(series)
+
+
+@pytest.mark.parametrize(("shown", "series"), OTHERS.items(), ids=OTHERS)
+def test_others_do_not(shown: str, series: pd.Series) -> None:
+    assert not hasattr(series, "fsst")
+    for data in (series, pd.Index(series)):
+        with pytest.raises(AttributeError, match=f"^Can only use .fsst accessor with string values .*, not {shown}"):
+            data.fsst  # noqa: B018
+
+
+def test_multi_index_does_not() -> None:
+    with pytest.raises(AttributeError, match="not MultiIndex"):
+        pd.MultiIndex.from_tuples([("a", "b")]).fsst  # noqa: B018
+
+
+def test_class_is_documented() -> None:
+    assert pd.Series.fsst is cudf_fsst.FsstAccessor
+    assert cudf_fsst.FsstAccessor.compress.__doc__
+
+
+@pytest.mark.parametrize("tile_size", [0, 7, 100, 2048, 256.5, "big", None, True])
+def test_unknown_tile_size(tile_size) -> None:
+    with pytest.raises(ValueError, match=f"tile_size must be 'auto' or one of .*, not {tile_size!r}"):
+        STRINGS["str"].fsst.compress(tile_size=tile_size)
+
+
+@pytest.mark.parametrize("level", ["best", "", None, 3])
+def test_unknown_level(level) -> None:
+    with pytest.raises(ValueError, match=f"level must be one of .*, not {level!r}"):
+        STRINGS["str"].fsst.compress(level=level)
+
+
+def test_table_must_be_a_table() -> None:
+    with pytest.raises(TypeError, match="table must be a SymbolTable or None, not bytes"):
+        STRINGS["str"].fsst.compress(table=b"")
+
+
+def test_stream_needs_a_gpu() -> None:
+    column = STRINGS["str"].fsst.compress()
+    for call in (
+        STRINGS["str"].fsst.compress,
+        column.decompress,
+        lambda stream: column.take([0], stream=stream),
+        lambda stream: column.filter([True, False], stream=stream),
+        lambda stream: cudf_fsst.train(STRINGS["str"], stream=stream),
+    ):
+        with pytest.raises(ValueError, match=r"stream='s' needs data in GPU memory"):
+            call(stream="s")
+
+
+def test_public_names() -> None:
+    assert sorted(cudf_fsst.__all__) == cudf_fsst.__all__
+    for name in cudf_fsst.__all__:
+        assert getattr(cudf_fsst, name).__doc__
+
+
+# Importing ----------------------------------------------------------------------------------------------------------
+
+USE = """
+import pandas as pd, cudf_fsst
+series = pd.Series(["a", None, "ccc"])
+pd.testing.assert_series_equal(series.fsst.compress().decompress(), series)
+"""
+
+
+def run(code: str, *paths: Path) -> None:
+    """Run code in a Python of its own, where an import of cuDF finds it in `paths`."""
+    prelude = f"import sys; sys.path[:0] = {[str(path) for path in (*paths, ROOT)]!r}\n"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", prelude + code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("error", ["ImportError('no libcudf')", "RuntimeError('no driver')", "OSError('libcuda.so')"])
+def test_broken_cudf_leaves_pandas_alone(error: str, tmp_path: Path) -> None:
+    (tmp_path / "cudf.py").write_text(f"raise {error}\n")
+    run(USE, tmp_path)
+
+
+def test_registers_with_cudf(tmp_path: Path) -> None:
+    package = tmp_path / "cudf" / "api"
+    package.mkdir(parents=True)
+    (tmp_path / "cudf" / "__init__.py").write_text("")
+    (package / "__init__.py").write_text("")
+    (package / "extensions.py").write_text(
+        "found = []\n"
+        "def register_series_accessor(name): return lambda cls: found.append(('Series', name, cls))\n"
+        "def register_index_accessor(name): return lambda cls: found.append(('Index', name, cls))\n"
+    )
+    check = """
+from cudf.api.extensions import found
+accessor = cudf_fsst.FsstAccessor
+assert found == [("Series", "fsst", accessor), ("Index", "fsst", accessor)], found
+"""
+    run(USE + check, tmp_path)
+
+
+def test_import_leaves_the_gpu_codec_alone() -> None:
+    run("import sys; sys.modules['cupy'] = None; sys.modules['rmm'] = None\n" + USE)
+
+
+# On a GPU -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+class TestGpu:
+    def test_strings_have_it(self) -> None:
+        import cudf
+
+        for data in (cudf.Series(["a", None]), cudf.Index(["a", None])):
+            column = data.fsst.compress()
+            assert column.device.startswith("cuda:")
+            assert column.to_arrow().to_pylist() == ["a", None]
+
+    def test_others_do_not(self) -> None:
+        import cudf
+
+        for data in (cudf.Series([1]), cudf.Index([1.5]), cudf.Series([["a"]]), cudf.Series(["a"], dtype="category")):
+            assert not hasattr(data, "fsst")
+        with pytest.raises(AttributeError, match="not int64"):
+            cudf.Series([1]).fsst  # noqa: B018
+        with pytest.raises(AttributeError, match="not MultiIndex"):
+            cudf.MultiIndex.from_tuples([("a", "b")]).fsst  # noqa: B018
+
+    def test_stream(self) -> None:
+        import cudf
+        import cupy
+
+        series = cudf.Series(["a", None, "ccc"] * 1000)
+        stream = cupy.cuda.Stream(non_blocking=True)
+        column = series.fsst.compress(stream=stream)
+        result = column.decompress(stream=stream)
+        stream.synchronize()
+        cudf.testing.assert_series_equal(result, series)
+
+    @pytest.mark.parametrize(
+        "index", ["", ', index=pd.period_range("2020", periods=3, freq="M")'], ids=["range", "periods"]
+    )
+    def test_cudf_pandas(self, index: str) -> None:
+        """Under cudf.pandas, proxies go in and come out; what cuDF cannot hold is compressed on the host."""
+        run(
+            f"""
+import cudf.pandas
+cudf.pandas.install()
+import pandas as pd, cudf_fsst
+series = pd.Series(["a", None, "ccc"], name="n"{index})
+column = series.fsst.compress()
+assert column.device.startswith("cuda:") == {not index}, column.device
+for result in (column.decompress(), column[:], column.take([0, 1, 2]), column.filter([True] * 3)):
+    assert cudf.pandas.is_proxy_instance(result, pd.Series), type(result)
+    pd.testing.assert_series_equal(result, series)
+assert column[2] == "ccc"
+pd.testing.assert_series_equal(column.map_chunks(lambda piece: piece.str.upper()), series.str.upper())
+pd.testing.assert_series_equal(column.filter(series.notna()), series[series.notna()])
+"""
+        )

@@ -1,0 +1,263 @@
+"""The command line: its round trips, its one-line errors, what it leaves on disk."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+import cudf_fsst
+from cudf_fsst import cli
+from cudf_fsst.engine import Engine
+
+VALUES = ["", "plain", None, "naïve café", "日本語", "x" * 5000, "a\x00b", None, "fluffily ironic deposits"] * 40
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def run_ok(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def run_bad(*arguments: object) -> str:
+    """Return the one line of an expected failure."""
+    result = run(*arguments)
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit), result.exception
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("error: ")
+    return lines[0]
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    """Strings with nulls in row groups of 100, beside a column of numbers."""
+    path = tmp_path / "in.parquet"
+    table = pa.table({"text": pa.array(VALUES, pa.string()), "number": range(len(VALUES))})
+    pq.write_table(table, path, row_group_size=100)
+    return path
+
+
+# Demo
+
+
+def test_demo_checks_and_shows_every_column(tmp_path: Path) -> None:
+    columns = ("l_comment", "l_shipinstruct", "c_address")
+    arguments = [part for name in columns for part in ("--column", name)]
+    shown = run_ok("demo", "--scale", 0.001, "--device", "cpu", "--data", tmp_path, *arguments)
+    assert all(name in shown for name in columns)
+    assert "CPU" in shown
+    assert "came back equal" in shown
+
+    made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
+    assert {path.name for path in made} == {"lineitem.parquet", "customer.parquet"}
+    run_ok("demo", "--scale", 0.001, "--device", "cpu", "--data", tmp_path, "--rows", 7, "--column", "l_comment")
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")} == made
+
+
+def test_demo_notices_a_changed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decompress = cudf_fsst.CompressedColumn.decompress
+
+    def wrong(self: cudf_fsst.CompressedColumn, *args: object, **kwargs: object) -> pd.Series:
+        series = decompress(self, *args, **kwargs)
+        series.iloc[-1] += "!"
+        return series
+
+    monkeypatch.setattr(cudf_fsst.CompressedColumn, "decompress", wrong)
+    message = run_bad("demo", "--scale", 0.001, "--device", "cpu", "--data", tmp_path, "--column", "o_comment")
+    assert "'o_comment' did not come back as it was" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--column", "z_comment"], "'z_comment' is not a TPC-H column"),
+        (["--column", "l_nothing"], "lineitem has no column 'l_nothing'; it has l_orderkey, "),
+        (["--column", "l_orderkey"], "'l_orderkey'.*int64"),
+        (["--device", "tpu"], "--device must be auto, gpu or cpu, not 'tpu'"),
+    ],
+)
+def test_demo_errors(tmp_path: Path, arguments: list[str], message: str) -> None:
+    line = run_bad("demo", "--scale", 0.001, "--data", tmp_path, "--device", "cpu", *arguments)
+    assert re.search(message, line)
+
+
+def test_demo_without_the_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cudf_fsst.demo.shutil.which", lambda *args, **kwargs: None)
+    assert "pip install 'cudf-fsst[demo]'" in run_bad("demo", "--device", "cpu", "--data", tmp_path)
+
+
+@pytest.mark.gpu
+def test_demo_on_the_gpu(tmp_path: Path) -> None:
+    shown = run_ok("demo", "--scale", 0.001, "--device", "gpu", "--data", tmp_path)
+    assert "cudf 26" in shown
+    assert "came back equal" in shown
+
+
+# Compress, decompress, inspect
+
+
+def test_round_trip(parquet: Path, tmp_path: Path) -> None:
+    compressed, restored = tmp_path / "text.fsst", tmp_path / "out.parquet"
+    shown = run_ok("compress", parquet, "--column", "text", "-o", compressed, "--device", "cpu")
+    assert f"{len(VALUES):,} rows" in shown
+    column = cudf_fsst.load(compressed)
+    assert column.name == "text"
+    assert column.to_arrow().to_pylist() == VALUES
+    assert column.index.equals(pd.RangeIndex(len(VALUES)))
+
+    run_ok("decompress", compressed, "-o", restored)
+    table = pq.read_table(restored)
+    assert table.column_names == ["text"]
+    assert table["text"].to_pylist() == VALUES
+    assert {path.name for path in tmp_path.iterdir()} == {"in.parquet", "text.fsst", "out.parquet"}
+
+
+def test_compress_reads_few_row_groups_at_a_time(
+    parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    read = Engine.read
+
+    def watched(self: Engine, path: Path, column: str, row_groups: list[int] | None = None) -> pd.Series:
+        seen.append(row_groups)
+        return read(self, path, column, row_groups)
+
+    monkeypatch.setattr(Engine, "read", watched)
+    for rows, expected in ((1, [[0], [1], [2], [3]]), (200, [[0, 1], [2, 3]]), (10**6, [[0, 1, 2, 3]])):
+        monkeypatch.setattr(cli, "_PIECE_ROWS", rows)
+        run_ok("compress", parquet, "--column", "text", "-o", tmp_path / "text.fsst", "--device", "cpu", "--force")
+        assert seen == expected
+        assert cudf_fsst.load(tmp_path / "text.fsst").to_arrow().to_pylist() == VALUES
+        seen.clear()
+    monkeypatch.setattr(cli, "_PIECE_BYTES", 1)
+    run_ok("compress", parquet, "--column", "text", "-o", tmp_path / "text.fsst", "--device", "cpu", "--force")
+    assert seen == [[0], [1], [2], [3]]
+
+
+def test_decompress_writes_piece_by_piece(parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_ok("compress", parquet, "--column", "text", "-o", tmp_path / "text.fsst", "--device", "cpu")
+    monkeypatch.setattr(cli, "_DECOMPRESS_CHARS", 40_000)
+    run_ok("decompress", tmp_path / "text.fsst", "-o", tmp_path / "out.parquet")
+    assert pq.ParquetFile(tmp_path / "out.parquet").num_row_groups > 3
+    assert pq.read_table(tmp_path / "out.parquet")["text"].to_pylist() == VALUES
+
+
+@pytest.mark.parametrize("values", [[], [None, None], ["", ""]], ids=["no rows", "all nulls", "empty strings"])
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_round_trip_of_little(tmp_path: Path, values: list[str | None], kind: pa.DataType) -> None:
+    pq.write_table(pa.table({"text": pa.array(values, kind)}), tmp_path / "in.parquet")
+    run_ok("compress", tmp_path / "in.parquet", "-c", "text", "-o", tmp_path / "text.fsst", "--device", "cpu")
+    run_ok("decompress", tmp_path / "text.fsst", "-o", tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet")["text"].to_pylist() == values
+
+
+def test_file_without_row_groups(tmp_path: Path) -> None:
+    with pq.ParquetWriter(tmp_path / "in.parquet", pa.schema({"text": pa.string()})):
+        pass
+    assert pq.ParquetFile(tmp_path / "in.parquet").num_row_groups == 0
+    run_ok("compress", tmp_path / "in.parquet", "-c", "text", "-o", tmp_path / "text.fsst", "--device", "cpu")
+    assert len(cudf_fsst.load(tmp_path / "text.fsst")) == 0
+
+
+def test_decompress_keeps_an_index_of_its_own(tmp_path: Path) -> None:
+    index = pd.Index([5, 3, 3], name="key")
+    pd.Series(["a", None, "c"], index=index, name="text").fsst.compress().save(tmp_path / "text.fsst")
+    run_ok("decompress", tmp_path / "text.fsst", "-o", tmp_path / "out.parquet")
+    frame = pd.read_parquet(tmp_path / "out.parquet")
+    assert frame.index.equals(index)
+    assert frame["text"].isna().tolist() == [False, True, False]
+
+
+def test_inspect(parquet: Path, tmp_path: Path) -> None:
+    run_ok("compress", parquet, "--column", "text", "-o", tmp_path / "text.fsst", "--device", "cpu")
+    column = cudf_fsst.load(tmp_path / "text.fsst")
+    shown = run_ok("inspect", tmp_path / "text.fsst")
+    for fact in (f"{len(VALUES):,}", f"{column.nbytes:,}", f"{column.ratio:.3f}", "text", "version"):
+        assert fact in shown
+    symbols = run_ok("inspect", tmp_path / "text.fsst", "--symbols")
+    assert len(symbols) > len(shown)
+    assert "xxxxxxxx" in symbols
+
+
+@pytest.mark.gpu
+def test_compress_writes_the_same_file_on_the_gpu(parquet: Path, tmp_path: Path) -> None:
+    for device in ("cpu", "gpu"):
+        run_ok("compress", parquet, "--column", "text", "-o", tmp_path / device, "--device", device)
+    cpu, gpu = (cudf_fsst.load(tmp_path / device) for device in ("cpu", "gpu"))
+    assert cpu.codes_nbytes == gpu.codes_nbytes
+    assert cpu.to_arrow().to_pylist() == gpu.to_arrow().to_pylist() == VALUES
+
+
+# Mistakes
+
+
+def test_existing_output_is_kept(parquet: Path, tmp_path: Path) -> None:
+    compressed, restored = tmp_path / "text.fsst", tmp_path / "out.parquet"
+    for output in (compressed, restored):
+        output.write_text("precious")
+    assert "exists" in run_bad("compress", parquet, "--column", "text", "-o", compressed, "--device", "cpu")
+    assert compressed.read_text() == "precious"
+    run_ok("compress", parquet, "--column", "text", "-o", compressed, "--device", "cpu", "--force")
+    assert "exists" in run_bad("decompress", compressed, "-o", restored)
+    assert restored.read_text() == "precious"
+    run_ok("decompress", compressed, "-o", restored, "--force")
+    assert pq.read_table(restored)["text"].to_pylist() == VALUES
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("number", "column 'number' is int64, not a string; string columns: text"),
+        ("[red]nothing", "no column '[red]nothing'; string columns: text"),
+    ],
+)
+def test_wrong_column(parquet: Path, tmp_path: Path, column: str, message: str) -> None:
+    assert message in run_bad("compress", parquet, "--column", column, "-o", tmp_path / "text.fsst")
+    assert not (tmp_path / "text.fsst").exists()
+
+
+def test_wrong_files(parquet: Path, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    missing = tmp_path / "missing"
+    assert "missing" in run_bad("compress", missing, "--column", "text", "-o", output)
+    assert "missing" in run_bad("decompress", missing, "-o", output)
+    assert "missing" in run_bad("inspect", missing)
+    assert "no folder" in run_bad("compress", parquet, "--column", "text", "-o", missing / "text.fsst")
+    assert "is a folder" in run_bad("compress", parquet, "--column", "text", "-o", tmp_path)
+    run_bad("decompress", parquet, "-o", output)
+    run_bad("inspect", parquet)
+    text = tmp_path / "text"
+    text.write_text("not Parquet")
+    run_bad("compress", text, "--column", "text", "-o", output)
+    assert not output.exists()
+
+
+def test_damaged_file(parquet: Path, tmp_path: Path) -> None:
+    run_ok("compress", parquet, "--column", "text", "-o", tmp_path / "text.fsst", "--device", "cpu")
+    whole = (tmp_path / "text.fsst").read_bytes()
+    for damaged in (b"", whole[:100], whole[:-1], whole[: len(whole) // 2] + b"\xff" + whole[len(whole) // 2 + 1 :]):
+        (tmp_path / "damaged.fsst").write_bytes(damaged)
+        run_bad("decompress", tmp_path / "damaged.fsst", "-o", tmp_path / "out.parquet")
+        run_bad("inspect", tmp_path / "damaged.fsst")
+    assert {path.name for path in tmp_path.iterdir()} == {"in.parquet", "text.fsst", "damaged.fsst"}
+
+
+def test_gpu_asked_for_where_there_is_none(parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> Engine:
+        raise ImportError("no cuDF here; install it with: pip install 'cudf-fsst[cuda12]'")
+
+    monkeypatch.setattr("cudf_fsst.engine._gpu_engine", fail)
+    line = run_bad("compress", parquet, "--column", "text", "-o", tmp_path / "text.fsst", "--device", "gpu")
+    assert "cudf-fsst[cuda12]" in line
+    run_ok("compress", parquet, "--column", "text", "-o", tmp_path / "text.fsst", "--device", "auto")

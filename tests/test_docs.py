@@ -1,0 +1,159 @@
+"""What the README and the notebooks say is true."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cudf_fsst
+from cudf_fsst.format import FORMAT_VERSION
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def table() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("readme_table", ROOT / "benchmarks" / "readme_table.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_first_example_runs(tmp_path: Path) -> None:
+    """As a program of its own, the way a reader would try it."""
+    example = blocks("python")[0]
+    assert len(example.splitlines()) == 6
+    found = {**os.environ, "PYTHONPATH": str(Path(cudf_fsst.__file__).parents[1])}
+    command = [sys.executable, "-W", "error", "-c", example]
+    result = subprocess.run(command, cwd=tmp_path, env=found, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+def test_every_name_of_the_examples_exists() -> None:
+    examples = "\n".join(blocks("python"))
+    for name in re.findall(r"cudf_fsst\.(\w+)", examples):
+        assert hasattr(cudf_fsst, name), name
+    for name in re.findall(r"\bc\.(\w+)", re.sub(r'"[^"\n]*"', "", examples)):
+        assert hasattr(cudf_fsst.CompressedColumn, name), name
+
+
+def test_first_screen() -> None:
+    """What it is, the example and the commands come before any section."""
+    first = README.split("\n## ")[0]
+    assert len(blocks("bash")) == 2
+    assert all(block in first and len(block.splitlines()) == 1 for block in blocks("bash"))
+    assert len(first.splitlines()) < 60
+
+
+def test_ci_runs_the_readmes_test_command() -> None:
+    """.ci/run takes the command out of the README with this pattern."""
+    pattern = re.search(r"sed -n 's/(.*)/\\1/p' README", (ROOT / ".ci" / "run").read_text())[1]
+    found = re.findall(pattern.replace(r"\(", "(").replace(r"\)", ")"), README, re.MULTILINE)
+    assert found == [blocks("bash")[1].rstrip("\n")]
+
+
+def test_measured_numbers_are_the_newest_results(table: ModuleType) -> None:
+    assert table.measured_part(README) == table.render(table.newest())
+
+
+def test_measured_numbers_are_taken_from_the_file(table: ModuleType, tmp_path: Path) -> None:
+    records = [
+        {"dataset": "d", "codec": "cudf_fsst", "level": "default", "measure": "decompress_call_gbps", "value": 512.4},
+        {"dataset": "d", "codec": "cudf_fsst", "level": "default", "measure": "ratio_chars", "value": 2.951},
+        {"dataset": "d", "codec": "lz4", "measure": "ratio_chars", "value": 9.0},
+    ]
+    content = {"machine": {"gpu": "Some GPU"}, "date": "2026-01-02T03:04", "command": "", "records": records}
+    (tmp_path / "column.json").write_text(json.dumps(content))
+    (tmp_path / "older.json").write_text(json.dumps(content | {"date": "2025-01-02", "machine": {"gpu": "Old"}}))
+    (tmp_path / "cpu.json").write_text(json.dumps(content | {"date": "2027-01-02", "machine": {"gpu": None}}))
+    shown = table.render(table.newest(tmp_path))
+    assert "**Some GPU**" in shown
+    assert "2026-01-02" in shown
+    assert "| d |  |  | 512 |  | 2.95 |  |" in shown
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.name)
+def test_notebooks_carry_no_outputs(path: Path) -> None:
+    for cell in json.loads(path.read_text())["cells"]:
+        assert not cell.get("outputs")
+        assert cell.get("execution_count") is None
+
+
+# The errors table: a case for each line, in the table's order.
+
+
+def stored(tmp_path: Path) -> Path:
+    path = tmp_path / "column.fsst"
+    pd.Series(["one", "two"] * 100, name="n").fsst.compress().save(path)
+    return path
+
+
+def load_damaged(tmp_path: Path) -> None:
+    path = stored(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    cudf_fsst.load(path)
+
+
+def load_newer(tmp_path: Path) -> None:
+    path = stored(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[8:12] = (FORMAT_VERSION + 7).to_bytes(4, "little")
+    path.write_bytes(content)
+    cudf_fsst.load(path)
+
+
+def append_other_dtype(tmp_path: Path) -> None:
+    compressor = cudf_fsst.Compressor()
+    compressor.append(pd.Series(["a"], dtype="str"))
+    compressor.append(pd.Series(["a"], dtype="string"))
+
+
+def column() -> cudf_fsst.CompressedColumn:
+    return pd.Series(["one", "two", None]).fsst.compress()
+
+
+ERRORS: tuple[tuple[type[Exception], str, Callable[[Path], Any]], ...] = (
+    (AttributeError, "int64", lambda _: pd.Series([1, 2]).fsst),
+    (IndexError, "row 3 is out of range for a column of 3 rows", lambda _: column()[3]),
+    (IndexError, "mask of 2 rows .* column of 3 rows", lambda _: column().filter(np.array([True, False]))),
+    (TypeError, "rows are selected by position", lambda _: column()["a"]),
+    (ValueError, "stream=7", lambda _: pd.Series(["a"]).fsst.compress(stream=7)),
+    (ValueError, "tile_size .* 100", lambda _: pd.Series(["a"]).fsst.compress(tile_size=100)),
+    (TypeError, "table must be a SymbolTable", lambda _: pd.Series(["a"]).fsst.compress(table=b"abc")),
+    (TypeError, "of dtype str, this one is string", append_other_dtype),
+    (ValueError, "codes of segment 0: checksum", load_damaged),
+    (ValueError, "truncated", lambda _: cudf_fsst.SymbolTable.from_bytes(b"abc")),
+    (ValueError, rf"version {FORMAT_VERSION + 7}; .* up to {FORMAT_VERSION}", load_newer),
+)
+
+
+def test_errors_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = re.findall(r"^\| .* \| (?:RMM's )?`(\w+)`.* \|$", README.split("## Errors")[1], re.MULTILINE)
+    assert [kind.__name__ for kind, _, _ in ERRORS] + ["ImportError", "MemoryError"] == listed
+    for kind, message, fail in ERRORS:
+        with pytest.raises(kind, match=message):
+            fail(tmp_path)
+    # None in sys.modules makes the import fail, also where cuDF is installed.
+    compressed = column()
+    monkeypatch.setitem(sys.modules, "cudf", None)
+    with pytest.raises(ImportError, match=r"cudf_fsst\[cuda12\]"):
+        compressed.to_cudf()

@@ -1,0 +1,128 @@
+"""docs/format.md against the package: a reader written from the text alone agrees with the codec."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference_reader
+from cudf_fsst import storage
+from cudf_fsst.codecs.fsst import cpu
+from cudf_fsst.codecs.fsst.segment import Segment
+from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.format import TILE_SIZES
+from handmade import handmade_segment, longest, rows_of, strings_of
+
+Rows = list[bytes | None]
+
+WORDS = [b"the ", b"quick ", b"brown ", b"fox", b"\0\0\0", b"\xff", b"http://", b"1997-", b"", b"a"]
+rows_of_bytes = st.lists(st.none() | st.binary(max_size=40), max_size=60)
+rows_of_words = st.lists(st.none() | st.lists(st.sampled_from(WORDS), max_size=20).map(b"".join), max_size=600)
+tables = st.lists(st.binary(min_size=1, max_size=8), max_size=40).map(SymbolTable.from_symbols)
+
+NAMED: dict[str, Rows] = {
+    "one empty row": [b""],
+    "one null": [None],
+    "all nulls": [None] * 300,
+    "empty strings": [b""] * 257,
+    "nulls and empty strings": [None, b""] * 128,
+    "exactly a row block": [b"ab"] * 256,
+    "a row block and one": [b"ab"] * 256 + [b"abc" * 100],
+    "exactly a tile": [b"a" * 128],
+    "every byte": [bytes([byte]) for byte in range(256)],
+    "a long row": [b"", b"lorem ipsum dolor " * 3000, None],
+    "incompressible": [np.random.default_rng(7).bytes(5000)],
+    "more than a block of tiles": [b"ab cd ef %d" % i for i in range(3000)],
+}
+
+
+def assert_agrees(rows: Rows, segments: list[Segment]) -> None:
+    """The reference reader, `load` and the CPU codec all read `rows` from a file with `segments`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "c.fsst"
+        storage.save(path, segments=segments, schema=b"")
+        assert reference_reader.read(path) == rows
+        assert rows_of(cpu.decompress(storage.load(path).segments)) == rows
+
+
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("tile_size", TILE_SIZES)
+def test_named_columns(name: str, tile_size: int) -> None:
+    rows = NAMED[name]
+    assert_agrees(rows, cpu.compress(strings_of(rows), tile_size=tile_size))
+
+
+@given(rows=rows_of_bytes | rows_of_words, tile_size=st.sampled_from(TILE_SIZES))
+def test_our_parse(rows: Rows, tile_size: int) -> None:
+    assert_agrees(rows, cpu.compress(strings_of(rows), tile_size=tile_size))
+
+
+@given(rows=rows_of_bytes | rows_of_words, table=tables)
+def test_our_parse_with_any_table(rows: Rows, table: SymbolTable) -> None:
+    assert_agrees(rows, cpu.compress(strings_of(rows), table=table))
+
+
+@given(
+    rows=rows_of_bytes.filter(bool) | rows_of_words.filter(bool),
+    table=tables,
+    tile_size=st.sampled_from(TILE_SIZES),
+    spare=st.integers(0, 20),
+    random=st.randoms(use_true_random=False),
+)
+def test_any_parse(rows: Rows, table: SymbolTable, tile_size: int, spare: int, random: object) -> None:
+    """Not only the codes that our encoder would write are read."""
+    choose = random.choice  # type: ignore[attr-defined]
+    assert_agrees(rows, [handmade_segment(rows, table, tile_size=tile_size, choose=choose, spare=spare)])
+
+
+@given(pieces=st.lists(rows_of_bytes.filter(bool), max_size=4), table=tables)
+def test_segments_follow_one_another(pieces: list[Rows], table: SymbolTable) -> None:
+    segments = [handmade_segment(rows, table, tile_size=TILE_SIZES[i]) for i, rows in enumerate(pieces)]
+    assert_agrees([row for rows in pieces for row in rows], segments)
+
+
+@given(rows=rows_of_words.filter(bool), table=tables, tile_size=st.sampled_from(TILE_SIZES))
+def test_our_encoder_writes_the_parse_of_section_6(rows: Rows, table: SymbolTable, tile_size: int) -> None:
+    """Byte for byte, for tables that hold one candidate for each slot and for those that do not."""
+    slots: dict[int, int] = {}
+    for code, symbol in enumerate(table.symbols):
+        if len(symbol) >= 3:
+            slot = slot_of(symbol)
+            if slot not in slots or len(symbol) > len(table.symbols[slots[slot]]):
+                slots[slot] = code
+
+    def choose(codes: list[int]) -> int:
+        symbols = {code: table.symbols[code] for code in codes if code != 255}
+        long = [code for code, symbol in symbols.items() if len(symbol) >= 3 and slots[slot_of(symbol)] == code]
+        for candidates in (long, *([c for c in symbols if len(symbols[c]) == n] for n in (2, 1))):
+            if candidates:
+                return min(candidates)
+        return 255
+
+    [segment] = cpu.compress(strings_of(rows), table=table, tile_size=tile_size)
+    expected = handmade_segment(rows, table, tile_size=tile_size, choose=choose)
+    assert segment.layout == expected.layout
+    assert segment.codes.tobytes() == expected.codes.tobytes()
+    assert segment.meta.tobytes() == expected.meta.tobytes()
+
+
+def slot_of(symbol: bytes) -> int:
+    return (int.from_bytes(symbol[:3], "little") * 0xDDB001B7 % 2**32) >> 22
+
+
+@pytest.mark.parametrize("damage", ["escape", "unknown code", "short", "long"])
+def test_the_reference_reader_refuses_bad_codes(damage: str) -> None:
+    codes = {"escape": b"\0\xff", "unknown code": b"\1", "short": b"\0", "long": b"\0\0\0"}[damage]
+    with pytest.raises(ValueError, match="wrong: "):
+        reference_reader.decode_tile(codes, 5, [b"ab"])
+
+
+def test_longest_is_the_default_choice() -> None:
+    table = SymbolTable.from_symbols([b"a", b"ab", b"abc"])
+    segment = handmade_segment([b"abcaba" * 3], table, choose=longest)
+    assert bytes(segment.codes) == bytes([1, 0, 2] * 3)

@@ -1,0 +1,48 @@
+"""Files written by earlier versions are still read (tests/golden/make.py made them)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import reference_reader
+from cudf_fsst import storage
+from cudf_fsst.codecs.fsst import cpu
+from handmade import rows_of
+
+FOLDER = Path(__file__).parent / "golden"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.fsst"))
+
+
+def expected_rows(name: str) -> list[bytes | None]:
+    rows = json.loads((FOLDER / f"{name}.json").read_text(encoding="ascii"))
+    return [None if row is None else row.encode("latin-1") for row in rows]
+
+
+def test_there_are_golden_files() -> None:
+    assert len(NAMES) >= 14
+    assert all((FOLDER / f"{name}.fsst").stat().st_size < 20_000 for name in NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_load_reads_it(name: str) -> None:
+    stored = storage.load(FOLDER / f"{name}.fsst")
+    assert rows_of(cpu.decompress(stored.segments)) == expected_rows(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_reference_reader_reads_it(name: str) -> None:
+    assert reference_reader.read(FOLDER / f"{name}.fsst") == expected_rows(name)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "any_parse"])
+def test_our_encoder_still_writes_it(name: str) -> None:
+    """With the table of the file, so that training may get better."""
+    for segment in storage.load(FOLDER / f"{name}.fsst").segments:
+        rows = cpu.decompress([segment])
+        [again] = cpu.compress(rows, table=segment.table, tile_size=segment.layout.tile_size)
+        assert again.layout == segment.layout
+        assert again.meta.tobytes() == segment.meta.tobytes()
+        assert again.codes.tobytes() == segment.codes.tobytes()

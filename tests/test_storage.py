@@ -1,0 +1,319 @@
+"""Files: what is written is read back; damage is found and named; a failing save leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import resource
+import struct
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xxhash
+
+from cudf_fsst import storage
+from cudf_fsst.codecs.fsst import cpu
+from cudf_fsst.codecs.fsst.segment import Segment
+from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.format import FORMAT_VERSION
+from handmade import handmade_segment, rows_of
+from reference_reader import rows_of_file
+
+TABLE = SymbolTable.from_symbols([b"the ", b"fox", b"ab", b"a", b" "])
+OTHER_TABLE = SymbolTable.from_symbols([b"over ", b"\0"])
+ROWS: list[list[bytes | None]] = [
+    [b"the fox", None, b"", b"the fox jumps over the fox", b"ababab", None, b"a"] * 3,
+    [b"over \0over ", b"over over " * 15],
+]
+
+
+def small_column() -> list[Segment]:
+    """Two segments, one with nulls, both with tiles that are raw and tiles that are not."""
+    return [handmade_segment(ROWS[0], TABLE), handmade_segment(ROWS[1], OTHER_TABLE)]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A file with a schema, an index, two tables and two segments."""
+    path = tmp_path / "c.fsst"
+    storage.save(path, segments=small_column(), schema=b"the schema", index=b"the index")
+    return path
+
+
+def assert_same(segments: list[Segment], expected: list[Segment]) -> None:
+    assert len(segments) == len(expected)
+    for segment, wanted in zip(segments, expected, strict=True):
+        assert (segment.layout, segment.null_count, segment.table, segment.codes_nbytes) == (
+            wanted.layout,
+            wanted.null_count,
+            wanted.table,
+            wanted.codes_nbytes,
+        )
+        np.testing.assert_array_equal(segment.meta, wanted.meta)
+        np.testing.assert_array_equal(segment.codes, wanted.codes)
+
+
+def with_checksums(data: bytes | bytearray) -> bytes:
+    """Rewrite every checksum of a damaged file that can still be found."""
+    data = bytearray(data)
+    columns, segments, sections = struct.unpack_from("<III", data, 24)
+    end = 64 + 64 * (columns + segments) + 32 * sections
+    if end <= len(data):
+        for at in range(end - 32 * sections, end, 32):
+            offset, size = struct.unpack_from("<QQ", data, at + 8)
+            if offset + size <= len(data):
+                struct.pack_into("<Q", data, at + 24, xxhash.xxh3_64_intdigest(data[offset : offset + size]))
+        struct.pack_into("<Q", data, 40, xxhash.xxh3_64_intdigest(data[64:end]))
+    struct.pack_into("<Q", data, 56, xxhash.xxh3_64_intdigest(data[:56]))
+    return bytes(data)
+
+
+def places_of(data: bytes) -> dict[tuple[int, int], tuple[int, int]]:
+    """(kind, number) -> offset and size of each section of a sound file."""
+    columns, segments, sections = struct.unpack_from("<III", data, 24)
+    records = struct.iter_unpack("<IIQQQ", data[64 + 64 * (columns + segments) :][: 32 * sections])
+    return {(kind, number): (offset, size) for kind, number, offset, size, _ in records}
+
+
+def test_round_trip(saved: Path) -> None:
+    stored = storage.load(saved)
+    assert_same(stored.segments, small_column())
+    assert (stored.schema, stored.index) == (b"the schema", b"the index")
+    assert rows_of_file(saved.read_bytes()) == ROWS[0] + ROWS[1]
+
+
+@pytest.mark.parametrize("kind", [str, os.fsencode, Path])
+def test_paths(tmp_path: Path, kind: type) -> None:
+    path = kind(os.fspath(tmp_path / "ö.fsst"))
+    storage.save(path, segments=small_column(), schema=b"")
+    assert storage.load(path).index is None
+
+
+def test_column_without_rows(tmp_path: Path) -> None:
+    path = tmp_path / "c.fsst"
+    storage.save(path, segments=[], schema=b"s", index=b"")
+    stored = storage.load(path)
+    assert stored == storage.StoredColumn([], b"s", b"")
+    assert rows_of_file(path.read_bytes()) == []
+
+
+def test_a_table_is_stored_once(tmp_path: Path) -> None:
+    path = tmp_path / "c.fsst"
+    segments = [handmade_segment([b"the fox"], table) for table in (TABLE, OTHER_TABLE, TABLE)]
+    storage.save(path, segments=segments, schema=b"")
+    assert [number for kind, number in places_of(path.read_bytes()) if kind == 3] == [0, 1]
+    assert_same(storage.load(path).segments, segments)
+
+
+def test_equal_columns_make_equal_files(saved: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.fsst"
+    stored = storage.load(saved)
+    storage.save(again, segments=stored.segments, schema=stored.schema, index=stored.index)
+    assert again.read_bytes() == saved.read_bytes()
+
+
+def test_every_damaged_byte_is_found(saved: Path) -> None:
+    data = saved.read_bytes()
+    for at in range(len(data)):
+        for flip in (1 << at % 8, 0xFF):
+            damaged = bytearray(data)
+            damaged[at] ^= flip
+            saved.write_bytes(damaged)
+            with pytest.raises(ValueError, match=r"c\.fsst: "):
+                storage.load(saved)
+
+
+def test_every_truncation_is_found(saved: Path) -> None:
+    data = saved.read_bytes()
+    for size in range(len(data)):
+        saved.write_bytes(data[:size])
+        with pytest.raises(ValueError, match=r"c\.fsst: "):
+            storage.load(saved)
+        if size >= 64:
+            saved.write_bytes(with_checksums(data[:16] + struct.pack("<Q", size) + data[24:size]))
+            with pytest.raises(ValueError, match=r"c\.fsst: "):
+                storage.load(saved)
+
+
+def test_appended_bytes_are_found(saved: Path) -> None:
+    saved.write_bytes(saved.read_bytes() + b"\0")
+    with pytest.raises(ValueError, match=r"the file should have \d+ bytes, it has \d+"):
+        storage.load(saved)
+
+
+def test_bytes_that_lie(saved: Path) -> None:
+    """With all checksums made good again, `load` accepts exactly what the reference reader accepts."""
+    data = saved.read_bytes()
+    accepted = 0
+    for at in range(12, len(data)):
+        for value in {data[at] ^ 1, (data[at] + 8) % 256, 0xFF} - {data[at]}:
+            lying = bytearray(data)
+            lying[at] = value
+            lying = with_checksums(lying)
+            saved.write_bytes(lying)
+            try:
+                expected = rows_of_file(lying)
+            except ValueError:
+                with pytest.raises(ValueError, match=r"c\.fsst: "):
+                    storage.load(saved)
+            else:
+                assert rows_of(cpu.decompress(storage.load(saved).segments)) == expected, at
+                accepted += 1
+    assert accepted > 100  # other literals, symbols, schema: not every change is an error
+
+
+LIES = {
+    # what is wrong: (section, offset in it, struct code, value, message)
+    "tile_size": ((0, 0), 64 + 64 + 24, "I", 96, "segment 0: tile size 96"),
+    "table": ((0, 0), 64 + 64 + 28, "I", 2, "segment 0: wants symbol table 2, the column has 2"),
+    "rows": ((0, 0), 64 + 64, "Q", 2**62, "column 0: states 23 rows"),
+    "codec": ((0, 0), 64, "B", 0, "column 0: codec b'\\\\x00sst' is not known"),
+    "columns": ((0, 0), 24, "I", 2, "2 columns; version 0 has one"),
+    "segments": ((0, 0), 28, "I", 2**32 - 1, "4294967295 segments and 8 sections need more than the file's"),
+    "schema size": ((0, 0), 64 + 3 * 64 + 16, "Q", 2**63, "schema: ends at byte"),
+    "schema place": ((0, 0), 64 + 3 * 64 + 8, "Q", 0, "schema: starts at byte 0"),
+    "kind": ((0, 0), 64 + 3 * 64, "I", 9, "directory: section 0 is of kind 9"),
+    "symbols": ((3, 1), 1, "B", 77, "symbol table 1: "),
+    "block_starts": ((4, 0), 0, "Q", 1, "segment 0: meta: block_starts disagrees with the tile lengths at block 0"),
+    "last block_starts": ((4, 0), 8, "Q", 2**63, "segment 0: meta: block_starts disagrees .* at block 1"),
+    "row_starts": ((4, 0), 16, "Q", 1, "segment 0: meta: row_starts disagrees with the row lengths at row block 0"),
+    "row_minima": ((4, 1), 32, "I", 2**32 - 1, "segment 1: meta: row block 0 holds more than the characters"),
+    "row_words": ((4, 0), 48, "I", 8, "segment 0: meta: row_words does not grow by a multiple of 8"),
+    "gap": ((4, 0), 47, "B", 1, "segment 0: meta: the bytes after row_minima are not zero"),
+    "tile_lengths": ((4, 0), 64, "B", 128, "segment 0: meta: tile 0 has a length outside its bytes"),
+    "validity": ((4, 0), -16, "B", 0b11011111, "segment 0: meta: validity has 5 nulls, not 6"),
+    "null with characters": ((4, 0), -16, "B", 0b11011110, "segment 0: meta: null row 0 has characters"),
+    "validity past the end": ((4, 0), -14, "B", 0xFF, "segment 0: meta: validity has bits past the last row"),
+    "code": ((5, 0), 0, "B", 77, "segment 0: codes: tile 0 has a code that its symbol table lacks"),
+    "length of a tile": ((5, 1), 1, "B", 0, "segment 1: codes: tile 0 does not decode to its bytes"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_lies_are_named(saved: Path, lie: str) -> None:
+    section, offset, code, value, message = LIES[lie]
+    data = bytearray(saved.read_bytes())
+    start, size = places_of(data).get(section, (0, 0))
+    struct.pack_into(f"<{code}", data, start + (offset if offset >= 0 else size + offset), value)
+    saved.write_bytes(with_checksums(data))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=message):
+            storage.load(saved)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("section", "name"),
+    [
+        ((1, 0), "schema"),
+        ((2, 0), "index"),
+        ((3, 1), "symbol table 1"),
+        ((4, 0), "meta of segment 0"),
+        ((5, 1), "codes of segment 1"),
+    ],
+)
+def test_damage_is_named(saved: Path, section: tuple[int, int], name: str) -> None:
+    data = bytearray(saved.read_bytes())
+    data[places_of(data)[section][0]] ^= 1
+    saved.write_bytes(data)
+    with pytest.raises(ValueError, match=f"{name}: checksum does not match"):
+        storage.load(saved)
+
+
+@pytest.mark.parametrize("version", [FORMAT_VERSION + 1, 2**32 - 1])
+def test_newer_version(saved: Path, version: int) -> None:
+    data = bytearray(saved.read_bytes())
+    struct.pack_into("<I", data, 8, version)
+    saved.write_bytes(data)
+    with pytest.raises(ValueError, match=f"format version {version}; .* up to {FORMAT_VERSION}$"):
+        storage.load(saved)
+
+
+def test_not_ours(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="missing"):
+        storage.load(tmp_path / "missing")
+    with pytest.raises(ValueError, match="not a cudf_fsst file"):
+        storage.load(tmp_path)
+    foreign = tmp_path / "foreign"
+    for content in (b"", b"PAR1", b"PAR1" * 100):
+        foreign.write_bytes(content)
+        with pytest.raises(ValueError, match="foreign: not a cudf_fsst file"):
+            storage.load(foreign)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe: not a cudf_fsst file"):
+        storage.load(tmp_path / "pipe")
+
+
+def test_a_text_mode_transfer_is_found(saved: Path) -> None:
+    for line_end, other in ((b"\r\n", b"\n"), (b"\n", b"\r\n")):
+        damaged = saved.with_name("damaged.fsst")
+        damaged.write_bytes(saved.read_bytes().replace(line_end, other))
+        with pytest.raises(ValueError, match="not a cudf_fsst file"):
+            storage.load(damaged)
+
+
+def test_save_replaces_and_follows_links(saved: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.fsst"
+    link.symlink_to(saved)
+    storage.save(link, segments=[], schema=b"new")
+    assert link.is_symlink()
+    assert storage.load(saved).schema == b"new"
+    assert sorted(os.listdir(tmp_path)) == ["c.fsst", "link.fsst"]
+
+
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+def test_a_failing_save_leaves_the_old_file(saved: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    data = saved.read_bytes()
+
+    def fail(*args: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, failing, fail)
+    with pytest.raises(OSError, match="no space left"):
+        storage.save(saved, segments=[], schema=b"new")
+    assert os.listdir(saved.parent) == [saved.name]
+    assert saved.read_bytes() == data
+
+
+def test_a_write_that_fails_half_way(saved: Path) -> None:
+    data = saved.read_bytes()
+    big = handmade_segment([bytes(100_000)], TABLE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            storage.save(saved, segments=[big], schema=b"new")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert os.listdir(saved.parent) == [saved.name]
+    assert saved.read_bytes() == data
+
+
+def test_save_into_a_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        storage.save(tmp_path / "missing" / "c.fsst", segments=[], schema=b"")
+    assert os.listdir(tmp_path) == []
+
+
+def test_save_onto_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError):
+        storage.save(tmp_path / "folder", segments=[], schema=b"")
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_damage_of_a_big_file_is_found_in_threads(tmp_path: Path) -> None:
+    path = tmp_path / "c.fsst"
+    segments = [handmade_segment([bytes([number]) * 300_000], TABLE, tile_size=1024) for number in range(4)]
+    storage.save(path, segments=segments, schema=b"")
+    assert_same(storage.load(path).segments, segments)
+    data = bytearray(path.read_bytes())
+    assert len(data) > 2**20
+    data[places_of(data)[5, 2][0] + 1000] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="codes of segment 2: checksum does not match"):
+        storage.load(path)
