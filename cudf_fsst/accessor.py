@@ -53,7 +53,8 @@ class FsstAccessor:
         Raises
         ------
         ValueError
-            Unknown `tile_size` or `level`, or a `stream` for data in host memory.
+            Unknown `tile_size` or `level`, a `stream` for data in host memory, or (UnicodeEncodeError) a Python string
+            with a lone surrogate, which has no UTF-8 form.
         MemoryError
             RMM's own; the data is untouched and nothing is kept.
         """

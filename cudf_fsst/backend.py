@@ -12,11 +12,8 @@ import pyarrow as pa
 from .buffers import CharactersUnderNulls, HostStrings
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
-from .format import TILE_SIZES
+from .format import LEVELS, TILE_SIZES
 from .interop.cudf import is_cudf
-
-#: Compression levels there are.
-LEVELS = ("default",)
 
 
 class HostBackend:

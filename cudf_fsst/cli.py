@@ -166,18 +166,18 @@ def decompress(
     name = "column" if compressed.name is None else str(compressed.name)
     # An index of its own is kept as columns, as pandas does; a RangeIndex from 0 says nothing.
     keep_index = not compressed.index.equals(pd.RangeIndex(rows))
-    with _finished(output) as unfinished, _progress() as progress:
+    # Types of the whole column and index: a piece of an object column may be all nulls.
+    index = compressed.index if keep_index else pd.RangeIndex(1)
+    names = [None if label is None else str(label) for label in index.names]  # Parquet has no others
+    whole = pd.Series("", index=index, dtype=compressed.dtype).to_frame(name).rename_axis(names)
+    schema = pa.Schema.from_pandas(whole, preserve_index=keep_index)
+    del whole
+    with _finished(output) as unfinished, _progress() as progress, pq.ParquetWriter(unfinished, schema) as writer:
         task = progress.add_task(f"decompressing {name}", total=rows)
-        writer = None
         for start in range(0, max(rows, 1), step):
-            piece = compressed[start : start + step]
-            table = pa.Table.from_pandas(piece.to_frame(name), preserve_index=keep_index)
-            if writer is None:
-                writer = pq.ParquetWriter(unfinished, table.schema)
-            writer.write_table(table)
+            piece = compressed[start : start + step].to_frame(name).rename_axis(names)
+            writer.write_table(pa.Table.from_pandas(piece, preserve_index=keep_index).cast(schema))
             progress.update(task, completed=min(start + step, rows))
-        if writer is not None:
-            writer.close()
     _out.print(f"{output}: {rows:,} rows, column {name!r}", highlight=False, soft_wrap=True)
 
 

@@ -16,9 +16,9 @@ from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
 from .format import ROW_BLOCK
 from .interop import cudf as interop_cudf
+from .interop import pandas as interop_pandas
 from .interop import schema
 from .interop.arrow import LARGE, to_arrow
-from .interop.pandas import arrow_type
 
 
 class CompressedColumn:
@@ -183,12 +183,10 @@ class CompressedColumn:
 
     def to_pandas(self) -> Any:
         """The column as a pandas.Series."""
-        from .interop import pandas
-
         index = self._backend.to_host_index(self._index)
         if not self._segments:
-            return pandas.empty(self._dtype, self._name, index)
-        return pandas.to_series(self._host_strings(), self._dtype, self._name, index)
+            return interop_pandas.empty(self._dtype, self._name, index)
+        return interop_pandas.to_series(self._host_strings(), self._dtype, self._name, index)
 
     def to_cudf(self) -> Any:
         """The column as a cudf.Series; a column in host memory moves to the current GPU compressed."""
@@ -203,7 +201,7 @@ class CompressedColumn:
             Of the Arrow type that the dtype names, else string, or large_string from 2^31 characters on. A
             `pyarrow.ChunkedArray` where the dtype names string and one array cannot hold the characters.
         """
-        return to_arrow(self._host_strings(), arrow_type(self._dtype))
+        return to_arrow(self._host_strings(), interop_pandas.arrow_type(self._dtype))
 
     def _host_strings(self) -> Any:
         backend = self._backend
@@ -229,6 +227,8 @@ class CompressedColumn:
         ------
         IndexError
             A row that is not there, or a mask of another length.
+        UnicodeDecodeError
+            One row was asked for, and its bytes are not UTF-8. (A Series holds any bytes.)
         """
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
@@ -318,12 +318,10 @@ class CompressedColumn:
 
     def _host_range(self, start: int, stop: int) -> Any:
         """Rows as a pandas Series without labels."""
-        from .interop import pandas
-
         backend = self._backend
         with backend.current():
             strings = backend.to_host_strings(backend.take_range(self._segments, start, stop, stream=None))
-        return pandas.to_series(strings, self._dtype, None, None)
+        return interop_pandas.to_series(strings, self._dtype, None, None)
 
     def _scalar(self, number: int) -> Any:
         return self._host_range(number, number + 1).iloc[0]
@@ -352,7 +350,7 @@ class CompressedColumn:
         pieces = self._pieces(chunk_bytes) or [(0, 0)]
         results = [func(self._out(self._take_range(start, stop))) for start, stop in pieces]
         # Proxies are joined by pandas, which is a proxy itself then.
-        interop = of_device("cpu").interop if self._proxied else self._backend.interop
+        interop = interop_pandas if self._proxied else self._backend.interop
         if all(interop.is_frame(result) for result in results):
             return results[0] if len(results) == 1 else interop.concat(results)
         return results
@@ -408,6 +406,12 @@ class CompressedColumn:
         """A new column; what does not change is shared."""
         return self._make(self._segments, self._backend, self._name, self._index, self._dtype, self._proxied)
 
+    def __copy__(self) -> CompressedColumn:
+        return self.copy()
+
+    def __deepcopy__(self, memo: object) -> CompressedColumn:
+        return self.copy()  # nothing in it can change
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the column to a file, from which `cudf_fsst.load` reads it; see docs/format.md.
 
@@ -419,7 +423,8 @@ class CompressedColumn:
         Raises
         ------
         TypeError
-            A name or an index that a file cannot hold, such as an object index of mixed types.
+            A name or an index that a file cannot give back, such as an object index of mixed types. Missing labels of
+            an object index count as the same, and become None.
         OSError
             The file cannot be written.
         """

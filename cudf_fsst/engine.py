@@ -71,7 +71,7 @@ def find_engine(choice: DeviceChoice = "auto") -> Engine:
     if choice != "cpu":
         try:
             return _gpu_engine()
-        except (ImportError, RuntimeError):
+        except Exception:  # not installed, or no driver: each of its libraries has an exception of its own for that
             if choice == "gpu":
                 raise
     import pandas

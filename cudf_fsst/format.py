@@ -12,6 +12,8 @@ from functools import cached_property
 FORMAT_VERSION = 0
 #: Tile sizes (uncompressed bytes) the format allows.
 TILE_SIZES = (128, 256, 512, 1024)
+#: Compression levels there are; each writes this format.
+LEVELS = ("default",)
 #: Tiles per block of tiles.
 TILE_BLOCK = 128
 #: Rows per block of packed row lengths.

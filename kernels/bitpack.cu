@@ -186,6 +186,7 @@ struct PackedBlock {
     if (width == 0) return minimum;
     const u32 bit = i * width, shift = bit & 31, used = shift + width;
     const u32* word = bits + bit / 32;
+    if (width < 32) return minimum + (__funnelshift_r(word[0], used > 32 ? word[1] : 0, shift) & ((1u << width) - 1));
     u64 value = word[0] >> shift;
     if (used > 32) value |= u64(word[1]) << (32 - shift);
     if (used > 64) value |= u64(word[2]) << (64 - shift);
@@ -193,27 +194,20 @@ struct PackedBlock {
   }
 };
 
-// Rows row_begin .. row_end of every segment -> offsets out_row .. of the output, and the offset after the last row of all.
-// One warp a row block, counted from the one that holds row_begin. `out_chars`: characters of the whole output.
-extern "C" __global__ void __launch_bounds__(256)
-    row_lengths_unpack(const SegmentView* segments, u32 segment_count, u64 row_blocks, u8* offsets, u32 wide,
-                       u64 out_rows, u64 out_chars) {
-  const u64 unit = blockIdx.x * u64(blockDim.x / 32) + threadIdx.x / 32;
-  if (unit >= row_blocks) return;
-  const SegmentView& s = segments[find_segment<&SegmentView::first_row_block>(segments, segment_count, unit)];
-  const u64 b = s.row_begin / ROW_BLOCK + unit - s.first_row_block, first = b * ROW_BLOCK;
-  const u32 count = u32(min(s.rows - first, u64(ROW_BLOCK))), lane = lane_id();
-  const PackedBlock block(s, b);
-  u64 before = reinterpret_cast<const u64*>(s.row_starts)[b] - s.char_begin + s.out_char;
+// Writes the offsets of a row block's rows that lie in row_begin .. row_end. `Sum` holds the block's characters: 32 bits where that
+// is certain, since sums of 64 take twice the shuffles.
+template <typename Sum>
+__device__ __forceinline__ void unpack_block(const SegmentView& s, PackedBlock block, u64 first, u32 count, u64 before,
+                                             u8* offsets, u32 wide) {
 #pragma unroll
   for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
-    const u32 i = 32 * k + lane;
+    const u32 i = 32 * k + lane_id();
     if (32 * k >= count) break;
-    const u64 length = i < count ? block.length(i) : 0;
-    const u64 inclusive = warp_inclusive_sum(length);
+    const Sum length = i < count ? Sum(block.length(i)) : 0;
+    const Sum inclusive = warp_inclusive_sum(length);
     const u64 row = first + i;
     if (i < count && row >= s.row_begin && row < s.row_end) {
-      const u64 at = s.out_row + (row - s.row_begin), value = before + inclusive - length;
+      const u64 at = s.out_row + (row - s.row_begin), value = before + (inclusive - length);
       if (wide)
         reinterpret_cast<u64*>(offsets)[at] = value;
       else
@@ -221,7 +215,25 @@ extern "C" __global__ void __launch_bounds__(256)
     }
     before += __shfl_sync(ALL_LANES, inclusive, 31);
   }
-  if (unit == 0 && lane == 0) {
+}
+
+// Rows row_begin .. row_end of every segment -> offsets out_row .. of the output, and the offset after the last row of all.
+// One warp a row block, counted from the one that holds row_begin. `out_chars`: characters of the whole output.
+extern "C" __global__ void __launch_bounds__(256, 4)
+    row_lengths_unpack(const SegmentView* segments, u32 segment_count, u64 row_blocks, u8* offsets, u32 wide,
+                       u64 out_rows, u64 out_chars) {
+  const u64 unit = blockIdx.x * u64(blockDim.x / 32) + threadIdx.x / 32;
+  if (unit >= row_blocks) return;
+  const SegmentView& s = segments[find_segment<&SegmentView::first_row_block>(segments, segment_count, unit)];
+  const u64 b = s.row_begin / ROW_BLOCK + unit - s.first_row_block, first = b * ROW_BLOCK;
+  const u32 count = u32(min(s.rows - first, u64(ROW_BLOCK)));
+  const PackedBlock block(s, b);
+  const u64 before = reinterpret_cast<const u64*>(s.row_starts)[b] - s.char_begin + s.out_char;
+  if (block.width <= 22 && block.minimum < 1u << 22)
+    unpack_block<u32>(s, block, first, count, before, offsets, wide);
+  else
+    unpack_block<u64>(s, block, first, count, before, offsets, wide);
+  if (unit == 0 && lane_id() == 0) {
     if (wide)
       reinterpret_cast<u64*>(offsets)[out_rows] = out_chars;
     else
@@ -231,7 +243,7 @@ extern "C" __global__ void __launch_bounds__(256)
 
 // Where rows lie. For rows[i] (a row of the column): places[4 * i] = segment, [4 * i + 1] = first character in it,
 // [4 * i + 2] = length, [4 * i + 3] = tiles it touches. One thread a row.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
     locate_rows(const SegmentView* segments, u32 segment_count, const u64* rows, u64 count, u64* places) {
   const u64 i = blockIdx.x * u64(blockDim.x) + threadIdx.x;
   if (i >= count) return;

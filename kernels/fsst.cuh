@@ -79,6 +79,14 @@ __device__ __forceinline__ u64 shift_right(u64 x, u32 n) {
 #endif
 }
 
+// The compiler would rather compute a value that the loop needs again than keep it; behind this it cannot.
+__device__ __forceinline__ u32 keep_in_register(u32 x) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+r"(x));
+#endif
+  return x;
+}
+
 template <typename T>
 __device__ __forceinline__ T warp_inclusive_sum(T value) {
   for (u32 delta = 1; delta < 32; delta *= 2) {

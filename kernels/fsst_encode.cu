@@ -4,12 +4,20 @@
 //               staged in shared memory with coalesced loads, one row a tile. A lane writes its codes over the characters it
 //               has consumed; then the warp writes the 32 rows back to back into the piece's slot of the workspace, which is
 //               the transposition and the gathering of ADMS 2025 (stages 3 and 4) without a trip through global memory.
-// fsst_scan     Exclusive prefix sum of the pieces' sizes -> block_starts and the place of every piece (stage 5, first half).
-// fsst_compact  Copies the pieces from their slots to their places in the exact-size result (stage 5, second half).
+// fsst_compact  Copies the pieces from their slots to their places in the exact-size result, and writes block_starts (stage 5).
 //
 //   row of a lane in shared memory, ROW_WORDS = tile / 4 + 5 (odd, so lanes in lockstep hit 32 different banks):
 //   | GAP: 2 words | characters: tile / 4 words | 3 words nobody writes: the window reads ahead |
 //   | codes grow from the row's start ->
+//
+// What was tried, TPC-H SF 10 l_comment on an H200, 256-byte tiles (now 3.2 ms for both kernels, overlapped, 490 GB/s):
+// - staging without several loads under way at once, and a branch for every refill and flush: 6.2 ms for fsst_encode alone.
+// - only the pairs of ASCII characters in shared memory, the others through the L1, so that 23 instead of 17 warps fit: nine more
+//   instructions a step, 4.4 ms against 3.1.
+// - writing row after row with the whole warp, carrying the word that two rows share: 1,500 instructions a piece of 7,600.
+// - a scan kernel of one thread block between the two: 12 us a segment.
+// Where it stands (ncu): 62 instructions a step, 96 steps a piece (its longest tile; the mean is 82). Integer instructions issue at
+// half rate, so the loop's 41 of them take 70 % of the time they have; bank conflicts 40 % of the shared memory's cycles.
 //
 // Invariant: a lane writes row word w only when it holds all characters up to w in registers. A lane whose codes outgrow that
 // (many escapes at the start of a tile) goes on in its own 1/32 of the piece's slot in global memory and fetches it back at the
@@ -60,19 +68,25 @@ __device__ __forceinline__ void stage_words(u32* rows, u64 source, u32 words, u6
 
 // A lane's place in its tile. The next 8 characters are the 64 bits from `bit` on of w0 w1 w2.
 struct Cursor {
-  const EncodeTables* tables;  // shared
+  u8* shared;  // tables first
   const u8* pairs;
   u32 two_byte_limit;
-  u32* row;
   u32 w0, w1, w2;
   u32 bit;
-  u32 in;          // word of the row to read next
+  u32 in;          // where in `shared` the next word of the row lies
   u32 left;        // bits
   u32 word, fill;  // codes not yet written, and how many bits
+
+  __device__ __forceinline__ u32 next_word() {
+    const u32 at = in;
+    in += 4;
+    return *reinterpret_cast<const u32*>(shared + at);
+  }
 
   // Encodes one symbol; `last`: no more than one character is left. True if `full_word` is complete and must be written.
   template <bool last>
   __device__ __forceinline__ bool step(u32* full_word) {
+    const EncodeTables* tables = reinterpret_cast<const EncodeTables*>(shared);
     const u32 lo = __funnelshift_r(w0, w1, bit), hi = __funnelshift_r(w1, w2, bit);
     const u32 slot = ((lo & 0xffffff) * HASH_MULTIPLIER) >> HASH_SHIFT;
     const u64 symbol = tables->symbols[slot];
@@ -89,9 +103,8 @@ struct Cursor {
     }
     left -= taken;
 
-    const u32 escaped = __byte_perm(code, lo, 0x7740) & 0xffff;  // code, then the character
     const bool escape = code == 255;
-    const u32 bytes = escape ? escaped : code;
+    const u32 bytes = escape ? __byte_perm(code, lo, 0x1140) : code;  // code, then the character
     *full_word = word | bytes << fill;
     const u32 carry = __funnelshift_l(bytes, 0, fill);
     fill += escape ? 16 : 8;
@@ -103,26 +116,33 @@ struct Cursor {
     if (bit >= 32) {
       w0 = w1;
       w1 = w2;
-      w2 = row[in++];
+      w2 = next_word();
     }
     if (bit >= 64) {
       w0 = w1;
       w1 = w2;
-      w2 = row[in++];
+      w2 = next_word();
     }
     bit &= 31;
     return full;
   }
 };
 
-// Encodes the `n` characters of a lane's row. Returns the number of code bytes, or n if the tile is to be stored raw.
-// `spilled` becomes the number of words in `spill` (0: all codes are in the row).
-__device__ __forceinline__ u32 encode_row(const EncodeTables* tables, const u8* pairs, u32 two_byte_limit, u32* row,
-                                          u32 n, u32* spill, u32* spilled) {
-  Cursor cursor = {tables, pairs, two_byte_limit, row, row[GAP], row[GAP + 1], row[GAP + 2], 0, GAP + 3, 8 * n, 0, 0};
-  u32 words = 0, full_word;
-  while (cursor.left > 8 && words < cursor.in)
-    if (cursor.step<false>(&full_word)) row[words++] = full_word;
+// Encodes the `n` characters of a lane's row, which lies at byte `row_at` of shared memory. Returns the number of code bytes, or
+// n if the tile is to be stored raw. `spilled` becomes the number of words in `spill` (0: all codes are in the row).
+__device__ __forceinline__ u32 encode_row(u8* shared, const u8* pairs, u32 two_byte_limit, u32 row_at, u32 n,
+                                          u32* spill, u32* spilled) {
+  u32* row = reinterpret_cast<u32*>(shared + row_at);
+  Cursor cursor = {
+      shared, pairs, two_byte_limit, row[GAP], row[GAP + 1], row[GAP + 2], 0, row_at + 4 * (GAP + 3), 8 * n, 0, 0};
+  u32 out = row_at, full_word;
+  while (cursor.left > 8 && out < cursor.in) {
+    if (cursor.step<false>(&full_word)) {
+      *reinterpret_cast<u32*>(shared + out) = full_word;
+      out += 4;
+    }
+  }
+  u32 words = (out - row_at) / 4;
   const bool in_row = cursor.left <= 8;
   if (!in_row) {
     if (4 * words >= n) return n;
@@ -144,44 +164,61 @@ __device__ __forceinline__ u32 encode_row(const EncodeTables* tables, const u8* 
   return total;
 }
 
-// Writes the codes of the 32 rows back to back to `slot`; `end` is where the lane's row ends there.
-__device__ __forceinline__ void write_rows(const u32* rows, u32 end, u32* slot) {
-  u32 carry = 0;  // bytes of the word that the next row continues
-  u32 row_start = 0;
-  for (u32 r = 0; r < 32; ++r, rows += ROW_WORDS) {
-    const u32 row_end = __shfl_sync(ALL_LANES, end, r);
-    const u32 first = row_start / 4, last = row_end / 4;  // words first .. last - 1 become complete
-    const u32 shift = 8 * (row_start & 3);
-    for (u32 base = 0; base <= last - first; base += 32) {
-      const u32 w = base + lane_id();
-      // What lies past the row's codes lands past `row_end`, and is masked off below.
-      const u32 at = min(w, TILE / 4);
-      const u32 value = w == 0 ? rows[0] << shift | carry : __funnelshift_l(rows[at - 1], rows[at], shift);
-      if (w < last - first) slot[first + w] = value;
-      if (last - first - base < 32) carry = __shfl_sync(ALL_LANES, value, last - first - base);
-    }
-    carry &= (1u << (8 * (row_end & 3))) - 1;
-    row_start = row_end;
+// Writes the codes of the 32 rows back to back to `slot`; the lane's row holds `length` bytes, which end at `end` there.
+// Every lane first shifts its own row so that its words are words of the slot. A word that two rows share moves to the second: a
+// tile but the segment's last has at least 16 codes, so no word is shared by three.
+__device__ __forceinline__ void write_rows(u32* rows, u32 length, u32 end, u32* slot) {
+  const u32 lane = lane_id();
+  u32* row = rows + lane * ROW_WORDS;
+  const u32 start = end - length, first = start / 4, shift = 8 * (start & 3);
+  const u32 words = length > 0 ? (end + 3) / 4 - first : 0;
+  u32 previous = 0;
+#pragma unroll 2
+  for (u32 w = 0; w < words; ++w) {
+    const u32 word = row[w];
+    row[w] = __funnelshift_l(previous, word, shift);
+    previous = word;
   }
-  if ((row_start & 3) != 0 && lane_id() == 0) slot[row_start / 4] = carry;
+  if (words > 0 && (end & 3) != 0) row[words - 1] &= (1u << (8 * (end & 3))) - 1;
+  __syncwarp();
+  const u32 words_before = __shfl_up_sync(ALL_LANES, words, 1);
+  if (lane > 0 && words > 0 && shift != 0) row[0] |= rows[(lane - 1) * ROW_WORDS + words_before - 1];
+  const u32 total = __shfl_sync(ALL_LANES, end, 31);
+  const u32 mine = length == 0 ? 0 : end == total ? words : end / 4 - first;
+  __syncwarp();
+#pragma unroll 8
+  for (u32 r = 0; r < 32; ++r) {
+    const u32 count = __shfl_sync(ALL_LANES, mine, r);
+    u32* to = slot + __shfl_sync(ALL_LANES, first, r) + lane;
+    const u32* from = rows + r * ROW_WORDS + lane;
+    if (lane < count) *to = *from;
+    if (count > 32) {
+#pragma unroll 1
+      for (u32 w = 32; w + lane < count; w += 32) to[w] = from[w];
+    }
+  }
 }
 
 // grid: any; block: a multiple of 32 threads; shared memory: SHARED_TABLES_NBYTES, then ROW_WORDS words a thread.
-// Tiles tile_begin .. tile_begin + tile_count - 1 of the segment; `slots` and `piece_lengths` start at tile_begin.
-extern "C" __global__ void __launch_bounds__(1024, 1)
+// Tiles tile_begin .. tile_begin + tile_count - 1 of the segment; `slots` and `piece_lengths` start at tile_begin. The bytes of
+// all codes are added to `total`.
+extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
     fsst_encode(const u8* __restrict__ chars, u64 chars_nbytes, u64 tile_begin, u64 tile_count,
                 const u8* __restrict__ tables, u32 two_byte_limit, u8* slots, u32* __restrict__ piece_lengths,
-                u8* __restrict__ tile_lengths) {
+                u64* total, u8* __restrict__ tile_lengths) {
   DYNAMIC_SHARED(u64, shared_memory);
+#pragma unroll 8
   for (u32 i = threadIdx.x; i < SHARED_TABLES_NBYTES / 8; i += blockDim.x)
     shared_memory[i] = __ldg(reinterpret_cast<const u64*>(tables) + i);
   __syncthreads();
 
   const u32 warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = lane_id();
-  const EncodeTables* shared = reinterpret_cast<const EncodeTables*>(shared_memory);
+  u8* shared = reinterpret_cast<u8*>(shared_memory);
   const u8* pairs = reinterpret_cast<const EncodeTables*>(tables)->pairs;
-  u32* rows = reinterpret_cast<u32*>(shared_memory) + SHARED_TABLES_NBYTES / 4 + warp * 32 * ROW_WORDS;
+  const u32 rows_at = u32(SHARED_TABLES_NBYTES) + 4 * ROW_WORDS * 32 * warp;
+  u32* rows = reinterpret_cast<u32*>(shared + rows_at);
   u32* row = rows + lane * ROW_WORDS;
+  const u32 row_at = keep_in_register(rows_at + 4 * ROW_WORDS * lane);
   const u64 begin = reinterpret_cast<u64>(chars), end = begin + chars_nbytes;
   const u64 pieces = (tile_count + 31) / 32;
 
@@ -198,7 +235,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
     u32* slot = reinterpret_cast<u32*>(slots + piece * (32 * TILE));
     u32* spill = slot + lane * (TILE / 4);
     u32 spilled = 0;
-    const u32 length = encode_row(shared, pairs, two_byte_limit, row, n, spill, &spilled);
+    const u32 length = encode_row(shared, pairs, two_byte_limit, row_at, n, spill, &spilled);
     for (u32 i = 0; i < spilled; ++i) row[i] = spill[i];
     __syncwarp();
 
@@ -212,8 +249,11 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
     __syncwarp();
 
     const u32 inclusive = warp_inclusive_sum(length);
-    write_rows(rows, inclusive, slot);
-    if (lane == 31) piece_lengths[piece] = inclusive;
+    write_rows(rows, length, inclusive, slot);
+    if (lane == 31) {
+      piece_lengths[piece] = inclusive;
+      atomicAdd(total, u64(inclusive));
+    }
     if (n > 0) {
       if (TILE <= 256)
         tile_lengths[first_tile + lane] = u8(length - 1);
@@ -224,64 +264,48 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
   }
 }
 
-// grid: 1 block of 1024 threads, one block of tiles (4 pieces) a thread. `total` holds the bytes before this wave and is
-// advanced; `block_starts` belongs to the wave's first block of tiles (a wave starts at a block's start).
-extern "C" __global__ void __launch_bounds__(1024, 1)
-    fsst_scan(const u32* __restrict__ piece_lengths, u64 pieces, u64* __restrict__ piece_starts,
-              u64* __restrict__ block_starts, u64* total) {
-  const u32 per_block = TILE_BLOCK / 32;
-  __shared__ u64 warp_sums[32];
-  const u32 lane = lane_id(), warp = threadIdx.x / 32;
-  const u64 blocks = (pieces + per_block - 1) / per_block;
-  u64 before = *total;
-  __syncthreads();
-  for (u64 base = 0; base < blocks; base += 1024) {
-    const u64 block = base + threadIdx.x;
-    u32 lengths[per_block];
-    u64 sum = 0;
-#pragma unroll
-    for (u32 i = 0; i < per_block; ++i) {
-      lengths[i] = per_block * block + i < pieces ? piece_lengths[per_block * block + i] : 0;
-      sum += lengths[i];
-    }
-    u64 inclusive = warp_inclusive_sum(sum);
-    if (lane == 31) warp_sums[warp] = inclusive;
-    __syncthreads();
-    if (warp == 0) warp_sums[lane] = warp_inclusive_sum(warp_sums[lane]);
-    __syncthreads();
-    u64 start = before + inclusive - sum + (warp > 0 ? warp_sums[warp - 1] : 0);
-    if (block < blocks) block_starts[block] = start;
-#pragma unroll
-    for (u32 i = 0; i < per_block; ++i) {
-      if (per_block * block + i < pieces) piece_starts[per_block * block + i] = start;
-      start += lengths[i];
-    }
-    before += warp_sums[31];
-    __syncthreads();
-  }
-  if (threadIdx.x == 0) {
-    block_starts[blocks] = before;
-    *total = before;
-  }
-}
-
-// A warp copies a piece: whole words of the destination by all lanes, the bytes at both ends one by one.
+// Copies the pieces of a wave to their places: 8 pieces a thread block of 256 threads, a piece a warp; whole words of the
+// destination by all lanes, the bytes at both ends one by one. Every block sums the lengths of the pieces before its own by
+// itself (some 40 KB from the L2); a scan kernel of one block before this one took 12 us a segment, 0.25 ms of l_comment's 3.9.
+// `before`: bytes of the segment's waves before this one. `block_starts` belongs to the wave's first block of tiles (a wave
+// starts at a block's start).
 extern "C" __global__ void __launch_bounds__(256)
-    fsst_compact(const u8* __restrict__ slots, const u32* __restrict__ piece_lengths,
-                 const u64* __restrict__ piece_starts, u64 pieces, u8* codes) {
-  const u64 piece = blockIdx.x * u64(blockDim.x / 32) + threadIdx.x / 32;
+    fsst_compact(const u8* __restrict__ slots, const u32* __restrict__ piece_lengths, u64 pieces, u64 before,
+                 u64* __restrict__ block_starts, u8* __restrict__ codes) {
+  __shared__ u64 warp_sums[8];
+  const u32 lane = lane_id(), warp = threadIdx.x / 32;
+  const u64 first = blockIdx.x * u64(8);
+  u64 sum = 0;
+#pragma unroll 4
+  for (u64 i = threadIdx.x; i < first; i += 256) sum += __ldg(piece_lengths + i);
+  sum = warp_inclusive_sum(sum);
+  if (lane == 31) warp_sums[warp] = sum;
+  __syncthreads();
+  const u64 piece = first + warp;
   if (piece >= pieces) return;
+  u64 start = before;
+  for (u32 i = 0; i < 8; ++i) start += warp_sums[i];
+  for (u64 i = first; i < piece; ++i) start += __ldg(piece_lengths + i);
+  const u32 length = __ldg(piece_lengths + piece);
+  if (lane == 0) {
+    const u32 per_block = TILE_BLOCK / 32;
+    if (piece % per_block == 0) block_starts[piece / per_block] = start;
+    if (piece + 1 == pieces) block_starts[piece / per_block + 1] = start + length;
+  }
+
   const u32* from = reinterpret_cast<const u32*>(slots + piece * (32 * TILE));
   const u8* from_bytes = reinterpret_cast<const u8*>(from);
-  u8* to = codes + piece_starts[piece];
-  const u32 length = piece_lengths[piece];
-  const u32 head = min(length, u32(-reinterpret_cast<u64>(to) & 3));
-  const u32 words = (length - head) / 4, shift = 8 * head;
-  const u32 lane = lane_id();
+  u8* to = codes + start;
+  const u32 head = min(length, u32(-reinterpret_cast<u64>(to) & 7));
+  const u32 pairs = (length - head) / 8, skip = head / 4, shift = 8 * (head & 3);
   if (lane < head) to[lane] = from_bytes[lane];
-  u32* to_words = reinterpret_cast<u32*>(to + head);
+  uint2* to_pairs = reinterpret_cast<uint2*>(to + head);
 #pragma unroll 4
-  for (u32 i = lane; i < words; i += 32) to_words[i] = __funnelshift_r(from[i], shift ? from[i + 1] : 0, shift);
-  const u32 done = head + 4 * words;
+  for (u32 i = lane; i < pairs; i += 32) {
+    const u32* w = from + skip + 2 * i;
+    const u32 a = __ldg(w), b = __ldg(w + 1), c = shift ? __ldg(w + 2) : 0;
+    to_pairs[i] = make_uint2(__funnelshift_r(a, b, shift), __funnelshift_r(b, c, shift));
+  }
+  const u32 done = head + 8 * pairs;
   if (done + lane < length) to[done + lane] = from_bytes[done + lane];
 }

@@ -170,13 +170,29 @@ def test_file_without_row_groups(tmp_path: Path) -> None:
     assert len(cudf_fsst.load(tmp_path / "text.fsst")) == 0
 
 
-def test_decompress_keeps_an_index_of_its_own(tmp_path: Path) -> None:
-    index = pd.Index([5, 3, 3], name="key")
+@pytest.mark.parametrize("name", ["key", None, 7, ("a", 1)], ids=repr)
+def test_decompress_keeps_an_index_of_its_own(name, tmp_path: Path) -> None:
+    index = pd.Index([5, 3, 3], name=name)
     pd.Series(["a", None, "c"], index=index, name="text").fsst.compress().save(tmp_path / "text.fsst")
     run_ok("decompress", tmp_path / "text.fsst", "-o", tmp_path / "out.parquet")
     frame = pd.read_parquet(tmp_path / "out.parquet")
     assert frame.index.equals(index)
+    assert frame.index.name == (None if name is None else str(name))
     assert frame["text"].isna().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("values", [[None] * 30 + ["a"] * 30, [None] * 30], ids=["first nulls", "only nulls"])
+def test_decompress_takes_types_from_the_whole_column(
+    values: list[str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = pd.Index([None] * 30 + ["key"] * (len(values) - 30), dtype=object, name="i")
+    pd.Series(values, index=index, dtype=object, name="text").fsst.compress().save(tmp_path / "text.fsst")
+    monkeypatch.setattr(cli, "_DECOMPRESS_CHARS", 10)
+    run_ok("decompress", tmp_path / "text.fsst", "-o", tmp_path / "out.parquet")
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert pa.types.is_string(table.schema.field("text").type)
+    assert table["text"].to_pylist() == values
+    assert table["i"].to_pylist() == index.tolist()
 
 
 def test_inspect(parquet: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from threading import Thread
@@ -14,8 +15,9 @@ import pytest
 import cudf_fsst
 from checker import Case, CudfColumn, HostCodec, PandasColumn, cases_for, check, rows_of, strings_of
 from cudf_fsst import column as column_module
+from cudf_fsst.buffers import HostStrings
 from cudf_fsst.codecs.fsst import plan
-from cudf_fsst.interop.arrow import to_arrow
+from cudf_fsst.interop.arrow import from_arrow, to_arrow
 from cudf_fsst.interop.pandas import is_object
 
 STR = pd.StringDtype("pyarrow", na_value=np.nan)
@@ -52,6 +54,12 @@ INDEXES = {
     "intervals": pd.interval_range(0, 6),
     "categories": pd.CategoricalIndex(list("abacca"), categories=list("czab"), ordered=True),
     "integer_categories": pd.CategoricalIndex(pd.Index([1, 2, 1, 1, 2, 2], dtype="Int64")),
+    "date_categories": pd.CategoricalIndex(
+        pd.DatetimeIndex(["2020", "2021", "2020", "2019", "2020", None], tz="Europe/Paris")
+    ),
+    "arrow_categories": pd.CategoricalIndex(pd.Index(list("abacca"), dtype=pd.ArrowDtype(pa.string()))),
+    "arrow_dictionary": pd.Index(pd.arrays.ArrowExtensionArray(pa.chunked_array([list("abacca")]).dictionary_encode())),
+    "bytes": pd.Index([b"a", None, b"\xff", b"", b"e", b"f"], dtype=object),
     "tuples": pd.MultiIndex.from_product([["u", "v", "w"], [1, 2]], names=["x", None]),
     "tuples_of_kinds": pd.MultiIndex.from_arrays(
         [
@@ -60,6 +68,9 @@ INDEXES = {
             pd.Index([1, None, 2**60 + 1, 4, 5, 6], dtype="Int64"),
         ],
         names=["x", "x", ("t", 2)],
+    ),
+    "tuples_with_missing": pd.MultiIndex(
+        levels=[[7, 8], pd.Index([True]), ["u"]], codes=[[0, 1, -1, 0, 0, 1], [0, -1, 0, 0, 0, 0], [-1, 0, 0, 0, 0, 0]]
     ),
     "tuples_of_one": pd.MultiIndex.from_arrays([[1, 2, 3, 4, 5, 6]]),
 }
@@ -137,6 +148,23 @@ def test_sizes(small_segments: None) -> None:
     assert column.dtype == series.dtype
     assert column.index is series.index
     assert column.device == "cpu"
+
+
+@pytest.mark.slow
+def test_more_than_two_gib_of_characters() -> None:
+    """Six GB of memory."""
+    piece = " ".join(words(60_000, nulls=False)).encode("ascii", "replace")[: 2**20]
+    rows = 2**11 + 3
+    offsets = np.arange(rows + 1, dtype=np.int64) * len(piece)
+    chars = np.tile(np.frombuffer(piece, np.uint8), rows)
+    strings = HostStrings(rows, chars, offsets)
+    column = pd.Series(to_arrow(strings).to_pandas(types_mapper=pd.ArrowDtype)).fsst.compress()
+    assert column.chars_nbytes == chars.size > 2**31
+    assert column.uncompressed_nbytes == chars.size + 8 * (rows + 1)
+    assert column[2**11 + 1] == column[-1] == piece.decode()
+    back = from_arrow(column.to_arrow())
+    assert np.array_equal(back.offsets, offsets)
+    assert np.array_equal(back.chars, chars)
 
 
 def test_no_nulls_no_mask() -> None:
@@ -224,9 +252,20 @@ def test_exact_index(index: pd.Index, tmp_path: Path) -> None:
     pd.testing.assert_series_equal(column[1:5], series.iloc[1:5])
     column.save(tmp_path / "column")
     loaded = cudf_fsst.load(tmp_path / "column")
-    pd.testing.assert_series_equal(loaded.decompress(), series)
+    pd.testing.assert_series_equal(loaded.decompress(), series, check_index_type="exact")
     assert loaded.index.names == series.index.names
     assert type(loaded.index) is type(series.index)
+    if isinstance(index, pd.MultiIndex):
+        assert [level.dtype for level in loaded.index.levels] == [level.dtype for level in index.levels]
+
+
+@pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
+def test_index_without_rows(index: pd.Index, tmp_path: Path) -> None:
+    series = pd.Series("a", index=index, dtype="str")[:0]
+    if isinstance(index, pd.MultiIndex):  # labels that no row uses are not kept
+        series.index = series.index.remove_unused_levels()
+    series.fsst.compress().save(tmp_path / "column")
+    pd.testing.assert_series_equal(cudf_fsst.load(tmp_path / "column").decompress(), series, check_index_type="exact")
 
 
 def test_to_arrow() -> None:
@@ -326,8 +365,15 @@ class TestSelection:
         pd.testing.assert_series_equal(column.filter(mask), expected)
 
     def test_missing_in_mask_is_false(self, column) -> None:
-        mask = pd.array([True, None] * 500, dtype="boolean")
-        pd.testing.assert_series_equal(column[mask], self.series.iloc[::2])
+        for mask in (
+            pd.array([True, None] * 500, dtype="boolean"),
+            pd.Series([True, None] * 500, dtype=object),
+            pd.Series([True, None] * 500, dtype="bool[pyarrow]"),
+            pa.array([True, None] * 500),
+            [True, None] * 500,
+        ):
+            pd.testing.assert_series_equal(column[mask], self.series.iloc[::2])
+            pd.testing.assert_series_equal(column.filter(mask), self.series.iloc[::2])
 
     def test_mask_of_nothing_and_everything(self, column) -> None:
         pd.testing.assert_series_equal(column.filter(np.zeros(1000, bool)), self.series.iloc[:0])
@@ -363,6 +409,10 @@ class TestSelection:
     def test_filter_wants_booleans(self, column) -> None:
         with pytest.raises(TypeError, match="booleans"):
             column.filter([0] * 1000)
+
+    def test_rows_have_no_missing_numbers(self, column) -> None:
+        with pytest.raises(TypeError, match="integers"):
+            column.take(pd.array([1, None], dtype="Int64"))
 
     def test_iteration(self, column) -> None:
         assert pd.Series(list(column), dtype="str").equals(self.series.reset_index(drop=True))
@@ -519,11 +569,38 @@ def test_name_that_cannot_be_saved(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_index_that_cannot_be_saved(tmp_path: Path) -> None:
-    column = pd.Series(["a", "b"], index=pd.Index([1, "x"], dtype=object)).fsst.compress()
-    with pytest.raises(TypeError, match="reset_index"):
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.Index([1, "x"], dtype=object),
+        pd.Index([1j, 2]),
+        pd.CategoricalIndex(pd.interval_range(0, 2)),
+        pd.CategoricalIndex(pd.period_range("2020", periods=2, freq="M")),
+        pd.MultiIndex(levels=[[2**60 + 1]], codes=[[0, -1]]),  # its column is of floats
+    ],
+    ids=["mixed", "complex", "interval_categories", "period_categories", "big_integers_with_missing"],
+)
+def test_index_that_cannot_be_saved(index: pd.Index, tmp_path: Path) -> None:
+    column = pd.Series(["a", "b"], index=index).fsst.compress()
+    with pytest.raises(TypeError, match=r"cannot be stored.*reset_index"):
         column.save(tmp_path / "column")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("missing", [np.nan, pd.NA, pd.NaT], ids=repr)
+def test_missing_labels_of_objects_become_none(missing, tmp_path: Path) -> None:
+    index = pd.Index(["a", missing], dtype=object)
+    pd.Series(["x", "y"], index=index).fsst.compress().save(tmp_path / "column")
+    assert cudf_fsst.load(tmp_path / "column").index.tolist() == ["a", None]
+
+
+def test_frequency_that_its_name_does_not_tell(tmp_path: Path) -> None:
+    """Of a calendar with holidays: the dates survive, not the frequency."""
+    index = pd.date_range("2020", periods=3, freq=pd.offsets.CustomBusinessDay(holidays=["2020-01-02"]))
+    pd.Series(["a", "b", "c"], index=index).fsst.compress().save(tmp_path / "column")
+    loaded = cudf_fsst.load(tmp_path / "column").index
+    assert loaded.equals(index)
+    assert loaded.freq is None
 
 
 def test_load_wants_as_many_labels_as_rows(tmp_path: Path) -> None:
@@ -546,6 +623,30 @@ def test_load_of_foreign_schema(tmp_path: Path) -> None:
         storage.save(tmp_path / "column", segments=column.segments, schema=described)
         with pytest.raises(ValueError, match="schema cannot be read"):
             cudf_fsst.load(tmp_path / "column")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("name", []),
+        ("name", {"tuple": [[]]}),
+        ("dtype", None),
+        ("dtype", {"kind": "arrow", "type": "int8"}),
+        ("index", {}),
+    ],
+    ids=str,
+)
+def test_load_of_a_schema_that_lies(key: str, value, tmp_path: Path) -> None:
+    from cudf_fsst import storage
+    from cudf_fsst.interop import schema
+
+    column = words(10).fsst.compress()
+    described = pa.ipc.read_schema(pa.py_buffer(schema.to_bytes("n", STR, pd.RangeIndex(10))[0]))
+    notes = json.loads(described.metadata[b"cudf_fsst"]) | {key: value}
+    lying = described.with_metadata({b"cudf_fsst": json.dumps(notes).encode()})
+    storage.save(tmp_path / "column", segments=column.segments, schema=lying.serialize().to_pybytes())
+    with pytest.raises(ValueError, match="schema cannot be read"):
+        cudf_fsst.load(tmp_path / "column")
 
 
 # concat, Compressor, train ------------------------------------------------------------------------------------------

@@ -127,6 +127,10 @@ def append_other_dtype(tmp_path: Path) -> None:
     compressor.append(pd.Series(["a"], dtype="string"))
 
 
+def save_complex_index(tmp_path: Path) -> None:
+    pd.Series(["a"], index=[1j]).fsst.compress().save(tmp_path / "column.fsst")
+
+
 def column() -> cudf_fsst.CompressedColumn:
     return pd.Series(["one", "two", None]).fsst.compress()
 
@@ -140,6 +144,7 @@ ERRORS: tuple[tuple[type[Exception], str, Callable[[Path], Any]], ...] = (
     (ValueError, "tile_size .* 100", lambda _: pd.Series(["a"]).fsst.compress(tile_size=100)),
     (TypeError, "table must be a SymbolTable", lambda _: pd.Series(["a"]).fsst.compress(table=b"abc")),
     (TypeError, "of dtype str, this one is string", append_other_dtype),
+    (TypeError, "index of dtype complex128 cannot be stored", save_complex_index),
     (ValueError, "codes of segment 0: checksum", load_damaged),
     (ValueError, "truncated", lambda _: cudf_fsst.SymbolTable.from_bytes(b"abc")),
     (ValueError, rf"version {FORMAT_VERSION + 7}; .* up to {FORMAT_VERSION}", load_newer),
@@ -155,5 +160,5 @@ def test_errors_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # None in sys.modules makes the import fail, also where cuDF is installed.
     compressed = column()
     monkeypatch.setitem(sys.modules, "cudf", None)
-    with pytest.raises(ImportError, match=r"cudf_fsst\[cuda12\]"):
+    with pytest.raises(ImportError, match=r"cudf-fsst\[cuda12\]"):
         compressed.to_cudf()

@@ -8,6 +8,7 @@ used and dropped anywhere else without further events.
 from __future__ import annotations
 
 import os
+import threading
 from functools import cache
 from typing import Any
 
@@ -60,6 +61,11 @@ class Lane:
         elif self._forked:
             self.default.wait_event(self.stream.record())
         self._held.clear()
+
+    def follow(self, other: Lane) -> None:
+        """What is enqueued here from now on waits for what was enqueued there until now."""
+        if other.stream.ptr != self.stream.ptr:
+            self.stream.wait_event(other.stream.record())
 
     def _follow_default(self) -> None:
         if self._forked:
@@ -124,6 +130,17 @@ def pinned(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     memory = cupy.cuda.alloc_pinned_memory(max(nbytes, 1))
     array = np.frombuffer(memory, dtype=np.uint8, count=nbytes)
     return array.view(dtype)
+
+
+_of_thread = threading.local()
+
+
+def side_streams(count: int) -> list[Any]:
+    """Streams of this thread's own on the current device, made once."""
+    streams: list[Any] = _of_thread.__dict__.setdefault(f"device {current_device()}", [])
+    while len(streams) < count:
+        streams.append(cupy.cuda.Stream(non_blocking=True))
+    return list(streams[:count])
 
 
 class Workspace:

@@ -23,7 +23,7 @@ from .pandas import WANTED, is_string_dtype
 
 MISSING = (
     "this needs an NVIDIA GPU and cuDF, which cannot be imported ({error}); "
-    'install it with: pip install "cudf_fsst[cuda12]" (or "cudf_fsst[cuda13]")'
+    'install it with: pip install "cudf-fsst[cuda12]" (or "cudf-fsst[cuda13]")'
 )
 
 
@@ -184,6 +184,12 @@ def row_values(key: Any) -> Any:
 
 def take_labels(index: Any, rows: Any) -> Any:
     """Labels of some rows."""
+    cudf = cudf_module()
+    if isinstance(index, cudf.RangeIndex):
+        # cuDF would make, and keep, the labels of all rows first.
+        import cupy
+
+        return cudf.Index(index.start + index.step * cupy.asarray(rows), name=index.name)
     return index.take(rows)
 
 

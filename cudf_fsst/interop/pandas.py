@@ -87,8 +87,11 @@ def row_values(key: Any) -> npt.NDArray[Any]:
     if isinstance(key, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)):
         if pd.api.types.is_bool_dtype(key.dtype):
             return key.to_numpy(dtype=bool, na_value=False)
-        return key.to_numpy()
-    return np.asarray(key)
+        key = key.to_numpy()
+    values = np.asarray(key)
+    if values.dtype.kind == "O" and pd.api.types.infer_dtype(values.ravel(), skipna=True) == "boolean":
+        return np.where(pd.isna(values), False, values).astype(bool)
+    return values
 
 
 def take_labels(index: Any, rows: npt.NDArray[np.int64]) -> Any:

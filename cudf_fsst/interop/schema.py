@@ -43,7 +43,8 @@ def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
     Raises
     ------
     TypeError
-        A name or an index that has no Arrow form (say, an object index of mixed types).
+        A name or an index that has no Arrow form (say, an object index of mixed types), or not one that gives back the
+        same index. Missing labels of an object index count as the same, and become None.
     """
     notes = {"name": _encode_name(name), "dtype": _encode_dtype(dtype), "index": _encode_index(index)}
     table = _index_table(index)
@@ -56,8 +57,14 @@ def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
         return schema.serialize().to_pybytes(), None
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return schema.serialize().to_pybytes(), sink.getvalue().to_pybytes()
+        if table.num_rows:
+            writer.write_table(table)
+        else:  # a table without rows would be written without its dictionaries
+            empty = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
+            writer.write_batch(pa.RecordBatch.from_arrays(empty, schema=table.schema))
+    stored = sink.getvalue()
+    _check_index(index, notes["index"], stored)
+    return schema.serialize().to_pybytes(), stored.to_pybytes()
 
 
 def from_bytes(schema: Any, index: Any, rows: int) -> tuple[Any, Any, Any]:
@@ -90,6 +97,21 @@ def from_bytes(schema: Any, index: Any, rows: int) -> tuple[Any, Any, Any]:
     if len(found) != rows:
         raise ValueError(f"the column has {rows} rows, but its stored index has {len(found)} labels")
     return name, dtype, found
+
+
+def _check_index(index: Any, notes: dict[str, Any], stored: Any) -> None:
+    """Raise TypeError where an index would not come back: what Arrow makes of it depends on versions of libraries."""
+    try:
+        found = _decode_index(notes, stored)
+    except Exception as error:
+        raise TypeError(f"an index of dtype {index.dtype} cannot be stored: {error}; reset_index first") from error
+    wanted = _one_missing(index) if index.dtype == np.dtype(object) and index.nlevels == 1 else index
+    if not found.equals(wanted) or _level_dtypes(found) != _level_dtypes(index):
+        raise TypeError(f"an index of dtype {index.dtype} cannot be stored exactly; reset_index first")
+
+
+def _level_dtypes(index: Any) -> list[Any]:
+    return [level.dtype for level in (index.levels if isinstance(index, pd.MultiIndex) else [index])]
 
 
 def _index_table(index: Any) -> Any:
@@ -136,7 +158,7 @@ def _encode_name(name: Any) -> Any:
 
 
 def _decode_name(stored: Any) -> Any:
-    if not isinstance(stored, dict):
+    if stored is None or isinstance(stored, (str, bool, int, float)):
         return stored
     if "tuple" in stored:
         return tuple(_decode_name(part) for part in stored["tuple"])
@@ -148,7 +170,7 @@ def _decode_name(stored: Any) -> Any:
 
 
 def _encode_dtype(dtype: Any) -> Any:
-    """A dtype as JSON; None for one that pyarrow's pandas metadata brings back by itself."""
+    """A dtype as JSON; None for one that pyarrow makes of the Arrow type by itself."""
     if isinstance(dtype, pd.ArrowDtype):
         return {"kind": "arrow", "type": str(dtype.pyarrow_dtype)}
     if isinstance(dtype, pd.StringDtype):
@@ -183,9 +205,26 @@ def _encode_index(index: Any) -> dict[str, Any]:
     return {
         "names": names,
         "multi": multi,
-        "dtypes": [_encode_dtype(level.dtype) for level in levels],
-        "freqs": [level.freqstr if isinstance(level, _WITH_FREQUENCY) else None for level in levels],
+        "dtypes": [
+            _encode_dtype(level.dtype) or (_encode_beside_missing(level, codes) if multi else None)
+            for level, codes in zip(levels, index.codes if multi else [None], strict=True)
+        ],
+        "freqs": [_encode_frequency(level) for level in levels],
     }
+
+
+def _encode_beside_missing(level: Any, codes: Any) -> dict[str, str] | None:
+    """A level of numbers that some rows have no label of: as a column its dtype is one that knows missing values."""
+    if level.dtype.kind in "iub" and (codes < 0).any():
+        return {"kind": "numpy", "type": str(level.dtype)}
+    return None
+
+
+def _encode_frequency(level: Any) -> str | None:
+    """A frequency's name, where the name says all of it (that of a calendar with holidays does not)."""
+    if not isinstance(level, _WITH_FREQUENCY) or level.freq is None:
+        return None
+    return level.freqstr if pd.tseries.frequencies.to_offset(level.freqstr) == level.freq else None
 
 
 def _decode_index(stored: dict[str, Any], data: Any) -> Any:
@@ -195,17 +234,17 @@ def _decode_index(stored: dict[str, Any], data: Any) -> Any:
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         table = reader.read_all()
     table.validate(full=True)
-    found = table.to_pandas().index
-    dtypes = stored["dtypes"]
-    if not found.nlevels == len(dtypes) == len(names) == table.num_columns:
-        raise ValueError(f"{found.nlevels} index levels instead of {len(names)}")
-    levels = [
-        _exact(found.get_level_values(number), dtype, table.column(number)) for number, dtype in enumerate(dtypes)
-    ]
+    dtypes, freqs = stored["dtypes"], stored["freqs"]
+    if not len(dtypes) == len(freqs) == len(names) == table.num_columns or not (stored["multi"] or len(names) == 1):
+        raise ValueError(f"{table.num_columns} index levels instead of {len(names)}")
+    levels = [_exact(column, dtype) for column, dtype in zip(table.columns, dtypes, strict=True)]
     if not stored["multi"]:
-        return _with_frequency(levels[0], stored["freqs"][0]).set_names(names)
+        return _with_frequency(levels[0], freqs[0]).set_names(names)
     index = pd.MultiIndex.from_arrays(levels, names=names)
-    for number, freq in enumerate(stored["freqs"]):
+    for number, dtype in enumerate(dtypes):
+        if dtype is not None and dtype["kind"] == "numpy":
+            index = index.set_levels(index.levels[number].astype(np.dtype(dtype["type"])), level=number)
+    for number, freq in enumerate(freqs):
         if freq is not None:
             index = index.set_levels(_with_frequency(index.levels[number], freq), level=number)
     return index
@@ -221,25 +260,33 @@ def _with_frequency(values: Any, freq: str | None) -> Any:
     return values
 
 
-def _exact(values: Any, stored: Any, column: Any) -> Any:
-    """Give an index (or a level's values) the dtype that Arrow and its pandas metadata did not keep."""
-    if stored is None:
-        return values
-    if stored["kind"] == "arrow":
+def _exact(column: Any, stored: Any) -> Any:
+    """Make an Arrow column an Index of exactly the dtype that `_encode_dtype` wrote."""
+    kind = None if stored is None else stored["kind"]
+    if kind == "arrow":
         return pd.Index(pd.arrays.ArrowExtensionArray(column))
-    if stored["kind"] == "masked":
+    if kind == "masked":
         if stored["type"] not in _MASKED:
             raise ValueError(f"unknown dtype {stored!r}")
         return pd.Index(pd.api.types.pandas_dtype(stored["type"]).__from_arrow__(column))
-    if stored["kind"] == "category":
-        categories = values.categories
-        as_column = pa.chunked_array([pa.array(categories)])
-        return values.set_categories(_exact(categories, stored["categories"], as_column))
+    if kind == "category":
+        # Not by pyarrow's own conversion, which drops the categories' time zone.
+        joined = column.unify_dictionaries().combine_chunks()
+        joined = joined if isinstance(joined, pa.Array) else joined.chunk(0)
+        categories = _exact(pa.chunked_array([joined.dictionary]), stored["categories"])
+        codes = joined.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return pd.CategoricalIndex(pd.Categorical.from_codes(codes, categories, ordered=joined.type.ordered))
+    values = column.to_pandas()
+    if kind is None or kind == "numpy":
+        return pd.Index(values, dtype=values.dtype)
     dtype = _decode_dtype(stored)
-    if values.dtype == dtype:
-        return values
     if dtype == np.dtype(object):
-        objects = values.to_numpy(dtype=object, copy=True)
-        objects[pd.isna(objects)] = None
-        return pd.Index(objects, dtype=object)
-    return values.astype(dtype)
+        return _one_missing(values)
+    return pd.Index(values.astype(dtype), dtype=dtype)
+
+
+def _one_missing(values: Any) -> Any:
+    """Objects as an Index whose missing labels are None, all of them."""
+    objects = values.to_numpy(dtype=object, copy=True)
+    objects[pd.isna(objects)] = None
+    return pd.Index(objects, dtype=object)

@@ -156,4 +156,9 @@ def test_accepts_buffers() -> None:
     table = SymbolTable.from_symbols([b"a", b"cd"])
     data = table.to_bytes()
     assert SymbolTable.from_bytes(bytearray(data)) == table
+    for other in (50, "text"):  # bytes(50) is fifty zero bytes
+        with pytest.raises(TypeError, match="bytes-like"):
+            SymbolTable.from_bytes(other)
+        with pytest.raises(TypeError, match="bytes-like"):
+            SymbolTable.from_symbols([other])
     assert SymbolTable.from_bytes(memoryview(np.frombuffer(data, np.uint8))) == table

@@ -252,11 +252,21 @@ class FakeDevice:
             memcpyDeviceToDevice="on device",
         )
         null = self._streams[0]
-        stream = type("Stream", (_Stream,), {"null": null, "ptds": null})
+        streams = self._streams
+
+        class Stream(_Stream):
+            ptds: _Stream
+
+            def __init__(self, *, non_blocking: bool) -> None:
+                assert non_blocking, "streams of our own must not wait for the legacy default stream"
+                super().__init__(len(streams))
+                streams[self.ptr] = self
+
+        Stream.null = Stream.ptds = null  # type: ignore[attr-defined]
         cuda = module(
             "cupy.cuda",
             runtime=runtime,
-            Stream=stream,
+            Stream=Stream,
             Event=_Event,
             Device=lambda number=0: types.SimpleNamespace(id=number, attributes=attributes),
             alloc_pinned_memory=self._alloc_pinned,

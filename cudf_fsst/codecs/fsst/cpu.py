@@ -11,7 +11,7 @@ end in `ValueError`, never in a read or write out of bounds.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import accumulate, pairwise
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...buffers import HostStrings
-from ...format import ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
+from ...format import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from ..bitpack.cpu import measure, pack, unpack_ends
 from ..unaligned import address
 from . import cpu_kernels as kernels
@@ -33,8 +33,6 @@ from .validate import check
 
 __all__ = ["check", "compress", "decompress", "num_threads", "take", "take_range", "train"]
 
-#: Compression levels there are.
-LEVELS = ("default",)
 #: Blocks of tiles a thread takes at once.
 _CHUNK_BLOCKS = 16
 #: Row blocks a thread takes at once.
@@ -71,8 +69,10 @@ def _map(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
         return list(pool.map(function, items))
 
 
-def _ranges(count: int, step: int) -> list[tuple[int, int]]:
-    return [(first, min(first + step, count)) for first in range(0, count, step)]
+def _cut(first: int, last: int, step: int) -> list[tuple[int, int]]:
+    """Cut a range at the multiples of `step`."""
+    edges = [first, *range((first // step + 1) * step, last, step), last]
+    return list(pairwise(edges)) if first < last else []
 
 
 # --- encoding -------------------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def _compress_segment(
         )
         return codes[:nbytes].copy()
 
-    chunks = _ranges(layout.blocks, _CHUNK_BLOCKS)
+    chunks = _cut(0, layout.blocks, _CHUNK_BLOCKS)
     pieces = _map(encode, chunks)
     for (first_block, last_block), before in zip(chunks, accumulate([0, *map(len, pieces)]), strict=False):
         block_starts[1:][first_block:last_block] += np.uint64(before)
@@ -391,10 +391,10 @@ def take_range(segments: Sequence[Segment], start: int, stop: int) -> HostString
 
     row, position = 0, 0
     for reader, first, last, first_char, last_char in parts:
-        for a, b in _chunks(first, last, _CHUNK_ROW_BLOCKS * ROW_BLOCK):
+        for a, b in _cut(first, last, _CHUNK_ROW_BLOCKS * ROW_BLOCK):
             end = last_char if b == last else -1
             work.append(partial(unpack, reader, a, b, end, position - first_char, row + a - first))
-        for a, b in _chunks(first_char, last_char, _CHUNK_BLOCKS * TILE_BLOCK * reader.segment.layout.tile_size):
+        for a, b in _cut(first_char, last_char, _CHUNK_BLOCKS * TILE_BLOCK * reader.segment.layout.tile_size):
             work.append(partial(decode, reader, a, b, position + a - first_char))
         row += last - first
         position += last_char - first_char
@@ -414,14 +414,6 @@ def take_range(segments: Sequence[Segment], start: int, stop: int) -> HostString
             row += last - first
         null_count = stop - start - int(np.bitwise_count(validity).sum(dtype=np.int64))
     return HostStrings(stop - start, chars, offsets, validity if null_count else None, 0, null_count)
-
-
-def _chunks(first: int, last: int, step: int) -> Iterable[tuple[int, int]]:
-    """Cut a range at the multiples of `step`."""
-    while first < last:
-        end = min(last, (first // step + 1) * step)
-        yield first, end
-        first = end
 
 
 def take(segments: Sequence[Segment], rows: npt.NDArray[np.int64]) -> HostStrings:
@@ -475,7 +467,7 @@ def take(segments: Sequence[Segment], rows: npt.NDArray[np.int64]) -> HostString
             if bad >= 0:
                 reader.damaged_rows(bad)
 
-        _map(find, _ranges(local.size, _CHUNK_ROWS))
+        _map(find, _cut(0, local.size, _CHUNK_ROWS))
         if places is not None:
             starts[places], ends[places] = local_starts, local_ends
         if reader.segment.null_count:
@@ -502,7 +494,7 @@ def take(segments: Sequence[Segment], rows: npt.NDArray[np.int64]) -> HostString
             if bad >= 0:
                 reader.damaged_tile(bad)
 
-        _map(decode, _ranges(spans[0].size, _CHUNK_ROWS))
+        _map(decode, _cut(0, spans[0].size, _CHUNK_ROWS))
 
     null_count = rows.size - int(np.count_nonzero(valid))
     validity = np.packbits(valid, bitorder="little") if null_count else None

@@ -1,5 +1,3 @@
-# mypy: disable-error-code="assignment,operator,return-value"
-# Compiled by Numba, for which int and NumPy's integers are one kind of thing.
 """Numba kernels of the FSST host side: encode tiles, decode tiles, characters and rows.
 
 They take addresses, so one compiled version serves every kind of array, and release the GIL. Decoding trusts nothing
@@ -25,7 +23,6 @@ _HIGH = np.uint64(0x8080808080808080)
 _MULTIPLIER = np.uint64(HASH_MULTIPLIER)
 _SHIFT = np.uint64(HASH_SHIFT)
 
-
 #: Tiles encoded in turns.
 _LANES = 4
 
@@ -36,7 +33,8 @@ def encode_scratch(tile_size: int) -> int:
 
 
 @numba.njit(nogil=True, cache=True, inline="always")
-def _slot(window: Any) -> int:
+def slot_of(window: Any) -> int:
+    """Slot of the encoder's table for the first three of some bytes; `symbols.hash_slot`, compiled."""
     return np.int64((((window & np.uint64(0xFFFFFF)) * _MULTIPLIER) & np.uint64(0xFFFFFFFF)) >> _SHIFT)
 
 
@@ -44,7 +42,7 @@ def _slot(window: Any) -> int:
 def _step(at: int, out: int, hash_symbols: Any, hash_meta: Any, pair_codes: Any, limit: Any) -> tuple[int, int]:
     """Encode one symbol where eight bytes are left, without a branch; returns where to go on."""
     window = load64(at)
-    slot = _slot(window)
+    slot = slot_of(window)
     meta = np.uint64(hash_meta[slot])
     length = meta & np.uint64(0xFF)
     code = np.uint64(pair_codes[np.int64(window & np.uint64(0xFFFF))])
@@ -81,7 +79,7 @@ def _finish(
             for i in range(rest):
                 window |= np.uint64(load8(at + i)) << np.uint64(8 * i)
     while rest > 0:
-        slot = _slot(window)
+        slot = slot_of(window)
         meta = np.uint64(hash_meta[slot])
         length = np.int64(meta & np.uint64(0xFF))
         code = np.uint64(pair_codes[np.int64(window & np.uint64(0xFFFF))])

@@ -4,17 +4,17 @@ Compression runs in five stages (ADMS 2025), all in one workspace:
 
 1. *tables*: sample gathered on the GPU, tables trained on CPU threads, uploaded;
 2. *encode* a tile per lane, 3. *transpose* to tile order and 4. *gather* into blocks, in one kernel, ``fsst_encode``;
-5. *compact*: ``fsst_scan`` and ``fsst_compact`` into the exact-size result.
+5. *compact*: ``fsst_compact`` into the exact-size result.
 
-Two halves of the workspace take turns: while the host waits for the size of one segment's codes, the GPU encodes the
-next.
+Two halves of the workspace, each with a stream, take turns: while the host waits for the size of one segment's codes
+and the GPU compacts them, it encodes the next.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
@@ -23,9 +23,10 @@ import numpy.typing as npt
 
 from ...buffers import CharactersUnderNulls, DeviceStrings
 from ...device.kernels import kernel
-from ...device.memory import Lane, Workspace, current_device, device_attributes, pinned
-from ...format import ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
+from ...device.memory import Lane, Workspace, current_device, device_attributes, pinned, side_streams
+from ...format import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from . import launch, plan
+from .cpu import num_threads
 from .segment import Segment
 from .symbols import SymbolTable
 from .train import train_table
@@ -53,7 +54,7 @@ def _kernel(file: str, name: str, tile_size: int = 0) -> Any:
 @cache
 def _trainers() -> ThreadPoolExecutor:
     """Threads that train tables while the GPU encodes with earlier ones."""
-    return ThreadPoolExecutor(os.cpu_count() or 1, "cudf_fsst-train")
+    return ThreadPoolExecutor(num_threads(), "cudf_fsst-train")
 
 
 def _train(sample: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]) -> SymbolTable:
@@ -102,7 +103,6 @@ class _Compression:
         work = self.work = Workspace()
         self.slots = [work.reserve(self.capacity) for _ in range(self.halves)]
         self.piece_lengths = [work.reserve(4 * pieces) for _ in range(self.halves)]
-        self.piece_starts = [work.reserve(8 * pieces) for _ in range(self.halves)]
         self.begins = work.reserve(8 * (3 * self.planned + 3))  # rows_begin, chars_begin, null counts, null characters
         self.totals = work.reserve(8 * self.planned)
         self.descriptors = work.reserve(launch.DESCRIPTOR.itemsize * self.planned)
@@ -218,6 +218,8 @@ class _Compression:
         if number == self.uploaded:
             self.lane.upload(self.table_place(k), launch.encode_tables(table))
             self.uploaded += 1
+            for half in self.half_lanes:
+                half.follow(self.lane)
         return table
 
     def table_place(self, k: int) -> int:
@@ -297,9 +299,9 @@ class _Compression:
             (*self._row_arguments(), _u64(self.work[self.row_words])),
         )
 
-    def encode_wave(self, k: int, half: int, tile_begin: int) -> int:
-        """Stages 2 to 4, and the scan of stage 5, for as many tiles as a half holds; returns their number."""
-        layout, meta, lane, work = self.layouts[k], self.metas[k].ptr, self.lane, self.work
+    def encode_wave(self, k: int, tile_begin: int) -> int:
+        """Stages 2 to 4 for as many tiles from `tile_begin` on as a half holds; returns their number."""
+        layout, meta, work, half = self.layouts[k], self.metas[k].ptr, self.work, k % self.halves
         tiles = min(layout.tiles - tile_begin, self.capacity // self.tile_size)
         pieces = _blocks(tiles, launch.PIECE_TILES)
         attributes = device_attributes()
@@ -307,7 +309,7 @@ class _Compression:
         encode = _kernel("fsst_encode", "fsst_encode", self.tile_size)
         encode.max_dynamic_shared_size_bytes = shape.shared
         table = self.table_of(k)
-        lane.launch(
+        self.half_lanes[half].launch(
             encode,
             min(attributes["multiprocessors"], _blocks(pieces, shape.threads // 32)),
             shape.threads,
@@ -320,90 +322,89 @@ class _Compression:
                 _u32(table.two_byte_limit),
                 _u64(work[self.slots[half]]),
                 _u64(work[self.piece_lengths[half]]),
+                _u64(work[self.totals] + 8 * k),
                 _u64(meta + layout.sections["tile_lengths"].offset),
             ),
             shape.shared,
         )
-        block_starts = meta + layout.sections["block_starts"].offset + 8 * (tile_begin // TILE_BLOCK)
-        lane.launch(
-            _kernel("fsst_encode", "fsst_scan", self.tile_size),
-            1,
-            _SCAN_THREADS,
-            (
-                _u64(work[self.piece_lengths[half]]),
-                _u64(pieces),
-                _u64(work[self.piece_starts[half]]),
-                _u64(block_starts),
-                _u64(work[self.totals] + 8 * k),
-            ),
-        )
         return tiles
 
-    def compact_wave(self, half: int, tiles: int, codes: Any) -> None:
-        """Stage 5: the wave's codes to their places in the segment's codes."""
+    def compact_wave(self, k: int, tile_begin: int, before: int, codes: Any) -> None:
+        """Stage 5: the wave's codes to their places, `before` bytes behind the start of the segment's codes."""
+        layout, meta, work, half = self.layouts[k], self.metas[k].ptr, self.work, k % self.halves
+        tiles = min(layout.tiles - tile_begin, self.capacity // self.tile_size)
         pieces = _blocks(tiles, launch.PIECE_TILES)
-        self.lane.launch(
+        block_starts = meta + layout.sections["block_starts"].offset + 8 * (tile_begin // TILE_BLOCK)
+        self.half_lanes[half].launch(
             _kernel("fsst_encode", "fsst_compact", self.tile_size),
             _blocks(pieces, 8),
             256,
             (
-                _u64(self.work[self.slots[half]]),
-                _u64(self.work[self.piece_lengths[half]]),
-                _u64(self.work[self.piece_starts[half]]),
+                _u64(work[self.slots[half]]),
+                _u64(work[self.piece_lengths[half]]),
                 _u64(pieces),
+                _u64(before),
+                _u64(block_starts),
                 _u64(codes.ptr),
             ),
         )
 
     def encode(self) -> list[Segment]:
-        """Stages 2 to 5 for all segments."""
-        lane = self.lane
-        lane.zero(self.work[self.totals], 8 * self.rows.size)
+        """Stages 2 to 5 for all segments.
+
+        Each half of the workspace has a stream of its own, so that the compaction of one segment, and the last pieces
+        of its encoding, run beside the encoding of the next.
+        """
+        self.lane.zero(self.work[self.totals], 8 * self.rows.size)
         sizes = pinned(self.rows.size, np.int64)
         segments: list[Segment] = []
-        waiting: tuple[int, int, int, Any] | None = None
-        for k in range(self.rows.size):
-            half = k % self.halves
-            if self.layouts[k].chars > self.capacity:
+        waiting: tuple[int, Any] | None = None
+        with ExitStack() as stack:
+            if self.halves == 1:
+                self.half_lanes = [self.lane]
+            else:
+                self.half_lanes = [stack.enter_context(Lane(stream)) for stream in side_streams(self.halves)]
+            for half in self.half_lanes:
+                half.follow(self.lane)
+            for k in range(self.rows.size):
+                if self.layouts[k].chars > self.capacity:
+                    self._finish(segments, waiting, sizes)
+                    waiting = None
+                    self._encode_long(segments, k, sizes)
+                    continue
+                lane = self.half_lanes[k % self.halves]
+                self.encode_wave(k, 0)
+                lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
+                ready = lane.event()
                 self._finish(segments, waiting, sizes)
-                waiting = None
-                self._encode_long(segments, k, sizes)
-                continue
-            tiles = self.encode_wave(k, half, 0)
-            lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
-            ready = lane.event()
+                waiting = (k, ready)
             self._finish(segments, waiting, sizes)
-            waiting = (k, half, tiles, ready)
-        self._finish(segments, waiting, sizes)
         return segments
 
-    def _finish(
-        self, segments: list[Segment], wave: tuple[int, int, int, Any] | None, sizes: npt.NDArray[np.int64]
-    ) -> None:
+    def _finish(self, segments: list[Segment], wave: tuple[int, Any] | None, sizes: npt.NDArray[np.int64]) -> None:
         if wave is None:
             return
-        k, half, tiles, ready = wave
+        k, ready = wave
         ready.synchronize()
-        codes = self.lane.allocate(int(sizes[k]))
-        self.compact_wave(half, tiles, codes)
+        codes = self.half_lanes[k % self.halves].allocate(int(sizes[k]))
+        self.compact_wave(k, 0, 0, codes)
         segments.append(self._segment(k, codes))
 
     def _encode_long(self, segments: list[Segment], k: int, sizes: npt.NDArray[np.int64]) -> None:
         """A segment longer than a half (a giant row): once for its size, once more to keep the codes."""
-        total = self.work[self.totals] + 8 * k
-        codes = None
-        for keep in (False, True):
-            self.lane.zero(total, 8)
-            tile = 0
-            while tile < self.layouts[k].tiles:
-                tiles = self.encode_wave(k, 0, tile)
-                if keep:
-                    self.compact_wave(0, tiles, codes)
-                tile += tiles
-            if not keep:
-                self.lane.download(sizes[k : k + 1], total)
-                self.lane.synchronize()
-                codes = self.lane.allocate(int(sizes[k]))
+        lane = self.half_lanes[k % self.halves]
+        waves = []  # first tile, bytes before it
+        tile = 0
+        sizes[k] = 0
+        while tile < self.layouts[k].tiles:
+            waves.append((tile, int(sizes[k])))
+            tile += self.encode_wave(k, tile)
+            lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
+            lane.synchronize()
+        codes = lane.allocate(int(sizes[k]))
+        for tile, before in waves:
+            self.encode_wave(k, tile)
+            self.compact_wave(k, tile, before, codes)
         segments.append(self._segment(k, codes))
 
     def _segment(self, k: int, codes: Any) -> Segment:
@@ -445,7 +446,8 @@ def compress(
     MemoryError
         From RMM; nothing is kept.
     """
-    del level
+    if level not in LEVELS:
+        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
     if strings.rows == 0:
         return []
     with Lane(stream) as lane:
@@ -534,8 +536,14 @@ def _read(selection: _Selection, lane: Lane) -> DeviceStrings:
     launches = []
     tile_shifts = view["tile_shift"]
     for shift in sorted({int(shift) for shift in tile_shifts}):
-        shape = launch.decode_shape(1 << shift, attributes["shared_per_block"], attributes["shared_per_multiprocessor"])
         chosen = np.flatnonzero((tile_shifts == shift) & (chars > 0))
+        tiles = int((-(-view["chars"][chosen].astype(np.int64) >> shift)).sum())
+        shape = launch.decode_shape(
+            1 << shift,
+            launch.decode_codes_capacity(1 << shift, int(view["codes_nbytes"][chosen].sum()), tiles),
+            attributes["shared_per_block"],
+            attributes["shared_per_multiprocessor"],
+        )
         block_chars = TILE_BLOCK << shift
         first = view["char_begin"][chosen] // block_chars * block_chars
         units = -(-(view["char_end"][chosen] - first).astype(np.int64) // (shape.threads << shift))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...format import ROW_BLOCK, TILE_BLOCK
+from ...format import ROW_BLOCK, TILE_BLOCK, align
 from .segment import Segment
 from .symbols import HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS, SymbolTable
 
@@ -32,7 +32,11 @@ def defines(tile_size: int) -> dict[str, int]:
 
 def encode_defines(tile_size: int, shared_per_block: int) -> dict[str, int]:
     """Constants of fsst_encode.cu for a tile size and a GPU."""
-    return {**defines(tile_size), "PAIRS_IN_SHARED": int(pairs_in_shared(tile_size, shared_per_block))}
+    return {
+        **defines(tile_size),
+        "PAIRS_IN_SHARED": int(pairs_in_shared(tile_size, shared_per_block)),
+        "ENCODE_THREADS": encode_shape(tile_size, shared_per_block).threads,
+    }
 
 
 def pairs_in_shared(tile_size: int, shared_per_block: int) -> bool:
@@ -110,24 +114,31 @@ def encode_shape(tile_size: int, shared_per_block: int) -> Shape:
     return Shape(32 * warps, tables + warps * warp)
 
 
-@lru_cache(64)
-def decode_shape(tile_size: int, shared_per_block: int, shared_per_multiprocessor: int) -> Shape:
-    """Shape of fsst_decode: the most warps on a multiprocessor, if each stages 3/8 of a piece's size in codes at once.
+def decode_codes_capacity(tile_size: int, codes_nbytes: int, tiles: int) -> int:
+    """Bytes of codes a warp of fsst_decode stages at once: a sixth more than its 32 tiles have on average.
 
-    Codes that take more are staged in several rounds, with fewer lanes at work.
+    Pieces that have more are staged in several rounds, with fewer lanes at work.
     """
-    rows = PIECE_TILES * (tile_size + _ROW_NBYTES_EXTRA) + 32
-    capacity = max(PIECE_TILES * tile_size * 3 // 8, tile_size + 16) // 16 * 16
-    best = Shape(0, 0)
-    most = 0
-    for warps in range(1, 9):
-        shared = DECODE_TABLE_NBYTES + warps * (rows + capacity)
-        resident = warps * (shared_per_multiprocessor // (shared + 1024))
-        if shared <= shared_per_block and resident >= most:
-            best, most = Shape(32 * warps, shared, capacity), resident
-    if not most:
-        raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
-    return best
+    whole = PIECE_TILES * tile_size + 16
+    wanted = PIECE_TILES * codes_nbytes // max(tiles, 1) * 7 // 6
+    return align(min(max(wanted, 2 * tile_size), whole), 256)
+
+
+@lru_cache(64)
+def decode_shape(tile_size: int, codes_capacity: int, shared_per_block: int, shared_per_multiprocessor: int) -> Shape:
+    """Shape of fsst_decode: the most warps that fit a multiprocessor; less `codes_capacity` where not even one does."""
+    while codes_capacity >= tile_size + 16:
+        per_warp = PIECE_TILES * (tile_size + _ROW_NBYTES_EXTRA) + 32 + codes_capacity
+        best, most = Shape(0, 0), 0
+        for warps in range(1, 9):
+            shared = DECODE_TABLE_NBYTES + warps * per_warp
+            resident = warps * (shared_per_multiprocessor // (shared + 1024))
+            if shared <= shared_per_block and resident >= most:
+                best, most = Shape(32 * warps, shared, codes_capacity), resident
+        if most:
+            return best
+        codes_capacity = align(codes_capacity // 2)
+    raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
 
 
 @lru_cache(64)

@@ -47,10 +47,6 @@ class Segment:
         """Bytes of the two buffers (the table, which segments share, is not counted)."""
         return self.layout.meta_nbytes + self.codes_nbytes
 
-    @property
-    def on_host(self) -> bool:
-        return isinstance(self.meta, np.ndarray)
-
     def section(self, name: str) -> npt.NDArray[Any]:
         """A section of ``meta`` as a numpy view (host segments only)."""
         place = self.layout.sections[name]

@@ -87,8 +87,10 @@ class SymbolTable:
         ------
         ValueError
             More than 255 symbols, or one that is empty or longer than 8 bytes.
+        TypeError
+            A symbol that is no bytes.
         """
-        listed = [bytes(symbol) for symbol in symbols]
+        listed = [bytes(memoryview(symbol)) for symbol in symbols]  # bytes(3) would be three zero bytes
         beginnings = {symbol[:2] for symbol in listed if len(symbol) > 2}
         return cls(tuple(sorted(listed, key=lambda s: (_length_rank(s), len(s) == 2 and s in beginnings))))
 
@@ -102,8 +104,10 @@ class SymbolTable:
         ------
         ValueError
             What is wrong: truncated, too long, an unknown version, counts that do not add up, zero-terminated.
+        TypeError
+            No bytes.
         """
-        data = bytes(data)
+        data = bytes(memoryview(data))
         if len(data) < _HEADER_NBYTES:
             raise ValueError(f"symbol table is truncated: {len(data)} bytes, its header has {_HEADER_NBYTES}")
         (word,) = struct.unpack_from("<Q", data)
