@@ -16,6 +16,9 @@ README = ROOT / "README.md"
 BEGIN = "<!-- measured: benchmarks/readme_table.py writes what stands between these markers -->"
 END = "<!-- measured: end -->"
 
+#: What of the results the table shows: beginnings of datasets and of codecs.
+DATASETS = ("tpch.",)
+CODECS = ("cudf_fsst", "nvcomp.lz4", "nvcomp.zstd", "nvcomp.ans", "nvcomp.bitcomp")
 #: Measure -> the table's heading, how to print it.
 COLUMNS = {
     "compress_call_gbps": ("compress()", "{:,.0f}"),
@@ -43,23 +46,26 @@ def render(results: tuple[str, dict[str, Any]] | None) -> str:
     if results is None:
         return "Not measured yet."
     name, content = results
-    values: dict[str, dict[str, float]] = {}
+    values: dict[tuple[str, str], dict[str, float]] = {}
     for record in content["records"]:
-        if record["codec"] == "cudf_fsst" and record.get("level", "default") == "default" and "stage" not in record:
-            values.setdefault(record["dataset"], {}).setdefault(record["measure"], record["value"])
+        if record.get("level", "default") == "default" and "stage" not in record:
+            row = values.setdefault((record["dataset"], record["codec"]), {})
+            row.setdefault(record["measure"], record["value"])
     machine = content["machine"]
     versions = ", ".join(f"{key} {machine[key]}" for key in ("driver", "cuda", "python") if machine.get(key))
     lines = [
-        f"One **{machine['gpu']}** ({versions}), {content['date'][:10]}; GB/s count characters; "
+        f"One **{machine['gpu']}** ({versions}), {content['date'][:10]}; GB/s count characters; nvCOMP in the same run; "
         f"[all results](benchmarks/results/{name}).",
         "",
         "| column | " + " | ".join(heading for heading, _ in COLUMNS.values()) + " |",
         "|---|" + "--:|" * len(COLUMNS),
     ]
-    for dataset, measured in values.items():
+    for (dataset, codec), measured in values.items():
+        if not dataset.startswith(DATASETS) or not codec.startswith(CODECS):
+            continue
+        label = dataset if codec == "cudf_fsst" else f"the same, {codec.replace('.', ' ')}"
         cells = [form.format(measured[key]) if key in measured else "" for key, (_, form) in COLUMNS.items()]
-        if any(cells):
-            lines.append(f"| {dataset} | " + " | ".join(cells) + " |")
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

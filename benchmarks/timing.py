@@ -17,6 +17,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import cupy
@@ -142,10 +143,11 @@ def machine() -> dict[str, Any]:
 
 
 def report(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """A results file: machine, date, command and records."""
+    """A results file: machine, date, command (absolute paths cut to their last part) and records."""
+    arguments = [Path(part).name if Path(part).is_absolute() else part for part in sys.argv]
     return {
         "machine": machine(),
         "date": datetime.date.today().isoformat(),
-        "command": " ".join(["python", *sys.argv]),
+        "command": " ".join(["python", *arguments]),
         "records": records,
     }

@@ -75,9 +75,15 @@ def test_measured_numbers_are_the_newest_results(table: ModuleType) -> None:
 
 def test_measured_numbers_are_taken_from_the_file(table: ModuleType, tmp_path: Path) -> None:
     records = [
-        {"dataset": "d", "codec": "cudf_fsst", "level": "default", "measure": "decompress_call_gbps", "value": 512.4},
-        {"dataset": "d", "codec": "cudf_fsst", "level": "default", "measure": "ratio_chars", "value": 2.951},
-        {"dataset": "d", "codec": "lz4", "measure": "ratio_chars", "value": 9.0},
+        {
+            "dataset": "tpch.d",
+            "codec": "cudf_fsst",
+            "level": "default",
+            "measure": "decompress_call_gbps",
+            "value": 512.4,
+        },
+        {"dataset": "tpch.d", "codec": "cudf_fsst", "level": "default", "measure": "ratio_chars", "value": 2.951},
+        {"dataset": "tpch.d", "codec": "nvcomp.lz4", "measure": "ratio_chars", "value": 9.0},
     ]
     content = {"machine": {"gpu": "Some GPU"}, "date": "2026-01-02T03:04", "command": "", "records": records}
     (tmp_path / "column.json").write_text(json.dumps(content))
@@ -86,7 +92,8 @@ def test_measured_numbers_are_taken_from_the_file(table: ModuleType, tmp_path: P
     shown = table.render(table.newest(tmp_path))
     assert "**Some GPU**" in shown
     assert "2026-01-02" in shown
-    assert "| d |  |  | 512 |  | 2.95 |  |" in shown
+    assert "| tpch.d |  |  | 512 |  | 2.95 |  |" in shown
+    assert "| the same, nvcomp lz4 |  |  |  |  | 9.00 |  |" in shown
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.name)

@@ -162,6 +162,10 @@ class Workspace:
     def take(self, lane: Lane) -> None:
         self.buffer = lane.allocate(self.nbytes)
 
+    def release(self) -> None:
+        """Give the memory back, whoever still holds this object (a traceback, say)."""
+        self.buffer = None
+
     def __getitem__(self, offset: int) -> int:
         """Address of an offset."""
         return int(self.buffer.ptr) + offset

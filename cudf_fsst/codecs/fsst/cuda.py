@@ -39,11 +39,16 @@ _SLACK = 16  # a segment may be 1/16 longer than planned, for its last row, befo
 @cache
 def _kernel_on(device: int, file: str, name: str, tile_size: int) -> Any:
     # CuPy's kernel objects belong to the device that is current when they are asked for.
+    shared_per_block = device_attributes()["shared_per_block"]
     if file == "fsst_encode":
-        defines = launch.encode_defines(tile_size, device_attributes()["shared_per_block"])
+        defines = launch.encode_defines(tile_size, shared_per_block)
     else:
         defines = launch.defines(tile_size) if tile_size else launch.DEFINES
-    return kernel(file, name, defines)
+    made = kernel(file, name, defines)
+    if name in ("fsst_encode", "fsst_decode"):
+        # Once, to the most there is: threads that launch with different amounts share the kernel.
+        made.max_dynamic_shared_size_bytes = shared_per_block
+    return made
 
 
 def _kernel(file: str, name: str, tile_size: int = 0) -> Any:
@@ -306,11 +311,9 @@ class _Compression:
         pieces = _blocks(tiles, launch.PIECE_TILES)
         attributes = device_attributes()
         shape = launch.encode_shape(self.tile_size, attributes["shared_per_block"])
-        encode = _kernel("fsst_encode", "fsst_encode", self.tile_size)
-        encode.max_dynamic_shared_size_bytes = shape.shared
         table = self.table_of(k)
         self.half_lanes[half].launch(
-            encode,
+            _kernel("fsst_encode", "fsst_encode", self.tile_size),
             min(attributes["multiprocessors"], _blocks(pieces, shape.threads // 32)),
             shape.threads,
             (
@@ -452,11 +455,14 @@ def compress(
         return []
     with Lane(stream) as lane:
         call = _Compression(strings, table, tile_size, lane)
-        call.cut()
-        call.measure_rows()
-        call.train(table)
-        call.pack_rows()
-        return call.encode()
+        try:
+            call.cut()
+            call.measure_rows()
+            call.train(table)
+            call.pack_rows()
+            return call.encode()
+        finally:
+            call.work.release()
 
 
 def train(strings: DeviceStrings, *, stream: Any = None) -> SymbolTable:
@@ -469,9 +475,11 @@ def train(strings: DeviceStrings, *, stream: Any = None) -> SymbolTable:
     """
     with Lane(stream) as lane:
         call = _Compression(strings, None, "auto", lane)
-        call.cut()
-        scope = slice(0, call.rows.size)
-        return _train(call.sample([scope])[0])
+        try:
+            call.cut()
+            return _train(call.sample([slice(0, call.rows.size)])[0])
+        finally:
+            call.work.release()
 
 
 class _Selection:
@@ -498,6 +506,12 @@ class _Selection:
         lane.upload(buffer.ptr, packed)
         self.address = buffer.ptr + self.tables.nbytes
 
+    def __enter__(self) -> _Selection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.buffer = None  # the memory goes back, whoever still holds this object
+
     @property
     def arguments(self) -> tuple[Any, Any]:
         return _u64(self.address), _u32(len(self.view))
@@ -513,7 +527,10 @@ def decompress(segments: Sequence[Segment], *, stream: Any = None) -> DeviceStri
         from 2^31 characters on.
     """
     with Lane(stream) as lane:
-        return _read(_Selection(segments), lane) if segments else _empty(lane)
+        if not segments:
+            return _empty(lane)
+        with _Selection(segments) as selection:
+            return _read(selection, lane)
 
 
 def _empty(lane: Lane) -> DeviceStrings:
@@ -603,10 +620,8 @@ def _decode(
     lane: Lane, arguments: tuple[Any, Any], one: tuple[int, launch.Shape, Any, Any], result: DeviceStrings
 ) -> None:
     shift, shape, _, units = one
-    decode = _kernel("fsst_decode", "fsst_decode", 1 << shift)
-    decode.max_dynamic_shared_size_bytes = shape.shared
     lane.launch(
-        decode,
+        _kernel("fsst_decode", "fsst_decode", 1 << shift),
         int(units.sum()),
         shape.threads,
         (*arguments, _u32(shape.codes_capacity), _u64(result.chars)),
@@ -653,20 +668,20 @@ def take_range(segments: Sequence[Segment], start: int, stop: int, *, stream: An
         if start >= stop:
             return _empty(lane)
         first, last = (int(i) for i in np.searchsorted(ends, [start, stop - 1], side="right"))
-        selection = _Selection(segments[first : last + 1])
         skipped = int(ends[first]) - segments[first].rows
-        selection.upload(lane)
-        edges = np.array([start - skipped, stop - 1 - skipped], np.uint64)
-        places = _locate(lane, selection, edges).reshape(2, 4)
-        view = selection.view
-        view["row_begin"][0] = start - skipped
-        view["char_begin"][0] = places[0, 1]
-        view["row_end"][-1] = stop - skipped - int(view["first_row"][-1])
-        view["char_end"][-1] = places[1, 1] + places[1, 2]
-        if len(view) == 1 and view["char_end"][0] < view["char_begin"][0]:
-            raise ValueError(f"damaged row lengths: rows {start} to {stop} end before they begin")
-        view["table"] -= np.uint64(selection.buffer.ptr)
-        return _read(selection, lane)
+        with _Selection(segments[first : last + 1]) as selection:
+            selection.upload(lane)
+            edges = np.array([start - skipped, stop - 1 - skipped], np.uint64)
+            places = _locate(lane, selection, edges).reshape(2, 4)
+            view = selection.view
+            view["row_begin"][0] = start - skipped
+            view["char_begin"][0] = places[0, 1]
+            view["row_end"][-1] = stop - skipped - int(view["first_row"][-1])
+            view["char_end"][-1] = places[1, 1] + places[1, 2]
+            if len(view) == 1 and view["char_end"][0] < view["char_begin"][0]:
+                raise ValueError(f"damaged row lengths: rows {start} to {stop} end before they begin")
+            view["table"] -= np.uint64(selection.buffer.ptr)
+            return _read(selection, lane)
 
 
 def _locate(lane: Lane, selection: _Selection, rows: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -701,43 +716,43 @@ def take(segments: Sequence[Segment], rows: Any, *, stream: Any = None) -> Devic
         count = index.size
         if count == 0:
             return _empty(lane)
-        selection = _Selection(segments)
-        selection.upload(lane)
-        places = lane.allocate(32 * count)
-        _launch_locate(lane, selection, index.data.ptr, count, places.ptr)
-        columns = cupy.asarray(_Array(places, count * 4)).reshape(count, 4)
-        ends = cupy.cumsum(columns[:, 2:], axis=0, dtype=cupy.int64).T.copy()  # characters, tiles
-        total_chars, total_items = (int(value) for value in ends[:, -1].get())
-        result = _allocate(lane, selection, count, total_chars)
-        dtype = cupy.int32 if result.offsets_itemsize == 4 else cupy.int64
-        offsets = cupy.asarray(_Array(result.owners[0], count + 1, f"<i{result.offsets_itemsize}"))
-        offsets[0] = 0
-        offsets[1:] = ends[0].astype(dtype, copy=False)
-        lane.launch(
-            _kernel("fsst_take", "fsst_take"),
-            _blocks(total_items, 256),
-            256,
-            (
-                selection.arguments[0],
-                _u64(places.ptr),
-                _u64(ends[1].data.ptr),
-                _u64(ends[0].data.ptr),
-                _u64(count),
-                _u64(total_items),
-                _u64(result.chars),
-            ),
-        )
-        if result.validity:
-            nulls = lane.allocate(8)
-            lane.zero(nulls.ptr, 8)
+        with _Selection(segments) as selection:
+            selection.upload(lane)
+            places = lane.allocate(32 * count)
+            _launch_locate(lane, selection, index.data.ptr, count, places.ptr)
+            columns = cupy.asarray(_Array(places, count * 4)).reshape(count, 4)
+            ends = cupy.cumsum(columns[:, 2:], axis=0, dtype=cupy.int64).T.copy()  # characters, tiles
+            total_chars, total_items = (int(value) for value in ends[:, -1].get())
+            result = _allocate(lane, selection, count, total_chars)
+            dtype = cupy.int32 if result.offsets_itemsize == 4 else cupy.int64
+            offsets = cupy.asarray(_Array(result.owners[0], count + 1, f"<i{result.offsets_itemsize}"))
+            offsets[0] = 0
+            offsets[1:] = ends[0].astype(dtype, copy=False)
             lane.launch(
-                _kernel("bitpack", "take_validity"),
-                _blocks(count, 256),
+                _kernel("fsst_take", "fsst_take"),
+                _blocks(total_items, 256),
                 256,
-                (*selection.arguments, _u64(index.data.ptr), _u64(count), _u64(result.validity), _u64(nulls.ptr)),
+                (
+                    selection.arguments[0],
+                    _u64(places.ptr),
+                    _u64(ends[1].data.ptr),
+                    _u64(ends[0].data.ptr),
+                    _u64(count),
+                    _u64(total_items),
+                    _u64(result.chars),
+                ),
             )
-            result.null_count = int(lane.read(nulls.ptr, 1, np.int64)[0])
-        return result
+            if result.validity:
+                nulls = lane.allocate(8)
+                lane.zero(nulls.ptr, 8)
+                lane.launch(
+                    _kernel("bitpack", "take_validity"),
+                    _blocks(count, 256),
+                    256,
+                    (*selection.arguments, _u64(index.data.ptr), _u64(count), _u64(result.validity), _u64(nulls.ptr)),
+                )
+                result.null_count = int(lane.read(nulls.ptr, 1, np.int64)[0])
+            return result
 
 
 class _Array:
