@@ -78,7 +78,6 @@ def peak_extra(call: Any, result_nbytes: Any) -> int:
         cupy.cuda.runtime.deviceSynchronize()
         return int(rmm.statistics.pop_statistics().peak_bytes - result_nbytes(result))
     finally:
-        del result
         rmm.mr.set_current_device_resource(pool)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import os
 import platform
 import statistics
 import subprocess
@@ -137,7 +138,7 @@ def machine() -> dict[str, Any]:
         "driver": driver.splitlines()[0] if driver else "unknown",
         "cuda": f"{runtime // 1000}.{runtime % 1000 // 10}",
         "python": platform.python_version(),
-        "cpu_cores": len(__import__("os").sched_getaffinity(0)),
+        "cpu_cores": len(os.sched_getaffinity(0)),
         "versions": versions,
     }
 

@@ -6,7 +6,7 @@
 
 #define ROWS_PER_LANE (ROW_BLOCK / 32)
 
-// Offsets of 32 or 64 bits, relative to the first.
+// Offsets of 32 or 64 bits, as they are stored: the first need not be 0.
 struct Offsets {
   const u8* data;
   u32 wide;

@@ -31,7 +31,7 @@ struct SegmentView {
   u64 row_bits;        // address, u32[]
   u64 row_bits_words;  // entries of row_bits
   u64 validity;        // address, 0: no nulls
-  u64 table;           // address of a decode table: u64 symbols[512], u8 bits[512]
+  u64 table;           // address of a DecodeTable
   u64 tile_shift;      // log2(tile_size)
   u64 first_row;       // of the segment in its column
   // The part of the segment that one call works on, and where its output goes.
@@ -41,6 +41,12 @@ struct SegmentView {
   u64 out_row;               // position in the output of row `row_begin`
   u64 first_unit;            // thread blocks of the launch before this segment's (decode)
   u64 first_row_block;       // row blocks of the launch before this segment's
+};
+
+// Entry k < 255 is the symbol of code k, 255 (the escape) has no bytes, 256 + b is the literal byte b.
+struct DecodeTable {
+  u64 symbols[512];
+  u8 bits[512];  // 8 * length
 };
 
 __device__ __forceinline__ u32 lane_id() { return threadIdx.x & 31; }

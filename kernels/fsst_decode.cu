@@ -2,7 +2,7 @@
 //
 // A warp decodes a *piece* of 32 consecutive tiles, one tile a lane. The piece's codes are contiguous: they are staged in shared
 // memory with coalesced 16-byte loads, in batches of as many tiles as fit. A lane appends symbols to a 64-bit accumulator and
-// writes 8 bytes at a time to its row of shared memory; the warp then writes the piece's characters with coalesced 8-byte stores.
+// writes 8 bytes at a time to its row of shared memory; the warp then writes the piece's characters with coalesced 16-byte stores.
 //
 // The table has 512 entries: entry 256 + b is the literal byte b. An escape (or a raw tile) selects the upper half for the next
 // (for every) byte, so neither needs a branch. Entry 255 has no bytes.
@@ -22,11 +22,6 @@
 #include "fsst.cuh"
 
 #define ROW_NBYTES (TILE + 16)  // a tile and the misalignment of its place in memory
-
-struct DecodeTable {
-  u64 symbols[512];
-  u8 bits[512];  // 8 * length
-};
 
 struct Lengths {
   u32 start;  // of the lane's tile in its block's codes

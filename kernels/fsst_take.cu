@@ -4,11 +4,6 @@
 // threads, since a long row has many pairs.
 #include "fsst.cuh"
 
-struct DecodeTable {
-  u64 symbols[512];
-  u8 bits[512];
-};
-
 // places: see locate_rows; item_ends[i], char_ends[i]: inclusive sums of tiles and lengths over the rows.
 extern "C" __global__ void __launch_bounds__(256)
     fsst_take(const SegmentView* __restrict__ segments, const u64* __restrict__ places,

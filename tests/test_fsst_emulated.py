@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cudf_fsst.buffers import DeviceStrings, HostStrings
-from cudf_fsst.codecs.fsst import cpu, plan
+from cudf_fsst.codecs.fsst import cpu, launch, plan
 from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.format import TILE_SIZES
 from emulation.conftest import emulator
-from emulation.device import GPUS, FakeDevice, emulated_fsst
+from emulation.device import GPUS, ORDERS, FakeDevice, emulated_fsst
 from emulation.emulator import SCHEDULES, Buffer, Emulator
 
 __all__ = ["emulator"]
@@ -61,6 +62,7 @@ class Gpu:
         )
 
     def download(self, strings: DeviceStrings) -> HostStrings:
+        self.device.default.synchronize()
         offsets_buffer, chars_buffer, validity_buffer = strings.owners
         read = self.emulator.read
         offsets = np.frombuffer(read(offsets_buffer.ptr, offsets_buffer.size), f"<i{strings.offsets_itemsize}")
@@ -78,6 +80,8 @@ def gpu(request: pytest.FixtureRequest, emulator: Emulator, monkeypatch: pytest.
     device = FakeDevice(emulator, request.param)
     with emulated_fsst(device) as cuda:
         yield Gpu(device, cuda)
+        if emulator.alive:
+            device.default.synchronize()  # what nobody waited for
 
 
 # ------------------------------------------------------------------------------------------------------------- columns
@@ -242,6 +246,64 @@ def test_take(nulls: bool, gpu: Gpu, rng: np.random.Generator) -> None:
         same_strings(gpu.download(gpu.cuda.take_range(on_gpu, start, stop)), cpu.take_range(segments, start, stop))
 
 
+@pytest.mark.parametrize("step", [-1, 2])
+def test_take_by_a_view(step: int, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Row numbers on the GPU that do not lie one behind another."""
+    rows = text(rng, 8000)
+    segments = cpu.compress(column(list(rows)))
+    wanted = rng.integers(0, len(rows), 60)[::step]
+    taken = gpu.cuda.take(gpu.cuda.to_device(segments), gpu.device.array(wanted))
+    same_strings(gpu.download(taken), cpu.take(segments, wanted))
+
+
+def test_train(gpu: Gpu, rng: np.random.Generator) -> None:
+    for rows in ([b""] * 5, text(rng, 500), text(rng, 3 * SEGMENT)):
+        gpu.device.allocations.clear()
+        assert gpu.cuda.train(gpu.upload(column(list(rows)))) == cpu.train(column(list(rows)))
+        assert sum(gpu.device.allocations) < SEGMENT + launch.ENCODE_TABLES_NBYTES, "no room for codes"
+    assert gpu.cuda.train(DeviceStrings(0, 0, 0, 4)) == cpu.train(column([])), "no rows: no offsets either"
+
+
+def test_rows_of_gigabytes(gpu: Gpu, rng: np.random.Generator) -> None:
+    """Row lengths only: the characters are never touched."""
+    module = gpu.emulator.load("bitpack.cu", {name: f"{value}u" for name, value in launch.DEFINES.items()})
+    buffer, u32, u64 = gpu.emulator.buffer, np.uint32, np.uint64
+    mixed = rng.integers(0, 5000, 700)
+    mixed[[3, 300, 301]] = 2**33 + 7, 2**32 - 1, 2**31
+    cases = [mixed, np.full(256, 2**33 + 5), rng.integers(2**22 - 3, 2**22 + 3, 257), 2**32 + rng.integers(-3, 3, 600)]
+    for lengths in cases:
+        rows, row_blocks = lengths.size, -(-lengths.size // 256)
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        view = np.zeros(1, launch.DESCRIPTOR)
+        view["rows"], view["chars"], view["tile_shift"] = rows, offsets[-1], 8
+        there, words, total = buffer(view.view(np.uint8)), buffer(4 * row_blocks), buffer(8)
+        arguments = (u64(buffer(offsets).address), u32(1), u64(there.address), u32(1), u64(row_blocks))
+        module.launch("row_lengths_measure", 1, 256, (*arguments, words))
+        module.launch("row_lengths_scan", 1, 1024, (there, words, total))
+        view["row_bits_words"] = total.read(np.int64)
+        sizes = {"row_starts": 8 * (row_blocks + 1), "row_minima": 4 * row_blocks, "row_words": 4 * (row_blocks + 1)}
+        sizes["row_bits"] = 4 * int(view["row_bits_words"][0])
+        for name, nbytes in sizes.items():
+            view[name] = buffer(nbytes).address
+        there.write(view.view(np.uint8))
+        module.launch("row_lengths_pack", 1, 256, (*arguments, words))
+        for first, last in ((0, rows), (rows // 3, rows - rows // 5)):
+            view["row_begin"], view["row_end"] = first, last
+            view["char_begin"], view["char_end"] = offsets[first], offsets[last]
+            there.write(view.view(np.uint8))
+            expected = offsets[first : last + 1] - offsets[first]
+            found, units = buffer(expected.nbytes), -(-last // 256) - first // 256
+            sizes_out = (u64(expected.size - 1), u64(expected[-1]))
+            module.launch("row_lengths_unpack", 1, 256, (there, u32(1), u64(units), found, u32(1), *sizes_out))
+            np.testing.assert_array_equal(found.read(np.int64), expected)
+        places = buffer(32 * rows)
+        every = buffer(np.arange(rows, dtype=np.uint64))
+        module.launch("locate_rows", -(-rows // 256), 256, (there, u32(1), every, u64(rows), places))
+        found_places = places.read(np.int64).reshape(rows, 4)
+        np.testing.assert_array_equal(found_places[:, 1], offsets[:-1])
+        np.testing.assert_array_equal(found_places[:, 2], lengths)
+
+
 def test_segments_of_different_tile_sizes(gpu: Gpu, rng: np.random.Generator) -> None:
     segments, rows = [], []
     for tile_size in (512, 128, 512, 1024):
@@ -253,6 +315,80 @@ def test_segments_of_different_tile_sizes(gpu: Gpu, rng: np.random.Generator) ->
     same_strings(gpu.download(strings), column([*rows, *[b""] * 5]))
 
 
+# --------------------------------------------------------------------------------------------------- streams and memory
+
+
+@pytest.fixture
+def forked(request: pytest.FixtureRequest, gpu: Gpu) -> Any:
+    """A stream of the caller's own, or None."""
+    return gpu.device.stream() if request.param else None
+
+
+@pytest.mark.parametrize("forked", [False, True], indirect=True, ids=["default stream", "own stream"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_streams(order: str, forked: Any, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Nothing but what is waited for is sure to have happened."""
+    gpu.device.order = order
+    rows: list[bytes | None] = [None if rng.random() < 0.1 else row for row in text(rng, 3 * SEGMENT)]
+    rows[5] = b" ".join(text(rng, 2 * SEGMENT))  # encoded in two passes
+    strings = column(rows)
+    expected = cpu.compress(strings)
+    uploaded = gpu.upload(strings)
+    segments = gpu.cuda.compress(uploaded, stream=forked)
+    assert gpu.cuda.train(uploaded, stream=forked) == cpu.train(strings)
+    on_host = gpu.cuda.to_host(segments, stream=forked)
+    same_segments(on_host, expected)
+    same_strings(gpu.download(gpu.cuda.decompress(segments, stream=forked)), strings)
+    again = gpu.cuda.to_device(on_host, stream=forked)
+    found = gpu.cuda.take_range(again, 3, len(rows) - 3, stream=forked)
+    same_strings(gpu.download(found), cpu.take_range(expected, 3, len(rows) - 3))
+    wanted = rng.integers(0, len(rows), 50)
+    same_strings(gpu.download(gpu.cuda.take(again, wanted, stream=forked)), cpu.take(expected, wanted))
+
+
+@pytest.mark.parametrize("forked", [False, True], indirect=True, ids=["default stream", "own stream"])
+def test_out_of_memory(forked: Any, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Whichever allocation fails, nothing stays behind and nothing else suffers."""
+    device, cuda = gpu.device, gpu.cuda
+    device.order = "random"
+    rows: list[bytes | None] = [None if rng.random() < 0.1 else row for row in text(rng, SEGMENT)]
+    rows[5] = b" ".join(text(rng, SEGMENT + 9000))
+    strings = column(rows)
+    uploaded = gpu.upload(strings)
+    segments = cuda.compress(uploaded)
+    on_host = cuda.to_host(segments)
+    wanted = rng.integers(0, len(rows), 50)
+    calls: list[Callable[[], Any]] = [
+        lambda: cuda.compress(uploaded, stream=forked),
+        lambda: cuda.train(uploaded, stream=forked),
+        lambda: cuda.decompress(segments, stream=forked),
+        lambda: cuda.take(segments, wanted, stream=forked),
+        lambda: cuda.take_range(segments, 5, 900, stream=forked),
+        lambda: cuda.to_device(on_host, stream=forked),
+    ]
+    for call in calls:
+        before = set(device.live)
+        failures, done = 0, None
+        while done is None:
+            device.allocations.clear()
+            device.fail_at = failures + 1
+            try:
+                done = call()
+            except MemoryError:
+                failures += 1
+                if call is calls[0]:
+                    assert len(device.live - before) <= 1, "the traceback keeps what has been made"
+            gc.collect()
+            assert done is not None or device.live == before
+        device.fail_at = 0
+        assert failures == len(device.allocations) > 0
+        done = None
+        gc.collect()
+        assert device.live == before
+    same_segments(cuda.to_host(cuda.compress(uploaded)), cpu.compress(strings))
+    same_strings(gpu.download(cuda.decompress(segments)), strings)
+
+
 # ------------------------------------------------------------------------------------------------------ damaged input
 
 
@@ -262,6 +398,7 @@ def test_segments_of_different_tile_sizes(gpu: Gpu, rng: np.random.Generator) ->
 )
 def test_damaged_segments(part: str, tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
     """Wrong characters are fine, and so is ValueError; touching other memory is not, and the sanitizers watch."""
+    gpu.device.order = "eager"
     rows: list[bytes | None] = [None if rng.random() < 0.1 else row for row in text(rng, 15_000)]
     rows[100] = rng.integers(0, 256, 3000, dtype=np.uint8).tobytes()
     (segment,) = cpu.compress(column(rows), tile_size=tile_size)
@@ -303,3 +440,40 @@ def test_range_that_ends_before_it_begins(first: int, gpu: Gpu, rng: np.random.G
         gpu.cuda.take_range(gpu.cuda.to_device([damaged]), first, segment.rows)
     with contextlib.suppress(ValueError):
         gpu.cuda.take_range(gpu.cuda.to_device([segment, damaged]), first, 2 * segment.rows)
+
+
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_90"], indirect=True)
+@pytest.mark.parametrize("seed", range(3))
+def test_damage_in_many_places(seed: int, gpu: Gpu) -> None:
+    """Several sections at once, values close to the limits, codes that end too early."""
+    rng = np.random.default_rng(seed)
+    gpu.emulator.schedule = SCHEDULES[seed]
+    gpu.device.order = "eager"
+    for _ in range(6):
+        words = text(rng, int(rng.integers(1, 12_000)))
+        rows: list[bytes | None] = [None if rng.random() < 0.1 else row for row in words]
+        noise = rng.integers(0, 256, int(rng.integers(0, 3000)), dtype=np.uint8)
+        rows[int(rng.integers(0, len(rows)))] = noise.tobytes()
+        (whole,) = cpu.compress(column(rows), tile_size=int(rng.choice(TILE_SIZES)))
+        (other,) = cpu.compress(column(list(text(rng, 3000))), tile_size=int(rng.choice(TILE_SIZES)))
+        codes = whole.codes[: whole.codes.size if rng.random() < 0.5 else rng.integers(0, whole.codes.size + 1)].copy()
+        damaged = dataclasses.replace(whole, meta=whole.meta.copy(), codes=codes, codes_nbytes=codes.size)
+        for name in damaged.layout.sections:
+            values = damaged.section(name)
+            if values.size == 0 or rng.random() < 0.6:
+                continue
+            hit = rng.integers(0, values.size, 1 + values.size // int(rng.choice([1, 5, 100])))
+            most = int(np.iinfo(values.dtype).max)
+            near = [0, most, most // 2 + 1, codes.size & most, whole.chars & most, int(values[hit[0]]) ^ 1]
+            values[hit] = rng.choice(np.array(near, np.uint64), hit.size).astype(values.dtype)
+        codes[rng.random(codes.size) < 0.2] = rng.choice([0, 254, 255])
+        segments = gpu.cuda.to_device([other, damaged, whole] if rng.random() < 0.5 else [damaged])
+        count = sum(segment.rows for segment in segments)
+        with contextlib.suppress(ValueError):
+            gpu.cuda.decompress(segments)
+        with contextlib.suppress(ValueError, MemoryError):
+            gpu.cuda.take(segments, rng.integers(0, count, 40))
+        for _ in range(3):
+            start, stop = np.sort(rng.integers(0, count + 1, 2))
+            with contextlib.suppress(ValueError):
+                gpu.cuda.take_range(segments, int(start), int(stop))

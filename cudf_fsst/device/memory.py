@@ -1,7 +1,7 @@
 """Device memory from RMM, pinned host memory, and the streams that order them.
 
-All device memory is allocated (and so freed) in the order of the default stream, whatever stream the work runs on:
-`Lane` makes the work's stream wait for an allocation, and the default stream wait for the work. So a buffer can be
+What `Lane.allocate` gives is allocated (and so freed) in the order of the default stream, whatever stream the work runs
+on: a lane makes the work's stream wait for an allocation, and the default stream wait for the work. So a buffer can be
 used and dropped anywhere else without further events.
 """
 
@@ -27,6 +27,12 @@ def default_stream() -> tuple[Any, Any]:
     if os.environ.get("CUDF_PER_THREAD_STREAM") == "1":
         return cupy.cuda.Stream.ptds, PER_THREAD_DEFAULT_STREAM
     return cupy.cuda.Stream.null, DEFAULT_STREAM
+
+
+def _event(stream: Any) -> Any:
+    event = cupy.cuda.Event(disable_timing=True)
+    event.record(stream)
+    return event
 
 
 class Lane:
@@ -59,17 +65,17 @@ class Lane:
         if error is not None:
             self.stream.synchronize()  # copies into pinned arrays may be under way
         elif self._forked:
-            self.default.wait_event(self.stream.record())
+            self.default.wait_event(self.event())
         self._held.clear()
 
     def follow(self, other: Lane) -> None:
         """What is enqueued here from now on waits for what was enqueued there until now."""
         if other.stream.ptr != self.stream.ptr:
-            self.stream.wait_event(other.stream.record())
+            self.stream.wait_event(other.event())
 
     def _follow_default(self) -> None:
         if self._forked:
-            self.stream.wait_event(self.default.record())
+            self.stream.wait_event(_event(self.default))
 
     def allocate(self, nbytes: int) -> Any:
         """An `rmm.DeviceBuffer` of exactly `nbytes`, ready to use on this stream."""
@@ -93,11 +99,6 @@ class Lane:
         if array.nbytes:
             runtime.memcpyAsync(array.ctypes.data, address, array.nbytes, runtime.memcpyDeviceToHost, self.stream.ptr)
 
-    def copy(self, to: int, source: int, nbytes: int) -> None:
-        """Copy on the device."""
-        if nbytes:
-            runtime.memcpyAsync(to, source, nbytes, runtime.memcpyDeviceToDevice, self.stream.ptr)
-
     def read(self, address: int, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Copy `count` values from the device and wait for them."""
         array = pinned(count, dtype)
@@ -106,9 +107,8 @@ class Lane:
         return array
 
     def event(self) -> Any:
-        event = cupy.cuda.Event(disable_timing=True)
-        event.record(self.stream)
-        return event
+        """An event behind everything enqueued here until now."""
+        return _event(self.stream)
 
     def synchronize(self) -> None:
         self.stream.synchronize()

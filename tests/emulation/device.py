@@ -5,7 +5,9 @@ it, so that the real launches run: the real sizes, grids, workspaces and orders,
 
 * every allocation, and every part of a workspace, has red zones of its own and starts as garbage;
 * freed memory is gone at once;
-* a copy from the device arrives in pinned host memory only when the host waits for it;
+* work in a stream runs when the host, or another stream that has to, waits for it; or earlier, see `ORDERS`;
+* what the default stream did before an allocation may still be under way there: until then the memory changes;
+* pinned host memory must outlive the copies to and from it;
 * a kernel gets more than 48 KiB of shared memory only after asking for it.
 """
 
@@ -13,11 +15,15 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import random
 import sys
 import types
+import weakref
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,20 +41,32 @@ GPUS = {
 _DEFAULT_SHARED = 48 << 10
 
 
+#: When the work of streams runs if nobody waits for it: never (lazy), at once (eager), at once in the default stream
+#: only, at once in all others only, or when dice say so.
+ORDERS = ("lazy", "eager", "default first", "default last", "random")
+
+
 class _Stream:
-    """Work runs when it is enqueued; what the host sees of it waits until the host does."""
+    """A queue of work."""
 
-    def __init__(self, ptr: int) -> None:
+    def __init__(self, device: FakeDevice, ptr: int) -> None:
         self.ptr = ptr
-        self._arriving: list[tuple[int, bytes]] = []
+        self._device = device
+        self._queue: deque[Callable[[], None]] = deque()
+        self._enqueued = self._done = 0
 
-    def arrive(self, address: int, data: bytes) -> None:
-        self._arriving.append((address, data))
+    def enqueue(self, work: Callable[[], None]) -> None:
+        self._queue.append(work)
+        self._enqueued += 1
+        self._device.after_enqueue(self)
 
-    def deliver(self, count: int) -> None:
-        for address, data in self._arriving[:count]:
-            ctypes.memmove(address, data, len(data))
-        del self._arriving[:count]
+    def run_to(self, number: int) -> None:
+        while self._done < number:
+            self._done += 1
+            self._queue.popleft()()
+
+    def run_some(self, share: float) -> None:
+        self.run_to(self._done + round(share * (self._enqueued - self._done)))
 
     def record(self) -> _Event:
         event = _Event()
@@ -56,32 +74,30 @@ class _Stream:
         return event
 
     def wait_event(self, event: _Event) -> None:
-        pass
+        self.enqueue(event.synchronize)
 
     def synchronize(self) -> None:
-        self.deliver(len(self._arriving))
+        self.run_to(self._enqueued)
 
     def __enter__(self) -> _Stream:
+        self._device.current.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        self._device.current.pop()
 
 
 class _Event:
     def __init__(self, **_: object) -> None:
         self._stream: _Stream | None = None
-        self._arriving: list[tuple[int, bytes]] = []
+        self._number = 0
 
     def record(self, stream: _Stream) -> None:
-        self._stream = stream
-        self._arriving = list(stream._arriving)
+        self._stream, self._number = stream, stream._enqueued
 
     def synchronize(self) -> None:
         if self._stream is not None:
-            # Copies arrive in order; those that already have are no longer in the stream's list.
-            last = max((i for i, copy in enumerate(self._stream._arriving) if copy in self._arriving), default=-1)
-            self._stream.deliver(last + 1)
+            self._stream.run_to(self._number)
 
 
 class _DeviceArray:
@@ -94,8 +110,12 @@ class _DeviceArray:
     @property
     def data(self) -> Any:
         if self._address is None:
-            self._buffer = self._device.emulator.buffer(np.ascontiguousarray(self._host))
-            self._address = self._buffer.address
+            memory, start = self._host, 0
+            if not memory.flags.c_contiguous:  # a view: its address lies in the memory of what it is a view of
+                memory = memory.base
+                start = self._host.ctypes.data - memory.ctypes.data
+            self._buffer = self._device.emulator.buffer(memory)
+            self._address = self._buffer.address + start
         return types.SimpleNamespace(ptr=self._address)
 
     def _like(self, host: npt.NDArray[Any]) -> _DeviceArray:
@@ -124,6 +144,7 @@ class _DeviceArray:
     def __setitem__(self, key: Any, value: Any) -> None:
         self._host[key] = value._host if isinstance(value, _DeviceArray) else value
         if self._address is not None:
+            self._device.current[-1].synchronize()
             self._device.emulator.write(self._address, self._host.tobytes())
 
 
@@ -131,17 +152,24 @@ class _DeviceBuffer:
     """`rmm.DeviceBuffer`."""
 
     def __init__(self, device: FakeDevice, size: int) -> None:
-        self._emulator = device.emulator
+        self._device = device
         self.size = int(size)
+        device.allocations.append(self.size)
+        if len(device.allocations) == device.fail_at:
+            raise MemoryError("asked to fail")
         try:
             self._buffer = device.emulator.buffer(self.size)
         except EmulatorError as error:
             raise MemoryError(str(error)) from None
         self.ptr = self._buffer.address
+        device.live.add(self.ptr)
+        # What had this memory before may still be at work in the default stream.
+        device.default.enqueue(partial(device.emulator.write, self.ptr, b"\x5a" * self.size))
 
     def __del__(self) -> None:
-        if hasattr(self, "_buffer") and self._emulator.alive:
-            self._buffer.free()
+        if hasattr(self, "_buffer") and self._device.emulator.alive:
+            self._device.live.discard(self.ptr)
+            self._device.default.enqueue(self._buffer.free)
 
 
 class _Kernel:
@@ -160,7 +188,7 @@ class _Kernel:
         assert shared_mem <= asked, f"{self._name}: {shared_mem} bytes of shared memory without asking"
         assert asked <= self._device.shared_per_block, f"{self._name}: {asked} bytes of shared memory on this GPU"
         self._device.launches.append(self._name)
-        self._module.launch(self._name, grid, block, args, shared_mem=shared_mem)
+        stream.enqueue(partial(self._module.launch, self._name, grid, block, args, shared_mem=shared_mem))
 
 
 class FakeDevice:
@@ -173,20 +201,35 @@ class FakeDevice:
         A key of `GPUS`.
     multiprocessors
         Few, so that blocks have to loop.
+    order
+        One of `ORDERS`.
 
     Attributes
     ----------
     launches : list of str
         Names of the kernels launched so far.
+    live : set of int
+        Addresses of the buffers from RMM that are in use.
+    allocations : list of int
+        Sizes of all buffers that were asked for.
+    fail_at : int
+        The first allocation is number 1; this one fails.
     """
 
-    def __init__(self, emulator: Emulator, gpu: str = "sm_90", multiprocessors: int = 2) -> None:
+    def __init__(self, emulator: Emulator, gpu: str = "sm_90", multiprocessors: int = 2, order: str = "lazy") -> None:
         self.emulator = emulator
         self.shared_per_block, shared_per_multiprocessor = GPUS[gpu]
         self.launches: list[str] = []
         self._kernels: dict[tuple[Any, ...], _Kernel] = {}
-        self._pinned: list[npt.NDArray[np.uint8]] = []
-        self._streams = {0: _Stream(0)}
+        self.live: set[int] = set()
+        self.allocations: list[int] = []
+        self.fail_at = 0
+        self.order = order
+        self._dice = random.Random(1)
+        self._pinned: dict[int, Any] = {}  # address -> weak reference
+        self.default = _Stream(self, 0)
+        self._streams = {0: self.default}
+        self.current = [self.default]  # CuPy's current stream is the last
         self.modules = self._make_modules(
             {
                 "MultiProcessorCount": multiprocessors,
@@ -202,28 +245,62 @@ class FakeDevice:
             self._kernels[key] = _Kernel(self, file, name, defines)
         return self._kernels[key]
 
+    def stream(self) -> _Stream:
+        """A stream as the caller of a codec may have one."""
+        made: _Stream = self.modules["cupy"].cuda.Stream(non_blocking=True)
+        return made
+
+    def array(self, values: npt.NDArray[Any]) -> _DeviceArray:
+        """A CuPy array; with the strides of `values`."""
+        return _DeviceArray(self, values)
+
+    def after_enqueue(self, stream: _Stream) -> None:
+        if self.order == "random":
+            for one in self._streams.values():
+                one.run_some(self._dice.choice((0, 0, 0.5, 1)))
+        elif self.order == "eager" or self.order == ("default first" if stream is self.default else "default last"):
+            stream.synchronize()
+
     # -- cupy.cuda.runtime
 
     def _memcpy(self, to: int, source: int, nbytes: int, kind: str, stream: int) -> None:
-        emulator = self.emulator
+        emulator, queue = self.emulator, self._streams[stream]
         if kind == "to device":
-            emulator.write(to, ctypes.string_at(source, nbytes))
-            return
-        data = emulator.read(source, nbytes)
-        if kind == "on device":
-            emulator.write(to, data)
-        elif any(area.ctypes.data <= to < area.ctypes.data + area.size for area in self._pinned):
-            self._streams[stream].arrive(to, data)
+            area = self._pinned_area(source)
+            if area is None:
+                data = ctypes.string_at(source, nbytes)  # pageable: staged before the call returns
+                queue.enqueue(lambda: emulator.write(to, data))
+            else:
+                queue.enqueue(lambda: emulator.write(to, ctypes.string_at(self._alive(area, source), nbytes)))
         else:
-            ctypes.memmove(to, data, nbytes)  # pageable: the call waits
+            area = self._pinned_area(to)
+
+            def arrive() -> None:
+                ctypes.memmove(self._alive(area, to), emulator.read(source, nbytes), nbytes)
+
+            queue.enqueue(arrive)
+            if area is None:
+                queue.synchronize()  # pageable: the call waits
 
     def _memset(self, address: int, value: int, nbytes: int, stream: int) -> None:
-        self.emulator.write(address, bytes([value]) * nbytes)
+        self._streams[stream].enqueue(partial(self.emulator.write, address, bytes([value]) * nbytes))
 
     def _alloc_pinned(self, nbytes: int) -> npt.NDArray[np.uint8]:
         area = np.full(nbytes, 0xA5, np.uint8)
-        self._pinned.append(area)
+        address = area.ctypes.data
+        self._pinned[address] = weakref.ref(area, lambda _: self._pinned.pop(address, None))
         return area
+
+    def _pinned_area(self, address: int) -> Any:
+        for area in list(self._pinned.values()):
+            array = area()
+            if array is not None and array.ctypes.data <= address < array.ctypes.data + array.size:
+                return area
+        return None
+
+    def _alive(self, area: Any, address: int) -> int:
+        assert area is None or area() is not None, "a copy to or from pinned memory that was given back"
+        return address
 
     def _asarray(self, value: Any, dtype: npt.DTypeLike | None = None) -> _DeviceArray:
         if isinstance(value, _DeviceArray):
@@ -233,8 +310,13 @@ class FakeDevice:
             return _DeviceArray(self, np.asarray(value, dtype))
         element, count = np.dtype(interface["typestr"]), interface["shape"][0]
         address = interface["data"][0]
+        self.current[-1].synchronize()
         data = bytearray(self.emulator.read(address, element.itemsize * count))
         return _DeviceArray(self, np.frombuffer(data, element), address)
+
+    def _ascontiguousarray(self, array: _DeviceArray) -> _DeviceArray:
+        assert isinstance(array, _DeviceArray), "CuPy takes its own arrays only"
+        return array if array._host.flags.c_contiguous else array.copy()
 
     def _make_modules(self, attributes: Mapping[str, int]) -> dict[str, types.ModuleType]:
         def module(name: str, **content: Any) -> types.ModuleType:
@@ -249,17 +331,15 @@ class FakeDevice:
             memsetAsync=self._memset,
             memcpyHostToDevice="to device",
             memcpyDeviceToHost="to host",
-            memcpyDeviceToDevice="on device",
         )
-        null = self._streams[0]
-        streams = self._streams
+        null, streams, device = self.default, self._streams, self
 
         class Stream(_Stream):
             ptds: _Stream
 
             def __init__(self, *, non_blocking: bool) -> None:
                 assert non_blocking, "streams of our own must not wait for the legacy default stream"
-                super().__init__(len(streams))
+                super().__init__(device, len(streams))
                 streams[self.ptr] = self
 
         Stream.null = Stream.ptds = null  # type: ignore[attr-defined]
@@ -275,6 +355,7 @@ class FakeDevice:
             "cupy",
             cuda=cuda,
             asarray=self._asarray,
+            ascontiguousarray=self._ascontiguousarray,
             cumsum=lambda a, axis=None, dtype=None: _DeviceArray(self, np.cumsum(a._host, axis=axis, dtype=dtype)),
             int32=np.int32,
             int64=np.int64,
@@ -302,6 +383,10 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
 
         def take(self, lane: Any) -> None:
             self._buffers = [lane.allocate(nbytes) for _, nbytes in self._parts]
+
+        def release(self) -> None:
+            super().release()
+            self._buffers = []
 
         def __getitem__(self, offset: int) -> int:
             part = bisect_right(self._parts, (offset, sys.maxsize)) - 1

@@ -74,9 +74,17 @@ def _blocks(count: int, per_block: int) -> int:
 
 
 class _Compression:
-    """One call of `compress`: its plan, its workspace, its stages."""
+    """One call of `compress`: its plan, its workspace, its stages. `sample_only`: one scope, and nothing is encoded."""
 
-    def __init__(self, strings: DeviceStrings, table: SymbolTable | None, tile_size: int | str, lane: Lane) -> None:
+    def __init__(
+        self,
+        strings: DeviceStrings,
+        table: SymbolTable | None,
+        tile_size: int | str,
+        lane: Lane,
+        *,
+        sample_only: bool = False,
+    ) -> None:
         self.strings = strings
         self.lane = lane
         self.wide = _u32(strings.offsets_itemsize == 8)
@@ -93,17 +101,20 @@ class _Compression:
             raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {tile_size!r}")
         self.segment_size = plan.segment_size(self.chars_nbytes)
         self.planned = plan.segment_count(self.chars_nbytes)
-        self._reserve(table)
+        self.metas: list[Any] = []
+        self.segments: list[Segment] = []
+        self._reserve(table, sample_only)
 
-    def _reserve(self, table: SymbolTable | None) -> None:
+    def _reserve(self, table: SymbolTable | None, sample_only: bool) -> None:
         """Lay out and take the workspace."""
         block_chars = self.tile_size * TILE_BLOCK
         wanted = min(self.chars_nbytes, self.segment_size + self.segment_size // _SLACK)
         self.capacity = max(_blocks(wanted, block_chars), 1) * block_chars
-        self.halves = 1 if self.planned == 1 else 2
+        self.halves = 0 if sample_only else 1 if self.planned == 1 else 2
         pieces = self.capacity // (self.tile_size * launch.PIECE_TILES)
-        self.tables_limit = 1 if table else _blocks(self.planned, plan.segments_per_table(self.chars_nbytes))
-        self.sample_nbytes = 0 if table else plan.SAMPLE_CHUNKS * plan.SAMPLE_CHUNK * self.tables_limit
+        scopes = _blocks(self.planned, plan.segments_per_table(self.chars_nbytes))
+        self.tables_limit = 1 if sample_only or table is not None else scopes
+        self.sample_nbytes = 0 if table is not None else plan.SAMPLE_CHUNKS * plan.SAMPLE_CHUNK * self.tables_limit
 
         work = self.work = Workspace()
         self.slots = [work.reserve(self.capacity) for _ in range(self.halves)]
@@ -111,7 +122,8 @@ class _Compression:
         self.begins = work.reserve(8 * (3 * self.planned + 3))  # rows_begin, chars_begin, null counts, null characters
         self.totals = work.reserve(8 * self.planned)
         self.descriptors = work.reserve(launch.DESCRIPTOR.itemsize * self.planned)
-        self.row_words = work.reserve(4 * (_blocks(self.strings.rows, ROW_BLOCK) + self.planned))
+        row_blocks = 0 if sample_only else _blocks(self.strings.rows, ROW_BLOCK) + self.planned
+        self.row_words = work.reserve(4 * row_blocks)
         self.tables_at = work.reserve(launch.ENCODE_TABLES_NBYTES * self.tables_limit)
         chunks = plan.SAMPLE_CHUNKS * self.tables_limit
         self.chunk_bounds = work.reserve(16 * chunks)
@@ -269,7 +281,7 @@ class _Compression:
         """Allocate every segment's ``meta`` and write row lengths and validity into it."""
         lane, strings = self.lane, self.strings
         self.words_ready.synchronize()
-        self.layouts, self.metas = [], []
+        self.layouts = []
         for k in range(self.rows.size):
             layout = SegmentLayout(
                 int(self.rows[k]),
@@ -360,7 +372,6 @@ class _Compression:
         """
         self.lane.zero(self.work[self.totals], 8 * self.rows.size)
         sizes = pinned(self.rows.size, np.int64)
-        segments: list[Segment] = []
         waiting: tuple[int, Any] | None = None
         with ExitStack() as stack:
             if self.halves == 1:
@@ -371,29 +382,34 @@ class _Compression:
                 half.follow(self.lane)
             for k in range(self.rows.size):
                 if self.layouts[k].chars > self.capacity:
-                    self._finish(segments, waiting, sizes)
+                    self._finish(waiting, sizes)
                     waiting = None
-                    self._encode_long(segments, k, sizes)
+                    self._encode_long(k, sizes)
                     continue
                 lane = self.half_lanes[k % self.halves]
                 self.encode_wave(k, 0)
                 lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
                 ready = lane.event()
-                self._finish(segments, waiting, sizes)
+                self._finish(waiting, sizes)
                 waiting = (k, ready)
-            self._finish(segments, waiting, sizes)
-        return segments
+            self._finish(waiting, sizes)
+        return self.segments
 
-    def _finish(self, segments: list[Segment], wave: tuple[int, Any] | None, sizes: npt.NDArray[np.int64]) -> None:
+    def drop(self) -> None:
+        """Let go of what has been made, whoever still holds this object (a traceback, say)."""
+        self.metas.clear()
+        self.segments.clear()
+
+    def _finish(self, wave: tuple[int, Any] | None, sizes: npt.NDArray[np.int64]) -> None:
         if wave is None:
             return
         k, ready = wave
         ready.synchronize()
         codes = self.half_lanes[k % self.halves].allocate(int(sizes[k]))
         self.compact_wave(k, 0, 0, codes)
-        segments.append(self._segment(k, codes))
+        self.segments.append(self._segment(k, codes))
 
-    def _encode_long(self, segments: list[Segment], k: int, sizes: npt.NDArray[np.int64]) -> None:
+    def _encode_long(self, k: int, sizes: npt.NDArray[np.int64]) -> None:
         """A segment longer than a half (a giant row): once for its size, once more to keep the codes."""
         lane = self.half_lanes[k % self.halves]
         waves = []  # first tile, bytes before it
@@ -408,7 +424,7 @@ class _Compression:
         for tile, before in waves:
             self.encode_wave(k, tile)
             self.compact_wave(k, tile, before, codes)
-        segments.append(self._segment(k, codes))
+        self.segments.append(self._segment(k, codes))
 
     def _segment(self, k: int, codes: Any) -> Segment:
         return Segment(self.layouts[k], int(self.null_counts[k]), self.table_of(k), self.metas[k], codes, codes.size)
@@ -461,6 +477,9 @@ def compress(
             call.train(table)
             call.pack_rows()
             return call.encode()
+        except BaseException:
+            call.drop()
+            raise
         finally:
             call.work.release()
 
@@ -473,8 +492,10 @@ def train(strings: DeviceStrings, *, stream: Any = None) -> SymbolTable:
     CharactersUnderNulls
         Null rows have characters.
     """
+    if strings.rows == 0:  # such a column may have no offsets
+        return train_table(np.empty(0, np.uint8), np.empty(0, np.int64))
     with Lane(stream) as lane:
-        call = _Compression(strings, None, "auto", lane)
+        call = _Compression(strings, None, "auto", lane, sample_only=True)
         try:
             call.cut()
             return _train(call.sample([slice(0, call.rows.size)])[0])
@@ -712,7 +733,7 @@ def take(segments: Sequence[Segment], rows: Any, *, stream: Any = None) -> Devic
     import cupy
 
     with Lane(stream) as lane, lane.stream:
-        index = cupy.asarray(rows, dtype=cupy.int64)
+        index = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
         count = index.size
         if count == 0:
             return _empty(lane)
