@@ -1,6 +1,6 @@
 """Speed and ratio of the CPU codec on one core, beside pyarrow's LZ4 in the same run.
 
-Usage: CUDF_FSST_DBTEXT=DIR python benchmarks/bench_cpu.py [--mb 16] [--repeat 5] [FILE ...]
+Usage: CUDF_FSST_DBTEXT=DIR python benchmarks/bench_cpu.py [--mb 16] [--repeat 5] [--out RESULTS.json] [FILE ...]
 
 DIR holds the ten text files of the FSST paper (Boncz, Neumann, Leis, VLDB 2020), one string a line. Encode is
 `compress` with a table that is trained before, row lengths included; decode is `decompress`, offsets included. LZ4
@@ -12,10 +12,14 @@ with LZ4, on another machine): 0.6 is the target.
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
 import os
+import platform
 import sys
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +43,13 @@ ORIGINAL = {
     "urls2": (1.955, 422, 2056, 605, 3786),
     "uuid": (2.345, 361, 2575, 616, 4769),
 }
+#: What the figures of a file are, in their order.
+FIGURES = (
+    ("cudf_fsst.cpu", "compress_mbps"),
+    ("pyarrow.lz4_raw", "compress_mbps"),
+    ("cudf_fsst.cpu", "decompress_mbps"),
+    ("pyarrow.lz4_raw", "decompress_mbps"),
+)
 
 
 def best(function: Callable[[], Any], repeat: int) -> float:
@@ -73,6 +84,7 @@ def main() -> None:
     parser.add_argument("files", nargs="*", default=list(ORIGINAL), help="names of files; all if none")
     parser.add_argument("--mb", type=float, default=16, help="repeat each file to at least this many MB")
     parser.add_argument("--repeat", type=int, default=5, help="timed repetitions")
+    parser.add_argument("--out", type=Path, help="results file to write")
     parser.add_argument("--tile-size", type=int, default=256, choices=TILE_SIZES)
     options = parser.parse_args()
     folder = os.environ.get("CUDF_FSST_DBTEXT")
@@ -87,6 +99,7 @@ def main() -> None:
     )
     print(f" | {'decode':>6} {'LZ4':>6} {'/LZ4':>6} {'/orig':>6}")
     logs = []
+    records: list[dict[str, Any]] = []
     for name in options.files:
         ratio, *speeds = ORIGINAL[name]
         data, once = read(Path(folder) / name)
@@ -110,12 +123,39 @@ def main() -> None:
             (lambda: codec.decompress(packed, len(plain)), len(plain)),  # noqa: B023
         ):
             figures.append(nbytes / best(function, options.repeat) / 1e6)
+        for (who, measure), value in zip(FIGURES, figures, strict=True):
+            records.append({"dataset": f"dbtext.{name}", "codec": who, "measure": measure, "value": value})
+        mine = {"dataset": f"dbtext.{name}", "codec": "cudf_fsst.cpu", "tile_size": options.tile_size}
+        records.append({**mine, "measure": "ratio_chars", "value": ours})
+        records.append({**mine, "measure": "train_ms", "value": train * 1e3})
         line = f"{name:10} {ours:6.3f} {ours / ratio:6.3f} {train * 1e3:8.2f}"
         for i in (0, 1):
-            mine, lz4 = figures[2 * i : 2 * i + 2]
-            line += f" | {mine:6.0f} {lz4:6.0f} {mine / lz4:6.3f} {mine / lz4 / (speeds[i] / speeds[i + 2]):6.2f}"
+            fsst, lz4 = figures[2 * i : 2 * i + 2]
+            line += f" | {fsst:6.0f} {lz4:6.0f} {fsst / lz4:6.3f} {fsst / lz4 / (speeds[i] / speeds[i + 2]):6.2f}"
         print(line, flush=True)
     print(f"geometric mean of ratio / original: {np.exp(np.mean(logs)):.4f}")
+    if options.out:
+        result = {
+            "machine": machine(),
+            "date": datetime.date.today().isoformat(),
+            "command": " ".join(["python", "benchmarks/bench_cpu.py", *sys.argv[1:]]),
+            "records": records,
+        }
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on; one core of it was used."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    packages = ("numba", "numpy", "pyarrow")
+    return {
+        "gpu": None,
+        "cpu": models[0] if models else platform.processor(),
+        "python": platform.python_version(),
+        "versions": {package: metadata.version(package) for package in packages},
+    }
 
 
 if __name__ == "__main__":
