@@ -17,7 +17,7 @@ typedef unsigned long long u64;
 #define ALL_LANES 0xffffffffu
 
 // What a kernel needs to know of one segment (docs/format.md). Every field is 64 bits wide: the host fills a numpy record array
-// (cudf_fsst/codecs/fsst/cuda.py, DESCRIPTOR). Sections of `meta` are given by address.
+// (cudf_fsst/codecs/fsst/launch.py, DESCRIPTOR). Sections of `meta` are given by address.
 struct SegmentView {
   u64 codes;  // address
   u64 codes_nbytes;

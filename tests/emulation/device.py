@@ -398,7 +398,8 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
 @contextmanager
 def emulated_fsst(device: FakeDevice) -> Iterator[types.ModuleType]:
     """``cudf_fsst.codecs.fsst.cuda``, imported anew for `device`; everything is as before at the end."""
-    own = ("cudf_fsst.device.memory", "cudf_fsst.codecs.fsst.cuda")
+    codec = "cudf_fsst.codecs.fsst.cuda"
+    own = ("cudf_fsst.device.memory", f"{codec}_kernels", f"{codec}_compress", f"{codec}_read", codec)
     parents = [(importlib.import_module(parent), child) for parent, _, child in (name.rpartition(".") for name in own)]
     missing = object()
     attributes = [(parent, child, getattr(parent, child, missing)) for parent, child in parents]
@@ -406,9 +407,11 @@ def emulated_fsst(device: FakeDevice) -> Iterator[types.ModuleType]:
     saved = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     try:
         sys.modules.update(device.modules)
-        cuda: Any = importlib.import_module("cudf_fsst.codecs.fsst.cuda")
-        cuda.kernel = device.kernel
-        cuda.Workspace = _strict_workspace(cuda.Workspace)
+        cuda = importlib.import_module(codec)
+        kernels: Any = sys.modules[f"{codec}_kernels"]
+        kernels.kernel = device.kernel
+        compress: Any = sys.modules[f"{codec}_compress"]
+        compress.Workspace = _strict_workspace(compress.Workspace)
         yield cuda
     finally:
         for name in (*own, *device.modules):

@@ -1,0 +1,478 @@
+"""Compression on the GPU: same bytes as `cpu`.
+
+It runs in five stages (ADMS 2025), all in one workspace:
+
+1. *tables*: sample gathered on the GPU, tables trained on CPU threads, uploaded;
+2. *encode* a tile per lane, 3. *transpose* to tile order and 4. *gather* into blocks, in one kernel, ``fsst_encode``;
+5. *compact*: ``fsst_compact`` into the exact-size result.
+
+Two halves of the workspace, each with a stream, take turns: while the host waits for the size of one segment's codes
+and the GPU compacts them, it encodes the next.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...buffers import CharactersUnderNulls, DeviceStrings
+from ...device.memory import Lane, Workspace, device_attributes, pinned, side_streams
+from ...format import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
+from . import launch, plan
+from .cpu import num_threads
+from .cuda_kernels import blocks, get_kernel
+from .segment import Segment
+from .symbols import SymbolTable
+from .train import train_table
+
+_u32, _u64 = np.uint32, np.uint64
+_SCAN_THREADS = 1024
+_SLACK = 16  # a segment may be 1/16 longer than planned, for its last row, before it is encoded in two passes
+
+
+@cache
+def _trainers() -> ThreadPoolExecutor:
+    """Threads that train tables while the GPU encodes with earlier ones."""
+    return ThreadPoolExecutor(num_threads(), "cudf_fsst-train")
+
+
+def _train(sample: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]) -> SymbolTable:
+    """Train, and make the encoder's lookup tables, which are cached."""
+    table = train_table(*sample)
+    launch.encode_tables(table)
+    return table
+
+
+class _Compression:
+    """One call of `compress`: its plan, its workspace, its stages. `sample_only`: one scope, and nothing is encoded."""
+
+    def __init__(
+        self,
+        strings: DeviceStrings,
+        table: SymbolTable | None,
+        tile_size: int | str,
+        lane: Lane,
+        *,
+        sample_only: bool = False,
+    ) -> None:
+        self.strings = strings
+        self.lane = lane
+        self.wide = _u32(strings.offsets_itemsize == 8)
+        ends = pinned(2, f"<u{strings.offsets_itemsize}")
+        itemsize = strings.offsets_itemsize
+        lane.download(ends[:1], strings.offsets)
+        lane.download(ends[1:], strings.offsets + strings.rows * itemsize)
+        lane.synchronize()
+        first, last = (int(end) for end in ends)
+        self.chars = strings.chars + first
+        self.chars_nbytes = last - first
+        self.tile_size = plan.auto_tile_size(self.chars_nbytes) if tile_size == "auto" else int(tile_size)
+        if self.tile_size not in TILE_SIZES:
+            raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {tile_size!r}")
+        self.segment_size = plan.segment_size(self.chars_nbytes)
+        self.planned = plan.segment_count(self.chars_nbytes)
+        self.metas: list[Any] = []
+        self.segments: list[Segment] = []
+        self._reserve(table, sample_only)
+
+    def _reserve(self, table: SymbolTable | None, sample_only: bool) -> None:
+        """Lay out and take the workspace."""
+        block_chars = self.tile_size * TILE_BLOCK
+        wanted = min(self.chars_nbytes, self.segment_size + self.segment_size // _SLACK)
+        self.capacity = max(blocks(wanted, block_chars), 1) * block_chars
+        self.halves = 0 if sample_only else 1 if self.planned == 1 else 2
+        pieces = self.capacity // (self.tile_size * launch.PIECE_TILES)
+        scopes = blocks(self.planned, plan.segments_per_table(self.chars_nbytes))
+        self.tables_limit = 1 if sample_only or table is not None else scopes
+        self.sample_nbytes = 0 if table is not None else plan.SAMPLE_CHUNKS * plan.SAMPLE_CHUNK * self.tables_limit
+
+        work = self.work = Workspace()
+        self.slots = [work.reserve(self.capacity) for _ in range(self.halves)]
+        self.piece_lengths = [work.reserve(4 * pieces) for _ in range(self.halves)]
+        self.begins = work.reserve(8 * (3 * self.planned + 3))  # rows_begin, chars_begin, null counts, null characters
+        self.totals = work.reserve(8 * self.planned)
+        self.descriptors = work.reserve(launch.DESCRIPTOR.itemsize * self.planned)
+        row_blocks = 0 if sample_only else blocks(self.strings.rows, ROW_BLOCK) + self.planned
+        self.row_words = work.reserve(4 * row_blocks)
+        self.tables_at = work.reserve(launch.ENCODE_TABLES_NBYTES * self.tables_limit)
+        chunks = plan.SAMPLE_CHUNKS * self.tables_limit
+        self.chunk_bounds = work.reserve(16 * chunks)
+        self.sample_at = work.reserve(self.sample_nbytes)
+        work.take(self.lane)
+
+    def cut(self) -> None:
+        """Find the rows and characters of every segment, and its nulls."""
+        strings, lane, work = self.strings, self.lane, self.work
+        count = self.planned
+        rows_begin, chars_begin = work[self.begins], work[self.begins + 8 * (count + 1)]
+        nulls, null_chars = work[self.begins + 16 * (count + 1)], work[self.begins + 16 * (count + 1) + 8 * count]
+        lane.zero(nulls, 8 * (count + 1))
+        offsets = _u64(strings.offsets)
+        lane.launch(
+            get_kernel("bitpack", "segment_begins"),
+            blocks(count + 1, 128),
+            128,
+            (
+                offsets,
+                self.wide,
+                _u64(strings.rows),
+                _u64(self.segment_size),
+                _u32(count),
+                _u64(rows_begin),
+                _u64(chars_begin),
+            ),
+        )
+        if strings.null_count:
+            lane.launch(
+                get_kernel("bitpack", "count_nulls"),
+                (min(blocks(blocks(strings.rows, count), 256), 1024), count),
+                256,
+                (
+                    offsets,
+                    self.wide,
+                    _u64(strings.validity),
+                    _u64(strings.validity_offset),
+                    _u64(rows_begin),
+                    _u64(nulls),
+                    _u64(null_chars),
+                ),
+            )
+        found = lane.read(rows_begin, 3 * count + 3, np.int64)
+        if found[-1]:
+            raise CharactersUnderNulls(f"{found[-1]} characters under nulls")
+        rows, chars = found[: count + 1], found[count + 1 : 2 * count + 2]
+        kept = np.flatnonzero(np.diff(rows))
+        self.rows_begin, self.rows = rows[kept], np.diff(rows)[kept]
+        self.chars_begin, self.chars_count = chars[kept], np.diff(chars)[kept]
+        self.null_counts = found[2 * count + 2 : -1][kept]
+
+    def sample(self, scopes: list[slice]) -> list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
+        """Stage 1, on the GPU: gather the samples of all scopes; characters and chunk starts of each."""
+        lane, work = self.lane, self.work
+        begins, ends, chunk = [], [], plan.SAMPLE_CHUNK
+        for scope in scopes:
+            start = int(self.chars_begin[scope][0])
+            stop = int(self.chars_begin[scope][-1] + self.chars_count[scope][-1])
+            starts, chunk = plan.sample_positions(start, stop - start)
+            begins.append(starts)
+            ends.append(np.minimum(starts + chunk, stop))
+        bounds = np.concatenate([*begins, *ends])
+        count = bounds.size // 2
+        lane.upload(work[self.chunk_bounds], bounds)
+        lane.launch(
+            get_kernel("fsst_take", "fsst_sample"),
+            count,
+            256,
+            (
+                _u64(self.chars),
+                _u64(work[self.chunk_bounds]),
+                _u64(work[self.chunk_bounds] + 8 * count),
+                _u64(chunk),
+                _u64(work[self.sample_at]),
+            ),
+        )
+        gathered = lane.read(work[self.sample_at], count * chunk, np.uint8)
+        samples = []
+        for begin, end in zip(begins, ends, strict=True):
+            # Only a scope's last chunk can be short, so its chunks are contiguous in the gathered array.
+            nbytes = int((end - begin).sum())
+            samples.append((gathered[:nbytes], chunk * np.arange(begin.size, dtype=np.int64)))
+            gathered = gathered[chunk * begin.size :]
+        return samples
+
+    def train(self, table: SymbolTable | None) -> None:
+        """Stage 1: start training one table for every scope of segments; `table_of` waits for it."""
+        segments = self.rows.size
+        if table is not None:
+            self.per_table = segments
+            self.trained: list[Any] = [table]
+        else:
+            self.per_table = plan.segments_per_table(self.chars_nbytes)
+            scopes = [slice(i, min(i + self.per_table, segments)) for i in range(0, segments, self.per_table)]
+            samples = self.sample(scopes)
+            if len(samples) == 1:
+                self.trained = [_train(samples[0])]
+            else:
+                self.trained = [_trainers().submit(_train, sample) for sample in samples]
+        self.uploaded = 0
+
+    def table_of(self, k: int) -> SymbolTable:
+        """The table of segment `k`, uploaded when it is first asked for."""
+        number = k // self.per_table
+        table = self.trained[number]
+        if isinstance(table, Future):
+            table = self.trained[number] = table.result()
+        if number == self.uploaded:
+            self.lane.upload(self.table_place(k), launch.encode_tables(table))
+            self.uploaded += 1
+            for half in self.half_lanes:
+                half.follow(self.lane)
+        return table
+
+    def table_place(self, k: int) -> int:
+        return self.work[self.tables_at + launch.ENCODE_TABLES_NBYTES * (k // self.per_table)]
+
+    def measure_rows(self) -> None:
+        """Start measuring how many words every segment's packed row lengths take."""
+        self.view = np.zeros(self.rows.size, launch.DESCRIPTOR)
+        self.view["rows"], self.view["chars"] = self.rows, self.chars_count
+        self.view["first_row"] = self.rows_begin
+        row_blocks = -(-self.rows // ROW_BLOCK)
+        self.view["first_row_block"] = np.cumsum(row_blocks) - row_blocks
+        self.row_blocks = int(row_blocks.sum())
+        lane, work = self.lane, self.work
+        lane.upload(work[self.descriptors], self.view)
+        lane.launch(
+            get_kernel("bitpack", "row_lengths_measure"),
+            blocks(self.row_blocks, launch.ROW_UNITS),
+            launch.ROW_THREADS,
+            (*self._row_arguments(), _u64(work[self.row_words])),
+        )
+        lane.launch(
+            get_kernel("bitpack", "row_lengths_scan"),
+            self.rows.size,
+            _SCAN_THREADS,
+            (_u64(work[self.descriptors]), _u64(work[self.row_words]), _u64(work[self.totals])),
+        )
+        self.words = pinned(self.rows.size, np.int64)
+        lane.download(self.words, work[self.totals])
+        self.words_ready = lane.event()
+
+    def _row_arguments(self) -> tuple[Any, ...]:
+        return (
+            _u64(self.strings.offsets),
+            self.wide,
+            _u64(self.work[self.descriptors]),
+            _u32(self.rows.size),
+            _u64(self.row_blocks),
+        )
+
+    def pack_rows(self) -> None:
+        """Allocate every segment's ``meta`` and write row lengths and validity into it."""
+        lane, strings = self.lane, self.strings
+        self.words_ready.synchronize()
+        self.layouts = []
+        for k in range(self.rows.size):
+            layout = SegmentLayout(
+                int(self.rows[k]),
+                int(self.chars_count[k]),
+                self.tile_size,
+                bool(self.null_counts[k]),
+                int(self.words[k]),
+            )
+            meta = lane.allocate(layout.meta_nbytes)
+            self.layouts.append(layout)
+            self.metas.append(meta)
+            lane.zero(meta.ptr, layout.meta_nbytes)
+            for name in ("row_starts", "row_minima", "row_words", "row_bits"):
+                self.view[k][name] = meta.ptr + layout.sections[name].offset
+            if layout.has_nulls:
+                lane.launch(
+                    get_kernel("bitpack", "copy_bits"),
+                    blocks(layout.rows, 32 * 256),
+                    256,
+                    (
+                        _u64(strings.validity),
+                        _u64(strings.validity_offset + int(self.rows_begin[k])),
+                        _u64(layout.rows),
+                        _u64(meta.ptr + layout.sections["validity"].offset),
+                    ),
+                )
+        lane.upload(self.work[self.descriptors], self.view)
+        lane.launch(
+            get_kernel("bitpack", "row_lengths_pack"),
+            blocks(self.row_blocks, launch.ROW_UNITS),
+            launch.ROW_THREADS,
+            (*self._row_arguments(), _u64(self.work[self.row_words])),
+        )
+
+    def encode_wave(self, k: int, tile_begin: int) -> int:
+        """Stages 2 to 4 for as many tiles from `tile_begin` on as a half holds; returns their number."""
+        layout, meta, work, half = self.layouts[k], self.metas[k].ptr, self.work, k % self.halves
+        tiles = min(layout.tiles - tile_begin, self.capacity // self.tile_size)
+        pieces = blocks(tiles, launch.PIECE_TILES)
+        attributes = device_attributes()
+        shape = launch.encode_shape(self.tile_size, attributes["shared_per_block"])
+        table = self.table_of(k)
+        self.half_lanes[half].launch(
+            get_kernel("fsst_encode", "fsst_encode", self.tile_size),
+            min(attributes["multiprocessors"], blocks(pieces, shape.threads // 32)),
+            shape.threads,
+            (
+                _u64(self.chars + int(self.chars_begin[k])),
+                _u64(layout.chars),
+                _u64(tile_begin),
+                _u64(tiles),
+                _u64(self.table_place(k)),
+                _u32(table.two_byte_limit),
+                _u64(work[self.slots[half]]),
+                _u64(work[self.piece_lengths[half]]),
+                _u64(work[self.totals] + 8 * k),
+                _u64(meta + layout.sections["tile_lengths"].offset),
+            ),
+            shape.shared,
+        )
+        return tiles
+
+    def compact_wave(self, k: int, tile_begin: int, before: int, codes: Any) -> None:
+        """Stage 5: the wave's codes to their places, `before` bytes behind the start of the segment's codes."""
+        layout, meta, work, half = self.layouts[k], self.metas[k].ptr, self.work, k % self.halves
+        tiles = min(layout.tiles - tile_begin, self.capacity // self.tile_size)
+        pieces = blocks(tiles, launch.PIECE_TILES)
+        block_starts = meta + layout.sections["block_starts"].offset + 8 * (tile_begin // TILE_BLOCK)
+        self.half_lanes[half].launch(
+            get_kernel("fsst_encode", "fsst_compact", self.tile_size),
+            blocks(pieces, 8),
+            256,
+            (
+                _u64(work[self.slots[half]]),
+                _u64(work[self.piece_lengths[half]]),
+                _u64(pieces),
+                _u64(before),
+                _u64(block_starts),
+                _u64(codes.ptr),
+            ),
+        )
+
+    def encode(self) -> list[Segment]:
+        """Stages 2 to 5 for all segments.
+
+        Each half of the workspace has a stream of its own, so that the compaction of one segment, and the last pieces
+        of its encoding, run beside the encoding of the next.
+        """
+        self.lane.zero(self.work[self.totals], 8 * self.rows.size)
+        sizes = pinned(self.rows.size, np.int64)
+        waiting: tuple[int, Any] | None = None
+        with ExitStack() as stack:
+            if self.halves == 1:
+                self.half_lanes = [self.lane]
+            else:
+                self.half_lanes = [stack.enter_context(Lane(stream)) for stream in side_streams(self.halves)]
+            for half in self.half_lanes:
+                half.follow(self.lane)
+            for k in range(self.rows.size):
+                if self.layouts[k].chars > self.capacity:
+                    self._finish(waiting, sizes)
+                    waiting = None
+                    self._encode_long(k, sizes)
+                    continue
+                lane = self.half_lanes[k % self.halves]
+                self.encode_wave(k, 0)
+                lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
+                ready = lane.event()
+                self._finish(waiting, sizes)
+                waiting = (k, ready)
+            self._finish(waiting, sizes)
+        return self.segments
+
+    def drop(self) -> None:
+        """Let go of what has been made, whoever still holds this object (a traceback, say)."""
+        self.metas.clear()
+        self.segments.clear()
+
+    def _finish(self, wave: tuple[int, Any] | None, sizes: npt.NDArray[np.int64]) -> None:
+        if wave is None:
+            return
+        k, ready = wave
+        ready.synchronize()
+        codes = self.half_lanes[k % self.halves].allocate(int(sizes[k]))
+        self.compact_wave(k, 0, 0, codes)
+        self.segments.append(self._segment(k, codes))
+
+    def _encode_long(self, k: int, sizes: npt.NDArray[np.int64]) -> None:
+        """A segment longer than a half (a giant row): once for its size, once more to keep the codes."""
+        lane = self.half_lanes[k % self.halves]
+        waves = []  # first tile, bytes before it
+        tile = 0
+        sizes[k] = 0
+        while tile < self.layouts[k].tiles:
+            waves.append((tile, int(sizes[k])))
+            tile += self.encode_wave(k, tile)
+            lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
+            lane.synchronize()
+        codes = lane.allocate(int(sizes[k]))
+        for tile, before in waves:
+            self.encode_wave(k, tile)
+            self.compact_wave(k, tile, before, codes)
+        self.segments.append(self._segment(k, codes))
+
+    def _segment(self, k: int, codes: Any) -> Segment:
+        return Segment(self.layouts[k], int(self.null_counts[k]), self.table_of(k), self.metas[k], codes, codes.size)
+
+
+def compress(
+    strings: DeviceStrings,
+    *,
+    table: SymbolTable | None = None,
+    tile_size: int | str = "auto",
+    level: str = "default",
+    stream: Any = None,
+) -> list[Segment]:
+    """Compress a column in GPU memory.
+
+    Parameters
+    ----------
+    strings
+        Read in place.
+    table
+        Symbol table for all segments; None trains one for every scope (docs/format.md, section 7).
+    tile_size
+        One of `cudf_fsst.format.TILE_SIZES`, or ``"auto"``.
+    level
+        ``"default"``, the only one so far.
+    stream
+        CUDA stream to work on; None: cuDF's default stream.
+
+    Returns
+    -------
+    list of Segment
+        In GPU memory, stream-ordered. Empty for zero rows.
+
+    Raises
+    ------
+    CharactersUnderNulls
+        Null rows have characters.
+    MemoryError
+        From RMM; nothing is kept.
+    """
+    if level not in LEVELS:
+        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
+    if strings.rows == 0:
+        return []
+    with Lane(stream) as lane:
+        call = _Compression(strings, table, tile_size, lane)
+        try:
+            call.cut()
+            call.measure_rows()
+            call.train(table)
+            call.pack_rows()
+            return call.encode()
+        except BaseException:
+            call.drop()
+            raise
+        finally:
+            call.work.release()
+
+
+def train(strings: DeviceStrings, *, stream: Any = None) -> SymbolTable:
+    """Train one table on a whole column.
+
+    Raises
+    ------
+    CharactersUnderNulls
+        Null rows have characters.
+    """
+    if strings.rows == 0:  # such a column may have no offsets
+        return train_table(np.empty(0, np.uint8), np.empty(0, np.int64))
+    with Lane(stream) as lane:
+        call = _Compression(strings, None, "auto", lane, sample_only=True)
+        try:
+            call.cut()
+            return _train(call.sample([slice(0, call.rows.size)])[0])
+        finally:
+            call.work.release()
