@@ -78,6 +78,30 @@ def repeated(strings: HostStrings, times: int) -> HostStrings:
     return HostStrings(strings.rows * times, np.tile(strings.chars, times), offsets)
 
 
+def measure(path: Path, mb: float, repeat: int, tile_size: int) -> tuple[float, float, list[float]]:
+    """Ratio of characters, seconds to train a table, and the `FIGURES` of a file in MB/s."""
+    codec = pa.Codec("lz4_raw")
+    data, once = read(path)
+    train = best(lambda: cpu.train(once), repeat)
+    ratio = once.chars.size / sum(s.codes_nbytes for s in cpu.compress(once, tile_size=tile_size))
+
+    times = int(-(-mb * 1e6 // once.chars.size))
+    strings = repeated(once, times)
+    table = cpu.train(once)
+    segments = cpu.compress(strings, table=table, tile_size=tile_size)
+    if not np.array_equal(cpu.decompress(segments).chars, strings.chars):
+        sys.exit(f"{path.name} does not survive")
+    plain = data * times
+    packed = codec.compress(plain)
+    calls: list[tuple[Callable[[], Any], int]] = [
+        (lambda: cpu.compress(strings, table=table, tile_size=tile_size), strings.chars.size),
+        (lambda: codec.compress(plain), len(plain)),
+        (lambda: cpu.decompress(segments), strings.chars.size),
+        (lambda: codec.decompress(packed, len(plain)), len(plain)),
+    ]
+    return ratio, train, [nbytes / best(call, repeat) / 1e6 for call, nbytes in calls]
+
+
 def main() -> None:
     """Print a line for each file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -91,7 +115,6 @@ def main() -> None:
     if folder is None:
         sys.exit("set CUDF_FSST_DBTEXT to the folder of the text files")
     os.environ["CUDF_FSST_NUM_THREADS"] = "1"
-    codec = pa.Codec("lz4_raw")
 
     print(
         f"{'file':10} {'ratio':>6} {'/orig':>6} {'train ms':>8} | {'encode':>6} {'LZ4':>6} {'/LZ4':>6} {'/orig':>6}",
@@ -102,29 +125,10 @@ def main() -> None:
     records: list[dict[str, Any]] = []
     for name in options.files:
         ratio, *speeds = ORIGINAL[name]
-        data, once = read(Path(folder) / name)
-        train = best(lambda strings=once: cpu.train(strings), options.repeat)  # type: ignore[misc]
-        ours = once.chars.size / sum(s.codes_nbytes for s in cpu.compress(once, tile_size=options.tile_size))
+        ours, train, figures = measure(Path(folder) / name, options.mb, options.repeat, options.tile_size)
         logs.append(np.log(ours / ratio))
-
-        times = int(-(-options.mb * 1e6 // once.chars.size))
-        strings = repeated(once, times)
-        table = cpu.train(once)
-        segments = cpu.compress(strings, table=table, tile_size=options.tile_size)
-        if not np.array_equal(cpu.decompress(segments).chars, strings.chars):
-            sys.exit(f"{name} does not survive")
-        plain = data * times
-        packed = codec.compress(plain)
-        figures = []
-        for function, nbytes in (
-            (lambda: cpu.compress(strings, table=table, tile_size=options.tile_size), strings.chars.size),  # noqa: B023
-            (lambda: codec.compress(plain), len(plain)),  # noqa: B023
-            (lambda: cpu.decompress(segments), strings.chars.size),  # noqa: B023
-            (lambda: codec.decompress(packed, len(plain)), len(plain)),  # noqa: B023
-        ):
-            figures.append(nbytes / best(function, options.repeat) / 1e6)
-        for (who, measure), value in zip(FIGURES, figures, strict=True):
-            records.append({"dataset": f"dbtext.{name}", "codec": who, "measure": measure, "value": value})
+        for (who, what), value in zip(FIGURES, figures, strict=True):
+            records.append({"dataset": f"dbtext.{name}", "codec": who, "measure": what, "value": value})
         mine = {"dataset": f"dbtext.{name}", "codec": "cudf_fsst.cpu", "tile_size": options.tile_size}
         records.append({**mine, "measure": "ratio_chars", "value": ours})
         records.append({**mine, "measure": "train_ms", "value": train * 1e3})

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, Any, ParamSpec, cast, get_args
 
 import typer
 from rich.box import SIMPLE
@@ -246,12 +246,12 @@ def _index_kind(index: Any) -> str:
 
 
 def _engine(choice: str) -> Any:
-    from .engine import find_engine
+    from .engine import DeviceChoice, find_engine
 
-    if choice not in ("auto", "gpu", "cpu"):
+    if choice not in get_args(DeviceChoice):
         raise CliError(f"--device must be auto, gpu or cpu, not {choice!r}")
     try:
-        return find_engine(choice)  # type: ignore[arg-type]  # checked above
+        return find_engine(cast(DeviceChoice, choice))
     except RuntimeError as error:
         raise CliError(f"no usable GPU: {error}") from error
 

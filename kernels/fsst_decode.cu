@@ -8,14 +8,15 @@
 // (for every) byte, so neither needs a branch. Entry 255 has no bytes.
 //
 // What was tried, TPC-H SF 10 l_comment on an H200, 256-byte tiles (now 1.45 ms, 1,100 GB/s):
-// - output rows that ignore the misalignment of their place, shifted by whoever copies them out: 1.75 ms. Now a row starts at the
-//   byte that its place in memory starts at, modulo 16.
-// - looking at the row's end at every store instead of every four codes, appending symbols as they are looked up: 2.13 ms.
-// - looking up eight codes at once instead of four: 0.4 % faster, not worth the code; sixteen: 1 % slower (128-byte tiles: 24 %).
+// - the first version: tile size known at run time only, the row's end looked at for every store, symbols appended as they are
+//   looked up: 2.13 ms. With the tile size compiled in, a look every four codes and four look-ups at once: 1.75.
+// - in that one, rows ignored the misalignment of their place, and whoever copied them out shifted. Now a row starts at the byte that
+//   its place in memory starts at, modulo 16: 1.47, with the launch shape below.
+// - looking up eight codes at once instead of four: 0.4 % faster, not worth the code; sixteen: no faster (128-byte tiles: 24 % slower).
 // - 8 warps a block and room for half a piece's codes (16 warps a multiprocessor): 1.61 ms; 6 and 3/8 (18 warps): 1.47.
-// Where it stands (ncu): 3,800 instructions a piece, half of the issue slots and, with 3-way bank conflicts on the table, 40 % of
-// the shared memory's cycles busy; integer instructions issue at half rate. 27 % of stalls wait for shared memory, 22 % for the
-// codes and lengths from global memory.
+// Where it stood (ncu, one change before the last, which made copying out shorter): 3,800 instructions a piece, half of the issue
+// slots and 60 % of the shared memory's cycles busy (half of those are bank conflicts); integer instructions issue at half rate.
+// 27 % of stalls wait for shared memory, 22 % for the codes and lengths from global memory.
 //
 // Whatever the codes, nothing outside the row, the staged codes and the wanted characters is touched: starts and lengths are
 // clamped to `codes_nbytes`, and a row takes no more than its bytes.

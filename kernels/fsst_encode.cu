@@ -10,14 +10,18 @@
 //   | GAP: 2 words | characters: tile / 4 words | 3 words nobody writes: the window reads ahead |
 //   | codes grow from the row's start ->
 //
-// What was tried, TPC-H SF 10 l_comment on an H200, 256-byte tiles (now 3.2 ms for both kernels, overlapped, 490 GB/s):
-// - staging without several loads under way at once, and a branch for every refill and flush: 6.2 ms for fsst_encode alone.
-// - only the pairs of ASCII characters in shared memory, the others through the L1, so that 23 instead of 17 warps fit: nine more
-//   instructions a step, 4.4 ms against 3.1.
-// - writing row after row with the whole warp, carrying the word that two rows share: 1,500 instructions a piece of 7,600.
+// What was tried, TPC-H SF 10 l_comment on an H200, 256-byte tiles (now 3.2 to 3.5 ms for both kernels, overlapped):
+// - staging without several loads under way at once, and a branch for every refill and flush: 6.2 ms for fsst_encode alone; with
+//   loads in batches and predicates 4.4.
+// - in these, only pairs of ASCII characters lay in shared memory and the others went through the L1, so that 23 instead of 17 warps
+//   fit, for nine more instructions a step. All pairs in shared memory, and full rows staged without tests: 3.1 ms.
+// - writing row after row with the whole warp, carrying the word that two rows share: 163 us a segment, now 148 (with the loads of
+//   the tables in batches too).
 // - a scan kernel of one thread block between the two: 12 us a segment.
+// - both kernels on one stream: 3.8 ms.
 // Where it stands (ncu): 62 instructions a step, 96 steps a piece (its longest tile; the mean is 82). Integer instructions issue at
-// half rate, so the loop's 41 of them take 70 % of the time they have; bank conflicts 40 % of the shared memory's cycles.
+// half rate: an estimate from the samples is that the loop's 41 of them keep their pipe busy for 3/4 of its time. 40 % of the
+// shared memory's cycles are busy, most of them with bank conflicts.
 //
 // Invariant: a lane writes row word w only when it holds all characters up to w in registers. A lane whose codes outgrow that
 // (many escapes at the start of a tile) goes on in its own 1/32 of the piece's slot in global memory and fetches it back at the

@@ -6,6 +6,7 @@ back every row, any selection of rows, and store the very bytes that the host co
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -264,7 +265,27 @@ class HostCodec:
         return cpu.take_range(compressed, start, stop)
 
 
-class PandasColumn:
+class _PublicColumn(ABC):
+    """What is the same for `CompressedColumn` on every device."""
+
+    @abstractmethod
+    def _back(self, series: Any, labels: Any) -> HostStrings:
+        """A Series that came back, after its name, labels and type were checked."""
+
+    def segments(self, compressed: Any) -> Sequence[Segment]:
+        return compressed.to_host().segments
+
+    def decompress(self, compressed: Any) -> HostStrings:
+        return self._back(compressed.decompress(), compressed.index)
+
+    def take(self, compressed: Any, rows: np.ndarray) -> HostStrings:
+        return self._back(compressed.take(rows), compressed.index.take(rows))
+
+    def take_range(self, compressed: Any, start: int, stop: int) -> HostStrings:
+        return self._back(compressed[start:stop], compressed.index[start:stop])
+
+
+class PandasColumn(_PublicColumn):
     """``pandas.Series.fsst``, with one dtype."""
 
     def __init__(self, dtype: Any) -> None:
@@ -289,9 +310,6 @@ class PandasColumn:
         assert column.device == "cpu"
         return column
 
-    def segments(self, compressed: Any) -> Sequence[Segment]:
-        return compressed.to_host().segments
-
     def _back(self, series: Any, labels: Any) -> HostStrings:
         from cudf_fsst.interop.pandas import open_strings
 
@@ -302,17 +320,8 @@ class PandasColumn:
         with open_strings(series) as strings:
             return strings
 
-    def decompress(self, compressed: Any) -> HostStrings:
-        return self._back(compressed.decompress(), compressed.index)
 
-    def take(self, compressed: Any, rows: np.ndarray) -> HostStrings:
-        return self._back(compressed.take(rows), compressed.index.take(rows))
-
-    def take_range(self, compressed: Any, start: int, stop: int) -> HostStrings:
-        return self._back(compressed[start:stop], compressed.index[start:stop])
-
-
-class CudfColumn:
+class CudfColumn(_PublicColumn):
     """``cudf.Series.fsst``."""
 
     any_bytes = True
@@ -338,9 +347,6 @@ class CudfColumn:
         assert column.device.startswith("cuda:")
         return column
 
-    def segments(self, compressed: Any) -> Sequence[Segment]:
-        return compressed.to_host().segments
-
     def _back(self, series: Any, labels: Any) -> HostStrings:
         import cudf
 
@@ -350,12 +356,3 @@ class CudfColumn:
         assert series.name == "words"
         assert series.index.equals(labels)
         return from_arrow(series.to_arrow())
-
-    def decompress(self, compressed: Any) -> HostStrings:
-        return self._back(compressed.decompress(), compressed.index)
-
-    def take(self, compressed: Any, rows: np.ndarray) -> HostStrings:
-        return self._back(compressed.take(rows), compressed.index.take(rows))
-
-    def take_range(self, compressed: Any, start: int, stop: int) -> HostStrings:
-        return self._back(compressed[start:stop], compressed.index[start:stop])

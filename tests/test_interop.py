@@ -384,3 +384,17 @@ def test_proxies_are_unwrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cudf.unwrap_proxy("data") == ("data", False)
     assert cudf.unwrap_proxy(Proxy("on GPU", "on CPU")) == ("on GPU", True)
     assert cudf.unwrap_proxy(Proxy(None, "on CPU")) == ("on CPU", True)
+
+
+def test_out_of_memory_is_not_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = pd.Index(["a", "b"], name="n")
+    stored, labels = schema.to_bytes("who", pd.Series([], dtype="str").dtype, index)
+
+    def fail(*_: object) -> None:
+        raise MemoryError("no more")
+
+    monkeypatch.setattr(schema, "_decode_index", fail)
+    with pytest.raises(MemoryError, match="no more"):
+        schema.from_bytes(stored, labels, 2)
+    with pytest.raises(MemoryError, match="no more"):
+        schema.to_bytes("who", pd.Series([], dtype="str").dtype, index)

@@ -92,6 +92,8 @@ def from_bytes(schema: Any, index: Any, rows: int) -> tuple[Any, Any, Any]:
         name = _decode_name(notes["name"])
         dtype = _decode_dtype(notes["dtype"])
         found = _decode_index(notes["index"], index)
+    except MemoryError:
+        raise
     except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
         raise ValueError(f"the column's schema cannot be read: {type(error).__name__}: {error}") from error
     if len(found) != rows:
@@ -103,7 +105,9 @@ def _check_index(index: Any, notes: dict[str, Any], stored: Any) -> None:
     """Raise TypeError where an index would not come back: what Arrow makes of it depends on versions of libraries."""
     try:
         found = _decode_index(notes, stored)
-    except Exception as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever the libraries raise on an index they cannot hold
         raise TypeError(f"an index of dtype {index.dtype} cannot be stored: {error}; reset_index first") from error
     wanted = _one_missing(index) if index.dtype == np.dtype(object) and index.nlevels == 1 else index
     if not found.equals(wanted) or _level_dtypes(found) != _level_dtypes(index):
