@@ -32,41 +32,60 @@
 #define ROW_WORDS (TILE / 4 + GAP + 3)
 #define BATCH 8  // loads a lane has under way while it stages characters
 
+// A symbol of three or more bytes, shifted left by the bytes it leaves free.
+struct HashEntry {
+  u64 symbol;
+  u32 code;    // in its lowest byte
+  u32 unused;  // 64 - 8 * length
+};
+
 // Place of the tables in global memory and, up to `pairs` (with it if PAIRS_IN_SHARED), at the start of shared memory.
 struct EncodeTables {
-  u64 symbols[HASH_SLOTS];
-  u32 meta[HASH_SLOTS];  // 64 - 8 * length | code << 8
-  u8 singles[256];       // code of the one-byte symbol, else 255
-  u8 pairs[65536];       // b0 | b1 << 8 -> code of the two-byte symbol, else as `singles`
+  HashEntry hash[HASH_SLOTS];
+  u8 singles[256];  // code of the one-byte symbol, else 255
+  u8 pairs[65536];  // b0 | b1 << 8 -> code of the two-byte symbol, else as `singles`
 };
 #define SHARED_TABLES_NBYTES (sizeof(EncodeTables) - (PAIRS_IN_SHARED ? 0 : 65536))
 
-// Copies characters, starting at any byte address, to rows of `row_data` words that lie ROW_WORDS apart.
+// Copies the words that hold `words` words of characters, which start at any byte address, to rows of TILE / 4 words that lie
+// ROW_WORDS apart, and after each row the first word of the next.
 // `whole`: the 32 rows are full and nothing has to be guarded.
-template <u32 row_data>
 __device__ __forceinline__ void stage_words(u32* rows, u64 source, u32 words, u64 begin, u64 end, bool whole) {
+  const u32 lane = lane_id(), row_data = TILE / 4;
   const u64 aligned = source & ~3ull;
-  const u32 shift = 8 * u32(source & 3);
   if (whole && aligned >= begin && aligned + 4 * u64(words + 1) <= end) {
-    const u32* from = reinterpret_cast<const u32*>(aligned) + lane_id();
-    u32* to = rows + lane_id();
+    const u32* from = reinterpret_cast<const u32*>(aligned) + lane;
+    const u32 next = __ldg(reinterpret_cast<const u32*>(aligned) + (lane + 1) * row_data);
+    u32* to = rows + lane;
     for (u32 base = 0; base < 32 * row_data; base += 32 * BATCH) {
-      u32 low[BATCH], high[BATCH];  // all loads under way before the first is used
+      u32 word[BATCH];  // all loads under way before the first is used
 #pragma unroll
-      for (u32 k = 0; k < BATCH; ++k) {
-        low[k] = __ldg(from + 32 * k);
-        high[k] = __ldg(from + 32 * k + 1);
-      }
+      for (u32 k = 0; k < BATCH; ++k) word[k] = __ldg(from + 32 * k);
 #pragma unroll
-      for (u32 k = 0; k < BATCH; ++k)
-        to[32 * k / row_data * ROW_WORDS + 32 * k % row_data] = __funnelshift_r(low[k], high[k], shift);
+      for (u32 k = 0; k < BATCH; ++k) to[32 * k / row_data * ROW_WORDS + 32 * k % row_data] = word[k];
       from += 32 * BATCH;
       to += 32 * BATCH / row_data * ROW_WORDS + 32 * BATCH % row_data;
     }
+    rows[lane * ROW_WORDS + row_data] = next;
   } else {
-    for (u32 i = lane_id(); i < words; i += 32)
-      rows[i / row_data * ROW_WORDS + i % row_data] =
-          __funnelshift_r(load_word(aligned + 4 * i, begin, end), load_word(aligned + 4 * i + 4, begin, end), shift);
+    for (u32 i = lane; i <= words; i += 32) {
+      const u32 word = load_word(aligned + 4 * i, begin, end);
+      if (i < 32 * row_data) rows[i / row_data * ROW_WORDS + i % row_data] = word;
+      if (i > 0 && i % row_data == 0) rows[(i / row_data - 1) * ROW_WORDS + row_data] = word;
+    }
+  }
+}
+
+// Copies `bytes` characters of a tile, which start at any byte address, to the start of a row.
+__device__ __forceinline__ void stage_raw(u32* row, u64 source, u32 bytes, u64 begin, u64 end) {
+  const u64 aligned = source & ~3ull;
+  const u32 shift = 8 * u32(source & 3), words = (bytes + 3) / 4;
+  const bool inner = aligned >= begin && aligned + 4 * u64(words + 1) <= end;
+  const u32* from = reinterpret_cast<const u32*>(aligned);
+  for (u32 i = lane_id(); i < words; i += 32) {
+    const u32 low = inner ? __ldg(from + i) : load_word(aligned + 4 * i, begin, end);
+    const u32 high = inner ? __ldg(from + i + 1) : load_word(aligned + 4 * i + 4, begin, end);
+    row[i] = __funnelshift_r(low, high, shift);
   }
 }
 
@@ -77,95 +96,109 @@ struct Cursor {
   u32 two_byte_limit;
   u32 w0, w1, w2;
   u32 bit;
-  u32 in;          // where in `shared` the next word of the row lies
-  u32 left;        // bits
-  u32 word, fill;  // codes not yet written, and how many bits
+  u32 in;   // where in `shared` the next word of the row lies
+  u32 out;  // behind the place in `shared` of the next code
+  u32 one;  // 1, but the compiler does not know
 
-  __device__ __forceinline__ u32 next_word() {
-    const u32 at = in;
-    in += 4;
-    return *reinterpret_cast<const u32*>(shared + at);
-  }
-
-  // Encodes one symbol; `last`: no more than one character is left. True if `full_word` is complete and must be written.
-  template <bool last>
-  __device__ __forceinline__ bool step(u32* full_word) {
+  // Finds the code of the next symbol in the lowest byte of `code`; `bytes`: the next characters; true for an escape.
+  // `left`: bits left of the tile; it is not looked at if `inside`, where at least 64 are, nor if `last`, where 8 are.
+  template <bool inside, bool last>
+  __device__ __forceinline__ bool find(u32* code, u32* bytes, u32* behind, u32 left) {
     const EncodeTables* tables = reinterpret_cast<const EncodeTables*>(shared);
     const u32 lo = __funnelshift_r(w0, w1, bit), hi = __funnelshift_r(w1, w2, bit);
-    const u32 slot = ((lo & 0xffffff) * HASH_MULTIPLIER) >> HASH_SHIFT;
-    const u64 symbol = tables->symbols[slot];
-    const u32 meta = tables->meta[slot];
-    u32 code = last              ? tables->singles[lo & 255]
-               : PAIRS_IN_SHARED ? tables->pairs[lo & 0xffff]
-                                 : __ldg(pairs + (lo & 0xffff));
-    u32 taken = !last && code < two_byte_limit ? 16 : 8;
-    const u32 unused = meta & 255;
-    const u64 difference = (symbol ^ (u64(hi) << 32 | lo)) << unused;
-    if (!last && difference == 0 && left + unused >= 64) {
-      code = meta >> 8;
-      taken = 64 - unused;
+    *bytes = lo;
+    if (last) {
+      *behind = bit + 8;
+      *code = tables->singles[lo & 255];
+      return *code == 255;
     }
-    left -= taken;
+    const uint4 entry = reinterpret_cast<const uint4*>(tables->hash)[((lo & 0xffffff) * HASH_MULTIPLIER) >> HASH_SHIFT];
+    const u32 unused = entry.w;
+    *code = PAIRS_IN_SHARED ? tables->pairs[lo & 0xffff] : __ldg(pairs + (lo & 0xffff));
+    const bool match =
+        (u64(hi) << 32 | lo) << unused == (u64(entry.y) << 32 | entry.x) && (inside || left + unused >= 64);
+    const bool escape = *code == 255 && !match;
+    *behind = one * 8 + bit;
+    if (*code < two_byte_limit) *behind = one * 16 + bit;
+    if (match) {
+      *behind = bit + 64 - unused;
+      *code = entry.z * one;
+    }
+    return escape;
+  }
 
-    const bool escape = code == 255;
-    const u32 bytes = escape ? __byte_perm(code, lo, 0x1140) : code;  // code, then the character
-    *full_word = word | bytes << fill;
-    const u32 carry = __funnelshift_l(bytes, 0, fill);
-    fill += escape ? 16 : 8;
-    const bool full = fill >= 32;
-    word = full ? carry : *full_word;
-    fill &= 31;
-
-    bit += taken;
-    if (bit >= 32) {
+  __device__ __forceinline__ void advance(u32 behind) {
+#ifdef __CUDA_ARCH__
+    // Moves as multiplications by one: their pipe is idle, that of the integers is what the loop waits for.
+    const u32 at = in + u32(__cvta_generic_to_shared(shared));
+    asm volatile(
+        "{ .reg .pred p, q;\n"
+        "setp.ge.u32 p, %3, 32; setp.ge.u32 q, %3, 64;\n"
+        "@p mad.lo.u32 %0, %1, %5, 0; @p mad.lo.u32 %1, %2, %5, 0; @p ld.shared.u32 %2, [%4];\n"
+        "@q mad.lo.u32 %0, %1, %5, 0; @q mad.lo.u32 %1, %2, %5, 0; @q ld.shared.u32 %2, [%4 + 4]; }"
+        : "+r"(w0), "+r"(w1), "+r"(w2)
+        : "r"(behind), "r"(at), "r"(one));
+    in = (behind >> 5) * (4 * one) + in;
+#else
+    for (u32 crossed = 32; crossed <= behind; crossed += 32) {
       w0 = w1;
       w1 = w2;
-      w2 = next_word();
+      w2 = *reinterpret_cast<const u32*>(shared + in);
+      in += 4;
     }
-    if (bit >= 64) {
-      w0 = w1;
-      w1 = w2;
-      w2 = next_word();
+#endif
+    bit = behind & 31;
+  }
+
+  // Encodes one symbol into the row; returns the bits taken.
+  template <bool inside, bool last>
+  __device__ __forceinline__ u32 step(u32 left) {
+    u32 code, bytes, behind;
+    const bool escape = find<inside, last>(&code, &bytes, &behind, left);
+    const u32 taken = behind - bit;
+    shared[out - 1] = u8(code);
+    if (escape) {
+      shared[out] = u8(bytes);
+      out = one * one + out;
     }
-    bit &= 31;
-    return full;
+    out = one * one + out;
+    advance(behind);
+    return taken;
   }
 };
 
-// Encodes the `n` characters of a lane's row, which lies at byte `row_at` of shared memory. Returns the number of code bytes, or
-// n if the tile is to be stored raw. `spilled` becomes the number of words in `spill` (0: all codes are in the row).
-__device__ __forceinline__ u32 encode_row(u8* shared, const u8* pairs, u32 two_byte_limit, u32 row_at, u32 n,
-                                          u32* spill, u32* spilled) {
-  u32* row = reinterpret_cast<u32*>(shared + row_at);
+// Encodes the `n` characters of a lane's row, which lies at byte `row_at` of shared memory; they start at bit `bit` of its data.
+// Returns the number of code bytes, or n if the tile is to be stored raw. `spilled` becomes the number of bytes in `spill` (0: all
+// codes are in the row).
+__device__ __forceinline__ u32 encode_row(u8* shared, const u8* pairs, u32 two_byte_limit, u32 row_at, u32 n, u32 bit,
+                                          u32 one, u8* spill, u32* spilled) {
+  const u32* row = reinterpret_cast<const u32*>(shared + row_at);
+  const u32 data_at = row_at + 4 * GAP;
   Cursor cursor = {
-      shared, pairs, two_byte_limit, row[GAP], row[GAP + 1], row[GAP + 2], 0, row_at + 4 * (GAP + 3), 8 * n, 0, 0};
-  u32 out = row_at, full_word;
-  while (cursor.left > 8 && out < cursor.in) {
-    if (cursor.step<false>(&full_word)) {
-      *reinterpret_cast<u32*>(shared + out) = full_word;
-      out += 4;
+      shared, pairs, two_byte_limit, row[GAP], row[GAP + 1], row[GAP + 2], bit, data_at + 12, row_at + 1, one};
+  const u32 inside = keep_in_register(data_at + (bit / 8 + n & ~3u));  // up to here all words hold characters of the tile only
+  while (cursor.in <= inside && cursor.out < cursor.in) cursor.step<true, false>(0);
+  u32 left = 8 * (n - (cursor.in - 12 - data_at)) + bit - cursor.bit;
+  while (left > 8 && cursor.out < cursor.in) left -= cursor.step<false, false>(left);
+  u32 total = cursor.out - 1 - row_at;
+  if (left > 8) {
+    for (u32 i = 0; i < total && i < n; ++i) spill[i] = shared[row_at + i];
+    while (left > 0) {
+      if (total + 2 >= n) return n;
+      u32 code, bytes, behind;
+      const bool escape = left > 8 ? cursor.find<false, false>(&code, &bytes, &behind, left)
+                                   : cursor.find<false, true>(&code, &bytes, &behind, left);
+      spill[total++] = u8(code);
+      if (escape) spill[total++] = u8(bytes);
+      left -= behind - cursor.bit;
+      cursor.advance(behind);
     }
+    *spilled = total;
+  } else if (left > 0) {
+    cursor.step<false, true>(left);
+    total = cursor.out - 1 - row_at;
   }
-  u32 words = (out - row_at) / 4;
-  const bool in_row = cursor.left <= 8;
-  if (!in_row) {
-    if (4 * words >= n) return n;
-    for (u32 i = 0; i < words; ++i) spill[i] = row[i];
-    while (cursor.left > 8) {
-      if (!cursor.step<false>(&full_word)) continue;
-      if (4 * words + 4 >= n) return n;
-      spill[words++] = full_word;
-    }
-  }
-  if (cursor.left > 0 && cursor.step<true>(&full_word)) {
-    if (4 * words + 4 >= n) return n;
-    (in_row ? row : spill)[words++] = full_word;
-  }
-  const u32 total = 4 * words + cursor.fill / 8;
-  if (total >= n) return n;
-  if (cursor.fill > 0) (in_row ? row : spill)[words++] = cursor.word;
-  if (!in_row) *spilled = words;
-  return total;
+  return min(total, n);
 }
 
 // Writes the codes of the 32 rows back to back to `slot`; the lane's row holds `length` bytes, which end at `end` there.
@@ -225,22 +258,28 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
   const u32 row_at = keep_in_register(rows_at + 4 * ROW_WORDS * lane);
   const u64 begin = reinterpret_cast<u64>(chars), end = begin + chars_nbytes;
   const u64 pieces = (tile_count + 31) / 32;
+  #ifdef ONE_PLAIN
+  const u32 one = 1;
+#else
+  const u32 one = __ffs(__ballot_sync(ALL_LANES, true));
+#endif
 
   for (u64 piece = blockIdx.x * u64(warps) + warp; piece < pieces; piece += u64(gridDim.x) * warps) {
     const u64 first_tile = tile_begin + 32 * piece;
     const u64 source = begin + first_tile * TILE;
     const u32 in_wave = u32(min(tile_count - 32 * piece, u64(32)));
     const u32 piece_chars = u32(min(end - source, u64(in_wave * TILE)));
-    stage_words<TILE / 4>(rows + GAP, source, (piece_chars + 3) / 4, begin, end, piece_chars == 32 * TILE);
+    stage_words(rows + GAP, source, (piece_chars + 3) / 4, begin, end, piece_chars == 32 * TILE);
     __syncwarp();
 
     const u32 lane_start = lane * TILE;
     const u32 n = lane_start < piece_chars ? min(TILE, piece_chars - lane_start) : 0;
     u32* slot = reinterpret_cast<u32*>(slots + piece * (32 * TILE));
-    u32* spill = slot + lane * (TILE / 4);
+    u8* spill = reinterpret_cast<u8*>(slot) + lane * TILE;
     u32 spilled = 0;
-    const u32 length = encode_row(shared, pairs, two_byte_limit, row_at, n, spill, &spilled);
-    for (u32 i = 0; i < spilled; ++i) row[i] = spill[i];
+    const u32 length =
+        encode_row(shared, pairs, two_byte_limit, row_at, n, 8 * u32(source & 3), one, spill, &spilled);
+    for (u32 i = 0; i < spilled; ++i) reinterpret_cast<u8*>(row)[i] = spill[i];
     __syncwarp();
 
     u32 raw = __ballot_sync(ALL_LANES, n > 0 && length == n);
@@ -248,7 +287,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
       const u32 r = __ffs(raw) - 1;
       const u32 bytes = __shfl_sync(ALL_LANES, n, r);
       raw &= raw - 1;
-      stage_words<1u << 31>(rows + r * ROW_WORDS, source + r * TILE, (bytes + 3) / 4, begin, end, false);
+      stage_raw(rows + r * ROW_WORDS, source + r * TILE, bytes, begin, end);
     }
     __syncwarp();
 
