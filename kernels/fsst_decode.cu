@@ -80,79 +80,99 @@ __device__ __forceinline__ void stage_codes(uint4* staged, u64 codes, u64 codes_
     words[w] = load_word(codes + 16 * first + 4 * w, codes, codes + codes_nbytes);
 }
 
+// A symbol or literal in shared memory; see DecodeTable.
+struct Entry {
+  u64 symbol;
+  u32 bits;
+  u32 unused;
+};
+#define ENTRY_SHIFT 4  // log2(sizeof(Entry))
+
 // The characters a lane has decoded but not yet written.
 struct Row {
-  u64* out;
-  u64 pending;
-  u32 fill;  // bits in pending
+  u8* shared;
+  u32 out;      // where in `shared` the next word belongs
+  u32 pending;  // its first bytes
+  u32 fill;     // bits in pending, less than 32
+  u32 one;      // 1, but the compiler does not know
 
-  __device__ __forceinline__ void append(u64 symbol, u32 bits) {
-    pending |= symbol << fill;
-    const u32 total = fill + bits;
-    if (total >= 64) {
-      *out++ = pending;
-      pending = shift_right(symbol, 64 - fill);
+  __device__ __forceinline__ void append(uint4 entry) {
+    const u32 first = pending | entry.x << fill;
+    const u32 second = __funnelshift_l(entry.x, entry.y, fill), third = __funnelshift_l(entry.y, 0, fill);
+    const u32 total = fill + entry.z;
+    // Multiplications by one are moves: their pipe is idle, that of the integers is what the loop waits for.
+    pending = first;
+    if (total >= 32) {
+      *reinterpret_cast<u32*>(shared + out) = first;
+      pending = second * one;
     }
-    fill = total & 63;
+    if (total >= 64) {
+      *reinterpret_cast<u32*>(shared + out + 4) = second;
+      pending = third * one;
+    }
+    out = (total >> 5) * (4 * one) + out;
+    fill = total & 31;
   }
-  __device__ __forceinline__ void clamp(u64* end) {
-    if (out > end) out = end;
+  __device__ __forceinline__ void put(u32 word) {
+    *reinterpret_cast<u32*>(shared + out) = word;
+    out += 4;
   }
 };
 
-// A lane's place in its codes.
+// A lane's place in its codes. Entries are counted in bytes.
 struct Codes {
-  const DecodeTable* table;
+  const u8* table;
   const u32* word;  // the next word of staged codes to read
   u32 previous;     // the one before
   u32 shift;        // where in it the next code lies
-  u32 literal;      // 256 in a raw tile
-  u32 half;         // which half of the table the next code belongs to
+  u32 literal;      // the upper half of the table in a raw tile
+  u32 half;         // the half of the table the next code belongs to
+
+  __device__ __forceinline__ uint4 look_up(u32 code_entry) {
+    const u32 entry = code_entry | half;
+    half = entry == 255 << ENTRY_SHIFT ? 256 << ENTRY_SHIFT : literal;
+    return *reinterpret_cast<const uint4*>(table + entry);
+  }
 
   // Decodes four codes. Their table look-ups are under way before the first symbol is appended.
-  __device__ __forceinline__ void decode_four(Row& row, u64* end) {
+  __device__ __forceinline__ void decode_four(Row& row) {
     const u32 next = *word++;
-    const u32 four = __funnelshift_r(previous, next, shift);
+    const u32 four = __funnelshift_r(previous, next, shift), mask = 255 << ENTRY_SHIFT;
     previous = next;
-    u64 symbols[4];
-    u32 bits[4];
+    uint4 entries[4];
+    entries[0] = look_up(four << ENTRY_SHIFT & mask);
 #pragma unroll
-    for (u32 i = 0; i < 4; ++i) {
-      const u32 entry = (four >> (8 * i) & 255) | half;
-      half = entry == 255 ? 256 : literal;
-      symbols[i] = table->symbols[entry];
-      bits[i] = table->bits[entry];
-    }
-    row.clamp(end);
+    for (u32 i = 1; i < 4; ++i) entries[i] = look_up(four >> (8 * i - ENTRY_SHIFT) & mask);
 #pragma unroll
-    for (u32 i = 0; i < 4; ++i) row.append(symbols[i], bits[i]);
+    for (u32 i = 0; i < 4; ++i) row.append(entries[i]);
   }
 };
 
-// Decodes `count` codes that start at byte `at` of the staged codes to byte `skew` of `out`; bytes around them become 0.
-// Four codes write at most four words, so it is enough to look at the row's end before every four: what damaged codes write
-// past it stays in the warp's memory.
-__device__ __forceinline__ void decode_row(const DecodeTable* table, const u32* staged, u32 at, u32 count, bool raw,
-                                           u64* out, u32 skew) {
-  u64* const end = out + ROW_NBYTES / 8 - 1;
-  if (skew >= 8) *out++ = 0;
-  Row row = {out, 0, 8 * (skew & 7)};
-  const u32 literal = raw ? 256 : 0;
-  Codes codes = {table, staged + at / 4 + 1, staged[at / 4], 8 * (at & 3), literal, literal};
-  for (; count >= 4; count -= 4) codes.decode_four(row, end);
+// Decodes `count` codes that start at byte `at` of the staged codes to byte `skew` of the row at `row_at` in shared memory; bytes
+// around them become 0. Four codes write at most eight words, so it is enough to look at the row's end before every four: what
+// damaged codes write past it stays in the warp's memory.
+__device__ __forceinline__ void decode_row(u8* shared, const u32* staged, u32 at, u32 count, bool raw, u32 row_at,
+                                           u32 skew, u32 one) {
+  const u32 last = row_at + ROW_NBYTES - 4;
+  *reinterpret_cast<uint4*>(shared + row_at) = make_uint4(0, 0, 0, 0);
+  Row row = {shared, row_at + (skew & ~3u), 0, 8 * (skew & 3), one};
+  const u32 literal = raw ? 256 << ENTRY_SHIFT : 0;
+  Codes codes = {shared, staged + at / 4 + 1, staged[at / 4], 8 * (at & 3), literal, literal};
+  for (; count >= 4; count -= 4) {
+    row.out = min(row.out, last);
+    codes.decode_four(row);
+  }
+  row.out = min(row.out, last);
   if (count > 0) {
-    row.clamp(end);
     u32 rest = __funnelshift_r(codes.previous, codes.shift == 0 ? 0 : *codes.word, codes.shift);
     for (; count > 0; --count) {
-      const u32 entry = (rest & 255) | codes.half;
-      codes.half = entry == 255 ? 256 : literal;
-      row.append(table->symbols[entry], table->bits[entry]);
+      row.append(codes.look_up((rest & 255) << ENTRY_SHIFT));
       rest >>= 8;
     }
+    row.out = min(row.out, last);
   }
-  row.clamp(end);
-  *row.out = row.pending;
-  if (row.out < end) row.out[1] = 0;
+  row.put(row.pending);
+  while (row.out % 16 != 0) row.put(0);
 }
 
 // Writes the piece's characters from `begin` to `end` (relative to the piece). `to` is where its first character belongs; the
@@ -187,21 +207,25 @@ __device__ __forceinline__ void write_chars(const uint4* rows, u8* to, u32 begin
 }
 
 // block: a multiple of 32 threads, a thread a tile. grid: as many blocks as cover the tiles of every segment, counted from the
-// block of tiles that holds `char_begin`. shared memory: DecodeTable, then a warp 32 * ROW_NBYTES + codes_capacity + 32 bytes.
+// block of tiles that holds `char_begin`. shared memory: 512 entries, then a warp 32 * ROW_NBYTES + codes_capacity + 32 bytes.
 // codes_capacity >= TILE + 16, a multiple of 16.
 extern "C" __global__ void __launch_bounds__(256, 2)
     fsst_decode(const SegmentView* __restrict__ segments, u32 segment_count, u32 codes_capacity, u8* out) {
   DYNAMIC_SHARED(u64, shared_memory);
   const SegmentView& s = segments[find_segment<&SegmentView::first_unit>(segments, segment_count, blockIdx.x)];
-  DecodeTable* table = reinterpret_cast<DecodeTable*>(shared_memory);
-  for (u32 i = threadIdx.x; i < sizeof(DecodeTable) / 8; i += blockDim.x)
-    shared_memory[i] = __ldg(reinterpret_cast<const u64*>(s.table) + i);
+  Entry* entries = reinterpret_cast<Entry*>(shared_memory);
+  const DecodeTable* table = reinterpret_cast<const DecodeTable*>(s.table);
+  for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
+    entries[i] = Entry{__ldg(table->symbols + i), __ldg(table->bits + i), 0};
+    entries[256 + i] = Entry{i, 8, 0};
+  }
   __syncthreads();
 
-  const u32 lane = lane_id(), warp = threadIdx.x / 32;
-  u8* mine = reinterpret_cast<u8*>(table + 1) + warp * (32 * ROW_NBYTES + codes_capacity + 32);
-  u64* row = reinterpret_cast<u64*>(mine + lane * ROW_NBYTES);
-  uint4* staged = reinterpret_cast<uint4*>(mine + 32 * ROW_NBYTES);
+  const u32 lane = lane_id(), warp = threadIdx.x / 32, one = __ffs(__ballot_sync(ALL_LANES, true));
+  u8* shared = reinterpret_cast<u8*>(shared_memory);
+  const u32 mine = u32(512 * sizeof(Entry)) + warp * (32 * ROW_NBYTES + codes_capacity + 32);
+  const u32 row_at = mine + lane * ROW_NBYTES;
+  uint4* staged = reinterpret_cast<uint4*>(shared + mine + 32 * ROW_NBYTES);
 
   const u64 tiles = (s.chars + TILE - 1) / TILE;
   const u64 first_block = s.char_begin / TILE / TILE_BLOCK;
@@ -219,8 +243,9 @@ extern "C" __global__ void __launch_bounds__(256, 2)
 
   u8* to = out + (s.out_char - s.char_begin + piece_begin);
   const u32 skew = u32(reinterpret_cast<u64>(to) & 15);
-  if (n == 0) row[0] = row[1] = 0;                  // the end of the tile before may lie in this chunk
-  u32 open = __ballot_sync(ALL_LANES, length > 0);  // tiles still to decode
+  if (n == 0)
+    *reinterpret_cast<uint4*>(shared + row_at) = make_uint4(0, 0, 0, 0);  // the tile before may end in this chunk
+  u32 open = __ballot_sync(ALL_LANES, length > 0);                        // tiles still to decode
   while (open != 0) {
     const u64 base = __shfl_sync(ALL_LANES, start, __ffs(open) - 1);
     const u64 origin = base / 16 * 16;
@@ -230,11 +255,12 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     stage_codes(staged, s.codes, s.codes_nbytes, base, stop);
     __syncwarp();
     if (fits)
-      decode_row(table, reinterpret_cast<const u32*>(staged), u32(start - origin), length, length == n, row, skew);
+      decode_row(shared, reinterpret_cast<const u32*>(staged), u32(start - origin), length, length == n, row_at, skew,
+                 one);
     open &= ~batch;
     __syncwarp();
   }
 
   const u64 begin = max(piece_begin, s.char_begin), end = min(min(piece_begin + 32 * TILE, s.chars), s.char_end);
-  write_chars(reinterpret_cast<const uint4*>(mine), to, u32(begin - piece_begin), u32(end - piece_begin));
+  write_chars(reinterpret_cast<const uint4*>(shared + mine), to, u32(begin - piece_begin), u32(end - piece_begin));
 }

@@ -174,9 +174,10 @@ __device__ __forceinline__ u32 encode_row(u8* shared, const u8* pairs, u32 two_b
                                           u32 one, u8* spill, u32* spilled) {
   const u32* row = reinterpret_cast<const u32*>(shared + row_at);
   const u32 data_at = row_at + 4 * GAP;
-  Cursor cursor = {
-      shared, pairs, two_byte_limit, row[GAP], row[GAP + 1], row[GAP + 2], bit, data_at + 12, row_at + 1, one};
-  const u32 inside = keep_in_register(data_at + (bit / 8 + n & ~3u));  // up to here all words hold characters of the tile only
+  Cursor cursor = {shared,       pairs, two_byte_limit, row[GAP],   row[GAP + 1],
+                   row[GAP + 2], bit,   data_at + 12,   row_at + 1, one};
+  const u32 inside =
+      keep_in_register(data_at + (bit / 8 + n & ~3u));  // up to here all words hold characters of the tile only
   while (cursor.in <= inside && cursor.out < cursor.in) cursor.step<true, false>(0);
   u32 left = 8 * (n - (cursor.in - 12 - data_at)) + bit - cursor.bit;
   while (left > 8 && cursor.out < cursor.in) left -= cursor.step<false, false>(left);
@@ -258,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
   const u32 row_at = keep_in_register(rows_at + 4 * ROW_WORDS * lane);
   const u64 begin = reinterpret_cast<u64>(chars), end = begin + chars_nbytes;
   const u64 pieces = (tile_count + 31) / 32;
-  #ifdef ONE_PLAIN
+#ifdef ONE_PLAIN
   const u32 one = 1;
 #else
   const u32 one = __ffs(__ballot_sync(ALL_LANES, true));
@@ -277,8 +278,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
     u32* slot = reinterpret_cast<u32*>(slots + piece * (32 * TILE));
     u8* spill = reinterpret_cast<u8*>(slot) + lane * TILE;
     u32 spilled = 0;
-    const u32 length =
-        encode_row(shared, pairs, two_byte_limit, row_at, n, 8 * u32(source & 3), one, spill, &spilled);
+    const u32 length = encode_row(shared, pairs, two_byte_limit, row_at, n, 8 * u32(source & 3), one, spill, &spilled);
     for (u32 i = 0; i < spilled; ++i) reinterpret_cast<u8*>(row)[i] = spill[i];
     __syncwarp();
 

@@ -95,6 +95,7 @@ DECODE_TABLE_NBYTES = 512 * 9
 
 _ROW_EXTRA_WORDS = 5  # fsst_encode.cu, ROW_WORDS
 _ROW_NBYTES_EXTRA = 16  # fsst_decode.cu, ROW_NBYTES
+_DECODE_ENTRIES_NBYTES = 512 * 16  # fsst_decode.cu, Entry
 
 
 class Shape(NamedTuple):
@@ -133,7 +134,7 @@ def decode_shape(tile_size: int, codes_capacity: int, shared_per_block: int, sha
         per_warp = PIECE_TILES * (tile_size + _ROW_NBYTES_EXTRA) + 32 + codes_capacity
         best, most = Shape(0, 0), 0
         for warps in range(1, 9):
-            shared = DECODE_TABLE_NBYTES + warps * per_warp
+            shared = _DECODE_ENTRIES_NBYTES + warps * per_warp
             resident = warps * (shared_per_multiprocessor // (shared + 1024))
             if shared <= shared_per_block and resident >= most:
                 best, most = Shape(32 * warps, shared, codes_capacity), resident
