@@ -85,6 +85,13 @@ __device__ __forceinline__ u64 shift_right(u64 x, u32 n) {
 #endif
 }
 
+// Asks for the line of a readable address to be brought to the L2.
+__device__ __forceinline__ void prefetch(u64 address) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#endif
+}
+
 // The compiler would rather compute a value that the loop needs again than keep it; behind this it cannot.
 __device__ __forceinline__ u32 keep_in_register(u32 x) {
 #ifdef __CUDA_ARCH__

@@ -24,48 +24,48 @@
 
 #define ROW_NBYTES (TILE + 16)  // a tile and the misalignment of its place in memory
 
-struct Lengths {
-  u32 start;  // of the lane's tile in its block's codes
-  u32 length;
-};
+// Code lengths of the tiles of a block.
+struct BlockLengths {
+  u32 lengths[4];  // of tiles 4 * lane to 4 * lane + 3
+  u32 before;      // sum of all earlier ones
 
-// Code lengths of the block's tiles -> length and start of the lane's tile in piece `quarter` of the block.
-__device__ __forceinline__ Lengths tile_lengths_of(const SegmentView& s, u64 block, u32 quarter, u64 tiles) {
-  const u32 lane = lane_id();
-  u32 lengths[4];
-  const u64 first = block * TILE_BLOCK + 4 * lane;
+  __device__ __forceinline__ void load(const SegmentView& s, u64 block, u64 tiles) {
+    const u64 first = block * TILE_BLOCK + 4 * lane_id();
 #pragma unroll
-  for (u32 i = 0; i < 4; ++i) lengths[i] = 0;
-  if (TILE <= 256) {
-    const u8* from = reinterpret_cast<const u8*>(s.tile_lengths);
-    if (first + 4 <= tiles) {
-      const u32 four = __ldg(reinterpret_cast<const u32*>(from + first));
+    for (u32 i = 0; i < 4; ++i) lengths[i] = 0;
+    if (TILE <= 256) {
+      const u8* from = reinterpret_cast<const u8*>(s.tile_lengths);
+      if (first + 4 <= tiles) {
+        const u32 four = __ldg(reinterpret_cast<const u32*>(from + first));
 #pragma unroll
-      for (u32 i = 0; i < 4; ++i) lengths[i] = (four >> (8 * i) & 255) + 1;
+        for (u32 i = 0; i < 4; ++i) lengths[i] = (four >> (8 * i) & 255) + 1;
+      } else {
+        for (u32 i = 0; i < 4; ++i)
+          if (first + i < tiles) lengths[i] = u32(from[first + i]) + 1;
+      }
     } else {
+      const u16* from = reinterpret_cast<const u16*>(s.tile_lengths);
       for (u32 i = 0; i < 4; ++i)
         if (first + i < tiles) lengths[i] = u32(from[first + i]) + 1;
     }
-  } else {
-    const u16* from = reinterpret_cast<const u16*>(s.tile_lengths);
-    for (u32 i = 0; i < 4; ++i)
-      if (first + i < tiles) lengths[i] = u32(from[first + i]) + 1;
+    const u32 sum = lengths[0] + lengths[1] + lengths[2] + lengths[3];
+    before = warp_inclusive_sum(sum) - sum;
   }
-  const u32 sum = lengths[0] + lengths[1] + lengths[2] + lengths[3];
-  const u32 before = warp_inclusive_sum(sum) - sum;
-  // Tile 32 * quarter + lane of the block is number lane % 4 of lane 8 * quarter + lane / 4.
-  const u32 source = 8 * quarter + lane / 4;
-  Lengths result;
-  result.start = __shfl_sync(ALL_LANES, before, source);
-  result.length = 0;
+
+  // Length of tile 32 * quarter + lane of the block, and where in the block's codes it starts.
+  __device__ __forceinline__ u32 of_tile(u32 quarter, u32* start) const {
+    const u32 lane = lane_id(), source = 8 * quarter + lane / 4;  // it is number lane % 4 of that lane
+    u32 length = 0;
+    *start = __shfl_sync(ALL_LANES, before, source);
 #pragma unroll
-  for (u32 i = 0; i < 4; ++i) {
-    const u32 value = __shfl_sync(ALL_LANES, lengths[i], source);
-    if (i < (lane & 3)) result.start += value;
-    if (i == (lane & 3)) result.length = value;
+    for (u32 i = 0; i < 4; ++i) {
+      const u32 value = __shfl_sync(ALL_LANES, lengths[i], source);
+      if (i < (lane & 3)) *start += value;
+      if (i == (lane & 3)) length = value;
+    }
+    return length;
   }
-  return result;
-}
+};
 
 // Copies bytes [from, to) of `codes` (16-byte aligned) so that byte b lands at staged[b - from / 16 * 16].
 __device__ __forceinline__ void stage_codes(uint4* staged, u64 codes, u64 codes_nbytes, u64 from, u64 to) {
@@ -80,84 +80,65 @@ __device__ __forceinline__ void stage_codes(uint4* staged, u64 codes, u64 codes_
     words[w] = load_word(codes + 16 * first + 4 * w, codes, codes + codes_nbytes);
 }
 
-// A symbol or literal in shared memory; see DecodeTable.
-struct Entry {
-  u64 symbol;
-  u32 bits;
-  u32 unused;
-};
-#define ENTRY_SHIFT 4  // log2(sizeof(Entry))
-
 // The characters a lane has decoded but not yet written.
 struct Row {
   u8* shared;
-  u32 out;      // where in `shared` the next word belongs
-  u32 pending;  // its first bytes
-  u32 fill;     // bits in pending, less than 32
-  u32 one;      // 1, but the compiler does not know
+  u32 out;  // where in `shared` the next eight bytes belong
+  u64 pending;
+  u32 fill;  // bits in pending
+  u32 one;   // 1, but the compiler does not know: what is multiplied by it leaves the pipe of the integers alone
 
-  __device__ __forceinline__ void append(uint4 entry) {
-    const u32 first = pending | entry.x << fill;
-    const u32 second = __funnelshift_l(entry.x, entry.y, fill), third = __funnelshift_l(entry.y, 0, fill);
-    const u32 total = fill + entry.z;
-    // Multiplications by one are moves: their pipe is idle, that of the integers is what the loop waits for.
-    pending = first;
-    if (total >= 32) {
-      *reinterpret_cast<u32*>(shared + out) = first;
-      pending = second * one;
-    }
+  __device__ __forceinline__ void append(u64 symbol, u32 bits) {
+    pending |= symbol << fill;
+    const u32 total = fill + bits;
     if (total >= 64) {
-      *reinterpret_cast<u32*>(shared + out + 4) = second;
-      pending = third * one;
+      *reinterpret_cast<u64*>(shared + out) = pending;
+      pending = shift_right(symbol, 64 - fill);
+      out = one * 8 + out;
     }
-    out = (total >> 5) * (4 * one) + out;
-    fill = total & 31;
-  }
-  __device__ __forceinline__ void put(u32 word) {
-    *reinterpret_cast<u32*>(shared + out) = word;
-    out += 4;
+    fill = total & 63;
   }
 };
 
-// A lane's place in its codes. Entries are counted in bytes.
+// A lane's place in its codes.
 struct Codes {
-  const u8* table;
+  const DecodeTable* table;
   const u32* word;  // the next word of staged codes to read
   u32 previous;     // the one before
   u32 shift;        // where in it the next code lies
-  u32 literal;      // the upper half of the table in a raw tile
-  u32 half;         // the half of the table the next code belongs to
-
-  __device__ __forceinline__ uint4 look_up(u32 code_entry) {
-    const u32 entry = code_entry | half;
-    half = entry == 255 << ENTRY_SHIFT ? 256 << ENTRY_SHIFT : literal;
-    return *reinterpret_cast<const uint4*>(table + entry);
-  }
+  u32 literal;      // 256 in a raw tile
+  u32 half;         // which half of the table the next code belongs to
 
   // Decodes four codes. Their table look-ups are under way before the first symbol is appended.
   __device__ __forceinline__ void decode_four(Row& row) {
     const u32 next = *word++;
-    const u32 four = __funnelshift_r(previous, next, shift), mask = 255 << ENTRY_SHIFT;
+    const u32 four = __funnelshift_r(previous, next, shift);
     previous = next;
-    uint4 entries[4];
-    entries[0] = look_up(four << ENTRY_SHIFT & mask);
+    u64 symbols[4];
+    u32 bits[4];
 #pragma unroll
-    for (u32 i = 1; i < 4; ++i) entries[i] = look_up(four >> (8 * i - ENTRY_SHIFT) & mask);
+    for (u32 i = 0; i < 4; ++i) {
+      const u32 entry = (four >> (8 * i) & 255) | half;
+      half = entry == 255 ? 256 : literal;
+      symbols[i] = *reinterpret_cast<const u64*>(row.shared + entry * (8 * row.one));
+      bits[i] = table->bits[entry];
+    }
 #pragma unroll
-    for (u32 i = 0; i < 4; ++i) row.append(entries[i]);
+    for (u32 i = 0; i < 4; ++i) row.append(symbols[i], bits[i]);
   }
 };
 
 // Decodes `count` codes that start at byte `at` of the staged codes to byte `skew` of the row at `row_at` in shared memory; bytes
-// around them become 0. Four codes write at most eight words, so it is enough to look at the row's end before every four: what
+// around them become 0. Four codes write at most four words, so it is enough to look at the row's end before every four: what
 // damaged codes write past it stays in the warp's memory.
 __device__ __forceinline__ void decode_row(u8* shared, const u32* staged, u32 at, u32 count, bool raw, u32 row_at,
                                            u32 skew, u32 one) {
-  const u32 last = row_at + ROW_NBYTES - 4;
-  *reinterpret_cast<uint4*>(shared + row_at) = make_uint4(0, 0, 0, 0);
-  Row row = {shared, row_at + (skew & ~3u), 0, 8 * (skew & 3), one};
-  const u32 literal = raw ? 256 << ENTRY_SHIFT : 0;
-  Codes codes = {shared, staged + at / 4 + 1, staged[at / 4], 8 * (at & 3), literal, literal};
+  const DecodeTable* table = reinterpret_cast<const DecodeTable*>(shared);
+  const u32 last = row_at + ROW_NBYTES - 8;
+  *reinterpret_cast<u64*>(shared + row_at) = 0;
+  Row row = {shared, row_at + (skew & 8), 0, 8 * (skew & 7), one};
+  const u32 literal = raw ? 256 : 0;
+  Codes codes = {table, staged + at / 4 + 1, staged[at / 4], 8 * (at & 3), literal, literal};
   for (; count >= 4; count -= 4) {
     row.out = min(row.out, last);
     codes.decode_four(row);
@@ -166,13 +147,15 @@ __device__ __forceinline__ void decode_row(u8* shared, const u32* staged, u32 at
   if (count > 0) {
     u32 rest = __funnelshift_r(codes.previous, codes.shift == 0 ? 0 : *codes.word, codes.shift);
     for (; count > 0; --count) {
-      row.append(codes.look_up((rest & 255) << ENTRY_SHIFT));
+      const u32 entry = (rest & 255) | codes.half;
+      codes.half = entry == 255 ? 256 : literal;
+      row.append(table->symbols[entry], table->bits[entry]);
       rest >>= 8;
     }
     row.out = min(row.out, last);
   }
-  row.put(row.pending);
-  while (row.out % 16 != 0) row.put(0);
+  *reinterpret_cast<u64*>(shared + row.out) = row.pending;
+  if (row.out < last) *reinterpret_cast<u64*>(shared + row.out + 8) = 0;
 }
 
 // Writes the piece's characters from `begin` to `end` (relative to the piece). `to` is where its first character belongs; the
@@ -206,61 +189,70 @@ __device__ __forceinline__ void write_chars(const uint4* rows, u8* to, u32 begin
   }
 }
 
-// block: a multiple of 32 threads, a thread a tile. grid: as many blocks as cover the tiles of every segment, counted from the
-// block of tiles that holds `char_begin`. shared memory: 512 entries, then a warp 32 * ROW_NBYTES + codes_capacity + 32 bytes.
-// codes_capacity >= TILE + 16, a multiple of 16.
+// block: a multiple of 32 threads, `pieces` (1, 2 or 4) pieces a warp, of one block of tiles. grid: as many blocks as cover the
+// tiles of every segment, counted from the block of tiles that holds `char_begin`. shared memory: DecodeTable, then a warp
+// 32 * ROW_NBYTES + codes_capacity + 32 bytes. codes_capacity >= TILE + 16, a multiple of 16.
 extern "C" __global__ void __launch_bounds__(256, 2)
-    fsst_decode(const SegmentView* __restrict__ segments, u32 segment_count, u32 codes_capacity, u8* out) {
+    fsst_decode(const SegmentView* __restrict__ segments, u32 segment_count, u32 codes_capacity, u32 pieces, u8* out) {
   DYNAMIC_SHARED(u64, shared_memory);
   const SegmentView& s = segments[find_segment<&SegmentView::first_unit>(segments, segment_count, blockIdx.x)];
-  Entry* entries = reinterpret_cast<Entry*>(shared_memory);
-  const DecodeTable* table = reinterpret_cast<const DecodeTable*>(s.table);
-  for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
-    entries[i] = Entry{__ldg(table->symbols + i), __ldg(table->bits + i), 0};
-    entries[256 + i] = Entry{i, 8, 0};
-  }
+  for (u32 i = threadIdx.x; i < sizeof(DecodeTable) / 8; i += blockDim.x)
+    shared_memory[i] = __ldg(reinterpret_cast<const u64*>(s.table) + i);
   __syncthreads();
 
   const u32 lane = lane_id(), warp = threadIdx.x / 32, one = __ffs(__ballot_sync(ALL_LANES, true));
   u8* shared = reinterpret_cast<u8*>(shared_memory);
-  const u32 mine = u32(512 * sizeof(Entry)) + warp * (32 * ROW_NBYTES + codes_capacity + 32);
+  const u32 mine = u32(sizeof(DecodeTable)) + warp * (32 * ROW_NBYTES + codes_capacity + 32);
   const u32 row_at = mine + lane * ROW_NBYTES;
   uint4* staged = reinterpret_cast<uint4*>(shared + mine + 32 * ROW_NBYTES);
 
-  const u64 tiles = (s.chars + TILE - 1) / TILE;
-  const u64 first_block = s.char_begin / TILE / TILE_BLOCK;
-  const u64 first_tile = first_block * TILE_BLOCK + (blockIdx.x - s.first_unit) * blockDim.x + 32 * warp;
+  const u64 chars = s.chars, char_begin = s.char_begin, char_end = s.char_end;
+  const u64 tiles = (chars + TILE - 1) / TILE;
+  const u64 first_block = char_begin / TILE / TILE_BLOCK;
+  u64 first_tile = first_block * TILE_BLOCK + (u64(blockIdx.x - s.first_unit) * blockDim.x + 32 * warp) * pieces;
+  if (first_tile >= tiles || first_tile * TILE >= char_end) return;
   const u64 block = first_tile / TILE_BLOCK;
-  const u64 piece_begin = first_tile * TILE;
-  if (first_tile >= tiles || piece_begin >= s.char_end || piece_begin + 32 * TILE <= s.char_begin) return;
+  BlockLengths lengths;
+  lengths.load(s, block, tiles);
+  const u64 codes = s.codes, codes_nbytes = s.codes_nbytes;
+  const u64 block_start = __ldg(reinterpret_cast<const u64*>(s.block_starts) + block);
+  u8* const to_begin = out + (s.out_char - char_begin);
 
-  const Lengths lengths = tile_lengths_of(s, block, u32(first_tile % TILE_BLOCK) / 32, tiles);
-  const u64 tile_begin = piece_begin + lane * TILE;
-  const u32 n = tile_begin < s.chars ? u32(min(u64(TILE), s.chars - tile_begin)) : 0;
-  u64 start = __ldg(reinterpret_cast<const u64*>(s.block_starts) + block) + lengths.start;
-  u32 length = lengths.length;
-  if (length > n || start > s.codes_nbytes || length > s.codes_nbytes - start) length = 0, start = 0;
+  for (u32 piece = 0; piece < pieces; ++piece, first_tile += 32) {
+    const u64 piece_begin = first_tile * TILE;
+    if (first_tile >= tiles || piece_begin >= char_end) return;
+    if (piece_begin + 32 * TILE <= char_begin) continue;
+    u32 start_in_block;
+    u32 length = lengths.of_tile(u32(first_tile % TILE_BLOCK) / 32, &start_in_block);
+    const u64 tile_begin = piece_begin + lane * TILE;
+    const u32 n = tile_begin < chars ? u32(min(u64(TILE), chars - tile_begin)) : 0;
+    u64 start = block_start + start_in_block;
+    if (length > n || start > codes_nbytes || length > codes_nbytes - start) length = 0, start = 0;
 
-  u8* to = out + (s.out_char - s.char_begin + piece_begin);
-  const u32 skew = u32(reinterpret_cast<u64>(to) & 15);
-  if (n == 0)
-    *reinterpret_cast<uint4*>(shared + row_at) = make_uint4(0, 0, 0, 0);  // the tile before may end in this chunk
-  u32 open = __ballot_sync(ALL_LANES, length > 0);                        // tiles still to decode
-  while (open != 0) {
-    const u64 base = __shfl_sync(ALL_LANES, start, __ffs(open) - 1);
-    const u64 origin = base / 16 * 16;
-    const bool fits = (open >> lane & 1) && start >= base && start + length - origin <= codes_capacity;
-    const u32 batch = __ballot_sync(ALL_LANES, fits);
-    const u64 stop = __shfl_sync(ALL_LANES, start + length, 31 - __clz(batch));
-    stage_codes(staged, s.codes, s.codes_nbytes, base, stop);
-    __syncwarp();
-    if (fits)
-      decode_row(shared, reinterpret_cast<const u32*>(staged), u32(start - origin), length, length == n, row_at, skew,
-                 one);
-    open &= ~batch;
+    u8* to = to_begin + piece_begin;
+    const u32 skew = u32(reinterpret_cast<u64>(to) & 15);
+    // The tile before may end in this chunk.
+    if (n == 0) *reinterpret_cast<uint4*>(shared + row_at) = make_uint4(0, 0, 0, 0);
+    u32 open = __ballot_sync(ALL_LANES, length > 0);  // tiles still to decode
+    while (open != 0) {
+      const u64 base = __shfl_sync(ALL_LANES, start, __ffs(open) - 1);
+      const u64 origin = base / 16 * 16;
+      const bool fits = (open >> lane & 1) && start >= base && start + length - origin <= codes_capacity;
+      const u32 batch = __ballot_sync(ALL_LANES, fits);
+      const u64 stop = __shfl_sync(ALL_LANES, start + length, 31 - __clz(batch));
+      stage_codes(staged, codes, codes_nbytes, base, stop);
+      // The next ones are needed soon.
+      if (stop + 128 * lane < codes_nbytes && lane < codes_capacity / 128) prefetch(codes + stop + 128 * lane);
+      __syncwarp();
+      if (fits)
+        decode_row(shared, reinterpret_cast<const u32*>(staged), u32(start - origin), length, length == n, row_at, skew,
+                   one);
+      open &= ~batch;
+      __syncwarp();
+    }
+
+    const u64 begin = max(piece_begin, char_begin), end = min(min(piece_begin + 32 * TILE, chars), char_end);
+    write_chars(reinterpret_cast<const uint4*>(shared + mine), to, u32(begin - piece_begin), u32(end - piece_begin));
     __syncwarp();
   }
-
-  const u64 begin = max(piece_begin, s.char_begin), end = min(min(piece_begin + 32 * TILE, s.chars), s.char_end);
-  write_chars(reinterpret_cast<const uint4*>(shared + mine), to, u32(begin - piece_begin), u32(end - piece_begin));
 }

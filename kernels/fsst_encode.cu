@@ -7,7 +7,7 @@
 // fsst_compact  Copies the pieces from their slots to their places in the exact-size result, and writes block_starts (stage 5).
 //
 //   row of a lane in shared memory, ROW_WORDS = tile / 4 + 5 (odd, so lanes in lockstep hit 32 different banks):
-//   | GAP: 2 words | characters: tile / 4 words | 3 words nobody writes: the window reads ahead |
+//   | GAP: a word | characters: tile / 4 words | 4 words: the tile's end if it is not aligned, and nothing: the window reads ahead |
 //   | codes grow from the row's start ->
 //
 // What was tried, TPC-H SF 10 l_comment on an H200, 256-byte tiles (now 3.2 to 3.5 ms for both kernels, overlapped):
@@ -28,8 +28,8 @@
 // end. Once its codes fill the tile's size the tile is raw and the lane stops.
 #include "fsst.cuh"
 
-#define GAP 2
-#define ROW_WORDS (TILE / 4 + GAP + 3)
+#define GAP 1
+#define ROW_WORDS (TILE / 4 + GAP + 4)
 #define BATCH 8  // loads a lane has under way while it stages characters
 
 // A symbol of three or more bytes, shifted left by the bytes it leaves free.
@@ -89,12 +89,13 @@ __device__ __forceinline__ void stage_raw(u32* row, u64 source, u32 bytes, u64 b
   }
 }
 
-// A lane's place in its tile. The next 8 characters are the 64 bits from `bit` on of w0 w1 w2.
+// A lane's place in its tile. The next 8 characters are the 64 bits from `bit` on of w0 w1 w2; w3, the word behind them, is there
+// so that nobody waits for its load.
 struct Cursor {
   u8* shared;  // tables first
   const u8* pairs;
   u32 two_byte_limit;
-  u32 w0, w1, w2;
+  u32 w0, w1, w2, w3;
   u32 bit;
   u32 in;   // where in `shared` the next word of the row lies
   u32 out;  // behind the place in `shared` of the next code
@@ -105,7 +106,7 @@ struct Cursor {
   template <bool inside, bool last>
   __device__ __forceinline__ bool find(u32* code, u32* bytes, u32* behind, u32 left) {
     const EncodeTables* tables = reinterpret_cast<const EncodeTables*>(shared);
-    const u32 lo = __funnelshift_r(w0, w1, bit), hi = __funnelshift_r(w1, w2, bit);
+    const u32 lo = __funnelshift_r(w0, w1, bit);
     *bytes = lo;
     if (last) {
       *behind = bit + 8;
@@ -113,13 +114,13 @@ struct Cursor {
       return *code == 255;
     }
     const uint4 entry = reinterpret_cast<const uint4*>(tables->hash)[((lo & 0xffffff) * HASH_MULTIPLIER) >> HASH_SHIFT];
-    const u32 unused = entry.w;
+    // Shifts count modulo 32; this one must come after the load of `entry`, for it may have to wait for that of w2.
+    const u32 hi = __funnelshift_r(w1, w2, entry.z * 32 + bit), unused = entry.w;
     *code = PAIRS_IN_SHARED ? tables->pairs[lo & 0xffff] : __ldg(pairs + (lo & 0xffff));
     const bool match =
         (u64(hi) << 32 | lo) << unused == (u64(entry.y) << 32 | entry.x) && (inside || left + unused >= 64);
     const bool escape = *code == 255 && !match;
-    *behind = one * 8 + bit;
-    if (*code < two_byte_limit) *behind = one * 16 + bit;
+    *behind = bit + (*code < two_byte_limit ? 16 : 8);
     if (match) {
       *behind = bit + 64 - unused;
       *code = entry.z * one;
@@ -130,20 +131,22 @@ struct Cursor {
   __device__ __forceinline__ void advance(u32 behind) {
 #ifdef __CUDA_ARCH__
     // Moves as multiplications by one: their pipe is idle, that of the integers is what the loop waits for.
+    in = (behind >> 5) * (4 * one) + in;
     const u32 at = in + u32(__cvta_generic_to_shared(shared));
     asm volatile(
-        "{ .reg .pred p, q;\n"
-        "setp.ge.u32 p, %3, 32; setp.ge.u32 q, %3, 64;\n"
-        "@p mad.lo.u32 %0, %1, %5, 0; @p mad.lo.u32 %1, %2, %5, 0; @p ld.shared.u32 %2, [%4];\n"
-        "@q mad.lo.u32 %0, %1, %5, 0; @q mad.lo.u32 %1, %2, %5, 0; @q ld.shared.u32 %2, [%4 + 4]; }"
-        : "+r"(w0), "+r"(w1), "+r"(w2)
+        "{ .reg .pred p, q, r;\n"
+        "setp.ge.u32 p, %4, 32; setp.ge.u32 q, %4, 64; setp.lt.and.u32 r, %4, 64, p;\n"
+        "@p mad.lo.u32 %0, %1, %6, 0; @p mad.lo.u32 %1, %2, %6, 0;\n"
+        "@q mad.lo.u32 %0, %1, %6, 0; @q mad.lo.u32 %1, %3, %6, 0;\n"
+        "@r mad.lo.u32 %2, %3, %6, 0; @p ld.shared.u32 %3, [%5 + -4]; @q ld.shared.u32 %2, [%5 + -8]; }"
+        : "+r"(w0), "+r"(w1), "+r"(w2), "+r"(w3)
         : "r"(behind), "r"(at), "r"(one));
-    in = (behind >> 5) * (4 * one) + in;
 #else
     for (u32 crossed = 32; crossed <= behind; crossed += 32) {
       w0 = w1;
       w1 = w2;
-      w2 = *reinterpret_cast<const u32*>(shared + in);
+      w2 = w3;
+      w3 = *reinterpret_cast<const u32*>(shared + in);
       in += 4;
     }
 #endif
@@ -174,12 +177,12 @@ __device__ __forceinline__ u32 encode_row(u8* shared, const u8* pairs, u32 two_b
                                           u32 one, u8* spill, u32* spilled) {
   const u32* row = reinterpret_cast<const u32*>(shared + row_at);
   const u32 data_at = row_at + 4 * GAP;
-  Cursor cursor = {shared,       pairs, two_byte_limit, row[GAP],   row[GAP + 1],
-                   row[GAP + 2], bit,   data_at + 12,   row_at + 1, one};
+  Cursor cursor = {shared,       pairs, two_byte_limit, row[GAP],   row[GAP + 1], row[GAP + 2],
+                   row[GAP + 3], bit,   data_at + 16,   row_at + 1, one};
   const u32 inside =
       keep_in_register(data_at + (bit / 8 + n & ~3u));  // up to here all words hold characters of the tile only
   while (cursor.in <= inside && cursor.out < cursor.in) cursor.step<true, false>(0);
-  u32 left = 8 * (n - (cursor.in - 12 - data_at)) + bit - cursor.bit;
+  u32 left = 8 * (n - (cursor.in - 16 - data_at)) + bit - cursor.bit;
   while (left > 8 && cursor.out < cursor.in) left -= cursor.step<false, false>(left);
   u32 total = cursor.out - 1 - row_at;
   if (left > 8) {
@@ -272,6 +275,9 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
     const u32 piece_chars = u32(min(end - source, u64(in_wave * TILE)));
     stage_words(rows + GAP, source, (piece_chars + 3) / 4, begin, end, piece_chars == 32 * TILE);
     __syncwarp();
+    const u64 next = source + u64(gridDim.x) * warps * (32 * TILE) + lane * TILE;
+    for (u32 line = 0; line < TILE; line += 128)
+      if (next + line < end) prefetch(next + line);
 
     const u32 lane_start = lane * TILE;
     const u32 n = lane_start < piece_chars ? min(TILE, piece_chars - lane_start) : 0;

@@ -195,6 +195,22 @@ def test_tile_sizes_and_gpus(tile_size: int, gpu: Gpu, rng: np.random.Generator)
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
 
+@pytest.mark.parametrize("pieces", [2, 4])
+@pytest.mark.parametrize("tile_size", TILE_SIZES)
+def test_pieces_a_warp(
+    tile_size: int, pieces: int, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large columns are decoded several pieces a warp; whole and from any row to any other."""
+    noise = rng.integers(0, 256, 30_000, dtype=np.uint8).tobytes()
+    strings = column([*text(rng, SEGMENT), noise, *text(rng, SEGMENT // 2)])
+    segments = gpu.cuda.compress(gpu.upload(strings), tile_size=tile_size)
+    monkeypatch.setattr(launch, "decode_pieces", lambda *_: pieces)
+    same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
+    host = gpu.cuda.to_host(segments)
+    for start, stop in [(1, strings.rows - 1), (strings.rows // 3, strings.rows // 2), (strings.rows // 2, strings.rows)]:
+        same_strings(gpu.download(gpu.cuda.take_range(segments, start, stop)), cpu.take_range(host, start, stop))
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES[1:])
 def test_other_schedules(schedule: str, gpu: Gpu, rng: np.random.Generator) -> None:
     """Whatever order blocks, warps and lanes run in."""

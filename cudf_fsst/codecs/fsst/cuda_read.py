@@ -99,13 +99,16 @@ def _read(selection: _Selection, lane: Lane) -> DeviceStrings:
         )
         block_chars = TILE_BLOCK << shift
         first = view["char_begin"][chosen] // block_chars * block_chars
-        units = -(-(view["char_end"][chosen] - first).astype(np.int64) // (shape.threads << shift))
-        launches.append((shift, shape, chosen, units))
+        wanted = (view["char_end"][chosen] - first).astype(np.int64)
+        pieces = launch.decode_pieces(
+            int(wanted.sum()) // (launch.PIECE_TILES << shift), attributes["multiprocessors"] * shape.resident
+        )
+        launches.append((shift, shape, pieces, chosen, -(-wanted // (shape.threads * pieces << shift))))
     row_blocks = -(-view["row_end"].astype(np.int64) // ROW_BLOCK) - (view["row_begin"] // ROW_BLOCK).astype(np.int64)
     view["first_row_block"] = np.cumsum(row_blocks) - row_blocks
-    for _, _, chosen, units in launches:
+    for *_, chosen, units in launches:
         view["first_unit"][chosen] = np.cumsum(units) - units
-    one_size = len(launches) == 1 and launches[0][2].size == view.size
+    one_size = len(launches) == 1 and launches[0][3].size == view.size
     if not one_size:
         return _read_mixed(selection, lane, launches, total_rows, total_chars, int(row_blocks.sum()))
     selection.upload(lane)
@@ -120,7 +123,7 @@ def _read_mixed(
 ) -> DeviceStrings:
     """As `_read`, where segments have no characters or several tile sizes: one descriptor array a launch."""
     whole = selection.view
-    parts = [whole[chosen] for _, _, chosen, _ in launches]
+    parts = [whole[chosen] for *_, chosen, _ in launches]
     selection.view = np.concatenate([whole, *parts])
     selection.upload(lane)
     result = _allocate(lane, selection, total_rows, total_chars)
@@ -153,14 +156,14 @@ def _allocate(lane: Lane, selection: _Selection, rows: int, chars: int) -> Devic
 
 
 def _decode(
-    lane: Lane, arguments: tuple[Any, Any], one: tuple[int, launch.Shape, Any, Any], result: DeviceStrings
+    lane: Lane, arguments: tuple[Any, Any], one: tuple[int, launch.Shape, int, Any, Any], result: DeviceStrings
 ) -> None:
-    shift, shape, _, units = one
+    shift, shape, pieces, _, units = one
     lane.launch(
         get_kernel("fsst_decode", "fsst_decode", 1 << shift),
         int(units.sum()),
         shape.threads,
-        (*arguments, _u32(shape.codes_capacity), _u64(result.chars)),
+        (*arguments, _u32(shape.codes_capacity), _u32(pieces), _u64(result.chars)),
         shape.shared,
     )
 

@@ -95,15 +95,16 @@ DECODE_TABLE_NBYTES = 512 * 9
 
 _ROW_EXTRA_WORDS = 5  # fsst_encode.cu, ROW_WORDS
 _ROW_NBYTES_EXTRA = 16  # fsst_decode.cu, ROW_NBYTES
-_DECODE_ENTRIES_NBYTES = 512 * 16  # fsst_decode.cu, Entry
 
 
 class Shape(NamedTuple):
-    """Threads of a block, its bytes of dynamic shared memory, and (decode only) bytes of codes a warp stages."""
+    """Threads of a block and its bytes of dynamic shared memory; of fsst_decode also the bytes of codes that a warp stages
+    and the warps that a multiprocessor holds."""
 
     threads: int
     shared: int
     codes_capacity: int = 0
+    resident: int = 0
 
 
 @lru_cache(64)
@@ -134,14 +135,19 @@ def decode_shape(tile_size: int, codes_capacity: int, shared_per_block: int, sha
         per_warp = PIECE_TILES * (tile_size + _ROW_NBYTES_EXTRA) + 32 + codes_capacity
         best, most = Shape(0, 0), 0
         for warps in range(1, 9):
-            shared = _DECODE_ENTRIES_NBYTES + warps * per_warp
+            shared = DECODE_TABLE_NBYTES + warps * per_warp
             resident = warps * (shared_per_multiprocessor // (shared + 1024))
             if shared <= shared_per_block and resident >= most:
-                best, most = Shape(32 * warps, shared, codes_capacity), resident
+                best, most = Shape(32 * warps, shared, codes_capacity, resident), resident
         if most:
             return best
         codes_capacity = align(codes_capacity // 2)
     raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
+
+
+def decode_pieces(pieces: int, warps: int) -> int:
+    """Pieces that a warp of fsst_decode decodes one after another, when `warps` of them run at a time."""
+    return next(each for each in (4, 2, 1) if each == 1 or pieces >= 4 * each * warps)
 
 
 @lru_cache(64)
