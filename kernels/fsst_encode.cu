@@ -32,18 +32,12 @@
 #define ROW_WORDS (TILE / 4 + GAP + 4)
 #define BATCH 8  // loads a lane has under way while it stages characters
 
-// A symbol of three or more bytes, shifted left by the bytes it leaves free.
-struct HashEntry {
-  u64 symbol;
-  u32 code;    // in its lowest byte
-  u32 unused;  // 64 - 8 * length
-};
-
 // Place of the tables in global memory and, up to `pairs` (with it if PAIRS_IN_SHARED), at the start of shared memory.
 struct EncodeTables {
-  HashEntry hash[HASH_SLOTS];
-  u8 singles[256];  // code of the one-byte symbol, else 255
-  u8 pairs[65536];  // b0 | b1 << 8 -> code of the two-byte symbol, else as `singles`
+  u64 symbols[HASH_SLOTS];  // of three or more bytes, shifted left by what they leave free
+  u16 meta[HASH_SLOTS];     // code | (64 - 8 * length) << 8
+  u8 singles[256];          // code of the one-byte symbol, else 255
+  u8 pairs[65536];          // b0 | b1 << 8 -> code of the two-byte symbol, else as `singles`
 };
 #define SHARED_TABLES_NBYTES (sizeof(EncodeTables) - (PAIRS_IN_SHARED ? 0 : 65536))
 
@@ -113,17 +107,17 @@ struct Cursor {
       *code = tables->singles[lo & 255];
       return *code == 255;
     }
-    const uint4 entry = reinterpret_cast<const uint4*>(tables->hash)[((lo & 0xffffff) * HASH_MULTIPLIER) >> HASH_SHIFT];
-    // Shifts count modulo 32; this one must come after the load of `entry`, for it may have to wait for that of w2.
-    const u32 hi = __funnelshift_r(w1, w2, entry.z * 32 + bit), unused = entry.w;
+    const u32 slot = ((lo & 0xffffff) * HASH_MULTIPLIER) >> HASH_SHIFT, meta = tables->meta[slot];
+    const u64 symbol = tables->symbols[slot];
     *code = PAIRS_IN_SHARED ? tables->pairs[lo & 0xffff] : __ldg(pairs + (lo & 0xffff));
-    const bool match =
-        (u64(hi) << 32 | lo) << unused == (u64(entry.y) << 32 | entry.x) && (inside || left + unused >= 64);
+    // Shifts count modulo 32; this one must come after the load of `meta`, for it may have to wait for that of w2.
+    const u32 hi = __funnelshift_r(w1, w2, meta * 32 + bit), unused = meta >> 8;
+    const bool match = (u64(hi) << 32 | lo) << unused == symbol && (inside || left + unused >= 64);
     const bool escape = *code == 255 && !match;
     *behind = bit + (*code < two_byte_limit ? 16 : 8);
     if (match) {
       *behind = bit + 64 - unused;
-      *code = entry.z * one;
+      *code = meta * one;
     }
     return escape;
   }
@@ -206,37 +200,29 @@ __device__ __forceinline__ u32 encode_row(u8* shared, const u8* pairs, u32 two_b
 }
 
 // Writes the codes of the 32 rows back to back to `slot`; the lane's row holds `length` bytes, which end at `end` there.
-// Every lane first shifts its own row so that its words are words of the slot. A word that two rows share moves to the second: a
-// tile but the segment's last has at least 16 codes, so no word is shared by three.
-__device__ __forceinline__ void write_rows(u32* rows, u32 length, u32 end, u32* slot) {
-  const u32 lane = lane_id();
-  u32* row = rows + lane * ROW_WORDS;
+// A word of the slot that two rows share belongs to the second: a tile but the segment's last has at least 16 codes, so no word
+// is shared by three. Every lane writes the first word of its row; half a warp a row writes the others.
+__device__ __forceinline__ void write_rows(const u32* rows, u32 length, u32 end, u32* slot) {
+  const u32 lane = lane_id(), total = __shfl_sync(ALL_LANES, end, 31);
+  const u32* row = rows + lane * ROW_WORDS;
   const u32 start = end - length, first = start / 4, shift = 8 * (start & 3);
-  const u32 words = length > 0 ? (end + 3) / 4 - first : 0;
-  u32 previous = 0;
-#pragma unroll 2
-  for (u32 w = 0; w < words; ++w) {
-    const u32 word = row[w];
-    row[w] = __funnelshift_l(previous, word, shift);
-    previous = word;
-  }
-  if (words > 0 && (end & 3) != 0) row[words - 1] &= (1u << (8 * (end & 3))) - 1;
-  __syncwarp();
-  const u32 words_before = __shfl_up_sync(ALL_LANES, words, 1);
-  if (lane > 0 && words > 0 && shift != 0) row[0] |= rows[(lane - 1) * ROW_WORDS + words_before - 1];
-  const u32 total = __shfl_sync(ALL_LANES, end, 31);
-  const u32 mine = length == 0 ? 0 : end == total ? words : end / 4 - first;
-  __syncwarp();
-#pragma unroll 8
-  for (u32 r = 0; r < 32; ++r) {
-    const u32 count = __shfl_sync(ALL_LANES, mine, r);
-    u32* to = slot + __shfl_sync(ALL_LANES, first, r) + lane;
-    const u32* from = rows + r * ROW_WORDS + lane;
-    if (lane < count) *to = *from;
-    if (count > 32) {
-#pragma unroll 1
-      for (u32 w = 32; w + lane < count; w += 32) to[w] = from[w];
-    }
+  const u32 whole = end / 4 - first;  // words before the one that the row's end lies in
+  const u32 mine = length == 0 ? 0 : end == total ? (end + 3) / 4 - first : whole;
+  u32 open = 0;  // that word, if the end does
+  if (length > 0 && (end & 3) != 0)
+    open = __funnelshift_l(whole > 0 ? row[whole - 1] : 0, row[whole], shift) & ((1u << (8 * (end & 3))) - 1);
+  const u32 before = __shfl_up_sync(ALL_LANES, open, 1);
+  if (mine > 0) slot[first] = (whole > 0 ? row[0] << shift : open) | (shift != 0 ? before : 0);
+  const u32 column = lane % 16;
+#pragma unroll 4
+  for (u32 pair = 0; pair < 32; pair += 2) {
+    const u32 r = pair + lane / 16;
+    const u32 count = __shfl_sync(ALL_LANES, mine, r), by = __shfl_sync(ALL_LANES, shift, r);
+    u32* to = slot + __shfl_sync(ALL_LANES, first, r) + column;
+    const u32* from = rows + r * ROW_WORDS + column;
+    if (column + 1 < count) to[1] = __funnelshift_l(from[0], from[1], by);
+    if (column + 17 < count) to[17] = __funnelshift_l(from[16], from[17], by);
+    for (u32 w = 33; column + w < count; w += 16) to[w] = __funnelshift_l(from[w - 1], from[w], by);
   }
 }
 

@@ -86,11 +86,9 @@ PIECE_TILES = 32
 ROW_UNITS = 8
 ROW_THREADS = 256
 
-#: `HashEntry` of kernels/fsst_encode.cu.
-HASH_ENTRY = np.dtype([("symbol", "<u8"), ("code", "<u4"), ("unused", "<u4")])
 _PAIRS_NBYTES = 65536
 #: Bytes of the tables the kernels read.
-ENCODE_TABLES_NBYTES = HASH_SLOTS * HASH_ENTRY.itemsize + 256 + _PAIRS_NBYTES
+ENCODE_TABLES_NBYTES = HASH_SLOTS * 10 + 256 + _PAIRS_NBYTES
 DECODE_TABLE_NBYTES = 512 * 9
 
 _ROW_EXTRA_WORDS = 5  # fsst_encode.cu, ROW_WORDS
@@ -153,11 +151,10 @@ def decode_pieces(pieces: int, warps: int) -> int:
 @lru_cache(64)
 def encode_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:
     """`EncodeTables` of fsst_encode.cu, as bytes."""
-    entries = np.empty(HASH_SLOTS, HASH_ENTRY)
-    entries["unused"] = 64 - 8 * (table.hash_meta & 0xFF)
-    entries["code"] = table.hash_meta >> 8
-    entries["symbol"] = table.hash_symbols << entries["unused"].astype(np.uint64)
-    return np.concatenate([entries.view(np.uint8), table.byte_codes, table.pair_codes])
+    unused = 64 - 8 * (table.hash_meta & 0xFF)
+    symbols = table.hash_symbols << unused.astype(np.uint64)
+    meta = (table.hash_meta >> 8 | unused << 8).astype("<u2")
+    return np.concatenate([symbols.view(np.uint8), meta.view(np.uint8), table.byte_codes, table.pair_codes])
 
 
 @lru_cache(256)
