@@ -41,7 +41,7 @@ BYTE_WEIGHT = 4
 MAX_SAMPLE = 65535
 
 #: Spreads the chunks of a part of the sample over it.
-_SPREAD = np.uint64(0x9E3779B1)
+SPREAD = np.uint64(0x9E3779B1)
 #: Codes while training: 0 to 255 are escaped bytes, 256 and up are symbols.
 _CODES = 512
 
@@ -69,7 +69,7 @@ def _count(
     counts[:] = 0
     pairs = 0
     for chunk in range(starts.size):
-        if ((np.uint64(chunk) * _SPREAD) >> np.uint64(7)) & np.uint64(127) >= np.uint64(part):
+        if ((np.uint64(chunk) * SPREAD) >> np.uint64(7)) & np.uint64(127) >= np.uint64(part):
             continue
         at = sample + starts[chunk]
         end = sample + ends[chunk]
