@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cudf_fsst.codecs.fsst import launch, plan
+from cudf_fsst.codecs.fsst import launch, plan, train
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.fsst.train import train_table
 from emulation.conftest import emulator
@@ -22,6 +21,7 @@ from emulation.emulator import SCHEDULES, Emulator
 
 __all__ = ["emulator"]
 
+TEN_FILES = ("c_name", "chinese", "city", "faust", "genome", "hex", "l_comment", "movies", "urls2", "uuid")
 WHOLE = plan.SAMPLE_CHUNK * plan.SAMPLE_CHUNKS
 
 
@@ -141,14 +141,9 @@ def test_the_papers_files(dbtext: Path, emulator: Emulator) -> None:
     same_tables(emulator, [(dbtext / name).read_bytes() for name in TEN_FILES])
 
 
-TEN_FILES = ("c_name", "chinese", "city", "faust", "genome", "hex", "l_comment", "movies", "urls2", "uuid")
-
-
 def test_room_for_candidates() -> None:
     """A generation never has more than fit: a parsed byte adds one pair at most."""
     slots = launch.train_defines(GPUS["sm_90"][0])["TRAIN_CANDIDATES_NBYTES"] // 8
-    from cudf_fsst.codecs.fsst import train
-
     for part in train.GENERATIONS:
         threshold = max(1, (train.MIN_COUNT * part + 127) // 128)
         taken = sum((chunk * int(train.SPREAD) >> 7 & 127) < part for chunk in range(plan.SAMPLE_CHUNKS))
