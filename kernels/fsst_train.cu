@@ -30,16 +30,18 @@
 // In shared memory.
 struct Training {
   u64 sample[SAMPLE_CHUNKS * SAMPLE_CHUNK / 8 + 1];  // chunks, and what a window reads behind the last
-  u64 hash_symbols[HASH_SLOTS];  // as EncodeTables has them, codes as here; while selecting, the smallest
-  u32 hash_meta[HASH_SLOTS];     // symbol and the largest key of a slot
+  // Lookup tables, as EncodeTables has them but for the codes. Once the matches are found, the list of frequent pairs; then, while
+  // selecting, the smallest symbol and the largest key of every slot.
+  u64 hash_symbols[HASH_SLOTS];
+  u32 hash_meta[HASH_SLOTS];
+  u32 short_symbols[SHORT_SLOTS];  // symbol | (code + 1) << 16, 0: empty
   u64 symbols[CODES];
   u64 best_symbols[MAX_SYMBOLS + 1];
   u32 best_keys[MAX_SYMBOLS + 1];
   u32 counts[CODES];
-  u32 short_symbols[SHORT_SLOTS];  // symbol | (code + 1) << 16, 0: empty
   u32 histogram[256];
   u64 start, stop;  // of the scope, in the call's characters
-  u32 count, best, bin, above, in_bin, taken;
+  u32 frequent, count, best, bin, above, in_bin, taken;
   u16 byte_codes[256];
   u16 tokens[SAMPLE_CHUNKS];
   u8 lengths[CODES];
@@ -384,48 +386,63 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
     if (thread < walkers) {
       const u32 chunk = thread / WALKERS_APART;
       if (thread % WALKERS_APART == 0 && chunk < taken)
-        t->tokens[chunk] = u16(walk(matches + chunk * ROW, chunk_nbytes(chunk)));
+        t->tokens[chunk] = u16(used == 0 ? chunk_nbytes(chunk) : walk(matches + chunk * ROW, chunk_nbytes(chunk)));
     } else {  // meanwhile
       const u32 step = TRAIN_THREADS - walkers;
       uint4* entries = reinterpret_cast<uint4*>(candidates);
       for (u32 i = thread - walkers; i < sizeof(Candidates) / 16; i += step) entries[i] = make_uint4(0, 0, 0, 0);
       for (u32 i = thread - walkers; i < CODES; i += step) t->counts[i] = 0;
-      for (u32 i = thread - walkers; i < HASH_SLOTS; i += step) {
-        t->hash_symbols[i] = ~0ull;
-        t->hash_meta[i] = 0;
-      }
-      if (thread == walkers) t->count = t->best = t->above = 0;
+      if (thread == walkers) t->frequent = t->count = t->best = t->above = 0;
     }
     __syncthreads();
 
-    // A thread counts every step-th token of one chunk, bit by bit. Of each it keeps whether it was the first that counted the
-    // pair (and sets it back later), and whether it made it frequent (and offers it later).
+    // A thread counts every step-th token of one chunk, two at once: their atomic operations are under way together. Bits say of
+    // which it was the first that counted the pair (and has to set it back).
     const u32 step = TRAIN_THREADS / taken, first_token = thread / taken;
     const u16* row = matches + thread % taken * ROW;
     const u32 tokens = first_token < step ? t->tokens[thread % taken] : 0;
-    u32 first_whole = 0, first_byte = 0, frequent_whole = 0, frequent_byte = 0;
-    auto pair_at = [&](u32 bit, bool byte) {  // name of the pair whose second is token `bit`, or its first byte alone
-      const u32 i = first_token + bit * step, second = row[i] & 511;
-      return (row[i - 1] & 511u) << 9 | (byte ? u32(t->symbols[second]) & 255 : second);
-    };
-    auto count_pair = [&](u32 pair, u32 bit, u32* first, u32* frequent) {
-      const u32 shift = 16 * (pair & 1);
-      const u32 times = atomicAdd(&pair_counts[pair / 2], 1u << shift) >> shift & 0xffff;
-      if (times == 0) *first |= bit;
-      if (times + 1 == threshold) *frequent |= bit;
-    };
-#pragma unroll 2
-    for (u32 i = first_token, bit = 1; i < tokens; i += step, bit <<= 1) {
-      const u32 match = row[i], code = match & 511, byte = u32(t->symbols[code]) & 255;
-      const bool several = match >> CODE_BITS > 1;
-      atomicAdd(&t->counts[code], 1);
-      if (several) atomicAdd(&t->counts[byte], 1);
-      const u32 previous = i > 0 ? row[i - 1] : 8u << CODE_BITS;
-      if (previous >> CODE_BITS < 8) {
-        count_pair((previous & 511) << 9 | code, bit, &first_whole, &frequent_whole);
-        if (several) count_pair((previous & 511) << 9 | byte, bit, &first_byte, &frequent_byte);
+    u32 first[2] = {0, 0}, frequent[2] = {0, 0};  // pair with the token, pair with its first byte alone
+    for (u32 base = 0, i = first_token; i < tokens; base += 2, i += 2 * step) {
+      u32 pairs[2][2], times[2][2];
+      bool wanted[2][2];
+#pragma unroll
+      for (u32 k = 0; k < 2; ++k) {
+        const u32 at = i + k * step;
+        const bool there = at < tokens;
+        const u32 match = there ? row[at] : 0, code = match & 511, byte = u32(t->symbols[code]) & 255;
+        const u32 previous = there && at > 0 ? row[at - 1] : 8u << CODE_BITS;
+        if (there) atomicAdd(&t->counts[code], 1);
+        if (match >> CODE_BITS > 1) atomicAdd(&t->counts[byte], 1);
+        pairs[k][0] = (previous & 511) << 9 | code;
+        pairs[k][1] = (previous & 511) << 9 | byte;
+        wanted[k][0] = previous >> CODE_BITS < 8;
+        wanted[k][1] = wanted[k][0] && match >> CODE_BITS > 1;
+      }
+#pragma unroll
+      for (u32 k = 0; k < 4; ++k) {
+        const u32 pair = pairs[k / 2][k % 2];
+        times[k / 2][k % 2] = wanted[k / 2][k % 2] ? atomicAdd(&pair_counts[pair / 2], 1u << (16 * (pair & 1))) : 0;
+      }
+#pragma unroll
+      for (u32 k = 0; k < 4; ++k) {
+        const u32 before = times[k / 2][k % 2] >> (16 * (pairs[k / 2][k % 2] & 1)) & 0xffff, bit = 1u << (base + k / 2);
+        if (wanted[k / 2][k % 2] && before == 0) first[k % 2] |= bit;
+        if (wanted[k / 2][k % 2] && before + 1 == threshold) frequent[k % 2] |= bit;
       }
     }
+    // The list of frequent pairs: chunk, number of the second token, and whether it is its first byte alone.
+    static_assert(SAMPLE_CHUNK == 512 && SAMPLE_CHUNKS <= 64, "an entry has 16 bits");
+    u16* pair_list = reinterpret_cast<u16*>(t->hash_symbols);
+    static_assert(2 * CANDIDATE_SLOTS <= sizeof(t->hash_symbols) + sizeof(t->hash_meta) + sizeof(t->short_symbols), "");
+    auto entry_of = [&](u32 bit, u32 byte) { return thread % taken << 10 | (first_token + bit * step) << 1 | byte; };
+    auto pair_of = [&](u32 entry) {
+      const u16* at = matches + (entry >> 10) * ROW + (entry >> 1 & 511);
+      const u32 second = at[0] & 511;
+      return (at[-1] & 511u) << 9 | ((entry & 1) != 0 ? u32(t->symbols[second]) & 255 : second);
+    };
+    u32 place = take_places(&t->frequent, __popc(frequent[0]) + __popc(frequent[1]));
+    FOR_EACH_BIT(frequent[0], bit) pair_list[place++] = u16(entry_of(bit, 0));
+    FOR_EACH_BIT(frequent[1], bit) pair_list[place++] = u16(entry_of(bit, 1));
     __syncthreads();
 
     if (thread < 256 + used) {
@@ -433,17 +450,23 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
       if (times >= threshold) offer(t, candidates, ALONE << 9 | thread, times);
     }
     u16* counts16 = reinterpret_cast<u16*>(pair_counts);
-    FOR_EACH_BIT(frequent_whole, bit) offer(t, candidates, pair_at(bit, false), counts16[pair_at(bit, false)]);
-    FOR_EACH_BIT(frequent_byte, bit) offer(t, candidates, pair_at(bit, true), counts16[pair_at(bit, true)]);
+    for (u32 i = thread; i < t->frequent; i += TRAIN_THREADS) {
+      const u32 pair = pair_of(pair_list[i]);
+      offer(t, candidates, pair, counts16[pair]);
+    }
     __syncthreads();
-    FOR_EACH_BIT(first_whole, bit) counts16[pair_at(bit, false)] = 0;
-    FOR_EACH_BIT(first_byte, bit) counts16[pair_at(bit, true)] = 0;
+    FOR_EACH_BIT(first[0], bit) counts16[pair_of(entry_of(bit, 0))] = 0;
+    FOR_EACH_BIT(first[1], bit) counts16[pair_of(entry_of(bit, 1))] = 0;
+    for (u32 i = thread; i < HASH_SLOTS; i += TRAIN_THREADS) {
+      t->hash_symbols[i] = ~0ull;
+      t->hash_meta[i] = 0;
+    }
     __syncthreads();
 
     u32 filled = 0;
     for (u32 i = 0; i < CANDIDATE_SLOTS / TRAIN_THREADS; ++i)
       filled |= u32(candidates->entries[thread + TRAIN_THREADS * i] != 0) << i;
-    u32 place = take_places(&t->count, __popc(filled));
+    place = take_places(&t->count, __popc(filled));
     FOR_EACH_BIT(filled, bit) list[place++] = u16(thread + TRAIN_THREADS * bit);
     __syncthreads();
 

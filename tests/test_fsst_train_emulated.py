@@ -85,6 +85,13 @@ def noise(nbytes: int, values: int = 256) -> bytes:
     return np.random.default_rng(nbytes).integers(0, values, nbytes, np.uint8).tobytes()
 
 
+def pairs_at_the_end() -> bytes:
+    """Pairs that are frequent in the last generation alone, which finds it in the last chunk."""
+    chunks = np.random.default_rng(5).integers(0, 200, (plan.SAMPLE_CHUNKS, plan.SAMPLE_CHUNK), np.uint8)
+    chunks[[1, 11, 21, 31]] = chunks[63]
+    return chunks.tobytes()
+
+
 CASES = {
     "no characters": b"",
     "one byte": b"x",
@@ -102,6 +109,7 @@ CASES = {
     "0x00 and 0xff": bytes(255 * b for b in noise(30_000, 2)),
     "sparse zeros": bytes(b if b < 4 else 0 for b in noise(WHOLE, 64)),
     "ties": ties(),
+    "pairs at the end": pairs_at_the_end(),
     "every byte in turn": bytes(range(256)) * 128,
     "noise, then one letter": noise(9 * 512) + b"a" * (55 * 512),
 }
