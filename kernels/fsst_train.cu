@@ -18,14 +18,14 @@
 
 #define CODES 512  // 0 to 255 are escaped bytes, 256 and up symbols
 #define ALONE 511
+#define CODE_BITS 9  // a match is code | length << 9
 #define MAX_SYMBOLS 255
-#define SHORT_SLOTS 1024  // hash table of the two-byte symbols
-#define ROW \
-  (SAMPLE_CHUNK + 2)  // entries a chunk has in `matches`: lanes at the same place of their chunks hit other banks
-#define CANDIDATE_SLOTS 8192          // more than there are candidates: tests/codecs/test_train.py counts
-#define WALKERS_APART 4               // 8 walking lanes a warp: fewer bank conflicts
 #define EMPTY_META (40u | 255u << 8)  // three bytes, escape
-#define CODE_BITS 9                   // a match is code | length << 9
+#define SHORT_SLOTS 1024              // of the hash table of two-byte symbols
+#define CANDIDATE_SLOTS 8192          // there are fewer candidates: tests/test_fsst_train_emulated.py counts
+// Entries that a chunk has in `matches`: 261 words, so that lanes at one place of their chunks hit different banks.
+#define ROW (SAMPLE_CHUNK + 10)
+#define WALKERS_APART 4  // 8 walking lanes a warp, for the banks too
 
 // In shared memory.
 struct Training {
@@ -40,7 +40,8 @@ struct Training {
   u32 best_keys[MAX_SYMBOLS + 1];
   u32 counts[CODES];
   u32 histogram[256];
-  u64 start, stop;  // of the scope, in the call's characters
+  u64 chunk_starts[SAMPLE_CHUNKS];  // addresses
+  u64 start, stop;                  // of the scope, in the call's characters
   u32 frequent, count, best, bin, above, in_bin, taken;
   u16 byte_codes[256];
   u16 tokens[SAMPLE_CHUNKS];
@@ -108,16 +109,36 @@ __device__ __forceinline__ u64 chunk_start(u32 i, u64 chars) {
   return first + x * (room >> 32) + (x * (room & 0xffffffff) >> 32);
 }
 
+// Copies the sample of the characters at addresses `begin` to `end` to shared memory. By all threads.
 __device__ __forceinline__ void stage_sample(Training* t, u64 begin, u64 end) {
+  constexpr u32 batch = 4, chunk_words = SAMPLE_CHUNK / 4;
   const u64 chars = end - begin;
-  const u32 words = u32(min((chars + 3) / 4, u64(SAMPLE_CHUNKS * SAMPLE_CHUNK / 4)));
-  u32* to = reinterpret_cast<u32*>(t->sample);
-#pragma unroll 4
-  for (u32 i = threadIdx.x; i < words; i += TRAIN_THREADS) {
-    const u32 chunk_words = SAMPLE_CHUNK / 4;
-    const u64 source = begin + chunk_start(i / chunk_words, chars) + 4 * (i % chunk_words);
-    const u64 aligned = source & ~3ull;
-    to[i] = __funnelshift_r(load_word(aligned, begin, end), load_word(aligned + 4, begin, end), 8 * u32(source & 3));
+  const u32 words = u32(min((chars + 3) / 4, u64(SAMPLE_CHUNKS * chunk_words)));
+  if (threadIdx.x < SAMPLE_CHUNKS) t->chunk_starts[threadIdx.x] = begin + chunk_start(threadIdx.x, chars);
+  __syncthreads();
+  auto source = [&](u32 i) { return t->chunk_starts[i / chunk_words] + 4 * (i % chunk_words); };
+  auto inside = [&](u64 aligned) { return aligned >= begin && aligned + 8 <= end; };
+#pragma unroll 1
+  for (u32 first = threadIdx.x; first < words; first += batch * TRAIN_THREADS) {
+    u32 low[batch], high[batch];  // all loads under way before the first is used
+#pragma unroll
+    for (u32 k = 0; k < batch; ++k) {
+      const u32 i = min(first + k * TRAIN_THREADS, words - 1);
+      const u64 aligned = source(i) & ~3ull;
+      low[k] = inside(aligned) ? __ldg(reinterpret_cast<const u32*>(aligned)) : 0;
+      high[k] = inside(aligned) ? __ldg(reinterpret_cast<const u32*>(aligned) + 1) : 0;
+    }
+#pragma unroll
+    for (u32 k = 0; k < batch; ++k) {
+      const u32 i = min(first + k * TRAIN_THREADS, words - 1);
+      const u64 aligned = source(i) & ~3ull;
+      if (!inside(aligned)) {
+        low[k] = load_word(aligned, begin, end);
+        high[k] = load_word(aligned + 4, begin, end);
+      }
+      if (first + k * TRAIN_THREADS < words)
+        reinterpret_cast<u32*>(t->sample)[i] = __funnelshift_r(low[k], high[k], 8 * u32(source(i) & 3));
+    }
   }
 }
 
@@ -166,15 +187,17 @@ __device__ __forceinline__ u32 match_at(const Training* t, u32 at, u32 left) {
   return t->byte_codes[lo & 255] | 1u << CODE_BITS;
 }
 
-// Packs the tokens of a chunk of `nbytes` to the front of its row of matches; returns their number.
+// Packs the tokens of a chunk of `nbytes` to the front of its row of matches; returns their number. A hop costs what a load from
+// shared memory takes, so the next is under way, maybe behind the chunk's end, before it is known whether it is needed.
 __device__ __forceinline__ u32 walk(u16* row, u32 nbytes) {
-  u32 tokens = 0;
-  for (u32 at = 0; at < nbytes; ++tokens) {
-    const u16 match = row[at];
-    row[tokens] = match;
+  u32 tokens = 0, at = 0, match = row[0];
+  while (true) {
     at += match >> CODE_BITS;
+    const u32 next = row[at];
+    row[tokens++] = u16(match);
+    if (at >= nbytes) return tokens;
+    match = next;
   }
-  return tokens;
 }
 
 // The symbol of a candidate, see above.
