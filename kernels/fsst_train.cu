@@ -5,7 +5,7 @@
 //
 //   match    every position of the chunks taken: the symbol the encoder would find there, all positions at once
 //   walk     a lane a chunk hops from match to match and packs those it touches, the tokens, to the front of the chunk's row
-//   count    tokens, and pairs of neighbours, with atomics: tokens in shared memory, pairs in the L2
+//   count    tokens, and pairs of neighbours, with atomics in shared memory; pairs that find no room there in the L2
 //   offer    what was seen often enough goes to a hash table that sums the gains of equal symbols
 //   select   of symbols that share a slot of the encoder's hash table the best; of these the best 255, digit by digit
 //
@@ -29,7 +29,7 @@
 
 // In shared memory.
 struct Training {
-  u64 sample[SAMPLE_CHUNKS * SAMPLE_CHUNK / 8 + 1];  // chunks, and what a window reads behind the last
+  u64 sample[SAMPLE_CHUNKS * SAMPLE_CHUNK / 8 + 1];  // chunks, and what is read behind the last
   // Lookup tables, as EncodeTables has them but for the codes. Once the matches are found, the list of frequent pairs; then, while
   // selecting, the smallest symbol and the largest key of every slot.
   u64 hash_symbols[HASH_SLOTS];
@@ -49,7 +49,7 @@ struct Training {
   u8 chunks[SAMPLE_CHUNKS];  // those that the generation takes
 };
 static_assert(sizeof(Training) <= TRAIN_TABLES_NBYTES, "TRAIN_TABLES_NBYTES");
-static_assert(2 * ROW * SAMPLE_CHUNKS == TRAIN_MATCHES_NBYTES, "TRAIN_MATCHES_NBYTES");
+static_assert(2 * (ROW * SAMPLE_CHUNKS + CANDIDATE_SLOTS) == TRAIN_MATCHES_NBYTES, "TRAIN_MATCHES_NBYTES");
 static_assert(8 * CANDIDATE_SLOTS == TRAIN_CANDIDATES_NBYTES, "TRAIN_CANDIDATES_NBYTES");
 static_assert(SAMPLE_CHUNK * SAMPLE_CHUNKS <= 32 * TRAIN_THREADS, "a thread keeps a bit for every token it counts");
 
@@ -167,12 +167,8 @@ __device__ __forceinline__ void add_to_lookup(Training* t, Symbol symbol, u32 co
   }
 }
 
-// The symbol at byte `at` of the sample, where its chunk has `left` bytes left.
-__device__ __forceinline__ u32 match_at(const Training* t, u32 at, u32 left) {
-  const u32* words = reinterpret_cast<const u32*>(t->sample) + at / 4;
-  const u32 a = words[0], b = words[1], shift = 8 * (at & 3);
-  const u32 c = shift != 0 ? words[2] : 0;
-  const u32 lo = __funnelshift_r(a, b, shift), hi = __funnelshift_r(b, c, shift);
+// The symbol that the encoder finds where the next eight bytes are `lo`, `hi` and the chunk has `left`.
+__device__ __forceinline__ u32 match_of(const Training* t, u32 lo, u32 hi, u32 left) {
   const u32 slot = slot_of(lo);
   const u32 meta = t->hash_meta[slot], unused = meta & 255, length = 8 - unused / 8;
   if (length <= left && ((u64(hi) << 32 | lo) ^ t->hash_symbols[slot]) << unused == 0)
@@ -218,6 +214,11 @@ struct Candidates {
   u32 gains[CANDIDATE_SLOTS];  // while selecting: keys
 };
 
+__device__ __forceinline__ void clear_candidates(Candidates* candidates, u32 thread, u32 threads) {
+  uint4* words = reinterpret_cast<uint4*>(candidates);
+  for (u32 i = thread; i < sizeof(Candidates) / 16; i += threads) words[i] = make_uint4(0, 0, 0, 0);
+}
+
 __device__ __forceinline__ void offer(const Training* t, Candidates* candidates, u32 name, u32 times) {
   const Symbol symbol = symbol_of(t, name);
   const u64 hash = (symbol.bytes ^ u64(symbol.length) << 59) * 0x9E3779B97F4A7C15ull;
@@ -232,6 +233,47 @@ __device__ __forceinline__ void offer(const Training* t, Candidates* candidates,
   }
   atomicAdd(&candidates->gains[slot], times * symbol.length);
 }
+
+// Counts of pairs while the tokens are counted. In the memory of the candidates, which come later, where that is shared memory:
+// buckets of four entries `tag << 16 | count`. Bucket and tag together are the scrambled name of the pair, so no entry needs more.
+// A pair that finds its bucket full, and every pair where the candidates lie in global memory, is counted there, in the L2. Which
+// pairs these are depends on the order; but entries stay, so all of a pair is counted in one place.
+struct PairCounts {
+  u32* buckets;
+  u32* overflow;  // two counts a word
+
+  static __device__ __forceinline__ u32 scramble(u32 pair) { return pair * 0x9E3779B1u & (CODES * CODES - 1); }
+
+  // Adds one; true if that made the pair frequent. Sets `bit` in `first` if the pair is the first time in global memory.
+  __device__ __forceinline__ bool add(u32 pair, u32 threshold, u32 bit, u32* first) const {
+    if (TRAIN_CANDIDATES_IN_SHARED) {
+      const u32 scrambled = scramble(pair), tag = scrambled % 64 + 1;
+      u32* bucket = buckets + scrambled / 64 * 4;
+      for (u32 i = 0; i < 4; ++i) {
+        u32 there = bucket[i];
+        if (there == 0) there = atomicCAS(bucket + i, 0, tag << 16 | 1);
+        if (there == 0) return threshold == 1;
+        if (there >> 16 == tag) return (atomicAdd(bucket + i, 1) & 0xffff) + 1 == threshold;
+      }
+    }
+    const u32 shift = 16 * (pair & 1);
+    const u32 before = atomicAdd(overflow + pair / 2, 1u << shift) >> shift & 0xffff;
+    if (before == 0) *first |= bit;
+    return before + 1 == threshold;
+  }
+
+  __device__ __forceinline__ u32 count(u32 pair) const {
+    if (TRAIN_CANDIDATES_IN_SHARED) {
+      const u32 scrambled = scramble(pair);
+      for (u32 i = 0; i < 4; ++i) {
+        const u32 there = buckets[scrambled / 64 * 4 + i];
+        if (there >> 16 == scrambled % 64 + 1) return there & 0xffff;
+      }
+    }
+    return reinterpret_cast<const u16*>(overflow)[pair];
+  }
+};
+static_assert(CODES * CODES / 64 * 4 * 4 <= TRAIN_CANDIDATES_NBYTES, "buckets lie where the candidates will");
 
 // Gain, then length, as 32 bits in the same order. An exponent goes first, so that the first digit tells many candidates apart:
 // most gains are small. Below 2^27, hence exact: 4 bytes' weight and 8 bytes a token make it less than 2^23.
@@ -255,6 +297,10 @@ __device__ __forceinline__ u32 select_best(Training* t, const Candidates* candid
   u32 chosen = 0, wanted = MAX_SYMBOLS, key = 0;
   // 4 digits of the key, then (the keys are equal) as many of the symbol as it has bytes: the smaller is the better.
   for (u32 digit = 0; count > wanted; ++digit) {
+    if (digit == 2 && key >> 11 <= 11) {  // an exponent of 11 or less: nothing but zeros follows
+      digit = 4;
+      key <<= 16;
+    }
     if (digit == 4) digit += 8 - key_length(key);
     for (u32 i = threadIdx.x; i < 256; i += TRAIN_THREADS) t->histogram[i] = 0;
     __syncthreads();
@@ -398,9 +444,15 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
     __syncthreads();
 
     const u32 taken = t->taken;
-    for (u32 i = thread; i < taken * SAMPLE_CHUNK; i += TRAIN_THREADS) {
-      const u32 chunk = i / SAMPLE_CHUNK, at = i % SAMPLE_CHUNK, nbytes = chunk_nbytes(chunk);
-      if (at < nbytes) matches[chunk * ROW + at] = u16(match_at(t, t->chunks[chunk] * SAMPLE_CHUNK + at, nbytes - at));
+    for (u32 i = thread; i < taken * (SAMPLE_CHUNK / 4); i += TRAIN_THREADS) {
+      const u32 chunk = i / (SAMPLE_CHUNK / 4), at = 4 * (i % (SAMPLE_CHUNK / 4)), nbytes = chunk_nbytes(chunk);
+      const u32* words = reinterpret_cast<const u32*>(t->sample) + (t->chunks[chunk] * SAMPLE_CHUNK + at) / 4;
+      const u32 a = words[0], b = words[1], c = words[2];
+#pragma unroll
+      for (u32 k = 0; k < 4; ++k) {
+        const u32 lo = __funnelshift_r(a, b, 8 * k), hi = __funnelshift_r(b, c, 8 * k);
+        if (at + k < nbytes) matches[chunk * ROW + at + k] = u16(match_of(t, lo, hi, nbytes - at - k));
+      }
     }
     __syncthreads();
 
@@ -411,52 +463,38 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
       if (thread % WALKERS_APART == 0 && chunk < taken)
         t->tokens[chunk] = u16(used == 0 ? chunk_nbytes(chunk) : walk(matches + chunk * ROW, chunk_nbytes(chunk)));
     } else {  // meanwhile
-      const u32 step = TRAIN_THREADS - walkers;
-      uint4* entries = reinterpret_cast<uint4*>(candidates);
-      for (u32 i = thread - walkers; i < sizeof(Candidates) / 16; i += step) entries[i] = make_uint4(0, 0, 0, 0);
-      for (u32 i = thread - walkers; i < CODES; i += step) t->counts[i] = 0;
+      clear_candidates(candidates, thread - walkers, TRAIN_THREADS - walkers);
+      for (u32 i = thread - walkers; i < CODES; i += TRAIN_THREADS - walkers) t->counts[i] = 0;
       if (thread == walkers) t->frequent = t->count = t->best = t->above = 0;
     }
     __syncthreads();
 
-    // A thread counts every step-th token of one chunk, two at once: their atomic operations are under way together. Bits say of
-    // which it was the first that counted the pair (and has to set it back).
+    // A thread counts every step-th token of one chunk. Bits say which of its pairs are to be offered later (whoever makes a pair
+    // frequent does that) or set back to 0 in global memory: pairs with the token, pairs with its first byte alone.
+    const PairCounts pairs = {candidates->entries, pair_counts};
     const u32 step = TRAIN_THREADS / taken, first_token = thread / taken;
     const u16* row = matches + thread % taken * ROW;
     const u32 tokens = first_token < step ? t->tokens[thread % taken] : 0;
-    u32 first[2] = {0, 0}, frequent[2] = {0, 0};  // pair with the token, pair with its first byte alone
-    for (u32 base = 0, i = first_token; i < tokens; base += 2, i += 2 * step) {
-      u32 pairs[2][2], times[2][2];
-      bool wanted[2][2];
-#pragma unroll
-      for (u32 k = 0; k < 2; ++k) {
-        const u32 at = i + k * step;
-        const bool there = at < tokens;
-        const u32 match = there ? row[at] : 0, code = match & 511, byte = u32(t->symbols[code]) & 255;
-        const u32 previous = there && at > 0 ? row[at - 1] : 8u << CODE_BITS;
-        if (there) atomicAdd(&t->counts[code], 1);
-        if (match >> CODE_BITS > 1) atomicAdd(&t->counts[byte], 1);
-        pairs[k][0] = (previous & 511) << 9 | code;
-        pairs[k][1] = (previous & 511) << 9 | byte;
-        wanted[k][0] = previous >> CODE_BITS < 8;
-        wanted[k][1] = wanted[k][0] && match >> CODE_BITS > 1;
-      }
-#pragma unroll
-      for (u32 k = 0; k < 4; ++k) {
-        const u32 pair = pairs[k / 2][k % 2];
-        times[k / 2][k % 2] = wanted[k / 2][k % 2] ? atomicAdd(&pair_counts[pair / 2], 1u << (16 * (pair & 1))) : 0;
-      }
-#pragma unroll
-      for (u32 k = 0; k < 4; ++k) {
-        const u32 before = times[k / 2][k % 2] >> (16 * (pairs[k / 2][k % 2] & 1)) & 0xffff, bit = 1u << (base + k / 2);
-        if (wanted[k / 2][k % 2] && before == 0) first[k % 2] |= bit;
-        if (wanted[k / 2][k % 2] && before + 1 == threshold) frequent[k % 2] |= bit;
+    u32 frequent[2] = {0, 0}, first[2] = {0, 0};
+    for (u32 i = first_token, bit = 1; i < tokens; i += step, bit <<= 1) {
+      const u32 match = row[i], code = match & 511, byte = u32(t->symbols[code]) & 255;
+      const bool several = match >> CODE_BITS > 1;
+      atomicAdd(&t->counts[code], 1);
+      if (several) atomicAdd(&t->counts[byte], 1);
+      const u32 previous = i > 0 ? row[i - 1] : 8u << CODE_BITS;
+      if (previous >> CODE_BITS < 8) {
+        const u32 before = (previous & 511) << 9;
+        if (pairs.add(before | code, threshold, bit, &first[0])) frequent[0] |= bit;
+        if (several && pairs.add(before | byte, threshold, bit, &first[1])) frequent[1] |= bit;
       }
     }
-    // The list of frequent pairs: chunk, number of the second token, and whether it is its first byte alone.
+    __syncthreads();
+
+    // The list of frequent pairs: chunk, number of the second token, and whether it is its first byte alone; and the counts.
     static_assert(SAMPLE_CHUNK == 512 && SAMPLE_CHUNKS <= 64, "an entry has 16 bits");
-    u16* pair_list = reinterpret_cast<u16*>(t->hash_symbols);
     static_assert(2 * CANDIDATE_SLOTS <= sizeof(t->hash_symbols) + sizeof(t->hash_meta) + sizeof(t->short_symbols), "");
+    u16* pair_list = reinterpret_cast<u16*>(t->hash_symbols);
+    u16* pair_times = matches + ROW * SAMPLE_CHUNKS;
     auto entry_of = [&](u32 bit, u32 byte) { return thread % taken << 10 | (first_token + bit * step) << 1 | byte; };
     auto pair_of = [&](u32 entry) {
       const u16* at = matches + (entry >> 10) * ROW + (entry >> 1 & 511);
@@ -464,28 +502,33 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
       return (at[-1] & 511u) << 9 | ((entry & 1) != 0 ? u32(t->symbols[second]) & 255 : second);
     };
     u32 place = take_places(&t->frequent, __popc(frequent[0]) + __popc(frequent[1]));
-    FOR_EACH_BIT(frequent[0], bit) pair_list[place++] = u16(entry_of(bit, 0));
-    FOR_EACH_BIT(frequent[1], bit) pair_list[place++] = u16(entry_of(bit, 1));
+#pragma unroll
+    for (u32 byte = 0; byte < 2; ++byte) {
+      FOR_EACH_BIT(frequent[byte], bit) {
+        const u32 entry = entry_of(bit, byte);
+        pair_list[place] = u16(entry);
+        pair_times[place++] = u16(pairs.count(pair_of(entry)));
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (u32 byte = 0; byte < 2; ++byte)
+      FOR_EACH_BIT(first[byte], bit) reinterpret_cast<u16*>(pair_counts)[pair_of(entry_of(bit, byte))] = 0;
+    if (TRAIN_CANDIDATES_IN_SHARED) clear_candidates(candidates, thread, TRAIN_THREADS);
     __syncthreads();
 
     if (thread < 256 + used) {
       const u32 times = t->counts[thread] * (t->lengths[thread] == 1 ? TRAIN_BYTE_WEIGHT : 1);
       if (times >= threshold) offer(t, candidates, ALONE << 9 | thread, times);
     }
-    u16* counts16 = reinterpret_cast<u16*>(pair_counts);
-    for (u32 i = thread; i < t->frequent; i += TRAIN_THREADS) {
-      const u32 pair = pair_of(pair_list[i]);
-      offer(t, candidates, pair, counts16[pair]);
-    }
+    for (u32 i = thread; i < t->frequent; i += TRAIN_THREADS)
+      offer(t, candidates, pair_of(pair_list[i]), pair_times[i]);
     __syncthreads();
-    FOR_EACH_BIT(first[0], bit) counts16[pair_of(entry_of(bit, 0))] = 0;
-    FOR_EACH_BIT(first[1], bit) counts16[pair_of(entry_of(bit, 1))] = 0;
+
     for (u32 i = thread; i < HASH_SLOTS; i += TRAIN_THREADS) {
       t->hash_symbols[i] = ~0ull;
       t->hash_meta[i] = 0;
     }
-    __syncthreads();
-
     u32 filled = 0;
     for (u32 i = 0; i < CANDIDATE_SLOTS / TRAIN_THREADS; ++i)
       filled |= u32(candidates->entries[thread + TRAIN_THREADS * i] != 0) << i;

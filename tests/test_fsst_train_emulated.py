@@ -120,12 +120,21 @@ def test_cases(name: str, emulator: Emulator) -> None:
     same_tables(emulator, [CASES[name]])
 
 
-@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("shared", [64 << 10, 163 << 10, 227 << 10])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_gpus_and_schedules(gpu: str, schedule: str, emulator: Emulator) -> None:
+def test_gpus_and_schedules(shared: int, schedule: str, emulator: Emulator) -> None:
     """Where the large arrays lie, and the order of threads, change nothing."""
     emulator.schedule = schedule
-    same_tables(emulator, [words(5, 12_345)], shared=GPUS[gpu][0], offset=3)
+    same_tables(emulator, [words(5, 12_345), noise(WHOLE)], shared=shared, offset=3)
+
+
+def test_places_on_gpus() -> None:
+    for shared, _ in GPUS.values():
+        assert launch.train_places(shared).shared <= shared
+    assert not launch.train_places(64 << 10).matches_in_shared
+    assert launch.train_places(163 << 10).matches_in_shared
+    assert not launch.train_places(163 << 10).candidates_in_shared
+    assert launch.train_places(227 << 10).candidates_in_shared
 
 
 @pytest.mark.parametrize("per_table", [1, 2, 40])
