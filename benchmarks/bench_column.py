@@ -36,7 +36,7 @@ TPCH = {
 DBTEXT = ("c_name", "chinese", "city", "faust", "genome", "hex", "l_comment", "movies", "urls2", "uuid")
 NVCOMP = ("LZ4", "Snappy", "GDeflate", "Zstd", "ANS", "Bitcomp", "Cascaded")
 STAGES = {
-    "fsst_sample": "1 tables: sample",
+    "fsst_train": "1 tables",
     "fsst_encode": "2-4 encode, transpose, gather",
     "fsst_compact": "5 compact",
     "fsst_decode": "decode",

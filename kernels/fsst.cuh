@@ -49,6 +49,16 @@ struct DecodeTable {
   u8 bits[512];  // 8 * length
 };
 
+// What the encoder looks symbols up in (docs/format.md, section 6).
+struct EncodeTables {
+  // Of three or more bytes, shifted left by what they leave free; an empty slot has one that belongs to another slot.
+  u64 symbols[HASH_SLOTS];
+  u16 meta[HASH_SLOTS];  // code | (64 - 8 * length) << 8
+  u8 singles[256];       // code of the one-byte symbol, else 255
+  u8 pairs[65536];       // b0 | b1 << 8 -> code of the two-byte symbol, else as `singles`
+  u64 two_byte_limit;    // codes below it stand for two-byte symbols
+};
+
 __device__ __forceinline__ u32 lane_id() { return threadIdx.x & 31; }
 
 // The last segment whose `field` is <= value; the fields ascend and the first is <= value.

@@ -32,14 +32,8 @@
 #define ROW_WORDS (TILE / 4 + GAP + 4)
 #define BATCH 8  // loads a lane has under way while it stages characters
 
-// Place of the tables in global memory and, up to `pairs` (with it if PAIRS_IN_SHARED), at the start of shared memory.
-struct EncodeTables {
-  u64 symbols[HASH_SLOTS];  // of three or more bytes, shifted left by what they leave free
-  u16 meta[HASH_SLOTS];     // code | (64 - 8 * length) << 8
-  u8 singles[256];          // code of the one-byte symbol, else 255
-  u8 pairs[65536];          // b0 | b1 << 8 -> code of the two-byte symbol, else as `singles`
-};
-#define SHARED_TABLES_NBYTES (sizeof(EncodeTables) - (PAIRS_IN_SHARED ? 0 : 65536))
+// EncodeTables lie at the start of shared memory, up to `pairs` (with it if PAIRS_IN_SHARED).
+#define SHARED_TABLES_NBYTES (HASH_SLOTS * 10 + 256 + (PAIRS_IN_SHARED ? 65536 : 0))
 
 // Copies the words that hold `words` words of characters, which start at any byte address, to rows of TILE / 4 words that lie
 // ROW_WORDS apart, and after each row the first word of the next.
@@ -231,8 +225,8 @@ __device__ __forceinline__ void write_rows(const u32* rows, u32 length, u32 end,
 // all codes are added to `total`.
 extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
     fsst_encode(const u8* __restrict__ chars, u64 chars_nbytes, u64 tile_begin, u64 tile_count,
-                const u8* __restrict__ tables, u32 two_byte_limit, u8* slots, u32* __restrict__ piece_lengths,
-                u64* total, u8* __restrict__ tile_lengths) {
+                const u8* __restrict__ tables, u8* slots, u32* __restrict__ piece_lengths, u64* total,
+                u8* __restrict__ tile_lengths) {
   DYNAMIC_SHARED(u64, shared_memory);
 #pragma unroll 8
   for (u32 i = threadIdx.x; i < SHARED_TABLES_NBYTES / 8; i += blockDim.x)
@@ -242,6 +236,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
   const u32 warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = lane_id();
   u8* shared = reinterpret_cast<u8*>(shared_memory);
   const u8* pairs = reinterpret_cast<const EncodeTables*>(tables)->pairs;
+  const u32 two_byte_limit = reinterpret_cast<const EncodeTables*>(tables)->two_byte_limit;
   const u32 rows_at = u32(SHARED_TABLES_NBYTES) + 4 * ROW_WORDS * 32 * warp;
   u32* rows = reinterpret_cast<u32*>(shared + rows_at);
   u32* row = rows + lane * ROW_WORDS;

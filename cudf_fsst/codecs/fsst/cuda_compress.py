@@ -2,19 +2,22 @@
 
 It runs in five stages (ADMS 2025), all in one workspace:
 
-1. *tables*: sample gathered on the GPU, tables trained on CPU threads, uploaded;
+1. *tables*: ``fsst_train`` trains those of all scopes, and makes the encoder's lookup tables;
 2. *encode* a tile per lane, 3. *transpose* to tile order and 4. *gather* into blocks, in one kernel, ``fsst_encode``;
 5. *compact*: ``fsst_compact`` into the exact-size result.
 
 Two halves of the workspace, each with a stream, take turns: while the host waits for the size of one segment's codes
-and the GPU compacts them, it encodes the next.
+and the GPU compacts them, it encodes the next. Tables are trained in a side stream as well, beside the work on row
+lengths.
+
+The host waits for the ends of the characters, for the cut into segments (where there are several, or nulls), for the
+size of the row lengths, and for the size of every segment's codes; not for the tables.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
-from functools import cache
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,7 +27,6 @@ from ...buffers import CharactersUnderNulls, DeviceStrings
 from ...device.memory import Lane, Workspace, device_attributes, pinned, side_streams
 from ...format import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from . import launch, plan
-from .cpu import num_threads
 from .cuda_kernels import blocks, get_kernel
 from .segment import Segment
 from .symbols import SymbolTable
@@ -35,21 +37,8 @@ _SCAN_THREADS = 1024
 _SLACK = 16  # a segment may be 1/16 longer than planned, for its last row, before it is encoded in two passes
 
 
-@cache
-def _trainers() -> ThreadPoolExecutor:
-    """Threads that train tables while the GPU encodes with earlier ones."""
-    return ThreadPoolExecutor(num_threads(), "cudf_fsst-train")
-
-
-def _train(sample: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]) -> SymbolTable:
-    """Train, and make the encoder's lookup tables, which are cached."""
-    table = train_table(*sample)
-    launch.encode_tables(table)
-    return table
-
-
 class _Compression:
-    """One call of `compress`: its plan, its workspace, its stages. `sample_only`: one scope, and nothing is encoded."""
+    """One call of `compress`: its plan, its workspace, its stages. `train_only`: one scope, and nothing is encoded."""
 
     def __init__(
         self,
@@ -58,7 +47,7 @@ class _Compression:
         tile_size: int | str,
         lane: Lane,
         *,
-        sample_only: bool = False,
+        train_only: bool = False,
     ) -> None:
         self.strings = strings
         self.lane = lane
@@ -78,18 +67,20 @@ class _Compression:
         self.planned = plan.segment_count(self.chars_nbytes)
         self.metas: list[Any] = []
         self.segments: list[Segment] = []
-        self._reserve(table, sample_only)
+        self._reserve(table, train_only)
 
-    def _reserve(self, table: SymbolTable | None, sample_only: bool) -> None:
+    def _reserve(self, table: SymbolTable | None, train_only: bool) -> None:
         """Lay out and take the workspace."""
         block_chars = self.tile_size * TILE_BLOCK
         wanted = min(self.chars_nbytes, self.segment_size + self.segment_size // _SLACK)
         self.capacity = max(blocks(wanted, block_chars), 1) * block_chars
-        self.halves = 0 if sample_only else 1 if self.planned == 1 else 2
+        self.halves = 0 if train_only else 1 if self.planned == 1 else 2
         pieces = self.capacity // (self.tile_size * launch.PIECE_TILES)
-        scopes = blocks(self.planned, plan.segments_per_table(self.chars_nbytes))
-        self.tables_limit = 1 if sample_only or table is not None else scopes
-        self.sample_nbytes = 0 if table is not None else plan.SAMPLE_CHUNKS * plan.SAMPLE_CHUNK * self.tables_limit
+        one_table = train_only or table is not None
+        self.per_table = self.planned if one_table else plan.segments_per_table(self.chars_nbytes)
+        scopes = self.scopes = blocks(self.planned, self.per_table)
+        training = scopes if table is None else 0
+        self.side_count = 2 if self.halves == 2 else int(table is None)
 
         work = self.work = Workspace()
         self.slots = [work.reserve(self.capacity) for _ in range(self.halves)]
@@ -97,52 +88,52 @@ class _Compression:
         self.begins = work.reserve(8 * (3 * self.planned + 3))  # rows_begin, chars_begin, null counts, null characters
         self.totals = work.reserve(8 * self.planned)
         self.descriptors = work.reserve(launch.DESCRIPTOR.itemsize * self.planned)
-        row_blocks = 0 if sample_only else blocks(self.strings.rows, ROW_BLOCK) + self.planned
+        row_blocks = 0 if train_only else blocks(self.strings.rows, ROW_BLOCK) + self.planned
         self.row_words = work.reserve(4 * row_blocks)
-        self.tables_at = work.reserve(launch.ENCODE_TABLES_NBYTES * self.tables_limit)
-        chunks = plan.SAMPLE_CHUNKS * self.tables_limit
-        self.chunk_bounds = work.reserve(16 * chunks)
-        self.sample_at = work.reserve(self.sample_nbytes)
+        self.tables_at = work.reserve(launch.ENCODE_TABLES_NBYTES * scopes)
+        self.exported_at = work.reserve(launch.TRAINED_TABLE.itemsize * training)
+        self.pair_counts = work.reserve(launch.TRAIN_COUNTS_NBYTES * training)
+        self.places = launch.train_places(device_attributes()["shared_per_block"])
+        self.train_scratch = work.reserve(self.places.scratch * training)
         work.take(self.lane)
 
+    @contextmanager
+    def side_lanes(self) -> Iterator[None]:
+        """The other streams of the call: one trains, two halves have one each (and training goes before the first)."""
+        with ExitStack() as stack:
+            self.side = [stack.enter_context(Lane(stream)) for stream in side_streams(self.side_count)]
+            self.half_lanes = self.side if self.halves == 2 else [self.lane]
+            yield
+
     def cut(self) -> None:
-        """Find the rows and characters of every segment, and its nulls."""
-        strings, lane, work = self.strings, self.lane, self.work
-        count = self.planned
-        rows_begin, chars_begin = work[self.begins], work[self.begins + 8 * (count + 1)]
-        nulls, null_chars = work[self.begins + 16 * (count + 1)], work[self.begins + 16 * (count + 1) + 8 * count]
-        lane.zero(nulls, 8 * (count + 1))
-        offsets = _u64(strings.offsets)
-        lane.launch(
+        """Start to find the rows and characters of every segment."""
+        strings, count = self.strings, self.planned
+        self.rows_begin_at, self.chars_begin_at = self.work[self.begins], self.work[self.begins + 8 * (count + 1)]
+        self.lane.launch(
             get_kernel("bitpack", "segment_begins"),
             blocks(count + 1, 128),
             128,
             (
-                offsets,
+                _u64(strings.offsets),
                 self.wide,
                 _u64(strings.rows),
                 _u64(self.segment_size),
                 _u32(count),
-                _u64(rows_begin),
-                _u64(chars_begin),
+                _u64(self.rows_begin_at),
+                _u64(self.chars_begin_at),
             ),
         )
-        if strings.null_count:
-            lane.launch(
-                get_kernel("bitpack", "count_nulls"),
-                (min(blocks(blocks(strings.rows, count), 256), 1024), count),
-                256,
-                (
-                    offsets,
-                    self.wide,
-                    _u64(strings.validity),
-                    _u64(strings.validity_offset),
-                    _u64(rows_begin),
-                    _u64(nulls),
-                    _u64(null_chars),
-                ),
-            )
-        found = lane.read(rows_begin, 3 * count + 3, np.int64)
+
+    def read_cut(self) -> None:
+        """Wait for the rows and characters of every segment, and count its nulls."""
+        strings, lane, count = self.strings, self.lane, self.planned
+        if count == 1 and not strings.null_count:
+            found = np.array([0, strings.rows, 0, self.chars_nbytes, 0, 0], np.int64)
+        else:
+            nulls = self.chars_begin_at + 8 * (count + 1)
+            lane.zero(nulls, 8 * (count + 1))
+            self._count_nulls(nulls)
+            found = lane.read(self.rows_begin_at, 3 * count + 3, np.int64)
         if found[-1]:
             raise CharactersUnderNulls(f"{found[-1]} characters under nulls")
         rows, chars = found[: count + 1], found[count + 1 : 2 * count + 2]
@@ -151,68 +142,63 @@ class _Compression:
         self.chars_begin, self.chars_count = chars[kept], np.diff(chars)[kept]
         self.null_counts = found[2 * count + 2 : -1][kept]
 
-    def sample(self, scopes: list[slice]) -> list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
-        """Stage 1, on the GPU: gather the samples of all scopes; characters and chunk starts of each."""
-        lane, work = self.lane, self.work
-        begins, ends, chunk = [], [], plan.SAMPLE_CHUNK
-        for scope in scopes:
-            start = int(self.chars_begin[scope][0])
-            stop = int(self.chars_begin[scope][-1] + self.chars_count[scope][-1])
-            starts, chunk = plan.sample_positions(start, stop - start)
-            begins.append(starts)
-            ends.append(np.minimum(starts + chunk, stop))
-        bounds = np.concatenate([*begins, *ends])
-        count = bounds.size // 2
-        lane.upload(work[self.chunk_bounds], bounds)
-        lane.launch(
-            get_kernel("fsst_take", "fsst_sample"),
-            count,
-            256,
-            (
-                _u64(self.chars),
-                _u64(work[self.chunk_bounds]),
-                _u64(work[self.chunk_bounds] + 8 * count),
-                _u64(chunk),
-                _u64(work[self.sample_at]),
-            ),
-        )
-        gathered = lane.read(work[self.sample_at], count * chunk, np.uint8)
-        samples = []
-        for begin, end in zip(begins, ends, strict=True):
-            # Only a scope's last chunk can be short, so its chunks are contiguous in the gathered array.
-            nbytes = int((end - begin).sum())
-            samples.append((gathered[:nbytes], chunk * np.arange(begin.size, dtype=np.int64)))
-            gathered = gathered[chunk * begin.size :]
-        return samples
+    def _count_nulls(self, nulls: int) -> None:
+        """Every segment's nulls to the address `nulls`, and behind them the characters of all nulls."""
+        strings, lane, count = self.strings, self.lane, self.planned
+        if strings.null_count:
+            lane.launch(
+                get_kernel("bitpack", "count_nulls"),
+                (min(blocks(blocks(strings.rows, count), 256), 1024), count),
+                256,
+                (
+                    _u64(strings.offsets),
+                    self.wide,
+                    _u64(strings.validity),
+                    _u64(strings.validity_offset),
+                    _u64(self.rows_begin_at),
+                    _u64(nulls),
+                    _u64(nulls + 8 * count),
+                ),
+            )
 
     def train(self, table: SymbolTable | None) -> None:
-        """Stage 1: start training one table for every scope of segments; `table_of` waits for it."""
-        segments = self.rows.size
+        """Stage 1: start training one table for every scope of segments."""
+        work = self.work
         if table is not None:
-            self.per_table = segments
-            self.trained: list[Any] = [table]
-        else:
-            self.per_table = plan.segments_per_table(self.chars_nbytes)
-            scopes = [slice(i, min(i + self.per_table, segments)) for i in range(0, segments, self.per_table)]
-            samples = self.sample(scopes)
-            if len(samples) == 1:
-                self.trained = [_train(samples[0])]
-            else:
-                self.trained = [_trainers().submit(_train, sample) for sample in samples]
-        self.uploaded = 0
+            self.tables = [table]
+            self.lane.upload(work[self.tables_at], launch.encode_tables(table))
+            return
+        self.tables = []
+        lane = self.side[0]
+        lane.follow(self.lane)
+        lane.zero(work[self.pair_counts], launch.TRAIN_COUNTS_NBYTES * self.scopes)
+        lane.launch(
+            get_kernel("fsst_train", "fsst_train"),
+            self.scopes,
+            launch.TRAIN_THREADS,
+            (
+                _u64(self.chars),
+                _u64(self.rows_begin_at),
+                _u64(self.chars_begin_at),
+                _u32(self.planned),
+                _u32(self.per_table),
+                _u64(work[self.pair_counts]),
+                _u64(work[self.train_scratch]),
+                _u64(work[self.tables_at]),
+                _u64(work[self.exported_at]),
+            ),
+            self.places.shared,
+        )
+        self.exported = pinned(self.scopes, launch.TRAINED_TABLE)
+        lane.download(self.exported, work[self.exported_at])
+        self.trained = lane.event()
 
     def table_of(self, k: int) -> SymbolTable:
-        """The table of segment `k`, uploaded when it is first asked for."""
-        number = k // self.per_table
-        table = self.trained[number]
-        if isinstance(table, Future):
-            table = self.trained[number] = table.result()
-        if number == self.uploaded:
-            self.lane.upload(self.table_place(k), launch.encode_tables(table))
-            self.uploaded += 1
-            for half in self.half_lanes:
-                half.follow(self.lane)
-        return table
+        """The table of segment `k`; waits for the training."""
+        if not self.tables:
+            self.trained.synchronize()
+            self.tables = [launch.trained_table(exported) for exported in self.exported]
+        return self.tables[k // self.per_table]
 
     def table_place(self, k: int) -> int:
         return self.work[self.tables_at + launch.ENCODE_TABLES_NBYTES * (k // self.per_table)]
@@ -298,7 +284,6 @@ class _Compression:
         pieces = blocks(tiles, launch.PIECE_TILES)
         attributes = device_attributes()
         shape = launch.encode_shape(self.tile_size, attributes["shared_per_block"])
-        table = self.table_of(k)
         self.half_lanes[half].launch(
             get_kernel("fsst_encode", "fsst_encode", self.tile_size),
             min(attributes["multiprocessors"], blocks(pieces, shape.threads // 32)),
@@ -309,7 +294,6 @@ class _Compression:
                 _u64(tile_begin),
                 _u64(tiles),
                 _u64(self.table_place(k)),
-                _u32(table.two_byte_limit),
                 _u64(work[self.slots[half]]),
                 _u64(work[self.piece_lengths[half]]),
                 _u64(work[self.totals] + 8 * k),
@@ -348,26 +332,23 @@ class _Compression:
         self.lane.zero(self.work[self.totals], 8 * self.rows.size)
         sizes = pinned(self.rows.size, np.int64)
         waiting: tuple[int, Any] | None = None
-        with ExitStack() as stack:
-            if self.halves == 1:
-                self.half_lanes = [self.lane]
-            else:
-                self.half_lanes = [stack.enter_context(Lane(stream)) for stream in side_streams(self.halves)]
-            for half in self.half_lanes:
-                half.follow(self.lane)
-            for k in range(self.rows.size):
-                if self.layouts[k].chars > self.capacity:
-                    self._finish(waiting, sizes)
-                    waiting = None
-                    self._encode_long(k, sizes)
-                    continue
-                lane = self.half_lanes[k % self.halves]
-                self.encode_wave(k, 0)
-                lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
-                ready = lane.event()
+        for half in self.half_lanes:
+            half.follow(self.lane)
+            if self.side:
+                half.follow(self.side[0])  # the tables
+        for k in range(self.rows.size):
+            if self.layouts[k].chars > self.capacity:
                 self._finish(waiting, sizes)
-                waiting = (k, ready)
+                waiting = None
+                self._encode_long(k, sizes)
+                continue
+            lane = self.half_lanes[k % self.halves]
+            self.encode_wave(k, 0)
+            lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
+            ready = lane.event()
             self._finish(waiting, sizes)
+            waiting = (k, ready)
+        self._finish(waiting, sizes)
         return self.segments
 
     def drop(self) -> None:
@@ -379,6 +360,7 @@ class _Compression:
         if wave is None:
             return
         k, ready = wave
+        self.table_of(k)  # made while the GPU encodes
         ready.synchronize()
         codes = self.half_lanes[k % self.halves].allocate(int(sizes[k]))
         self.compact_wave(k, 0, 0, codes)
@@ -447,11 +429,13 @@ def compress(
     with Lane(stream) as lane:
         call = _Compression(strings, table, tile_size, lane)
         try:
-            call.cut()
-            call.measure_rows()
-            call.train(table)
-            call.pack_rows()
-            return call.encode()
+            with call.side_lanes():
+                call.cut()
+                call.train(table)
+                call.read_cut()
+                call.measure_rows()
+                call.pack_rows()
+                return call.encode()
         except BaseException:
             call.drop()
             raise
@@ -470,9 +454,12 @@ def train(strings: DeviceStrings, *, stream: Any = None) -> SymbolTable:
     if strings.rows == 0:  # such a column may have no offsets
         return train_table(np.empty(0, np.uint8), np.empty(0, np.int64))
     with Lane(stream) as lane:
-        call = _Compression(strings, None, "auto", lane, sample_only=True)
+        call = _Compression(strings, None, "auto", lane, train_only=True)
         try:
-            call.cut()
-            return _train(call.sample([slice(0, call.rows.size)])[0])
+            with call.side_lanes():
+                call.cut()
+                call.train(None)
+                call.read_cut()
+                return call.table_of(0)
         finally:
             call.work.release()

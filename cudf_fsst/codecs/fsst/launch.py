@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...format import ROW_BLOCK, TILE_BLOCK, align
+from . import train
+from .plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
 from .segment import Segment
 from .symbols import HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS, SymbolTable
 
@@ -39,9 +41,31 @@ def encode_defines(tile_size: int, shared_per_block: int) -> dict[str, int]:
     }
 
 
+def train_defines(shared_per_block: int) -> dict[str, int]:
+    """Constants of fsst_train.cu for a GPU."""
+    places = train_places(shared_per_block)
+    return {
+        **DEFINES,
+        "SAMPLE_CHUNK": SAMPLE_CHUNK,
+        "SAMPLE_CHUNKS": SAMPLE_CHUNKS,
+        "TRAIN_GENERATIONS": len(train.GENERATIONS),
+        "TRAIN_PARTS": int.from_bytes(bytes(train.GENERATIONS), "little"),
+        "TRAIN_SPREAD": int(train.SPREAD),
+        "TRAIN_MIN_COUNT": train.MIN_COUNT,
+        "TRAIN_BYTE_WEIGHT": train.BYTE_WEIGHT,
+        "TRAIN_THREADS": TRAIN_THREADS,
+        "TRAIN_TABLES_NBYTES": _TRAIN_TABLES_NBYTES,
+        "TRAIN_MATCHES_NBYTES": _TRAIN_MATCHES_NBYTES,
+        "TRAIN_CANDIDATES_NBYTES": _TRAIN_CANDIDATES_NBYTES,
+        "TRAIN_MATCHES_IN_SHARED": int(places.matches_in_shared),
+        "TRAIN_CANDIDATES_IN_SHARED": int(places.candidates_in_shared),
+        "TRAIN_SCRATCH_NBYTES": places.scratch,
+    }
+
+
 def pairs_in_shared(tile_size: int, shared_per_block: int) -> bool:
     """Whether four warps fit beside the table of two-byte symbols."""
-    return shared_per_block >= ENCODE_TABLES_NBYTES + 4 * _encode_warp_nbytes(tile_size)
+    return shared_per_block >= _SHARED_TABLES_NBYTES + _PAIRS_NBYTES + 4 * _encode_warp_nbytes(tile_size)
 
 
 def _encode_warp_nbytes(tile_size: int) -> int:
@@ -88,8 +112,21 @@ ROW_THREADS = 256
 
 _PAIRS_NBYTES = 65536
 #: Bytes of the tables the kernels read.
-ENCODE_TABLES_NBYTES = HASH_SLOTS * 10 + 256 + _PAIRS_NBYTES
+ENCODE_TABLES_NBYTES = HASH_SLOTS * 10 + 256 + _PAIRS_NBYTES + 8
 DECODE_TABLE_NBYTES = 512 * 9
+
+# What fsst_encode always keeps in shared memory of them.
+_SHARED_TABLES_NBYTES = HASH_SLOTS * 10 + 256
+
+#: Threads of a block of fsst_train.
+TRAIN_THREADS = 1024
+#: Bytes of the counts of pairs that fsst_train needs for a table, and of what it exports of it.
+TRAIN_COUNTS_NBYTES = 512 * 512 * 2
+TRAINED_TABLE = np.dtype([("symbols", "<u8", 256), ("lengths", "u1", 256), ("count", "<u8")])
+_TRAIN_TABLES_NBYTES = 62 * 1024
+_TRAIN_CANDIDATE_SLOTS = 8192
+_TRAIN_MATCHES_NBYTES = 2 * (SAMPLE_CHUNKS * (SAMPLE_CHUNK + 10) + _TRAIN_CANDIDATE_SLOTS)
+_TRAIN_CANDIDATES_NBYTES = 8 * _TRAIN_CANDIDATE_SLOTS
 
 _ROW_EXTRA_WORDS = 5  # fsst_encode.cu, ROW_WORDS
 _ROW_NBYTES_EXTRA = 16  # fsst_decode.cu, ROW_NBYTES
@@ -108,12 +145,31 @@ class Shape(NamedTuple):
 @lru_cache(64)
 def encode_shape(tile_size: int, shared_per_block: int) -> Shape:
     """Shape of fsst_encode: as many warps as the shared memory of one block holds, at most 32."""
-    tables = ENCODE_TABLES_NBYTES - (0 if pairs_in_shared(tile_size, shared_per_block) else _PAIRS_NBYTES)
+    tables = _SHARED_TABLES_NBYTES + (_PAIRS_NBYTES if pairs_in_shared(tile_size, shared_per_block) else 0)
     warp = _encode_warp_nbytes(tile_size)
     warps = min(32, (shared_per_block - tables) // warp)
     if warps < 1:
         raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
     return Shape(32 * warps, tables + warps * warp)
+
+
+class TrainPlaces(NamedTuple):
+    """Where fsst_train keeps its two large arrays; bytes of dynamic shared memory, of global memory for a table."""
+
+    matches_in_shared: bool
+    candidates_in_shared: bool
+    shared: int
+    scratch: int
+
+
+@lru_cache(64)
+def train_places(shared_per_block: int) -> TrainPlaces:
+    """Shared memory for both arrays, for the first alone, or for none."""
+    large = _TRAIN_MATCHES_NBYTES + _TRAIN_CANDIDATES_NBYTES
+    for shared in (large, _TRAIN_MATCHES_NBYTES, 0):
+        if _TRAIN_TABLES_NBYTES + shared <= shared_per_block:
+            return TrainPlaces(shared > 0, shared == large, _TRAIN_TABLES_NBYTES + shared, large - shared)
+    raise ValueError(f"training needs more shared memory than this GPU's {shared_per_block} bytes")
 
 
 def decode_codes_capacity(tile_size: int, codes_nbytes: int, tiles: int) -> int:
@@ -154,7 +210,15 @@ def encode_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:
     unused = 64 - 8 * (table.hash_meta & 0xFF)
     symbols = table.hash_symbols << unused.astype(np.uint64)
     meta = (table.hash_meta >> 8 | unused << 8).astype("<u2")
-    return np.concatenate([symbols.view(np.uint8), meta.view(np.uint8), table.byte_codes, table.pair_codes])
+    limit = np.array([table.two_byte_limit], "<u8")
+    parts = (symbols, meta, table.byte_codes, table.pair_codes, limit)
+    return np.concatenate([part.view(np.uint8) for part in parts])
+
+
+def trained_table(exported: np.void) -> SymbolTable:
+    """The table that fsst_train exported, a `TRAINED_TABLE`."""
+    joined, lengths = exported["symbols"].tobytes(), exported["lengths"].tolist()
+    return SymbolTable(tuple([joined[8 * i : 8 * i + lengths[i]] for i in range(int(exported["count"]))]))
 
 
 @lru_cache(256)

@@ -3,7 +3,7 @@
 A table is bred in generations. Each parses a part of the sample with the current table exactly as the encoder would
 (docs/format.md, section 6), and counts every symbol and every pair of neighbours; the best of the used symbols and of
 the joined pairs are the next table. Everything is integer arithmetic with a total order on candidates, so the result
-is a pure function of the sample, on every device.
+is a pure function of the sample, on every device. This module defines it; kernels/fsst_train.cu does the same on a GPU.
 
 Measured on the paper's ten text files, 256-byte tiles, as the geometric mean of our ratio against the original
 library's: 1.047. Differences below 0.003 are within what another sample does. The same with
@@ -41,7 +41,7 @@ BYTE_WEIGHT = 4
 MAX_SAMPLE = 65535
 
 #: Spreads the chunks of a part of the sample over it.
-_SPREAD = np.uint64(0x9E3779B1)
+SPREAD = np.uint64(0x9E3779B1)
 #: Codes while training: 0 to 255 are escaped bytes, 256 and up are symbols.
 _CODES = 512
 
@@ -69,7 +69,7 @@ def _count(
     counts[:] = 0
     pairs = 0
     for chunk in range(starts.size):
-        if ((np.uint64(chunk) * _SPREAD) >> np.uint64(7)) & np.uint64(127) >= np.uint64(part):
+        if ((np.uint64(chunk) * SPREAD) >> np.uint64(7)) & np.uint64(127) >= np.uint64(part):
             continue
         at = sample + starts[chunk]
         end = sample + ends[chunk]
