@@ -16,14 +16,14 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import cupy
 
-from cudf_fsst.device.memory import Lane
+from cudf_fsst.device.timing import Launches, recorded_launches
 
 
 def wall_seconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 2) -> float:
@@ -38,34 +38,6 @@ def wall_seconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 2) -> f
             times.append(time.perf_counter() - start)
         del result
     return statistics.median(times)
-
-
-Launches = list[tuple[str, float, float]]
-
-
-@contextlib.contextmanager
-def recorded_launches(into: Launches) -> Iterator[None]:
-    """Collects name, start and end (milliseconds from one moment on) of every kernel launched inside."""
-    events: list[tuple[str, Any, Any]] = []
-    launch = Lane.launch
-    zero = cupy.cuda.Event()
-    zero.record()
-
-    def timed(self: Lane, kernel: Any, *args: Any, **kwargs: Any) -> None:
-        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-        begin.record(self.stream)
-        launch(self, kernel, *args, **kwargs)
-        end.record(self.stream)
-        events.append((kernel.name, begin, end))
-
-    Lane.launch = timed  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        Lane.launch = launch  # type: ignore[method-assign]
-        cupy.cuda.runtime.deviceSynchronize()
-        elapsed = cupy.cuda.get_elapsed_time
-        into.extend((name, elapsed(zero, begin), elapsed(zero, end)) for name, begin, end in events)
 
 
 def kernel_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 2) -> dict[str, float]:

@@ -239,6 +239,78 @@ def inspect(
             _out.print(f"table {number}: {shown}", markup=False, highlight=False, soft_wrap=True)
 
 
+@app.command()
+@_one_line_errors
+def autotune(
+    file: Annotated[Path | None, typer.Option(help="measure with a Parquet file, not generated text")] = None,
+    column: Annotated[str | None, typer.Option("--column", "-c", help="its string column")] = None,
+    megabytes: Annotated[int, typer.Option(help="size of the text; less where GPU memory is short", min=16)] = 1024,
+    tile_size: Annotated[list[int] | None, typer.Option(help="tile size to tune; may be repeated")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="measure and show, but keep nothing")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="forget what was measured for this GPU")] = False,
+) -> None:
+    """Measure this machine's GPU and keep the fastest launch choices; they never change what is stored."""
+    from . import autotune as work
+    from .codecs.fsst import plan, tuning
+    from .format import TILE_SIZES
+
+    if (file is None) != (column is None):
+        raise CliError("--file and --column go together")
+    sizes = tuple(dict.fromkeys(tile_size or [plan.auto_tile_size(megabytes * 2**20)]))
+    if not set(sizes) <= set(TILE_SIZES):
+        raise CliError(f"--tile-size must be one of {TILE_SIZES}")
+    engine = _engine("gpu")
+    from .device.memory import free_memory, gpu_model
+
+    gpu = gpu_model()
+    entry = tuning.path(gpu)
+    if reset:
+        existed = entry.exists()
+        if not dry_run:
+            entry.unlink(missing_ok=True)
+        said = "nothing to forget" if not existed else "would be removed" if dry_run else "removed"
+        _out.print(f"{entry}: {said}", highlight=False, soft_wrap=True)
+        return
+
+    # Text (of more bytes than characters, if it is not ASCII), codes and the decompressed text lie there together.
+    nbytes = min(megabytes * 2**20, free_memory() // 16)
+    tuned: list[work.Tuned] = []
+    with _progress() as progress:
+        task = progress.add_task("making text", total=None)
+        if file is None or column is None:
+            series = work.generated_text(engine, nbytes)
+        else:
+            import pyarrow.parquet as pq
+
+            _check_column(pq.read_schema(file), column)
+            series = work.column_text(engine, file, column, nbytes)
+        for size in sizes:
+            number = work.count_candidates(size)
+            progress.reset(task, total=number, description=f"measuring, {size}-byte tiles")
+            tuned += work.tune(series, size, step=lambda: progress.advance(task))
+
+    shown = Table(title=escape(f"{gpu}, {_size(nbytes)} of text"), title_justify="left", box=SIMPLE)
+    for heading, justify in (("tiles", "right"), ("kernels of", "left"), ("fastest launch", "left")):
+        shown.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    for heading in ("default GB/s", "best GB/s", "gain"):
+        shown.add_column(heading, justify="right")
+    for one in tuned:
+        gain = one.best_gbps / one.default_gbps - 1
+        shown.add_row(
+            str(one.tile_size),
+            f"{one.direction}()",
+            work.describe(one),
+            f"{one.default_gbps:,.0f}",
+            f"{one.best_gbps:,.0f}",
+            f"{gain:+.1%}",
+        )
+    _out.print(shown)
+    if dry_run:
+        _out.print("Nothing was kept (--dry-run).")
+    else:
+        _out.print(f"Kept in {work.store(gpu, tuned)}", highlight=False, soft_wrap=True)
+
+
 def _index_kind(index: Any) -> str:
     names = list(index.names)
     named = "" if names == [None] else f" named {', '.join(map(repr, names))}"

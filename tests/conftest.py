@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -17,6 +18,14 @@ hypothesis.settings.register_profile("deep", max_examples=2000, **_COMMON)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 DBTEXT_VARIABLE = "CUDF_FSST_DBTEXT"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_measured_launch_choices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What was measured on this machine has no part in the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUDF_FSST_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 def _why_no_gpu() -> str | None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,12 +20,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cudf_fsst.buffers import DeviceStrings, HostStrings
-from cudf_fsst.codecs.fsst import cpu, launch, plan
+from cudf_fsst.codecs.fsst import cpu, launch, plan, tuning
 from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.codecs.fsst.tuning import Choices
 from cudf_fsst.format import TILE_SIZES
 from emulation.conftest import emulator
-from emulation.device import GPUS, ORDERS, FakeDevice, emulated_fsst
+from emulation.device import GPU_NAME, GPUS, ORDERS, FakeDevice, emulated_fsst
 from emulation.emulator import SCHEDULES, Buffer, Emulator
 
 __all__ = ["emulator"]
@@ -330,6 +333,63 @@ def test_segments_of_different_tile_sizes(gpu: Gpu, rng: np.random.Generator) ->
     segments += cpu.compress(column([b""] * 5))
     strings = gpu.cuda.decompress(gpu.cuda.to_device(segments))
     same_strings(gpu.download(strings), column([*rows, *[b""] * 5]))
+
+
+# ------------------------------------------------------------------------------------------------------ launch choices
+
+
+#: Entries that are valid, however odd.
+ODD = {
+    "one warp": Choices(1, 0.125, 1, 0.25),
+    "one warp, many blocks": Choices(1, 8, 1, 4),
+    "all that fits": Choices(32, 8, 8, 4),
+    "five warps, little room": Choices(5, 1.5, 3, 0.3),
+}
+#: What makes an entry useless: a change of a valid one's text.
+USELESS: dict[str, Callable[[str], str]] = {
+    "empty": lambda entry: "",
+    "cut": lambda entry: entry[: len(entry) // 2],
+    "not JSON": lambda entry: "one warp, please",
+    "another GPU": lambda entry: entry.replace(GPU_NAME, "Imagined GPU"),
+    "old kernels": lambda entry: re.sub('"kernels": "....', '"kernels": "0000', entry),
+    "no warps": lambda entry: entry.replace('"encode_warps": 5', '"encode_warps": 0'),
+    "too many warps": lambda entry: entry.replace('"decode_warps": 3', '"decode_warps": 9'),
+    "too little room": lambda entry: entry.replace('"decode_capacity": 0.3', '"decode_capacity": 0.0'),
+    "no number": lambda entry: entry.replace('"encode_blocks": 1.5', '"encode_blocks": NaN'),
+}
+
+
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_90"], indirect=True)
+@pytest.mark.parametrize("case", [*ODD, *USELESS])
+def test_launch_choices_change_no_byte(
+    case: str, gpu: Gpu, rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setenv(tuning.CACHE_VARIABLE, str(tmp_path))
+    model = f"{GPU_NAME} sm_00"
+    tile_sizes = (TILE_SIZES[0], TILE_SIZES[-1])
+    chosen = ODD.get(case, ODD["five warps, little room"])
+    file = tuning.save(model, dict.fromkeys(tile_sizes, chosen), {})
+    if case in USELESS:
+        whole = file.read_text()
+        file.write_text(USELESS[case](whole))
+        assert file.read_text() != whole
+    noise = rng.integers(0, 256, 9_000, dtype=np.uint8).tobytes()
+    strings = column([*text(rng, SEGMENT), noise, *text(rng, SEGMENT // 2)])
+    for tile_size in tile_sizes:
+        expected = cpu.compress(strings, tile_size=tile_size)
+        gpu.device.shapes.clear()
+        segments = gpu.cuda.compress(gpu.upload(strings), tile_size=tile_size)
+        same_segments(gpu.cuda.to_host(segments), expected)
+        same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
+        same_strings(gpu.download(gpu.cuda.take_range(segments, 3, 900)), cpu.take_range(expected, 3, 900))
+        shapes = gpu.device.shapes
+        if case.startswith("one warp"):
+            assert {block for _, block in shapes["fsst_encode"] | shapes["fsst_decode"]} == {(32,)}
+        if case == "one warp":
+            assert {grid for grid, _ in shapes["fsst_encode"]} == {(1,)}
+    ignored = [record.getMessage() for record in caplog.records if record.name == "cudf_fsst"]
+    assert len(ignored) == (case in USELESS), "one warning, not one a call"
+    assert all(str(file) in line for line in ignored)
 
 
 # --------------------------------------------------------------------------------------------------- streams and memory

@@ -1,9 +1,17 @@
-"""CUDA C++ sources and their compilation (NVRTC through CuPy, cached on disk by CuPy)."""
+"""CUDA C++ sources and their compilation (NVRTC through CuPy, cached on disk by CuPy).
+
+Whoever waits for the compiler is told why: a record at level INFO of the logger ``cudf_fsst``, and, where that logger
+has no handlers at all, a line on stderr. ``CUDF_FSST_QUIET=1`` leaves the line out.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
 import re
+import sys
 import threading
+import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -14,7 +22,20 @@ OPTIONS = ("-std=c++17",)
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
 _lock = threading.Lock()
-_modules: dict[tuple[str, tuple[str, ...]], Any] = {}
+_log = logging.getLogger("cudf_fsst")
+
+
+class _CompilerOutput:
+    """Where CuPy writes the compiler's output: if the compiler ran, not if CuPy's cache on disk had the kernels."""
+
+    written = False
+
+    def write(self, _text: str) -> None:
+        self.written = True
+
+
+# One for all kernels: CuPy keeps a module in memory per source, options and this.
+_output = _CompilerOutput()
 
 
 @cache
@@ -38,7 +59,7 @@ def options(defines: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def kernel(file: str, name: str, defines: Mapping[str, int]) -> Any:
-    """A `cupy.RawKernel`, compiled for the current device on first launch.
+    """A `cupy.RawKernel`, compiled for the current device unless CuPy's cache on disk has it.
 
     Parameters
     ----------
@@ -49,13 +70,22 @@ def kernel(file: str, name: str, defines: Mapping[str, int]) -> Any:
     defines
         Constants shared with the host.
     """
-    key = (file, options(defines))
-    module = _modules.get(key)
-    if module is None:
-        with _lock:
-            module = _modules.get(key)
-            if module is None:
-                import cupy
+    import cupy
 
-                module = _modules[key] = cupy.RawModule(code=source(file), options=key[1])
-    return module.get_function(name)
+    made = cupy.RawKernel(source(file), name, options(defines))
+    with _lock:
+        _output.written = False
+        start = time.perf_counter()
+        made.compile(log_stream=_output)
+        if _output.written:
+            _tell(file, time.perf_counter() - start)
+    return made
+
+
+def _tell(file: str, seconds: float) -> None:
+    from .memory import gpu_model
+
+    text = f"compiled {file}.cu for {gpu_model()} in {seconds:.1f} s (once per machine: CuPy keeps it on disk)"
+    _log.info(text)
+    if not _log.hasHandlers() and os.environ.get("CUDF_FSST_QUIET", "0") in ("", "0"):
+        print(f"cudf_fsst: {text}", file=sys.stderr)

@@ -175,6 +175,17 @@ def current_device() -> int:
     return int(runtime.getDevice())
 
 
+def gpu_model() -> str:
+    """Name and compute capability of the current device: ``"NVIDIA H200 sm_90"``."""
+    properties = runtime.getDeviceProperties(current_device())
+    return f"{properties['name'].decode()} sm_{properties['major']}{properties['minor']}"
+
+
+def free_memory() -> int:
+    """Bytes of the current device that nobody has taken."""
+    return int(runtime.memGetInfo()[0])
+
+
 def device_attributes() -> dict[str, int]:
     """What launch shapes depend on, of the current device."""
     return _attributes(current_device())

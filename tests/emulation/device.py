@@ -20,7 +20,7 @@ import sys
 import types
 import weakref
 from bisect import bisect_right
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -39,6 +39,8 @@ GPUS = {
     "sm_90": (227 << 10, 228 << 10),
 }
 _DEFAULT_SHARED = 48 << 10
+#: What it calls itself.
+GPU_NAME = "Emulated GPU"
 
 
 #: When the work of streams runs if nobody waits for it: never (lazy), at once (eager), at once in the default stream
@@ -188,6 +190,7 @@ class _Kernel:
         assert shared_mem <= asked, f"{self._name}: {shared_mem} bytes of shared memory without asking"
         assert asked <= self._device.shared_per_block, f"{self._name}: {asked} bytes of shared memory on this GPU"
         self._device.launches.append(self._name)
+        self._device.shapes[self._name].add((grid, block))
         stream.enqueue(partial(self._module.launch, self._name, grid, block, args, shared_mem=shared_mem))
 
 
@@ -208,6 +211,8 @@ class FakeDevice:
     ----------
     launches : list of str
         Names of the kernels launched so far.
+    shapes : dict of set
+        Grids and blocks that they were launched with.
     live : set of int
         Addresses of the buffers from RMM that are in use.
     allocations : list of int
@@ -220,6 +225,7 @@ class FakeDevice:
         self.emulator = emulator
         self.shared_per_block, shared_per_multiprocessor = GPUS[gpu]
         self.launches: list[str] = []
+        self.shapes: defaultdict[str, set[tuple[tuple[int, ...], tuple[int, ...]]]] = defaultdict(set)
         self._kernels: dict[tuple[Any, ...], _Kernel] = {}
         self.live: set[int] = set()
         self.allocations: list[int] = []
@@ -327,6 +333,7 @@ class FakeDevice:
         runtime = module(
             "cupy.cuda.runtime",
             getDevice=lambda: 0,
+            getDeviceProperties=lambda device: {"name": GPU_NAME.encode(), "major": 0, "minor": 0},
             memcpyAsync=self._memcpy,
             memsetAsync=self._memset,
             memcpyHostToDevice="to device",

@@ -27,7 +27,7 @@ from ...buffers import CharactersUnderNulls, DeviceStrings
 from ...device.memory import Lane, Workspace, device_attributes, pinned, side_streams
 from ...format import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from . import launch, plan
-from .cuda_kernels import blocks, get_kernel
+from .cuda_kernels import blocks, choices, get_kernel
 from .segment import Segment
 from .symbols import SymbolTable
 from .train import train_table
@@ -63,6 +63,7 @@ class _Compression:
         self.tile_size = plan.auto_tile_size(self.chars_nbytes) if tile_size == "auto" else int(tile_size)
         if self.tile_size not in TILE_SIZES:
             raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {tile_size!r}")
+        self.choices = choices(self.tile_size)  # once: what one stage leaves behind, the next has to find
         self.segment_size = plan.segment_size(self.chars_nbytes)
         self.planned = plan.segment_count(self.chars_nbytes)
         self.metas: list[Any] = []
@@ -283,10 +284,12 @@ class _Compression:
         tiles = min(layout.tiles - tile_begin, self.capacity // self.tile_size)
         pieces = blocks(tiles, launch.PIECE_TILES)
         attributes = device_attributes()
-        shape = launch.encode_shape(self.tile_size, attributes["shared_per_block"])
+        chosen = self.choices
+        shape = launch.encode_shape(self.tile_size, attributes["shared_per_block"], chosen.encode_warps)
+        grid = max(1, round(chosen.encode_blocks * attributes["multiprocessors"]))
         self.half_lanes[half].launch(
-            get_kernel("fsst_encode", "fsst_encode", self.tile_size),
-            min(attributes["multiprocessors"], blocks(pieces, shape.threads // 32)),
+            get_kernel("fsst_encode", "fsst_encode", self.tile_size, chosen.encode_warps),
+            min(grid, blocks(pieces, shape.threads // 32)),
             shape.threads,
             (
                 _u64(self.chars + int(self.chars_begin[k])),
@@ -310,7 +313,7 @@ class _Compression:
         pieces = blocks(tiles, launch.PIECE_TILES)
         block_starts = meta + layout.sections["block_starts"].offset + 8 * (tile_begin // TILE_BLOCK)
         self.half_lanes[half].launch(
-            get_kernel("fsst_encode", "fsst_compact", self.tile_size),
+            get_kernel("fsst_encode", "fsst_compact", self.tile_size, self.choices.encode_warps),
             blocks(pieces, 8),
             256,
             (

@@ -1,21 +1,24 @@
-"""Kernels of the FSST codec on the current device."""
+"""Kernels of the FSST codec on the current device, and how to launch them there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from ...device.kernels import kernel
-from ...device.memory import current_device, device_attributes
-from . import launch
+from ...device.memory import current_device, device_attributes, gpu_model
+from . import launch, tuning
+from .tuning import Choices
 
 
 @cache
-def _kernel_on(device: int, file: str, name: str, tile_size: int) -> Any:
+def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: int | None) -> Any:
     # CuPy's kernel objects belong to the device that is current when they are asked for.
     shared_per_block = device_attributes()["shared_per_block"]
     if file == "fsst_encode":
-        defines = launch.encode_defines(tile_size, shared_per_block)
+        defines = launch.encode_defines(tile_size, shared_per_block, encode_warps)
     elif file == "fsst_train":
         defines = launch.train_defines(shared_per_block)
     else:
@@ -27,10 +30,34 @@ def _kernel_on(device: int, file: str, name: str, tile_size: int) -> Any:
     return made
 
 
-def get_kernel(file: str, name: str, tile_size: int = 0) -> Any:
-    """A kernel for the current device; with a tile size, compiled for it."""
-    return _kernel_on(current_device(), file, name, tile_size)
+def get_kernel(file: str, name: str, tile_size: int = 0, encode_warps: int | None = None) -> Any:
+    """A kernel for the current device; with a tile size, compiled for it, and fsst_encode.cu for so many warps."""
+    return _kernel_on(current_device(), file, name, tile_size, encode_warps)
 
 
 def blocks(count: int, per_block: int) -> int:
     return -(-count // per_block)
+
+
+_tried: Choices | None = None
+
+
+@cache
+def _measured(device: int) -> Mapping[int, Choices]:
+    return tuning.load(gpu_model())
+
+
+def choices(tile_size: int) -> Choices:
+    """Launch choices for the current device: measured ones where this machine has them, else the defaults."""
+    return _tried or _measured(current_device()).get(tile_size, tuning.DEFAULT)
+
+
+@contextmanager
+def trying(tried: Choices) -> Iterator[None]:
+    """Launch everything, in all threads, by these choices."""
+    global _tried
+    before, _tried = _tried, tried
+    try:
+        yield
+    finally:
+        _tried = before

@@ -12,7 +12,7 @@ from ...buffers import DeviceStrings
 from ...device.memory import Lane, device_attributes
 from ...format import ROW_BLOCK, TILE_BLOCK
 from . import launch
-from .cuda_kernels import blocks, get_kernel
+from .cuda_kernels import blocks, choices, get_kernel
 from .segment import Segment
 
 _u32, _u64 = np.uint32, np.uint64
@@ -91,11 +91,14 @@ def _read(selection: _Selection, lane: Lane) -> DeviceStrings:
     for shift in sorted({int(shift) for shift in tile_shifts}):
         chosen = np.flatnonzero((tile_shifts == shift) & (chars > 0))
         tiles = int((-(-view["chars"][chosen].astype(np.int64) >> shift)).sum())
+        how = choices(1 << shift)
+        codes_nbytes = int(view["codes_nbytes"][chosen].sum())
         shape = launch.decode_shape(
             1 << shift,
-            launch.decode_codes_capacity(1 << shift, int(view["codes_nbytes"][chosen].sum()), tiles),
+            launch.decode_codes_capacity(1 << shift, codes_nbytes, tiles, how.decode_capacity),
             attributes["shared_per_block"],
             attributes["shared_per_multiprocessor"],
+            how.decode_warps,
         )
         block_chars = TILE_BLOCK << shift
         first = view["char_begin"][chosen] // block_chars * block_chars

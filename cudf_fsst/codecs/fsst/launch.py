@@ -16,6 +16,7 @@ from . import train
 from .plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
 from .segment import Segment
 from .symbols import HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS, SymbolTable
+from .tuning import DEFAULT
 
 #: Constants compiled into the kernels.
 DEFINES = {
@@ -32,12 +33,12 @@ def defines(tile_size: int) -> dict[str, int]:
     return {**DEFINES, "TILE": tile_size}
 
 
-def encode_defines(tile_size: int, shared_per_block: int) -> dict[str, int]:
-    """Constants of fsst_encode.cu for a tile size and a GPU."""
+def encode_defines(tile_size: int, shared_per_block: int, most_warps: int | None = None) -> dict[str, int]:
+    """Constants of fsst_encode.cu for a tile size, a GPU, and `encode_shape`'s `most_warps`."""
     return {
         **defines(tile_size),
         "PAIRS_IN_SHARED": int(pairs_in_shared(tile_size, shared_per_block)),
-        "ENCODE_THREADS": encode_shape(tile_size, shared_per_block).threads,
+        "ENCODE_THREADS": encode_shape(tile_size, shared_per_block, most_warps).threads,
     }
 
 
@@ -109,6 +110,8 @@ PIECE_TILES = 32
 #: Row blocks a thread block of the row length kernels works on, and its threads.
 ROW_UNITS = 8
 ROW_THREADS = 256
+#: Warps of a block that fsst_decode is compiled for.
+DECODE_WARPS_MAX = 8
 
 _PAIRS_NBYTES = 65536
 #: Bytes of the tables the kernels read.
@@ -133,8 +136,10 @@ _ROW_NBYTES_EXTRA = 16  # fsst_decode.cu, ROW_NBYTES
 
 
 class Shape(NamedTuple):
-    """Threads of a block and its bytes of dynamic shared memory; of fsst_decode also the bytes of codes that a warp stages
-    and the warps that a multiprocessor holds."""
+    """Threads of a block, its bytes of dynamic shared memory; decode only: bytes of codes a warp stages, warps resident.
+
+    Resident are the warps that a multiprocessor holds at a time.
+    """
 
     threads: int
     shared: int
@@ -143,11 +148,11 @@ class Shape(NamedTuple):
 
 
 @lru_cache(64)
-def encode_shape(tile_size: int, shared_per_block: int) -> Shape:
-    """Shape of fsst_encode: as many warps as the shared memory of one block holds, at most 32."""
+def encode_shape(tile_size: int, shared_per_block: int, most_warps: int | None = None) -> Shape:
+    """Shape of fsst_encode: as many warps as the shared memory of one block holds, at most 32 or `most_warps`."""
     tables = _SHARED_TABLES_NBYTES + (_PAIRS_NBYTES if pairs_in_shared(tile_size, shared_per_block) else 0)
     warp = _encode_warp_nbytes(tile_size)
-    warps = min(32, (shared_per_block - tables) // warp)
+    warps = min(most_warps or 32, (shared_per_block - tables) // warp)
     if warps < 1:
         raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
     return Shape(32 * warps, tables + warps * warp)
@@ -172,27 +177,37 @@ def train_places(shared_per_block: int) -> TrainPlaces:
     raise ValueError(f"training needs more shared memory than this GPU's {shared_per_block} bytes")
 
 
-def decode_codes_capacity(tile_size: int, codes_nbytes: int, tiles: int) -> int:
-    """Bytes of codes a warp of fsst_decode stages at once: a sixth more than its 32 tiles have on average.
+def decode_codes_capacity(tile_size: int, codes_nbytes: int, tiles: int, share: float = DEFAULT.decode_capacity) -> int:
+    """Bytes of codes a warp of fsst_decode stages at once: `share` times what its 32 tiles have on average.
 
     Pieces that have more are staged in several rounds, with fewer lanes at work.
     """
     whole = PIECE_TILES * tile_size + 16
-    wanted = PIECE_TILES * codes_nbytes // max(tiles, 1) * 7 // 6
+    wanted = int(PIECE_TILES * codes_nbytes / max(tiles, 1) * share)
     return align(min(max(wanted, 2 * tile_size), whole), 256)
 
 
 @lru_cache(64)
-def decode_shape(tile_size: int, codes_capacity: int, shared_per_block: int, shared_per_multiprocessor: int) -> Shape:
-    """Shape of fsst_decode: the most warps that fit a multiprocessor; less `codes_capacity` where not even one does."""
+def decode_shape(
+    tile_size: int,
+    codes_capacity: int,
+    shared_per_block: int,
+    shared_per_multiprocessor: int,
+    most_warps: int | None = None,
+) -> Shape:
+    """Shape of fsst_decode: the most warps that fit a multiprocessor; less `codes_capacity` where not even one does.
+
+    With `most_warps` a block has that many, or as many as fit it.
+    """
     while codes_capacity >= tile_size + 16:
         per_warp = PIECE_TILES * (tile_size + _ROW_NBYTES_EXTRA) + 32 + codes_capacity
         best, most = Shape(0, 0), 0
-        for warps in range(1, 9):
+        for warps in range(1, (most_warps or DECODE_WARPS_MAX) + 1):
             shared = DECODE_TABLE_NBYTES + warps * per_warp
             resident = warps * (shared_per_multiprocessor // (shared + 1024))
-            if shared <= shared_per_block and resident >= most:
-                best, most = Shape(32 * warps, shared, codes_capacity, resident), resident
+            score = warps if most_warps else resident
+            if shared <= shared_per_block and score >= most:
+                best, most = Shape(32 * warps, shared, codes_capacity, resident), score
         if most:
             return best
         codes_capacity = align(codes_capacity // 2)
