@@ -24,11 +24,13 @@ from ...buffers import CharactersUnderNulls, DeviceStrings
 from ...device.memory import Lane, Workspace, device_attributes, pinned, side_streams
 from ...format import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from . import launch, plan
+from .automaton import automaton
 from .cpu import num_threads
 from .cuda_kernels import blocks, get_kernel
 from .segment import Segment
 from .symbols import SymbolTable
 from .train import train_table
+from .train_max import train_table_max
 
 _u32, _u64 = np.uint32, np.uint64
 _SCAN_THREADS = 1024
@@ -41,11 +43,15 @@ def _trainers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(num_threads(), "cudf_fsst-train")
 
 
-def _train(sample: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]) -> SymbolTable:
+def _train(sample: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]], level: str) -> SymbolTable:
     """Train, and make the encoder's lookup tables, which are cached."""
-    table = train_table(*sample)
-    launch.encode_tables(table)
+    table = (train_table_max if level == "max" else train_table)(*sample)
+    _encoder_tables(table, level)
     return table
+
+
+def _encoder_tables(table: SymbolTable, level: str) -> npt.NDArray[np.uint8]:
+    return (launch.max_tables if level == "max" else launch.encode_tables)(table)
 
 
 class _Compression:
@@ -56,11 +62,14 @@ class _Compression:
         strings: DeviceStrings,
         table: SymbolTable | None,
         tile_size: int | str,
+        level: str,
         lane: Lane,
         *,
         sample_only: bool = False,
     ) -> None:
         self.strings = strings
+        self.level = level
+        self.tables_nbytes = launch.MAX_TABLES_NBYTES if level == "max" else launch.ENCODE_TABLES_NBYTES
         self.lane = lane
         self.wide = _u32(strings.offsets_itemsize == 8)
         ends = pinned(2, f"<u{strings.offsets_itemsize}")
@@ -89,7 +98,8 @@ class _Compression:
         pieces = self.capacity // (self.tile_size * launch.PIECE_TILES)
         scopes = blocks(self.planned, plan.segments_per_table(self.chars_nbytes))
         self.tables_limit = 1 if sample_only or table is not None else scopes
-        self.sample_nbytes = 0 if table is not None else plan.SAMPLE_CHUNKS * plan.SAMPLE_CHUNK * self.tables_limit
+        chunks = plan.SAMPLE_CHUNKS[self.level] * self.tables_limit
+        self.sample_nbytes = 0 if table is not None else plan.SAMPLE_CHUNK * chunks
 
         work = self.work = Workspace()
         self.slots = [work.reserve(self.capacity) for _ in range(self.halves)]
@@ -99,8 +109,7 @@ class _Compression:
         self.descriptors = work.reserve(launch.DESCRIPTOR.itemsize * self.planned)
         row_blocks = 0 if sample_only else blocks(self.strings.rows, ROW_BLOCK) + self.planned
         self.row_words = work.reserve(4 * row_blocks)
-        self.tables_at = work.reserve(launch.ENCODE_TABLES_NBYTES * self.tables_limit)
-        chunks = plan.SAMPLE_CHUNKS * self.tables_limit
+        self.tables_at = work.reserve(self.tables_nbytes * self.tables_limit)
         self.chunk_bounds = work.reserve(16 * chunks)
         self.sample_at = work.reserve(self.sample_nbytes)
         work.take(self.lane)
@@ -158,7 +167,7 @@ class _Compression:
         for scope in scopes:
             start = int(self.chars_begin[scope][0])
             stop = int(self.chars_begin[scope][-1] + self.chars_count[scope][-1])
-            starts, chunk = plan.sample_positions(start, stop - start)
+            starts, chunk = plan.sample_positions(start, stop - start, self.level)
             begins.append(starts)
             ends.append(np.minimum(starts + chunk, stop))
         bounds = np.concatenate([*begins, *ends])
@@ -196,9 +205,9 @@ class _Compression:
             scopes = [slice(i, min(i + self.per_table, segments)) for i in range(0, segments, self.per_table)]
             samples = self.sample(scopes)
             if len(samples) == 1:
-                self.trained = [_train(samples[0])]
+                self.trained = [_train(samples[0], self.level)]
             else:
-                self.trained = [_trainers().submit(_train, sample) for sample in samples]
+                self.trained = [_trainers().submit(_train, sample, self.level) for sample in samples]
         self.uploaded = 0
 
     def table_of(self, k: int) -> SymbolTable:
@@ -208,14 +217,14 @@ class _Compression:
         if isinstance(table, Future):
             table = self.trained[number] = table.result()
         if number == self.uploaded:
-            self.lane.upload(self.table_place(k), launch.encode_tables(table))
+            self.lane.upload(self.table_place(k), _encoder_tables(table, self.level))
             self.uploaded += 1
             for half in self.half_lanes:
                 half.follow(self.lane)
         return table
 
     def table_place(self, k: int) -> int:
-        return self.work[self.tables_at + launch.ENCODE_TABLES_NBYTES * (k // self.per_table)]
+        return self.work[self.tables_at + self.tables_nbytes * (k // self.per_table)]
 
     def measure_rows(self) -> None:
         """Start measuring how many words every segment's packed row lengths take."""
@@ -297,10 +306,14 @@ class _Compression:
         tiles = min(layout.tiles - tile_begin, self.capacity // self.tile_size)
         pieces = blocks(tiles, launch.PIECE_TILES)
         attributes = device_attributes()
-        shape = launch.encode_shape(self.tile_size, attributes["shared_per_block"])
         table = self.table_of(k)
+        if self.level == "max":
+            name, shape_of, argument = "fsst_encode_max", launch.encode_max_shape, automaton(table).states
+        else:
+            name, shape_of, argument = "fsst_encode", launch.encode_shape, table.two_byte_limit
+        shape = shape_of(self.tile_size, attributes["shared_per_block"])
         self.half_lanes[half].launch(
-            get_kernel("fsst_encode", "fsst_encode", self.tile_size),
+            get_kernel(name, name, self.tile_size),
             min(attributes["multiprocessors"], blocks(pieces, shape.threads // 32)),
             shape.threads,
             (
@@ -309,7 +322,7 @@ class _Compression:
                 _u64(tile_begin),
                 _u64(tiles),
                 _u64(self.table_place(k)),
-                _u32(table.two_byte_limit),
+                _u32(argument),
                 _u64(work[self.slots[half]]),
                 _u64(work[self.piece_lengths[half]]),
                 _u64(work[self.totals] + 8 * k),
@@ -424,7 +437,7 @@ def compress(
     tile_size
         One of `cudf_fsst.format.TILE_SIZES`, or ``"auto"``.
     level
-        ``"default"``, the only one so far.
+        One of `cudf_fsst.format.LEVELS`.
     stream
         CUDA stream to work on; None: cuDF's default stream.
 
@@ -445,7 +458,7 @@ def compress(
     if strings.rows == 0:
         return []
     with Lane(stream) as lane:
-        call = _Compression(strings, table, tile_size, lane)
+        call = _Compression(strings, table, tile_size, level, lane)
         try:
             call.cut()
             call.measure_rows()
@@ -459,20 +472,24 @@ def compress(
             call.work.release()
 
 
-def train(strings: DeviceStrings, *, stream: Any = None) -> SymbolTable:
+def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None) -> SymbolTable:
     """Train one table on a whole column.
 
     Raises
     ------
+    ValueError
+        An unknown level.
     CharactersUnderNulls
         Null rows have characters.
     """
+    if level not in LEVELS:
+        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
     if strings.rows == 0:  # such a column may have no offsets
         return train_table(np.empty(0, np.uint8), np.empty(0, np.int64))
     with Lane(stream) as lane:
-        call = _Compression(strings, None, "auto", lane, sample_only=True)
+        call = _Compression(strings, None, "auto", level, lane, sample_only=True)
         try:
             call.cut()
-            return _train(call.sample([slice(0, call.rows.size)])[0])
+            return _train(call.sample([slice(0, call.rows.size)])[0], level)
         finally:
             call.work.release()

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...format import ROW_BLOCK, TILE_BLOCK, align
+from .automaton import COST_SHIFT, MAX_STATES, automaton
 from .segment import Segment
-from .symbols import HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS, SymbolTable
+from .symbols import ESCAPE, HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS, SymbolTable
 
 #: Constants compiled into the kernels.
 DEFINES = {
@@ -37,6 +38,12 @@ def encode_defines(tile_size: int, shared_per_block: int) -> dict[str, int]:
         "PAIRS_IN_SHARED": int(pairs_in_shared(tile_size, shared_per_block)),
         "ENCODE_THREADS": encode_shape(tile_size, shared_per_block).threads,
     }
+
+
+def encode_max_defines(tile_size: int, shared_per_block: int) -> dict[str, int]:
+    """Constants of fsst_encode_max.cu for a tile size and a GPU."""
+    threads = encode_max_shape(tile_size, shared_per_block).threads
+    return {**defines(tile_size), "COST_SHIFT": COST_SHIFT, "MAX_THREADS": threads}
 
 
 def pairs_in_shared(tile_size: int, shared_per_block: int) -> bool:
@@ -90,6 +97,8 @@ _PAIRS_NBYTES = 65536
 #: Bytes of the tables the kernels read.
 ENCODE_TABLES_NBYTES = HASH_SLOTS * 12 + 256 + _PAIRS_NBYTES
 DECODE_TABLE_NBYTES = 512 * 9
+_LENGTHS_NBYTES = 256
+MAX_TABLES_NBYTES = _LENGTHS_NBYTES + MAX_STATES * (8 + 256) * 2
 
 _ROW_EXTRA_WORDS = 5  # fsst_encode.cu, ROW_WORDS
 _ROW_NBYTES_EXTRA = 16  # fsst_decode.cu, ROW_NBYTES
@@ -112,6 +121,17 @@ def encode_shape(tile_size: int, shared_per_block: int) -> Shape:
     if warps < 1:
         raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
     return Shape(32 * warps, tables + warps * warp)
+
+
+@lru_cache(64)
+def encode_max_shape(tile_size: int, shared_per_block: int) -> Shape:
+    """Shape of fsst_encode_max: as many warps as two thirds of the shared memory hold; the rest is left to the L1."""
+    warp = PIECE_TILES * (tile_size + 4)
+    warps = min(32, max(1, (shared_per_block * 2 // 3 - _LENGTHS_NBYTES) // warp))
+    shared = _LENGTHS_NBYTES + warps * warp
+    if shared > shared_per_block:
+        raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
+    return Shape(32 * warps, shared)
 
 
 def decode_codes_capacity(tile_size: int, codes_nbytes: int, tiles: int) -> int:
@@ -148,6 +168,15 @@ def encode_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:
     meta = (64 - 8 * length) | table.hash_meta >> 8 << 8
     parts = (table.hash_symbols, meta.astype("<u4"), table.byte_codes, table.pair_codes)
     return np.concatenate([part.view(np.uint8) for part in parts])
+
+
+@lru_cache(16)
+def max_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:
+    """`MaxTables` of fsst_encode_max.cu and what follows it, as bytes; at most `MAX_TABLES_NBYTES`."""
+    lengths = table.decode_lengths.copy()
+    lengths[ESCAPE] = 1
+    found = automaton(table)
+    return np.concatenate([lengths, found.entries.view(np.uint8).ravel(), found.following.view(np.uint8).ravel()])
 
 
 @lru_cache(256)
