@@ -16,6 +16,7 @@ from cudf_fsst.buffers import HostStrings
 from cudf_fsst.codecs.fsst import cpu, plan
 from cudf_fsst.codecs.fsst.symbols import hash_slot
 from cudf_fsst.codecs.fsst.train import MAX_SAMPLE, train_table
+from cudf_fsst.format import LEVELS
 
 #: Characters / codes that the original FSST library (scalar C++, string by string) reaches.
 ORIGINAL_RATIO = {

@@ -34,7 +34,7 @@ class Automaton(NamedTuple):
     following : ndarray of uint16, (states, 256)
         State, byte before it -> state. The start is state 0.
     entries : ndarray of uint16, (states, 8)
-        State, length - 1 -> ``(8 - length) << 8 | code`` of the symbol of that length that begins here, else `NO_MATCH`.
+        State, length - 1 -> ``(8 - length) << 8 | code`` of the symbol of that length that begins there, or `NO_MATCH`.
     """
 
     following: npt.NDArray[np.uint16]
@@ -55,15 +55,15 @@ def build(symbols: Any, lengths: Any, following: Any, codes: Any) -> int:
     codes[0, :] = -1
     states = 1
     for code in range(symbols.size):
-        node = 0
+        node = np.int64(0)
         for place in range(lengths[code] - 1, -1, -1):
-            byte = np.int64((symbols[code] >> np.uint64(8 * place)) & np.uint64(0xFF))
-            if following[node, byte] == 0:
+            letter = np.int64((symbols[code] >> np.uint64(8 * place)) & np.uint64(0xFF))
+            if following[node, letter] == 0:
                 following[states, :] = 0
                 codes[states, :] = -1
-                following[node, byte] = states
+                following[node, letter] = states
                 states += 1
-            node = np.int64(following[node, byte])
+            node = np.int64(following[node, letter])
         if codes[node, lengths[code] - 1] < 0:
             codes[node, lengths[code] - 1] = code
     # From short to long: what a state lacks it takes from the state of its longest beginning.

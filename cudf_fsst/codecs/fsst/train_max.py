@@ -9,11 +9,21 @@ place the fewest codes before and behind it are known. From these follows
   somewhere within the symbol (a single byte: one more, for its escape).
 
 The strings that save most join the table, and the symbols that are worth least leave it, in two steps with a parse
-between: joined strings often save the same codes, and only one of them is needed. The table with the fewest codes of all
-rounds is the result. (Pruning of a table by optimal parses: PathPiece, Schmidt et al., EMNLP 2024; optimal parses for
-FSST: BtrFSST.) Everything is integer arithmetic with a total order, so the result is a pure function of the sample.
+between: joined strings often save the same codes, and only one of them is needed. The best table of all rounds is the
+result: the fewest bytes of codes and, which matters where the sample is a small column, table. (Pruning by optimal
+parses: PathPiece, Schmidt et al., EMNLP 2024; dynamic programming for FSST: BtrFSST.) Everything is integer arithmetic
+with a total order, so the result is a pure function of the sample.
 
-RATIOS
+Measured on the FSST paper's ten text files, 256-byte tiles, as the geometric mean of the default level's code bytes
+against ours: 1.097. Differences below 0.003 are within what another sample does. The same with
+
+* only the parse of this level, and the default level's tables: 1.014;
+* samples of 32, 64, 256 and 512 KiB, not 128: 1.085, 1.091, 1.097, 1.100 (half to three times the training time);
+* 4 and 20 first rounds, not 10: 1.086, 1.098;
+* 48 and 192 strings in a round, not 96: 1.093, 1.092;
+* symbols that leave in one step and in three: 1.083, 1.098;
+* strings sought at every place, not only where a best parse may be cut: 1.064;
+* a start with the default level's table, where the sample is large too: 1.097.
 """
 
 from __future__ import annotations
@@ -27,7 +37,7 @@ import numpy.typing as npt
 from ..unaligned import address, load64, padded_copy
 from .automaton import build
 from .symbols import MAX_SYMBOL_LENGTH, MAX_SYMBOLS, SymbolTable
-from .train import train_table
+from .train import chunk_bounds, train_table
 
 #: Strings that join the table in each round.
 ROUNDS = (*[96] * 10, 48, 24, 8)
@@ -146,8 +156,7 @@ class _Search:
 
     def __init__(self, sample: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> None:
         self.sample = padded_copy(sample, 8)  # eight bytes are read at every place
-        self.starts = starts.astype(np.int64)
-        self.ends = np.append(starts[1:], sample.size).astype(np.int64)
+        self.starts, self.ends = chunk_bounds(sample, starts)
         self.parts = max(1, -(-sample.size // PART))
         self.following = np.empty((_MOST * MAX_SYMBOL_LENGTH + 1, 256), np.uint16)
         self.codes = np.empty((_MOST * MAX_SYMBOL_LENGTH + 1, MAX_SYMBOL_LENGTH), np.int16)
@@ -211,6 +220,11 @@ def train_table_max(sample: npt.NDArray[np.uint8], chunk_starts: npt.NDArray[np.
     SymbolTable
         Several symbols may share their first three bytes, which a table for the default level's encoder avoids. Empty
         for an empty sample.
+
+    Raises
+    ------
+    ValueError
+        The chunks do not cover the sample in order.
     """
     if sample.size == 0:
         return SymbolTable(())
