@@ -25,11 +25,6 @@ struct MaxTables {
   u8 lengths[256];  // of a code's symbol; 1 for the escape
 };
 
-// The smallest of `key` and the two keys that the halves of `entries` give.
-__device__ __forceinline__ u32 smaller(u32 key, u32 entries, u32 near, u32 far) {
-  return min(min(key, near + (entries & 0xffff)), far + (entries >> 16));
-}
-
 // Notes a code for each of the `n` places of the tile at `text`, the last first; returns the number of code bytes.
 __device__ __forceinline__ u32 choose(u32* row, u64 text, u32 n, const uint4* entries, const u16* following, u64 begin,
                                       u64 end) {
@@ -51,17 +46,19 @@ __device__ __forceinline__ u32 choose(u32* row, u64 text, u32 n, const uint4* en
     u32 codes = 0;
 #pragma unroll
     for (int i = 3; i >= 0; --i) {
-      if (4 * w + i >= n) continue;
-      state = __ldg(following + (state * 256 + (bytes >> (8 * i) & 255)));
+      const bool inside = 4 * w + i < n;
+      const u32 next = __ldg(following + (state * 256 + (bytes >> (8 * i) & 255)));
+      state = inside ? next : 0;
       const uint4 e = __ldg(entries + state);
-      u32 key = keys[0] + 2 * COST_UNIT - 1;  // an escape: the last of all keys of its cost
-      key = smaller(key, e.x, keys[0], keys[1]);
-      key = smaller(key, e.y, keys[2], keys[3]);
-      key = smaller(key, e.z, keys[4], keys[5]);
-      key = smaller(key, e.w, keys[6], keys[7]);
+      // keys[0], which the step before has just made, comes last.
+      u32 key = min(keys[7] + (e.w >> 16), keys[6] + (e.w & 0xffff));
+      key = min(key, min(keys[5] + (e.z >> 16), keys[4] + (e.z & 0xffff)));
+      key = min(key, min(keys[3] + (e.y >> 16), keys[2] + (e.y & 0xffff)));
+      key = min(key, keys[1] + (e.x >> 16));
+      key = min(key, keys[0] + min(e.x & 0xffff, 2 * COST_UNIT - 1));  // an escape: the last of all keys of its cost
 #pragma unroll
       for (u32 k = 7; k > 0; --k) keys[k] = keys[k - 1];
-      keys[0] = (key & ~(COST_UNIT - 1)) + COST_UNIT;
+      keys[0] = inside ? (key & ~(COST_UNIT - 1)) + COST_UNIT : COST_UNIT;
       codes = codes << 8 | (key & 255);
     }
     row[w] = codes;
