@@ -20,14 +20,16 @@
 #define COST_UNIT (1u << COST_SHIFT)
 
 // What the host uploads (cudf_fsst/codecs/fsst/launch.py, max_tables): then `states` entries of 8 u16, one for each length, then
-// `states` rows of 256 u16: state, byte before -> state.
+// `states` rows of `classes` u16: state, class of the byte before -> state. As much of it lies in shared memory as the host says.
 struct MaxTables {
-  u8 lengths[256];  // of a code's symbol; 1 for the escape
+  u32 states, classes, unused[2];
+  u8 lengths[256];   // of a code's symbol; 1 for the escape
+  u8 class_of[256];  // of a byte
 };
 
 // Notes a code for each of the `n` places of the tile at `text`, the last first; returns the number of code bytes.
-__device__ __forceinline__ u32 choose(u32* row, u64 text, u32 n, const uint4* entries, const u16* following, u64 begin,
-                                      u64 end) {
+__device__ __forceinline__ u32 choose(u32* row, u64 text, u32 n, const u8* class_of, u32 classes, const uint4* entries,
+                                      const u16* following, u64 begin, u64 end) {
   // keys[k]: of the place k + 1 bytes behind, one code more, without the lower bits.
   u32 keys[8];
 #pragma unroll
@@ -47,9 +49,9 @@ __device__ __forceinline__ u32 choose(u32* row, u64 text, u32 n, const uint4* en
 #pragma unroll
     for (int i = 3; i >= 0; --i) {
       const bool inside = 4 * w + i < n;
-      const u32 next = __ldg(following + (state * 256 + (bytes >> (8 * i) & 255)));
+      const u32 next = following[state * classes + class_of[bytes >> (8 * i) & 255]];
       state = inside ? next : 0;
-      const uint4 e = __ldg(entries + state);
+      const uint4 e = entries[state];
       // keys[0], which the step before has just made, comes last.
       u32 key = min(keys[7] + (e.w >> 16), keys[6] + (e.w & 0xffff));
       key = min(key, min(keys[5] + (e.z >> 16), keys[4] + (e.z & 0xffff)));
@@ -91,21 +93,21 @@ struct Writer {
   }
 };
 
-// grid: any; block: a multiple of 32 threads; shared memory: the lengths, then ROW_WORDS words a thread. Arguments as of fsst_encode,
-// but `tables` is the address of a MaxTables, and `states` the number of its states.
-extern "C" __global__ void __launch_bounds__(MAX_THREADS)
-    fsst_encode_max(const u8* __restrict__ chars, u64 chars_nbytes, u64 tile_begin, u64 tile_count,
-                    const u8* __restrict__ tables, u32 states, u8* slots, u32* __restrict__ piece_lengths, u64* total,
-                    u8* __restrict__ tile_lengths) {
-  DYNAMIC_SHARED(u32, shared_memory);
-  for (u32 i = threadIdx.x; i < sizeof(MaxTables) / 4; i += blockDim.x)
-    shared_memory[i] = __ldg(reinterpret_cast<const u32*>(tables) + i);
+// grid: any; block: a multiple of 32 threads; shared memory: `staged` bytes of the tables (a multiple of 16: all of them, or just the
+// MaxTables), then ROW_WORDS words a thread. Other arguments as of fsst_encode.
+extern "C" __global__ void __launch_bounds__(ENCODE_MAX_THREADS, 1)
+    fsst_encode_max(const u8* __restrict__ chars, u64 chars_nbytes, u64 tile_begin, u64 tile_count, const u8* tables,
+                    u32 staged, u8* slots, u32* __restrict__ piece_lengths, u64* total, u8* __restrict__ tile_lengths) {
+  DYNAMIC_SHARED(uint4, shared_memory);
+  for (u32 i = threadIdx.x; i < staged / sizeof(uint4); i += blockDim.x)
+    shared_memory[i] = __ldg(reinterpret_cast<const uint4*>(tables) + i);
   __syncthreads();
 
-  const u8* lengths = reinterpret_cast<const MaxTables*>(shared_memory)->lengths;
-  const uint4* entries = reinterpret_cast<const uint4*>(tables + sizeof(MaxTables));
-  const u16* following = reinterpret_cast<const u16*>(entries + states);
-  u32* row = shared_memory + sizeof(MaxTables) / 4 + threadIdx.x * ROW_WORDS;
+  const MaxTables* header = reinterpret_cast<const MaxTables*>(shared_memory);
+  const u8* body = staged > sizeof(MaxTables) ? reinterpret_cast<const u8*>(shared_memory) : tables;
+  const uint4* entries = reinterpret_cast<const uint4*>(body + sizeof(MaxTables));
+  const u16* following = reinterpret_cast<const u16*>(entries + header->states);
+  u32* row = reinterpret_cast<u32*>(shared_memory) + staged / 4 + threadIdx.x * ROW_WORDS;
   const u8* chosen = reinterpret_cast<const u8*>(row);
   const u32 warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = lane_id();
   const u64 begin = reinterpret_cast<u64>(chars), end = begin + chars_nbytes;
@@ -116,7 +118,8 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     const bool wanted = 32 * piece + lane < tile_count;
     const u8* text = chars + tile * TILE;
     const u32 n = wanted ? u32(min(chars_nbytes - tile * TILE, u64(TILE))) : 0;
-    u32 length = choose(row, reinterpret_cast<u64>(text), n, entries, following, begin, end);
+    u32 length =
+        choose(row, reinterpret_cast<u64>(text), n, header->class_of, header->classes, entries, following, begin, end);
     const bool raw = length >= n;
     if (raw) length = n;
 
@@ -126,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
       const u32 code = raw ? text[i] : chosen[i];
       writer.put(code);
       if (!raw && code == 255) writer.put(text[i]);
-      i += raw ? 1 : lengths[code];
+      i += raw ? 1 : header->lengths[code];
     }
     writer.flush(u32(reinterpret_cast<u64>(writer.at) & 3));
 

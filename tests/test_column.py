@@ -822,13 +822,14 @@ class TestGpu:
         column.save(tmp_path / "column")
         pd.testing.assert_series_equal(cudf_fsst.load(tmp_path / "column").decompress(), words())
 
-    def test_same_bytes_as_host(self, series, small_segments: None) -> None:
-        host, device = words().fsst.compress(), series.fsst.compress()
+    @pytest.mark.parametrize("level", LEVELS)
+    def test_same_bytes_as_host(self, series, level: str, small_segments: None) -> None:
+        host, device = words().fsst.compress(level=level), series.fsst.compress(level=level)
         assert device.nbytes == host.nbytes
         for a, b in zip(device.to_host().segments, host.segments, strict=True):
             assert np.array_equal(a.meta, b.meta)
             assert np.array_equal(a.codes, b.codes)
-        assert cudf_fsst.train(series) == cudf_fsst.train(words())
+        assert cudf_fsst.train(series, level=level) == cudf_fsst.train(words(), level=level)
 
     @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
     def test_exact_dtype(self, series, dtype) -> None:

@@ -238,6 +238,27 @@ def test_a_given_table(level: str, gpu: Gpu, rng: np.random.Generator) -> None:
         same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
 
+@pytest.mark.parametrize("tile_size", TILE_SIZES)
+def test_largest_tables_of_level_max(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
+    """They do not fit into shared memory; smaller ones do."""
+    rows = [*text(rng, 6000), rng.integers(0, 256, 3000, dtype=np.uint8).tobytes()]
+    joined = b"".join(rows)
+    symbols = [joined[i : i + 8] for i in range(0, 8 * 150, 8)]
+    large = SymbolTable.from_symbols([*symbols, *(rng.bytes(7) + bytes([i]) for i in range(105))])
+    strings = column(list(rows))
+    staged = []
+    for table in (large, cpu.train(column(list(rows[:-1])), level="max")):
+        nbytes = launch.max_tables(table).nbytes
+        assert nbytes <= launch.MAX_TABLES_NBYTES
+        shape = launch.encode_max_shape(tile_size, gpu.device.shared_per_block, nbytes)
+        assert shape.shared <= gpu.device.shared_per_block
+        staged.append(shape.staged == nbytes)
+        segments = gpu.cuda.compress(gpu.upload(strings), table=table, tile_size=tile_size, level="max")
+        expected = cpu.compress(strings, table=table, tile_size=tile_size, level="max")
+        same_segments(gpu.cuda.to_host(segments), expected)
+    assert staged == [False, True]
+
+
 @pytest.mark.parametrize("nulls", [False, True])
 def test_take(nulls: bool, gpu: Gpu, rng: np.random.Generator) -> None:
     rows: list[bytes | None] = [None if nulls and rng.random() < 0.2 else row for row in text(rng, 2 * SEGMENT)]

@@ -101,11 +101,11 @@ def test_parse_with_a_trained_table(tile_size: int) -> None:
 
 @given(tables, texts)
 def test_automaton_knows_all_symbols(table: SymbolTable, text: bytes) -> None:
-    following, entries = automaton(table)
+    classes, following, entries = automaton(table)
     codes = {symbol: code for code, symbol in reversed(list(enumerate(table.symbols)))}
     state = 0
     for i in range(len(text) - 1, -1, -1):
-        state = following[state, text[i]]
+        state = following[state, classes[text[i]]]
         for length in range(1, 9):
             code = codes.get(text[i : i + length]) if i + length <= len(text) else None
             assert entries[state, length - 1] == (NO_MATCH if code is None else (8 - length) << 8 | code)

@@ -31,18 +31,17 @@ class Automaton(NamedTuple):
 
     Attributes
     ----------
-    following : ndarray of uint16, (states, 256)
-        State, byte before it -> state. The start is state 0.
+    classes : ndarray of uint8, (256,)
+        Byte -> its class: bytes that no symbol has are one class, every other byte is a class of its own.
+    following : ndarray of uint16, (states, number of classes)
+        State, class of the byte before it -> state. The start is state 0.
     entries : ndarray of uint16, (states, 8)
         State, length - 1 -> ``(8 - length) << 8 | code`` of the symbol of that length that begins there, or `NO_MATCH`.
     """
 
+    classes: npt.NDArray[np.uint8]
     following: npt.NDArray[np.uint16]
     entries: npt.NDArray[np.uint16]
-
-    @property
-    def states(self) -> int:
-        return self.entries.shape[0]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -103,7 +102,11 @@ def automaton(table: SymbolTable) -> Automaton:
     codes = codes[:states]
     shorter = np.arange(MAX_SYMBOL_LENGTH - 1, -1, -1)
     entries = np.where(codes >= 0, shorter << 8 | codes & ESCAPE, NO_MATCH).astype(np.uint16)
-    following = following[:states].copy()
-    for array in (following, entries):
+    used = np.unique(np.frombuffer(b"".join(table.symbols), np.uint8))
+    bytes_of_classes = np.append(used, np.setdiff1d(np.arange(256), used)[:1])
+    classes = np.full(256, used.size & 0xFF, np.uint8)
+    classes[used] = np.arange(used.size)
+    following = following[:states, bytes_of_classes].copy()
+    for array in (classes, following, entries):
         array.flags.writeable = False
-    return Automaton(following, entries)
+    return Automaton(classes, following, entries)

@@ -176,6 +176,7 @@ def encode_tiles_max(
     tile_size: int,
     first: int,
     last: int,
+    classes: Any,
     following: Any,
     entries: Any,
     symbol_lengths: Any,
@@ -200,7 +201,7 @@ def encode_tiles_max(
         state = np.int64(0)
         key = np.uint32(0)
         for i in range(nbytes - 1, -1, -1):
-            state = np.int64(following[state, np.int64(load8(begin + i))])
+            state = np.int64(following[state, np.int64(classes[np.int64(load8(begin + i))])])
             key = costs[i + 1] + one + low  # an escape: the last of all keys of its cost
             for k in range(8):
                 key = min(key, costs[i + 1 + k] + np.uint32(entries[state, k]))

@@ -3,7 +3,8 @@
 It runs in five stages (ADMS 2025), all in one workspace:
 
 1. *tables*: sample gathered on the GPU, tables trained on CPU threads, uploaded;
-2. *encode* a tile per lane, 3. *transpose* to tile order and 4. *gather* into blocks, in one kernel, ``fsst_encode``;
+2. *encode* a tile per lane, 3. *transpose* to tile order and 4. *gather* into blocks, in one kernel, ``fsst_encode``
+   (level ``"max"``: ``fsst_encode_max``);
 5. *compact*: ``fsst_compact`` into the exact-size result.
 
 Two halves of the workspace, each with a stream, take turns: while the host waits for the size of one segment's codes
@@ -24,7 +25,6 @@ from ...buffers import CharactersUnderNulls, DeviceStrings
 from ...device.memory import Lane, Workspace, device_attributes, pinned, side_streams
 from ...format import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from . import launch, plan
-from .automaton import automaton
 from .cpu import num_threads
 from .cuda_kernels import blocks, get_kernel
 from .segment import Segment
@@ -306,16 +306,17 @@ class _Compression:
         tiles = min(layout.tiles - tile_begin, self.capacity // self.tile_size)
         pieces = blocks(tiles, launch.PIECE_TILES)
         attributes = device_attributes()
-        table = self.table_of(k)
+        table, shared_per_block = self.table_of(k), attributes["shared_per_block"]
         if self.level == "max":
-            name, shape_of, argument = "fsst_encode_max", launch.encode_max_shape, automaton(table).states
+            name, nbytes = "fsst_encode_max", launch.max_tables(table).nbytes
+            threads, shared, argument = launch.encode_max_shape(self.tile_size, shared_per_block, nbytes)
         else:
-            name, shape_of, argument = "fsst_encode", launch.encode_shape, table.two_byte_limit
-        shape = shape_of(self.tile_size, attributes["shared_per_block"])
+            name, argument = "fsst_encode", table.two_byte_limit
+            threads, shared, _ = launch.encode_shape(self.tile_size, shared_per_block)
         self.half_lanes[half].launch(
             get_kernel(name, name, self.tile_size),
-            min(attributes["multiprocessors"], blocks(pieces, shape.threads // 32)),
-            shape.threads,
+            min(attributes["multiprocessors"], blocks(pieces, threads // 32)),
+            threads,
             (
                 _u64(self.chars + int(self.chars_begin[k])),
                 _u64(layout.chars),
@@ -328,7 +329,7 @@ class _Compression:
                 _u64(work[self.totals] + 8 * k),
                 _u64(meta + layout.sections["tile_lengths"].offset),
             ),
-            shape.shared,
+            shared,
         )
         return tiles
 

@@ -42,8 +42,8 @@ def encode_defines(tile_size: int, shared_per_block: int) -> dict[str, int]:
 
 def encode_max_defines(tile_size: int, shared_per_block: int) -> dict[str, int]:
     """Constants of fsst_encode_max.cu for a tile size and a GPU."""
-    threads = encode_max_shape(tile_size, shared_per_block).threads
-    return {**defines(tile_size), "COST_SHIFT": COST_SHIFT, "MAX_THREADS": threads}
+    threads = encode_max_shape(tile_size, shared_per_block, 0).threads
+    return {**defines(tile_size), "COST_SHIFT": COST_SHIFT, "ENCODE_MAX_THREADS": threads}
 
 
 def pairs_in_shared(tile_size: int, shared_per_block: int) -> bool:
@@ -97,8 +97,8 @@ _PAIRS_NBYTES = 65536
 #: Bytes of the tables the kernels read.
 ENCODE_TABLES_NBYTES = HASH_SLOTS * 12 + 256 + _PAIRS_NBYTES
 DECODE_TABLE_NBYTES = 512 * 9
-_LENGTHS_NBYTES = 256
-MAX_TABLES_NBYTES = _LENGTHS_NBYTES + MAX_STATES * (8 + 256) * 2
+_MAX_HEADER = np.dtype([("states", "<u4"), ("classes", "<u4", 3), ("lengths", "u1", 256), ("class_of", "u1", 256)])
+MAX_TABLES_NBYTES = _MAX_HEADER.itemsize + MAX_STATES * (8 + 256) * 2
 
 _ROW_EXTRA_WORDS = 5  # fsst_encode.cu, ROW_WORDS
 _ROW_NBYTES_EXTRA = 16  # fsst_decode.cu, ROW_NBYTES
@@ -110,6 +110,14 @@ class Shape(NamedTuple):
     threads: int
     shared: int
     codes_capacity: int = 0
+
+
+class MaxShape(NamedTuple):
+    """As `Shape`, and how many bytes of the tables are staged in shared memory."""
+
+    threads: int
+    shared: int
+    staged: int
 
 
 @lru_cache(64)
@@ -124,14 +132,21 @@ def encode_shape(tile_size: int, shared_per_block: int) -> Shape:
 
 
 @lru_cache(64)
-def encode_max_shape(tile_size: int, shared_per_block: int) -> Shape:
-    """Shape of fsst_encode_max: as many warps as two thirds of the shared memory hold; the rest is left to the L1."""
-    warp = PIECE_TILES * (tile_size + 4)
-    warps = min(32, max(1, (shared_per_block * 2 // 3 - _LENGTHS_NBYTES) // warp))
-    shared = _LENGTHS_NBYTES + warps * warp
-    if shared > shared_per_block:
+def encode_max_shape(tile_size: int, shared_per_block: int, tables_nbytes: int) -> MaxShape:
+    """Shape of fsst_encode_max for `max_tables` of so many bytes.
+
+    The tables are staged in shared memory if half of the warps still fit, of those that would without. Else only their
+    beginning is, and a third of the shared memory is left to the L1, for the rest of them.
+    """
+    warp, header = PIECE_TILES * (tile_size + 4), _MAX_HEADER.itemsize
+    if shared_per_block < header + warp:
         raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
-    return Shape(32 * warps, shared)
+    most = min(32, (shared_per_block - header) // warp)
+    staged = max(tables_nbytes, header)
+    warps = min(32, (shared_per_block - staged) // warp)
+    if 2 * warps < most:
+        staged, warps = header, max(1, min(32, (shared_per_block * 2 // 3 - header) // warp))
+    return MaxShape(32 * warps, staged + warps * warp, staged)
 
 
 def decode_codes_capacity(tile_size: int, codes_nbytes: int, tiles: int) -> int:
@@ -173,10 +188,15 @@ def encode_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:
 @lru_cache(16)
 def max_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:
     """`MaxTables` of fsst_encode_max.cu and what follows it, as bytes; at most `MAX_TABLES_NBYTES`."""
-    lengths = table.decode_lengths.copy()
-    lengths[ESCAPE] = 1
-    found = automaton(table)
-    return np.concatenate([lengths, found.entries.view(np.uint8).ravel(), found.following.view(np.uint8).ravel()])
+    classes, following, entries = automaton(table)
+    header = np.zeros(1, _MAX_HEADER)
+    header["states"], header["classes"][0, 0] = following.shape
+    header["lengths"] = table.decode_lengths
+    header["lengths"][0, ESCAPE] = 1
+    header["class_of"] = classes
+    parts = [part.view(np.uint8).ravel() for part in (header, entries, following)]
+    nbytes = sum(part.size for part in parts)
+    return np.concatenate([*parts, np.zeros(align(nbytes) - nbytes, np.uint8)])
 
 
 @lru_cache(256)
