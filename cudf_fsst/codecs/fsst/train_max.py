@@ -34,7 +34,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from ..unaligned import address, load64, padded_copy
+from ..unaligned import address, load8, load64, padded_copy, trailing_zeros
 from .automaton import build
 from .symbols import MAX_SYMBOL_LENGTH, MAX_SYMBOLS, SymbolTable
 from .train import chunk_bounds, train_table
@@ -51,31 +51,34 @@ _KEY = np.uint64(0x9E3779B97F4A7C15)
 
 
 @numba.njit(nogil=True, cache=True)
-def _fewest(text: int, nbytes: int, following: Any, codes: Any, states: Any, ahead: Any) -> int:
+def _fewest(text: int, nbytes: int, following: Any, masks: Any, states: Any, ahead: Any) -> int:
     """Parse the chunk at `text` from its end: the state at each place, and the fewest codes from there to the end."""
     ahead[nbytes] = 0
     state = np.int64(0)
     for i in range(nbytes - 1, -1, -1):
-        state = np.int64(following[state, np.int64(load64(text + i) & np.uint64(0xFF))])
+        state = np.int64(following[state, np.int64(load8(text + i))])
         states[i] = state
         best = ahead[i + 1] + 2
-        for k in range(min(MAX_SYMBOL_LENGTH, nbytes - i)):
-            if codes[state, k] >= 0 and ahead[i + 1 + k] + 1 < best:
-                best = ahead[i + 1 + k] + 1
+        mask = masks[state]
+        while mask != 0:
+            best = min(best, ahead[i + 1 + trailing_zeros(mask)] + 1)
+            mask &= mask - np.uint64(1)
         ahead[i] = best
     return ahead[0]
 
 
 @numba.njit(nogil=True, cache=True)
-def _weigh(nbytes: int, codes: Any, states: Any, behind: Any, ahead: Any, worth: Any, uses: Any) -> None:
+def _weigh(nbytes: int, codes: Any, masks: Any, states: Any, behind: Any, ahead: Any, worth: Any, uses: Any) -> None:
     """Fill `behind`, the fewest codes before each place, and add what each symbol that the parse uses is worth."""
     behind[: nbytes + 1] = 2 * nbytes
     behind[0] = 0
     for i in range(nbytes):
         behind[i + 1] = min(behind[i + 1], behind[i] + 2)
-        for k in range(min(MAX_SYMBOL_LENGTH, nbytes - i)):
-            if codes[states[i], k] >= 0:
-                behind[i + 1 + k] = min(behind[i + 1 + k], behind[i] + 1)
+        mask = masks[states[i]]
+        while mask != 0:
+            end = i + 1 + trailing_zeros(mask)
+            behind[end] = min(behind[end], behind[i] + 1)
+            mask &= mask - np.uint64(1)
     i = 0
     while i < nbytes:
         k = min(MAX_SYMBOL_LENGTH, nbytes - i) - 1
@@ -137,6 +140,12 @@ def _measure(
     states = np.empty(longest, np.int64)
     ahead = np.empty(longest + 1, np.int32)
     behind = np.empty(longest + 1, np.int32)
+    # Bit k: a symbol of k + 1 bytes begins there. (It ends within the chunk: the automaton starts anew at every end.)
+    masks = np.zeros(codes.shape[0], np.uint64)
+    for state in range(codes.shape[0]):
+        for k in range(MAX_SYMBOL_LENGTH):
+            if codes[state, k] >= 0:
+                masks[state] |= np.uint64(1 << k)
     worth[:] = 0
     uses[:] = 0
     if part >= 0:
@@ -144,8 +153,8 @@ def _measure(
     total = 0
     for chunk in range(starts.size):
         text, nbytes = sample + starts[chunk], ends[chunk] - starts[chunk]
-        total += _fewest(text, nbytes, following, codes, states, ahead)
-        _weigh(nbytes, codes, states, behind, ahead, worth, uses)
+        total += _fewest(text, nbytes, following, masks, states, ahead)
+        _weigh(nbytes, codes, masks, states, behind, ahead, worth, uses)
         if part >= 0 and chunk % parts == part:
             _offer(text, nbytes, behind, ahead, found, lengths, savings)
     return total
