@@ -39,11 +39,11 @@ class HostBackend:
             segments: list[Segment] = self.codec.compress(strings, **options)
         return segments
 
-    def train(self, data: Any, *, stream: Any) -> SymbolTable:
+    def train(self, data: Any, *, level: str, stream: Any) -> SymbolTable:
         """One symbol table for a Series or Index."""
         self._no_stream(stream)
         with self.interop.open_strings(data) as strings:
-            table: SymbolTable = self.codec.train(strings)
+            table: SymbolTable = self.codec.train(strings, level=level)
         return table
 
     def decompress(self, segments: Sequence[Segment], *, stream: Any) -> Any:
@@ -101,14 +101,14 @@ class DeviceBackend:
             with self.interop.open_strings(data, drop_null_chars=True) as strings:
                 return self.codec.compress(strings, stream=stream, **options)
 
-    def train(self, data: Any, *, stream: Any) -> SymbolTable:
+    def train(self, data: Any, *, level: str, stream: Any) -> SymbolTable:
         """One symbol table for a Series or Index."""
         try:
             with self.interop.open_strings(data) as strings:
-                return self.codec.train(strings, stream=stream)
+                return self.codec.train(strings, level=level, stream=stream)
         except CharactersUnderNulls:
             with self.interop.open_strings(data, drop_null_chars=True) as strings:
-                return self.codec.train(strings, stream=stream)
+                return self.codec.train(strings, level=level, stream=stream)
 
     def decompress(self, segments: Sequence[Segment], *, stream: Any) -> Any:
         """All rows."""

@@ -113,6 +113,7 @@ def compress(
     file: Annotated[Path, typer.Argument(help="Parquet file", metavar="FILE.parquet")],
     column: Annotated[str, typer.Option("--column", "-c", help="string column to compress")],
     output: Annotated[Path, typer.Option("--output", "-o", help="compressed column to write")],
+    level: Annotated[str, typer.Option(help="default, or max: denser, and slower to compress")] = "default",
     device: Device = "auto",
     force: Force = False,
 ) -> None:
@@ -126,7 +127,7 @@ def compress(
         _check_column(parquet.schema_arrow, column)
         pieces = _pieces(parquet.metadata, column)
     engine = _engine(device)
-    compressor = Compressor()
+    compressor = Compressor(level=level)
     start = 0
     with _progress() as progress:
         for row_groups in progress.track(pieces, description=f"compressing {column}"):

@@ -495,13 +495,16 @@ def compress_checked(
     return CompressedColumn._make(segments, backend, name, index, data.dtype, proxied and backend.device != "cpu")
 
 
-def train(data: Any, *, stream: Any = None) -> SymbolTable:
+def train(data: Any, *, level: str = "default", stream: Any = None) -> SymbolTable:
     """Train a symbol table, to compress other data like this with.
 
     Parameters
     ----------
     data : pandas or cudf Series or Index, or pyarrow.Array
         Strings.
+    level : str
+        The level at which it will be used, ``"default"`` or ``"max"``. Any table works at any level, but the other
+        level makes less of it.
     stream : rmm or CuPy stream, optional
         What to work on; only for data on a GPU.
 
@@ -510,8 +513,9 @@ def train(data: Any, *, stream: Any = None) -> SymbolTable:
     SymbolTable
         The same for the same strings, wherever they are.
     """
+    check_options(None, "auto", level)
     backend, data, _ = checked(data)
-    return backend.train(data, stream=stream)
+    return backend.train(data, level=level, stream=stream)
 
 
 def concat(columns: Sequence[CompressedColumn]) -> CompressedColumn:

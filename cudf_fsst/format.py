@@ -13,7 +13,7 @@ FORMAT_VERSION = 0
 #: Tile sizes (uncompressed bytes) the format allows.
 TILE_SIZES = (128, 256, 512, 1024)
 #: Compression levels there are; each writes this format.
-LEVELS = ("default",)
+LEVELS = ("default", "max")
 #: Tiles per block of tiles.
 TILE_BLOCK = 128
 #: Rows per block of packed row lengths.

@@ -1,4 +1,4 @@
-// Random access: the characters of chosen rows, decoding only the tiles they touch.
+// Random access: the characters of chosen rows, decoding only the tiles they touch; and the sample for training on the CPU (level max).
 //
 // fsst_take: a thread decodes one (row, tile) pair from the tile's start to the row's end in it. Rows of any length balance over
 // threads, since a long row has many pairs.
@@ -61,4 +61,12 @@ extern "C" __global__ void __launch_bounds__(256)
     }
     position += bytes;
   }
+}
+
+// chunks of chunk_chars characters from begins[i] (the last may be shorter: end) to out + i * chunk_chars. grid: one block a chunk.
+extern "C" __global__ void __launch_bounds__(256)
+    fsst_sample(const u8* __restrict__ chars, const u64* __restrict__ begins, const u64* __restrict__ ends,
+                u64 chunk_chars, u8* out) {
+  const u64 begin = begins[blockIdx.x], end = ends[blockIdx.x];
+  for (u64 i = begin + threadIdx.x; i < end; i += blockDim.x) out[blockIdx.x * chunk_chars + i - begin] = chars[i];
 }

@@ -28,7 +28,7 @@ class Variant(Protocol):
     #: Whether it takes bytes that are not UTF-8.
     any_bytes: bool
 
-    def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: int | str) -> Any: ...
+    def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: int | str, level: str) -> Any: ...
 
     def segments(self, compressed: Any) -> Sequence[Segment]:
         """What is stored, in host memory."""
@@ -193,12 +193,20 @@ def cases_for(any_bytes: bool) -> list[Any]:
 # The check ----------------------------------------------------------------------------------------------------------
 
 
-def check(variant: Variant, case: Case, *, table: SymbolTable | None = None, tile_size: int | str = "auto") -> None:
+def check(
+    variant: Variant,
+    case: Case,
+    *,
+    table: SymbolTable | None = None,
+    tile_size: int | str = "auto",
+    level: str = "default",
+) -> None:
     """Compress a case and look at all of it."""
     strings = case.build()
     expected = rows_of(strings)
-    compressed = variant.compress(strings, table, tile_size)
-    check_same_bytes(variant.segments(compressed), cpu.compress(strings, table=table, tile_size=tile_size))
+    compressed = variant.compress(strings, table, tile_size, level)
+    reference = cpu.compress(strings, table=table, tile_size=tile_size, level=level)
+    check_same_bytes(variant.segments(compressed), reference)
     check_strings(variant.decompress(compressed), expected)
     rng = _rng()
     count = len(expected)
@@ -249,8 +257,8 @@ class HostCodec:
 
     any_bytes = True
 
-    def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: Any) -> list[Segment]:
-        return cpu.compress(strings, table=table, tile_size=tile_size)
+    def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: Any, level: str) -> list[Segment]:
+        return cpu.compress(strings, table=table, tile_size=tile_size, level=level)
 
     def segments(self, compressed: list[Segment]) -> list[Segment]:
         return compressed
@@ -301,11 +309,11 @@ class PandasColumn(_PublicColumn):
         index = pd.Index(np.arange(strings.rows)[::-1] * 3, name="label")
         return to_series(strings, self.dtype, "words", index)
 
-    def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: Any) -> Any:
+    def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: Any, level: str) -> Any:
         import cudf_fsst
 
         series = self.series(strings)
-        column = series.fsst.compress(table=table, tile_size=tile_size)
+        column = series.fsst.compress(table=table, tile_size=tile_size, level=level)
         assert isinstance(column, cudf_fsst.CompressedColumn)
         assert column.device == "cpu"
         return column
@@ -339,10 +347,10 @@ class CudfColumn(_PublicColumn):
         series.index = cudf.Index(np.arange(strings.rows)[::-1] * 3, name="label")
         return series.rename("words")
 
-    def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: Any) -> Any:
+    def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: Any, level: str) -> Any:
         import cudf_fsst
 
-        column = self.series(strings).fsst.compress(table=table, tile_size=tile_size)
+        column = self.series(strings).fsst.compress(table=table, tile_size=tile_size, level=level)
         assert isinstance(column, cudf_fsst.CompressedColumn)
         assert column.device.startswith("cuda:")
         return column

@@ -132,6 +132,18 @@ def test_round_trip(parquet: Path, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"in.parquet", "text.fsst", "out.parquet"}
 
 
+def test_compress_at_a_level(parquet: Path, tmp_path: Path) -> None:
+    sizes = []
+    for level in ("default", "max"):
+        run_ok("compress", parquet, "-c", "text", "-o", tmp_path / level, "--level", level, "--device", "cpu")
+        column = cudf_fsst.load(tmp_path / level)
+        assert column.to_arrow().to_pylist() == VALUES
+        sizes.append(column.codes_nbytes)
+    assert sizes[1] < sizes[0]
+    message = run_bad("compress", parquet, "-c", "text", "-o", tmp_path / "no", "--level", "best", "--device", "cpu")
+    assert message == "error: level must be one of ('default', 'max'), not 'best'"
+
+
 def test_compress_reads_few_row_groups_at_a_time(
     parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from checker import Case, CudfColumn, HostCodec, PandasColumn, cases_for, check,
 from cudf_fsst import column as column_module
 from cudf_fsst.buffers import HostStrings
 from cudf_fsst.codecs.fsst import plan
+from cudf_fsst.format import LEVELS
 from cudf_fsst.interop.arrow import from_arrow, to_arrow
 from cudf_fsst.interop.pandas import is_object
 
@@ -95,10 +96,11 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 # Every path, every edge case ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("case", cases_for(any_bytes=True))
-def test_host_codec(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_codec(case: Case, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case.patch(monkeypatch)
-    check(HostCodec(), case)
+    check(HostCodec(), case, level=level)
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
@@ -112,10 +114,11 @@ def test_pandas(dtype, monkeypatch, subtests) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("case", cases_for(any_bytes=True))
-def test_cudf(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cudf(case: Case, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case.patch(monkeypatch)
-    check(CudfColumn(), case)
+    check(CudfColumn(), case, level=level)
 
 
 @pytest.mark.parametrize("tile_size", [128, 256, 512, 1024])
@@ -124,7 +127,8 @@ def test_tile_sizes(tile_size: int) -> None:
         Case("text", lambda: strings_of([b"tile " * i for i in range(150)])),
         Case("none", lambda: strings_of([])),
     ):
-        check(PandasColumn(STR), case, tile_size=tile_size)
+        for level in LEVELS:
+            check(PandasColumn(STR), case, tile_size=tile_size, level=level)
 
 
 # Sizes and facts ----------------------------------------------------------------------------------------------------
@@ -732,6 +736,21 @@ def test_compressor_with_table_and_tile_size() -> None:
     assert {segment.layout.tile_size for segment in column.segments} == {512}
 
 
+def test_level_max() -> None:
+    series = words(3000)
+    table = cudf_fsst.train(series, level="max")
+    assert table == cudf_fsst.train(pd.Index(series), level="max") != cudf_fsst.train(series)
+    column, default = series.fsst.compress(level="max"), series.fsst.compress()
+    pd.testing.assert_series_equal(column.decompress(), series)
+    assert column.tables == (table,)
+    assert column.codes_nbytes < default.codes_nbytes
+    compressor = cudf_fsst.Compressor(level="max")
+    compressor.append(series)
+    assert compressor.finish().codes_nbytes == column.codes_nbytes
+    with pytest.raises(ValueError, match="'best'"):
+        cudf_fsst.train(series, level="best")
+
+
 def test_compressor_takes_arrow() -> None:
     compressor = cudf_fsst.Compressor()
     compressor.append(pa.chunked_array([["a", None], ["b"]]))
@@ -803,13 +822,14 @@ class TestGpu:
         column.save(tmp_path / "column")
         pd.testing.assert_series_equal(cudf_fsst.load(tmp_path / "column").decompress(), words())
 
-    def test_same_bytes_as_host(self, series, small_segments: None) -> None:
-        host, device = words().fsst.compress(), series.fsst.compress()
+    @pytest.mark.parametrize("level", LEVELS)
+    def test_same_bytes_as_host(self, series, level: str, small_segments: None) -> None:
+        host, device = words().fsst.compress(level=level), series.fsst.compress(level=level)
         assert device.nbytes == host.nbytes
         for a, b in zip(device.to_host().segments, host.segments, strict=True):
             assert np.array_equal(a.meta, b.meta)
             assert np.array_equal(a.codes, b.codes)
-        assert cudf_fsst.train(series) == cudf_fsst.train(words())
+        assert cudf_fsst.train(series, level=level) == cudf_fsst.train(words(), level=level)
 
     @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
     def test_exact_dtype(self, series, dtype) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import cudf_fsst
 from cudf_fsst.codecs.fsst import plan
+from cudf_fsst.format import LEVELS
 
 pytestmark = pytest.mark.gpu
 
@@ -49,13 +50,14 @@ def statistics() -> Iterator[Any]:
     rmm.mr.set_current_device_resource(rmm.mr.get_current_device_resource().upstream_mr)
 
 
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("rows", [1_000, 3_000_000, 30_000_000])
-def test_memory_rule(statistics: Any, rows: int) -> None:
+def test_memory_rule(statistics: Any, rows: int, level: str) -> None:
     """Peak = input + result + one workspace of at most max(64 MiB, an eighth of the input)."""
     series = sentences(rows)
     limit = max(64 * MIB, arrow_nbytes(series) // 8)
     statistics.push_statistics()
-    column = series.fsst.compress()
+    column = series.fsst.compress(level=level)
     counts = statistics.pop_statistics()
     kept = sum(segment.nbytes for segment in column.segments)
     assert counts.peak_bytes - kept <= limit

@@ -24,7 +24,7 @@ from cudf_fsst.codecs.fsst import cpu, launch, plan, tuning
 from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.fsst.tuning import Choices
-from cudf_fsst.format import TILE_SIZES
+from cudf_fsst.format import LEVELS, TILE_SIZES
 from emulation.conftest import emulator
 from emulation.device import GPU_NAME, GPUS, ORDERS, FakeDevice, emulated_fsst
 from emulation.emulator import SCHEDULES, Buffer, Emulator
@@ -161,11 +161,12 @@ def same_strings(found: HostStrings, expected: HostStrings) -> None:
 # --------------------------------------------------------------------------------------------- the same as on the CPU
 
 
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("case", CASES)
-def test_round_trip(case: str, gpu: Gpu) -> None:
+def test_round_trip(case: str, level: str, gpu: Gpu) -> None:
     strings = columns(np.random.default_rng(1))[case]
-    expected = cpu.compress(strings)
-    segments = gpu.cuda.compress(gpu.upload(strings))
+    expected = cpu.compress(strings, level=level)
+    segments = gpu.cuda.compress(gpu.upload(strings), level=level)
     same_segments(gpu.cuda.to_host(segments), expected)
     same_strings(gpu.download(gpu.cuda.decompress(segments)), cpu.decompress(expected))
 
@@ -176,24 +177,25 @@ _pieces = st.one_of(
 _rows = st.lists(st.one_of(st.none(), st.lists(_pieces, max_size=8).map(b"".join)), max_size=60)
 
 
-@given(rows=_rows, copies=st.integers(1, 12), tile_size=st.sampled_from(TILE_SIZES))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_rows(rows: list[bytes | None], copies: int, tile_size: int, gpu: Gpu) -> None:
+@given(rows=_rows, copies=st.integers(1, 12), tile_size=st.sampled_from(TILE_SIZES), level=st.sampled_from(LEVELS))
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_rows(rows: list[bytes | None], copies: int, tile_size: int, level: str, gpu: Gpu) -> None:
     strings = column(rows * copies)
-    expected = cpu.compress(strings, tile_size=tile_size)
-    segments = gpu.cuda.compress(gpu.upload(strings), tile_size=tile_size)
+    expected = cpu.compress(strings, tile_size=tile_size, level=level)
+    segments = gpu.cuda.compress(gpu.upload(strings), tile_size=tile_size, level=level)
     same_segments(gpu.cuda.to_host(segments), expected)
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
 
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
-def test_tile_sizes_and_gpus(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_tile_sizes_and_gpus(level: str, tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
     """Shared memory decides how many warps a block has and how many codes are staged at once."""
     noise = rng.integers(0, 256, 30_000, dtype=np.uint8).tobytes()
     strings = column([*text(rng, SEGMENT), noise, *text(rng, SEGMENT // 2)])
-    expected = cpu.compress(strings, tile_size=tile_size)
-    segments = gpu.cuda.compress(gpu.upload(strings), tile_size=tile_size)
+    expected = cpu.compress(strings, tile_size=tile_size, level=level)
+    segments = gpu.cuda.compress(gpu.upload(strings), tile_size=tile_size, level=level)
     same_segments(gpu.cuda.to_host(segments), expected)
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
@@ -210,23 +212,29 @@ def test_pieces_a_warp(
     monkeypatch.setattr(launch, "decode_pieces", lambda *_: pieces)
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
     host = gpu.cuda.to_host(segments)
-    for start, stop in [(1, strings.rows - 1), (strings.rows // 3, strings.rows // 2), (strings.rows // 2, strings.rows)]:
+    for start, stop in [
+        (1, strings.rows - 1),
+        (strings.rows // 3, strings.rows // 2),
+        (strings.rows // 2, strings.rows),
+    ]:
         same_strings(gpu.download(gpu.cuda.take_range(segments, start, stop)), cpu.take_range(host, start, stop))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES[1:])
-def test_other_schedules(schedule: str, gpu: Gpu, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_other_schedules(level: str, schedule: str, gpu: Gpu, rng: np.random.Generator) -> None:
     """Whatever order blocks, warps and lanes run in."""
     gpu.emulator.schedule = schedule
     rows: list[bytes | None] = [None if rng.random() < 0.1 else row for row in text(rng, SEGMENT + 5000)]
     strings = column(rows)
-    segments = gpu.cuda.compress(gpu.upload(strings))
-    same_segments(gpu.cuda.to_host(segments), cpu.compress(strings))
+    segments = gpu.cuda.compress(gpu.upload(strings), level=level)
+    same_segments(gpu.cuda.to_host(segments), cpu.compress(strings, level=level))
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
 
 @pytest.mark.parametrize("offset", [1, 2, 7, 8, 15])
-def test_slices(offset: int, gpu: Gpu, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_slices(level: str, offset: int, gpu: Gpu, rng: np.random.Generator) -> None:
     """Rows from the middle of a column: characters start anywhere, validity at any bit."""
     rows: list[bytes | None] = [None if rng.random() < 0.2 else row for row in text(rng, 8000)]
     whole = column(rows)
@@ -237,19 +245,41 @@ def test_slices(offset: int, gpu: Gpu, rng: np.random.Generator) -> None:
         validity_offset=offset,
         null_count=sum(row is None for row in rows[offset : whole.rows - offset]),
     )
-    segments = gpu.cuda.compress(gpu.upload(sliced, offset=offset))
-    same_segments(gpu.cuda.to_host(segments), cpu.compress(sliced))
+    segments = gpu.cuda.compress(gpu.upload(sliced, offset=offset), level=level)
+    same_segments(gpu.cuda.to_host(segments), cpu.compress(sliced, level=level))
     same_strings(gpu.download(gpu.cuda.decompress(segments)), column(rows[offset : whole.rows - offset]))
 
 
-def test_a_given_table(gpu: Gpu, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_given_table(level: str, gpu: Gpu, rng: np.random.Generator) -> None:
     """Tables that our training does not make: prefixes of each other, symbols that share a hash slot."""
     for symbols in ([b"a"], [b"th", b"the", b"the q", b"the qu", b" ", b"e", b"\xff", b"de", b"deposits"], []):
         table = SymbolTable.from_symbols(symbols)
         strings = column(list(text(rng, 6000)))
-        segments = gpu.cuda.compress(gpu.upload(strings), table=table)
-        same_segments(gpu.cuda.to_host(segments), cpu.compress(strings, table=table))
+        segments = gpu.cuda.compress(gpu.upload(strings), table=table, level=level)
+        same_segments(gpu.cuda.to_host(segments), cpu.compress(strings, table=table, level=level))
         same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
+
+
+@pytest.mark.parametrize("tile_size", TILE_SIZES)
+def test_largest_tables_of_level_max(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
+    """They do not fit into shared memory; smaller ones do."""
+    rows = [*text(rng, 6000), rng.integers(0, 256, 3000, dtype=np.uint8).tobytes()]
+    joined = b"".join(rows)
+    symbols = [joined[i : i + 8] for i in range(0, 8 * 150, 8)]
+    large = SymbolTable.from_symbols([*symbols, *(rng.bytes(7) + bytes([i]) for i in range(105))])
+    strings = column(list(rows))
+    staged = []
+    for table in (large, cpu.train(column(list(rows[:-1])), level="max")):
+        nbytes = launch.max_tables(table).nbytes
+        assert nbytes <= launch.MAX_TABLES_NBYTES
+        shape = launch.encode_max_shape(tile_size, gpu.device.shared_per_block, nbytes)
+        assert shape.shared <= gpu.device.shared_per_block
+        staged.append(shape.staged == nbytes)
+        segments = gpu.cuda.compress(gpu.upload(strings), table=table, tile_size=tile_size, level="max")
+        expected = cpu.compress(strings, table=table, tile_size=tile_size, level="max")
+        same_segments(gpu.cuda.to_host(segments), expected)
+    assert staged == [False, True]
 
 
 @pytest.mark.parametrize("nulls", [False, True])
@@ -275,13 +305,18 @@ def test_take_by_a_view(step: int, gpu: Gpu, rng: np.random.Generator) -> None:
     same_strings(gpu.download(taken), cpu.take(segments, wanted))
 
 
-def test_train(gpu: Gpu, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_train(level: str, gpu: Gpu, rng: np.random.Generator) -> None:
     for rows in ([b""] * 5, text(rng, 500), text(rng, 3 * SEGMENT)):
         gpu.device.allocations.clear()
-        assert gpu.cuda.train(gpu.upload(column(list(rows)))) == cpu.train(column(list(rows)))
-        needed = launch.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
-        assert sum(gpu.device.allocations) < needed + 4096, "no room for codes"
-    assert gpu.cuda.train(DeviceStrings(0, 0, 0, 4)) == cpu.train(column([])), "no rows: no offsets either"
+        assert gpu.cuda.train(gpu.upload(column(list(rows))), level=level) == cpu.train(column(list(rows)), level=level)
+        if level == "max":
+            needed = launch.MAX_TABLES_NBYTES + plan.SAMPLE_CHUNK * plan.SAMPLE_CHUNKS[level]
+        else:
+            needed = launch.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
+        assert sum(gpu.device.allocations) < needed + 8192, "no room for codes"
+    none = gpu.cuda.train(DeviceStrings(0, 0, 0, 4), level=level)
+    assert none == cpu.train(column([]), level=level), "no rows: no offsets either"
 
 
 def test_rows_of_gigabytes(gpu: Gpu, rng: np.random.Generator) -> None:

@@ -22,7 +22,7 @@ from emulation.emulator import SCHEDULES, Emulator
 __all__ = ["emulator"]
 
 TEN_FILES = ("c_name", "chinese", "city", "faust", "genome", "hex", "l_comment", "movies", "urls2", "uuid")
-WHOLE = plan.SAMPLE_CHUNK * plan.SAMPLE_CHUNKS
+WHOLE = plan.SAMPLE_CHUNK * plan.SAMPLE_CHUNKS["default"]
 
 
 def on_cpu(chars: bytes) -> SymbolTable:
@@ -87,7 +87,7 @@ def noise(nbytes: int, values: int = 256) -> bytes:
 
 def pairs_at_the_end() -> bytes:
     """Pairs that are frequent in the last generation alone, which finds it in the last chunk."""
-    chunks = np.random.default_rng(5).integers(0, 200, (plan.SAMPLE_CHUNKS, plan.SAMPLE_CHUNK), np.uint8)
+    chunks = np.random.default_rng(5).integers(0, 200, (plan.SAMPLE_CHUNKS["default"], plan.SAMPLE_CHUNK), np.uint8)
     chunks[[1, 11, 21, 31]] = chunks[63]
     return chunks.tobytes()
 
@@ -163,5 +163,5 @@ def test_room_for_candidates() -> None:
     slots = launch.train_defines(GPUS["sm_90"][0])["TRAIN_CANDIDATES_NBYTES"] // 8
     for part in train.GENERATIONS:
         threshold = max(1, (train.MIN_COUNT * part + 127) // 128)
-        taken = sum((chunk * int(train.SPREAD) >> 7 & 127) < part for chunk in range(plan.SAMPLE_CHUNKS))
+        taken = sum((chunk * int(train.SPREAD) >> 7 & 127) < part for chunk in range(plan.SAMPLE_CHUNKS["default"]))
         assert taken * plan.SAMPLE_CHUNK // threshold + 511 < slots

@@ -347,7 +347,7 @@ def test_characters_under_nulls_are_tried_again(monkeypatch: pytest.MonkeyPatch)
     device.interop = SimpleNamespace(open_strings=open_strings)
     device.codec = SimpleNamespace(compress=codec, train=codec)
     assert device.compress("series", stream=1, level="default") == (1, {"level": "default"})
-    assert device.train("series", stream=2) == (2, {})
+    assert device.train("series", level="max", stream=2) == (2, {"level": "max"})
     assert opened == [False, True, False, True]
 
 

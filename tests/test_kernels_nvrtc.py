@@ -52,6 +52,8 @@ def compile_kernels() -> Callable[[str, int, int], bytes]:
         defines = launch.defines(tile_size) if tile_size else launch.DEFINES
         if file == "fsst_encode":
             defines = launch.encode_defines(tile_size, SHARED_PER_BLOCK[architecture])
+        elif file == "fsst_encode_max":
+            defines = launch.encode_max_defines(tile_size, SHARED_PER_BLOCK[architecture])
         elif file == "fsst_train":
             defines = launch.train_defines(SHARED_PER_BLOCK[architecture])
         flags = [*kernels.options(defines), "-ftz=true", f"-arch=sm_{architecture}"]

@@ -16,6 +16,7 @@ from cudf_fsst.buffers import HostStrings
 from cudf_fsst.codecs.fsst import cpu, plan
 from cudf_fsst.codecs.fsst.symbols import hash_slot
 from cudf_fsst.codecs.fsst.train import MAX_SAMPLE, train_table
+from cudf_fsst.format import LEVELS
 
 #: Characters / codes that the original FSST library (scalar C++, string by string) reaches.
 ORIGINAL_RATIO = {
@@ -93,16 +94,18 @@ def test_wrong_samples(size: int, starts: list[int], message: str) -> None:
         train_table(np.zeros(size, np.uint8), np.array(starts, np.int64))
 
 
-@pytest.mark.parametrize("chars", [0, 1, 511, 512, 513, 32767, 32768, 32769, 10**6, 2**31 + 7, 2**40])
-def test_sample_positions(chars: int) -> None:
-    starts, length = plan.sample_positions(1000, chars)
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("chars", [0, 1, 511, 512, 513, 32767, 32768, 32769, 131073, 10**6, 2**31 + 7, 2**40])
+def test_sample_positions(chars: int, level: str) -> None:
+    starts, length = plan.sample_positions(1000, chars, level)
+    nbytes = plan.SAMPLE_CHUNKS[level] * plan.SAMPLE_CHUNK
     ends = np.minimum(starts + length, 1000 + chars)
     assert (starts[1:] >= ends[:-1]).all()
     assert (ends > starts).all()
-    if chars <= plan.SAMPLE_CHUNKS * plan.SAMPLE_CHUNK:
+    if chars <= nbytes:
         assert (ends - starts).sum() == chars
     else:
-        assert (ends - starts).sum() == plan.SAMPLE_CHUNKS * plan.SAMPLE_CHUNK
+        assert (ends - starts).sum() == nbytes
         assert starts[0] >= 1000
         assert ends[-1] <= 1000 + chars
 

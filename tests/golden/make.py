@@ -64,6 +64,7 @@ def columns() -> dict[str, tuple[Rows, list[Segment]]]:
         "one_byte_rows": [bytes([65 + i % 26]) for i in range(1000)],
     }.items():
         made[name] = rows, cpu.compress(strings_of(rows))
+    made["level_max"] = nulls, cpu.compress(strings_of(nulls), level="max")
     made["imported_table"] = text[:200], cpu.compress(strings_of(text[:200]), table=table)
     made["any_parse"] = nulls[:300], [handmade_segment(nulls[:300], table, choose=generator.choice, spare=3)]
     made["segments"] = (

@@ -26,9 +26,11 @@ from ..bitpack.cpu import measure, pack, unpack_ends
 from ..unaligned import address
 from . import cpu_kernels as kernels
 from . import plan
+from .automaton import automaton
 from .segment import Segment
 from .symbols import SymbolTable
 from .train import train_table
+from .train_max import train_table_max
 from .validate import check
 
 __all__ = ["check", "compress", "decompress", "num_threads", "take", "take_range", "train"]
@@ -129,19 +131,28 @@ def _segment_rows(offsets: npt.NDArray[Any]) -> list[tuple[int, int]]:
     return [(first, last) for first, last in pairwise(edges) if first < last]
 
 
-def train(strings: HostStrings) -> SymbolTable:
-    """Train one table on all the characters of a column."""
+def train(strings: HostStrings, *, level: str = "default") -> SymbolTable:
+    """Train one table on all the characters of a column, for one of `LEVELS`.
+
+    Raises
+    ------
+    ValueError
+        An unknown level, or offsets that decrease or lie outside the characters.
+    """
+    if level not in LEVELS:
+        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
     strings = _checked(strings)
     chars = strings.chars[int(strings.offsets[0]) : int(strings.offsets[-1])]
-    return _train_scope(chars, 0, chars.size)
+    return _train_scope(chars, 0, chars.size, level)
 
 
-def _train_scope(chars: npt.NDArray[np.uint8], start: int, nbytes: int) -> SymbolTable:
+def _train_scope(chars: npt.NDArray[np.uint8], start: int, nbytes: int, level: str) -> SymbolTable:
     """Train the table of a scope of a call's characters."""
-    starts, length = plan.sample_positions(start, nbytes)
+    starts, length = plan.sample_positions(start, nbytes, level)
     ends = np.minimum(starts + length, start + nbytes)
     sample = np.concatenate([chars[a:b] for a, b in zip(starts, ends, strict=True)] or [chars[:0]])
-    return train_table(sample, np.concatenate([[0], np.cumsum(ends - starts)[:-1]]).astype(np.int64)[: starts.size])
+    chunk_starts = np.concatenate([[0], np.cumsum(ends - starts)[:-1]]).astype(np.int64)[: starts.size]
+    return (train_table_max if level == "max" else train_table)(sample, chunk_starts)
 
 
 def compress(
@@ -190,11 +201,11 @@ def compress(
     if table is None:
         scopes = [parts[i : i + per_table] for i in range(0, len(parts), per_table)]
         spans = [(int(offsets[scope[0][0]]) - base, int(offsets[scope[-1][1]]) - base) for scope in scopes]
-        tables = _map(lambda span: _train_scope(chars, span[0], span[1] - span[0]), spans)
+        tables = _map(lambda span: _train_scope(chars, span[0], span[1] - span[0], level), spans)
     else:
         tables = [table] * -(-len(parts) // per_table)
     return [
-        _compress_segment(strings, chars, base, first, last, tables[i // per_table], tile)
+        _compress_segment(strings, chars, base, first, last, tables[i // per_table], tile, level)
         for i, (first, last) in enumerate(parts)
     ]
 
@@ -207,6 +218,7 @@ def _compress_segment(
     last: int,
     table: SymbolTable,
     tile_size: int,
+    level: str,
 ) -> Segment:
     rows = last - first
     offsets = strings.offsets[first : last + 1]
@@ -230,27 +242,27 @@ def _compress_segment(
     tiles = layout.tiles
     chars_address = address(chars) + start
     lengths_address = address(meta) + layout.sections["tile_lengths"].offset
+    parser = automaton(table) if level == "max" else None
 
     def encode(chunk: tuple[int, int]) -> npt.NDArray[np.uint8]:
         tile_first, tile_last = chunk[0] * TILE_BLOCK, min(chunk[1] * TILE_BLOCK, tiles)
         codes = np.empty((tile_last - tile_first) * tile_size, np.uint8)
-        scratch = np.empty(kernels.encode_scratch(tile_size), np.uint8)
-        nbytes = kernels.encode_tiles(
-            chars_address,
-            chars_address + layout.chars,
-            tile_size,
-            tile_first,
-            tile_last,
-            table.hash_symbols,
-            table.hash_meta,
-            table.pair_codes,
-            table.byte_codes,
-            table.two_byte_limit,
-            address(codes),
-            lengths_address,
-            block_starts[1:],
-            address(scratch),
-        )
+        tiles_of_chunk = chars_address, chars_address + layout.chars, tile_size, tile_first, tile_last
+        to = address(codes), lengths_address, block_starts[1:]
+        if parser is not None:
+            nbytes = kernels.encode_tiles_max(*tiles_of_chunk, *parser, table.decode_lengths, *to)
+        else:
+            scratch = np.empty(kernels.encode_scratch(tile_size), np.uint8)
+            nbytes = kernels.encode_tiles(
+                *tiles_of_chunk,
+                table.hash_symbols,
+                table.hash_meta,
+                table.pair_codes,
+                table.byte_codes,
+                table.two_byte_limit,
+                *to,
+                address(scratch),
+            )
         return codes[:nbytes].copy()
 
     chunks = _cut(0, layout.blocks, _CHUNK_BLOCKS)

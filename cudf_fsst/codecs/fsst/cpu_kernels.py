@@ -15,6 +15,7 @@ import numpy as np
 from ...format import ROW_BLOCK, TILE_BLOCK
 from ..bitpack.cpu import unpack_ends
 from ..unaligned import copy, load8, load16, load32, load64, store8, store16, store64, trailing_zeros
+from .automaton import COST_SHIFT
 from .symbols import HASH_MULTIPLIER, HASH_SHIFT
 
 _ESCAPE = np.uint64(255)
@@ -165,6 +166,69 @@ def encode_tiles(
                 store16(lengths + 2 * tile, np.uint16(size - 1))
             if (tile + 1) % TILE_BLOCK == 0 or tile + 1 == last:
                 block_ends[tile // TILE_BLOCK] = np.uint64(out - start)
+    return out - start
+
+
+@numba.njit(nogil=True, cache=True)
+def encode_tiles_max(
+    chars: int,
+    chars_end: int,
+    tile_size: int,
+    first: int,
+    last: int,
+    classes: Any,
+    following: Any,
+    entries: Any,
+    symbol_lengths: Any,
+    out: int,
+    lengths: int,
+    block_ends: Any,
+) -> int:
+    """As `encode_tiles`, with the fewest codes there can be (docs/format.md, section 6).
+
+    A tile is read from its end, with the table's automaton. A key of a place is ``cost << COST_SHIFT`` and what to
+    write there; `costs` holds ``(cost + 1) << COST_SHIFT`` of the places behind it.
+    """
+    one = np.uint32(1 << COST_SHIFT)
+    low = one - np.uint32(1)
+    costs = np.empty(tile_size + 8, np.uint32)
+    choices = np.empty(tile_size, np.uint8)
+    start = out
+    for tile in range(first, last):
+        begin = chars + tile * tile_size
+        nbytes = min(tile_size, chars_end - begin)
+        costs[nbytes : nbytes + 8] = one
+        state = np.int64(0)
+        key = np.uint32(0)
+        for i in range(nbytes - 1, -1, -1):
+            state = np.int64(following[state, np.int64(classes[np.int64(load8(begin + i))])])
+            key = costs[i + 1] + one + low  # an escape: the last of all keys of its cost
+            for k in range(8):
+                key = min(key, costs[i + 1 + k] + np.uint32(entries[state, k]))
+            choices[i] = np.uint8(key & np.uint32(0xFF))
+            costs[i] = (key & ~low) + one
+        size = np.int64(key >> np.uint32(COST_SHIFT))
+        if size >= nbytes:
+            size = nbytes
+            copy(out, begin, size)
+            out += size
+        else:
+            i = 0
+            while i < nbytes:
+                code = choices[i]
+                store8(out, code)
+                out += 1
+                i += np.int64(symbol_lengths[code])
+                if code == 255:
+                    store8(out, load8(begin + i))
+                    out += 1
+                    i += 1
+        if tile_size <= 256:
+            store8(lengths + tile, np.uint8(size - 1))
+        else:
+            store16(lengths + 2 * tile, np.uint16(size - 1))
+        if (tile + 1) % TILE_BLOCK == 0 or tile + 1 == last:
+            block_ends[tile // TILE_BLOCK] = np.uint64(out - start)
     return out - start
 
 

@@ -2,8 +2,10 @@
 
 It runs in five stages (ADMS 2025), all in one workspace:
 
-1. *tables*: ``fsst_train`` trains those of all scopes, and makes the encoder's lookup tables;
-2. *encode* a tile per lane, 3. *transpose* to tile order and 4. *gather* into blocks, in one kernel, ``fsst_encode``;
+1. *tables*: ``fsst_train`` trains those of all scopes, and makes the encoder's lookup tables (level ``"max"``: samples
+   gathered on the GPU, tables trained on CPU threads, uploaded);
+2. *encode* a tile per lane, 3. *transpose* to tile order and 4. *gather* into blocks, in one kernel, ``fsst_encode``
+   (level ``"max"``: ``fsst_encode_max``);
 5. *compact*: ``fsst_compact`` into the exact-size result.
 
 Two halves of the workspace, each with a stream, take turns: while the host waits for the size of one segment's codes
@@ -17,6 +19,7 @@ size of the row lengths, and for the size of every segment's codes; not for the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -27,10 +30,12 @@ from ...buffers import CharactersUnderNulls, DeviceStrings
 from ...device.memory import Lane, Workspace, device_attributes, pinned, side_streams
 from ...format import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from . import launch, plan
+from .cpu import num_threads
 from .cuda_kernels import blocks, choices, get_kernel
 from .segment import Segment
 from .symbols import SymbolTable
 from .train import train_table
+from .train_max import train_table_max
 
 _u32, _u64 = np.uint32, np.uint64
 _SCAN_THREADS = 1024
@@ -45,11 +50,14 @@ class _Compression:
         strings: DeviceStrings,
         table: SymbolTable | None,
         tile_size: int | str,
+        level: str,
         lane: Lane,
         *,
         train_only: bool = False,
     ) -> None:
         self.strings = strings
+        self.level = level
+        self.trains_here = table is None and level != "max"
         self.lane = lane
         self.wide = _u32(strings.offsets_itemsize == 8)
         ends = pinned(2, f"<u{strings.offsets_itemsize}")
@@ -80,8 +88,10 @@ class _Compression:
         one_table = train_only or table is not None
         self.per_table = self.planned if one_table else plan.segments_per_table(self.chars_nbytes)
         scopes = self.scopes = blocks(self.planned, self.per_table)
-        training = scopes if table is None else 0
-        self.side_count = 2 if self.halves == 2 else int(table is None)
+        training = scopes if self.trains_here else 0
+        chunks = plan.SAMPLE_CHUNKS[self.level] * (scopes - training if table is None else 0)
+        self.tables_nbytes = launch.MAX_TABLES_NBYTES if self.level == "max" else launch.ENCODE_TABLES_NBYTES
+        self.side_count = 2 if self.halves == 2 else int(self.trains_here)
 
         work = self.work = Workspace()
         self.slots = [work.reserve(self.capacity) for _ in range(self.halves)]
@@ -91,7 +101,9 @@ class _Compression:
         self.descriptors = work.reserve(launch.DESCRIPTOR.itemsize * self.planned)
         row_blocks = 0 if train_only else blocks(self.strings.rows, ROW_BLOCK) + self.planned
         self.row_words = work.reserve(4 * row_blocks)
-        self.tables_at = work.reserve(launch.ENCODE_TABLES_NBYTES * scopes)
+        self.tables_at = work.reserve(self.tables_nbytes * scopes)
+        self.chunk_bounds = work.reserve(16 * chunks)
+        self.sample_at = work.reserve(plan.SAMPLE_CHUNK * chunks)
         self.exported_at = work.reserve(launch.TRAINED_TABLE.itemsize * training)
         self.pair_counts = work.reserve(launch.TRAIN_COUNTS_NBYTES * training)
         self.places = launch.train_places(device_attributes()["shared_per_block"])
@@ -163,13 +175,12 @@ class _Compression:
             )
 
     def train(self, table: SymbolTable | None) -> None:
-        """Stage 1: start training one table for every scope of segments."""
+        """Stage 1: start training one table for every scope of segments, or upload the given one."""
         work = self.work
-        if table is not None:
-            self.tables = [table]
-            self.lane.upload(work[self.tables_at], launch.encode_tables(table))
+        self.tables = [] if table is None else [table]
+        if not self.trains_here:
+            self._upload_tables()
             return
-        self.tables = []
         lane = self.side[0]
         lane.follow(self.lane)
         lane.zero(work[self.pair_counts], launch.TRAIN_COUNTS_NBYTES * self.scopes)
@@ -194,6 +205,53 @@ class _Compression:
         lane.download(self.exported, work[self.exported_at])
         self.trained = lane.event()
 
+    def train_max(self) -> None:
+        """Stage 1 of level ``"max"``: train on CPU threads."""
+        segments = self.rows.size
+        scopes = [slice(i, min(i + self.per_table, segments)) for i in range(0, segments, self.per_table)]
+        with ThreadPoolExecutor(num_threads(), "cudf_fsst-train") as threads:
+            self.tables = list(threads.map(lambda sample: train_table_max(*sample), self._samples(scopes)))
+        self._upload_tables()
+
+    def _samples(self, scopes: list[slice]) -> list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
+        """Gather the samples of all scopes; characters and chunk starts of each."""
+        lane, work = self.lane, self.work
+        begins, ends, chunk = [], [], plan.SAMPLE_CHUNK
+        for scope in scopes:
+            start = int(self.chars_begin[scope][0])
+            stop = int(self.chars_begin[scope][-1] + self.chars_count[scope][-1])
+            starts, chunk = plan.sample_positions(start, stop - start, self.level)
+            begins.append(starts)
+            ends.append(np.minimum(starts + chunk, stop))
+        bounds = np.concatenate([*begins, *ends])
+        count = bounds.size // 2
+        lane.upload(work[self.chunk_bounds], bounds)
+        lane.launch(
+            get_kernel("fsst_take", "fsst_sample"),
+            count,
+            256,
+            (
+                _u64(self.chars),
+                _u64(work[self.chunk_bounds]),
+                _u64(work[self.chunk_bounds] + 8 * count),
+                _u64(chunk),
+                _u64(work[self.sample_at]),
+            ),
+        )
+        gathered = lane.read(work[self.sample_at], count * chunk, np.uint8)
+        samples = []
+        for begin, end in zip(begins, ends, strict=True):
+            # Only a scope's last chunk can be short, so its chunks are contiguous in the gathered array.
+            nbytes = int((end - begin).sum())
+            samples.append((gathered[:nbytes], chunk * np.arange(begin.size, dtype=np.int64)))
+            gathered = gathered[chunk * begin.size :]
+        return samples
+
+    def _upload_tables(self) -> None:
+        made = launch.max_tables if self.level == "max" else launch.encode_tables
+        for i, table in enumerate(self.tables):
+            self.lane.upload(self.work[self.tables_at + self.tables_nbytes * i], made(table))
+
     def table_of(self, k: int) -> SymbolTable:
         """The table of segment `k`; waits for the training."""
         if not self.tables:
@@ -202,7 +260,7 @@ class _Compression:
         return self.tables[k // self.per_table]
 
     def table_place(self, k: int) -> int:
-        return self.work[self.tables_at + launch.ENCODE_TABLES_NBYTES * (k // self.per_table)]
+        return self.work[self.tables_at + self.tables_nbytes * (k // self.per_table)]
 
     def measure_rows(self) -> None:
         """Start measuring how many words every segment's packed row lengths take."""
@@ -284,25 +342,35 @@ class _Compression:
         tiles = min(layout.tiles - tile_begin, self.capacity // self.tile_size)
         pieces = blocks(tiles, launch.PIECE_TILES)
         attributes = device_attributes()
-        chosen = self.choices
-        shape = launch.encode_shape(self.tile_size, attributes["shared_per_block"], chosen.encode_warps)
-        grid = max(1, round(chosen.encode_blocks * attributes["multiprocessors"]))
+        shared_per_block, chosen = attributes["shared_per_block"], self.choices
+        grid = attributes["multiprocessors"]
+        arguments: tuple[Any, ...] = ()
+        if self.level == "max":
+            kernel = get_kernel("fsst_encode_max", "fsst_encode_max", self.tile_size)
+            nbytes = launch.max_tables(self.table_of(k)).nbytes
+            threads, shared, staged = launch.encode_max_shape(self.tile_size, shared_per_block, nbytes)
+            arguments = (_u32(staged),)
+        else:
+            kernel = get_kernel("fsst_encode", "fsst_encode", self.tile_size, chosen.encode_warps)
+            threads, shared, *_ = launch.encode_shape(self.tile_size, shared_per_block, chosen.encode_warps)
+            grid = max(1, round(chosen.encode_blocks * grid))
         self.half_lanes[half].launch(
-            get_kernel("fsst_encode", "fsst_encode", self.tile_size, chosen.encode_warps),
-            min(grid, blocks(pieces, shape.threads // 32)),
-            shape.threads,
+            kernel,
+            min(grid, blocks(pieces, threads // 32)),
+            threads,
             (
                 _u64(self.chars + int(self.chars_begin[k])),
                 _u64(layout.chars),
                 _u64(tile_begin),
                 _u64(tiles),
                 _u64(self.table_place(k)),
+                *arguments,
                 _u64(work[self.slots[half]]),
                 _u64(work[self.piece_lengths[half]]),
                 _u64(work[self.totals] + 8 * k),
                 _u64(meta + layout.sections["tile_lengths"].offset),
             ),
-            shape.shared,
+            shared,
         )
         return tiles
 
@@ -409,7 +477,7 @@ def compress(
     tile_size
         One of `cudf_fsst.format.TILE_SIZES`, or ``"auto"``.
     level
-        ``"default"``, the only one so far.
+        One of `cudf_fsst.format.LEVELS`.
     stream
         CUDA stream to work on; None: cuDF's default stream.
 
@@ -430,13 +498,15 @@ def compress(
     if strings.rows == 0:
         return []
     with Lane(stream) as lane:
-        call = _Compression(strings, table, tile_size, lane)
+        call = _Compression(strings, table, tile_size, level, lane)
         try:
             with call.side_lanes():
                 call.cut()
                 call.train(table)
                 call.read_cut()
                 call.measure_rows()
+                if not call.tables and not call.trains_here:
+                    call.train_max()
                 call.pack_rows()
                 return call.encode()
         except BaseException:
@@ -446,23 +516,29 @@ def compress(
             call.work.release()
 
 
-def train(strings: DeviceStrings, *, stream: Any = None) -> SymbolTable:
+def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None) -> SymbolTable:
     """Train one table on a whole column.
 
     Raises
     ------
+    ValueError
+        An unknown level.
     CharactersUnderNulls
         Null rows have characters.
     """
+    if level not in LEVELS:
+        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
     if strings.rows == 0:  # such a column may have no offsets
         return train_table(np.empty(0, np.uint8), np.empty(0, np.int64))
     with Lane(stream) as lane:
-        call = _Compression(strings, None, "auto", lane, train_only=True)
+        call = _Compression(strings, None, "auto", level, lane, train_only=True)
         try:
             with call.side_lanes():
                 call.cut()
                 call.train(None)
                 call.read_cut()
+                if not call.trains_here:
+                    call.train_max()
                 return call.table_of(0)
         finally:
             call.work.release()

@@ -19,12 +19,14 @@ def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: 
     shared_per_block = device_attributes()["shared_per_block"]
     if file == "fsst_encode":
         defines = launch.encode_defines(tile_size, shared_per_block, encode_warps)
+    elif file == "fsst_encode_max":
+        defines = launch.encode_max_defines(tile_size, shared_per_block)
     elif file == "fsst_train":
         defines = launch.train_defines(shared_per_block)
     else:
         defines = launch.defines(tile_size) if tile_size else launch.DEFINES
     made = kernel(file, name, defines)
-    if name in ("fsst_encode", "fsst_decode", "fsst_train"):
+    if name in ("fsst_encode", "fsst_encode_max", "fsst_decode", "fsst_train"):
         # Once, to the most there is: threads that launch with different amounts share the kernel.
         made.max_dynamic_shared_size_bytes = shared_per_block
     return made

@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from ...format import ROW_BLOCK, TILE_BLOCK, align
 from . import train
+from .automaton import COST_SHIFT, MAX_STATES, automaton
 from .plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
 from .segment import Segment
-from .symbols import HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS, SymbolTable
+from .symbols import ESCAPE, HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS, SymbolTable
 from .tuning import DEFAULT
 
 #: Constants compiled into the kernels.
@@ -48,7 +49,7 @@ def train_defines(shared_per_block: int) -> dict[str, int]:
     return {
         **DEFINES,
         "SAMPLE_CHUNK": SAMPLE_CHUNK,
-        "SAMPLE_CHUNKS": SAMPLE_CHUNKS,
+        "SAMPLE_CHUNKS": SAMPLE_CHUNKS["default"],
         "TRAIN_GENERATIONS": len(train.GENERATIONS),
         "TRAIN_PARTS": int.from_bytes(bytes(train.GENERATIONS), "little"),
         "TRAIN_SPREAD": int(train.SPREAD),
@@ -62,6 +63,12 @@ def train_defines(shared_per_block: int) -> dict[str, int]:
         "TRAIN_CANDIDATES_IN_SHARED": int(places.candidates_in_shared),
         "TRAIN_SCRATCH_NBYTES": places.scratch,
     }
+
+
+def encode_max_defines(tile_size: int, shared_per_block: int) -> dict[str, int]:
+    """Constants of fsst_encode_max.cu for a tile size and a GPU."""
+    threads = encode_max_shape(tile_size, shared_per_block, 0).threads
+    return {**defines(tile_size), "COST_SHIFT": COST_SHIFT, "ENCODE_MAX_THREADS": threads}
 
 
 def pairs_in_shared(tile_size: int, shared_per_block: int) -> bool:
@@ -117,6 +124,8 @@ _PAIRS_NBYTES = 65536
 #: Bytes of the tables the kernels read.
 ENCODE_TABLES_NBYTES = HASH_SLOTS * 10 + 256 + _PAIRS_NBYTES + 8
 DECODE_TABLE_NBYTES = 512 * 9
+_MAX_HEADER = np.dtype([("states", "<u4"), ("classes", "<u4", 3), ("lengths", "u1", 256), ("class_of", "u1", 256)])
+MAX_TABLES_NBYTES = _MAX_HEADER.itemsize + MAX_STATES * (8 + 256) * 2
 
 # What fsst_encode always keeps in shared memory of them.
 _SHARED_TABLES_NBYTES = HASH_SLOTS * 10 + 256
@@ -128,7 +137,7 @@ TRAIN_COUNTS_NBYTES = 512 * 512 * 2
 TRAINED_TABLE = np.dtype([("symbols", "<u8", 256), ("lengths", "u1", 256), ("count", "<u8")])
 _TRAIN_TABLES_NBYTES = 62 * 1024
 _TRAIN_CANDIDATE_SLOTS = 8192
-_TRAIN_MATCHES_NBYTES = 2 * (SAMPLE_CHUNKS * (SAMPLE_CHUNK + 10) + _TRAIN_CANDIDATE_SLOTS)
+_TRAIN_MATCHES_NBYTES = 2 * (SAMPLE_CHUNKS["default"] * (SAMPLE_CHUNK + 10) + _TRAIN_CANDIDATE_SLOTS)
 _TRAIN_CANDIDATES_NBYTES = 8 * _TRAIN_CANDIDATE_SLOTS
 
 _ROW_EXTRA_WORDS = 5  # fsst_encode.cu, ROW_WORDS
@@ -136,15 +145,23 @@ _ROW_NBYTES_EXTRA = 16  # fsst_decode.cu, ROW_NBYTES
 
 
 class Shape(NamedTuple):
-    """Threads of a block, its bytes of dynamic shared memory; decode only: bytes of codes a warp stages, warps resident.
+    """Threads of a block, its bytes of dynamic shared memory; decode only: bytes of codes a warp stages.
 
-    Resident are the warps that a multiprocessor holds at a time.
+    And, decode only, how many warps are resident on a multiprocessor.
     """
 
     threads: int
     shared: int
     codes_capacity: int = 0
     resident: int = 0
+
+
+class MaxShape(NamedTuple):
+    """As `Shape`, and how many bytes of the tables are staged in shared memory."""
+
+    threads: int
+    shared: int
+    staged: int
 
 
 @lru_cache(64)
@@ -156,6 +173,24 @@ def encode_shape(tile_size: int, shared_per_block: int, most_warps: int | None =
     if warps < 1:
         raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
     return Shape(32 * warps, tables + warps * warp)
+
+
+@lru_cache(64)
+def encode_max_shape(tile_size: int, shared_per_block: int, tables_nbytes: int) -> MaxShape:
+    """Shape of fsst_encode_max for `max_tables` of so many bytes.
+
+    The tables are staged in shared memory if half of the warps still fit, of those that would without. Else only their
+    beginning is, and a third of the shared memory is left to the L1, for the rest of them.
+    """
+    warp, header = PIECE_TILES * (tile_size + 4), _MAX_HEADER.itemsize
+    if shared_per_block < header + warp:
+        raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
+    most = min(32, (shared_per_block - header) // warp)
+    staged = max(tables_nbytes, header)
+    warps = min(32, (shared_per_block - staged) // warp)
+    if 2 * warps < most:
+        staged, warps = header, max(1, min(32, (shared_per_block * 2 // 3 - header) // warp))
+    return MaxShape(32 * warps, staged + warps * warp, staged)
 
 
 class TrainPlaces(NamedTuple):
@@ -234,6 +269,20 @@ def trained_table(exported: np.void) -> SymbolTable:
     """The table that fsst_train exported, a `TRAINED_TABLE`."""
     joined, lengths = exported["symbols"].tobytes(), exported["lengths"].tolist()
     return SymbolTable(tuple([joined[8 * i : 8 * i + lengths[i]] for i in range(int(exported["count"]))]))
+
+
+@lru_cache(16)
+def max_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:
+    """`MaxTables` of fsst_encode_max.cu and what follows it, as bytes; at most `MAX_TABLES_NBYTES`."""
+    classes, following, entries = automaton(table)
+    header = np.zeros(1, _MAX_HEADER)
+    header["states"], header["classes"][0, 0] = following.shape
+    header["lengths"] = table.decode_lengths
+    header["lengths"][0, ESCAPE] = 1
+    header["class_of"] = classes
+    parts = [part.view(np.uint8).ravel() for part in (header, entries, following)]
+    nbytes = sum(part.size for part in parts)
+    return np.concatenate([*parts, np.zeros(align(nbytes) - nbytes, np.uint8)])
 
 
 @lru_cache(256)

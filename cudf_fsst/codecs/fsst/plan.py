@@ -16,8 +16,8 @@ SEGMENT_MAX = 256 * MIB
 TABLE_SCOPE = 512 * MIB
 #: Bytes of a chunk of the training sample.
 SAMPLE_CHUNK = 512
-#: Chunks of the training sample at most.
-SAMPLE_CHUNKS = 64
+#: Chunks of the training sample at most, by level.
+SAMPLE_CHUNKS = {"default": 64, "max": 256}
 
 
 def segment_size(chars: int) -> int:
@@ -51,7 +51,7 @@ def _scramble(index: int) -> int:
     return x ^ (x >> 16)
 
 
-def sample_positions(start: int, chars: int) -> tuple[npt.NDArray[np.int64], int]:
+def sample_positions(start: int, chars: int, level: str = "default") -> tuple[npt.NDArray[np.int64], int]:
     """Where the training sample of a table's scope lies.
 
     Parameters
@@ -60,6 +60,8 @@ def sample_positions(start: int, chars: int) -> tuple[npt.NDArray[np.int64], int
         First character of the scope, counted from the call's first character.
     chars
         Characters of the scope.
+    level
+        One of `SAMPLE_CHUNKS`.
 
     Returns
     -------
@@ -70,14 +72,15 @@ def sample_positions(start: int, chars: int) -> tuple[npt.NDArray[np.int64], int
 
     Notes
     -----
-    A scope of at most ``SAMPLE_CHUNKS * SAMPLE_CHUNK`` characters is its own sample. A larger one is cut into
-    `SAMPLE_CHUNKS` strata of equal size, with one chunk at a pseudo-random place in each.
+    A scope of at most ``SAMPLE_CHUNKS[level] * SAMPLE_CHUNK`` characters is its own sample. A larger one is cut into as
+    many strata of equal size as there are chunks, with one chunk at a pseudo-random place in each.
     """
-    if chars <= SAMPLE_CHUNKS * SAMPLE_CHUNK:
+    chunks = SAMPLE_CHUNKS[level]
+    if chars <= chunks * SAMPLE_CHUNK:
         return np.arange(start, start + chars, SAMPLE_CHUNK, dtype=np.int64), SAMPLE_CHUNK
-    starts = np.empty(SAMPLE_CHUNKS, np.int64)
-    for i in range(SAMPLE_CHUNKS):
-        first = i * chars // SAMPLE_CHUNKS
-        room = (i + 1) * chars // SAMPLE_CHUNKS - first - SAMPLE_CHUNK + 1
+    starts = np.empty(chunks, np.int64)
+    for i in range(chunks):
+        first = i * chars // chunks
+        room = (i + 1) * chars // chunks - first - SAMPLE_CHUNK + 1
         starts[i] = start + first + (_scramble(i) * room >> 32)
     return starts, SAMPLE_CHUNK

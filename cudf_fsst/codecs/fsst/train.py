@@ -276,6 +276,17 @@ def _train(
     return used
 
 
+def chunk_bounds(
+    sample: npt.NDArray[np.uint8], chunk_starts: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Starts and ends of a sample's chunks; ValueError unless they cover it in order."""
+    ends = np.append(chunk_starts[1:], sample.size).astype(np.int64)
+    starts = chunk_starts.astype(np.int64)
+    if starts.size == 0 or starts[0] != 0 or np.any(ends < starts):
+        raise ValueError("the chunks of the sample must start at 0 and ascend")
+    return starts, ends
+
+
 def train_table(sample: npt.NDArray[np.uint8], chunk_starts: npt.NDArray[np.int64]) -> SymbolTable:
     """Train a symbol table.
 
@@ -298,12 +309,9 @@ def train_table(sample: npt.NDArray[np.uint8], chunk_starts: npt.NDArray[np.int6
     """
     if sample.size > MAX_SAMPLE:
         raise ValueError(f"the sample has {sample.size} bytes, at most {MAX_SAMPLE} are allowed")
-    ends = np.append(chunk_starts[1:], sample.size).astype(np.int64)
-    starts = chunk_starts.astype(np.int64)
     if sample.size == 0:
         return SymbolTable(())
-    if starts.size == 0 or starts[0] != 0 or np.any(ends < starts):
-        raise ValueError("the chunks of the sample must start at 0 and ascend")
+    starts, ends = chunk_bounds(sample, chunk_starts)
     padded = padded_copy(sample, 8)  # the parser reads eight bytes at every place
     symbols = np.empty(_CODES, np.uint64)
     lengths = np.empty(_CODES, np.int64)

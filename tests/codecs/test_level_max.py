@@ -1,0 +1,206 @@
+"""``level="max"``: the parse with the fewest codes, tables trained for it, ratios on the FSST paper's files."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cudf_fsst.buffers import HostStrings
+from cudf_fsst.codecs.fsst import cpu
+from cudf_fsst.codecs.fsst.automaton import MAX_STATES, NO_MATCH, automaton
+from cudf_fsst.codecs.fsst.symbols import SymbolTable, hash_slot
+from cudf_fsst.codecs.fsst.train import train_table
+from cudf_fsst.codecs.fsst.train_max import train_table_max
+from cudf_fsst.format import LEVELS, TILE_SIZES
+
+#: Where few letters meet, symbols overlap in every way.
+few_letters = st.text("abc", min_size=1, max_size=8).map(str.encode)
+tables = st.lists(few_letters | st.binary(min_size=1, max_size=8), max_size=40).map(SymbolTable.from_symbols)
+texts = st.lists(few_letters | st.binary(max_size=6), max_size=60).map(b"".join)
+
+
+def one_row(chars: bytes) -> HostStrings:
+    return HostStrings(1, np.frombuffer(chars, np.uint8), np.array([0, len(chars)], np.int64))
+
+
+def text_like(seed: int, nbytes: int) -> bytes:
+    source = random.Random(seed)
+    lexicon = ["".join(source.choices("etaoinshrdlu", k=source.randint(2, 9))) for _ in range(300)]
+    return " ".join(source.choices(lexicon, k=nbytes)).encode()[:nbytes]
+
+
+def written_parse(tile: bytes, table: SymbolTable) -> bytes:
+    """The parse of docs/format.md, section 6, in plain Python."""
+    codes = {symbol: code for code, symbol in reversed(list(enumerate(table.symbols)))}
+
+    @cache
+    def best(i: int) -> tuple[int, int]:
+        """Fewest codes from place i on, and minus the length of the symbol there (0: an escape)."""
+        if i == len(tile):
+            return 0, 0
+        choices = [(1 + best(i + n)[0], -n) for n in range(1, min(8, len(tile) - i) + 1) if tile[i : i + n] in codes]
+        return min([*choices, (2 + best(i + 1)[0], 0)])
+
+    written, i = bytearray(), 0
+    for j in range(len(tile), -1, -1):
+        best(j)  # from the end, so that no call goes deep
+    while i < len(tile):
+        length = -best(i)[1]
+        written += bytes([codes[tile[i : i + length]]]) if length else bytes([255, tile[i]])
+        i += length or 1
+    return bytes(written) if len(written) < len(tile) else tile
+
+
+def fewest_codes(text: bytes, table: SymbolTable) -> int:
+    """By trying every way to cut the text."""
+    fewest = 2 * len(text)
+    for cuts in itertools.product((False, True), repeat=max(len(text) - 1, 0)):
+        edges = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), len(text)]
+        parts = [text[a:b] for a, b in itertools.pairwise(edges)]
+        if all(part in table.symbols or len(part) == 1 for part in parts):
+            fewest = min(fewest, sum(1 if part in table.symbols else 2 for part in parts))
+    return fewest
+
+
+@given(st.text("ab", min_size=1, max_size=11).map(str.encode), st.lists(st.text("ab", min_size=1, max_size=4)))
+def test_parse_is_optimal(text: bytes, symbols: list[str]) -> None:
+    table = SymbolTable.from_symbols([symbol.encode() for symbol in symbols][:9])
+    (segment,) = cpu.compress(one_row(text), table=table, level="max")
+    assert segment.codes_nbytes == min(fewest_codes(text, table), len(text))
+
+
+@given(texts, tables, st.sampled_from(TILE_SIZES))
+def test_parse_is_the_written_one(text: bytes, table: SymbolTable, tile_size: int) -> None:
+    segments = cpu.compress(one_row(text), table=table, tile_size=tile_size, level="max")
+    tiles = [written_parse(text[a : a + tile_size], table) for a in range(0, len(text), tile_size)]
+    (segment,) = segments
+    assert segment.codes.tobytes() == b"".join(tiles)
+    assert (segment.section("tile_lengths").astype(int) + 1).tolist() == [len(tile) for tile in tiles]
+    assert cpu.decompress(segments).chars.tobytes() == text
+
+
+@pytest.mark.parametrize("tile_size", TILE_SIZES)
+def test_parse_with_a_trained_table(tile_size: int) -> None:
+    text = text_like(0, 9000) + np.random.default_rng(0).bytes(1500) + text_like(0, 700)
+    table = cpu.train(one_row(text), level="max")
+    (segment,) = cpu.compress(one_row(text), tile_size=tile_size, level="max")
+    assert segment.table == table
+    expected = b"".join(written_parse(text[a : a + tile_size], table) for a in range(0, len(text), tile_size))
+    assert segment.codes.tobytes() == expected
+    assert cpu.decompress([segment]).chars.tobytes() == text
+
+
+@given(tables, texts)
+def test_automaton_knows_all_symbols(table: SymbolTable, text: bytes) -> None:
+    classes, following, entries = automaton(table)
+    codes = {symbol: code for code, symbol in reversed(list(enumerate(table.symbols)))}
+    state = 0
+    for i in range(len(text) - 1, -1, -1):
+        state = following[state, classes[text[i]]]
+        for length in range(1, 9):
+            code = codes.get(text[i : i + length]) if i + length <= len(text) else None
+            assert entries[state, length - 1] == (NO_MATCH if code is None else (8 - length) << 8 | code)
+
+
+def test_largest_automaton() -> None:
+    table = SymbolTable.from_symbols([i.to_bytes(4, "big") * 2 for i in range(0x01010101, 0xFFFFFFFF, 0x01010101)])
+    different = SymbolTable.from_symbols([bytes([i]) * 8 for i in range(255)])
+    scattered = SymbolTable.from_symbols([random.Random(i).randbytes(7) + bytes([i]) for i in range(255)])
+    assert len(automaton(table).entries) <= len(automaton(different).entries) == MAX_STATES
+    assert len(automaton(scattered).entries) == MAX_STATES
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("trained", LEVELS)
+def test_tables_work_at_every_level(trained: str, level: str) -> None:
+    text = text_like(1, 30000)
+    table = cpu.train(one_row(text), level=trained)
+    segments = cpu.compress(one_row(text), table=table, level=level)
+    assert cpu.decompress(segments).chars.tobytes() == text
+    assert segments[0].codes_nbytes < len(text) / 2
+
+
+def test_table_may_share_beginnings() -> None:
+    """That is what the default level's tables cannot do."""
+    table = train_table_max(np.frombuffer(text_like(1, 60000), np.uint8), np.arange(0, 60000, 512))
+    slots = [hash_slot(int.from_bytes(symbol[:3], "little")) for symbol in table.symbols if len(symbol) > 2]
+    assert len(set(slots)) < len(slots)
+
+
+# Training -----------------------------------------------------------------------------------------------------------
+
+
+def chunks(size: int, chunk: int = 512) -> np.ndarray:
+    return np.arange(0, size, chunk, dtype=np.int64)
+
+
+@given(st.binary(min_size=1, max_size=2000) | texts.filter(bool))
+def test_any_sample(data: bytes) -> None:
+    table = train_table_max(np.frombuffer(data, np.uint8), chunks(len(data)))
+    assert len(set(table.symbols)) == len(table)
+    assert all(any(symbol in data[a : a + 512] for a in range(0, len(data), 512)) for symbol in table.symbols)
+
+
+def test_empty_sample() -> None:
+    assert len(train_table_max(np.empty(0, np.uint8), np.empty(0, np.int64))) == 0
+
+
+@pytest.mark.parametrize("starts", [[1], [], [0, 11], [0, 7, 3]])
+def test_wrong_chunks(starts: list[int]) -> None:
+    with pytest.raises(ValueError, match="start at 0 and ascend"):
+        train_table_max(np.zeros(10, np.uint8), np.array(starts, np.int64))
+
+
+@pytest.mark.parametrize("sample", [np.zeros(131072, np.uint8), np.random.default_rng(0).integers(0, 256, 131072)])
+@pytest.mark.parametrize("chunk", [512, 131072])
+def test_samples_without_text(sample: np.ndarray, chunk: int) -> None:
+    table = train_table_max(sample.astype(np.uint8), chunks(131072, chunk))
+    assert 0 < len(table) <= 255
+
+
+def test_chunks_do_not_join() -> None:
+    table = train_table_max(np.frombuffer(b"ab" * 1000, np.uint8), chunks(2000, 1))
+    assert set(table.symbols) == {b"a", b"b"}
+
+
+def test_same_table_from_every_thread() -> None:
+    samples = [np.frombuffer(text_like(seed, 40000), np.uint8) for seed in range(3)]
+    expected = [train_table_max(sample, chunks(40000)) for sample in samples]
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda i: train_table_max(samples[i % 3], chunks(40000)), range(9)))
+    assert found == expected * 3
+
+
+@pytest.mark.parametrize("nbytes", [300, 1000, 3000, 10_000, 30_000])
+def test_small_columns_are_not_larger_than_by_default(nbytes: int) -> None:
+    """Codes and table together."""
+    text = np.frombuffer(text_like(2, nbytes), np.uint8)
+    sizes = {}
+    for level, train in (("default", train_table), ("max", train_table_max)):
+        table = train(text, chunks(nbytes))
+        (segment,) = cpu.compress(one_row(text.tobytes()), table=table, level=level)
+        sizes[level] = segment.codes_nbytes + table.nbytes
+    assert sizes["max"] <= sizes["default"]
+
+
+def test_ratio_of_the_papers_files(dbtext: Path) -> None:
+    quotients = {}
+    for path in sorted(dbtext.iterdir()):
+        chars = path.read_bytes().replace(b"\n", b"")
+        nbytes = {
+            level: sum(segment.codes_nbytes for segment in cpu.compress(one_row(chars), level=level))
+            for level in LEVELS
+        }
+        quotients[path.name] = nbytes["default"] / nbytes["max"]
+    assert len(quotients) == 10
+    assert min(quotients.values()) >= 1.01, quotients
+    assert math.prod(quotients.values()) >= 1.08 ** len(quotients), quotients
