@@ -143,12 +143,12 @@ def machine() -> dict[str, Any]:
     }
 
 
-def report(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """A results file: machine, date, command (absolute paths cut to their last part) and records."""
+def run() -> dict[str, str]:
+    """Date and command of this run; absolute paths are cut to their last part."""
     arguments = [Path(part).name if Path(part).is_absolute() else part for part in sys.argv]
-    return {
-        "machine": machine(),
-        "date": datetime.date.today().isoformat(),
-        "command": " ".join(["python", *arguments]),
-        "records": records,
-    }
+    return {"date": datetime.date.today().isoformat(), "command": " ".join(["python", *arguments])}
+
+
+def report(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """A results file: machine, date, command and records."""
+    return {"machine": machine(), **run(), "records": records}
