@@ -6,7 +6,6 @@ All take their GPU memory from RMM's current resource, so that its peak can be c
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
@@ -17,6 +16,7 @@ import rmm
 import timing
 from bench_column import peak_extra
 from datasets import characters, offsets
+from records import best_chunk
 
 from cudf_fsst.codecs.fsst.cpu import num_threads
 from cudf_fsst.device.memory import pinned
@@ -117,15 +117,6 @@ def measure_nvcomp(series: Any, algorithm: str, chunk: int, repeat: int, ends: i
     yield {"measure": "compress_peak_extra_bytes", "value": peak, **common}
     peak = peak_extra(lambda: fresh().decode(encoded), lambda _: chars.size)
     yield {"measure": "decompress_peak_extra_bytes", "value": peak, **common}
-
-
-def best_chunk(records: list[dict[str, Any]]) -> int:
-    """The chunk size whose ratio times both rates is highest, of one codec's records."""
-    figures: dict[int, list[float]] = {}
-    for record in records:
-        if record["measure"] in ("ratio_column", "compress_call_gbps", "decompress_call_gbps"):
-            figures.setdefault(record["chunk_bytes"], []).append(record["value"])
-    return max(figures, key=lambda chunk: math.prod(figures[chunk]))
 
 
 def nvcomp_sweep(series: Any, chunks: Sequence[int], repeat: int, failed: list[str]) -> Iterator[Found]:

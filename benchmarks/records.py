@@ -1,8 +1,9 @@
-"""A results file that several runs fill, part by part."""
+"""Records of measurements, and a results file that several runs fill, part by part."""
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +54,13 @@ class ResultsFile:
         return max((one["seconds"] for part, one in parts if part.partition(":")[0] == kind), default=0.0)
 
     def replace(self, part: str, records: list[Record], seconds: float, failed: list[str]) -> None:
-        """Put a part's records in place of those it had, and write the file."""
+        """Put a part's records in the place of those it had, or at the end, and write the file."""
         content = self.content
-        content["records"] = [one for one in content["records"] if one.get("part") != part]
-        content["records"] += [{**one, "part": part} for one in records]
-        content["parts"].pop(part, None)  # the newest stand last
+        by_part: dict[str, list[Record]] = {one: [] for one in content["parts"]}
+        for record in content["records"]:
+            by_part[record["part"]].append(record)
+        by_part[part] = [{**one, "part": part} for one in records]
+        content["records"] = [record for those in by_part.values() for record in those]
         content["parts"][part] = {**self.run, "seconds": round(seconds, 1)}
         if failed:
             content["parts"][part]["failed"] = failed
@@ -66,3 +69,12 @@ class ResultsFile:
         written = self.path.with_suffix(".new")
         written.write_text(json.dumps(content, indent=1) + "\n")
         written.replace(self.path)
+
+
+def best_chunk(records: list[Record]) -> int:
+    """The chunk size whose ratio times both rates is highest, of one codec's records."""
+    figures: dict[int, list[float]] = {}
+    for record in records:
+        if record["measure"] in ("ratio_column", "compress_call_gbps", "decompress_call_gbps"):
+            figures.setdefault(record["chunk_bytes"], []).append(record["value"])
+    return max(figures, key=lambda chunk: math.prod(figures[chunk]))
