@@ -40,7 +40,7 @@ def use_pool() -> None:
     """Take memory from a pool, as programs with cuDF do."""
     free, _ = cupy.cuda.runtime.memGetInfo()
     rmm.mr.set_current_device_resource(
-        rmm.mr.PoolMemoryResource(rmm.mr.CudaMemoryResource(), initial_pool_size=min(32 << 30, free // 2 >> 20 << 20))
+        rmm.mr.PoolMemoryResource(rmm.mr.CudaMemoryResource(), initial_pool_size=min(64 << 30, free // 2 >> 20 << 20))
     )
 
 

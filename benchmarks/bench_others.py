@@ -87,16 +87,18 @@ def packed_offsets(series: Any) -> int:
     return min(int(codec.encode(nvcomp.as_array(ends)).buffer_size), ends.nbytes)
 
 
+def nvcomp_codec(algorithm: str, chunk: int) -> Any:
+    return nvcomp_module().Codec(algorithm=algorithm, uncomp_chunk_size=chunk)
+
+
 def measure_nvcomp(series: Any, algorithm: str, chunk: int, repeat: int, ends: int) -> Iterator[dict[str, Any]]:
     """One of nvCOMP's codecs on the characters, in chunks of so many bytes; `ends` is the size of the packed offsets.
 
-    The codec is made once; only the peaks of memory are those of a call with a new one, which has to allocate all that
-    it keeps between calls.
+    The codec is made once and keeps what it allocates, so its first calls are not timed.
     """
-    nvcomp = nvcomp_module()
     chars = characters(series)
-    source = nvcomp.as_array(chars)
-    codec = nvcomp.Codec(algorithm=algorithm, uncomp_chunk_size=chunk)
+    source = nvcomp_module().as_array(chars)
+    codec = nvcomp_codec(algorithm, chunk)
     encoded = codec.encode(source)
     decoded = codec.decode(encoded)
     cupy.cuda.runtime.deviceSynchronize()
@@ -110,12 +112,17 @@ def measure_nvcomp(series: Any, algorithm: str, chunk: int, repeat: int, ends: i
     for record in both_rates(lambda: codec.encode(source), codec.decode, encoded, int(chars.size), repeat):
         yield {**record, **common}
 
-    def fresh() -> Any:
-        return nvcomp.Codec(algorithm=algorithm, uncomp_chunk_size=chunk)
 
-    peak = peak_extra(lambda: fresh().encode(source), lambda _: nbytes)
+def nvcomp_peaks(series: Any, algorithm: str, chunk: int) -> Iterator[dict[str, Any]]:
+    """Memory of both calls with a new codec, which has to allocate all that it keeps between calls."""
+    chars = characters(series)
+    source = nvcomp_module().as_array(chars)
+    encoded = nvcomp_codec(algorithm, chunk).encode(source)
+    nbytes = int(encoded.buffer_size)
+    common = {"bytes": int(chars.size), "chunk_bytes": chunk}
+    peak = peak_extra(lambda: nvcomp_codec(algorithm, chunk).encode(source), lambda _: nbytes)
     yield {"measure": "compress_peak_extra_bytes", "value": peak, **common}
-    peak = peak_extra(lambda: fresh().decode(encoded), lambda _: chars.size)
+    peak = peak_extra(lambda: nvcomp_codec(algorithm, chunk).decode(encoded), lambda _: int(chars.size))
     yield {"measure": "decompress_peak_extra_bytes", "value": peak, **common}
 
 
@@ -137,6 +144,7 @@ def nvcomp_sweep(series: Any, chunks: Sequence[int], repeat: int, failed: list[s
         if found:
             best = best_chunk(found)
             yield from ((name, record) for record in found if record["chunk_bytes"] == best)
+            yield from ((name, record) for record in nvcomp_peaks(series, algorithm, best))
             yield from ((name, {**record, "sweep": "chunk"}) for record in found)
 
 

@@ -62,9 +62,7 @@ def size_sweep(series: Any, repeat: int, failed: list[str]) -> Iterator[Found]:
             del column
             for algorithm in BESIDE if nbytes <= BESIDE_MAX else ():
                 found = measure_nvcomp(part, algorithm, 1 << 16, times, packed_offsets(part))
-                for record in found:
-                    if record["measure"] in SWEPT:
-                        yield f"nvcomp.{algorithm.lower()}", {**record, "sweep": "size"}
+                yield from ((f"nvcomp.{algorithm.lower()}", {**record, "sweep": "size"}) for record in found)
         except Exception as error:
             failed.append(f"{nbytes} bytes: {error!r}")
             cupy.cuda.runtime.deviceSynchronize()
@@ -181,8 +179,10 @@ def nvcomp_arriving(series: Any, algorithm: str, repeat: int) -> dict[str, Any]:
     nvcomp = nvcomp_module()
     runtime = cupy.cuda.runtime
     codec = nvcomp.Codec(algorithm=algorithm)
-    packed = cupy.asarray(codec.encode(nvcomp.as_array(characters(series))))
+    encoded = codec.encode(nvcomp.as_array(characters(series)))
+    nbytes = int(encoded.buffer_size)
     cupy.cuda.runtime.deviceSynchronize()
+    packed = cupy.asarray(encoded).view(cupy.uint8)[:nbytes]
     host, landed = pinned(packed.nbytes, "u1"), cupy.empty(packed.nbytes, cupy.uint8)
     runtime.memcpy(host.ctypes.data, packed.data.ptr, packed.nbytes, runtime.memcpyDeviceToHost)
 

@@ -37,6 +37,7 @@ KINDS: dict[str, tuple[str, ...] | None] = {
     "ours": None,
     "latency": (DATASET,),
     "take": (DATASET,),
+    "max": None,
     "nvcomp": None,
     "cudf": None,
     "ingestion": (DATASET,),
@@ -64,18 +65,15 @@ def measures() -> dict[str, Measure]:
     import bench_sweeps
     import timing
 
-    from cudf_fsst.format import LEVELS
-
     def copy(_: Any, options: argparse.Namespace, failed: list[str]) -> Iterator[Found]:
         yield "copy", {"level": "none", "measure": "device_copy_gbps", "value": timing.copy_gbps()}
 
     def ours(series: Any, options: argparse.Namespace, failed: list[str]) -> Iterator[Found]:
-        for level in LEVELS:
-            try:
-                for record in bench_column.measure_column(series, options.repeat, level=level):
-                    yield "cudf_fsst", {"level": level, **record}
-            except Exception as error:
-                failed.append(f"level {level}: {error!r}")
+        yield from (("cudf_fsst", record) for record in bench_column.measure_column(series, options.repeat))
+
+    def slower(series: Any, options: argparse.Namespace, failed: list[str]) -> Iterator[Found]:
+        for record in bench_column.measure_column(series, few(options), level="max"):
+            yield "cudf_fsst", {"level": "max", **record}
 
     def latency(series: Any, options: argparse.Namespace, failed: list[str]) -> Iterator[Found]:
         yield from (("cudf_fsst", record) for record in bench_column.measure_latency(series))
@@ -93,6 +91,7 @@ def measures() -> dict[str, Measure]:
         "ours": ours,
         "latency": latency,
         "take": lambda series, options, failed: bench_column.measure_take(series),
+        "max": slower,
         "nvcomp": nvcomp,
         "cudf": lambda series, options, failed: bench_others.measure_cudf(series, few(options), failed),
         "cpu": lambda series, options, failed: bench_others.measure_cpu(series, options.repeat),
@@ -110,6 +109,8 @@ def measure_part(part: str, series: Callable[[str], Any], measure: Measure, opti
     failed: list[str] = []
     try:
         for codec, record in measure(series(dataset), options, failed):
+            if isinstance(record["value"], float):
+                record["value"] = float(f"{record['value']:.6g}")
             records.append({"dataset": dataset, "codec": codec, "level": "default", **record})
             print(shown(records[-1]), flush=True)
     except Exception as error:  # whatever it is, it is written down, and the next part is measured
@@ -172,9 +173,12 @@ def main() -> None:
     import cupy
     import timing
 
+    from cudf_fsst.format import LEVELS
+
     makers = dict(datasets.wanted(options))
     file = ResultsFile(options.out, timing.machine(), **timing.run())
-    wanted = [part for part in parts(list(makers), options.parts) if not options.missing or file.missing(part)]
+    kinds = [kind for kind in options.parts if kind != "max" or "max" in LEVELS]
+    wanted = [part for part in parts(list(makers), kinds) if not options.missing or file.missing(part)]
     bench_column.use_pool()
 
     @cache

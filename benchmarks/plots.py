@@ -194,8 +194,8 @@ def put_heading(figure: Figure, text: str, marks: Iterable[tuple[str, str]] = ()
         drawn.append(figure.text(right, top, mark, color=colour, fontsize=8, ha="right"))
         right -= drawn[-1].get_window_extent(renderer).width / figure.bbox.width + 0.014
     if right * figure.bbox.width < heading.x1:
-        for mark in drawn:
-            mark.set_y(top - 0.2 / figure.get_figheight())
+        for one in drawn:
+            one.set_y(top - 0.2 / figure.get_figheight())
 
 
 def every_column(results: Results) -> Picture:

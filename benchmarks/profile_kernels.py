@@ -112,7 +112,9 @@ def profiled(command: list[str], ncu: str) -> str:
         shown = ["--print-units", "base", "--metrics", ",".join(counters)]
         done = subprocess.run([ncu, *fixed, *shown, *command], capture_output=True, text=True, check=False)
         printed = done.stdout + done.stderr
-        unknown = [counter for counter in counters if re.search(rf"(?i)(fail|invalid|unknown|not ).*{counter}", printed)]
+        unknown = [
+            counter for counter in counters if re.search(rf"(?i)(fail|invalid|unknown|not ).*{counter}", printed)
+        ]
         if done.returncode == 0 and '"ID"' in done.stdout:
             return done.stdout
         if not unknown:

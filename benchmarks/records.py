@@ -67,8 +67,15 @@ class ResultsFile:
         content["date"] = max(one["date"] for one in content["parts"].values())
         content["command"] = "; ".join(dict.fromkeys(one["command"] for one in content["parts"].values()))
         written = self.path.with_suffix(".new")
-        written.write_text(json.dumps(content, indent=1) + "\n")
+        written.write_text(as_text(content))
         written.replace(self.path)
+
+
+def as_text(content: dict[str, Any]) -> str:
+    """JSON with a line for every record."""
+    head = json.dumps({key: value for key, value in content.items() if key != "records"}, indent=1)
+    records = ",\n".join(f"  {json.dumps(record)}" for record in content["records"])
+    return f'{head[:-2]},\n "records": [\n{records}\n ]\n}}\n'
 
 
 def best_chunk(records: list[Record]) -> int:
