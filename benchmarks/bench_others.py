@@ -17,6 +17,7 @@ import timing
 from bench_column import peak_extra
 from datasets import characters, offsets
 from records import best_chunk
+from rmm.pylibrmm.stream import Stream as RmmStream
 
 from cudf_fsst.codecs.fsst.cpu import num_threads
 from cudf_fsst.device.memory import pinned
@@ -61,7 +62,7 @@ def nvcomp_module() -> Any:
     from nvidia.nvcomp.external_memory import ExternalMemory
 
     def allocate(nbytes: int, stream: Any) -> Any:
-        ordered = rmm.pylibrmm.stream.Stream(Stream(stream.ptr))
+        ordered = RmmStream(Stream(stream.ptr))
         return ExternalMemory(rmm.DeviceBuffer(size=nbytes, stream=ordered), stream)
 
     nvcomp.set_device_allocator(allocate)

@@ -80,7 +80,7 @@ def put_labels(axes: Axes, labels: Sequence[tuple[Point, str, dict[str, Any]]], 
     sides = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)]
     for point, text, style in labels:
         best = None
-        for far in (7, 11, 16):
+        for far in (7, 11, 16, 24):
             for h, v in sides:
                 note = axes.annotate(
                     text,
@@ -94,7 +94,7 @@ def put_labels(axes: Axes, labels: Sequence[tuple[Point, str, dict[str, Any]]], 
                 )
                 box = note.get_window_extent(renderer).padded(unit)
                 crossed = np.all((box.min <= on_lines) & (on_lines <= box.max), axis=1).any()
-                cost = 100 * box.count_overlaps(taken) + 2 * crossed + far / 10
+                cost = 100 * box.count_overlaps(taken) + 2 * crossed + far / 10 + 10 * (far > 16)
                 cost += 50 * (not (inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0))
                 if best is None or cost < best[0]:
                     if best is not None:
@@ -492,7 +492,8 @@ def tiles_and_scopes(results: Results) -> Picture | None:
     ):
         for row, measures in enumerate(({"ratio_column": ""}, lines)):
             axes = figure.add_axes((0.06 + 0.49 * column, 0.565 - 0.48 * row, 0.345, 0.32))
-            ends, seen = [], set()
+            ends: list[tuple[float, str, str]] = []
+            seen: set[float] = set()
             for dataset in datasets:
                 found = by_key(results.sweep(kind, dataset), key)
                 seen |= found.keys()
@@ -509,7 +510,8 @@ def tiles_and_scopes(results: Results) -> Picture | None:
             else:
                 axes.set_ylim(bottom=0)
             axes.set_xlim(min(seen) / 1.2, max(seen) * 1.2)
-            axes.xaxis.set_major_locator(FixedLocator(spread_out(sorted(seen))))
+            places = sorted(seen) if kind == "tile" else [2**25, 2**27, 2**29, 2**31]
+            axes.xaxis.set_major_locator(FixedLocator(places))
             axes.xaxis.set_minor_locator(NullLocator())
             axes.xaxis.set_major_formatter(
                 FuncFormatter(lambda x, _, k=kind: f"{x:g}" if k == "tile" else scope_name(x))
@@ -523,15 +525,6 @@ def tiles_and_scopes(results: Results) -> Picture | None:
 
 def scope_name(nbytes: float) -> str:
     return f"{nbytes / 2**20:,.0f} MiB" if nbytes < 2**30 else f"{nbytes / 2**30:.2g} GiB"
-
-
-def spread_out(places: Sequence[float], times: float = 1.6) -> list[float]:
-    """Those places of ticks on a logarithmic axis that leave room for their texts."""
-    kept: list[float] = []
-    for place in places:
-        if not kept or place >= times * kept[-1]:
-            kept.append(place)
-    return kept
 
 
 #: Name of the file -> what draws it; None where the results do not have what it shows.
