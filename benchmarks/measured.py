@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,16 +87,12 @@ class Results:
         )
 
     def stages(self) -> dict[str, dict[str, float]]:
-        """Call -> kernel or stage -> milliseconds; the benchmark writes them behind the rate of the call's kernels."""
-        found: dict[str, dict[str, float]] = {"compress": {}, "decompress": {}}
-        call = ""
-        for record in self.run["records"]:
-            if record["dataset"] != DATASET or codec_of(record) != OURS or "sweep" in record:
-                continue
-            call = {"encode_kernel_gbps": "compress", "decode_kernel_gbps": "decompress"}.get(record["measure"], call)
-            if record["measure"] == "stage_ms":
-                found[call][record["stage"].replace("_", " ")] = record["value"]
-        return found
+        """Call -> kernel or stage -> milliseconds, on the compared column."""
+        return stages_of(
+            one
+            for one in self.run["records"]
+            if one["dataset"] == DATASET and codec_of(one) == OURS and "sweep" not in one
+        )
 
     def call_milliseconds(self, call: str) -> tuple[float, float]:
         """The whole call; its encode or decode kernels, from the start of the first to the end of the last."""
@@ -122,6 +119,17 @@ def name_of(codec: str) -> str:
     """A codec's name for people."""
     short = codec.removeprefix("nvcomp.")
     return NAMES.get(codec, short if short == codec else short.capitalize())
+
+
+def stages_of(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Call -> kernel or stage -> milliseconds; benchmarks write them behind the rate of the call's kernels."""
+    found: dict[str, dict[str, float]] = {"compress": {}, "decompress": {}}
+    call = ""
+    for record in records:
+        call = {"encode_kernel_gbps": "compress", "decode_kernel_gbps": "decompress"}.get(record["measure"], call)
+        if record["measure"] == "stage_ms":
+            found[call][record["stage"].replace("_", " ")] = record["value"]
+    return found
 
 
 def codec_of(record: dict[str, Any]) -> str:

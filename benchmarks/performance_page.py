@@ -240,6 +240,7 @@ PICTURES = {
         "Larger tiles cut fewer symbols, smaller ones are more parallel work; a table that serves more characters is "
         "trained less often and fits them less.",
     ),
+    "stages_tiles": ("Stages and tile size", "Times of stages as above, with tiles of other sizes."),
     "blocks": (
         "Over PCIe in blocks",
         "Points are columns that really crossed from pinned memory, lines what the model says: with N blocks, copying "

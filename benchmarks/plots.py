@@ -18,7 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import Bbox
-from measured import OURS, Results, name_of, read
+from measured import OURS, Results, name_of, read, stages_of
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 STYLE = {
@@ -279,6 +279,44 @@ def time_per_stage(results: Results) -> Picture:
     return figure, shown
 
 
+def stages_against_tile(results: Results) -> Picture | None:
+    """Milliseconds of every stage against the tile size."""
+    swept = results.sweep("tile")
+    sizes = sorted({one["tile_size"] for one in swept})
+    found = {size: stages_of(one for one in swept if one["tile_size"] == size) for size in sizes}
+    if not any(stages for calls in found.values() for stages in calls.values()):
+        return None
+    figure = new_figure(10, 4)
+    shown: dict[str, Any] = {}
+    for i, call in enumerate(("compress", "decompress")):
+        axes = figure.add_axes((0.05 + 0.49 * i, 0.13, 0.32, 0.68))
+        ends: list[tuple[float, str, str]] = []
+        names = list(dict.fromkeys(stage for calls in found.values() for stage in calls[call]))
+        shown[call] = {name: [(size, found[size][call].get(name, 0.0)) for size in sizes] for name in names}
+        most = max(y for line in shown[call].values() for _, y in line)
+        for name, line in shown[call].items():
+            minor = max(y for _, y in line) < most / 20
+            colour = "#AAAAAA" if minor else (ORANGE, BLUE, GREEN, "black")[len(ends) % 4]
+            axes.plot(*zip(*line, strict=True), "-o", color=colour, ms=4 if minor else 6, zorder=1 if minor else 3)
+            if not minor:
+                ends.append((line[-1][1], name.replace(", ", ",\n"), colour))
+        if len(ends) < len(names):
+            text = "grey: less than a twentieth of the longest"
+            axes.text(0.02, 1.01, text, color=GREY, fontsize=7.5, transform=axes.transAxes)
+        axes.set_xscale("log")
+        axes.set_xlim(sizes[0] / 1.2, sizes[-1] * 1.2)
+        axes.set_ylim(0, most * 1.1)
+        axes.xaxis.set_major_locator(FixedLocator(sizes))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.grid(axis="y", color="#E5E5E5", lw=0.8)
+        axes.set_xlabel("tile, bytes")
+        axes.set_title(f"{call}(), milliseconds", pad=14)
+        put_ends(axes, ends)
+    put_heading(figure, results.subject)
+    return figure, shown
+
+
 def ingested_gbps(ratio: float, decoder: Any, link: float) -> Any:
     """Ingestion model of the GSST thesis (chapter 3), transfer and decoding one after the other."""
     return 1 / (1 / (ratio * link) + 1 / decoder)
@@ -536,6 +574,7 @@ DRAWINGS: dict[str, Callable[[Results], Picture | None]] = {
     "memory": peak_memory,
     "sizes": rate_against_size,
     "tiles_scopes": tiles_and_scopes,
+    "stages_tiles": stages_against_tile,
     "blocks": ingestion_in_blocks,
 }
 

@@ -135,6 +135,11 @@ def whole(folder: Path) -> None:
                 tile_size=tile,
                 sweep="tile",
             )
+            for kernel, stages in (("encode", (2.1, 1.2, 0.02, 0.01)), ("decode", (1.3, 0.2))):
+                add(dataset, "cudf_fsst", {f"{kernel}_kernel_gbps": 500.0}, tile_size=tile, sweep="tile")
+                for number, value in enumerate(stages):
+                    more = {"stage": f"{number} of {kernel}, transpose, gather", "tile_size": tile, "sweep": "tile"}
+                    add(dataset, "cudf_fsst", {"stage_ms": value * (1 + tile / 4000)}, **more)
         for shift in (26, 27, 28, 29, 30, 31):
             found = figures(ratio - shift / 300, 300 * ratio - 10 * shift, 360 * ratio, 0)
             add(dataset, "cudf_fsst", found, table_scope=(1 << shift) + 10**7, sweep="scope")
