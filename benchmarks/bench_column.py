@@ -1,10 +1,10 @@
-"""Measures compress and decompress of single string columns on one GPU.
+"""Measures compress and decompress of single string columns on one GPU: ours alone, while the codec is worked on.
 
-    python benchmarks/bench_column.py --tpch DIR --dbtext DIR --out benchmarks/results/column.json
+    python benchmarks/bench_column.py --tpch DIR --dbtext DIR --out column.json
 
 ``--tpch`` names a folder with lineitem.parquet, orders.parquet, customer.parquet and part.parquet (tpchgen-cli parquet
 -s 10); ``--dbtext`` one with the FSST paper's text files. Every dataset is repeated to at least ``--min-chars``
-characters. With ``--nvcomp`` nvCOMP's codecs run on the same characters in the same process.
+characters. What is published comes from compare.py, which measures with the same functions.
 """
 
 from __future__ import annotations
@@ -12,29 +12,22 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import cudf
 import cupy
+import datasets
 import rmm
 import rmm.mr
 import rmm.statistics
 import timing
+from datasets import characters
 
 import cudf_fsst  # noqa: F401 - registers the accessor
 from cudf_fsst.codecs.fsst import plan
 
-TPCH = {
-    "l_comment": "lineitem",
-    "l_shipinstruct": "lineitem",
-    "o_comment": "orders",
-    "c_address": "customer",
-    "p_name": "part",
-}
-DBTEXT = ("c_name", "chinese", "city", "faust", "genome", "hex", "l_comment", "movies", "urls2", "uuid")
-NVCOMP = ("LZ4", "Snappy", "GDeflate", "Zstd", "ANS", "Bitcomp", "Cascaded")
 STAGES = {
     "fsst_train": "1 tables",
     "fsst_encode": "2-4 encode, transpose, gather",
@@ -43,33 +36,16 @@ STAGES = {
 }
 
 
-def datasets(options: argparse.Namespace) -> Iterator[tuple[str, Any]]:
-    """Name and cudf.Series of every dataset, repeated to the wanted size."""
-    for column, table in TPCH.items():
-        if options.tpch and (not options.only or f"tpch.{column}" in options.only):
-            series = cudf.read_parquet(Path(options.tpch) / f"{table}.parquet", columns=[column])[column]
-            yield f"tpch.{column}.sf{options.scale}", repeated(series, options.min_chars)
-    for name in DBTEXT:
-        if options.dbtext and (not options.only or f"dbtext.{name}" in options.only):
-            lines = (Path(options.dbtext) / name).read_bytes().decode("utf-8", "replace").split("\n")
-            yield f"dbtext.{name}", repeated(cudf.Series(lines[:-1] if lines[-1] == "" else lines), options.min_chars)
+def use_pool() -> None:
+    """Take memory from a pool, as programs with cuDF do."""
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    rmm.mr.set_current_device_resource(
+        rmm.mr.PoolMemoryResource(rmm.mr.CudaMemoryResource(), initial_pool_size=min(64 << 30, free // 2 >> 20 << 20))
+    )
 
 
-def repeated(series: Any, min_chars: int) -> Any:
-    chars = characters(series).size
-    return cudf.concat([series] * -(-min_chars // max(chars, 1)), ignore_index=True) if chars < min_chars else series
-
-
-def characters(series: Any) -> Any:
-    """The characters of a whole (unsliced) series, as a CuPy array."""
-    column, _ = series.to_pylibcudf()
-    data = column.data()
-    memory = cupy.cuda.UnownedMemory(data.ptr, data.size, column)
-    return cupy.ndarray((data.size,), cupy.uint8, cupy.cuda.MemoryPointer(memory, 0))
-
-
-def peak_extra(call: Any, result_nbytes: Any) -> int:
-    """Bytes at the peak of a call beyond its result (its input was there before)."""
+def peak_extra(call: Callable[[], Any], result_nbytes: Callable[[Any], int]) -> int:
+    """Bytes of RMM's memory at the peak of a call beyond its result (its input was there before)."""
     pool = rmm.mr.get_current_device_resource()
     rmm.statistics.enable_statistics()  # counting slows every allocation, so not while times are taken
     try:
@@ -81,9 +57,12 @@ def peak_extra(call: Any, result_nbytes: Any) -> int:
         rmm.mr.set_current_device_resource(pool)
 
 
-def measure_column(series: Any, repeat: int) -> Iterator[dict[str, Any]]:
-    """Every measure of one column."""
-    compress = series.fsst.compress
+def measure_column(series: Any, repeat: int, **options: Any) -> Iterator[dict[str, Any]]:
+    """Every measure of one column; options as `compress` takes them."""
+
+    def compress() -> Any:
+        return series.fsst.compress(**options)
+
     column = compress()
     chars = column.chars_nbytes
     back = column.decompress()
@@ -148,42 +127,15 @@ def measure_take(series: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "cudf", {"measure": "take_1m_ms", "value": 1e3 * timing.wall_seconds(lambda: series.take(rows), 7), **common}
 
 
-def measure_nvcomp(series: Any, repeat: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """nvCOMP on the same characters, default chunks."""
-    from nvidia import nvcomp
-
-    chars = characters(series)
-    source = nvcomp.as_array(chars)
-    for algorithm in NVCOMP:
-        codec = nvcomp.Codec(algorithm=algorithm)
-        encoded = codec.encode(source)
-        nbytes = encoded.buffer_size
-        name = f"nvcomp.{algorithm.lower()}"
-        for measure, call in (
-            ("compress_call_gbps", lambda codec=codec: codec.encode(source)),
-            ("decompress_call_gbps", lambda codec=codec, encoded=encoded: codec.decode(encoded)),
-        ):
-            seconds = timing.wall_seconds(call, max(3, repeat // 2), 1)
-            yield name, {"measure": measure, "value": chars.size / 1e9 / seconds, "bytes": chars.size}
-        yield name, {"measure": "ratio_chars", "value": chars.size / nbytes, "bytes": chars.size}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tpch", help="folder with TPC-H Parquet files")
-    parser.add_argument("--scale", type=int, default=10, help="their scale factor, for the names")
-    parser.add_argument("--dbtext", help="folder with the DBText files")
-    parser.add_argument("--min-chars", type=float, default=1e9)
+    datasets.add_options(parser)
     parser.add_argument("--repeat", type=int, default=7)
-    parser.add_argument("--only", nargs="*", help="these datasets only, for example tpch.l_comment")
-    parser.add_argument("--nvcomp", nargs="*", help="also nvCOMP, on these datasets (none named: on all)")
+    parser.add_argument("--level", default="default")
     parser.add_argument("--out", help="results file")
     options = parser.parse_args()
-    options.min_chars = int(options.min_chars)
 
-    rmm.mr.set_current_device_resource(
-        rmm.mr.PoolMemoryResource(rmm.mr.CudaMemoryResource(), initial_pool_size=32 << 30)
-    )
+    use_pool()
     records: list[dict[str, Any]] = [
         {
             "dataset": "none",
@@ -195,18 +147,16 @@ def main() -> None:
     ]
 
     def add(dataset: str, codec: str, record: dict[str, Any]) -> None:
-        records.append({"dataset": dataset, "codec": codec, "level": "default", **record})
+        records.append({"dataset": dataset, "codec": codec, "level": options.level, **record})
 
-    for name, series in datasets(options):
-        for record in measure_column(series, options.repeat):
+    for name, make in datasets.wanted(options):
+        series = make()
+        for record in measure_column(series, options.repeat, level=options.level):
             add(name, "cudf_fsst", record)
         if name.startswith("tpch.l_comment"):
             for record in measure_latency(series):
                 add(name, "cudf_fsst", record)
             for codec, record in measure_take(series):
-                add(name, codec, record)
-        if options.nvcomp is not None and (not options.nvcomp or name in options.nvcomp):
-            for codec, record in measure_nvcomp(series, options.repeat):
                 add(name, codec, record)
         summary(records, name)
     result = timing.report(records)

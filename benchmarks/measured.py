@@ -1,8 +1,9 @@
-"""Reads the results that pictures and pages are made of: the newest run of the column benchmark, and the anchors."""
+"""Reads the results that pictures and pages are made of: the newest run, the kernels' counters and the anchors."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,21 +21,47 @@ class Results:
 
     run: dict[str, Any]
     anchors: tuple[dict[str, Any], ...]
+    kernels: dict[str, Any] | None = None
 
     def values(self, dataset: str = DATASET) -> dict[str, dict[str, float]]:
-        """Codec -> measure -> value, at default level; of a measure taken at several sizes the first."""
+        """Codec -> measure -> value; of a measure taken at several sizes the first.
+
+        Another level than the default is a codec of its own, ``cudf_fsst.max`` for example. Sweeps are left out.
+        """
         found: dict[str, dict[str, float]] = {}
         for record in self.run["records"]:
-            if record["dataset"] == dataset and record.get("level") == "default" and "stage" not in record:
-                found.setdefault(record["codec"], {}).setdefault(record["measure"], record["value"])
+            if record["dataset"] == dataset and not {"stage", "sweep"} & record.keys():
+                codec = codec_of(record)
+                found.setdefault(codec, {}).setdefault(record["measure"], record["value"])
         return found
+
+    def sweep(self, kind: str, dataset: str = DATASET) -> list[dict[str, Any]]:
+        """Records of a sweep."""
+        return [one for one in self.run["records"] if one.get("sweep") == kind and one["dataset"] == dataset]
+
+    @property
+    def main_column(self) -> str:
+        """The compared column, for people."""
+        return f"TPC-H {DATASET.split('.')[1]}"
+
+    @property
+    def subject(self) -> str:
+        """The compared column and where it was measured, for people."""
+        gpu = self.run["machine"]["gpu"]
+        return f"{self.main_column}, {self.chars() / 1e9:.2f} GB in the memory of one {gpu}"
+
+    @property
+    def compared(self) -> bool:
+        """Whether the run is one of the whole comparison."""
+        return "parts" in self.run
 
     def ours(self, dataset: str = DATASET) -> dict[str, float]:
         return self.values(dataset)[OURS]
 
     def datasets(self) -> list[str]:
         """Those we were measured on."""
-        return list(dict.fromkeys(one["dataset"] for one in self.run["records"] if one["codec"] == OURS))
+        names = dict.fromkeys(one["dataset"] for one in self.run["records"])
+        return [name for name in names if "decompress_call_gbps" in self.values(name).get(OURS, {})]
 
     def reference(self, measure: str) -> dict[str, dict[str, Any]]:
         """Codec -> the anchor's record of this measure, on the compared column."""
@@ -51,19 +78,21 @@ class Results:
 
     def chars(self) -> int:
         """Characters of the compared column."""
-        return int(next(one["bytes"] for one in self.run["records"] if one["dataset"] == DATASET))
+        return int(
+            next(
+                one["bytes"]
+                for one in self.run["records"]
+                if one["dataset"] == DATASET and one["codec"] == OURS and "sweep" not in one
+            )
+        )
 
     def stages(self) -> dict[str, dict[str, float]]:
-        """Call -> kernel or stage -> milliseconds; the benchmark writes them behind the rate of the call's kernels."""
-        found: dict[str, dict[str, float]] = {"compress": {}, "decompress": {}}
-        call = ""
-        for record in self.run["records"]:
-            if record["dataset"] != DATASET or record["codec"] != OURS or record.get("level") != "default":
-                continue
-            call = {"encode_kernel_gbps": "compress", "decode_kernel_gbps": "decompress"}.get(record["measure"], call)
-            if record["measure"] == "stage_ms":
-                found[call][record["stage"].replace("_", " ")] = record["value"]
-        return found
+        """Call -> kernel or stage -> milliseconds, on the compared column."""
+        return stages_of(
+            one
+            for one in self.run["records"]
+            if one["dataset"] == DATASET and codec_of(one) == OURS and "sweep" not in one
+        )
 
     def call_milliseconds(self, call: str) -> tuple[float, float]:
         """The whole call; its encode or decode kernels, from the start of the first to the end of the last."""
@@ -71,9 +100,49 @@ class Results:
         return self.chars() / 1e6 / ours[f"{call}_call_gbps"], self.chars() / 1e6 / ours[f"{kernel}_kernel_gbps"]
 
 
+#: Codecs whose names people write differently.
+NAMES = {
+    OURS: "cudf-fsst",
+    f"{OURS}.max": 'cudf-fsst, "max"',
+    f"{OURS}.cpu": "cudf-fsst on the CPU",
+    "nvcomp.lz4": "LZ4",
+    "nvcomp.ans": "ANS",
+    "nvcomp.gdeflate": "GDeflate",
+    "cudf.parquet_snappy": "cuDF Parquet, Snappy",
+    "cudf.parquet_zstd": "cuDF Parquet, Zstd",
+    "cudf.category": "cuDF category",
+    "cudf.pinned_copy": "plain pinned copy",
+}
+
+
+def name_of(codec: str) -> str:
+    """A codec's name for people."""
+    short = codec.removeprefix("nvcomp.")
+    return NAMES.get(codec, short if short == codec else short.capitalize())
+
+
+def stages_of(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Call -> kernel or stage -> milliseconds; benchmarks write them behind the rate of the call's kernels."""
+    found: dict[str, dict[str, float]] = {"compress": {}, "decompress": {}}
+    call = ""
+    for record in records:
+        call = {"encode_kernel_gbps": "compress", "decode_kernel_gbps": "decompress"}.get(record["measure"], call)
+        if record["measure"] == "stage_ms":
+            found[call][record["stage"].replace("_", " ")] = record["value"]
+    return found
+
+
+def codec_of(record: dict[str, Any]) -> str:
+    """The codec's name, with the level where that is not the default."""
+    level = record.get("level", "default")
+    return str(record["codec"]) if level in ("default", "none") else f"{record['codec']}.{level}"
+
+
 def read(folder: Path = readme_table.RESULTS) -> Results:
-    """The newest run in a folder, and its anchors."""
+    """The newest run in a folder, the counters of the kernels where there are some, and its anchors."""
     run = readme_table.newest(folder)
     if run is None:
         raise FileNotFoundError(f"no results of a GPU in {folder}")
-    return Results(run[1], tuple(json.loads((folder / "anchors.json").read_text())["records"]))
+    kernels = folder / "kernels.json"
+    anchors = json.loads((folder / "anchors.json").read_text())["records"]
+    return Results(run[1], tuple(anchors), json.loads(kernels.read_text()) if kernels.exists() else None)

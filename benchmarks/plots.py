@@ -18,7 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import Bbox
-from measured import DATASET, OURS, Results, read
+from measured import OURS, Results, name_of, read, stages_of
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 STYLE = {
@@ -35,9 +35,11 @@ STYLE = {
     "figure.facecolor": "white",
 }
 # Of Okabe and Ito's palette, which colour-blind readers can tell apart.
-ORANGE, BLUE, GREY, PALE = "#D55E00", "#0072B2", "#555555", "#F2C6A5"
+ORANGE, BLUE, GREEN, GREY, PALE = "#D55E00", "#0072B2", "#00825F", "#555555", "#F2C6A5"
+DARK_PALE = "#DD9D6F"  # for letters
 
 MARKS = ((ORANGE, "\u25cf cudf-fsst"), (BLUE, "\u25cf nvCOMP, same run"))
+CUDF_MARK = (GREEN, "\u25cf cuDF, same run")
 
 Point = tuple[float, float]
 Picture = tuple[Figure, dict[str, Any]]
@@ -78,7 +80,7 @@ def put_labels(axes: Axes, labels: Sequence[tuple[Point, str, dict[str, Any]]], 
     sides = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)]
     for point, text, style in labels:
         best = None
-        for far in (7, 11, 16):
+        for far in (7, 11, 16, 24):
             for h, v in sides:
                 note = axes.annotate(
                     text,
@@ -92,7 +94,7 @@ def put_labels(axes: Axes, labels: Sequence[tuple[Point, str, dict[str, Any]]], 
                 )
                 box = note.get_window_extent(renderer).padded(unit)
                 crossed = np.all((box.min <= on_lines) & (on_lines <= box.max), axis=1).any()
-                cost = 100 * box.count_overlaps(taken) + 2 * crossed + far / 10
+                cost = 100 * box.count_overlaps(taken) + 2 * crossed + far / 10 + 10 * (far > 16)
                 cost += 50 * (not (inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0))
                 if best is None or cost < best[0]:
                     if best is not None:
@@ -104,10 +106,10 @@ def put_labels(axes: Axes, labels: Sequence[tuple[Point, str, dict[str, Any]]], 
         taken.append(best[2])
 
 
-def name_of(codec: str) -> str:
-    names = {"lz4": "LZ4", "ans": "ANS", "gdeflate": "GDeflate"}
-    short = codec.removeprefix("nvcomp.")
-    return "cudf-fsst" if codec == OURS else names.get(short, short if short == codec else short.capitalize())
+def colour_of(codec: str) -> str:
+    """Colour of a codec that ran beside ours."""
+    kind = codec.partition(".")[0]
+    return {OURS: ORANGE, "nvcomp": BLUE}.get(kind, GREEN)
 
 
 def pareto(points: Iterable[Point]) -> list[Point]:
@@ -120,16 +122,19 @@ def pareto(points: Iterable[Point]) -> list[Point]:
 
 
 def ratio_against_rate(results: Results) -> Picture:
-    """Ratio of characters against the throughput of both calls, with the Pareto front."""
-    figure = new_figure(10, 4.3)
+    """Ratio against the throughput of both calls, with the Pareto front."""
+    figure = new_figure(10, 5.4 if results.compared else 4.3)
     shown: dict[str, Any] = {}
+    of_column = results.compared
+    ratio_measure = "ratio_column" if of_column else "ratio_chars"
     ratios = {codec: one["value"] for codec, one in results.reference("ratio_chars").items()}
+    swept = results.sweep("chunk")
     for i, call in enumerate(("compress", "decompress")):
         axes = figure.add_axes((0.055 + 0.485 * i, 0.125, 0.44, 0.70))
         measured = {
-            codec: (one[f"{call}_call_gbps"], one["ratio_chars"])
+            codec: (one[f"{call}_call_gbps"], one[ratio_measure])
             for codec, one in results.values().items()
-            if f"{call}_call_gbps" in one and "ratio_chars" in one
+            if f"{call}_call_gbps" in one and ratio_measure in one
         }
         anchors = results.reference(f"{call}_gbps")
         quoted = {codec: (float(one["value"]), float(ratios[codec])) for codec, one in anchors.items()}
@@ -143,13 +148,17 @@ def ratio_against_rate(results: Results) -> Picture:
         steps = np.array([(low, front[0][1]), *front, (front[-1][0], 0)]).T
         axes.step(*steps, where="pre", color="#999999", lw=1, ls="--", zorder=1)
         axes.fill_between(*steps, step="pre", color="#999999", alpha=0.08, lw=0, zorder=0)
+        for codec in dict.fromkeys(one["codec"] for one in swept):
+            chunks = by_key((one for one in swept if one["codec"] == codec), "chunk_bytes")
+            line = [(one[f"{call}_call_gbps"], one[ratio_measure]) for one in chunks.values()]
+            axes.plot(*zip(*line, strict=True), "-o", color=BLUE, alpha=0.35, lw=0.8, ms=2.5, zorder=2)
         labels = []
         for codec, (rate, ratio) in sorted(points.items(), key=lambda point: point[0] != OURS):
-            colour = ORANGE if codec == OURS else BLUE if codec in measured else GREY
+            colour = GREY if codec in quoted else colour_of(codec)
             size = 11 if codec == OURS else 7
             axes.plot(rate, ratio, "o", color=colour, ms=size, mfc=colour if codec in measured else "white", zorder=3)
             text = name_of(codec)
-            style: dict[str, Any] = {"color": colour, "fontsize": 8.5}
+            style: dict[str, Any] = {"color": colour, "fontsize": 8 if results.compared else 8.5}
             if codec == OURS:
                 text += f"\n{rate:,.0f} GB/s"
                 style |= {"fontweight": "bold", "fontsize": 10}
@@ -160,36 +169,52 @@ def ratio_against_rate(results: Results) -> Picture:
         put_labels(axes, labels, [(corners[0, :-1], corners[1, 1:])])
         axes.set_title(f"{call.capitalize()}: up and right is better", pad=9)
     axes = figure.axes[0]
-    axes.set_ylabel("ratio of characters")
-    marks = [*MARKS, (GREY, "\u25cb figures of others"), (GREY, "- - Pareto front")]
-    put_heading(figure, subject(results), marks)
+    axes.set_ylabel("ratio of the column (hollow: of characters)" if of_column else "ratio of characters")
+    marks = [*MARKS, *([CUDF_MARK] if of_column else []), (GREY, "\u25cb figures of others")]
+    put_heading(figure, results.subject, [*marks, (GREY, "- - Pareto front")])
     return figure, shown
 
 
+def by_key(records: Iterable[dict[str, Any]], key: str) -> dict[Any, dict[str, float]]:
+    """Value of a key -> measure -> value, in order of the key; records without the key are left out."""
+    found: dict[Any, dict[str, float]] = {}
+    for record in records:
+        if key in record and "stage" not in record:
+            found.setdefault(record[key], {}).setdefault(record["measure"], record["value"])
+    return dict(sorted(found.items()))
+
+
 def put_heading(figure: Figure, text: str, marks: Iterable[tuple[str, str]] = ()) -> None:
-    """One line over the panels: what it is, and at the right what the marks are."""
+    """One line over the panels: what it is, and at the right, or below if that is too long, what the marks are."""
     top = 1 - 0.25 / figure.get_figheight()
-    figure.text(0.02, top, text, weight="bold")
-    right = 0.98
+    renderer = figure.canvas.get_renderer()
+    heading = figure.text(0.02, top, text, weight="bold").get_window_extent(renderer)
+    right, drawn = 0.98, []
     for colour, mark in reversed(list(marks)):
-        drawn = figure.text(right, top, mark, color=colour, fontsize=8, ha="right")
-        right -= drawn.get_window_extent(figure.canvas.get_renderer()).width / figure.bbox.width + 0.014
-
-
-def subject(results: Results) -> str:
-    gpu = results.run["machine"]["gpu"]
-    return f"TPC-H {DATASET.split('.')[1]}, {results.chars() / 1e9:.2f} GB in the memory of one {gpu}"
+        drawn.append(figure.text(right, top, mark, color=colour, fontsize=8, ha="right"))
+        right -= drawn[-1].get_window_extent(renderer).width / figure.bbox.width + 0.014
+    if right * figure.bbox.width < heading.x1:
+        for one in drawn:
+            one.set_y(top - 0.2 / figure.get_figheight())
 
 
 def every_column(results: Results) -> Picture:
     """Both calls on every column, with the ratio."""
     ours = {dataset: results.ours(dataset) for dataset in results.datasets()}
-    smallest = min(one["bytes"] for one in results.run["records"] if one["measure"] == "ratio_chars") / 1e9
+    smallest = (
+        min(
+            one["bytes"]
+            for one in results.run["records"]
+            if one["measure"] == "ratio_chars" and one["codec"] == OURS and "sweep" not in one
+        )
+        / 1e9
+    )
     names = sorted(ours, key=lambda dataset: ours[dataset]["ratio_chars"])
     figure = new_figure(10, 1.25 + 0.25 * len(names))
     bottom, top = 0.5 / figure.get_figheight(), 1 - 0.7 / figure.get_figheight()
     gpu = results.run["machine"]["gpu"]
-    put_heading(figure, f"Columns of {smallest:.1f} GB and more in the memory of one {gpu}")
+    marks = [(ORANGE, "\u25a0 whole call"), (DARK_PALE, "\u25a0 its kernels alone")]
+    put_heading(figure, f"Columns of {smallest:.1f} GB and more in the memory of one {gpu}", marks)
     for i, (call, kernel) in enumerate((("compress", "encode"), ("decompress", "decode"))):
         axes = figure.add_axes((0.215 + 0.395 * i, bottom, 0.37, top - bottom))
         rates = [ours[name][f"{call}_call_gbps"] for name in names]
@@ -198,7 +223,6 @@ def every_column(results: Results) -> Picture:
         axes.barh(range(len(names)), rates, 0.66, color=ORANGE)
         for y, rate in enumerate(rates):
             axes.text(rate, y, f"{rate:,.0f} ", ha="right", va="center", color="white", weight="bold", fontsize=8)
-        axes.text(kernels[-1], len(names) - 1, "kernels alone ", ha="right", va="center", fontsize=8, color=GREY)
         axes.set_xlabel("GB/s of characters")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         axes.set_title(f"{call}()")
@@ -224,7 +248,7 @@ def time_per_stage(results: Results) -> Picture:
     """Milliseconds of every stage beside those of the whole call."""
     stages = results.stages()
     figure = new_figure(10, 1.35 + 0.27 * (2 + sum(map(len, stages.values()))))
-    put_heading(figure, subject(results))
+    put_heading(figure, results.subject)
     height = figure.get_figheight()
     top = height - 0.45
     longest = max(max(results.call_milliseconds(call)[0], *parts.values()) for call, parts in stages.items())
@@ -239,9 +263,13 @@ def time_per_stage(results: Results) -> Picture:
         axes.barh(0, span, 0.7, color=ORANGE)
         inside: dict[str, Any] = {"va": "center", "ha": "center", "fontsize": 8}
         axes.text(span / 2, 0, f"codec kernels {span:.2f}", color="white", weight="bold", **inside)
-        axes.text((span + whole) / 2, 0, f"rest {whole - span:.2f}", **inside)
-        for y, value in enumerate(bars.values()):
-            axes.text(value + longest / 150, y, f"{value:.2f}", va="center", fontsize=8)
+        beside = [f"{value:.2f}" for value in bars.values()]
+        if whole - span > longest / 10:
+            axes.text((span + whole) / 2, 0, f"rest {whole - span:.2f}", **inside)
+        else:
+            beside[0] += f", rest {whole - span:.2f}"
+        for y, (value, text) in enumerate(zip(bars.values(), beside, strict=True)):
+            axes.text(value + longest / 150, y, text, va="center", fontsize=8)
         axes.set_ylim(len(bars) - 0.4, -0.6)
         axes.set_xlim(0, longest * 1.06)
         axes.tick_params(axis="y", length=0)
@@ -251,53 +279,303 @@ def time_per_stage(results: Results) -> Picture:
     return figure, shown
 
 
+def stages_against_tile(results: Results) -> Picture | None:
+    """Milliseconds of every stage against the tile size."""
+    swept = results.sweep("tile")
+    sizes = sorted({one["tile_size"] for one in swept})
+    found = {size: stages_of(one for one in swept if one["tile_size"] == size) for size in sizes}
+    if not any(stages for calls in found.values() for stages in calls.values()):
+        return None
+    figure = new_figure(10, 4)
+    shown: dict[str, Any] = {}
+    for i, call in enumerate(("compress", "decompress")):
+        axes = figure.add_axes((0.05 + 0.49 * i, 0.13, 0.32, 0.68))
+        ends: list[tuple[float, str, str]] = []
+        names = list(dict.fromkeys(stage for calls in found.values() for stage in calls[call]))
+        shown[call] = {name: [(size, found[size][call].get(name, 0.0)) for size in sizes] for name in names}
+        most = max(y for line in shown[call].values() for _, y in line)
+        for name, line in shown[call].items():
+            minor = max(y for _, y in line) < most / 20
+            colour = "#AAAAAA" if minor else (ORANGE, BLUE, GREEN, "black")[len(ends) % 4]
+            axes.plot(*zip(*line, strict=True), "-o", color=colour, ms=4 if minor else 6, zorder=1 if minor else 3)
+            if not minor:
+                ends.append((line[-1][1], name.replace(", ", ",\n"), colour))
+        if len(ends) < len(names):
+            text = "grey: less than a twentieth of the longest"
+            axes.text(0.02, 1.01, text, color=GREY, fontsize=7.5, transform=axes.transAxes)
+        axes.set_xscale("log")
+        axes.set_xlim(sizes[0] / 1.2, sizes[-1] * 1.2)
+        axes.set_ylim(0, most * 1.1)
+        axes.xaxis.set_major_locator(FixedLocator(sizes))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.grid(axis="y", color="#E5E5E5", lw=0.8)
+        axes.set_xlabel("tile, bytes")
+        axes.set_title(f"{call}(), milliseconds", pad=14)
+        put_ends(axes, ends)
+    put_heading(figure, results.subject)
+    return figure, shown
+
+
 def ingested_gbps(ratio: float, decoder: Any, link: float) -> Any:
     """Ingestion model of the GSST thesis (chapter 3), transfer and decoding one after the other."""
     return 1 / (1 / (ratio * link) + 1 / decoder)
+
+
+def overlapped_gbps(ratio: float, decoder: Any, link: float, blocks: Any) -> Any:
+    """The same with N blocks, one copied while that before it is decoded: bound by the transfer or by the decoder."""
+    transfer_bound = 1 / (1 / (ratio * link) + 1 / (blocks * decoder))
+    decode_bound = 1 / (1 / decoder + 1 / (blocks * ratio * link))
+    return np.minimum(transfer_bound, decode_bound)
 
 
 def ingestion(results: Results) -> Picture:
     """How fast a column arrives over PCIe, by ratio and decoder."""
     figure = new_figure(10, 4.3)
     axes = figure.add_axes((0.065, 0.125, 0.87, 0.76))
+    arrived = {one["codec"]: one for one in reversed(results.sweep("ingestion")) if one["blocks"] == 1}
     link = float(results.reference("pinned_copy_gbps")["copy"]["value"])
+    plain = link
+    if "copy" in arrived:
+        plain = arrived["copy"]["value"]
+        link = plain * arrived["copy"]["moved_bytes"] / arrived["copy"]["bytes"]
     measured = {
         codec: (one["decompress_call_gbps"], one["ratio_chars"])
         for codec, one in results.values().items()
-        if "decompress_call_gbps" in one and "ratio_chars" in one
+        if "decompress_call_gbps" in one and "ratio_chars" in one and codec != f"{OURS}.cpu"
     }
     points = {codec: (rate, ingested_gbps(ratio, rate, link)) for codec, (rate, ratio) in measured.items()}
+    crossed = {codec: (points[codec][0], one["value"]) for codec, one in arrived.items() if codec in points}
     low, high = min(x for x, _ in points.values()) / 2, max(x for x, _ in points.values()) * 3
     rate_axis(axes, low, high, "decompress GB/s of characters")
     decoder = np.geomspace(low, high, 100)
-    lines = [([low, high], [link, link])]
+    lines = [([low, high], [plain, plain])]
     for ratio in (1.5, 2, 3, 4):
         curve = ingested_gbps(ratio, decoder, link)
         lines.append((decoder, curve))
         axes.plot(decoder, curve, color="#BBBBBB", lw=1, zorder=1)
         axes.text(high, curve[-1], f" ratio {ratio:g}", va="center", color=GREY, fontsize=8.5)
     axes.set_ylim(0, ingested_gbps(4, high, link) * 1.04)
-    axes.axhline(link, color="black", lw=1.2, ls="--", zorder=1)
-    axes.text(high, link - 3, f"uncompressed, pinned memory: {link:.0f}", ha="right", va="top", fontsize=8.5)
+    axes.axhline(plain, color="black", lw=1.2, ls="--", zorder=1)
+    axes.text(high, plain - 3, f"uncompressed, pinned memory: {plain:.0f}", ha="right", va="top", fontsize=8.5)
     labels = []
     for codec, (rate, arriving) in sorted(points.items(), key=lambda point: point[0] != OURS):
-        colour = ORANGE if codec == OURS else BLUE
+        colour = colour_of(codec)
         axes.plot(rate, arriving, "o", color=colour, ms=11 if codec == OURS else 7, zorder=3)
+        if codec in crossed:
+            axes.plot(*crossed[codec], "D", color=colour, mfc="white", ms=6, zorder=4)
         style = {"color": colour, "fontsize": 10 if codec == OURS else 8.5}
         if codec == OURS:
             style["fontweight"] = "bold"
         labels.append(((rate, arriving), f"{name_of(codec)} {arriving:.0f}", style))
     put_labels(axes, labels, lines)
     axes.set_ylabel("GB/s of characters that arrive in GPU memory")
-    put_heading(figure, "Arriving over PCIe: copy compressed, then decompress (model, measured speeds)", MARKS)
-    return figure, {"link": link, "points": points}
+    marks = [*MARKS, (GREY, "\u25c7 columns that really crossed")] if crossed else MARKS
+    put_heading(figure, "Arriving over PCIe: copy compressed, then decompress (model, measured speeds)", marks)
+    return figure, {"link": link, "points": points} | ({"crossed": crossed} if crossed else {})
 
 
-DRAWINGS: dict[str, Callable[[Results], Picture]] = {
+def ingestion_in_blocks(results: Results) -> Picture | None:
+    """How fast a column really arrives over PCIe in N blocks, and what the model says."""
+    crossed = results.sweep("ingestion")
+    ours = [one for one in crossed if one["codec"] == OURS]
+    plain = next((one for one in crossed if one["codec"] == "copy"), None)
+    if plain is None or not ours:
+        return None
+    link = plain["value"] * plain["moved_bytes"] / plain["bytes"]
+    one_block = next(one for one in ours if one["blocks"] == 1)
+    ratio = one_block["bytes"] / one_block["moved_bytes"]
+    decoder = results.ours()["decompress_call_gbps"]
+    figure = new_figure(10, 4.3)
+    axes = figure.add_axes((0.065, 0.125, 0.70, 0.76))
+    most = max(one["blocks"] for one in ours)
+    blocks = np.geomspace(1, most, 100)
+    limit = ratio * link
+    curves = {
+        "compressed,\noverlapped": (ORANGE, overlapped_gbps(ratio, decoder, link, blocks), True),
+        "compressed,\nthen decompressed": (BLUE, np.full_like(blocks, ingested_gbps(ratio, decoder, link)), False),
+        "uncompressed": ("black", np.full_like(blocks, plain["value"]), None),
+    }
+    shown: dict[str, Any] = {"link": link, "ratio": ratio, "decoder": decoder, "plain": plain["value"]}
+    ends = []
+    for text, (colour, curve, overlapped) in curves.items():
+        axes.plot(blocks, curve, color=colour, lw=1.2, zorder=1)
+        if overlapped is None:
+            here = [(1, plain["value"])]
+        else:
+            here = [
+                (one["blocks"], one["value"])
+                for one in ours
+                if one.get("overlapped", False) == overlapped or one["blocks"] == 1
+            ]
+        shown[text.replace("\n", " ")] = here
+        axes.plot(*zip(*here, strict=True), "o", color=colour, ms=7, zorder=3)
+        ends.append((curve[-1], f"{text}", colour))
+    axes.axhline(limit, color=GREY, lw=1, ls=":", zorder=0)
+    axes.text(1, limit, f"link x ratio: {limit:.0f} ", va="bottom", ha="left", fontsize=8.5, color=GREY)
+    axes.set_xscale("log")
+    axes.set_xlim(0.92, most * 1.08)
+    counts = sorted({one["blocks"] for one in ours})
+    axes.xaxis.set_major_locator(FixedLocator(counts))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_ylim(0, limit * 1.12)
+    put_ends(axes, ends)
+    axes.set_xlabel("blocks")
+    axes.set_ylabel("GB/s of characters that arrive in GPU memory")
+    marks = [(GREY, "\u25cf measured"), (GREY, "\u2013 model")]
+    put_heading(figure, f"{results.main_column} over PCIe", marks)
+    return figure, shown
+
+
+def put_ends(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
+    """Name lines at their right ends, one name above the other."""
+    renderer = axes.figure.canvas.get_renderer()
+    inside = axes.get_window_extent(renderer)
+    below = -np.inf
+    for y, text, colour in sorted(ends):
+        at = axes.transData.transform((axes.get_xlim()[1], y))[1]
+        note = axes.text(1.015, 0, text, color=colour, fontsize=8.5, va="center", transform=axes.transAxes)
+        height = note.get_window_extent(renderer).height
+        at = max(at, below + height / 2)
+        note.set_y((at - inside.y0) / inside.height)
+        below = at + height / 2 + 2
+
+
+def peak_memory(results: Results) -> Picture | None:
+    """GPU memory at the peak of both calls, beyond input and result, per byte of characters."""
+    peaks = {
+        codec: [one.get(f"{call}_peak_extra_bytes") for call in ("compress", "decompress")]
+        for codec, one in results.values().items()
+    }
+    peaks = {codec: both for codec, both in peaks.items() if None not in both}
+    if not results.compared or not peaks:
+        return None
+    names = sorted(peaks, key=lambda codec: -max(peaks[codec]))
+    chars = results.chars()
+    figure = new_figure(10, 1.25 + 0.27 * len(names))
+    bottom, top = 0.5 / figure.get_figheight(), 1 - 0.7 / figure.get_figheight()
+    put_heading(figure, results.subject, [*MARKS, CUDF_MARK])
+    for i, call in enumerate(("compress", "decompress")):
+        axes = figure.add_axes((0.165 + 0.42 * i, bottom, 0.38, top - bottom))
+        values = [peaks[name][i] / chars for name in names]
+        longest = max(max(values), 1e-9)
+        axes.barh(range(len(names)), values, 0.66, color=[colour_of(name) for name in names])
+        for y, value in enumerate(values):
+            axes.text(value + longest / 80, y, f"{value * chars / 2**20:,.0f} MiB", va="center", fontsize=8)
+        axes.set_xlim(0, longest * 1.22)
+        axes.set_ylim(-0.6, len(names) - 0.4)
+        axes.tick_params(axis="y", length=0)
+        axes.set_yticks(range(len(names)), [name_of(name) for name in names] if i == 0 else [""] * len(names))
+        axes.set_xlabel("bytes a character, beyond input and result")
+        axes.set_title(call.capitalize())
+    return figure, {name: peaks[name] for name in names}
+
+
+def size_name(nbytes: float) -> str:
+    power = round(float(np.log2(nbytes)))
+    return f"{2 ** (power % 10)} {('B', 'KiB', 'MiB', 'GiB')[power // 10]}"
+
+
+def rate_against_size(results: Results) -> Picture | None:
+    """Throughput of both calls against the size of the column."""
+    swept = results.sweep("size")
+    if not swept:
+        return None
+    codecs = list(dict.fromkeys(one["codec"] for one in swept))
+    figure = new_figure(10, 4.3)
+    shown: dict[str, Any] = {}
+    lowest = min(one["value"] for one in swept if one["measure"].endswith("_call_gbps"))
+    highest = max(one["value"] for one in swept if one["measure"].endswith("_call_gbps"))
+    for i, call in enumerate(("compress", "decompress")):
+        axes = figure.add_axes((0.06 + 0.475 * i, 0.125, 0.385, 0.72))
+        shown[call], ends = {}, []
+        sizes = sorted({1 << round(float(np.log2(one["bytes"]))) for one in swept})
+        for codec in codecs:
+            found = by_key((one for one in swept if one["codec"] == codec), "bytes")
+            line = [(nbytes, one[f"{call}_call_gbps"]) for nbytes, one in found.items() if f"{call}_call_gbps" in one]
+            shown[call][codec] = line
+            axes.plot(*zip(*line, strict=True), "-o", color=colour_of(codec), ms=5, lw=1.5, zorder=3 - (codec != OURS))
+            ends.append((line[-1][1], name_of(codec), colour_of(codec)))
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_ylim(lowest / 1.5, highest * 1.5)
+        axes.set_xlim(sizes[0] / 1.5, sizes[-1] * 1.5)
+        axes.xaxis.set_major_locator(FixedLocator(sizes[::2]))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_name(value)))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: grouped_digits(value)))
+        axes.grid(axis="y", color="#E5E5E5", lw=0.8)
+        axes.set_title(f"{call.capitalize()}, GB/s of characters")
+        axes.set_xlabel("characters of the column")
+        put_ends(axes, ends)
+    gpu = results.run["machine"]["gpu"]
+    put_heading(figure, f"{results.main_column}, cut or repeated, in the memory of one {gpu}")
+    return figure, shown
+
+
+def tiles_and_scopes(results: Results) -> Picture | None:
+    """Ratio and throughput against tile size and table scope."""
+    if not results.sweep("tile") or not results.sweep("scope"):
+        return None
+    datasets = dict.fromkeys(one["dataset"] for one in results.run["records"] if one.get("sweep") in ("tile", "scope"))
+    figure = new_figure(10, 6)
+    shown: dict[str, Any] = {}
+    put_heading(figure, f"cudf-fsst on one {results.run['machine']['gpu']}")
+    lines = {"compress_call_gbps": ",\ncompress()", "decompress_call_gbps": ",\ndecompress()"}
+    colours = dict(zip(datasets, (ORANGE, BLUE), strict=False))
+    for column, (kind, key, label) in enumerate(
+        (("tile", "tile_size", "tile, bytes"), ("scope", "table_scope", "characters a table serves"))
+    ):
+        for row, measures in enumerate(({"ratio_column": ""}, lines)):
+            axes = figure.add_axes((0.06 + 0.49 * column, 0.565 - 0.48 * row, 0.345, 0.32))
+            ends: list[tuple[float, str, str]] = []
+            seen: set[float] = set()
+            for dataset in datasets:
+                found = by_key(results.sweep(kind, dataset), key)
+                seen |= found.keys()
+                for measure, name in measures.items():
+                    line = [(x, one[measure]) for x, one in found.items() if measure in one]
+                    if line:
+                        shown[f"{kind} {dataset} {measure}"] = line
+                        dashed = "--" if measure == "compress_call_gbps" else "-"
+                        axes.plot(*zip(*line, strict=True), f"o{dashed}", color=colours[dataset], ms=5, lw=1.3)
+                        ends.append((line[-1][1], dataset.split(".")[1] + name, colours[dataset]))
+            axes.set_xscale("log")
+            if row == 0:
+                axes.margins(y=0.25)
+            else:
+                axes.set_ylim(bottom=0)
+            axes.set_xlim(min(seen) / 1.2, max(seen) * 1.2)
+            places = sorted(seen) if kind == "tile" else [2**25, 2**27, 2**29, 2**31]
+            axes.xaxis.set_major_locator(FixedLocator(places))
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.xaxis.set_major_formatter(
+                FuncFormatter(lambda x, _, k=kind: f"{x:g}" if k == "tile" else scope_name(x))
+            )
+            axes.grid(axis="y", color="#E5E5E5", lw=0.8)
+            axes.set_title(f"{('Ratio of the column', 'GB/s of characters')[row]}")
+            axes.set_xlabel(label)
+            put_ends(axes, ends)
+    return figure, shown
+
+
+def scope_name(nbytes: float) -> str:
+    return f"{nbytes / 2**20:,.0f} MiB" if nbytes < 2**30 else f"{nbytes / 2**30:.2g} GiB"
+
+
+#: Name of the file -> what draws it; None where the results do not have what it shows.
+DRAWINGS: dict[str, Callable[[Results], Picture | None]] = {
     "ratio_rate": ratio_against_rate,
     "columns": every_column,
     "stages": time_per_stage,
     "ingestion": ingestion,
+    "memory": peak_memory,
+    "sizes": rate_against_size,
+    "tiles_scopes": tiles_and_scopes,
+    "stages_tiles": stages_against_tile,
+    "blocks": ingestion_in_blocks,
 }
 
 
@@ -306,7 +584,10 @@ def write(results: Results, folder: Path = PICTURES, format: str = "svg") -> lis
     paths = []
     for name, draw in DRAWINGS.items():
         with matplotlib.rc_context(STYLE):
-            figure, shown = draw(results)
+            drawn = draw(results)
+            if drawn is None:
+                continue
+            figure, shown = drawn
             described = {"Title": draw.__doc__, "Description": json.dumps(shown), "Date": None, "Creator": None}
             paths.append(folder / f"{name}.{format}")
             figure.savefig(paths[-1], format=format, metadata=described if format == "svg" else None)

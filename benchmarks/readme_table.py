@@ -16,7 +16,7 @@ README = ROOT / "README.md"
 BEGIN = "<!-- measured: benchmarks/readme_table.py writes what stands between these markers -->"
 END = "<!-- measured: end -->"
 
-#: What of the results the table shows: beginnings of datasets and of codecs.
+#: What of the results the table shows: beginnings of datasets; codecs, all but the first on the first dataset only.
 DATASETS = ("tpch.",)
 CODECS = ("cudf_fsst", "nvcomp.lz4", "nvcomp.zstd", "nvcomp.ans", "nvcomp.bitcomp")
 #: Measure -> the table's heading, how to print it.
@@ -46,11 +46,12 @@ def render(results: tuple[str, dict[str, Any]] | None) -> str:
     if results is None:
         return "Not measured yet."
     name, content = results
-    values: dict[tuple[str, str], dict[str, float]] = {}
+    values: dict[str, dict[str, dict[str, float]]] = {}
     for record in content["records"]:
-        if record.get("level", "default") == "default" and "stage" not in record:
-            row = values.setdefault((record["dataset"], record["codec"]), {})
+        if record.get("level", "default") == "default" and not {"stage", "sweep"} & record.keys():
+            row = values.setdefault(record["dataset"], {}).setdefault(record["codec"], {})
             row.setdefault(record["measure"], record["value"])
+    shown = [dataset for dataset in values if dataset.startswith(DATASETS)]
     machine = content["machine"]
     versions = ", ".join(f"{key} {machine[key]}" for key in ("driver", "cuda", "python") if machine.get(key))
     lines = [
@@ -60,12 +61,13 @@ def render(results: tuple[str, dict[str, Any]] | None) -> str:
         "| column | " + " | ".join(heading for heading, _ in COLUMNS.values()) + " |",
         "|---|" + "--:|" * len(COLUMNS),
     ]
-    for (dataset, codec), measured in values.items():
-        if not dataset.startswith(DATASETS) or not codec.startswith(CODECS):
-            continue
-        label = dataset if codec == "cudf_fsst" else f"the same, {codec.replace('.', ' ')}"
-        cells = [form.format(measured[key]) if key in measured else "" for key, (_, form) in COLUMNS.items()]
-        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    for dataset in shown:
+        for codec in CODECS if dataset == shown[0] else CODECS[:1]:
+            if codec in values[dataset]:
+                measured = values[dataset][codec]
+                label = dataset if codec == "cudf_fsst" else f"the same, {codec.replace('.', ' ')}"
+                cells = [form.format(measured[key]) if key in measured else "" for key, (_, form) in COLUMNS.items()]
+                lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -78,7 +80,7 @@ def main() -> None:
     """Rewrite the README's measured part."""
     readme = README.read_text()
     before, rest = readme.split(BEGIN)
-    after = rest.split(END)[1]
+    after = rest.split(END, 1)[1]
     README.write_text(f"{before}{BEGIN}\n{render(newest())}\n{END}{after}")
 
 

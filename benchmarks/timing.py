@@ -57,7 +57,7 @@ def kernel_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 
         sums: dict[str, float] = defaultdict(float)
         for name, begin, end in launches:
             sums[name] += end - begin
-        codec = [one for one in launches if one[0] in ("fsst_encode", "fsst_compact", "fsst_decode")]
+        codec = [one for one in launches if one[0].startswith(("fsst_encode", "fsst_compact", "fsst_decode"))]
         sums["span"] = max(end for _, _, end in codec) - min(begin for _, begin, _ in codec)
         for name, value in sums.items():
             samples[name].append(value)
@@ -115,12 +115,12 @@ def machine() -> dict[str, Any]:
     }
 
 
-def report(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """A results file: machine, date, command (absolute paths cut to their last part) and records."""
+def run() -> dict[str, str]:
+    """Date and command of this run; absolute paths are cut to their last part."""
     arguments = [Path(part).name if Path(part).is_absolute() else part for part in sys.argv]
-    return {
-        "machine": machine(),
-        "date": datetime.date.today().isoformat(),
-        "command": " ".join(["python", *arguments]),
-        "records": records,
-    }
+    return {"date": datetime.date.today().isoformat(), "command": " ".join(["python", *arguments])}
+
+
+def report(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """A results file: machine, date, command and records."""
+    return {"machine": machine(), **run(), "records": records}

@@ -64,6 +64,106 @@ def tiny(folder: Path) -> None:
     (folder / "anchors.json").write_bytes((ROOT / "benchmarks" / "results" / "anchors.json").read_bytes())
 
 
+def whole(folder: Path) -> None:
+    """Made-up results of a whole comparison, so far apart and so close together as real ones may be."""
+    records: list[dict[str, Any]] = [
+        {"dataset": "none", "codec": "copy", "level": "none", "measure": "device_copy_gbps", "value": 4200.0}
+    ]
+    main = "tpch.l_comment.sf10"
+
+    def add(dataset: str, codec: str, figures: dict[str, float], **more: Any) -> None:
+        common = {"dataset": dataset, "codec": codec, "level": "default", "bytes": 1_600_000_000, **more}
+        records.extend({**common, "measure": measure, "value": value} for measure, value in figures.items())
+
+    def figures(ratio: float, compress: float, decompress: float, memory: float) -> dict[str, float]:
+        rates = {"compress_call_gbps": compress, "decompress_call_gbps": decompress}
+        peaks = {"compress_peak_extra_bytes": memory, "decompress_peak_extra_bytes": memory / 3}
+        return {"ratio_chars": ratio * 0.97, "ratio_column": ratio, **rates, **peaks}
+
+    columns = [main, *(f"dbtext.{name}" for name in ("urls2", "uuid", "hex")), "generated.random"]
+    for number, dataset in enumerate(columns):
+        for level, ratio in (("default", 3.3), ("max", 3.5)):
+            rates = (500 - 60 * number, 1200 - 150 * number) if level == "default" else (5 - number / 3, 1210)
+            add(dataset, "cudf_fsst", figures(ratio - number / 3, *rates, 6e7), level=level)
+            for kernel, call in (("encode", "compress"), ("decode", "decompress")):
+                add(dataset, "cudf_fsst", {f"{kernel}_kernel_gbps": 1300.0 - 150 * number}, level=level)
+                add(dataset, "cudf_fsst", {"stage_ms": 2.0}, level=level, stage=f"fsst_{call}")
+    for nbytes in (10**6, 10**7, 10**8):
+        both = {"compress_latency_ms": nbytes**0.1 / 4, "decompress_latency_ms": 0.2}
+        add(main, "cudf_fsst", both, bytes=nbytes)
+    add(main, "cudf_fsst", {"take_1m_ms": 2.5})
+    add(main, "cudf", {"take_1m_ms": 3.9})
+    others = {
+        "nvcomp.lz4": (2.2, 15, 89),
+        "nvcomp.snappy": (2.4, 15, 158),
+        "nvcomp.zstd": (3.6, 12, 69),
+        "nvcomp.deflate": (2.8, 13, 28),
+        "nvcomp.gdeflate": (2.75, 13, 78),
+        "nvcomp.ans": (1.9, 276, 434),
+        "nvcomp.bitcomp": (1.4, 334, 288),
+        "nvcomp.cascaded": (1.1, 120, 397),
+        "cudf.parquet_snappy": (2.6, 3.4, 18.8),
+        "cudf.parquet_zstd": (3.64, 4.0, 17.8),
+        "cudf.category": (1.02, 1.6, 110),
+    }
+    for number, (codec, rates) in enumerate(others.items()):
+        if codec.startswith("nvcomp"):
+            add(main, codec, figures(*rates, 2e8 * (number + 1)), chunk_bytes=1 << 16)
+            for shift in (14, 16, 18, 20):
+                found = figures(rates[0] * (0.8 + shift / 80), rates[1] * shift / 16, rates[2] * 16 / shift, 1e9)
+                add(main, codec, found, chunk_bytes=1 << shift, sweep="chunk")
+        else:
+            found = figures(*rates, 2e8 * (number + 1))
+            del found["ratio_chars"]
+            add(main, codec, found)
+    copy = {"ratio_column": 1.0, "compress_call_gbps": 48.0, "decompress_call_gbps": 48.2}
+    add(main, "cudf.pinned_copy", copy, moved_bytes=1_840_000_000)
+    cpu = {"ratio_chars": 3.2, "ratio_column": 3.3, "compress_call_gbps": 4.0, "decompress_call_gbps": 12.0}
+    add(main, "cudf_fsst.cpu", cpu, threads=16, bytes=64_000_000)
+    for power in (16, 18, 20, 22, 24, 26, 28, 30, 33):
+        for codec, top in (("cudf_fsst", 1200.0), ("nvcomp.lz4", 90.0), ("nvcomp.ans", 430.0)):
+            rate = 1 / (1 / top + 1 / (2**power / 2e5))
+            both = {"compress_call_gbps": rate / 2, "decompress_call_gbps": rate}
+            if codec == "cudf_fsst" or power <= 30:
+                add(main, codec, both, bytes=2**power - 20, sweep="size")
+    for dataset, ratio in ((main, 3.3), ("generated.log_lines", 2.1)):
+        for tile in (128, 256, 512, 1024):
+            add(
+                dataset,
+                "cudf_fsst",
+                figures(ratio + tile / 9000, 200 * ratio, 350 * ratio - tile / 3, 0),
+                tile_size=tile,
+                sweep="tile",
+            )
+            for kernel, stages in (("encode", (2.1, 1.2, 0.02, 0.01)), ("decode", (1.3, 0.2))):
+                add(dataset, "cudf_fsst", {f"{kernel}_kernel_gbps": 500.0}, tile_size=tile, sweep="tile")
+                for number, value in enumerate(stages):
+                    more = {"stage": f"{number} of {kernel}, transpose, gather", "tile_size": tile, "sweep": "tile"}
+                    add(dataset, "cudf_fsst", {"stage_ms": value * (1 + tile / 4000)}, **more)
+        for shift in (26, 27, 28, 29, 30, 31):
+            found = figures(ratio - shift / 300, 300 * ratio - 10 * shift, 360 * ratio, 0)
+            add(dataset, "cudf_fsst", found, table_scope=(1 << shift) + 10**7, sweep="scope")
+    arrive = "arrive_gbps"
+    add(main, "copy", {arrive: 48.0}, blocks=1, moved_bytes=1_840_000_000, sweep="ingestion")
+    add(main, "nvcomp.ans", {arrive: 79.0}, blocks=1, moved_bytes=800_000_000, sweep="ingestion")
+    for blocks in (1, 2, 4, 8, 16, 32):
+        more = {"blocks": blocks, "moved_bytes": 560_000_000, "sweep": "ingestion"}
+        add(main, "cudf_fsst", {arrive: 125.0 - blocks / 2}, **more)
+        if blocks > 1:
+            add(main, "cudf_fsst", {arrive: 150.0 - 40 / blocks}, overlapped=True, **more)
+    machine = {"gpu": GPU, "driver": "1", "cuda": "2", "python": "3", "versions": {"cudf": "4"}}
+    run = {"date": "2026-01-02", "command": "python compare.py"}
+    content = {"machine": machine, **run, "parts": {"ours": {"seconds": 1.0, **run}}, "records": records}
+    (folder / "compare.json").write_text(json.dumps(content))
+    counters = {"duration_ns": 2e6, "dram_read_bytes": 3e8, "dram_write_bytes": 1e8, "thread_instructions": 4e9}
+    counters |= {"active_lanes": 25.0, "shared_wavefronts": 5e7, "shared_conflicts": 1e7, "issue_slots_pct": 71.0}
+    common = {"kernel": "fsst_encode", "call": "compress", "bytes": 256_000_000, "codes_bytes": 80_000_000}
+    counted = [{**common, "measure": measure, "value": value} for measure, value in counters.items()]
+    content = {"machine": machine, "date": "2026-01-03", "command": "python profile_kernels.py", "records": counted}
+    (folder / "kernels.json").write_text(json.dumps(content))
+    (folder / "anchors.json").write_bytes((ROOT / "benchmarks" / "results" / "anchors.json").read_bytes())
+
+
 def test_committed_pictures_show_the_newest_results(modules: dict[str, ModuleType], tmp_path: Path) -> None:
     plots = modules["plots"]
     drawn = plots.write(modules["measured"].read(), tmp_path)
@@ -104,11 +204,23 @@ def drawn_texts(figure: Any, kind: type) -> list[tuple[str, Any]]:
     return [(text.get_text(), text.get_window_extent()) for text in texts]
 
 
-def test_texts_do_not_overlap(modules: dict[str, ModuleType]) -> None:
-    plots, results = modules["plots"], modules["measured"].read()
+def results_of(modules: dict[str, ModuleType], folder: Path, kind: str) -> Any:
+    if kind == "committed":
+        return modules["measured"].read()
+    whole(folder)
+    return modules["measured"].read(folder)
+
+
+@pytest.mark.parametrize("kind", ["committed", "whole"])
+def test_texts_do_not_overlap(modules: dict[str, ModuleType], tmp_path: Path, kind: str) -> None:
+    plots, results = modules["plots"], results_of(modules, tmp_path, kind)
     with plots.matplotlib.rc_context(plots.STYLE):
         for name, draw in plots.DRAWINGS.items():
-            figure, _ = draw(results)
+            drawn = draw(results)
+            if drawn is None:
+                assert kind == "committed", name
+                continue
+            figure, _ = drawn
             figure.draw_without_rendering()
             texts = drawn_texts(figure, plots.matplotlib.text.Text)
             for (one, box), (other, beside) in itertools.combinations(texts, 2):
@@ -136,10 +248,52 @@ def test_anchors_are_no_run_of_ours(modules: dict[str, ModuleType], tmp_path: Pa
 def test_page_shows_the_newest_results(modules: dict[str, ModuleType]) -> None:
     page = modules["performance_page"]
     text = page.PAGE.read_text()
-    assert [part[1] for part in page.PART.findall(text)] == ["machine", "anchors", "stages", "latency", "floor"]
-    assert page.filled(text, modules["measured"].read()) == text
+    readme = page.README.read_text()
+    parts = [part[1] for one in (text, readme) for part in page.PART.findall(one)]
+    assert sorted(parts) == sorted(page.PARTS)
+    results = modules["measured"].read()
+    assert page.filled(text, results) == text
+    assert page.filled(readme, results) == readme
     for target in re.findall(r"\]\((?!http)(.*?)\)", text):
         assert (page.PAGE.parent / target).exists(), target
+
+
+def test_whole_comparison_is_shown(modules: dict[str, ModuleType], tmp_path: Path) -> None:
+    page, results = modules["performance_page"], results_of(modules, tmp_path, "whole")
+    parts = {name: part(results) for name, part in page.PARTS.items()}
+    assert "| nvCOMP ANS, chunks of 64 KiB | 1.90 | 276 | 434 | 1,144 | 381 |" in parts["comparison"]
+    assert "| cuDF Parquet, Zstd | 3.64 | 4 | 17.8 |" in parts["comparison"]
+    assert "first 64 MB, with 16 threads" in parts["comparison"]
+    assert "| decode kernel, GB/s | 1,300 | 2,000 | 1,200 | must |" in parts["limits"]
+    assert "geometric mean of 3 DBText files | 1.077 | 1.070 | 1.040 | aim |" in parts["limits"]
+    assert "| `compress()` of 1 MB, ms | 1.00 | 0.50 | 1.00 | must |" in parts["limits"]
+    assert "| generated.random | 1.91 | 1.97 | 700 | 600 | 700 | 260 |" in parts["worst"]
+    assert "| compress: `fsst_encode` | 2.000 | 1.56 | 50.0 | 25.0 | 0.195 | 20% | 71% |  |" in parts["kernels"]
+    assert re.findall(r"\((pictures/.*?)\)", parts["pictures"]) == [f"pictures/{name}.svg" for name in page.PICTURES]
+    assert parts["readme"].startswith("## Against others")
+    assert "](docs/pictures/memory.svg)" in parts["readme"]
+
+
+def test_sweeps_do_not_hide_the_run(modules: dict[str, ModuleType], tmp_path: Path) -> None:
+    results = results_of(modules, tmp_path, "whole")
+    assert results.ours()["compress_call_gbps"] == 500
+    assert results.chars() == 1_600_000_000
+    assert results.datasets()[-1] == "generated.random"
+    assert len(results.datasets()) == 5
+    assert results.values()["nvcomp.lz4"]["compress_call_gbps"] == 15
+    assert results.values()["cudf_fsst.max"]["compress_call_gbps"] == 5
+
+
+def test_ingestion_model(modules: dict[str, ModuleType]) -> None:
+    """One block is no overlap; many blocks reach what is slower of link and decoder."""
+    plots = modules["plots"]
+    for decoder in (20, 80, 160, 1000):
+        one = 1 / (1 / (3 * 50) + 1 / decoder)
+        assert plots.ingested_gbps(3, decoder, 50) == pytest.approx(one)
+        assert plots.overlapped_gbps(3, decoder, 50, 1) == pytest.approx(one)
+        assert plots.overlapped_gbps(3, decoder, 50, 10**9) == pytest.approx(min(decoder, 3 * 50))
+    assert plots.overlapped_gbps(3, 100, 50, 4) == pytest.approx(1 / (1 / 100 + 1 / (4 * 150)))
+    assert plots.overlapped_gbps(3, 200, 50, 4) == pytest.approx(1 / (1 / 150 + 1 / (4 * 200)))
 
 
 def test_numbers_of_the_page_are_taken_from_the_file(modules: dict[str, ModuleType], tmp_path: Path) -> None:
