@@ -6,8 +6,8 @@
 //               the transposition and the gathering of ADMS 2025 (stages 3 and 4) without a trip through global memory.
 // fsst_compact  Copies the pieces from their slots to their places in the exact-size result, and writes block_starts (stage 5).
 //
-//   row of a lane in shared memory, ROW_WORDS = tile / 4 + 5 (odd, so lanes in lockstep hit 32 different banks):
-//   | GAP: a word | characters: tile / 4 words | 4 words: the tile's end if it is not aligned, and nothing: the window reads ahead |
+//   row of a lane in shared memory, ROW_WORDS = tile / 4 + 3 (odd, so lanes in lockstep hit 32 different banks):
+//   | characters: tile / 4 words, and one if the tile is not aligned | 2 words: the window reads ahead |
 //   | codes grow from the row's start ->
 //
 // What was tried, TPC-H SF 10 l_comment on an H200, 256-byte tiles (now 3.2 to 3.5 ms for both kernels, overlapped):
@@ -28,8 +28,7 @@
 // end. Once its codes fill the tile's size the tile is raw and the lane stops.
 #include "fsst.cuh"
 
-#define GAP 1
-#define ROW_WORDS (TILE / 4 + GAP + 4)
+#define ROW_WORDS (TILE / 4 + 3)
 #define BATCH 8  // loads a lane has under way while it stages characters
 
 // EncodeTables lie at the start of shared memory, up to `pairs` (with it if PAIRS_IN_SHARED).
@@ -116,28 +115,33 @@ struct Cursor {
     return escape;
   }
 
+  // Moves on to bit `behind`. `load`: reads the words behind the window; else there is nothing of the tile in them.
+  template <bool load>
   __device__ __forceinline__ void advance(u32 behind) {
+    if (!load) {
+      if (behind >= 32) w0 = w1, w1 = w2, w2 = w3;
+      if (behind >= 64) w0 = w1, w1 = w2;
+    } else {
 #ifdef __CUDA_ARCH__
-    // Moves as multiplications by one: their pipe is idle, that of the integers is what the loop waits for.
-    in = (behind >> 5) * (4 * one) + in;
-    const u32 at = in + u32(__cvta_generic_to_shared(shared));
-    asm volatile(
-        "{ .reg .pred p, q, r;\n"
-        "setp.ge.u32 p, %4, 32; setp.ge.u32 q, %4, 64; setp.lt.and.u32 r, %4, 64, p;\n"
-        "@p mad.lo.u32 %0, %1, %6, 0; @p mad.lo.u32 %1, %2, %6, 0;\n"
-        "@q mad.lo.u32 %0, %1, %6, 0; @q mad.lo.u32 %1, %3, %6, 0;\n"
-        "@r mad.lo.u32 %2, %3, %6, 0; @p ld.shared.u32 %3, [%5 + -4]; @q ld.shared.u32 %2, [%5 + -8]; }"
-        : "+r"(w0), "+r"(w1), "+r"(w2), "+r"(w3)
-        : "r"(behind), "r"(at), "r"(one));
+      // Moves as multiplications by one: their pipe is idle, that of the integers is what the loop waits for.
+      in = (behind >> 5) * (4 * one) + in;
+      const u32 at = in + u32(__cvta_generic_to_shared(shared));
+      asm volatile(
+          "{ .reg .pred p, q, r;\n"
+          "setp.ge.u32 p, %4, 32; setp.ge.u32 q, %4, 64; setp.lt.and.u32 r, %4, 64, p;\n"
+          "@p mad.lo.u32 %0, %1, %6, 0; @p mad.lo.u32 %1, %2, %6, 0;\n"
+          "@q mad.lo.u32 %0, %1, %6, 0; @q mad.lo.u32 %1, %3, %6, 0;\n"
+          "@r mad.lo.u32 %2, %3, %6, 0; @p ld.shared.u32 %3, [%5 + -4]; @q ld.shared.u32 %2, [%5 + -8]; }"
+          : "+r"(w0), "+r"(w1), "+r"(w2), "+r"(w3)
+          : "r"(behind), "r"(at), "r"(one));
 #else
-    for (u32 crossed = 32; crossed <= behind; crossed += 32) {
-      w0 = w1;
-      w1 = w2;
-      w2 = w3;
-      w3 = *reinterpret_cast<const u32*>(shared + in);
-      in += 4;
-    }
+      for (u32 crossed = 32; crossed <= behind; crossed += 32) {
+        w0 = w1, w1 = w2, w2 = w3;
+        w3 = *reinterpret_cast<const u32*>(shared + in);
+        in += 4;
+      }
 #endif
+    }
     bit = behind & 31;
   }
 
@@ -153,7 +157,7 @@ struct Cursor {
       out = one * one + out;
     }
     out = one * one + out;
-    advance(behind);
+    advance<inside>(behind);
     return taken;
   }
 };
@@ -164,33 +168,34 @@ struct Cursor {
 __device__ __forceinline__ u32 encode_row(u8* shared, const u8* pairs, u32 two_byte_limit, u32 row_at, u32 n, u32 bit,
                                           u32 one, u8* spill, u32* spilled) {
   const u32* row = reinterpret_cast<const u32*>(shared + row_at);
-  const u32 data_at = row_at + 4 * GAP;
-  Cursor cursor = {shared,       pairs, two_byte_limit, row[GAP],   row[GAP + 1], row[GAP + 2],
-                   row[GAP + 3], bit,   data_at + 16,   row_at + 1, one};
-  const u32 inside =
-      keep_in_register(data_at + (bit / 8 + n & ~3u));  // up to here all words hold characters of the tile only
+  Cursor cursor = {shared, pairs, two_byte_limit, row[0], row[1], row[2], row[3], bit, row_at + 16, row_at + 1, one};
+  const u32 inside = keep_in_register(row_at + 4 + (bit / 8 + n & ~3u));  // up to here all of w2 belongs to the tile
   while (cursor.in <= inside && cursor.out < cursor.in) cursor.step<true, false>(0);
-  u32 left = 8 * (n - (cursor.in - 16 - data_at)) + bit - cursor.bit;
-  while (left > 8 && cursor.out < cursor.in) left -= cursor.step<false, false>(left);
-  u32 total = cursor.out - 1 - row_at;
-  if (left > 8) {
-    for (u32 i = 0; i < total && i < n; ++i) spill[i] = shared[row_at + i];
-    while (left > 0) {
-      if (total + 2 >= n) return n;
-      u32 code, bytes, behind;
-      const bool escape = left > 8 ? cursor.find<false, false>(&code, &bytes, &behind, left)
-                                   : cursor.find<false, true>(&code, &bytes, &behind, left);
-      spill[total++] = u8(code);
-      if (escape) spill[total++] = u8(bytes);
-      left -= behind - cursor.bit;
-      cursor.advance(behind);
-    }
-    *spilled = total;
-  } else if (left > 0) {
-    cursor.step<false, true>(left);
-    total = cursor.out - 1 - row_at;
+  u32 left = 8 * (n - (cursor.in - 16 - row_at)) + bit - cursor.bit;
+  if (cursor.in > inside) {  // all that is left is in the window
+    while (left > 8 && cursor.out < cursor.in) left -= cursor.step<false, false>(left);
+    if (cursor.out >= cursor.in) return n;  // codes fill more than the tile has
+    if (left > 0) cursor.step<false, true>(left);
+    return min(cursor.out - 1 - row_at, n);
   }
-  return min(total, n);
+  u32 total = cursor.out - 1 - row_at;
+  if (total >= n) return n;
+  for (u32 i = 0; i < total; ++i) spill[i] = shared[row_at + i];
+  while (left > 0) {
+    if (total + 2 >= n) return n;
+    u32 code, bytes, behind;
+    const bool escape = left > 8 ? cursor.find<false, false>(&code, &bytes, &behind, left)
+                                 : cursor.find<false, true>(&code, &bytes, &behind, left);
+    spill[total++] = u8(code);
+    if (escape) spill[total++] = u8(bytes);
+    left -= behind - cursor.bit;
+    if (cursor.in <= inside)
+      cursor.advance<true>(behind);
+    else
+      cursor.advance<false>(behind);
+  }
+  *spilled = total;
+  return total;
 }
 
 // Writes the codes of the 32 rows back to back to `slot`; the lane's row holds `length` bytes, which end at `end` there.
@@ -254,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
     const u64 source = begin + first_tile * TILE;
     const u32 in_wave = u32(min(tile_count - 32 * piece, u64(32)));
     const u32 piece_chars = u32(min(end - source, u64(in_wave * TILE)));
-    stage_words(rows + GAP, source, (piece_chars + 3) / 4, begin, end, piece_chars == 32 * TILE);
+    stage_words(rows, source, (piece_chars + 3) / 4, begin, end, piece_chars == 32 * TILE);
     __syncwarp();
     const u64 next = source + u64(gridDim.x) * warps * (32 * TILE) + lane * TILE;
     for (u32 line = 0; line < TILE; line += 128)
@@ -294,9 +299,9 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
   }
 }
 
-// Copies the pieces of a wave to their places: 8 pieces a thread block of 256 threads, a piece a warp; whole words of the
-// destination by all lanes, the bytes at both ends one by one. Every block sums the lengths of the pieces before its own by
-// itself (some 40 KB from the L2); a scan kernel of one block before this one took 12 us a segment, 0.25 ms of l_comment's 3.9.
+// Copies the pieces of a wave to their places: 32 pieces a thread block of 256 threads, 4 a warp; whole words of the destination
+// by all lanes, the bytes at both ends one by one. Every block sums the lengths of the pieces before its own by itself (some
+// 40 KB from the L2); a scan kernel of one block before this one took 12 us a segment, 0.25 ms of l_comment's 3.9.
 // `before`: bytes of the segment's waves before this one. `block_starts` belongs to the wave's first block of tiles (a wave
 // starts at a block's start).
 extern "C" __global__ void __launch_bounds__(256)
@@ -304,38 +309,41 @@ extern "C" __global__ void __launch_bounds__(256)
                  u64* __restrict__ block_starts, u8* __restrict__ codes) {
   __shared__ u64 warp_sums[8];
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
-  const u64 first = blockIdx.x * u64(8);
+  const u64 first = blockIdx.x * u64(32);
   u64 sum = 0;
 #pragma unroll 4
   for (u64 i = threadIdx.x; i < first; i += 256) sum += __ldg(piece_lengths + i);
   sum = warp_inclusive_sum(sum);
   if (lane == 31) warp_sums[warp] = sum;
+  const u32 of_lane = first + lane < pieces ? __ldg(piece_lengths + first + lane) : 0;
+  const u32 up_to_lane = warp_inclusive_sum(of_lane);
   __syncthreads();
-  const u64 piece = first + warp;
-  if (piece >= pieces) return;
-  u64 start = before;
-  for (u32 i = 0; i < 8; ++i) start += warp_sums[i];
-  for (u64 i = first; i < piece; ++i) start += __ldg(piece_lengths + i);
-  const u32 length = __ldg(piece_lengths + piece);
-  if (lane == 0) {
-    const u32 per_block = TILE_BLOCK / 32;
-    if (piece % per_block == 0) block_starts[piece / per_block] = start;
-    if (piece + 1 == pieces) block_starts[piece / per_block + 1] = start + length;
-  }
+  for (u32 i = 0; i < 8; ++i) before += warp_sums[i];
 
-  const u32* from = reinterpret_cast<const u32*>(slots + piece * (32 * TILE));
-  const u8* from_bytes = reinterpret_cast<const u8*>(from);
-  u8* to = codes + start;
-  const u32 head = min(length, u32(-reinterpret_cast<u64>(to) & 7));
-  const u32 pairs = (length - head) / 8, skip = head / 4, shift = 8 * (head & 3);
-  if (lane < head) to[lane] = from_bytes[lane];
-  uint2* to_pairs = reinterpret_cast<uint2*>(to + head);
+  for (u32 i = 4 * warp; i < 4 * warp + 4 && first + i < pieces; ++i) {
+    const u64 piece = first + i;
+    const u32 length = __shfl_sync(ALL_LANES, of_lane, i);
+    const u64 start = before + (__shfl_sync(ALL_LANES, up_to_lane, i) - length);
+    if (lane == 0) {
+      const u32 per_block = TILE_BLOCK / 32;
+      if (piece % per_block == 0) block_starts[piece / per_block] = start;
+      if (piece + 1 == pieces) block_starts[piece / per_block + 1] = start + length;
+    }
+
+    const u32* from = reinterpret_cast<const u32*>(slots + piece * (32 * TILE));
+    const u8* from_bytes = reinterpret_cast<const u8*>(from);
+    u8* to = codes + start;
+    const u32 head = min(length, u32(-reinterpret_cast<u64>(to) & 7));
+    const u32 pairs = (length - head) / 8, skip = head / 4, shift = 8 * (head & 3);
+    if (lane < head) to[lane] = from_bytes[lane];
+    uint2* to_pairs = reinterpret_cast<uint2*>(to + head);
 #pragma unroll 4
-  for (u32 i = lane; i < pairs; i += 32) {
-    const u32* w = from + skip + 2 * i;
-    const u32 a = __ldg(w), b = __ldg(w + 1), c = shift ? __ldg(w + 2) : 0;
-    to_pairs[i] = make_uint2(__funnelshift_r(a, b, shift), __funnelshift_r(b, c, shift));
+    for (u32 k = lane; k < pairs; k += 32) {
+      const u32* w = from + skip + 2 * k;
+      const u32 a = __ldg(w), b = __ldg(w + 1), c = shift ? __ldg(w + 2) : 0;
+      to_pairs[k] = make_uint2(__funnelshift_r(a, b, shift), __funnelshift_r(b, c, shift));
+    }
+    const u32 done = head + 8 * pairs;
+    if (done + lane < length) to[done + lane] = from_bytes[done + lane];
   }
-  const u32 done = head + 8 * pairs;
-  if (done + lane < length) to[done + lane] = from_bytes[done + lane];
 }

@@ -382,7 +382,7 @@ class _Compression:
         block_starts = meta + layout.sections["block_starts"].offset + 8 * (tile_begin // TILE_BLOCK)
         self.half_lanes[half].launch(
             get_kernel("fsst_encode", "fsst_compact", self.tile_size, self.choices.encode_warps),
-            blocks(pieces, 8),
+            blocks(pieces, launch.COMPACT_PIECES),
             256,
             (
                 _u64(work[self.slots[half]]),

@@ -114,6 +114,8 @@ DESCRIPTOR = np.dtype(
 
 #: Tiles a warp works on together.
 PIECE_TILES = 32
+#: Pieces a thread block of fsst_compact copies.
+COMPACT_PIECES = 32
 #: Row blocks a thread block of the row length kernels works on, and its threads.
 ROW_UNITS = 8
 ROW_THREADS = 256
@@ -140,7 +142,7 @@ _TRAIN_CANDIDATE_SLOTS = 8192
 _TRAIN_MATCHES_NBYTES = 2 * (SAMPLE_CHUNKS["default"] * (SAMPLE_CHUNK + 10) + _TRAIN_CANDIDATE_SLOTS)
 _TRAIN_CANDIDATES_NBYTES = 8 * _TRAIN_CANDIDATE_SLOTS
 
-_ROW_EXTRA_WORDS = 5  # fsst_encode.cu, ROW_WORDS
+_ROW_EXTRA_WORDS = 3  # fsst_encode.cu, ROW_WORDS
 _ROW_NBYTES_EXTRA = 16  # fsst_decode.cu, ROW_NBYTES
 
 
