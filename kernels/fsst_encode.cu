@@ -44,6 +44,7 @@ __device__ __forceinline__ void stage_words(u32* rows, u64 source, u32 words, u6
     const u32* from = reinterpret_cast<const u32*>(aligned) + lane;
     const u32 next = __ldg(reinterpret_cast<const u32*>(aligned) + (lane + 1) * row_data);
     u32* to = rows + lane;
+#pragma unroll 2  // more, and the kernel's registers leave no room for the blocks of fsst_compact beside it
     for (u32 base = 0; base < 32 * row_data; base += 32 * BATCH) {
       u32 word[BATCH];  // all loads under way before the first is used
 #pragma unroll
@@ -170,6 +171,7 @@ __device__ __forceinline__ u32 encode_row(u8* shared, const u8* pairs, u32 two_b
   const u32* row = reinterpret_cast<const u32*>(shared + row_at);
   Cursor cursor = {shared, pairs, two_byte_limit, row[0], row[1], row[2], row[3], bit, row_at + 16, row_at + 1, one};
   const u32 inside = keep_in_register(row_at + 4 + (bit / 8 + n & ~3u));  // up to here all of w2 belongs to the tile
+#pragma unroll 2
   while (cursor.in <= inside && cursor.out < cursor.in) cursor.step<true, false>(0);
   u32 left = 8 * (n - (cursor.in - 16 - row_at)) + bit - cursor.bit;
   if (cursor.in > inside) {  // all that is left is in the window
@@ -182,10 +184,10 @@ __device__ __forceinline__ u32 encode_row(u8* shared, const u8* pairs, u32 two_b
   if (total >= n) return n;
   for (u32 i = 0; i < total; ++i) spill[i] = shared[row_at + i];
   while (left > 0) {
-    if (total + 2 >= n) return n;
     u32 code, bytes, behind;
     const bool escape = left > 8 ? cursor.find<false, false>(&code, &bytes, &behind, left)
                                  : cursor.find<false, true>(&code, &bytes, &behind, left);
+    if (total + (escape ? 2 : 1) >= n) return n;
     spill[total++] = u8(code);
     if (escape) spill[total++] = u8(bytes);
     left -= behind - cursor.bit;
@@ -299,7 +301,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
   }
 }
 
-// Copies the pieces of a wave to their places: 32 pieces a thread block of 256 threads, 4 a warp; whole words of the destination
+// Copies the pieces of a wave to their places: COMPACT_PIECES pieces a thread block of 256 threads; whole words of the destination
 // by all lanes, the bytes at both ends one by one. Every block sums the lengths of the pieces before its own by itself (some
 // 40 KB from the L2); a scan kernel of one block before this one took 12 us a segment, 0.25 ms of l_comment's 3.9.
 // `before`: bytes of the segment's waves before this one. `block_starts` belongs to the wave's first block of tiles (a wave
@@ -309,18 +311,19 @@ extern "C" __global__ void __launch_bounds__(256)
                  u64* __restrict__ block_starts, u8* __restrict__ codes) {
   __shared__ u64 warp_sums[8];
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
-  const u64 first = blockIdx.x * u64(32);
+  const u64 first = blockIdx.x * u64(COMPACT_PIECES);
   u64 sum = 0;
 #pragma unroll 4
   for (u64 i = threadIdx.x; i < first; i += 256) sum += __ldg(piece_lengths + i);
   sum = warp_inclusive_sum(sum);
   if (lane == 31) warp_sums[warp] = sum;
-  const u32 of_lane = first + lane < pieces ? __ldg(piece_lengths + first + lane) : 0;
+  const u32 of_lane = lane < COMPACT_PIECES && first + lane < pieces ? __ldg(piece_lengths + first + lane) : 0;
   const u32 up_to_lane = warp_inclusive_sum(of_lane);
   __syncthreads();
   for (u32 i = 0; i < 8; ++i) before += warp_sums[i];
 
-  for (u32 i = 4 * warp; i < 4 * warp + 4 && first + i < pieces; ++i) {
+  const u32 each = COMPACT_PIECES / 8;
+  for (u32 i = each * warp; i < each * (warp + 1) && first + i < pieces; ++i) {
     const u64 piece = first + i;
     const u32 length = __shfl_sync(ALL_LANES, of_lane, i);
     const u64 start = before + (__shfl_sync(ALL_LANES, up_to_lane, i) - length);

@@ -200,6 +200,23 @@ def test_tile_sizes_and_gpus(level: str, tile_size: int, gpu: Gpu, rng: np.rando
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
 
+@pytest.mark.parametrize("tile_size", TILE_SIZES)
+@pytest.mark.parametrize("escapes", [0, 9, 20, 60])
+def test_tiles_that_are_almost_raw(tile_size: int, escapes: int, gpu: Gpu) -> None:
+    """Codes of about as many bytes as the tile has, behind so many escapes that they overtake the characters."""
+    table = SymbolTable.from_symbols([b"ab", b"c"])
+    tiles = []
+    for more in range(-4, 4):  # code bytes beyond those of the tile
+        for end in (b"", b"c", b"ab", b"?"):
+            pairs = max(escapes + end.count(b"?") - end.count(b"ab") - more, 0)
+            start = b"!" * escapes + b"ab" * pairs
+            tiles.append(start + b"c" * (tile_size - len(start) - len(end)) + end)
+    strings = column([b"".join(tiles), tiles[5][:-7]])
+    segments = gpu.cuda.compress(gpu.upload(strings, offset=1), table=table, tile_size=tile_size)
+    same_segments(gpu.cuda.to_host(segments), cpu.compress(strings, table=table, tile_size=tile_size))
+    same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
+
+
 @pytest.mark.parametrize("pieces", [2, 4])
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_pieces_a_warp(

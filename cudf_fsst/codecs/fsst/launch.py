@@ -38,6 +38,7 @@ def encode_defines(tile_size: int, shared_per_block: int, most_warps: int | None
     """Constants of fsst_encode.cu for a tile size, a GPU, and `encode_shape`'s `most_warps`."""
     return {
         **defines(tile_size),
+        "COMPACT_PIECES": COMPACT_PIECES,
         "PAIRS_IN_SHARED": int(pairs_in_shared(tile_size, shared_per_block)),
         "ENCODE_THREADS": encode_shape(tile_size, shared_per_block, most_warps).threads,
     }
@@ -114,8 +115,8 @@ DESCRIPTOR = np.dtype(
 
 #: Tiles a warp works on together.
 PIECE_TILES = 32
-#: Pieces a thread block of fsst_compact copies.
-COMPACT_PIECES = 32
+#: Pieces a thread block of fsst_compact copies: 8, 16 or 32.
+COMPACT_PIECES = 16
 #: Row blocks a thread block of the row length kernels works on, and its threads.
 ROW_UNITS = 8
 ROW_THREADS = 256
