@@ -18,9 +18,10 @@ size of the row lengths, and for the size of every segment's codes; not for the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ class _Compression:
         self.segment_size = plan.segment_size(self.chars_nbytes)
         self.planned = plan.segment_count(self.chars_nbytes)
         self.metas: list[Any] = []
-        self.segments: list[Segment] = []
+        self.codes: dict[int, Any] = {}
         self._reserve(table, train_only)
 
     def _reserve(self, table: SymbolTable | None, train_only: bool) -> None:
@@ -336,8 +337,8 @@ class _Compression:
             (*self._row_arguments(), _u64(self.work[self.row_words])),
         )
 
-    def encode_wave(self, k: int, tile_begin: int) -> int:
-        """Stages 2 to 4 for as many tiles from `tile_begin` on as a half holds; returns their number."""
+    def encode_wave(self, k: int, tile_begin: int) -> tuple[int, Callable[[], None]]:
+        """Stages 2 to 4 for as many tiles from `tile_begin` on as a half holds: their number, and what launches it."""
         layout, meta, work, half = self.layouts[k], self.metas[k].ptr, self.work, k % self.halves
         tiles = min(layout.tiles - tile_begin, self.capacity // self.tile_size)
         pieces = blocks(tiles, launch.PIECE_TILES)
@@ -354,108 +355,107 @@ class _Compression:
             kernel = get_kernel("fsst_encode", "fsst_encode", self.tile_size, chosen.encode_warps)
             threads, shared, *_ = launch.encode_shape(self.tile_size, shared_per_block, chosen.encode_warps)
             grid = max(1, round(chosen.encode_blocks * grid))
-        self.half_lanes[half].launch(
-            kernel,
-            min(grid, blocks(pieces, threads // 32)),
-            threads,
-            (
-                _u64(self.chars + int(self.chars_begin[k])),
-                _u64(layout.chars),
-                _u64(tile_begin),
-                _u64(tiles),
-                _u64(self.table_place(k)),
-                *arguments,
-                _u64(work[self.slots[half]]),
-                _u64(work[self.piece_lengths[half]]),
-                _u64(work[self.totals] + 8 * k),
-                _u64(meta + layout.sections["tile_lengths"].offset),
-            ),
-            shared,
+        arguments = (
+            _u64(self.chars + int(self.chars_begin[k])),
+            _u64(layout.chars),
+            _u64(tile_begin),
+            _u64(tiles),
+            _u64(self.table_place(k)),
+            *arguments,
+            _u64(work[self.slots[half]]),
+            _u64(work[self.piece_lengths[half]]),
+            _u64(work[self.totals] + 8 * k),
+            _u64(meta + layout.sections["tile_lengths"].offset),
         )
-        return tiles
+        grid = min(grid, blocks(pieces, threads // 32))
+        return tiles, partial(self.half_lanes[half].launch, kernel, grid, threads, arguments, shared)
 
-    def compact_wave(self, k: int, tile_begin: int, before: int, codes: Any) -> None:
-        """Stage 5: the wave's codes to their places, `before` bytes behind the start of the segment's codes."""
+    def compact_wave(self, k: int, tile_begin: int, before: int) -> Callable[[Any], None]:
+        """Stage 5: what launches, with a buffer of codes, that the wave's codes get to their places in it.
+
+        `before`: bytes of the segment's earlier waves.
+        """
         layout, meta, work, half = self.layouts[k], self.metas[k].ptr, self.work, k % self.halves
         tiles = min(layout.tiles - tile_begin, self.capacity // self.tile_size)
         pieces = blocks(tiles, launch.PIECE_TILES)
-        block_starts = meta + layout.sections["block_starts"].offset + 8 * (tile_begin // TILE_BLOCK)
-        self.half_lanes[half].launch(
-            get_kernel("fsst_encode", "fsst_compact", self.tile_size, self.choices.encode_warps),
-            blocks(pieces, launch.COMPACT_PIECES),
-            256,
-            (
-                _u64(work[self.slots[half]]),
-                _u64(work[self.piece_lengths[half]]),
-                _u64(pieces),
-                _u64(before),
-                _u64(block_starts),
-                _u64(codes.ptr),
-            ),
+        kernel = get_kernel("fsst_encode", "fsst_compact", self.tile_size, self.choices.encode_warps)
+        grid = blocks(pieces, launch.COMPACT_PIECES)
+        arguments = (
+            _u64(work[self.slots[half]]),
+            _u64(work[self.piece_lengths[half]]),
+            _u64(pieces),
+            _u64(before),
+            _u64(meta + layout.sections["block_starts"].offset + 8 * (tile_begin // TILE_BLOCK)),
         )
+        return lambda codes: self.half_lanes[half].launch(kernel, grid, 256, (*arguments, _u64(codes.ptr)))
 
     def encode(self) -> list[Segment]:
         """Stages 2 to 5 for all segments.
 
         Each half of the workspace has a stream of its own, so that the compaction of one segment, and the last pieces
-        of its encoding, run beside the encoding of the next.
+        of its encoding, run beside the encoding of the next. What the host does between two segments is what the GPU
+        may have to wait for, so it makes launches ready before, and segments after.
         """
         self.lane.zero(self.work[self.totals], 8 * self.rows.size)
-        sizes = pinned(self.rows.size, np.int64)
-        waiting: tuple[int, Any] | None = None
+        sizes = self.sizes = pinned(self.rows.size, np.int64)
         for half in self.half_lanes:
             half.follow(self.lane)
             if self.side:
                 half.follow(self.side[0])  # the tables
-        for k in range(self.rows.size):
-            if self.layouts[k].chars > self.capacity:
-                self._finish(waiting, sizes)
-                waiting = None
-                self._encode_long(k, sizes)
-                continue
-            lane = self.half_lanes[k % self.halves]
-            self.encode_wave(k, 0)
-            lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
-            ready = lane.event()
-            self._finish(waiting, sizes)
-            waiting = (k, ready)
-        self._finish(waiting, sizes)
-        return self.segments
+        count = self.rows.size
+        short = [layout.chars <= self.capacity for layout in self.layouts]
+        run = self.encode_wave(0, 0)[1] if short[0] else None
+        waiting: Callable[[], None] | None = None
+        for k in range(count):
+            if run is not None:
+                run()
+                lane = self.half_lanes[k % self.halves]
+                lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
+                finish = partial(self._finish, k, lane.event(), self.compact_wave(k, 0, 0))
+            more = k + 1 < count and short[k + 1]
+            next_run = self.encode_wave(k + 1, 0)[1] if more else None
+            if waiting is not None:
+                waiting()
+            waiting = finish if run is not None else None
+            if run is None:
+                self._encode_long(k)
+            run = next_run
+        if waiting is not None:
+            waiting()
+        return [
+            Segment(layout, int(self.null_counts[k]), self.table_of(k), self.metas[k], self.codes[k], int(sizes[k]))
+            for k, layout in enumerate(self.layouts)
+        ]
 
-    def drop(self) -> None:
-        """Let go of what has been made, whoever still holds this object (a traceback, say)."""
-        self.metas.clear()
-        self.segments.clear()
-
-    def _finish(self, wave: tuple[int, Any] | None, sizes: npt.NDArray[np.int64]) -> None:
-        if wave is None:
-            return
-        k, ready = wave
+    def _finish(self, k: int, ready: Any, compact: Callable[[Any], None]) -> None:
+        """Wait for the size of a segment's codes, and start to compact them."""
         self.table_of(k)  # made while the GPU encodes
         ready.synchronize()
-        codes = self.half_lanes[k % self.halves].allocate(int(sizes[k]))
-        self.compact_wave(k, 0, 0, codes)
-        self.segments.append(self._segment(k, codes))
+        self.codes[k] = self.half_lanes[k % self.halves].allocate(int(self.sizes[k]))
+        compact(self.codes[k])
 
-    def _encode_long(self, k: int, sizes: npt.NDArray[np.int64]) -> None:
+    def _encode_long(self, k: int) -> None:
         """A segment longer than a half (a giant row): once for its size, once more to keep the codes."""
-        lane = self.half_lanes[k % self.halves]
+        lane, sizes = self.half_lanes[k % self.halves], self.sizes
         waves = []  # first tile, bytes before it
         tile = 0
         sizes[k] = 0
         while tile < self.layouts[k].tiles:
             waves.append((tile, int(sizes[k])))
-            tile += self.encode_wave(k, tile)
+            tiles, run = self.encode_wave(k, tile)
+            run()
+            tile += tiles
             lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
             lane.synchronize()
-        codes = lane.allocate(int(sizes[k]))
+        self.codes[k] = lane.allocate(int(sizes[k]))
         for tile, before in waves:
-            self.encode_wave(k, tile)
-            self.compact_wave(k, tile, before, codes)
-        self.segments.append(self._segment(k, codes))
+            self.encode_wave(k, tile)[1]()
+            self.compact_wave(k, tile, before)(self.codes[k])
 
-    def _segment(self, k: int, codes: Any) -> Segment:
-        return Segment(self.layouts[k], int(self.null_counts[k]), self.table_of(k), self.metas[k], codes, codes.size)
+    def drop(self) -> None:
+        """Let go of what has been made, whoever still holds this object (a traceback, say)."""
+        self.metas.clear()
+        self.codes.clear()
 
 
 def compress(

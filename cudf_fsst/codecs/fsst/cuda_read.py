@@ -14,6 +14,7 @@ from ...format import ROW_BLOCK, TILE_BLOCK
 from . import launch
 from .cuda_kernels import blocks, choices, get_kernel
 from .segment import Segment
+from .symbols import SymbolTable
 
 _u32, _u64 = np.uint32, np.uint64
 
@@ -23,13 +24,12 @@ class _Selection:
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self.segments = segments
-        self.view = np.zeros(len(segments), launch.DESCRIPTOR)
-        tables = list(dict.fromkeys(segment.table for segment in segments))
-        self.tables = np.concatenate([launch.decode_table(table) for table in tables])
-        table_of = {table: launch.DECODE_TABLE_NBYTES * i for i, table in enumerate(tables)}
-        for segment, into in zip(segments, self.view, strict=True):
-            launch.describe(segment, segment.meta.ptr, segment.codes.ptr, into)
-            into["table"] = table_of[segment.table]
+        self.view = launch.describe(segments)
+        place_of: dict[SymbolTable, int] = {}
+        self.view["table"] = [
+            place_of.setdefault(segment.table, launch.DECODE_TABLE_NBYTES * len(place_of)) for segment in segments
+        ]
+        self.tables = np.concatenate([launch.decode_table(table) for table in place_of])
         rows = self.view["rows"]
         self.view["first_row"] = np.cumsum(rows) - rows
         self.view["row_end"] = rows

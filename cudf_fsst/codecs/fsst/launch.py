@@ -5,13 +5,14 @@ Needs no GPU and no CuPy, so that the emulated kernels are launched by the same 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ...format import ROW_BLOCK, TILE_BLOCK, align
+from ...format import ROW_BLOCK, TILE_BLOCK, SegmentLayout, align
 from . import train
 from .automaton import COST_SHIFT, MAX_STATES, automaton
 from .plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
@@ -112,6 +113,9 @@ DESCRIPTOR = np.dtype(
         )
     ]
 )
+
+_SECTIONS = ("block_starts", "tile_lengths", "row_starts", "row_minima", "row_words", "row_bits")
+_ADDRESSES = [list(DESCRIPTOR.fields or ()).index(name) for name in _SECTIONS]
 
 #: Tiles a warp works on together.
 PIECE_TILES = 32
@@ -296,16 +300,27 @@ def decode_table(table: SymbolTable) -> npt.NDArray[np.uint8]:
     return np.concatenate([symbols.view(np.uint8), bits])
 
 
-def describe(segment: Segment, meta: int, codes: int, into: np.void) -> None:
-    """Fill the fields of a descriptor that do not depend on the call; `meta` and `codes` are addresses."""
-    layout = segment.layout
-    into["codes"] = codes
-    into["codes_nbytes"] = segment.codes_nbytes
-    into["chars"] = layout.chars
-    into["rows"] = layout.rows
-    sections = layout.sections
-    for name in ("block_starts", "tile_lengths", "row_starts", "row_minima", "row_words", "row_bits"):
-        into[name] = meta + sections[name].offset
-    into["row_bits_words"] = layout.row_bits_words
-    into["validity"] = meta + sections["validity"].offset if layout.has_nulls else 0
-    into["tile_shift"] = layout.tile_size.bit_length() - 1
+@lru_cache(4096)
+def _layout_words(layout: SegmentLayout) -> npt.NDArray[np.uint64]:
+    """A descriptor's fields that follow from the layout; addresses are offsets in ``meta``."""
+    view = np.zeros(1, DESCRIPTOR)
+    view["chars"], view["rows"] = layout.chars, layout.rows
+    for name in _SECTIONS:
+        view[name] = layout.sections[name].offset
+    view["validity"] = layout.sections["validity"].offset
+    view["row_bits_words"] = layout.row_bits_words
+    view["tile_shift"] = layout.tile_size.bit_length() - 1
+    return view.view(np.uint64)
+
+
+def describe(segments: Sequence[Segment]) -> npt.NDArray[np.void]:
+    """Descriptors of segments in GPU memory, without what depends on the call."""
+    words = np.array([_layout_words(segment.layout) for segment in segments])
+    meta = np.array([segment.meta.ptr for segment in segments], np.uint64)
+    words[:, _ADDRESSES] += meta[:, None]
+    view = words.view(DESCRIPTOR).ravel()
+    view["codes"] = [segment.codes.ptr for segment in segments]
+    view["codes_nbytes"] = [segment.codes_nbytes for segment in segments]
+    nulls = np.array([segment.layout.has_nulls for segment in segments])
+    view["validity"] = np.where(nulls, view["validity"] + meta, 0)
+    return view
