@@ -7,16 +7,19 @@
 // The table has 512 entries: entry 256 + b is the literal byte b. An escape (or a raw tile) selects the upper half for the next
 // (for every) byte, so neither needs a branch. Entry 255 has no bytes.
 //
-// What was tried, TPC-H SF 10 l_comment on an H200, 256-byte tiles (now 1.45 ms, 1,100 GB/s):
+// What was tried, TPC-H SF 10 l_comment on an H200, 256-byte tiles (now 1.10 ms, 1,440 GB/s):
 // - the first version: tile size known at run time only, the row's end looked at for every store, symbols appended as they are
 //   looked up: 2.13 ms. With the tile size compiled in, a look every four codes and four look-ups at once: 1.75.
 // - in that one, rows ignored the misalignment of their place, and whoever copied them out shifted. Now a row starts at the byte that
 //   its place in memory starts at, modulo 16: 1.47, with the launch shape below.
 // - looking up eight codes at once instead of four: 0.4 % faster, not worth the code; sixteen: no faster (128-byte tiles: 24 % slower).
 // - 8 warps a block and room for half a piece's codes (16 warps a multiprocessor): 1.61 ms; 6 and 3/8 (18 warps): 1.47.
-// Where it stood (ncu, one change before the last, which made copying out shorter): 3,800 instructions a piece, half of the issue
-// slots and 60 % of the shared memory's cycles busy (half of those are bank conflicts); integer instructions issue at half rate.
-// 27 % of stalls wait for shared memory, 22 % for the codes and lengths from global memory.
+// - symbol and length in one 16-byte entry and words of 32 instead of 64 bits: 22 % fewer integer instructions, but 1.75 ms, since
+//   shared memory is what it is short of.
+// - a piece a warp, a block of warps a table: 1.50 ms; two pieces 1.28; four, with the lengths of their block of tiles loaded and
+//   summed once and the next codes fetched to the L2 meanwhile: 1.10. What a warp waits for at its start was a quarter of its time.
+// Where it stands (ncu): 2,900 instructions a piece, half of the issue slots and 85 % of the shared memory's cycles busy, half of
+// these with bank conflicts.
 //
 // Whatever the codes, nothing outside the row, the staged codes and the wanted characters is touched: starts and lengths are
 // clamped to `codes_nbytes`, and a row takes no more than its bytes.

@@ -10,22 +10,25 @@
 //   | characters: tile / 4 words, and one if the tile is not aligned | 2 words: the window reads ahead |
 //   | codes grow from the row's start ->
 //
-// What was tried, TPC-H SF 10 l_comment on an H200, 256-byte tiles (now 3.2 to 3.5 ms for both kernels, overlapped):
+// What was tried, TPC-H SF 10 l_comment on an H200, 256-byte tiles, both kernels of 20 segments on two streams (now 2.6 ms):
 // - staging without several loads under way at once, and a branch for every refill and flush: 6.2 ms for fsst_encode alone; with
 //   loads in batches and predicates 4.4.
 // - in these, only pairs of ASCII characters lay in shared memory and the others went through the L1, so that 23 instead of 17 warps
 //   fit, for nine more instructions a step. All pairs in shared memory, and full rows staged without tests: 3.1 ms.
-// - writing row after row with the whole warp, carrying the word that two rows share: 163 us a segment, now 148 (with the loads of
-//   the tables in batches too).
-// - a scan kernel of one thread block between the two: 12 us a segment.
-// - both kernels on one stream: 3.8 ms.
-// Where it stands (ncu): 62 instructions a step, 96 steps a piece (its longest tile; the mean is 82). Integer instructions issue at
-// half rate: an estimate from the samples is that the loop's 41 of them keep their pipe busy for 3/4 of its time. 40 % of the
-// shared memory's cycles are busy, most of them with bank conflicts.
+// - a scan kernel of one thread block between the two: 12 us a segment. Both kernels on one stream: 3.8 instead of 3.3 ms.
+// - codes gathered in a register and stored a word at a time: 62 instructions a step. A store a byte costs less: lanes write at
+//   the same place of their rows unless they escape, so it has few bank conflicts. With characters staged as they lie in memory
+//   (not shifted to a word's start): 43 instructions, but only 3 % faster, for the loop now waited for shared memory.
+// - so a step waits for its table look-ups only: the window has a word more than it needs, and is read after them. That, rows
+//   written out without a pass that aligns them, and 18 instead of 17 warps: fsst_encode alone from 143 to 130 us a segment.
+// - code and length in one 16-byte entry with the symbol, one load instead of two: 4 % fewer shared memory cycles, but 6 KB more.
+// - 94 registers (64 loads under way while staging) leave fsst_compact one block a multiprocessor beside it: 2.9 ms; 56: 2.6.
+// Where it stands (ncu): 48 instructions a step, 96 steps a piece (its longest tile; the mean is 82). 56 % of the issue slots and
+// 63 % of the shared memory's cycles are busy, more than half of these with bank conflicts, and 30 % of the stalls wait for it.
 //
-// Invariant: a lane writes row word w only when it holds all characters up to w in registers. A lane whose codes outgrow that
-// (many escapes at the start of a tile) goes on in its own 1/32 of the piece's slot in global memory and fetches it back at the
-// end. Once its codes fill the tile's size the tile is raw and the lane stops.
+// Invariant: a lane writes a byte of its row only when it holds all characters up to it in registers. A lane whose codes outgrow
+// that (many escapes at the start of a tile) goes on in its own 1/32 of the piece's slot in global memory and fetches it back at
+// the end. Once its codes fill the tile's size the tile is raw and the lane stops.
 #include "fsst.cuh"
 
 #define ROW_WORDS (TILE / 4 + 3)
