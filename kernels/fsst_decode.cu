@@ -4,8 +4,8 @@
 // memory with coalesced 16-byte loads, in batches of as many tiles as fit. A lane appends symbols to a 64-bit accumulator and
 // writes 8 bytes at a time to its row of shared memory; the warp then writes the piece's characters with coalesced 16-byte stores.
 //
-// The table has 512 entries: entry 256 + b is the literal byte b. An escape (or a raw tile) selects the upper half for the next
-// (for every) byte, so neither needs a branch. Entry 255 has no bytes.
+// The table has 512 entries: entry 256 + b is the literal byte b. An escape selects the upper half for the next byte, so it needs no
+// branch. Entry 255 has no bytes. Raw tiles are copied.
 //
 // What was tried, TPC-H SF 10 l_comment on an H200, 256-byte tiles (now 1.10 ms, 1,440 GB/s):
 // - the first version: tile size known at run time only, the row's end looked at for every store, symbols appended as they are
@@ -14,6 +14,7 @@
 //   its place in memory starts at, modulo 16: 1.47, with the launch shape below.
 // - looking up eight codes at once instead of four: 0.4 % faster, not worth the code; sixteen: no faster (128-byte tiles: 24 % slower).
 // - 8 warps a block and room for half a piece's codes (16 warps a multiprocessor): 1.61 ms; 6 and 3/8 (18 warps): 1.47.
+// - raw tiles decoded with the upper half of the table for every byte: random bytes at 350 GB/s.
 // - symbol and length in one 16-byte entry and words of 32 instead of 64 bits: 22 % fewer integer instructions, but 1.75 ms, since
 //   shared memory is what it is short of.
 // - a piece a warp, a block of warps a table: 1.50 ms; two pieces 1.28; four, with the lengths of their block of tiles loaded and
@@ -109,7 +110,6 @@ struct Codes {
   const u32* word;  // the next word of staged codes to read
   u32 previous;     // the one before
   u32 shift;        // where in it the next code lies
-  u32 literal;      // 256 in a raw tile
   u32 half;         // which half of the table the next code belongs to
 
   // Decodes four codes. Their table look-ups are under way before the first symbol is appended.
@@ -122,7 +122,7 @@ struct Codes {
 #pragma unroll
     for (u32 i = 0; i < 4; ++i) {
       const u32 entry = (four >> (8 * i) & 255) | half;
-      half = entry == 255 ? 256 : literal;
+      half = entry == 255 ? 256 : 0;
       symbols[i] = *reinterpret_cast<const u64*>(row.shared + entry * (8 * row.one));
       bits[i] = table->bits[entry];
     }
@@ -134,14 +134,13 @@ struct Codes {
 // Decodes `count` codes that start at byte `at` of the staged codes to byte `skew` of the row at `row_at` in shared memory; bytes
 // around them become 0. Four codes write at most four words, so it is enough to look at the row's end before every four: what
 // damaged codes write past it stays in the warp's memory.
-__device__ __forceinline__ void decode_row(u8* shared, const u32* staged, u32 at, u32 count, bool raw, u32 row_at,
-                                           u32 skew, u32 one) {
+__device__ __forceinline__ void decode_row(u8* shared, const u32* staged, u32 at, u32 count, u32 row_at, u32 skew,
+                                           u32 one) {
   const DecodeTable* table = reinterpret_cast<const DecodeTable*>(shared);
   const u32 last = row_at + ROW_NBYTES - 8;
   *reinterpret_cast<u64*>(shared + row_at) = 0;
   Row row = {shared, row_at + (skew & 8), 0, 8 * (skew & 7), one};
-  const u32 literal = raw ? 256 : 0;
-  Codes codes = {table, staged + at / 4 + 1, staged[at / 4], 8 * (at & 3), literal, literal};
+  Codes codes = {table, staged + at / 4 + 1, staged[at / 4], 8 * (at & 3), 0};
   for (; count >= 4; count -= 4) {
     row.out = min(row.out, last);
     codes.decode_four(row);
@@ -151,7 +150,7 @@ __device__ __forceinline__ void decode_row(u8* shared, const u32* staged, u32 at
     u32 rest = __funnelshift_r(codes.previous, codes.shift == 0 ? 0 : *codes.word, codes.shift);
     for (; count > 0; --count) {
       const u32 entry = (rest & 255) | codes.half;
-      codes.half = entry == 255 ? 256 : literal;
+      codes.half = entry == 255 ? 256 : 0;
       row.append(table->symbols[entry], table->bits[entry]);
       rest >>= 8;
     }
@@ -159,6 +158,25 @@ __device__ __forceinline__ void decode_row(u8* shared, const u32* staged, u32 at
   }
   *reinterpret_cast<u64*>(shared + row.out) = row.pending;
   if (row.out < last) *reinterpret_cast<u64*>(shared + row.out + 8) = 0;
+}
+
+// The same for a raw tile of `n` bytes. Every lane begins with another word, so lanes in lockstep hit different banks.
+__device__ __forceinline__ void copy_row(u8* shared, const u32* staged, u32 at, u32 n, u32 row_at, u32 skew) {
+  u32* row = reinterpret_cast<u32*>(shared + row_at);
+  const u32 first = skew / 4, last = (skew + n - 1) / 4, shift = 8 * ((at - skew) & 3);
+  const int ahead = (int(at) - int(skew)) >> 2;  // of a word's characters in `staged`; with the first word at least -1
+  const u32 first_mask = ~0u << (8 * (skew & 3)), last_mask = ~0u >> (24 - 8 * ((skew + n - 1) & 3));
+  for (u32 w = 0; w < first; ++w) row[w] = 0;
+  u32 w = first + lane_id() % (last - first + 1);
+  for (u32 i = first; i <= last; ++i) {
+    u32 word = __funnelshift_r(staged[max(int(w) + ahead, 0)], staged[int(w) + ahead + 1], shift);
+    if (w == first) word &= first_mask;
+    if (w == last) word &= last_mask;
+    row[w] = word;
+    w = w == last ? first : w + 1;
+  }
+  // The rest of the 16 bytes that the tile's end lies in.
+  for (u32 end = (skew + n + 3) / 4; end <= (skew + n) / 16 * 4 + 3; ++end) row[end] = 0;
 }
 
 // Writes the piece's characters from `begin` to `end` (relative to the piece). `to` is where its first character belongs; the
@@ -247,9 +265,11 @@ extern "C" __global__ void __launch_bounds__(256, 2)
       // The next ones are needed soon.
       if (stop + 128 * lane < codes_nbytes && lane < codes_capacity / 128) prefetch(codes + stop + 128 * lane);
       __syncwarp();
-      if (fits)
-        decode_row(shared, reinterpret_cast<const u32*>(staged), u32(start - origin), length, length == n, row_at, skew,
-                   one);
+      const u32* codes_at = reinterpret_cast<const u32*>(staged);
+      if (fits && length == n)
+        copy_row(shared, codes_at, u32(start - origin), n, row_at, skew);
+      else if (fits)
+        decode_row(shared, codes_at, u32(start - origin), length, row_at, skew, one);
       open &= ~batch;
       __syncwarp();
     }
