@@ -576,7 +576,7 @@ def load(path: str | os.PathLike[str]) -> CompressedColumn:
     Raises
     ------
     ValueError
-        Damaged bytes, something else than a stored column, or a newer format version; the message says what is wrong.
+        Damaged bytes, something else than a stored column, or another format version; the message says what is wrong.
     OSError
         The file cannot be read.
     """

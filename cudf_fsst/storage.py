@@ -213,7 +213,7 @@ def load(path: str | os.PathLike[str]) -> StoredColumn:
 def _load(file: BufferedReader, file_nbytes: int) -> StoredColumn:
     columns, segments, sections, records_checksum = _read_preamble(file, file_nbytes)
     if columns != 1:
-        raise ValueError(f"preamble: {columns} columns; version 0 has one")
+        raise ValueError(f"preamble: {columns} columns; version {FORMAT_VERSION} has one")
     head_nbytes = columns * _COLUMN.size + segments * _SEGMENT.size + sections * _SECTION.size
     if _PREAMBLE_NBYTES + head_nbytes > file_nbytes:
         raise ValueError(
@@ -285,10 +285,8 @@ def _read_preamble(file: BufferedReader, file_nbytes: int) -> tuple[int, int, in
         raise ValueError("not a cudf_fsst file: it does not begin with its magic bytes")
     if len(start) == 12:
         version = int.from_bytes(start[8:], "little")
-        if version > FORMAT_VERSION:
-            raise ValueError(
-                f"stored in format version {version}; this cudf_fsst reads versions up to {FORMAT_VERSION}"
-            )
+        if version != FORMAT_VERSION:
+            raise ValueError(f"stored in format version {version}; this cudf_fsst reads version {FORMAT_VERSION}")
     preamble = start + file.read(_PREAMBLE_NBYTES - len(start))
     if len(preamble) < _PREAMBLE_NBYTES:
         raise ValueError("preamble: the file ends inside it")

@@ -24,7 +24,7 @@ def rows_of_file(data: bytes) -> list[bytes | None]:
     """All rows of the column that `data`, a file's bytes, holds (section 8)."""
     need(data[:8] == bytes.fromhex("89 46 53 54 0D 0A 1A 0A"), "magic")
     need(len(data) >= 64, "preamble is cut off")
-    need(u32(data, 8) == 0, "version")
+    need(u32(data, 8) == 1, "version")
     need(checksum(data[:56]) == u64(data, 56), "checksum of the preamble")
     need(u64(data, 16) == len(data), "size of the file")
     need(not any(data[12:16]) and not any(data[36:40]) and not any(data[48:56]), "zero bytes of the preamble")

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import reference_reader
 from cudf_fsst import storage
-from cudf_fsst.codecs.fsst import cpu
+from cudf_fsst.codecs.fsst import cpu, plan
 from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
-from cudf_fsst.format import TILE_SIZES
+from cudf_fsst.format import FORMAT_VERSION, LEVELS, TILE_SIZES
 from handmade import handmade_segment, longest, rows_of, strings_of
 
 Rows = list[bytes | None]
@@ -113,6 +113,42 @@ def test_our_encoder_writes_the_parse_of_section_6(rows: Rows, table: SymbolTabl
 
 def slot_of(symbol: bytes) -> int:
     return (int.from_bytes(symbol[:3], "little") * 0xDDB001B7 % 2**32) >> 22
+
+
+@given(n=st.integers(0, 2**36) | st.integers(0, 1000).map(lambda k: 20 * 2**20 * k))
+def test_the_cut_is_the_written_one(n: int) -> None:
+    """Section 7: segments and table scopes."""
+    mib = 2**20
+    size = min(max(-(-n // (20 * mib)) * mib, 28 * mib), 256 * mib)
+    assert plan.segment_size(n) == size
+    assert plan.segment_count(n) == max(1, -(-n // size))
+    assert plan.segments_per_table(n) == max(1, 512 * mib // size)
+    assert plan.auto_tile_size(n) == 256
+
+
+@given(m=st.integers(0, 300_000) | st.integers(0, 2**40), start=st.integers(0, 2**40), level=st.sampled_from(LEVELS))
+def test_the_sample_is_the_written_one(m: int, start: int, level: str) -> None:
+    """Section 7: where the chunks of a scope's sample begin."""
+    most = {"default": 64, "max": 256}[level]
+    if m <= 512 * most:
+        expected = list(range(0, m, 512))
+    else:
+        expected = []
+        for i in range(most):
+            a, b = i * m // most, (i + 1) * m // most
+            x = (i + 1) * 0x9E3779B9 % 2**32
+            for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+                x = (x ^ x >> shift) * factor % 2**32
+            expected.append(a + x * (b - a - 511) // 2**32)
+    starts, nbytes = plan.sample_positions(start, m, level)
+    assert (starts - start).tolist() == expected
+    assert nbytes == 512
+
+
+def test_the_text_names_the_version() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "format.md").read_text()
+    assert text.startswith(f"# The stored format, version {FORMAT_VERSION}\n")
+    assert f"| 8-11 | u32 | version: {FORMAT_VERSION} |" in text
 
 
 @pytest.mark.parametrize("damage", ["escape", "unknown code", "short", "long"])

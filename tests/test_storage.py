@@ -169,7 +169,7 @@ LIES = {
     "table": ((0, 0), 64 + 64 + 28, "I", 2, "segment 0: wants symbol table 2, the column has 2"),
     "rows": ((0, 0), 64 + 64, "Q", 2**62, "column 0: states 23 rows"),
     "codec": ((0, 0), 64, "B", 0, "column 0: codec b'\\\\x00sst' is not known"),
-    "columns": ((0, 0), 24, "I", 2, "2 columns; version 0 has one"),
+    "columns": ((0, 0), 24, "I", 2, "2 columns; version 1 has one"),
     "segments": ((0, 0), 28, "I", 2**32 - 1, "4294967295 segments and 8 sections need more than the file's"),
     "schema size": ((0, 0), 64 + 3 * 64 + 16, "Q", 2**63, "schema: ends at byte"),
     "schema place": ((0, 0), 64 + 3 * 64 + 8, "Q", 0, "schema: starts at byte 0"),
@@ -224,12 +224,12 @@ def test_damage_is_named(saved: Path, section: tuple[int, int], name: str) -> No
         storage.load(saved)
 
 
-@pytest.mark.parametrize("version", [FORMAT_VERSION + 1, 2**32 - 1])
-def test_newer_version(saved: Path, version: int) -> None:
+@pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, 2**32 - 1])
+def test_other_version(saved: Path, version: int) -> None:
     data = bytearray(saved.read_bytes())
     struct.pack_into("<I", data, 8, version)
     saved.write_bytes(data)
-    with pytest.raises(ValueError, match=f"format version {version}; .* up to {FORMAT_VERSION}$"):
+    with pytest.raises(ValueError, match=f"format version {version}; .* reads version {FORMAT_VERSION}$"):
         storage.load(saved)
 
 
