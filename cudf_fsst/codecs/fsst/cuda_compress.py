@@ -76,6 +76,7 @@ class _Compression:
         self.segment_size = plan.segment_size(self.chars_nbytes)
         self.planned = plan.segment_count(self.chars_nbytes)
         self.metas: list[Any] = []
+        self.layouts: list[SegmentLayout] = []
         self.codes: dict[int, Any] = {}
         self._reserve(table, train_only)
 
@@ -298,25 +299,32 @@ class _Compression:
             _u64(self.row_blocks),
         )
 
+    def lay_out(self, k: int) -> None:
+        """Allocate the ``meta`` of segment `k`, the next one."""
+        layout = SegmentLayout(
+            int(self.rows[k]),
+            int(self.chars_count[k]),
+            self.tile_size,
+            bool(self.null_counts[k]),
+            int(self.words[k]),
+        )
+        meta = self.lane.allocate(layout.meta_nbytes)
+        self.layouts.append(layout)
+        self.metas.append(meta)
+        self.lane.zero(meta.ptr, layout.meta_nbytes)
+
     def pack_rows(self) -> None:
-        """Allocate every segment's ``meta`` and write row lengths and validity into it."""
+        """Lay out what is not yet, and write row lengths and validity of all segments."""
         lane, strings = self.lane, self.strings
-        self.words_ready.synchronize()
-        self.layouts = []
-        for k in range(self.rows.size):
-            layout = SegmentLayout(
-                int(self.rows[k]),
-                int(self.chars_count[k]),
-                self.tile_size,
-                bool(self.null_counts[k]),
-                int(self.words[k]),
-            )
-            meta = lane.allocate(layout.meta_nbytes)
-            self.layouts.append(layout)
-            self.metas.append(meta)
-            lane.zero(meta.ptr, layout.meta_nbytes)
-            for name in ("row_starts", "row_minima", "row_words", "row_bits"):
-                self.view[k][name] = meta.ptr + layout.sections[name].offset
+        for k in range(len(self.layouts), self.rows.size):
+            self.lay_out(k)
+        for half in self.half_lanes:
+            half.follow(lane)
+        metas = np.array([meta.ptr for meta in self.metas], np.uint64)
+        for name in ("row_starts", "row_minima", "row_words", "row_bits"):
+            offsets = [layout.sections[name].offset for layout in self.layouts]
+            self.view[name] = metas + np.array(offsets, np.uint64)
+        for k, layout in enumerate(self.layouts):
             if layout.has_nulls:
                 lane.launch(
                     get_kernel("bitpack", "copy_bits"),
@@ -326,7 +334,7 @@ class _Compression:
                         _u64(strings.validity),
                         _u64(strings.validity_offset + int(self.rows_begin[k])),
                         _u64(layout.rows),
-                        _u64(meta.ptr + layout.sections["validity"].offset),
+                        _u64(int(metas[k]) + layout.sections["validity"].offset),
                     ),
                 )
         lane.upload(self.work[self.descriptors], self.view)
@@ -396,14 +404,17 @@ class _Compression:
         of its encoding, run beside the encoding of the next. What the host does between two segments is what the GPU
         may have to wait for, so it makes launches ready before, and segments after.
         """
-        self.lane.zero(self.work[self.totals], 8 * self.rows.size)
-        sizes = self.sizes = pinned(self.rows.size, np.int64)
+        count = self.rows.size
+        self.words_ready.synchronize()
+        self.lane.zero(self.work[self.totals], 8 * count)
+        sizes = self.sizes = pinned(count, np.int64)
+        for k in range(min(2, count)):
+            self.lay_out(k)
         for half in self.half_lanes:
             half.follow(self.lane)
             if self.side:
                 half.follow(self.side[0])  # the tables
-        count = self.rows.size
-        short = [layout.chars <= self.capacity for layout in self.layouts]
+        short = self.chars_count <= self.capacity
         run = self.encode_wave(0, 0)[1] if short[0] else None
         waiting: Callable[[], None] | None = None
         for k in range(count):
@@ -412,8 +423,9 @@ class _Compression:
                 lane = self.half_lanes[k % self.halves]
                 lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
                 finish = partial(self._finish, k, lane.event(), self.compact_wave(k, 0, 0))
-            more = k + 1 < count and short[k + 1]
-            next_run = self.encode_wave(k + 1, 0)[1] if more else None
+            if k == min(1, count - 1):
+                self.pack_rows()  # the GPU has enough to do until then
+            next_run = self.encode_wave(k + 1, 0)[1] if k + 1 < count and short[k + 1] else None
             if waiting is not None:
                 waiting()
             waiting = finish if run is not None else None
@@ -507,7 +519,6 @@ def compress(
                 call.measure_rows()
                 if not call.tables and not call.trains_here:
                     call.train_max()
-                call.pack_rows()
                 return call.encode()
         except BaseException:
             call.drop()
