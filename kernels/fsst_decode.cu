@@ -26,7 +26,7 @@
 // clamped to `codes_nbytes`, and a row takes no more than its bytes.
 #include "fsst.cuh"
 
-#define ROW_NBYTES (TILE + 16)  // a tile and the misalignment of its place in memory
+#define ROW_NBYTES (TILE + DECODE_ROW_EXTRA_NBYTES)  // a tile and the misalignment of its place in memory
 
 // Code lengths of the tiles of a block.
 struct BlockLengths {

@@ -31,7 +31,8 @@
 // the end. Once its codes fill the tile's size the tile is raw and the lane stops.
 #include "fsst.cuh"
 
-#define ROW_WORDS (TILE / 4 + 3)
+#define ROW_WORDS (TILE / 4 + ENCODE_ROW_EXTRA_WORDS)
+static_assert(ENCODE_ROW_EXTRA_WORDS == 3, "what the window reads ahead");
 #define BATCH 8  // loads a lane has under way while it stages characters
 
 // EncodeTables lie at the start of shared memory, up to `pairs` (with it if PAIRS_IN_SHARED).
@@ -126,9 +127,10 @@ struct Cursor {
       if (behind >= 32) w0 = w1, w1 = w2, w2 = w3;
       if (behind >= 64) w0 = w1, w1 = w2;
     } else {
-#ifdef __CUDA_ARCH__
-      // Moves as multiplications by one: their pipe is idle, that of the integers is what the loop waits for.
       in = (behind >> 5) * (4 * one) + in;
+#ifdef __CUDA_ARCH__
+      // As below, but the moves are multiplications by one: their pipe is idle, that of the integers is what the loop waits for.
+      // No "memory" is named: what is read lies behind all that the lane has written.
       const u32 at = in + u32(__cvta_generic_to_shared(shared));
       asm volatile(
           "{ .reg .pred p, q, r;\n"
@@ -139,11 +141,12 @@ struct Cursor {
           : "+r"(w0), "+r"(w1), "+r"(w2), "+r"(w3)
           : "r"(behind), "r"(at), "r"(one));
 #else
-      for (u32 crossed = 32; crossed <= behind; crossed += 32) {
-        w0 = w1, w1 = w2, w2 = w3;
-        w3 = *reinterpret_cast<const u32*>(shared + in);
-        in += 4;
-      }
+      const bool p = behind >= 32, q = behind >= 64, r = behind < 64 && p;
+      if (p) w0 = w1, w1 = w2;
+      if (q) w0 = w1, w1 = w3;
+      if (r) w2 = w3;
+      if (p) w3 = *reinterpret_cast<const u32*>(shared + in - 4);
+      if (q) w2 = *reinterpret_cast<const u32*>(shared + in - 8);
 #endif
     }
     bit = behind & 31;
@@ -253,11 +256,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
   const u32 row_at = keep_in_register(rows_at + 4 * ROW_WORDS * lane);
   const u64 begin = reinterpret_cast<u64>(chars), end = begin + chars_nbytes;
   const u64 pieces = (tile_count + 31) / 32;
-#ifdef ONE_PLAIN
-  const u32 one = 1;
-#else
   const u32 one = __ffs(__ballot_sync(ALL_LANES, true));
-#endif
 
   for (u64 piece = blockIdx.x * u64(warps) + warp; piece < pieces; piece += u64(gridDim.x) * warps) {
     const u64 first_tile = tile_begin + 32 * piece;

@@ -58,7 +58,9 @@ class _Compression:
     ) -> None:
         self.strings = strings
         self.level = level
-        self.trains_here = table is None and level != "max"
+        #: Where tables come from: "given", trained on the "gpu", or (level max) trained on the "cpu".
+        self.source = "given" if table is not None else "cpu" if level == "max" else "gpu"
+        self.tables = [] if table is None else [table]  # on the GPU's way until `table_of` is asked
         self.lane = lane
         self.wide = _u32(strings.offsets_itemsize == 8)
         ends = pinned(2, f"<u{strings.offsets_itemsize}")
@@ -78,22 +80,22 @@ class _Compression:
         self.metas: list[Any] = []
         self.layouts: list[SegmentLayout] = []
         self.codes: dict[int, Any] = {}
-        self._reserve(table, train_only)
+        self._reserve(train_only)
 
-    def _reserve(self, table: SymbolTable | None, train_only: bool) -> None:
+    def _reserve(self, train_only: bool) -> None:
         """Lay out and take the workspace."""
         block_chars = self.tile_size * TILE_BLOCK
         wanted = min(self.chars_nbytes, self.segment_size + self.segment_size // _SLACK)
         self.capacity = max(blocks(wanted, block_chars), 1) * block_chars
         self.halves = 0 if train_only else 1 if self.planned == 1 else 2
         pieces = self.capacity // (self.tile_size * launch.PIECE_TILES)
-        one_table = train_only or table is not None
+        one_table = train_only or self.source == "given"
         self.per_table = self.planned if one_table else plan.segments_per_table(self.chars_nbytes)
         scopes = self.scopes = blocks(self.planned, self.per_table)
-        training = scopes if self.trains_here else 0
-        chunks = plan.SAMPLE_CHUNKS[self.level] * (scopes - training if table is None else 0)
+        on_gpu = scopes if self.source == "gpu" else 0
+        chunks = scopes * plan.SAMPLE_CHUNKS[self.level] if self.source == "cpu" else 0
         self.tables_nbytes = launch.MAX_TABLES_NBYTES if self.level == "max" else launch.ENCODE_TABLES_NBYTES
-        self.side_count = 2 if self.halves == 2 else int(self.trains_here)
+        self.side_count = 2 if self.halves == 2 else min(on_gpu, 1)
 
         work = self.work = Workspace()
         self.slots = [work.reserve(self.capacity) for _ in range(self.halves)]
@@ -103,13 +105,13 @@ class _Compression:
         self.descriptors = work.reserve(launch.DESCRIPTOR.itemsize * self.planned)
         row_blocks = 0 if train_only else blocks(self.strings.rows, ROW_BLOCK) + self.planned
         self.row_words = work.reserve(4 * row_blocks)
-        self.tables_at = work.reserve(self.tables_nbytes * scopes)
+        self.tables_at = work.reserve(0 if train_only and not on_gpu else self.tables_nbytes * scopes)
         self.chunk_bounds = work.reserve(16 * chunks)
         self.sample_at = work.reserve(plan.SAMPLE_CHUNK * chunks)
-        self.exported_at = work.reserve(launch.TRAINED_TABLE.itemsize * training)
-        self.pair_counts = work.reserve(launch.TRAIN_COUNTS_NBYTES * training)
+        self.exported_at = work.reserve(launch.TRAINED_TABLE.itemsize * on_gpu)
+        self.pair_counts = work.reserve(launch.TRAIN_COUNTS_NBYTES * on_gpu)
         self.places = launch.train_places(device_attributes()["shared_per_block"])
-        self.train_scratch = work.reserve(self.places.scratch * training)
+        self.train_scratch = work.reserve(self.places.scratch * on_gpu)
         work.take(self.lane)
 
     @contextmanager
@@ -119,6 +121,8 @@ class _Compression:
             self.side = [stack.enter_context(Lane(stream)) for stream in side_streams(self.side_count)]
             self.half_lanes = self.side if self.halves == 2 else [self.lane]
             yield
+            for side in self.side:
+                self.lane.follow(side)  # the caller orders further work by this stream
 
     def cut(self) -> None:
         """Start to find the rows and characters of every segment."""
@@ -176,13 +180,9 @@ class _Compression:
                 ),
             )
 
-    def train(self, table: SymbolTable | None) -> None:
-        """Stage 1: start training one table for every scope of segments, or upload the given one."""
+    def train_on_gpu(self) -> None:
+        """Stage 1: start training one table for every scope of segments."""
         work = self.work
-        self.tables = [] if table is None else [table]
-        if not self.trains_here:
-            self._upload_tables()
-            return
         lane = self.side[0]
         lane.follow(self.lane)
         lane.zero(work[self.pair_counts], launch.TRAIN_COUNTS_NBYTES * self.scopes)
@@ -207,13 +207,12 @@ class _Compression:
         lane.download(self.exported, work[self.exported_at])
         self.trained = lane.event()
 
-    def train_max(self) -> None:
-        """Stage 1 of level ``"max"``: train on CPU threads."""
+    def train_on_cpu(self) -> None:
+        """Stage 1 of level ``"max"``: the same, in threads of the CPU."""
         segments = self.rows.size
         scopes = [slice(i, min(i + self.per_table, segments)) for i in range(0, segments, self.per_table)]
         with ThreadPoolExecutor(num_threads(), "cudf_fsst-train") as threads:
             self.tables = list(threads.map(lambda sample: train_table_max(*sample), self._samples(scopes)))
-        self._upload_tables()
 
     def _samples(self, scopes: list[slice]) -> list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
         """Gather the samples of all scopes; characters and chunk starts of each."""
@@ -249,10 +248,14 @@ class _Compression:
             gathered = gathered[chunk * begin.size :]
         return samples
 
-    def _upload_tables(self) -> None:
-        made = launch.max_tables if self.level == "max" else launch.encode_tables
+    def upload_tables(self) -> None:
+        """Upload what the encoder looks up, of tables that the GPU has not made itself."""
+        make = launch.max_tables if self.level == "max" else launch.encode_tables
+        self.made_nbytes = []
         for i, table in enumerate(self.tables):
-            self.lane.upload(self.work[self.tables_at + self.tables_nbytes * i], made(table))
+            made = make(table)
+            self.lane.upload(self.work[self.tables_at + self.tables_nbytes * i], made)
+            self.made_nbytes.append(made.nbytes)
 
     def table_of(self, k: int) -> SymbolTable:
         """The table of segment `k`; waits for the training."""
@@ -356,7 +359,7 @@ class _Compression:
         arguments: tuple[Any, ...] = ()
         if self.level == "max":
             kernel = get_kernel("fsst_encode_max", "fsst_encode_max", self.tile_size)
-            nbytes = launch.max_tables(self.table_of(k)).nbytes
+            nbytes = self.made_nbytes[k // self.per_table]
             threads, shared, staged = launch.encode_max_shape(self.tile_size, shared_per_block, nbytes)
             arguments = (_u32(staged),)
         else:
@@ -514,11 +517,14 @@ def compress(
         try:
             with call.side_lanes():
                 call.cut()
-                call.train(table)
+                if call.source == "gpu":
+                    call.train_on_gpu()
                 call.read_cut()
                 call.measure_rows()
-                if not call.tables and not call.trains_here:
-                    call.train_max()
+                if call.source == "cpu":
+                    call.train_on_cpu()
+                if call.source != "gpu":
+                    call.upload_tables()
                 return call.encode()
         except BaseException:
             call.drop()
@@ -546,10 +552,11 @@ def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None)
         try:
             with call.side_lanes():
                 call.cut()
-                call.train(None)
+                if call.source == "gpu":
+                    call.train_on_gpu()
                 call.read_cut()
-                if not call.trains_here:
-                    call.train_max()
+                if call.source == "cpu":
+                    call.train_on_cpu()
                 return call.table_of(0)
         finally:
             call.work.release()

@@ -32,7 +32,7 @@ DEFINES = {
 
 def defines(tile_size: int) -> dict[str, int]:
     """Constants of fsst_decode.cu for a tile size."""
-    return {**DEFINES, "TILE": tile_size}
+    return {**DEFINES, "TILE": tile_size, "DECODE_ROW_EXTRA_NBYTES": _ROW_NBYTES_EXTRA}
 
 
 def encode_defines(tile_size: int, shared_per_block: int, most_warps: int | None = None) -> dict[str, int]:
@@ -40,6 +40,7 @@ def encode_defines(tile_size: int, shared_per_block: int, most_warps: int | None
     return {
         **defines(tile_size),
         "COMPACT_PIECES": COMPACT_PIECES,
+        "ENCODE_ROW_EXTRA_WORDS": _ROW_EXTRA_WORDS,
         "PAIRS_IN_SHARED": int(pairs_in_shared(tile_size, shared_per_block)),
         "ENCODE_THREADS": encode_shape(tile_size, shared_per_block, most_warps).threads,
     }
@@ -147,8 +148,9 @@ _TRAIN_CANDIDATE_SLOTS = 8192
 _TRAIN_MATCHES_NBYTES = 2 * (SAMPLE_CHUNKS["default"] * (SAMPLE_CHUNK + 10) + _TRAIN_CANDIDATE_SLOTS)
 _TRAIN_CANDIDATES_NBYTES = 8 * _TRAIN_CANDIDATE_SLOTS
 
-_ROW_EXTRA_WORDS = 3  # fsst_encode.cu, ROW_WORDS
-_ROW_NBYTES_EXTRA = 16  # fsst_decode.cu, ROW_NBYTES
+# Of a lane's row in shared memory, beyond the tile.
+_ROW_EXTRA_WORDS = 3
+_ROW_NBYTES_EXTRA = 16
 
 
 class Shape(NamedTuple):
