@@ -8,9 +8,9 @@ It runs in five stages (ADMS 2025), all in one workspace:
    (level ``"max"``: ``fsst_encode_max``);
 5. *compact*: ``fsst_compact`` into the exact-size result.
 
-Two halves of the workspace, each with a stream, take turns: while the host waits for the size of one segment's codes
-and the GPU compacts them, it encodes the next. Tables are trained in a side stream as well, beside the work on row
-lengths.
+The workspace has two or three slots for the codes of a segment, each with a stream, which take turns: while the host
+waits for the size of one segment's codes and the GPU compacts them, it encodes the next. Tables are trained in a side
+stream as well, beside the work on row lengths.
 
 The host waits for the ends of the characters, for the cut into segments (where there are several, or nulls), for the
 size of the row lengths, and for the size of every segment's codes; not for the tables.
@@ -18,6 +18,7 @@ size of the row lengths, and for the size of every segment's codes; not for the 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -87,7 +88,7 @@ class _Compression:
         block_chars = self.tile_size * TILE_BLOCK
         wanted = min(self.chars_nbytes, self.segment_size + self.segment_size // _SLACK)
         self.capacity = max(blocks(wanted, block_chars), 1) * block_chars
-        self.halves = 0 if train_only else 1 if self.planned == 1 else 2
+        self.slot_count = 0 if train_only else launch.encode_slots(self.planned, self.segment_size)
         pieces = self.capacity // (self.tile_size * launch.PIECE_TILES)
         one_table = train_only or self.source == "given"
         self.per_table = self.planned if one_table else plan.segments_per_table(self.chars_nbytes)
@@ -95,11 +96,11 @@ class _Compression:
         on_gpu = scopes if self.source == "gpu" else 0
         chunks = scopes * plan.SAMPLE_CHUNKS[self.level] if self.source == "cpu" else 0
         self.tables_nbytes = launch.MAX_TABLES_NBYTES if self.level == "max" else launch.ENCODE_TABLES_NBYTES
-        self.side_count = 2 if self.halves == 2 else min(on_gpu, 1)
+        self.side_count = self.slot_count if self.slot_count > 1 else min(on_gpu, 1)
 
         work = self.work = Workspace()
-        self.slots = [work.reserve(self.capacity) for _ in range(self.halves)]
-        self.piece_lengths = [work.reserve(4 * pieces) for _ in range(self.halves)]
+        self.slots = [work.reserve(self.capacity) for _ in range(self.slot_count)]
+        self.piece_lengths = [work.reserve(4 * pieces) for _ in range(self.slot_count)]
         self.begins = work.reserve(8 * (3 * self.planned + 3))  # rows_begin, chars_begin, null counts, null characters
         self.totals = work.reserve(8 * self.planned)
         self.descriptors = work.reserve(launch.DESCRIPTOR.itemsize * self.planned)
@@ -116,10 +117,10 @@ class _Compression:
 
     @contextmanager
     def side_lanes(self) -> Iterator[None]:
-        """The other streams of the call: one trains, two halves have one each (and training goes before the first)."""
+        """The other streams of the call: each slot has one (if there are several), and the first trains before that."""
         with ExitStack() as stack:
             self.side = [stack.enter_context(Lane(stream)) for stream in side_streams(self.side_count)]
-            self.half_lanes = self.side if self.halves == 2 else [self.lane]
+            self.slot_lanes = self.side if self.slot_count > 1 else [self.lane]
             yield
             for side in self.side:
                 self.lane.follow(side)  # the caller orders further work by this stream
@@ -321,8 +322,8 @@ class _Compression:
         lane, strings = self.lane, self.strings
         for k in range(len(self.layouts), self.rows.size):
             self.lay_out(k)
-        for half in self.half_lanes:
-            half.follow(lane)
+        for slot_lane in self.slot_lanes:
+            slot_lane.follow(lane)
         metas = np.array([meta.ptr for meta in self.metas], np.uint64)
         for name in ("row_starts", "row_minima", "row_words", "row_bits"):
             offsets = [layout.sections[name].offset for layout in self.layouts]
@@ -349,8 +350,8 @@ class _Compression:
         )
 
     def encode_wave(self, k: int, tile_begin: int) -> tuple[int, Callable[[], None]]:
-        """Stages 2 to 4 for as many tiles from `tile_begin` on as a half holds: their number, and what launches it."""
-        layout, meta, work, half = self.layouts[k], self.metas[k].ptr, self.work, k % self.halves
+        """Stages 2 to 4 for as many tiles from `tile_begin` on as a slot holds: their number, and what launches it."""
+        layout, meta, work, slot = self.layouts[k], self.metas[k].ptr, self.work, k % self.slot_count
         tiles = min(layout.tiles - tile_begin, self.capacity // self.tile_size)
         pieces = blocks(tiles, launch.PIECE_TILES)
         attributes = device_attributes()
@@ -373,37 +374,37 @@ class _Compression:
             _u64(tiles),
             _u64(self.table_place(k)),
             *arguments,
-            _u64(work[self.slots[half]]),
-            _u64(work[self.piece_lengths[half]]),
+            _u64(work[self.slots[slot]]),
+            _u64(work[self.piece_lengths[slot]]),
             _u64(work[self.totals] + 8 * k),
             _u64(meta + layout.sections["tile_lengths"].offset),
         )
         grid = min(grid, blocks(pieces, threads // 32))
-        return tiles, partial(self.half_lanes[half].launch, kernel, grid, threads, arguments, shared)
+        return tiles, partial(self.slot_lanes[slot].launch, kernel, grid, threads, arguments, shared)
 
     def compact_wave(self, k: int, tile_begin: int, before: int) -> Callable[[Any], None]:
         """Stage 5: what launches, with a buffer of codes, that the wave's codes get to their places in it.
 
         `before`: bytes of the segment's earlier waves.
         """
-        layout, meta, work, half = self.layouts[k], self.metas[k].ptr, self.work, k % self.halves
+        layout, meta, work, slot = self.layouts[k], self.metas[k].ptr, self.work, k % self.slot_count
         tiles = min(layout.tiles - tile_begin, self.capacity // self.tile_size)
         pieces = blocks(tiles, launch.PIECE_TILES)
         kernel = get_kernel("fsst_encode", "fsst_compact", self.tile_size, self.choices.encode_warps)
         grid = blocks(pieces, launch.COMPACT_PIECES)
         arguments = (
-            _u64(work[self.slots[half]]),
-            _u64(work[self.piece_lengths[half]]),
+            _u64(work[self.slots[slot]]),
+            _u64(work[self.piece_lengths[slot]]),
             _u64(pieces),
             _u64(before),
             _u64(meta + layout.sections["block_starts"].offset + 8 * (tile_begin // TILE_BLOCK)),
         )
-        return lambda codes: self.half_lanes[half].launch(kernel, grid, 256, (*arguments, _u64(codes.ptr)))
+        return lambda codes: self.slot_lanes[slot].launch(kernel, grid, 256, (*arguments, _u64(codes.ptr)))
 
     def encode(self) -> list[Segment]:
         """Stages 2 to 5 for all segments.
 
-        Each half of the workspace has a stream of its own, so that the compaction of one segment, and the last pieces
+        Each slot of the workspace has a stream of its own, so that the compaction of one segment, and the last pieces
         of its encoding, run beside the encoding of the next. What the host does between two segments is what the GPU
         may have to wait for, so it makes launches ready before, and segments after.
         """
@@ -411,32 +412,31 @@ class _Compression:
         self.words_ready.synchronize()
         self.lane.zero(self.work[self.totals], 8 * count)
         sizes = self.sizes = pinned(count, np.int64)
-        for k in range(min(2, count)):
+        for k in range(min(self.slot_count, count)):
             self.lay_out(k)
-        for half in self.half_lanes:
-            half.follow(self.lane)
+        for slot_lane in self.slot_lanes:
+            slot_lane.follow(self.lane)
             if self.side:
-                half.follow(self.side[0])  # the tables
+                slot_lane.follow(self.side[0])  # the tables
         short = self.chars_count <= self.capacity
         run = self.encode_wave(0, 0)[1] if short[0] else None
-        waiting: Callable[[], None] | None = None
+        under_way: deque[Callable[[], None]] = deque()
         for k in range(count):
             if run is not None:
                 run()
-                lane = self.half_lanes[k % self.halves]
+                lane = self.slot_lanes[k % self.slot_count]
                 lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
-                finish = partial(self._finish, k, lane.event(), self.compact_wave(k, 0, 0))
-            if k == min(1, count - 1):
+                under_way.append(partial(self._finish, k, lane.event(), self.compact_wave(k, 0, 0)))
+            if k == min(self.slot_count, count) - 1:
                 self.pack_rows()  # the GPU has enough to do until then
             next_run = self.encode_wave(k + 1, 0)[1] if k + 1 < count and short[k + 1] else None
-            if waiting is not None:
-                waiting()
-            waiting = finish if run is not None else None
+            while len(under_way) >= (self.slot_count if run is not None else 1):
+                under_way.popleft()()
             if run is None:
                 self._encode_long(k)
             run = next_run
-        if waiting is not None:
-            waiting()
+        for finish in under_way:
+            finish()
         return [
             Segment(layout, int(self.null_counts[k]), self.table_of(k), self.metas[k], self.codes[k], int(sizes[k]))
             for k, layout in enumerate(self.layouts)
@@ -446,12 +446,12 @@ class _Compression:
         """Wait for the size of a segment's codes, and start to compact them."""
         self.table_of(k)  # made while the GPU encodes
         ready.synchronize()
-        self.codes[k] = self.half_lanes[k % self.halves].allocate(int(self.sizes[k]))
+        self.codes[k] = self.slot_lanes[k % self.slot_count].allocate(int(self.sizes[k]))
         compact(self.codes[k])
 
     def _encode_long(self, k: int) -> None:
-        """A segment longer than a half (a giant row): once for its size, once more to keep the codes."""
-        lane, sizes = self.half_lanes[k % self.halves], self.sizes
+        """A segment longer than a slot (a giant row): once for its size, once more to keep the codes."""
+        lane, sizes = self.slot_lanes[k % self.slot_count], self.sizes
         waves = []  # first tile, bytes before it
         tile = 0
         sizes[k] = 0
