@@ -20,9 +20,11 @@ from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import cupy
 
+from cudf_fsst.codecs.fsst.cuda_compress import _Compression
 from cudf_fsst.device.timing import Launches, recorded_launches
 
 
@@ -62,6 +64,36 @@ def kernel_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 
         for name, value in sums.items():
             samples[name].append(value)
     return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def encode_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 2) -> float:
+    """Median milliseconds of stages 2 to 5 of a `compress` call, host included.
+
+    From when the tables are there and the row lengths packed (else they are packed meanwhile), the device idle, to when
+    all codes are in their places: CUDA events in the call's stream, which its other streams follow and join.
+    """
+    samples: list[float] = []
+    plain = _Compression.encode
+
+    def timed(self: _Compression) -> Any:
+        self.pack_rows()
+        cupy.cuda.runtime.deviceSynchronize()
+        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+        begin.record(self.lane.stream)
+        for side in self.side:
+            side.follow(self.lane)
+        segments = plain(self)
+        for side in self.side:
+            self.lane.follow(side)
+        end.record(self.lane.stream)
+        end.synchronize()
+        samples.append(cupy.cuda.get_elapsed_time(begin, end))
+        return segments
+
+    with mock.patch.object(_Compression, "encode", timed):
+        for _ in range(warmup + repeat):
+            call()
+    return statistics.median(samples[warmup:])
 
 
 def copy_gbps(nbytes: int = 1 << 31) -> float:

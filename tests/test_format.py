@@ -119,7 +119,7 @@ def slot_of(symbol: bytes) -> int:
 def test_the_cut_is_the_written_one(n: int) -> None:
     """Section 7: segments and table scopes."""
     mib = 2**20
-    size = min(max(-(-n // (28 * mib)) * mib, 28 * mib), 256 * mib)
+    size = min(max(-(-n // (18 * mib)) * mib, 28 * mib), 256 * mib)
     assert plan.segment_size(n) == size
     assert plan.segment_count(n) == max(1, -(-n // size))
     assert plan.segments_per_table(n) == max(1, 512 * mib // size)

@@ -33,7 +33,6 @@ from emulation.emulator import SCHEDULES, Buffer, Emulator
 __all__ = ["emulator"]
 
 SEGMENT = 40_000
-SLOTS = 3
 WORDS = b"the quick brown fox jumps over lazy dogs carefully final deposits sleep above ironic requests".split()
 
 
@@ -82,7 +81,6 @@ class Gpu:
 def gpu(request: pytest.FixtureRequest, emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
     monkeypatch.setattr(plan, "segment_size", lambda chars: SEGMENT)
     monkeypatch.setattr(plan, "TABLE_SCOPE", 2 * SEGMENT)
-    monkeypatch.setattr(launch, "encode_slots", lambda segments, size: 1 if segments == 1 else SLOTS)
     device = FakeDevice(emulator, request.param)
     with emulated_fsst(device) as cuda:
         yield Gpu(device, cuda)
@@ -458,12 +456,8 @@ def forked(request: pytest.FixtureRequest, gpu: Gpu) -> Any:
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("giant", [False, True])
-@pytest.mark.parametrize("slots", [2, SLOTS])
-def test_order_on_the_callers_stream(
-    slots: int, giant: bool, order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_order_on_the_callers_stream(giant: bool, order: str, gpu: Gpu, rng: np.random.Generator) -> None:
     """What the caller enqueues on the stream after compress() comes after all that reads input or writes results."""
-    monkeypatch.setattr(launch, "encode_slots", lambda *_: slots)
     gpu.device.order = order
     stream = gpu.device.stream()
     rows: list[bytes | None] = [*text(rng, 5 * SEGMENT)]

@@ -112,8 +112,8 @@ def test_sample_positions(chars: int, level: str) -> None:
 
 def test_plan() -> None:
     mib = plan.MIB
-    assert plan.segment_size(0) == plan.segment_size(784 * mib) == 28 * mib
-    assert plan.segment_size(784 * mib + 1) == 29 * mib
+    assert plan.segment_size(0) == plan.segment_size(504 * mib) == 28 * mib
+    assert plan.segment_size(504 * mib + 1) == 29 * mib
     assert plan.segment_size(2**40) == 256 * mib
     assert plan.segment_count(0) == plan.segment_count(28 * mib) == 1
     assert plan.segment_count(28 * mib + 1) == 2

@@ -8,7 +8,7 @@ It runs in five stages (ADMS 2025), all in one workspace:
    (level ``"max"``: ``fsst_encode_max``);
 5. *compact*: ``fsst_compact`` into the exact-size result.
 
-The workspace has two or three slots for the codes of a segment, each with a stream, which take turns: while the host
+The workspace has two slots for the codes of a segment, each with a stream, which take turns: while the host
 waits for the size of one segment's codes and the GPU compacts them, it encodes the next. Tables are trained in a side
 stream as well, beside the work on row lengths.
 
@@ -41,7 +41,11 @@ from .train_max import train_table_max
 
 _u32, _u64 = np.uint32, np.uint64
 _SCAN_THREADS = 1024
-_SLACK = 16  # a segment may be 1/16 longer than planned, for its last row, before it is encoded in two passes
+_SLACK = 32  # a segment may be 1/32 longer than planned, for its last row, before it is encoded in two passes
+# Segments whose codes have room in the workspace. With plan.segment_size they keep the memory rule: at most 64 MiB or
+# an eighth of the input. TPC-H l_comment on an H200, stages 2 to 5: 2 segments of 1/16 of the column 667 GB/s, of 1/20
+# 623, of 1/28 570; 3 of 1/28 606 (3 of 1/20 672, but they break the rule); 1 of 1/12 537.
+_SLOTS = 2
 
 
 class _Compression:
@@ -81,6 +85,7 @@ class _Compression:
         self.metas: list[Any] = []
         self.layouts: list[SegmentLayout] = []
         self.codes: dict[int, Any] = {}
+        self.packed = False
         self._reserve(train_only)
 
     def _reserve(self, train_only: bool) -> None:
@@ -88,7 +93,7 @@ class _Compression:
         block_chars = self.tile_size * TILE_BLOCK
         wanted = min(self.chars_nbytes, self.segment_size + self.segment_size // _SLACK)
         self.capacity = max(blocks(wanted, block_chars), 1) * block_chars
-        self.slot_count = 0 if train_only else launch.encode_slots(self.planned, self.segment_size)
+        self.slot_count = 0 if train_only else 1 if self.planned == 1 else _SLOTS
         pieces = self.capacity // (self.tile_size * launch.PIECE_TILES)
         one_table = train_only or self.source == "given"
         self.per_table = self.planned if one_table else plan.segments_per_table(self.chars_nbytes)
@@ -320,6 +325,7 @@ class _Compression:
     def pack_rows(self) -> None:
         """Lay out what is not yet, and write row lengths and validity of all segments."""
         lane, strings = self.lane, self.strings
+        self.words_ready.synchronize()
         for k in range(len(self.layouts), self.rows.size):
             self.lay_out(k)
         for slot_lane in self.slot_lanes:
@@ -348,6 +354,7 @@ class _Compression:
             launch.ROW_THREADS,
             (*self._row_arguments(), _u64(self.work[self.row_words])),
         )
+        self.packed = True
 
     def encode_wave(self, k: int, tile_begin: int) -> tuple[int, Callable[[], None]]:
         """Stages 2 to 4 for as many tiles from `tile_begin` on as a slot holds: their number, and what launches it."""
@@ -412,7 +419,7 @@ class _Compression:
         self.words_ready.synchronize()
         self.lane.zero(self.work[self.totals], 8 * count)
         sizes = self.sizes = pinned(count, np.int64)
-        for k in range(min(self.slot_count, count)):
+        for k in range(len(self.layouts), min(self.slot_count, count)):
             self.lay_out(k)
         for slot_lane in self.slot_lanes:
             slot_lane.follow(self.lane)
@@ -427,7 +434,7 @@ class _Compression:
                 lane = self.slot_lanes[k % self.slot_count]
                 lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
                 under_way.append(partial(self._finish, k, lane.event(), self.compact_wave(k, 0, 0)))
-            if k == min(self.slot_count, count) - 1:
+            if k == min(self.slot_count, count) - 1 and not self.packed:
                 self.pack_rows()  # the GPU has enough to do until then
             next_run = self.encode_wave(k + 1, 0)[1] if k + 1 < count and short[k + 1] else None
             while len(under_way) >= (self.slot_count if run is not None else 1):

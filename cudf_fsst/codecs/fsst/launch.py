@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ...format import ROW_BLOCK, TILE_BLOCK, SegmentLayout, align
 from . import train
 from .automaton import COST_SHIFT, MAX_STATES, automaton
-from .plan import SAMPLE_CHUNK, SAMPLE_CHUNKS, SEGMENT_MIN
+from .plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
 from .segment import Segment
 from .symbols import ESCAPE, HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS, SymbolTable
 from .tuning import DEFAULT
@@ -171,11 +171,6 @@ class MaxShape(NamedTuple):
     threads: int
     shared: int
     staged: int
-
-
-def encode_slots(segments: int, segment_size: int) -> int:
-    """Segments whose codes have room in the workspace of `compress`: 64 MiB, or an eighth of a large column."""
-    return 1 if segments == 1 else 2 if segment_size <= SEGMENT_MIN else 3
 
 
 @lru_cache(64)

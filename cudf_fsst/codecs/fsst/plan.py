@@ -22,7 +22,7 @@ SAMPLE_CHUNKS = {"default": 64, "max": 256}
 
 def segment_size(chars: int) -> int:
     """Characters of a segment when a call has `chars` of them."""
-    return min(max(-(-chars // (28 * MIB)) * MIB, SEGMENT_MIN), SEGMENT_MAX)
+    return min(max(-(-chars // (18 * MIB)) * MIB, SEGMENT_MIN), SEGMENT_MAX)
 
 
 def segment_count(chars: int) -> int:
