@@ -420,7 +420,7 @@ __device__ __forceinline__ void count_tokens(Training* t, const u16* matches, Pa
   }
 }
 
-// list: the frequent pairs and their counts, before candidates take the place of the counts. With a barrier.
+// list: the frequent pairs and their counts. With a barrier, after which the counts in shared memory are not needed any more.
 __device__ __forceinline__ void list_pairs(Training* t, const u16* matches, PairCounts pairs, Share share,
                                            const u32* frequent, const u32* global, u16* pair_list, u16* pair_times) {
   u32 place = take_places(&t->frequent, __popc(frequent[0]) + __popc(frequent[1]));
@@ -436,8 +436,6 @@ __device__ __forceinline__ void list_pairs(Training* t, const u16* matches, Pair
 #pragma unroll
   for (u32 byte = 0; byte < 2; ++byte)
     FOR_EACH_BIT(global[byte], bit) pairs.forget(pair_of(t, matches, share.entry(bit, byte)));
-  if (TRAIN_CANDIDATES_IN_SHARED)
-    clear_candidates(reinterpret_cast<Candidates*>(pairs.buckets), threadIdx.x, TRAIN_THREADS);
 }
 
 // offer: symbols, bytes and pairs seen at least `threshold` times.
@@ -653,6 +651,7 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
     count_tokens(t, matches, pairs, share, threshold, frequent, global);
     __syncthreads();
     list_pairs(t, matches, pairs, share, frequent, global, pair_list, pair_times);
+    if (TRAIN_CANDIDATES_IN_SHARED) clear_candidates(candidates, thread, TRAIN_THREADS);  // they held counts of pairs
     __syncthreads();
     offer_all(t, matches, candidates, pair_list, pair_times, used, threshold);
     __syncthreads();
