@@ -6,14 +6,24 @@
 //   match    every position of the chunks taken: the symbol the encoder would find there, all positions at once
 //   walk     a lane a chunk hops from match to match and packs those it touches, the tokens, to the front of the chunk's row
 //   count    tokens, and pairs of neighbours, with atomics in shared memory; pairs that find no room there in the L2
-//   offer    what was seen often enough goes to a hash table that sums the gains of equal symbols
-//   select   of symbols that share a slot of the encoder's hash table the best; of these the best 255, digit by digit
+//   list     the pairs seen often enough, with their counts, whose place the candidates take then
+//   offer    these pairs, and tokens seen often enough, go to a hash table that sums the gains of equal symbols: the candidates
+//   slots    of candidates that share a slot of the encoder's hash table the best stays
+//   select   of these the best 255, digit by digit
 //
 // Whose place in the table a symbol has does not matter until the end, so only the last generation sorts.
 //
 // A candidate is named by how it was found, `first << 9 | second` (two codes that met) or `ALONE << 9 | code`, and its bytes are
 // put together from the current symbols when they are needed: that fits 32 bits with a fingerprint, so one atomic operation
 // claims a place of the hash table; a symbol and its length have more than 64.
+//
+// Measured on one H200: 203 us for a sample of text comments, with 1 and with 8 scopes alike; 356 for noise, 334 for hex digits, 116
+// for zeros. Of the comments' time matching takes 25 %, counting 19, walking 16, writing the tables 9, selecting 7.
+//
+// What was tried:
+// - training on threads of the CPU: 1.2 ms a table, half of compress().
+// - all pairs counted in the L2, the atomic operations of two tokens under way together, and one position matched at a time; no
+//   times were kept. Now most pairs find room in shared memory, and four positions share their loads.
 #include "fsst.cuh"
 
 #define CODES 512  // 0 to 255 are escaped bytes, 256 and up symbols
@@ -27,11 +37,26 @@
 #define ROW (SAMPLE_CHUNK + 10)
 #define WALKERS_APART 4  // 8 walking lanes a warp, for the banks too
 
-// In shared memory.
+// In shared memory. Some places have several uses in a generation (its phases: above; `set` is before them). Blank: not in use; 0:
+// cleared for a phase that follows.
+//
+//                       | set    | match   | walk   | count  | list     | offer  | slots              | select
+// hash_*, short_symbols | lookup | lookup  |        |        | pairs    | pairs  | best of every slot |
+// counts                |        |         | 0      | tokens | tokens   | tokens |                    |
+// above                 |        |         | 0      |        |          |        |                    | candidates, a digit's
+// bin, in_bin           |        |         |        |        |          |        |                    | a digit's
+// histogram             |        |         |        |        |          |        |                    | a digit's
+// best_*                | now    |         |        |        |          |        |                    | next
+//                       and what lies behind this struct or in global memory:
+// rows of matches       |        | matches | tokens | tokens | tokens   | tokens | candidates' places | candidates' places
+// behind these rows     |        |         |        |        | times    | times  |                    |
+// Candidates            |        |         | 0      | pairs  | pairs, 0 | gains  | gains, then keys   | keys
+//
+// (Candidates in global memory: pairs are counted in pair_counts alone.) After the last generation hash_* and short_symbols are the
+// lookup with the codes that are stored, and histogram has the groups of code_of.
 struct Training {
   u64 sample[SAMPLE_CHUNKS * SAMPLE_CHUNK / 8 + 1];  // chunks, and what is read behind the last
-  // Lookup tables, with codes of the training; meta is 64 - 8 * length | code << 8. Once the matches are found, the list of frequent pairs; then, while
-  // selecting, the smallest symbol and the largest key of every slot.
+  // As the lookup; meta is 64 - 8 * length | code << 8.
   u64 hash_symbols[HASH_SLOTS];
   u32 hash_meta[HASH_SLOTS];
   u32 short_symbols[SHORT_SLOTS];  // symbol | (code + 1) << 16, 0: empty
@@ -244,8 +269,8 @@ struct PairCounts {
 
   static __device__ __forceinline__ u32 scramble(u32 pair) { return pair * 0x9E3779B1u & (CODES * CODES - 1); }
 
-  // Adds one; true if that made the pair frequent. Sets `bit` in `first` if the pair is the first time in global memory.
-  __device__ __forceinline__ bool add(u32 pair, u32 threshold, u32 bit, u32* first) const {
+  // Adds one; true if that made the pair frequent. Sets `bit` in `global` if the pair is the first time in global memory.
+  __device__ __forceinline__ bool add(u32 pair, u32 threshold, u32 bit, u32* global) const {
     if (TRAIN_CANDIDATES_IN_SHARED) {
       const u32 scrambled = scramble(pair), tag = scrambled % 64 + 1;
       u32* bucket = buckets + scrambled / 64 * 4;
@@ -258,7 +283,7 @@ struct PairCounts {
     }
     const u32 shift = 16 * (pair & 1);
     const u32 before = atomicAdd(overflow + pair / 2, 1u << shift) >> shift & 0xffff;
-    if (before == 0) *first |= bit;
+    if (before == 0) *global |= bit;
     return before + 1 == threshold;
   }
 
@@ -272,6 +297,9 @@ struct PairCounts {
     }
     return reinterpret_cast<const u16*>(overflow)[pair];
   }
+
+  // Sets the count in global memory back to 0.
+  __device__ __forceinline__ void forget(u32 pair) const { reinterpret_cast<u16*>(overflow)[pair] = 0; }
 };
 static_assert(CODES * CODES / 64 * 4 * 4 <= TRAIN_CANDIDATES_NBYTES, "buckets lie where the candidates will");
 
@@ -291,10 +319,182 @@ __device__ __forceinline__ u32 key_length(u32 key) {
 #define FOR_EACH_BIT(bits, bit) \
   for (u32 rest = (bits), bit = 0; rest != 0 && ((bit = __ffs(rest) - 1), true); rest &= rest - 1)
 
-// Of the candidates chosen by `alive` (`count` in all threads) keeps the best MAX_SYMBOLS. By all threads.
-__device__ __forceinline__ u32 select_best(Training* t, const Candidates* candidates, const u16* list, u32 alive,
-                                           u32 count) {
-  u32 chosen = 0, wanted = MAX_SYMBOLS, key = 0;
+// A generation, phase by phase; all threads take part in each, and the kernel has the barriers between them.
+
+// The chunks that a generation takes: `part` / 128 of the sample. By one warp.
+__device__ __forceinline__ void take_chunks(Training* t, u32 sample_nbytes, u32 part) {
+  const u32 sample_chunks = (sample_nbytes + SAMPLE_CHUNK - 1) / SAMPLE_CHUNK;
+  u32 taken = 0;
+  for (u32 i = threadIdx.x; i < SAMPLE_CHUNKS; i += 32) {
+    const bool take = i < sample_chunks && (u64(i) * TRAIN_SPREAD >> 7 & 127) < part;
+    const u32 ballot = __ballot_sync(ALL_LANES, take);
+    if (take) t->chunks[taken + __popc(ballot & ((1u << threadIdx.x) - 1))] = u8(i);
+    taken += __popc(ballot);
+  }
+  if (threadIdx.x == 0) t->taken = taken;
+}
+
+// Bytes of the `i`-th chunk taken.
+__device__ __forceinline__ u32 chunk_nbytes(const Training* t, u32 sample_nbytes, u32 i) {
+  return min(SAMPLE_CHUNK, sample_nbytes - t->chunks[i] * SAMPLE_CHUNK);
+}
+
+// The best symbols of the generation before get codes, and their places in the lookup tables, which are clear.
+__device__ __forceinline__ void set_symbols(Training* t, u32 used) {
+  if (threadIdx.x < used) {
+    const Symbol symbol = {t->best_symbols[threadIdx.x], key_length(t->best_keys[threadIdx.x])};
+    t->symbols[256 + threadIdx.x] = symbol.bytes;
+    t->lengths[256 + threadIdx.x] = u8(symbol.length);
+    add_to_lookup(t, symbol, 256 + threadIdx.x);
+  }
+}
+
+// match: four positions at once, which share three words.
+__device__ __forceinline__ void match_chunks(const Training* t, u16* matches, u32 sample_nbytes, u32 taken) {
+  for (u32 i = threadIdx.x; i < taken * (SAMPLE_CHUNK / 4); i += TRAIN_THREADS) {
+    const u32 chunk = i / (SAMPLE_CHUNK / 4), at = 4 * (i % (SAMPLE_CHUNK / 4));
+    const u32 nbytes = chunk_nbytes(t, sample_nbytes, chunk);
+    const u32* words = reinterpret_cast<const u32*>(t->sample) + (t->chunks[chunk] * SAMPLE_CHUNK + at) / 4;
+    const u32 a = words[0], b = words[1], c = words[2];
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) {
+      const u32 lo = __funnelshift_r(a, b, 8 * k), hi = __funnelshift_r(b, c, 8 * k);
+      if (at + k < nbytes) matches[chunk * ROW + at + k] = u16(match_of(t, lo, hi, nbytes - at - k));
+    }
+  }
+}
+
+// walk: by the first warps; the others clear meanwhile what counting needs.
+__device__ __forceinline__ void walk_chunks(Training* t, u16* matches, Candidates* candidates, u32 sample_nbytes,
+                                            u32 taken, u32 used) {
+  constexpr u32 walkers = WALKERS_APART * SAMPLE_CHUNKS;
+  static_assert(walkers % 32 == 0 && walkers < TRAIN_THREADS, "");
+  if (threadIdx.x < walkers) {
+    const u32 chunk = threadIdx.x / WALKERS_APART;
+    if (threadIdx.x % WALKERS_APART == 0 && chunk < taken)
+      t->tokens[chunk] = u16(used == 0 ? chunk_nbytes(t, sample_nbytes, chunk)
+                                       : walk(matches + chunk * ROW, chunk_nbytes(t, sample_nbytes, chunk)));
+  } else {
+    clear_candidates(candidates, threadIdx.x - walkers, TRAIN_THREADS - walkers);
+    for (u32 i = threadIdx.x - walkers; i < CODES; i += TRAIN_THREADS - walkers) t->counts[i] = 0;
+    if (threadIdx.x == walkers) t->frequent = t->count = t->best = t->above = 0;
+  }
+}
+
+// The tokens that a thread counts: of one chunk every `step`-th. In words of bits, bit i stands for the i-th of these and the one
+// before it, a pair; the second of two words for the pair with the token's first byte alone.
+struct Share {
+  u32 chunk, first, step;
+
+  // Of the list of pairs: chunk, number of the second token, and whether it is its first byte alone.
+  __device__ __forceinline__ u32 entry(u32 bit, u32 byte) const {
+    return chunk << 10 | (first + bit * step) << 1 | byte;
+  }
+};
+static_assert(SAMPLE_CHUNK == 512 && SAMPLE_CHUNKS <= 64, "an entry has 16 bits");
+
+// The pair of an entry of the list.
+__device__ __forceinline__ u32 pair_of(const Training* t, const u16* matches, u32 entry) {
+  const u16* at = matches + (entry >> 10) * ROW + (entry >> 1 & 511);
+  const u32 second = at[0] & 511;
+  return (at[-1] & 511u) << 9 | ((entry & 1) != 0 ? u32(t->symbols[second]) & 255 : second);
+}
+
+// count: tokens, their first bytes alone, and pairs of neighbours, unless the first has eight bytes. Sets bits of pairs that the
+// thread made frequent, so that it lists them, and of those it was the first to count in global memory, so that it clears these.
+__device__ __forceinline__ void count_tokens(Training* t, const u16* matches, PairCounts pairs, Share share,
+                                             u32 threshold, u32* frequent, u32* global) {
+  const u16* row = matches + share.chunk * ROW;
+  const u32 tokens = share.first < share.step ? t->tokens[share.chunk] : 0;
+  for (u32 i = share.first, bit = 1; i < tokens; i += share.step, bit <<= 1) {
+    const u32 match = row[i], code = match & 511, byte = u32(t->symbols[code]) & 255;
+    const bool several = match >> CODE_BITS > 1;
+    atomicAdd(&t->counts[code], 1);
+    if (several) atomicAdd(&t->counts[byte], 1);
+    const u32 previous = i > 0 ? row[i - 1] : 8u << CODE_BITS;
+    if (previous >> CODE_BITS < 8) {
+      const u32 before = (previous & 511) << 9;
+      if (pairs.add(before | code, threshold, bit, &global[0])) frequent[0] |= bit;
+      if (several && pairs.add(before | byte, threshold, bit, &global[1])) frequent[1] |= bit;
+    }
+  }
+}
+
+// list: the frequent pairs and their counts. With a barrier, after which the counts in shared memory are not needed any more.
+__device__ __forceinline__ void list_pairs(Training* t, const u16* matches, PairCounts pairs, Share share,
+                                           const u32* frequent, const u32* global, u16* pair_list, u16* pair_times) {
+  u32 place = take_places(&t->frequent, __popc(frequent[0]) + __popc(frequent[1]));
+#pragma unroll
+  for (u32 byte = 0; byte < 2; ++byte) {
+    FOR_EACH_BIT(frequent[byte], bit) {
+      const u32 entry = share.entry(bit, byte);
+      pair_list[place] = u16(entry);
+      pair_times[place++] = u16(pairs.count(pair_of(t, matches, entry)));
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (u32 byte = 0; byte < 2; ++byte)
+    FOR_EACH_BIT(global[byte], bit) pairs.forget(pair_of(t, matches, share.entry(bit, byte)));
+}
+
+// offer: symbols, bytes and pairs seen at least `threshold` times.
+__device__ __forceinline__ void offer_all(const Training* t, const u16* matches, Candidates* candidates,
+                                          const u16* pair_list, const u16* pair_times, u32 used, u32 threshold) {
+  if (threadIdx.x < 256 + used) {
+    const u32 times = t->counts[threadIdx.x] * (t->lengths[threadIdx.x] == 1 ? TRAIN_BYTE_WEIGHT : 1);
+    if (times >= threshold) offer(t, candidates, ALONE << 9 | threadIdx.x, times);
+  }
+  for (u32 i = threadIdx.x; i < t->frequent; i += TRAIN_THREADS)
+    offer(t, candidates, pair_of(t, matches, pair_list[i]), pair_times[i]);
+}
+
+// slots: lists the candidates; of those of three or more bytes that share a slot only the best stays. Returns a thread's bits of
+// those that stay. With barriers.
+__device__ __forceinline__ u32 best_of_slots(Training* t, Candidates* candidates, u16* list) {
+  u64* smallest = t->hash_symbols;
+  u32* largest_key = t->hash_meta;
+  for (u32 i = threadIdx.x; i < HASH_SLOTS; i += TRAIN_THREADS) {
+    smallest[i] = ~0ull;
+    largest_key[i] = 0;
+  }
+  u32 filled = 0;
+  for (u32 i = 0; i < CANDIDATE_SLOTS / TRAIN_THREADS; ++i)
+    filled |= u32(candidates->entries[threadIdx.x + TRAIN_THREADS * i] != 0) << i;
+  u32 place = take_places(&t->count, __popc(filled));
+  FOR_EACH_BIT(filled, bit) list[place++] = u16(threadIdx.x + TRAIN_THREADS * bit);
+  __syncthreads();
+
+  const u32 count = t->count;
+  for (u32 i = threadIdx.x; i < count; i += TRAIN_THREADS) {
+    const Symbol symbol = symbol_of(t, candidates->entries[list[i]] >> 1);
+    const u32 key = key_of(candidates->gains[list[i]], symbol.length);
+    candidates->gains[list[i]] = key;
+    if (symbol.length > 2) atomicMax(&largest_key[slot_of(symbol.bytes)], key);
+  }
+  __syncthreads();
+  for (u32 i = threadIdx.x; i < count; i += TRAIN_THREADS) {
+    const Symbol symbol = symbol_of(t, candidates->entries[list[i]] >> 1);
+    const u32 slot = slot_of(symbol.bytes);
+    if (symbol.length > 2 && largest_key[slot] == candidates->gains[list[i]]) atomicMin(&smallest[slot], symbol.bytes);
+  }
+  __syncthreads();
+  u32 alive = 0;
+  for (u32 i = threadIdx.x, bit = 1; i < count; i += TRAIN_THREADS, bit <<= 1) {
+    const Symbol symbol = symbol_of(t, candidates->entries[list[i]] >> 1);
+    const u32 slot = slot_of(symbol.bytes);
+    if (symbol.length <= 2 || (largest_key[slot] == candidates->gains[list[i]] && smallest[slot] == symbol.bytes))
+      alive |= bit;
+  }
+  return alive;
+}
+
+// select: of the candidates chosen by `alive` the best MAX_SYMBOLS; returns a thread's bits. With barriers.
+__device__ __forceinline__ u32 select_best(Training* t, const Candidates* candidates, const u16* list, u32 alive) {
+  take_places(&t->above, __popc(alive));
+  __syncthreads();
+  u32 chosen = 0, wanted = MAX_SYMBOLS, key = 0, count = t->above;
+  __syncthreads();
   // 4 digits of the key, then (the keys are equal) as many of the symbol as it has bytes: the smaller is the better.
   for (u32 digit = 0; count > wanted; ++digit) {
     if (digit == 2 && key >> 11 <= 11) {  // an exponent of 11 or less: nothing but zeros follows
@@ -338,6 +538,16 @@ __device__ __forceinline__ u32 select_best(Training* t, const Candidates* candid
     alive = kept;
   }
   return chosen | alive;
+}
+
+// Puts the chosen candidates where the next generation finds its symbols.
+__device__ __forceinline__ void keep_best(Training* t, const Candidates* candidates, const u16* list, u32 chosen) {
+  u32 place = take_places(&t->best, __popc(chosen));
+  FOR_EACH_BIT(chosen, bit) {
+    const u32 slot = list[threadIdx.x + TRAIN_THREADS * bit];
+    t->best_symbols[place] = symbol_of(t, candidates->entries[slot] >> 1).bytes;
+    t->best_keys[place++] = candidates->gains[slot];
+  }
 }
 
 // Code of every best symbol: lengths 2, 3, .. 8, 1, two-byte symbols that begin no longer one before those that do, and the better
@@ -404,8 +614,12 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
   Candidates* candidates = reinterpret_cast<Candidates*>(
       TRAIN_CANDIDATES_IN_SHARED ? shared_rest + TRAIN_MATCHES_NBYTES
                                  : global_rest + (TRAIN_MATCHES_IN_SHARED ? 0 : TRAIN_MATCHES_NBYTES));
-  u16* list = matches;  // of candidates, once the tokens are not needed any more
-  pair_counts += u64(blockIdx.x) * (CODES * CODES / 2);
+  // Further names of the same memory: comment at `Training`.
+  u16* pair_list = reinterpret_cast<u16*>(t->hash_symbols);
+  static_assert(2 * CANDIDATE_SLOTS <= sizeof(t->hash_symbols) + sizeof(t->hash_meta) + sizeof(t->short_symbols), "");
+  u16* pair_times = matches + ROW * SAMPLE_CHUNKS;
+  u16* list = matches;
+  const PairCounts pairs = {candidates->entries, pair_counts + u64(blockIdx.x) * (CODES * CODES / 2)};
   const u32 thread = threadIdx.x;
 
   if (thread < 32) find_scope(t, rows_begin, chars_begin, segments, per_table);
@@ -417,161 +631,33 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
   const u64 begin = reinterpret_cast<u64>(chars) + t->start, end = reinterpret_cast<u64>(chars) + t->stop;
   stage_sample(t, begin, end);
   const u32 sample_nbytes = u32(min(end - begin, u64(SAMPLE_CHUNKS * SAMPLE_CHUNK)));
-  const u32 sample_chunks = (sample_nbytes + SAMPLE_CHUNK - 1) / SAMPLE_CHUNK;
-  auto chunk_nbytes = [&](u32 i) { return min(SAMPLE_CHUNK, sample_nbytes - t->chunks[i] * SAMPLE_CHUNK); };
 
   u32 used = 0;
   for (u32 generation = 0; sample_nbytes > 0 && generation < TRAIN_GENERATIONS; ++generation) {
     const u32 part = u32(TRAIN_PARTS >> (8 * generation)) & 255;  // in 1/128
     const u32 threshold = max(1u, (TRAIN_MIN_COUNT * part + 127) / 128);
     clear_lookup(t, true);
-    if (thread < 32) {
-      u32 taken = 0;
-      for (u32 i = thread; i < SAMPLE_CHUNKS; i += 32) {
-        const bool take = i < sample_chunks && (u64(i) * TRAIN_SPREAD >> 7 & 127) < part;
-        const u32 ballot = __ballot_sync(ALL_LANES, take);
-        if (take) t->chunks[taken + __popc(ballot & ((1u << thread) - 1))] = u8(i);
-        taken += __popc(ballot);
-      }
-      if (thread == 0) t->taken = taken;
-    }
+    if (thread < 32) take_chunks(t, sample_nbytes, part);
     __syncthreads();
-    if (thread < used) {
-      const Symbol symbol = {t->best_symbols[thread], key_length(t->best_keys[thread])};
-      t->symbols[256 + thread] = symbol.bytes;
-      t->lengths[256 + thread] = u8(symbol.length);
-      add_to_lookup(t, symbol, 256 + thread);
-    }
+    set_symbols(t, used);
     __syncthreads();
-
     const u32 taken = t->taken;
-    for (u32 i = thread; i < taken * (SAMPLE_CHUNK / 4); i += TRAIN_THREADS) {
-      const u32 chunk = i / (SAMPLE_CHUNK / 4), at = 4 * (i % (SAMPLE_CHUNK / 4)), nbytes = chunk_nbytes(chunk);
-      const u32* words = reinterpret_cast<const u32*>(t->sample) + (t->chunks[chunk] * SAMPLE_CHUNK + at) / 4;
-      const u32 a = words[0], b = words[1], c = words[2];
-#pragma unroll
-      for (u32 k = 0; k < 4; ++k) {
-        const u32 lo = __funnelshift_r(a, b, 8 * k), hi = __funnelshift_r(b, c, 8 * k);
-        if (at + k < nbytes) matches[chunk * ROW + at + k] = u16(match_of(t, lo, hi, nbytes - at - k));
-      }
-    }
+    match_chunks(t, matches, sample_nbytes, taken);
     __syncthreads();
-
-    const u32 walkers = WALKERS_APART * SAMPLE_CHUNKS;
-    static_assert(walkers % 32 == 0 && walkers < TRAIN_THREADS, "");
-    if (thread < walkers) {
-      const u32 chunk = thread / WALKERS_APART;
-      if (thread % WALKERS_APART == 0 && chunk < taken)
-        t->tokens[chunk] = u16(used == 0 ? chunk_nbytes(chunk) : walk(matches + chunk * ROW, chunk_nbytes(chunk)));
-    } else {  // meanwhile
-      clear_candidates(candidates, thread - walkers, TRAIN_THREADS - walkers);
-      for (u32 i = thread - walkers; i < CODES; i += TRAIN_THREADS - walkers) t->counts[i] = 0;
-      if (thread == walkers) t->frequent = t->count = t->best = t->above = 0;
-    }
+    walk_chunks(t, matches, candidates, sample_nbytes, taken, used);
     __syncthreads();
-
-    // A thread counts every step-th token of one chunk. Bits say which of its pairs are to be offered later (whoever makes a pair
-    // frequent does that) or set back to 0 in global memory: pairs with the token, pairs with its first byte alone.
-    const PairCounts pairs = {candidates->entries, pair_counts};
-    const u32 step = TRAIN_THREADS / taken, first_token = thread / taken;
-    const u16* row = matches + thread % taken * ROW;
-    const u32 tokens = first_token < step ? t->tokens[thread % taken] : 0;
-    u32 frequent[2] = {0, 0}, first[2] = {0, 0};
-    for (u32 i = first_token, bit = 1; i < tokens; i += step, bit <<= 1) {
-      const u32 match = row[i], code = match & 511, byte = u32(t->symbols[code]) & 255;
-      const bool several = match >> CODE_BITS > 1;
-      atomicAdd(&t->counts[code], 1);
-      if (several) atomicAdd(&t->counts[byte], 1);
-      const u32 previous = i > 0 ? row[i - 1] : 8u << CODE_BITS;
-      if (previous >> CODE_BITS < 8) {
-        const u32 before = (previous & 511) << 9;
-        if (pairs.add(before | code, threshold, bit, &first[0])) frequent[0] |= bit;
-        if (several && pairs.add(before | byte, threshold, bit, &first[1])) frequent[1] |= bit;
-      }
-    }
+    const Share share = {thread % taken, thread / taken, TRAIN_THREADS / taken};
+    u32 frequent[2] = {0, 0}, global[2] = {0, 0};
+    count_tokens(t, matches, pairs, share, threshold, frequent, global);
     __syncthreads();
-
-    // The list of frequent pairs: chunk, number of the second token, and whether it is its first byte alone; and the counts.
-    static_assert(SAMPLE_CHUNK == 512 && SAMPLE_CHUNKS <= 64, "an entry has 16 bits");
-    static_assert(2 * CANDIDATE_SLOTS <= sizeof(t->hash_symbols) + sizeof(t->hash_meta) + sizeof(t->short_symbols), "");
-    u16* pair_list = reinterpret_cast<u16*>(t->hash_symbols);
-    u16* pair_times = matches + ROW * SAMPLE_CHUNKS;
-    auto entry_of = [&](u32 bit, u32 byte) { return thread % taken << 10 | (first_token + bit * step) << 1 | byte; };
-    auto pair_of = [&](u32 entry) {
-      const u16* at = matches + (entry >> 10) * ROW + (entry >> 1 & 511);
-      const u32 second = at[0] & 511;
-      return (at[-1] & 511u) << 9 | ((entry & 1) != 0 ? u32(t->symbols[second]) & 255 : second);
-    };
-    u32 place = take_places(&t->frequent, __popc(frequent[0]) + __popc(frequent[1]));
-#pragma unroll
-    for (u32 byte = 0; byte < 2; ++byte) {
-      FOR_EACH_BIT(frequent[byte], bit) {
-        const u32 entry = entry_of(bit, byte);
-        pair_list[place] = u16(entry);
-        pair_times[place++] = u16(pairs.count(pair_of(entry)));
-      }
-    }
+    list_pairs(t, matches, pairs, share, frequent, global, pair_list, pair_times);
+    if (TRAIN_CANDIDATES_IN_SHARED) clear_candidates(candidates, thread, TRAIN_THREADS);  // they held counts of pairs
     __syncthreads();
-#pragma unroll
-    for (u32 byte = 0; byte < 2; ++byte)
-      FOR_EACH_BIT(first[byte], bit) reinterpret_cast<u16*>(pair_counts)[pair_of(entry_of(bit, byte))] = 0;
-    if (TRAIN_CANDIDATES_IN_SHARED) clear_candidates(candidates, thread, TRAIN_THREADS);
+    offer_all(t, matches, candidates, pair_list, pair_times, used, threshold);
     __syncthreads();
-
-    if (thread < 256 + used) {
-      const u32 times = t->counts[thread] * (t->lengths[thread] == 1 ? TRAIN_BYTE_WEIGHT : 1);
-      if (times >= threshold) offer(t, candidates, ALONE << 9 | thread, times);
-    }
-    for (u32 i = thread; i < t->frequent; i += TRAIN_THREADS)
-      offer(t, candidates, pair_of(pair_list[i]), pair_times[i]);
-    __syncthreads();
-
-    for (u32 i = thread; i < HASH_SLOTS; i += TRAIN_THREADS) {
-      t->hash_symbols[i] = ~0ull;
-      t->hash_meta[i] = 0;
-    }
-    u32 filled = 0;
-    for (u32 i = 0; i < CANDIDATE_SLOTS / TRAIN_THREADS; ++i)
-      filled |= u32(candidates->entries[thread + TRAIN_THREADS * i] != 0) << i;
-    place = take_places(&t->count, __popc(filled));
-    FOR_EACH_BIT(filled, bit) list[place++] = u16(thread + TRAIN_THREADS * bit);
-    __syncthreads();
-
-    // Of the candidates of three or more bytes that share a slot only the best stays.
-    const u32 count = t->count;
-    for (u32 i = thread; i < count; i += TRAIN_THREADS) {
-      const Symbol symbol = symbol_of(t, candidates->entries[list[i]] >> 1);
-      const u32 key = key_of(candidates->gains[list[i]], symbol.length);
-      candidates->gains[list[i]] = key;
-      if (symbol.length > 2) atomicMax(&t->hash_meta[slot_of(symbol.bytes)], key);
-    }
-    __syncthreads();
-    for (u32 i = thread; i < count; i += TRAIN_THREADS) {
-      const Symbol symbol = symbol_of(t, candidates->entries[list[i]] >> 1);
-      const u32 slot = slot_of(symbol.bytes);
-      if (symbol.length > 2 && t->hash_meta[slot] == candidates->gains[list[i]])
-        atomicMin(&t->hash_symbols[slot], symbol.bytes);
-    }
-    __syncthreads();
-    u32 alive = 0;
-    for (u32 i = thread, bit = 1; i < count; i += TRAIN_THREADS, bit <<= 1) {
-      const Symbol symbol = symbol_of(t, candidates->entries[list[i]] >> 1);
-      const u32 slot = slot_of(symbol.bytes);
-      if (symbol.length <= 2 ||
-          (t->hash_meta[slot] == candidates->gains[list[i]] && t->hash_symbols[slot] == symbol.bytes))
-        alive |= bit;
-    }
-    take_places(&t->above, __popc(alive));
-    __syncthreads();
-    const u32 alive_count = t->above;
-    __syncthreads();
-    alive = select_best(t, candidates, list, alive, alive_count);
-    place = take_places(&t->best, __popc(alive));
-    FOR_EACH_BIT(alive, bit) {
-      const u32 slot = list[thread + TRAIN_THREADS * bit];
-      t->best_symbols[place] = symbol_of(t, candidates->entries[slot] >> 1).bytes;
-      t->best_keys[place++] = candidates->gains[slot];
-    }
+    const u32 alive = best_of_slots(t, candidates, list);
+    const u32 chosen = select_best(t, candidates, list, alive);
+    keep_best(t, candidates, list, chosen);
     __syncthreads();
     used = t->best;
   }
