@@ -89,7 +89,9 @@ def packed_offsets(series: Any) -> int:
 
 
 def nvcomp_codec(algorithm: str, chunk: int) -> Any:
-    return nvcomp_module().Codec(algorithm=algorithm, uncomp_chunk_size=chunk)
+    # Cascaded takes integers of four bytes, and pads to them, unless told otherwise.
+    more = {"data_type": "|u1"} if algorithm == "Cascaded" else {}
+    return nvcomp_module().Codec(algorithm=algorithm, uncomp_chunk_size=chunk, **more)
 
 
 def measure_nvcomp(series: Any, algorithm: str, chunk: int, repeat: int, ends: int) -> Iterator[dict[str, Any]]:
