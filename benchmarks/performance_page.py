@@ -150,8 +150,8 @@ REASONS = {
     "host that waits for the ends of the characters, the cut into segments and the size of every segment's codes.",
     "`compress()`, MiB beyond input and result": "codes lie in two slots of 1/18 of the column, so that one segment is "
     "compacted while the next is encoded. Stages 2 to 5 with two slots of 1/28: 570 GB/s, of 1/16: 667, with one of "
-    "1/12: 537; 64 MiB would be slots of less than 1/50 here. The limit is an eighth of the column, or 64 MiB if that is "
-    "more.",
+    "1/12: 537; 64 MiB would be slots of less than 1/50 here. The limit is an eighth of the column, or 64 MiB if that "
+    "is more.",
     "`compress()` of 1 MB, ms": "launches, waits of the host and Python, whatever the size.",
     "`take` of 1M random rows, times cuDF's own": "a row costs the decoding of each tile that it touches, from the "
     "tile's start, where cuDF copies the row; lanes of a warp wait for the longest.",
