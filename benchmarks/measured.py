@@ -104,7 +104,7 @@ class Results:
 NAMES = {
     OURS: "cudf-fsst",
     f"{OURS}.max": 'cudf-fsst, "max"',
-    f"{OURS}.cpu": "cudf-fsst on the CPU",
+    f"{OURS}.cpu": "cudf-fsst, CPU",
     "nvcomp.lz4": "LZ4",
     "nvcomp.ans": "ANS",
     "nvcomp.gdeflate": "GDeflate",

@@ -8,6 +8,7 @@ name makes of the newest results, and a test compares them. What the results do 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -55,12 +56,19 @@ def protocol(results: Results) -> str:
     )
 
 
+#: What is timed of a call's codec kernels.
+SPANS = {
+    "compress": "its stages 2 to 5, with tables made and row lengths packed before",
+    "decompress": "its codec kernel",
+}
+
+
 def stages(results: Results) -> str:
     chars = results.chars() / 1e6
     rows = []
     for call, parts in results.stages().items():
         whole, span = results.call_milliseconds(call)
-        bold = {f"**`{call}()`**": whole, "its codec kernels, from the first's start to the last's end": span}
+        bold = {f"**`{call}()`**": whole, SPANS[call]: span}
         for name, milliseconds in (bold | parts).items():
             rows.append([name, f"{milliseconds:.2f}", f"{chars / milliseconds:,.0f}"])
     return table("| call, kernel or stage | ms | GB/s of characters |", rows)
@@ -114,7 +122,7 @@ LIMITS = {
     "ratio_chars": ("ratio of characters", 2.95, 2.90),
 }
 #: Bytes of a column: what its `compress()` may take, in milliseconds.
-LATENCY_LIMITS = {6: (0.5, 1.0), 7: (0.6, 1.0), 8: (1.2, 2.0)}
+LATENCY_LIMITS = {6: (0.5, 1.0), 7: (0.6, 1.2), 8: (1.2, 2.0)}
 MIB = 2**20
 #: Columns that are hard in one way or another: share of the compared column's limits that must be reached there.
 WORST = {
@@ -124,6 +132,29 @@ WORST = {
     "dbtext.hex": 0.6,
     "dbtext.chinese": 0.6,
     "generated.random": 0.3,
+}
+
+#: Label of a limit: what stands in the way of its aim. Numbers that `facts` does not have are in the kernels' opening
+#: comments or, those of memory, in ``cuda_compress.py``.
+REASONS = {
+    "decode kernel, GB/s": "shared memory is busy for {decode_shared:.0f} % of the cycles, and {decode_conflicts:.0f} "
+    "% of its wavefronts are bank conflicts: lanes look up whatever symbols their tiles have. Issue slots are at "
+    "{decode_issue:.0f} %; fewer instructions with more shared memory traffic were tried, and lost.",
+    "`decompress()`, GB/s": "{decompress_codec:.2f} of {decompress_call:.2f} ms are the decode kernel, "
+    "{decompress_rows:.2f} row lengths; the rest is allocation, launches and Python.",
+    "encode kernels, GB/s": "a step waits for its look-ups in shared memory, which is busy for {encode_shared:.0f} % "
+    "of the cycles ({encode_conflicts:.0f} % of its wavefronts are bank conflicts); {encode_issue:.0f} % of the issue "
+    "slots are used. Beside the tables there is room for 18 warps a multiprocessor, too few to hide that.",
+    "`compress()`, GB/s": "{compress_codec:.2f} of {compress_call:.2f} ms are stages 2 to 5. Before and behind them: "
+    "tables ({compress_tables:.2f} ms on the GPU), row lengths ({compress_rows:.2f}, partly beside other work), and a "
+    "host that waits for the ends of the characters, the cut into segments and the size of every segment's codes.",
+    "`compress()`, MiB beyond input and result": "codes lie in two slots of 1/18 of the column, so that one segment is "
+    "compacted while the next is encoded. Stages 2 to 5 with two slots of 1/28: 570 GB/s, of 1/16: 667, with one of "
+    "1/12: 537; 64 MiB would be slots of less than 1/50 here. The limit is an eighth of the column, or 64 MiB if that "
+    "is more.",
+    "`compress()` of 1 MB, ms": "launches, waits of the host and Python, whatever the size.",
+    "`take` of 1M random rows, times cuDF's own": "a row costs the decoding of each tile that it touches, from the "
+    "tile's start, where cuDF copies the row; lanes of a warp wait for the longest.",
 }
 
 Limit = tuple[str, float, float, float, bool, Callable[[float], str]]
@@ -167,7 +198,31 @@ def limits(results: Results) -> str:
         sign = 1 if more else -1
         verdict = "aim" if sign * value >= sign * aim else "must" if sign * value >= sign * must else "**missed**"
         rows.append([label, form(value), form(aim), form(must), verdict])
-    return "## Limits\n\n" + table("| | measured | aim | must | reached |", rows)
+    text = "## Limits\n\n" + table("| | measured | aim | must | reached |", rows)
+    text += "\n\nHow columns of other kinds do: [below](#columns-of-other-kinds)."
+    known = facts(results)
+    reasons = []
+    for label in (row[0] for row in rows if row[-1] != "aim" and row[0] in REASONS):
+        with contextlib.suppress(KeyError):  # not all was counted
+            reasons.append(f"* {label.removesuffix(', GB/s').removesuffix(', ms')}: {REASONS[label].format(**known)}")
+    return (
+        "\n".join([text, "", "What stands in the way of the aims that were missed:", "", *reasons]) if reasons else text
+    )
+
+
+def facts(results: Results) -> dict[str, float]:
+    """Numbers for `REASONS`: milliseconds of calls, counters of kernels in percent."""
+    found = {}
+    for call, parts in results.stages().items():
+        found[f"{call}_call"], found[f"{call}_codec"] = results.call_milliseconds(call)
+        found[f"{call}_rows"] = sum(value for name, value in parts.items() if name.startswith("row lengths"))
+        found |= {f"{call}_tables": value for name, value in parts.items() if name == "1 tables"}
+    for (_, kernel), one in counted(results).items():
+        name = kernel.removeprefix("fsst_")
+        if {"shared_pipe_pct", "issue_slots_pct", "shared_wavefronts"} <= one.keys():
+            found[f"{name}_shared"], found[f"{name}_issue"] = one["shared_pipe_pct"], one["issue_slots_pct"]
+            found[f"{name}_conflicts"] = 100 * one["shared_conflicts"] / one["shared_wavefronts"]
+    return found
 
 
 def worst(results: Results) -> str:
@@ -175,12 +230,14 @@ def worst(results: Results) -> str:
     if not results.compared or not measured:
         return ""
     rates = {measure: one for measure, one in LIMITS.items() if measure.endswith("_gbps")}
-    rows = []
+    rows, slow = [], []
     for dataset, ours in measured.items():
         cells = []
         for measure, (_, _, must) in rates.items():
             text = f"{ours[measure]:,.0f}"
             cells.append(text if ours[measure] >= WORST[dataset] * must else f"**{text}**")
+            if measure == "encode_kernel_gbps" and cells[-1] != text:
+                slow.append(dataset)
         rows.append([dataset, f"{ours['ratio_chars']:.2f}", f"{ours['ratio_column']:.2f}", *cells])
     for share in dict.fromkeys(WORST[dataset] for dataset in measured):
         asked = [f"{share * must:,.0f}" for _, _, must in rates.values()]
@@ -191,16 +248,46 @@ def worst(results: Results) -> str:
         f"Columns that are hard, by content or by row length: {max(WORST.values()):g} of what is asked for on "
         f"{results.main_column} in GB/s, {least:g} on {' and '.join(few)}. Rates below that are bold.\n\n"
         + table(f"| column | ratio of characters | of the column | {names} |", rows)
+        + "".join(
+            f"\n\n{dataset}: a tile of {tile} bytes takes {tile / measured[dataset]['ratio_chars']:.0f} codes instead "
+            f"of the {tile / results.ours()['ratio_chars']:.0f} of {results.main_column}, and encoding takes a step a "
+            "code."
+            for dataset in slow
+            for tile in [tile_size(results, dataset)]
+        )
     )
+
+
+def tile_size(results: Results, dataset: str) -> int:
+    """Bytes of a tile where the column was measured without choosing one."""
+    records = (one for one in results.run["records"] if one["dataset"] == dataset and one["codec"] == OURS)
+    return int(next((one["tile_size"] for one in records if "tile_size" in one and "sweep" not in one), 256))
 
 
 def comparison(results: Results) -> str:
     if not results.compared:
         return ""
+    sample = next((one for one in results.run["records"] if one["codec"] == f"{OURS}.cpu" and "threads" in one), None)
+    cpu = (
+        f" Our CPU codec ran on the first {sample['bytes'] / 1e6:,.0f} MB, with {sample['threads']} threads."
+        if sample
+        else ""
+    )
+    return (
+        f"{results.subject}. GB/s count characters; MiB are GPU memory at a call's peak beyond its input and "
+        "result. nvCOMP's codecs are shown with the chunk size whose ratio times both rates is highest; they compress "
+        "the characters, and the offsets count as packed by its Cascaded codec, in no time. Parquet and the copy go to "
+        f"host memory and come from there.{cpu}\n\n{compared(results)}"
+    )
+
+
+def compared(results: Results, codecs: tuple[str, ...] = ()) -> str:
+    """The table of all codecs, or of some."""
     rows = []
     chunks = {one["codec"]: one["chunk_bytes"] for one in reversed(results.run["records"]) if best_of_chunks(one)}
     found = {codec: one for codec, one in results.values().items() if "ratio_column" in one}
-    sample = next((one for one in results.run["records"] if one["codec"] == f"{OURS}.cpu" and "threads" in one), None)
+    if codecs:
+        found = {codec: one for codec, one in found.items() if codec in codecs}
     for codec, one in sorted(found.items(), key=lambda item: (not item[0].startswith(OURS), item[0])):
         peaks = [one.get(f"{call}_peak_extra_bytes") for call in ("compress", "decompress")]
         cells = [f"{one[f'{call}_call_gbps']:,.3g}" for call in ("compress", "decompress")]
@@ -211,21 +298,53 @@ def comparison(results: Results) -> str:
             name = f"nvCOMP {name}, chunks of {chunks[codec] >> 10} KiB"
         rows.append([name, f"{one['ratio_column']:.2f}", *cells, *memory])
     heading = "| | ratio of the column | compress, GB/s | decompress, GB/s | compress, MiB | decompress, MiB |"
-    cpu = (
-        f" Our CPU codec ran on the first {sample['bytes'] / 1e6:,.0f} MB, with {sample['threads']} threads."
-        if sample
-        else ""
-    )
-    return (
-        f"{results.subject}. GB/s count characters; MiB are GPU memory at a call's peak beyond its input and "
-        "result. nvCOMP's codecs are shown with the chunk size whose ratio times both rates is highest; they compress "
-        "the characters, and the offsets count as packed by its Cascaded codec, in no time. Parquet and the copy go to "
-        f"host memory and come from there.{cpu}\n\n" + table(heading, rows)
-    )
+    return table(heading, rows)
 
 
 def best_of_chunks(record: dict[str, Any]) -> bool:
     return "chunk_bytes" in record and "sweep" not in record
+
+
+#: Kind of parts that a short machine time may not reach -> what it measures.
+KINDS_OF_PARTS = {"nvcomp": "nvCOMP", "cudf": "cuDF's own ways out", "cpu": "our CPU codec", "max": '`level="max"`'}
+#: Codec that failed -> why, where that is known.
+FAILURES = {
+    "Cascaded": " It took them for integers of four bytes and padded what it gave back to a multiple of four. The "
+    "benchmark now tells it that they are bytes; this has not been run again.",
+}
+
+
+def unmeasured(results: Results) -> str:
+    """What the run did not reach, and what failed in it."""
+    if not results.compared:
+        return ""
+    from compare import KINDS, parts
+
+    names = results.datasets()
+    missing: dict[str, list[str]] = {}
+    failed: dict[str, list[str]] = {}
+    for part in parts(names, list(KINDS)):
+        kind, _, dataset = part.partition(":")
+        if part not in results.run["parts"] and kind in KINDS_OF_PARTS:
+            missing.setdefault(KINDS_OF_PARTS[kind], []).append(dataset)
+        for text in results.run["parts"].get(part, {}).get("failed", ()):
+            columns = failed.setdefault(re.split(r"\W", text)[0], [])
+            columns += [dataset] if dataset not in columns else []
+    texts = []
+    if missing:
+        on = {
+            what: ", ".join(found) if len(found) < 4 else f"{len(found)} of {len(names)} columns"
+            for what, found in missing.items()
+        }
+        texts.append(
+            "Not measured, for want of time: " + "; ".join(f"{what} on {those}" for what, those in on.items()) + "."
+        )
+    for codec, columns in failed.items():
+        texts.append(
+            f"{codec} is missing on {len(columns)} of {len(names)} columns, {columns[0]} the first of them: it failed, "
+            f"or did not give the characters back.{FAILURES.get(codec, '')}"
+        )
+    return " ".join(texts)
 
 
 #: Picture -> its heading and a sentence.
@@ -234,86 +353,152 @@ PICTURES = {
         "Memory",
         "GPU memory at the peak of a call beyond its input and result, all from one RMM pool.",
     ),
-    "sizes": ("Columns of other sizes", "What one call costs however small the column is shows at the left."),
+    "sizes": (
+        "Columns of other sizes",
+        "What one call costs however small the column is shows at the left. nvCOMP has chunks of 64 KiB, and columns "
+        "of up to 1 GiB.",
+    ),
     "tiles_scopes": (
         "Tile size and table scope",
-        "Larger tiles cut fewer symbols, smaller ones are more parallel work; a table that serves more characters is "
-        "trained less often and fits them less.",
+        "Larger tiles cut fewer symbols, smaller ones are more parallel work. A table that serves more characters is "
+        "trained less often and may fit them less; a segment has one table, so segments are smaller where tables serve "
+        "few characters, and there are more of them.",
     ),
-    "stages_tiles": ("Stages and tile size", "Times of stages as above, with tiles of other sizes."),
+    "stages_tiles": (
+        "Stages and tile size",
+        "Sums over launches as above, with tiles of other sizes. Grey: tables and row lengths.",
+    ),
     "blocks": (
         "Over PCIe in blocks",
         "Points are columns that really crossed from pinned memory, lines what the model says: with N blocks, copying "
         "one while that before it is decompressed, the smaller of 1 / (1 / (ratio x link) + 1 / (N x decoder)) and "
         "1 / (1 / decoder + 1 / (N x ratio x link)), with the ratio of the whole column and the decompress call as "
-        "measured on one block.",
+        "measured on one block. The model does not know that a block is a column of its own, with launches, waits and "
+        "Python for each.",
     ),
 }
+
+
+def blocks_cost(results: Results) -> str:
+    """What a block more costs, where columns crossed in blocks."""
+    texts = []
+    for overlapped, how in ((False, "one after the other"), (True, "overlapped by a thread of Python that copies")):
+        took = {
+            one["blocks"]: one["bytes"] / 1e6 / one["value"]
+            for one in results.sweep("ingestion")
+            if one["codec"] == OURS and (one["blocks"] == 1 or one.get("overlapped", False) == overlapped)
+        }
+        if len(took) > 1:
+            most = max(took)
+            texts.append(f"{(took[most] - took[1]) / (most - 1):.2f} ms {how}")
+    return f" A block more costs {', '.join(texts)} (from 1 to {most} blocks)." if texts else ""
 
 
 def pictures(results: Results) -> str:
     from plots import DRAWINGS
 
     shown = [
-        f"## {heading}\n\n![{heading}](pictures/{name}.svg)\n\n{text}"
+        f"## {heading}\n\n![{heading}](pictures/{name}.svg)\n\n{text}{blocks_cost(results) if name == 'blocks' else ''}"
         for name, (heading, text) in PICTURES.items()
         if DRAWINGS[name](results) is not None
     ]
     return "\n\n".join(shown)
 
 
-#: What is shown of the counters.
-COUNTED = (
-    "duration_ns dram_read_bytes dram_write_bytes thread_instructions active_lanes shared_wavefronts "
-    "shared_conflicts issue_slots_pct occupancy_pct alu_pct fma_pct lsu_pct dram_pct"
-).split()
-PERCENTAGES = COUNTED[-6:]
+#: Counter -> its heading, and how it is written; what was not counted of any kernel is left out.
+COUNTED: dict[str, tuple[str, Callable[[dict[str, float]], str]]] = {
+    "bytes": ("MB of characters", lambda one: f"{one['bytes'] / 1e6:,.0f}"),
+    "duration_ns": ("ms", lambda one: f"{one['duration_ns'] / 1e6:.3f}"),
+    "dram_read_bytes": (
+        "bytes moved a character",
+        lambda one: f"{(one['dram_read_bytes'] + one['dram_write_bytes']) / one['bytes']:.2f}",
+    ),
+    "instructions": (
+        "a warp's instructions for 32 bytes of codes",
+        lambda one: f"{32 * one['instructions'] / one['codes_bytes']:.1f}",
+    ),
+    "active_lanes": ("lanes active of 32", lambda one: f"{one['active_lanes']:.1f}"),
+    "shared_wavefronts": (
+        "shared wavefronts a character",
+        lambda one: f"{one['shared_wavefronts'] / one['bytes']:.3f}",
+    ),
+    "shared_conflicts": (
+        "of them conflicts",
+        lambda one: f"{one['shared_conflicts'] / max(one['shared_wavefronts'], 1):.0%}",
+    ),
+    "shared_pipe_pct": ("shared memory busy", lambda one: f"{one['shared_pipe_pct']:.0f}%"),
+    "issue_slots_pct": ("issue slots", lambda one: f"{one['issue_slots_pct']:.0f}%"),
+    "occupancy_pct": ("occupancy", lambda one: f"{one['occupancy_pct']:.0f}%"),
+    "alu_pct": ("ALU", lambda one: f"{one['alu_pct']:.0f}%"),
+    "fma_pct": ("FMA", lambda one: f"{one['fma_pct']:.0f}%"),
+    "lsu_pct": ("LSU", lambda one: f"{one['lsu_pct']:.0f}%"),
+    "dram_pct": ("DRAM", lambda one: f"{one['dram_pct']:.0f}%"),
+}
+
+
+def counted(results: Results) -> dict[tuple[str, str], dict[str, Any]]:
+    """Call and kernel -> counter -> value; a counter that the GPU does not have is no number, and left out."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for record in results.kernels["records"] if results.kernels else ():
+        one = rows.setdefault((record["call"], record["kernel"]), dict(record))
+        if not math.isnan(record["value"]):
+            one[record["measure"]] = record["value"]
+    return rows
 
 
 def kernels(results: Results) -> str:
-    found = results.kernels
+    found, rows = results.kernels, counted(results)
     if found is None:
         return ""
-    rows: dict[tuple[str, str], dict[str, float]] = {}
-    for record in found["records"]:
-        rows.setdefault((record["call"], record["kernel"]), dict(record))[record["measure"]] = record["value"]
-    lines = []
-    for (call, kernel), one in rows.items():
-        # A counter that the GPU does not have is no number.
-        one = dict.fromkeys(COUNTED, math.nan) | one
-        chars, wavefronts = one["bytes"], max(one["shared_wavefronts"], 1)
-        cells = [
-            f"{one['duration_ns'] / 1e6:.3f}",
-            f"{(one['dram_read_bytes'] + one['dram_write_bytes']) / chars:.2f}",
-            f"{one['thread_instructions'] / one['codes_bytes']:.1f}",
-            f"{one['active_lanes']:.1f}",
-            f"{one['shared_wavefronts'] / chars:.3f}",
-            f"{one['shared_conflicts'] / wavefronts:.0%}",
-            *(f"{one[name]:.0f}%" for name in PERCENTAGES),
-        ]
-        lines.append([f"{call}: `{kernel}`", *("" if "nan" in cell else cell for cell in cells)])
-    size = next(iter(rows.values()))["bytes"]
-    ratio = size / next(iter(rows.values()))["codes_bytes"]
+    shown = [measure for measure in COUNTED if any(measure in one for one in rows.values())]
+    lines = [
+        [f"{call}: `{kernel}`", *(COUNTED[measure][1](one) if measure in one else "" for measure in shown)]
+        for (call, kernel), one in rows.items()
+    ]
+    first = next(iter(rows.values()))
+    moved = 1 + first["codes_bytes"] / first["bytes"]
     machine = found["machine"]
-    heading = (
-        "| kernel | ms | bytes moved a character | instructions a byte of codes | lanes active of 32 | "
-        "shared wavefronts a character | of them conflicts | issue slots | occupancy | ALU | FMA | LSU | DRAM |"
-    )
+    note = f" {found['note']}" if "note" in found else ""
     return (
-        f"Nsight Compute's counters ({machine['gpu']}, driver {machine['driver']}, {found['date'][:10]}, by "
-        f"`{found['command']}`), {size / 1e6:,.0f} MB of l_comment, caches flushed before each kernel. The floor of "
-        f"encoding and decoding is {1 + 1 / ratio:.2f} bytes moved a character (1 + 1 / ratio), no conflicts, and 100% "
-        "of the issue slots or of the DRAM's rate.\n\n" + table(heading, lines)
+        f"Nsight Compute's counters of l_comment ({machine['gpu']}, driver {machine['driver']}, {found['date'][:10]}, "
+        f"by `{found['command']}`), caches flushed before each kernel. The floor of encoding and decoding is "
+        f"{moved:.2f} bytes moved a character (1 + 1 / ratio), no conflicts, and 100% of the issue slots or of the "
+        f"DRAM's rate.{note}\n\n"
+        + table("| kernel | " + " | ".join(COUNTED[measure][0] for measure in shown) + " |", lines)
     )
+
+
+#: Codecs in the README's table.
+BESIDE = (OURS, f"{OURS}.max", *(f"nvcomp.{name}" for name in ("ans", "bitcomp", "lz4", "zstd")), "cudf.parquet_zstd")
 
 
 def readme(results: Results) -> str:
-    """The README's own part: the comparison, the hard columns and the pictures under one heading."""
+    """The README's own part: some of the comparison, and the pictures, folded, but the one that it shows anyway."""
     if not results.compared:
         return ""
-    shown = [comparison(results), worst(results), *re.findall(r"!\[.*\)", pictures(results))]
-    text = "\n\n".join(["## Against others", *filter(None, shown)])
-    return text.replace("](pictures", "](docs/pictures")
+    from plots import DRAWINGS
+
+    headings = {
+        "columns": "Both calls on every column",
+        "stages": "Time per stage",
+        "ingestion": "How fast a column arrives over PCIe",
+    } | {name: heading for name, (heading, _) in PICTURES.items()}
+    shown = [
+        f"![{headings[name]}](docs/pictures/{name}.svg)"
+        for name, draw in DRAWINGS.items()
+        if name in headings and draw(results) is not None
+    ]
+    return "\n\n".join(
+        [
+            "## Against others",
+            f"{results.subject}; MiB are GPU memory at a call's peak beyond its input and result. All codecs, other "
+            "columns, and how it was measured: [`docs/performance.md`](docs/performance.md#against-others).",
+            compared(results, BESIDE),
+            "<details>\n<summary>More pictures: columns, stages, transfer, memory, sizes, tiles and tables</summary>",
+            *shown,
+            "</details>",
+        ]
+    )
 
 
 PARTS: dict[str, Callable[[Results], str]] = {
@@ -323,6 +508,7 @@ PARTS: dict[str, Callable[[Results], str]] = {
         protocol,
         anchors,
         comparison,
+        unmeasured,
         worst,
         limits,
         stages,

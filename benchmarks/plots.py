@@ -36,7 +36,7 @@ STYLE = {
 }
 # Of Okabe and Ito's palette, which colour-blind readers can tell apart.
 ORANGE, BLUE, GREEN, GREY, PALE = "#D55E00", "#0072B2", "#00825F", "#555555", "#F2C6A5"
-DARK_PALE = "#DD9D6F"  # for letters
+DARK_PALE, PALE_BLUE = "#DD9D6F", "#5B9FC9"  # for letters
 
 MARKS = ((ORANGE, "\u25cf cudf-fsst"), (BLUE, "\u25cf nvCOMP, same run"))
 CUDF_MARK = (GREEN, "\u25cf cuDF, same run")
@@ -112,6 +112,11 @@ def colour_of(codec: str) -> str:
     return {OURS: ORANGE, "nvcomp": BLUE}.get(kind, GREEN)
 
 
+def ours_first(point: tuple[str, Point]) -> tuple[bool, bool]:
+    """Key to sort points by, so that our labels get the best places."""
+    return point[0] != OURS, colour_of(point[0]) != ORANGE
+
+
 def pareto(points: Iterable[Point]) -> list[Point]:
     """The points that no other equals or beats in both respects, from slow to fast."""
     front: list[Point] = []
@@ -146,22 +151,24 @@ def ratio_against_rate(results: Results) -> Picture:
         axes.set_ylim(0.8, max(ratio for _, ratio in points.values()) * 1.06)
         front = pareto(points.values())
         steps = np.array([(low, front[0][1]), *front, (front[-1][0], 0)]).T
-        axes.step(*steps, where="pre", color="#999999", lw=1, ls="--", zorder=1)
+        axes.step(*steps, where="pre", color="#777777", lw=1.3, ls="--", zorder=1)
         axes.fill_between(*steps, step="pre", color="#999999", alpha=0.08, lw=0, zorder=0)
         for codec in dict.fromkeys(one["codec"] for one in swept):
             chunks = by_key((one for one in swept if one["codec"] == codec), "chunk_bytes")
             line = [(one[f"{call}_call_gbps"], one[ratio_measure]) for one in chunks.values()]
             axes.plot(*zip(*line, strict=True), "-o", color=BLUE, alpha=0.35, lw=0.8, ms=2.5, zorder=2)
         labels = []
-        for codec, (rate, ratio) in sorted(points.items(), key=lambda point: point[0] != OURS):
+        for codec, (rate, ratio) in sorted(points.items(), key=ours_first):
             colour = GREY if codec in quoted else colour_of(codec)
-            size = 11 if codec == OURS else 7
+            size = 11 if codec == OURS else 9 if colour == ORANGE else 7
             axes.plot(rate, ratio, "o", color=colour, ms=size, mfc=colour if codec in measured else "white", zorder=3)
             text = name_of(codec)
             style: dict[str, Any] = {"color": colour, "fontsize": 8 if results.compared else 8.5}
             if codec == OURS:
                 text += f"\n{rate:,.0f} GB/s"
                 style |= {"fontweight": "bold", "fontsize": 10}
+            elif colour == ORANGE:
+                style["fontweight"] = "bold"
             elif codec in quoted and anchors[codec]["gpu"] != results.run["machine"]["gpu"]:
                 text += f" ({anchors[codec]['gpu'].removeprefix('NVIDIA ')})"
             labels.append(((rate, ratio), text, style))
@@ -171,6 +178,8 @@ def ratio_against_rate(results: Results) -> Picture:
     axes = figure.axes[0]
     axes.set_ylabel("ratio of the column (hollow: of characters)" if of_column else "ratio of characters")
     marks = [*MARKS, *([CUDF_MARK] if of_column else []), (GREY, "\u25cb figures of others")]
+    if swept:
+        marks.insert(2, (PALE_BLUE, "\u2022 its other chunk sizes"))
     put_heading(figure, results.subject, [*marks, (GREY, "- - Pareto front")])
     return figure, shown
 
@@ -247,10 +256,11 @@ def column_name(dataset: str) -> str:
 def time_per_stage(results: Results) -> Picture:
     """Milliseconds of every stage beside those of the whole call."""
     stages = results.stages()
-    figure = new_figure(10, 1.35 + 0.27 * (2 + sum(map(len, stages.values()))))
-    put_heading(figure, results.subject)
+    figure = new_figure(10, 1.5 + 0.27 * (2 + sum(map(len, stages.values()))))
+    note = "blue: sums over launches; encoding and compaction run beside each other, on two streams"
+    put_heading(figure, results.subject, [(GREY, note)])
     height = figure.get_figheight()
-    top = height - 0.45
+    top = height - 0.6
     longest = max(max(results.call_milliseconds(call)[0], *parts.values()) for call, parts in stages.items())
     shown: dict[str, Any] = {}
     for call, parts in stages.items():
@@ -314,6 +324,7 @@ def stages_against_tile(results: Results) -> Picture | None:
         axes.set_title(f"{call}(), milliseconds", pad=14)
         put_ends(axes, ends)
     put_heading(figure, results.subject)
+    keep_apart(figure)
     return figure, shown
 
 
@@ -359,7 +370,7 @@ def ingestion(results: Results) -> Picture:
     axes.axhline(plain, color="black", lw=1.2, ls="--", zorder=1)
     axes.text(high, plain - 3, f"uncompressed, pinned memory: {plain:.0f}", ha="right", va="top", fontsize=8.5)
     labels = []
-    for codec, (rate, arriving) in sorted(points.items(), key=lambda point: point[0] != OURS):
+    for codec, (rate, arriving) in sorted(points.items(), key=ours_first):
         colour = colour_of(codec)
         axes.plot(rate, arriving, "o", color=colour, ms=11 if codec == OURS else 7, zorder=3)
         if codec in crossed:
@@ -425,7 +436,25 @@ def ingestion_in_blocks(results: Results) -> Picture | None:
     axes.set_ylabel("GB/s of characters that arrive in GPU memory")
     marks = [(GREY, "\u25cf measured"), (GREY, "\u2013 model")]
     put_heading(figure, f"{results.main_column} over PCIe", marks)
+    keep_apart(figure)
     return figure, shown
+
+
+def keep_apart(figure: Figure) -> None:
+    """Make all panels narrower where texts at the right of one reach into the next, or out of the figure."""
+    renderer = figure.canvas.get_renderer()
+    boxes = [(axes.get_window_extent(renderer), axes.get_tightbbox(renderer)) for axes in figure.axes]
+    gap = 6 * figure.dpi / 72
+    over = 0.0
+    for inner, outer in boxes:
+        beside = [
+            other.x0 for place, other in boxes if place.x0 > inner.x1 and place.y0 < inner.y1 and inner.y0 < place.y1
+        ]
+        over = max(over, outer.x1 + gap - min([*beside, figure.bbox.x1]))
+    for axes in figure.axes:
+        place = axes.get_position()
+        place.x1 -= over / figure.bbox.width
+        axes.set_position(place)
 
 
 def put_ends(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
@@ -512,6 +541,7 @@ def rate_against_size(results: Results) -> Picture | None:
         put_ends(axes, ends)
     gpu = results.run["machine"]["gpu"]
     put_heading(figure, f"{results.main_column}, cut or repeated, in the memory of one {gpu}")
+    keep_apart(figure)
     return figure, shown
 
 
@@ -556,8 +586,10 @@ def tiles_and_scopes(results: Results) -> Picture | None:
             )
             axes.grid(axis="y", color="#E5E5E5", lw=0.8)
             axes.set_title(f"{('Ratio of the column', 'GB/s of characters')[row]}")
+            axes.yaxis.set_major_formatter(FuncFormatter((lambda y, _: f"{y:.2f}", lambda y, _: f"{y:,.0f}")[row]))
             axes.set_xlabel(label)
             put_ends(axes, ends)
+    keep_apart(figure)
     return figure, shown
 
 

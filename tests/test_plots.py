@@ -153,13 +153,22 @@ def whole(folder: Path) -> None:
             add(main, "cudf_fsst", {arrive: 150.0 - 40 / blocks}, overlapped=True, **more)
     machine = {"gpu": GPU, "driver": "1", "cuda": "2", "python": "3", "versions": {"cudf": "4"}}
     run = {"date": "2026-01-02", "command": "python compare.py"}
-    content = {"machine": machine, **run, "parts": {"ours": {"seconds": 1.0, **run}}, "records": records}
+    parts: dict[str, Any] = {f"{kind}:{main}": {"seconds": 1.0, **run} for kind in ("ours", "max", "cpu", "nvcomp")}
+    parts[f"nvcomp:{main}"]["failed"] = ["Cascaded, chunks of 16384: ValueError('no')"] * 2
+    content = {"machine": machine, **run, "parts": parts, "records": records}
     (folder / "compare.json").write_text(json.dumps(content))
-    counters = {"duration_ns": 2e6, "dram_read_bytes": 3e8, "dram_write_bytes": 1e8, "thread_instructions": 4e9}
+    counters = {"duration_ns": 2e6, "dram_read_bytes": 3e8, "dram_write_bytes": 1e8, "instructions": 1.25e8}
     counters |= {"active_lanes": 25.0, "shared_wavefronts": 5e7, "shared_conflicts": 1e7, "issue_slots_pct": 71.0}
+    counters |= {"shared_pipe_pct": 63.0, "dram_pct": float("nan")}
     common = {"kernel": "fsst_encode", "call": "compress", "bytes": 256_000_000, "codes_bytes": 80_000_000}
     counted = [{**common, "measure": measure, "value": value} for measure, value in counters.items()]
-    content = {"machine": machine, "date": "2026-01-03", "command": "python profile_kernels.py", "records": counted}
+    content = {
+        "machine": machine,
+        "date": "2026-01-03",
+        "command": "python profile_kernels.py",
+        "records": counted,
+        "note": "As a test has it.",
+    }
     (folder / "kernels.json").write_text(json.dumps(content))
     (folder / "anchors.json").write_bytes((ROOT / "benchmarks" / "results" / "anchors.json").read_bytes())
 
@@ -255,7 +264,9 @@ def test_page_shows_the_newest_results(modules: dict[str, ModuleType]) -> None:
     assert page.filled(text, results) == text
     assert page.filled(readme, results) == readme
     for target in re.findall(r"\]\((?!http)(.*?)\)", text):
-        assert (page.PAGE.parent / target).exists(), target
+        path, _, heading = target.partition("#")
+        assert (page.PAGE.parent / path).exists(), target
+        assert path or f"\n## {heading.replace('-', ' ')}\n" in text.lower(), target
 
 
 def test_whole_comparison_is_shown(modules: dict[str, ModuleType], tmp_path: Path) -> None:
@@ -268,9 +279,20 @@ def test_whole_comparison_is_shown(modules: dict[str, ModuleType], tmp_path: Pat
     assert "geometric mean of 3 DBText files | 1.077 | 1.070 | 1.040 | aim |" in parts["limits"]
     assert "| `compress()` of 1 MB, ms | 1.00 | 0.50 | 1.00 | must |" in parts["limits"]
     assert "| generated.random | 1.91 | 1.97 | 700 | 600 | 700 | 260 |" in parts["worst"]
-    assert "| compress: `fsst_encode` | 2.000 | 1.56 | 50.0 | 25.0 | 0.195 | 20% | 71% |  |" in parts["kernels"]
+    assert "| compress: `fsst_encode` | 256 | 2.000 | 1.56 | 50.0 | 25.0 | 0.195 | 20% | 63% | 71% |\n" in (
+        parts["kernels"] + "\n"
+    )
+    assert "As a test has it." in parts["kernels"]
+    assert "* `decompress()`: 1.23 of 1.33 ms are the decode kernel" in parts["limits"]
+    assert "* encode kernels" not in parts["limits"]  # they reach the aim
+    assert "* decode kernel" not in parts["limits"]  # not counted in these results
+    assert "our CPU codec on 4 of 5 columns" in parts["unmeasured"]
+    assert "Cascaded is missing on 1 of 5 columns, tpch.l_comment.sf10 the first" in parts["unmeasured"]
+    assert "A block more costs" in parts["pictures"]
     assert re.findall(r"\((pictures/.*?)\)", parts["pictures"]) == [f"pictures/{name}.svg" for name in page.PICTURES]
     assert parts["readme"].startswith("## Against others")
+    assert "nvCOMP ANS" in parts["readme"]
+    assert "Gdeflate" not in parts["readme"]
     assert "](docs/pictures/memory.svg)" in parts["readme"]
 
 
