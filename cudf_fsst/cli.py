@@ -122,7 +122,7 @@ def compress(
 
     from .compressor import Compressor
 
-    _check_output(output, force)
+    _check_output(output, file, force)
     with pq.ParquetFile(file) as parquet:
         _check_column(parquet.schema_arrow, column)
         pieces = _pieces(parquet.metadata, column)
@@ -160,7 +160,7 @@ def decompress(
 
     from .column import CompressedColumn
 
-    _check_output(output, force)
+    _check_output(output, file, force)
     compressed = CompressedColumn.load(file)
     rows = len(compressed)
     step = max(1, rows * _DECOMPRESS_CHARS // max(1, compressed.chars_nbytes))
@@ -337,6 +337,8 @@ def _check_column(schema: Any, column: str) -> None:
         for field in schema
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type) or pa.types.is_string_view(field.type)
     ]
+    if schema.names.count(column) > 1:
+        raise CliError(f"the file has {schema.names.count(column)} columns named {column!r}; rename all but one")
     if column in strings:
         return
     known = ", ".join(strings) or "none"
@@ -364,7 +366,9 @@ def _pieces(metadata: Any, column: str) -> list[list[int] | None]:
     return pieces or [None]
 
 
-def _check_output(output: Path, force: bool) -> None:
+def _check_output(output: Path, file: Path, force: bool) -> None:
+    if output.exists() and file.exists() and output.samefile(file):
+        raise CliError(f"{output} is the input too; give the output another name")
     if output.is_dir():
         raise CliError(f"{output} is a folder")
     if not output.absolute().parent.is_dir():

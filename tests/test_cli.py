@@ -367,6 +367,25 @@ def test_existing_output_is_kept(parquet: Path, tmp_path: Path) -> None:
     assert pq.read_table(restored)["text"].to_pylist() == VALUES
 
 
+def test_output_is_never_the_input(parquet: Path, tmp_path: Path) -> None:
+    run_ok("compress", parquet, "-c", "text", "-o", tmp_path / "text.fsst", "--device", "cpu")
+    for command, file in (("compress", parquet), ("decompress", tmp_path / "text.fsst")):
+        before = file.read_bytes()
+        (tmp_path / f"{command}.soft").symlink_to(file)
+        (tmp_path / f"{command}.hard").hardlink_to(file)
+        for output in (file, tmp_path / f"{command}.soft", tmp_path / f"{command}.hard"):
+            column = ("-c", "text") if command == "compress" else ()
+            for force in ((), ("--force",)):
+                assert "is the input too" in run_bad(command, file, *column, "-o", output, *force)
+        assert file.read_bytes() == before
+
+
+def test_two_columns_of_one_name(parquet: Path, tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), parquet)
+    message = run_bad("compress", parquet, "-c", "text", "-o", tmp_path / "text.fsst", "--device", "cpu")
+    assert message == "error: the file has 2 columns named 'text'; rename all but one"
+
+
 @pytest.mark.parametrize(
     ("column", "message"),
     [
