@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -289,6 +291,20 @@ def test_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("CUDF_FSST_NUM_THREADS", wrong)
         with pytest.raises(ValueError, match="CUDF_FSST_NUM_THREADS"):
             cpu.num_threads()
+
+
+def test_import_where_nothing_can_be_cached() -> None:
+    """As in a container whose file system is read-only; kernels then compile, without a cache."""
+    code = """
+from numba.core import caching
+caching.CacheImpl._locator_classes = []
+import cudf_fsst
+from cudf_fsst.codecs.bitpack import cpu
+from cudf_fsst.codecs.jit import njit
+assert njit()(lambda number: number + 1)(1) == 2
+assert type(cpu.unpack_ends._cache).__name__ == "NullCache"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_several_segments_and_tables(monkeypatch: pytest.MonkeyPatch) -> None:
