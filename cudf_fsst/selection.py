@@ -45,7 +45,7 @@ def row_numbers(values: Any, length: int) -> Any:
         return np.empty(0, np.int64)
     # Python's integers are objects where 64 bits do not hold them.
     if values.dtype.kind not in "iu" and not _holds_integers(values):
-        missing = values.dtype.kind in "fO" and bool(_missing(values).any())
+        missing = values.dtype.kind in "Of" and bool(_missing(values).any())
         what = "missing values" if missing else values.dtype
         raise TypeError(f"rows must be selected by integers, not {what}")
     lowest, highest = int(values.min()), int(values.max())
