@@ -3,11 +3,19 @@
 Importing registers the accessor: ``series.fsst.compress()``.
 """
 
+from importlib.metadata import PackageNotFoundError, version
+
 from .accessor import FsstAccessor, register
 from .codecs.fsst.symbols import SymbolTable
 from .column import CompressedColumn, concat, load, train
 from .compressor import Compressor
 
 __all__ = ["CompressedColumn", "Compressor", "FsstAccessor", "SymbolTable", "concat", "load", "train"]
+
+try:
+    __version__ = version("cudf-fsst")
+except PackageNotFoundError:  # its sources are used as they lie there
+    __version__ = "unknown"
+del PackageNotFoundError, version
 
 register()

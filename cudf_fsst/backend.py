@@ -28,37 +28,38 @@ class HostBackend:
         self.codec: Any = cpu
         self.interop: Any = pandas
 
-    def _no_stream(self, stream: Any) -> None:
+    def check_stream(self, stream: Any) -> None:
+        """Raise ValueError if there is one."""
         if stream is not None:
             raise ValueError(f"stream={stream!r} needs data in GPU memory; this is in host memory")
 
     def compress(self, data: Any, *, stream: Any, **options: Any) -> list[Segment]:
         """Segments of a Series or Index."""
-        self._no_stream(stream)
+        self.check_stream(stream)
         with self.interop.open_strings(data) as strings:
             segments: list[Segment] = self.codec.compress(strings, **options)
         return segments
 
     def train(self, data: Any, *, level: str, stream: Any) -> SymbolTable:
         """One symbol table for a Series or Index."""
-        self._no_stream(stream)
+        self.check_stream(stream)
         with self.interop.open_strings(data) as strings:
             table: SymbolTable = self.codec.train(strings, level=level)
         return table
 
     def decompress(self, segments: Sequence[Segment], *, stream: Any) -> Any:
         """All rows."""
-        self._no_stream(stream)
+        self.check_stream(stream)
         return self.codec.decompress(segments)
 
     def take(self, segments: Sequence[Segment], rows: Any, *, stream: Any) -> Any:
         """Rows by number."""
-        self._no_stream(stream)
+        self.check_stream(stream)
         return self.codec.take(segments, rows)
 
     def take_range(self, segments: Sequence[Segment], start: int, stop: int, *, stream: Any) -> Any:
         """Consecutive rows."""
-        self._no_stream(stream)
+        self.check_stream(stream)
         return self.codec.take_range(segments, start, stop)
 
     def to_host_strings(self, strings: Any) -> HostStrings:
@@ -91,6 +92,9 @@ class DeviceBackend:
         self.codec: Any = cuda
         self.interop: Any = cudf
         self.device = cudf.current_device() if device is None else device
+
+    def check_stream(self, stream: Any) -> None:
+        """Take any; what works on it checks it."""
 
     def compress(self, data: Any, *, stream: Any, **options: Any) -> list[Segment]:
         """Segments of a Series or Index."""

@@ -38,6 +38,23 @@ Device = Annotated[str, typer.Option(help="auto, gpu or cpu")]
 Force = Annotated[bool, typer.Option("--force", help="overwrite an existing output")]
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        from . import __version__
+
+        _out.print(f"cudf-fsst {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version")
+    ] = False,
+) -> None:
+    pass
+
+
 class CliError(Exception):
     """A mistake of the user's, as one line of text."""
 
@@ -117,12 +134,15 @@ def compress(
     device: Device = "auto",
     force: Force = False,
 ) -> None:
-    """Compress a column of a Parquet file, row group by row group (small ones several at a time)."""
+    """Compress a column of a Parquet file, row group by row group (small ones several at a time).
+
+    The file's pandas index, if it has one, is not kept: rows are numbered from 0.
+    """
     import pyarrow.parquet as pq
 
     from .compressor import Compressor
 
-    _check_output(output, force)
+    _check_output(output, file, force)
     with pq.ParquetFile(file) as parquet:
         _check_column(parquet.schema_arrow, column)
         pieces = _pieces(parquet.metadata, column)
@@ -160,13 +180,13 @@ def decompress(
 
     from .column import CompressedColumn
 
-    _check_output(output, force)
+    _check_output(output, file, force)
     compressed = CompressedColumn.load(file)
     rows = len(compressed)
     step = max(1, rows * _DECOMPRESS_CHARS // max(1, compressed.chars_nbytes))
     name = "column" if compressed.name is None else str(compressed.name)
-    # An index of its own is kept as columns, as pandas does; a RangeIndex from 0 says nothing.
-    keep_index = not compressed.index.equals(pd.RangeIndex(rows))
+    # An index of its own is kept as columns, as pandas does; a RangeIndex from 0 without a name says nothing.
+    keep_index = list(compressed.index.names) != [None] or not compressed.index.equals(pd.RangeIndex(rows))
     # Types of the whole column and index: a piece of an object column may be all nulls.
     index = compressed.index if keep_index else pd.RangeIndex(1)
     names = [None if label is None else str(label) for label in index.names]  # Parquet has no others
@@ -210,7 +230,7 @@ def inspect(
         ("ratio of the column", f"{compressed.ratio:.3f}"),
         ("characters", f"{compressed.chars_nbytes:,}"),
         ("their codes", f"{compressed.codes_nbytes:,}"),
-        ("ratio of the characters", f"{compressed.chars_nbytes / max(1, compressed.codes_nbytes):.3f}"),
+        ("ratio of the characters", _ratio(compressed.chars_nbytes, compressed.codes_nbytes)),
         ("segments", f"{len(segments):,}"),
         ("symbol tables", f"{len(tables):,}"),
     ):
@@ -226,7 +246,7 @@ def inspect(
             f"{segment.rows:,}",
             f"{segment.chars:,}",
             f"{segment.codes_nbytes:,}",
-            f"{segment.chars / max(1, segment.codes_nbytes):.3f}",
+            _ratio(segment.chars, segment.codes_nbytes),
             str(segment.layout.tile_size),
             f"{segment.null_count:,}",
             str(tables.index(segment.table)),
@@ -337,6 +357,8 @@ def _check_column(schema: Any, column: str) -> None:
         for field in schema
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type) or pa.types.is_string_view(field.type)
     ]
+    if schema.names.count(column) > 1:
+        raise CliError(f"the file has {schema.names.count(column)} columns named {column!r}; rename all but one")
     if column in strings:
         return
     known = ", ".join(strings) or "none"
@@ -364,7 +386,9 @@ def _pieces(metadata: Any, column: str) -> list[list[int] | None]:
     return pieces or [None]
 
 
-def _check_output(output: Path, force: bool) -> None:
+def _check_output(output: Path, file: Path, force: bool) -> None:
+    if output.exists() and file.exists() and output.samefile(file):
+        raise CliError(f"{output} is the input too; give the output another name")
     if output.is_dir():
         raise CliError(f"{output} is a folder")
     if not output.absolute().parent.is_dir():
@@ -392,6 +416,11 @@ def _progress() -> Progress:
         transient=True,
         disable=not _err.is_terminal,
     )
+
+
+def _ratio(chars: int, codes_nbytes: int) -> str:
+    """What characters take as codes, 1 where there are none."""
+    return f"{chars / codes_nbytes if codes_nbytes else 1:.3f}"
 
 
 def _size(nbytes: int) -> str:

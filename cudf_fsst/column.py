@@ -175,6 +175,7 @@ class CompressedColumn:
 
     def _series(self, stream: Any = None) -> Any:
         backend = self._backend
+        backend.check_stream(stream)
         with backend.current():
             if not self._segments:
                 return backend.interop.empty(self._dtype, self._name, self._index)
@@ -299,6 +300,7 @@ class CompressedColumn:
 
     def _take(self, rows: Any, *, labels: Any = None, stream: Any = None) -> Any:
         backend = self._backend
+        backend.check_stream(stream)
         with backend.current():
             if labels is None:
                 labels = backend.interop.take_labels(self._index, rows)
@@ -378,10 +380,11 @@ class CompressedColumn:
 
     def to_host(self, *, stream: Any = None) -> CompressedColumn:
         """The column in (pinned) host memory, moved compressed; itself if it is there."""
+        backend = self._backend
+        backend.check_stream(stream)
         if self.device == "cpu":
             return self
         host = of_device("cpu")
-        backend = self._backend
         with backend.current():
             segments = backend.codec.to_host(self._segments, stream=stream) if self._segments else []
             index = backend.to_host_index(self._index)

@@ -114,9 +114,11 @@ def save(
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.errno is not None:  # it names the new file, or none
+            raise OSError(error.errno, error.strerror, os.fsdecode(path)) from None
         raise
     _sync_folder(os.path.dirname(target))
 

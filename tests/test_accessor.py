@@ -90,6 +90,10 @@ def test_stream_needs_a_gpu() -> None:
         column.decompress,
         lambda stream: column.take([0], stream=stream),
         lambda stream: column.filter([True, False], stream=stream),
+        lambda stream: column.take([], stream=stream),
+        lambda stream: column.filter([False, False], stream=stream),
+        lambda stream: column.to_host(stream=stream),
+        lambda stream: STRINGS["str"].iloc[:0].fsst.compress().decompress(stream=stream),
         lambda stream: cudf_fsst.train(STRINGS["str"], stream=stream),
     ):
         with pytest.raises(ValueError, match=r"stream='s' needs data in GPU memory"):

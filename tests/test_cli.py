@@ -191,9 +191,10 @@ def test_file_without_row_groups(tmp_path: Path) -> None:
     assert len(cudf_fsst.load(tmp_path / "text.fsst")) == 0
 
 
+@pytest.mark.parametrize("labels", [[5, 3, 3], range(3), range(2, 8, 2)], ids=repr)
 @pytest.mark.parametrize("name", ["key", None, 7, ("a", 1)], ids=repr)
-def test_decompress_keeps_an_index_of_its_own(name, tmp_path: Path) -> None:
-    index = pd.Index([5, 3, 3], name=name)
+def test_decompress_keeps_an_index_of_its_own(name, labels, tmp_path: Path) -> None:
+    index = pd.Index(labels, name=name)
     pd.Series(["a", None, "c"], index=index, name="text").fsst.compress().save(tmp_path / "text.fsst")
     run_ok("decompress", tmp_path / "text.fsst", "-o", tmp_path / "out.parquet")
     frame = pd.read_parquet(tmp_path / "out.parquet")
@@ -222,9 +223,23 @@ def test_inspect(parquet: Path, tmp_path: Path) -> None:
     shown = run_ok("inspect", tmp_path / "text.fsst")
     for fact in (f"{len(VALUES):,}", f"{column.nbytes:,}", f"{column.ratio:.3f}", "text", "version"):
         assert fact in shown
+    assert f"{column.chars_nbytes / column.codes_nbytes:.3f}" in shown
     symbols = run_ok("inspect", tmp_path / "text.fsst", "--symbols")
     assert len(symbols) > len(shown)
     assert "xxxxxxxx" in symbols
+
+
+@pytest.mark.parametrize("values", [[], [""]], ids=repr)
+def test_inspect_without_characters(tmp_path: Path, values: list[str]) -> None:
+    pd.Series(values, dtype="str").fsst.compress().save(tmp_path / "text.fsst")
+    shown = run_ok("inspect", tmp_path / "text.fsst")
+    assert re.search(r"ratio of the characters +1\.000\b", shown)
+    assert "0.000" not in shown
+
+
+def test_version() -> None:
+    assert run_ok("--version") == f"cudf-fsst {cudf_fsst.__version__}\n"
+    assert "compress" in run_ok("--help")
 
 
 @pytest.mark.gpu
@@ -365,6 +380,25 @@ def test_existing_output_is_kept(parquet: Path, tmp_path: Path) -> None:
     assert restored.read_text() == "precious"
     run_ok("decompress", compressed, "-o", restored, "--force")
     assert pq.read_table(restored)["text"].to_pylist() == VALUES
+
+
+def test_output_is_never_the_input(parquet: Path, tmp_path: Path) -> None:
+    run_ok("compress", parquet, "-c", "text", "-o", tmp_path / "text.fsst", "--device", "cpu")
+    for command, file in (("compress", parquet), ("decompress", tmp_path / "text.fsst")):
+        before = file.read_bytes()
+        (tmp_path / f"{command}.soft").symlink_to(file)
+        (tmp_path / f"{command}.hard").hardlink_to(file)
+        for output in (file, tmp_path / f"{command}.soft", tmp_path / f"{command}.hard"):
+            column = ("-c", "text") if command == "compress" else ()
+            for force in ((), ("--force",)):
+                assert "is the input too" in run_bad(command, file, *column, "-o", output, *force)
+        assert file.read_bytes() == before
+
+
+def test_two_columns_of_one_name(parquet: Path, tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), parquet)
+    message = run_bad("compress", parquet, "-c", "text", "-o", tmp_path / "text.fsst", "--device", "cpu")
+    assert message == "error: the file has 2 columns named 'text'; rename all but one"
 
 
 @pytest.mark.parametrize(

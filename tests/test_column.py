@@ -379,6 +379,12 @@ class TestSelection:
             pd.testing.assert_series_equal(column[mask], self.series.iloc[::2])
             pd.testing.assert_series_equal(column.filter(mask), self.series.iloc[::2])
 
+    @pytest.mark.parametrize("make", [list, lambda mask: pd.Series(mask, dtype=object)], ids=["list", "Series"])
+    def test_mask_of_missing_values_only(self, column, make) -> None:
+        pd.testing.assert_series_equal(column.filter(make([None] * 1000)), self.series.iloc[:0])
+        with pytest.raises(IndexError, match="mask of 3 rows"):
+            column.filter(make([None] * 3))
+
     def test_mask_of_nothing_and_everything(self, column) -> None:
         pd.testing.assert_series_equal(column.filter(np.zeros(1000, bool)), self.series.iloc[:0])
         pd.testing.assert_series_equal(column.filter(np.ones(1000, bool)), self.series)
@@ -392,6 +398,8 @@ class TestSelection:
             (lambda c: c.take([0, -1001, 5]), "row -1001"),
             (lambda c: c.take(np.array([2**63], np.uint64)), f"row {2**63}"),
             (lambda c: c[2**70], f"row {2**70}"),
+            (lambda c: c[[10**30]], f"row {10**30}"),
+            (lambda c: c.take([0, -(10**30)]), f"row -{10**30}"),
         ],
     )
     def test_out_of_range(self, column, select, wrong: str) -> None:
@@ -415,8 +423,19 @@ class TestSelection:
             column.filter([0] * 1000)
 
     def test_rows_have_no_missing_numbers(self, column) -> None:
-        with pytest.raises(TypeError, match="integers"):
-            column.take(pd.array([1, None], dtype="Int64"))
+        for rows in (pd.array([1, None], dtype="Int64"), pd.Series([1, None], dtype="Int64"), [1, None], [1, np.nan]):
+            for select in (column.take, column.__getitem__):
+                with pytest.raises(TypeError, match=r"^rows must be selected by integers, not missing values$"):
+                    select(rows)
+
+    @pytest.mark.parametrize(
+        ("key", "shown"),
+        [(1.0, "1.0"), (pd.NA, "<NA>"), ((i for i in range(3)), "a generator"), ({1, 2}, "{1, 2}")],
+        ids=["float", "missing", "generator", "set"],
+    )
+    def test_wrong_key_is_named(self, column, key, shown: str) -> None:
+        with pytest.raises(TypeError, match=f"an int, a slice, integers or a mask, not {shown}$"):
+            column[key]
 
     def test_iteration(self, column) -> None:
         assert pd.Series(list(column), dtype="str").equals(self.series.reset_index(drop=True))

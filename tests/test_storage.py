@@ -294,15 +294,17 @@ def test_a_write_that_fails_half_way(saved: Path) -> None:
 
 
 def test_save_into_a_missing_folder(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        storage.save(tmp_path / "missing" / "c.fsst", segments=[], schema=b"")
+    path = tmp_path / "missing" / "c.fsst"
+    with pytest.raises(FileNotFoundError, match=f": '{path}'$"):
+        storage.save(path, segments=[], schema=b"")
     assert os.listdir(tmp_path) == []
 
 
 def test_save_onto_a_folder(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    with pytest.raises(IsADirectoryError):
-        storage.save(tmp_path / "folder", segments=[], schema=b"")
+    path = tmp_path / "folder"
+    with pytest.raises(IsADirectoryError, match=f": '{path}'$"):
+        storage.save(path, segments=[], schema=b"")
     assert os.listdir(tmp_path) == ["folder"]
 
 

@@ -54,6 +54,8 @@ def test_installed_wheel_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
     run(python, "-m", "pip", "install", "--quiet", f"{wheel}[demo]", cwd=tmp_path)
     where = run(python, "-c", "import cudf_fsst; print(cudf_fsst.__file__)", cwd=tmp_path)
     assert environment in Path(where.strip()).parents
+    version = wheel.name.split("-")[1]
+    assert run(environment / "bin" / "cudf-fsst", "--version", cwd=tmp_path) == f"cudf-fsst {version}\n"
 
     shown = run(
         environment / "bin" / "cudf-fsst", "demo", "--scale", "0.001", "--column", "l_comment", "--device", "cpu",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -275,6 +277,15 @@ def test_same_bytes_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -
     assert cpu.decompress(four).chars.tobytes() == strings.chars.tobytes()
 
 
+def test_few_rows_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    segments = compress([*mixed_rows(40000), b"abcdef" * 200_000])
+    monkeypatch.setenv("CUDF_FSST_NUM_THREADS", "4")
+    monkeypatch.setattr(cpu, "ThreadPoolExecutor", lambda *_, **__: pytest.fail("started threads"))
+    assert values(cpu.take_range(segments, 39, 40)) == mixed_rows(40000)[39:40]
+    with pytest.raises(pytest.fail.Exception, match="started threads"):
+        cpu.decompress(segments)
+
+
 def test_calls_from_several_threads() -> None:
     columns = [mixed_rows(800, seed) for seed in range(6)]
     with ThreadPoolExecutor(6) as pool:
@@ -284,11 +295,28 @@ def test_calls_from_several_threads() -> None:
 
 def test_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDF_FSST_NUM_THREADS", raising=False)
-    assert cpu.num_threads() >= 1
-    for wrong in ("0", "-1", "many", ""):
+    unset = cpu.num_threads()
+    assert unset >= 1
+    monkeypatch.setenv("CUDF_FSST_NUM_THREADS", "")
+    assert cpu.num_threads() == unset
+    for wrong in ("0", "-1", "many", " "):
         monkeypatch.setenv("CUDF_FSST_NUM_THREADS", wrong)
         with pytest.raises(ValueError, match="CUDF_FSST_NUM_THREADS"):
             cpu.num_threads()
+
+
+def test_import_where_nothing_can_be_cached() -> None:
+    """As in a container whose file system is read-only; kernels then compile, without a cache."""
+    code = """
+from numba.core import caching
+caching.CacheImpl._locator_classes = []
+import cudf_fsst
+from cudf_fsst.codecs.bitpack import cpu
+from cudf_fsst.codecs.jit import njit
+assert njit()(lambda number: number + 1)(1) == 2
+assert type(cpu.unpack_ends._cache).__name__ == "NullCache"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_several_segments_and_tables(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,6 +152,12 @@ def test_any_bytes(data: bytes) -> None:
     assert table.nbytes == len(data)
 
 
+@pytest.mark.parametrize("symbols", [[b"ab"], b"ab", ("ab",), (7,), (bytearray(b"ab"),), None], ids=repr)
+def test_wants_a_tuple_of_bytes(symbols: object) -> None:
+    with pytest.raises(TypeError, match=r"^(symbols must be a tuple in code order|a symbol must be bytes), not "):
+        SymbolTable(symbols)
+
+
 def test_accepts_buffers() -> None:
     table = SymbolTable.from_symbols([b"a", b"cd"])
     data = table.to_bytes()

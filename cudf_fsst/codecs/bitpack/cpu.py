@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from ...format import ROW_BLOCK, ROW_MINIMUM_LIMIT
+from ..jit import njit
 from ..unaligned import address, load32, load64, store32, store64
 
 _MAX_WIDTH = 63
@@ -21,14 +21,14 @@ _MAX_WORDS = 2**32 - 1
 _BITS_LOW = np.uint64(0xFFFFFFFF)
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@njit(inline="always")
 def _offset(offsets: int, itemsize: int, index: int) -> int:
     if itemsize == 4:
         return np.int64(np.int32(load32(offsets + 4 * index)))
     return np.int64(load64(offsets + 8 * index))
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def _measure(offsets: int, itemsize: int, rows: int, minima: Any, words: Any, starts: Any) -> int:
     """Fill minimum, word count and start of every row block; -1, or the first row with a negative length."""
     base = _offset(offsets, itemsize, 0)
@@ -54,7 +54,7 @@ def _measure(offsets: int, itemsize: int, rows: int, minima: Any, words: Any, st
     return -1
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def _pack(offsets: int, itemsize: int, rows: int, minima: Any, row_words: Any, row_bits: int) -> None:
     for block in range(minima.size):
         first = np.int64(row_words[block])
@@ -90,7 +90,7 @@ def _pack(offsets: int, itemsize: int, rows: int, minima: Any, row_words: Any, r
                     have -= 32
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def unpack_ends(
     row_starts: int,
     row_minima: int,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from ..jit import njit
 from .symbols import ESCAPE, MAX_SYMBOL_LENGTH, MAX_SYMBOLS, SymbolTable
 
 #: States an automaton has at most: one for each byte of each symbol, and the start.
@@ -44,7 +44,7 @@ class Automaton(NamedTuple):
     entries: npt.NDArray[np.uint16]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def build(symbols: Any, lengths: Any, following: Any, codes: Any) -> int:
     """Fill ``following[states, 256]`` and ``codes[states, 8]``, -1 for none; returns the number of states.
 

@@ -41,6 +41,8 @@ _CHUNK_BLOCKS = 16
 _CHUNK_ROW_BLOCKS = 256
 #: Rows a thread takes at once.
 _CHUNK_ROWS = 4096
+#: Rows and characters up to which a range is decoded before threads would have started.
+_FEW_ROWS, _FEW_CHARS = 2**16, 2**20
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -52,10 +54,10 @@ def num_threads() -> int:
     Raises
     ------
     ValueError
-        The variable is not a positive number.
+        The variable is neither empty nor a positive number.
     """
-    text = os.environ.get("CUDF_FSST_NUM_THREADS")
-    if text is None:
+    text = os.environ.get("CUDF_FSST_NUM_THREADS", "")
+    if not text:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise ValueError(f"CUDF_FSST_NUM_THREADS must be a positive number, not {text!r}")
@@ -410,7 +412,11 @@ def take_range(segments: Sequence[Segment], start: int, stop: int) -> HostString
             work.append(partial(decode, reader, a, b, position + a - first_char))
         row += last - first
         position += last_char - first_char
-    _map(lambda step: step(), work)
+    if stop - start <= _FEW_ROWS and chars.size <= _FEW_CHARS:
+        for step in work:
+            step()
+    else:
+        _map(lambda step: step(), work)
 
     validity = None
     null_count = 0

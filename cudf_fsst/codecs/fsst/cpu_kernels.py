@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from ...format import ROW_BLOCK, TILE_BLOCK
 from ..bitpack.cpu import unpack_ends
+from ..jit import njit
 from ..unaligned import copy, load8, load16, load32, load64, store8, store16, store64, trailing_zeros
 from .automaton import COST_SHIFT
 from .symbols import HASH_MULTIPLIER, HASH_SHIFT
@@ -33,13 +33,13 @@ def encode_scratch(tile_size: int) -> int:
     return _LANES * (2 * tile_size + 16)
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@njit(inline="always")
 def slot_of(window: Any) -> int:
     """Slot of the encoder's table for the first three of some bytes; `symbols.hash_slot`, compiled."""
     return np.int64((((window & np.uint64(0xFFFFFF)) * _MULTIPLIER) & np.uint64(0xFFFFFFFF)) >> _SHIFT)
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@njit(inline="always")
 def _step(at: int, out: int, hash_symbols: Any, hash_meta: Any, pair_codes: Any, limit: Any) -> tuple[int, int]:
     """Encode one symbol where eight bytes are left, without a branch; returns where to go on."""
     window = load64(at)
@@ -55,7 +55,7 @@ def _step(at: int, out: int, hash_symbols: Any, hash_meta: Any, pair_codes: Any,
     return at + np.int64(size), out + 1 + np.int64(code == _ESCAPE)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def _finish(
     at: int,
     end: int,
@@ -99,7 +99,7 @@ def _finish(
     return out
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def encode_tiles(
     chars: int,
     chars_end: int,
@@ -169,7 +169,7 @@ def encode_tiles(
     return out - start
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def encode_tiles_max(
     chars: int,
     chars_end: int,
@@ -232,7 +232,7 @@ def encode_tiles_max(
     return out - start
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def drop_null_chars(
     offsets: int, itemsize: int, rows: int, validity: int, validity_offset: int, chars: int, kept: Any, out: int
 ) -> int:
@@ -255,7 +255,7 @@ def drop_null_chars(
     return position
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def nulls_have_chars(offsets: int, itemsize: int, rows: int, validity: int, validity_offset: int) -> bool:
     for row in range(rows):
         bit = validity_offset + row
@@ -268,7 +268,7 @@ def nulls_have_chars(offsets: int, itemsize: int, rows: int, validity: int, vali
     return False
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def decode_tile(
     at: int, end: int, codes_end: int, out: int, nbytes: int, limit: int, symbols: Any, symbol_lengths: Any
 ) -> bool:
@@ -327,7 +327,7 @@ def decode_tile(
     return out == stop
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def decode_tiles(
     codes: int,
     codes_nbytes: int,
@@ -373,7 +373,7 @@ def decode_tiles(
     return -1
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def decode_chars(
     codes: int,
     codes_nbytes: int,
@@ -438,7 +438,7 @@ def decode_chars(
     return -1
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def decode_rows(
     codes: int,
     codes_nbytes: int,
@@ -489,7 +489,7 @@ def decode_rows(
     return -1
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def row_spans(
     row_starts: int,
     row_minima: int,

@@ -54,10 +54,16 @@ class SymbolTable:
 
     def __init__(self, symbols: tuple[bytes, ...]) -> None:
         """Take symbols that are in code order already; see `from_symbols` for any other order."""
+        if not isinstance(symbols, tuple):
+            raise TypeError(
+                f"symbols must be a tuple in code order, not {type(symbols).__name__}; from_symbols() takes any order"
+            )
         if len(symbols) > MAX_SYMBOLS:
             raise ValueError(f"a symbol table holds at most {MAX_SYMBOLS} symbols, not {len(symbols)}")
         previous = 0
         for symbol in symbols:
+            if not isinstance(symbol, bytes):
+                raise TypeError(f"a symbol must be bytes, not {type(symbol).__name__}: {symbol!r}")
             if not 1 <= len(symbol) <= MAX_SYMBOL_LENGTH:
                 raise ValueError(f"a symbol has 1 to {MAX_SYMBOL_LENGTH} bytes, not {len(symbol)}: {symbol!r}")
             rank = _length_rank(symbol)

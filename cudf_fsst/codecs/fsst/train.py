@@ -23,10 +23,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from ..jit import njit
 from ..unaligned import address, load64, padded_copy
 from .cpu_kernels import slot_of
 from .symbols import HASH_SLOTS, MAX_SYMBOL_LENGTH, MAX_SYMBOLS, SymbolTable
@@ -46,7 +46,7 @@ SPREAD = np.uint64(0x9E3779B1)
 _CODES = 512
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def _count(
     sample: int,
     starts: Any,
@@ -107,7 +107,7 @@ def _count(
     return pairs
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def _offer(symbols: Any, lengths: Any, gains: Any, places: Any, count: int, symbol: Any, length: int, gain: int) -> int:
     """Add a candidate, or gain to the candidate that is there; returns the number of candidates."""
     key = (symbol ^ (np.uint64(length) << np.uint64(59))) * np.uint64(0x9E3779B97F4A7C15)
@@ -125,7 +125,7 @@ def _offer(symbols: Any, lengths: Any, gains: Any, places: Any, count: int, symb
     return count + 1
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@njit(inline="always")
 def _better(a: int, b: int, gains: Any, lengths: Any, symbols: Any) -> bool:
     """Total order of candidates: more gain, then longer, then the smaller little-endian number."""
     if gains[a] != gains[b]:
@@ -135,7 +135,7 @@ def _better(a: int, b: int, gains: Any, lengths: Any, symbols: Any) -> bool:
     return symbols[a] < symbols[b]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def _sift(heap: Any, size: int, place: int, gains: Any, lengths: Any, symbols: Any) -> None:
     moving = heap[place]
     while True:
@@ -151,7 +151,7 @@ def _sift(heap: Any, size: int, place: int, gains: Any, lengths: Any, symbols: A
     heap[place] = moving
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def _train(
     sample: int,
     starts: Any,

@@ -31,10 +31,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from ..jit import njit
 from ..unaligned import address, load8, load64, padded_copy, trailing_zeros
 from .automaton import build
 from .symbols import MAX_SYMBOL_LENGTH, MAX_SYMBOLS, SymbolTable
@@ -51,7 +51,7 @@ _MOST = MAX_SYMBOLS + max(ROUNDS)
 _KEY = np.uint64(0x9E3779B97F4A7C15)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def _fewest(text: int, nbytes: int, following: Any, masks: Any, states: Any, ahead: Any) -> int:
     """Parse the chunk at `text` from its end: the state at each place, and the fewest codes from there to the end."""
     ahead[nbytes] = 0
@@ -68,7 +68,7 @@ def _fewest(text: int, nbytes: int, following: Any, masks: Any, states: Any, ahe
     return ahead[0]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def _weigh(nbytes: int, codes: Any, masks: Any, states: Any, behind: Any, ahead: Any, worth: Any, uses: Any) -> None:
     """Fill `behind`, the fewest codes before each place, and add what each symbol that the parse uses is worth."""
     behind[: nbytes + 1] = 2 * nbytes
@@ -95,7 +95,7 @@ def _weigh(nbytes: int, codes: Any, masks: Any, states: Any, behind: Any, ahead:
         i += max(k, 0) + 1
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def _offer(text: int, nbytes: int, behind: Any, ahead: Any, found: Any, lengths: Any, savings: Any) -> None:
     """Add to `savings` what each string of the chunk would save that begins where a best parse may be cut."""
     mask = savings.size - 1
@@ -116,7 +116,7 @@ def _offer(text: int, nbytes: int, behind: Any, ahead: Any, found: Any, lengths:
                 savings[place] += saved
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def _measure(
     sample: int,
     starts: Any,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from ...format import ROW_BLOCK, TILE_BLOCK, TILE_SIZES
+from ..jit import njit
 from .segment import Segment
 
 #: What the compiled checks return where they find nothing wrong; otherwise a reason and where it was found.
@@ -32,7 +32,7 @@ _REASONS = {
 }
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def _check_tiles(
     tile_lengths: npt.NDArray[Any], block_starts: npt.NDArray[np.uint64], chars: int, tile_size: int, codes_nbytes: int
 ) -> tuple[int, int]:
@@ -52,7 +52,7 @@ def _check_tiles(
     return 0, 0
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def _check_codes(
     codes: npt.NDArray[np.uint8],
     tile_lengths: npt.NDArray[Any],
@@ -87,7 +87,7 @@ def _check_codes(
     return 0, 0
 
 
-@numba.njit(nogil=True, cache=True)
+@njit()
 def _check_rows(
     row_starts: npt.NDArray[np.uint64],
     row_minima: npt.NDArray[np.uint32],
