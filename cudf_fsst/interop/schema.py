@@ -118,7 +118,7 @@ def _check_index(index: Any, notes: dict[str, Any], stored: Any) -> None:
     wanted = _one_missing(index) if index.dtype == np.dtype(object) and index.nlevels == 1 else index
     if (
         not found.equals(wanted)
-        or [level.dtype for level in _levels(found)] != [level.dtype for level in _levels(index)]
+        or list(map(_dtypes, _levels(found))) != list(map(_dtypes, _levels(index)))
         or not all(map(_same_objects, _objects(found), _objects(index)))
     ):
         raise TypeError(f"{_described(index)} cannot be stored exactly; reset_index first")
@@ -126,6 +126,12 @@ def _check_index(index: Any, notes: dict[str, Any], stored: Any) -> None:
 
 def _levels(index: Any) -> Any:
     return index.levels if isinstance(index, pd.MultiIndex) else [index]
+
+
+def _dtypes(level: Any) -> Any:
+    """The dtype, and its text, which tells apart time zones that pandas calls equal; of categories the text too."""
+    values = level.categories if isinstance(level.dtype, pd.CategoricalDtype) else level
+    return level.dtype, str(values.dtype)
 
 
 def _described(index: Any) -> str:
