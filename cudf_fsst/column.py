@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from . import selection, storage
 from .backend import Backend, DeviceBackend, check_options, of_data, of_device
@@ -52,7 +53,7 @@ class CompressedColumn:
         column._segments = tuple(segments)
         column._backend = backend
         column._name = name
-        column._index = index
+        column._index = backend.interop.view(index)
         column._dtype = dtype
         # Came from a cudf.pandas proxy, so Series go back as proxies.
         column._proxied = proxied
@@ -71,7 +72,11 @@ class CompressedColumn:
     @property
     def index(self) -> Any:
         """Index of the Series."""
-        return self._out(self._index)
+        return self._out(self._labels())
+
+    def _labels(self) -> Any:
+        """The index, to hand out: who gets it may rename it."""
+        return self._backend.interop.view(self._index)
 
     @property
     def dtype(self) -> Any:
@@ -85,7 +90,7 @@ class CompressedColumn:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Segments: pieces of consecutive rows, each in buffers of its own. None for a column without rows."""
+        """Segments: pieces of consecutive rows, each in buffers of its own; () for a column without rows."""
         return self._segments
 
     @property
@@ -178,13 +183,13 @@ class CompressedColumn:
         backend.check_stream(stream)
         with backend.current():
             if not self._segments:
-                return backend.interop.empty(self._dtype, self._name, self._index)
+                return backend.interop.empty(self._dtype, self._name, self._labels())
             strings = backend.decompress(self._segments, stream=stream)
-            return backend.interop.to_series(strings, self._dtype, self._name, self._index)
+            return backend.interop.to_series(strings, self._dtype, self._name, self._labels())
 
     def to_pandas(self) -> Any:
         """The column as a pandas.Series."""
-        index = self._backend.to_host_index(self._index)
+        index = self._backend.to_host_index(self._labels())
         if not self._segments:
             return interop_pandas.empty(self._dtype, self._name, index)
         return interop_pandas.to_series(self._host_strings(), self._dtype, self._name, index)
@@ -203,6 +208,25 @@ class CompressedColumn:
             `pyarrow.ChunkedArray` where the dtype names string and one array cannot hold the characters.
         """
         return to_arrow(self._host_strings(), interop_pandas.arrow_type(self._dtype))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """What ``numpy.asarray`` makes of the column: the same as of its pandas.Series, so an array of objects.
+
+        Parameters
+        ----------
+        dtype : numpy dtype, optional
+            Of the array; None: object, with the missing values of the column's dtype.
+        copy : bool, optional
+            False is refused: the strings must be decoded.
+        """
+        if copy is False:
+            raise ValueError("a compressed column has no array to share; np.asarray(column) decodes it")
+        return np.asarray(self.to_pandas(), dtype=dtype)
+
+    def __arrow_array__(self, type: Any = None) -> Any:
+        """What ``pyarrow.array`` makes of the column: `to_arrow`, cast to the type that is asked for."""
+        array = self.to_arrow()
+        return array if type is None else array.cast(type)
 
     def _host_strings(self) -> Any:
         backend = self._backend
@@ -426,8 +450,9 @@ class CompressedColumn:
         Raises
         ------
         TypeError
-            A name or an index that a file cannot give back, such as an object index of mixed types. Missing labels of
-            an object index count as the same, and become None.
+            A name or an index that a file cannot give back, such as an object index of mixed types, or a name in a
+            time zone that has no name of its own. Missing labels of an object index count as the same, and become None.
+            NumPy's numbers in names become Python's.
         OSError
             The file cannot be written.
         """

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import pickle
+from datetime import date, datetime, timedelta, timezone
+from enum import StrEnum
 from pathlib import Path
 from threading import Thread
 
+import dateutil.tz
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -150,7 +153,7 @@ def test_sizes(small_segments: None) -> None:
     assert 1 < len(column.tables) < len(column.segments)
     assert column.name == "words"
     assert column.dtype == series.dtype
-    assert column.index is series.index
+    assert column.index.identical(series.index)
     assert column.device == "cpu"
 
 
@@ -169,6 +172,12 @@ def test_more_than_two_gib_of_characters() -> None:
     back = from_arrow(column.to_arrow())
     assert np.array_equal(back.offsets, offsets)
     assert np.array_equal(back.chars, chars)
+
+
+def test_segments_print_no_arrays() -> None:
+    (segment,) = words().fsst.compress().segments
+    assert "rows=1000" in repr(segment)
+    assert "array" not in repr(segment)
 
 
 def test_no_nulls_no_mask() -> None:
@@ -263,6 +272,14 @@ def test_exact_index(index: pd.Index, tmp_path: Path) -> None:
         assert [level.dtype for level in loaded.index.levels] == [level.dtype for level in index.levels]
 
 
+def test_range_in_multi_index(tmp_path: Path) -> None:
+    """What ``set_index(append=True)`` makes; as a level, a range is stored as its integers."""
+    index = pd.DataFrame({"k": ["a", "b"]}).set_index("k", append=True).index
+    for series in (pd.Series(["x", None], index=index, dtype="str"), pd.Series([], index=index[:0], dtype="str")):
+        series.fsst.compress().save(tmp_path / "column")
+        pd.testing.assert_series_equal(cudf_fsst.load(tmp_path / "column").decompress(), series)
+
+
 @pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
 def test_index_without_rows(index: pd.Index, tmp_path: Path) -> None:
     series = pd.Series("a", index=index, dtype="str")[:0]
@@ -283,6 +300,61 @@ def test_to_arrow() -> None:
         array = series.astype(pd.ArrowDtype(arrow_type)).fsst.compress().to_arrow()
         assert array.type == arrow_type
         assert array.to_pylist() == rows
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_numpy_array(dtype) -> None:
+    column = pd.Series(["a", None, ""], dtype=dtype).fsst.compress()
+    series = column.decompress()
+    for array in (np.asarray(column), np.array(column), np.array(column, dtype=object)):
+        assert array.dtype == object
+        assert [type(value) for value in array] == [type(value) for value in np.asarray(series)]
+        assert array[0] == "a"
+        assert array[1] is np.asarray(series)[1]
+    assert np.asarray(column[[0, 2]]).tolist() == ["a", ""]
+    assert np.asarray(pd.Series(["a"], dtype=dtype).fsst.compress(), dtype="U").dtype == "<U1"
+    assert np.asarray(column.copy()[:0].fsst.compress()).shape == (0,)
+    with pytest.raises(ValueError, match="decodes it"):
+        np.array(column, copy=False)
+
+
+def test_arrow_array() -> None:
+    column = pd.Series(["a", None, ""], dtype="str").fsst.compress()
+    assert pa.array(column).equals(pa.array(["a", None, ""]))
+    assert pa.array(column, type=pa.large_string()).equals(pa.array(["a", None, ""], pa.large_string()))
+    assert pa.table({"c": column})["c"].to_pylist() == ["a", None, ""]
+
+
+@pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
+@pytest.mark.parametrize("rows", [6, 0])
+def test_index_is_not_shared(index: pd.Index, rows: int) -> None:
+    series = pd.Series("a", index=index, dtype="str")[:rows]
+    names = list(index.names)
+    column = series.fsst.compress()
+    copy, joined = column.copy(), cudf_fsst.concat([column])
+    pieces: list[pd.Series] = []
+    column.map_chunks(pieces.append)
+    given = [column.index, copy.index, joined.index]
+    for result in (
+        column.decompress(),
+        column.to_pandas(),
+        column[:],
+        column[::1],
+        column[::-1],
+        column[list(range(rows))],
+        column.filter([True] * rows),
+        *pieces,
+        series,
+    ):
+        given.append(result.index)
+    for labels in given:
+        labels.names = [("new", number) for number in range(labels.nlevels)]
+    for kept in (column, copy, joined):
+        assert kept.index.names == names
+        assert kept.decompress().index.names == names
+    other = pd.Series("a", index=index, dtype="str")[:rows]
+    other.fsst.compress().index.names = ["new"] * index.nlevels
+    assert other.index.names == names
 
 
 def test_input_is_untouched() -> None:
@@ -585,11 +657,70 @@ def test_saved_name(name, tmp_path: Path) -> None:
     assert cudf_fsst.load(tmp_path / "column").name == name
 
 
-def test_name_that_cannot_be_saved(tmp_path: Path) -> None:
-    column = pd.Series(["a"], name=frozenset()).fsst.compress()
-    with pytest.raises(TypeError, match="frozenset"):
+class Colour(StrEnum):
+    RED = "red"
+
+
+def in_zone(zone) -> pd.Timestamp:
+    return pd.Timestamp("2020-01-01 05:00", tz=zone)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (frozenset(), "frozenset"),
+        (10**5000, "type int cannot be stored: .*digits"),
+        (np.datetime64("2020", "ns"), "datetime64"),
+        (Colour.RED, "Colour cannot be stored exactly"),
+        (in_zone(dateutil.tz.gettz("Europe/Paris")), "No time zone"),
+        (in_zone(dateutil.tz.tzutc()), "No time zone"),
+        (in_zone(dateutil.tz.tzlocal()), "this machine's time zone"),
+        (in_zone(timezone(timedelta(hours=2), "ours")), "No time zone"),
+        (in_zone(timezone(timedelta(hours=2, seconds=3))), "type Timestamp cannot be stored"),
+        (in_zone(timezone(timedelta(hours=2), "EST5EDT")), "Timestamp cannot be stored exactly"),
+        (in_zone(timezone(timedelta(hours=-5), "EST5EDT")), "Timestamp cannot be stored exactly"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_name_that_cannot_be_saved(name, message: str, tmp_path: Path) -> None:
+    column = pd.Series(["a"], name=name).fsst.compress()
+    with pytest.raises(TypeError, match=message):
+        column.save(tmp_path / "column")
+    for series in (
+        pd.Series(["a"], name=("x", (name,))),
+        pd.Series(["a"], index=pd.RangeIndex(1, name=name)),
+        pd.Series(["a"], index=pd.Index([5], name=(1, name))),
+        pd.Series(["a"], index=pd.MultiIndex.from_arrays([[1], [2]], names=["x", name])),
+    ):
+        column = series.fsst.compress()
+        with pytest.raises(TypeError, match=r"a name .*cannot be stored"):
+            column.save(tmp_path / "column")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_name_without_utf8(tmp_path: Path) -> None:
+    column = pd.Series(["a"], name="\ud800").fsst.compress()
+    with pytest.raises(TypeError, match=r"the name '\\ud800' cannot be stored"):
         column.save(tmp_path / "column")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        in_zone("UTC"),
+        in_zone("+02:00"),
+        pd.Timestamp("2020-10-25 02:30+02:00").tz_convert("Europe/Paris"),
+        pd.Timestamp("2020-10-25 02:30+01:00").tz_convert("Europe/Paris"),
+        pd.Timestamp(1, unit="ns"),
+        pd.Timestamp("2020").as_unit("s"),
+    ],
+    ids=str,
+)
+def test_saved_time_as_name(name: pd.Timestamp, tmp_path: Path) -> None:
+    pd.Series(["a"], name=name).fsst.compress().save(tmp_path / "column")
+    found = cudf_fsst.load(tmp_path / "column").name
+    assert (found, repr(found), found.unit) == (name, repr(name), name.unit)
 
 
 @pytest.mark.parametrize(
@@ -600,14 +731,62 @@ def test_name_that_cannot_be_saved(tmp_path: Path) -> None:
         pd.CategoricalIndex(pd.interval_range(0, 2)),
         pd.CategoricalIndex(pd.period_range("2020", periods=2, freq="M")),
         pd.MultiIndex(levels=[[2**60 + 1]], codes=[[0, -1]]),  # its column is of floats
+        pd.Index([2**63, 0], dtype=object),
+        pd.Index([2**70, 0], dtype=object),
+        # Equal labels would come back, but of other types.
+        pd.Index([1, None], dtype=object),
+        pd.Index([1, 2.5], dtype=object),
+        pd.Index([datetime(2020, 1, 1), datetime(2021, 1, 1)], dtype=object),
+        pd.Index([np.int8(1), np.int8(2)], dtype=object),
+        pd.Index([in_zone("UTC"), in_zone("Europe/Paris")], dtype=object),
+        pd.date_range("2020", periods=2, tz=timezone(timedelta(hours=2), "ours")),
+        pd.CategoricalIndex(pd.date_range("2020", periods=2, tz=timezone(timedelta(hours=2), "EST5EDT"))),
+        pd.MultiIndex.from_arrays([pd.Index([1, 2.5], dtype=object), ["a", "b"]]),
+        pd.CategoricalIndex(pd.Index([1, 2.5], dtype=object)),
     ],
-    ids=["mixed", "complex", "interval_categories", "period_categories", "big_integers_with_missing"],
+    ids=[
+        "mixed",
+        "complex",
+        "interval_categories",
+        "period_categories",
+        "big_integers_with_missing",
+        "2**63",
+        "2**70",
+        "integer_with_missing_object",
+        "numbers",
+        "datetimes",
+        "numpy_integers",
+        "zones",
+        "named_offset",
+        "categories_with_named_offset",
+        "level_of_numbers",
+        "categories_of_numbers",
+    ],
 )
 def test_index_that_cannot_be_saved(index: pd.Index, tmp_path: Path) -> None:
     column = pd.Series(["a", "b"], index=index).fsst.compress()
     with pytest.raises(TypeError, match=r"cannot be stored.*reset_index"):
         column.save(tmp_path / "column")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_multi_index_is_named_with_its_dtypes(tmp_path: Path) -> None:
+    index = pd.MultiIndex.from_arrays([pd.Index([1, 2.5], dtype=object), [1, 2]])
+    with pytest.raises(TypeError, match=r"^a MultiIndex of dtypes object, int64 cannot be stored exactly"):
+        pd.Series(["a", "b"], index=index).fsst.compress().save(tmp_path / "column")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[1, 2], [True, None], [date(2020, 1, 1), None], [in_zone("Europe/Paris"), None], [pd.Timedelta("1s"), None]],
+    ids=lambda labels: type(labels[0]).__name__,
+)
+def test_object_labels_keep_their_types(labels: list, tmp_path: Path) -> None:
+    index = pd.Index(labels, dtype=object)
+    pd.Series(["a", "b"], index=index).fsst.compress().save(tmp_path / "column")
+    found = cudf_fsst.load(tmp_path / "column").index
+    assert found.dtype == object
+    assert list(map(repr, found)) == list(map(repr, labels))
 
 
 @pytest.mark.parametrize("missing", [np.nan, pd.NA, pd.NaT], ids=repr)
@@ -617,9 +796,19 @@ def test_missing_labels_of_objects_become_none(missing, tmp_path: Path) -> None:
     assert cudf_fsst.load(tmp_path / "column").index.tolist() == ["a", None]
 
 
-def test_frequency_that_its_name_does_not_tell(tmp_path: Path) -> None:
-    """Of a calendar with holidays: the dates survive, not the frequency."""
-    index = pd.date_range("2020", periods=3, freq=pd.offsets.CustomBusinessDay(holidays=["2020-01-02"]))
+@pytest.mark.parametrize(
+    "freq",
+    [
+        pd.offsets.CustomBusinessDay(holidays=["2020-01-02"]),
+        pd.offsets.DateOffset(months=1),
+        pd.offsets.Easter(),
+        pd.offsets.BusinessHour(start="10:00"),
+    ],
+    ids=repr,
+)
+def test_frequency_that_its_name_does_not_tell(freq: pd.offsets.BaseOffset, tmp_path: Path) -> None:
+    """The dates survive, not the frequency."""
+    index = pd.date_range("2020", periods=3, freq=freq)
     pd.Series(["a", "b", "c"], index=index).fsst.compress().save(tmp_path / "column")
     loaded = cudf_fsst.load(tmp_path / "column").index
     assert loaded.equals(index)
@@ -933,6 +1122,31 @@ class TestGpu:
 
         index = cudf.Index(["x", None, "z"], name="n")
         assert index.fsst.compress().to_arrow().to_pylist() == ["x", None, "z"]
+
+    @pytest.mark.parametrize("kind", ["range_with_step", "integers", "str", "dates", "categories", "tuples"])
+    def test_index_is_not_shared(self, kind: str) -> None:
+        import cudf
+
+        series = cudf.from_pandas(pd.Series(["a", None, "ccc", "", "e", "f"], index=INDEXES[kind], dtype="str"))
+        names = list(series.index.names)
+        column = series.fsst.compress()
+        copy = column.copy()
+        given = [column.index, copy.index, series.index]
+        for result in (column.decompress(), column[:], column[::-1], column[[4, 1]], column.filter([True] * 6)):
+            given.append(result.index)
+        for labels in given:
+            labels.names = [("new", number) for number in range(labels.nlevels)]
+        for kept in (column, copy):
+            assert list(kept.index.names) == names
+            assert list(kept.decompress().index.names) == names
+            assert list(kept.to_pandas().index.names) == names
+        pd.testing.assert_index_equal(column.index.to_pandas(), INDEXES[kind])
+
+    def test_arrays(self, series) -> None:
+        column = series.fsst.compress()
+        assert np.asarray(column).dtype == object
+        assert np.asarray(column)[pd.notna(words())].tolist() == words().dropna().tolist()
+        assert pa.array(column).equals(column.to_arrow())
 
     def test_int64_offsets(self) -> None:
         import cudf

@@ -52,6 +52,11 @@ def labels(data: Any) -> tuple[Any, Any]:
     return data.name, data.index
 
 
+def view(index: Any) -> Any:
+    """The same labels as an Index of its own, whose names can be set alone; nothing is copied."""
+    return index.copy(deep=False)
+
+
 @contextmanager
 def open_strings(data: Any, *, drop_null_chars: bool = False) -> Iterator[DeviceStrings]:
     """Addresses of a Series' or Index' buffers, unspilled, and locked as long as the context lasts.

@@ -52,6 +52,14 @@ def labels(data: Any) -> tuple[Any, Any]:
     return data.name, data.index
 
 
+def view(index: Any) -> Any:
+    """The same labels as an Index of its own, whose names can be set without changing the other's; nothing is copied.
+
+    pandas does this wherever an index is handed over.
+    """
+    return index.view()
+
+
 @contextmanager
 def open_strings(data: Any) -> Iterator[HostStrings]:
     """Buffers of a Series or Index that passed `check_dtype`; views of the data's own where it keeps Arrow buffers."""

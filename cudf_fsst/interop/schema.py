@@ -9,6 +9,7 @@ Arrow IPC stream with one column a level; a RangeIndex is three numbers in the J
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 _KEY = b"cudf_fsst"
 _WITH_FREQUENCY = (pd.DatetimeIndex, pd.TimedeltaIndex)
+_WITH_UNIT = frozenset([pd.Timestamp, pd.Timedelta])
 _ARROW_TYPES = {"string": pa.string(), "large_string": pa.large_string()}
 #: pandas' nullable dtypes, which pyarrow keeps for columns but not for an index.
 _MASKED = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64", "boolean")
@@ -29,7 +31,7 @@ def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
     Parameters
     ----------
     name : hashable
-        The column's name: None, a string, number, Timestamp, or a tuple of these.
+        The column's name: None, a string, number, Timestamp, or a tuple of these. NumPy's numbers become Python's.
     dtype : pandas dtype
         One that `cudf_fsst.interop.pandas.is_string_dtype` accepts.
     index : pandas.Index
@@ -43,12 +45,16 @@ def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
     Raises
     ------
     TypeError
-        A name or an index that has no Arrow form (say, an object index of mixed types), or not one that gives back the
-        same index. Missing labels of an object index count as the same, and become None.
+        A name or an index that `from_bytes` would not give back: one without an Arrow form (say, an object index of
+        mixed types), or with a form that makes other labels of it (1 and 2.5 as objects would become 1.0 and 2.5).
+        Missing labels of an object index count as the same, and become None.
     """
     notes = {"name": _encode_name(name), "dtype": _encode_dtype(dtype), "index": _encode_index(index)}
     table = _index_table(index)
-    field = pa.field("None" if name is None else str(name), _arrow_type(dtype))
+    try:
+        field = pa.field("None" if name is None else str(name), _arrow_type(dtype))
+    except ValueError as error:  # a lone surrogate
+        raise TypeError(f"the name {name!a} cannot be stored: {error}") from error
     pandas_notes = json.loads(table.schema.metadata[b"pandas"])
     pandas_notes["columns"].insert(0, _pandas_column(field.name, dtype))
     metadata = {b"pandas": json.dumps(pandas_notes).encode(), _KEY: json.dumps(notes).encode()}
@@ -108,22 +114,60 @@ def _check_index(index: Any, notes: dict[str, Any], stored: Any) -> None:
     except MemoryError:
         raise
     except Exception as error:  # whatever the libraries raise on an index they cannot hold
-        raise TypeError(f"an index of dtype {index.dtype} cannot be stored: {error}; reset_index first") from error
+        raise TypeError(f"{_described(index)} cannot be stored: {error}; reset_index first") from error
     wanted = _one_missing(index) if index.dtype == np.dtype(object) and index.nlevels == 1 else index
-    if not found.equals(wanted) or _level_dtypes(found) != _level_dtypes(index):
-        raise TypeError(f"an index of dtype {index.dtype} cannot be stored exactly; reset_index first")
+    if (
+        not found.equals(wanted)
+        or list(map(_dtypes, _levels(found))) != list(map(_dtypes, _levels(index)))
+        or not all(map(_same_objects, _objects(found), _objects(index)))
+    ):
+        raise TypeError(f"{_described(index)} cannot be stored exactly; reset_index first")
 
 
-def _level_dtypes(index: Any) -> list[Any]:
-    return [level.dtype for level in (index.levels if isinstance(index, pd.MultiIndex) else [index])]
+def _levels(index: Any) -> Any:
+    return index.levels if isinstance(index, pd.MultiIndex) else [index]
+
+
+def _dtypes(level: Any) -> Any:
+    """The dtype, and its text, which tells apart time zones that pandas calls equal; of categories the text too."""
+    values = level.categories if isinstance(level.dtype, pd.CategoricalDtype) else level
+    return level.dtype, str(values.dtype)
+
+
+def _described(index: Any) -> str:
+    """An index as messages call it."""
+    dtypes = ", ".join(str(level.dtype) for level in _levels(index))
+    return f"a MultiIndex of dtypes {dtypes}" if isinstance(index, pd.MultiIndex) else f"an index of dtype {dtypes}"
+
+
+def _objects(index: Any) -> Iterator[Any]:
+    """An index' labels and categories that are objects."""
+    for number, level in enumerate(_levels(index)):
+        if level.dtype == np.dtype(object):
+            yield index.get_level_values(number)
+        elif isinstance(level.dtype, pd.CategoricalDtype) and level.categories.dtype == np.dtype(object):
+            yield level.categories
+
+
+def _same_objects(found: Any, wanted: Any) -> bool:
+    """Whether objects that are known to be equal are of the same types; 1 equals 1.0."""
+    found, wanted = _one_missing(found), _one_missing(wanted)
+    types = list(map(type, wanted))
+    if list(map(type, found)) != types:
+        return False
+    if not _WITH_UNIT.intersection(types):
+        return True
+    return all(_same(label, other) for label, other in zip(found, wanted, strict=True))
 
 
 def _index_table(index: Any) -> Any:
     plain = index.set_names([str(level) for level in range(index.nlevels)])
     try:
-        table = pa.Table.from_pandas(pd.DataFrame(index=plain), preserve_index=None)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise TypeError(f"an index of dtype {index.dtype} cannot be stored: {error}; reset_index first") from error
+        # A RangeIndex must not become a column, one that is a level of a MultiIndex must.
+        preserve = True if isinstance(index, pd.MultiIndex) else None
+        table = pa.Table.from_pandas(pd.DataFrame(index=plain), preserve_index=preserve)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise TypeError(f"{_described(index)} cannot be stored: {error}; reset_index first") from error
     # Equal columns are stored as equal bytes, whatever versions of the libraries wrote them.
     pandas_notes = json.loads(table.schema.metadata[b"pandas"])
     for key in ("creator", "pandas_version"):
@@ -150,15 +194,55 @@ def _arrow_type(dtype: Any) -> Any:
 
 
 def _encode_name(name: Any) -> Any:
-    if isinstance(name, np.generic):
-        name = name.item()
+    """A name as JSON; TypeError where it would not come back."""
+    plain = _plain(name)
+    try:
+        stored = _encode_plain(plain)
+        # What a time zone's name means depends on the libraries, so it is tried.
+        found = _decode_name(json.loads(json.dumps(stored)))
+    except (ValueError, OverflowError, KeyError) as error:
+        raise TypeError(f"a name of type {type(name).__name__} cannot be stored: {error}") from error
+    if not _same(found, plain):
+        raise TypeError(f"a name of type {type(name).__name__} cannot be stored exactly: {name!r} would be {found!r}")
+    return stored
+
+
+def _plain(name: Any) -> Any:
+    """A name with Python's numbers and strings instead of NumPy's."""
+    if type(name) is tuple:
+        return tuple(_plain(part) for part in name)
+    return name.item() if isinstance(name, np.generic) and name.dtype.kind in "biufU" else name
+
+
+def _encode_plain(name: Any) -> Any:
     if name is None or isinstance(name, (str, bool, int, float)):
         return name
     if isinstance(name, tuple):
-        return {"tuple": [_encode_name(part) for part in name]}
+        return {"tuple": [_encode_plain(part) for part in name]}
     if isinstance(name, pd.Timestamp):
+        if str(name.tz) == "tzlocal()":
+            raise TypeError(f"a name in this machine's time zone cannot be stored: {name!r}")
         return {"timestamp": name.isoformat(), "unit": name.unit, "tz": None if name.tz is None else str(name.tz)}
     raise TypeError(f"a name of type {type(name).__name__} cannot be stored: {name!r}")
+
+
+def _same(found: Any, wanted: Any) -> bool:
+    """Whether names or labels are equal and of the same type; of times also unit and time zone."""
+    if type(found) is not type(wanted):
+        return False
+    if isinstance(wanted, tuple):
+        return len(found) == len(wanted) and all(map(_same, found, wanted))
+    if isinstance(wanted, (pd.Timestamp, pd.Timedelta)) and found.unit != wanted.unit:
+        return False
+    if isinstance(wanted, pd.Timestamp):
+        if (found.tz is None) != (wanted.tz is None):
+            return False
+        # Fixed offsets with different names are equal, and zones of the same name need not be.
+        if wanted.tz is not None and (
+            str(found.tz) != str(wanted.tz) or pd.DatetimeTZDtype(tz=found.tz) != pd.DatetimeTZDtype(tz=wanted.tz)
+        ):
+            return False
+    return bool(found == wanted) or (found != found and wanted != wanted)  # NaN
 
 
 def _decode_name(stored: Any) -> Any:
@@ -228,7 +312,11 @@ def _encode_frequency(level: Any) -> str | None:
     """A frequency's name, where the name says all of it (that of a calendar with holidays does not)."""
     if not isinstance(level, _WITH_FREQUENCY) or level.freq is None:
         return None
-    return level.freqstr if pd.tseries.frequencies.to_offset(level.freqstr) == level.freq else None
+    try:
+        told = pd.tseries.frequencies.to_offset(level.freqstr) == level.freq
+    except ValueError:  # "<DateOffset: months=1>", say
+        told = False
+    return level.freqstr if told else None
 
 
 def _decode_index(stored: dict[str, Any], data: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,8 @@ class Segment:
     layout: SegmentLayout
     null_count: int
     table: SymbolTable
-    meta: Any
-    codes: Any
+    meta: Any = field(repr=False)
+    codes: Any = field(repr=False)
     codes_nbytes: int
 
     @property
