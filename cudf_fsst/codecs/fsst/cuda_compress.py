@@ -86,16 +86,17 @@ class _Compression:
         self.layouts: list[SegmentLayout] = []
         self.codes: dict[int, Any] = {}
         self.packed = False
-        self._reserve(train_only)
+        self.train_only = train_only
+        self._reserve()
 
-    def _reserve(self, train_only: bool) -> None:
+    def _reserve(self) -> None:
         """Lay out and take the workspace."""
         block_chars = self.tile_size * TILE_BLOCK
         wanted = min(self.chars_nbytes, self.segment_size + self.segment_size // _SLACK)
         self.capacity = max(blocks(wanted, block_chars), 1) * block_chars
-        self.slot_count = 0 if train_only else 1 if self.planned == 1 else _SLOTS
+        self.slot_count = 0 if self.train_only else 1 if self.planned == 1 else _SLOTS
         pieces = self.capacity // (self.tile_size * launch.PIECE_TILES)
-        one_table = train_only or self.source == "given"
+        one_table = self.train_only or self.source == "given"
         self.per_table = self.planned if one_table else plan.segments_per_table(self.chars_nbytes)
         scopes = self.scopes = blocks(self.planned, self.per_table)
         on_gpu = scopes if self.source == "gpu" else 0
@@ -109,9 +110,9 @@ class _Compression:
         self.begins = work.reserve(8 * (3 * self.planned + 3))  # rows_begin, chars_begin, null counts, null characters
         self.totals = work.reserve(8 * self.planned)
         self.descriptors = work.reserve(launch.DESCRIPTOR.itemsize * self.planned)
-        row_blocks = 0 if train_only else blocks(self.strings.rows, ROW_BLOCK) + self.planned
+        row_blocks = 0 if self.train_only else blocks(self.strings.rows, ROW_BLOCK) + self.planned
         self.row_words = work.reserve(4 * row_blocks)
-        self.tables_at = work.reserve(0 if train_only and not on_gpu else self.tables_nbytes * scopes)
+        self.tables_at = work.reserve(0 if self.train_only and not on_gpu else self.tables_nbytes * scopes)
         self.chunk_bounds = work.reserve(16 * chunks)
         self.sample_at = work.reserve(plan.SAMPLE_CHUNK * chunks)
         self.exported_at = work.reserve(launch.TRAINED_TABLE.itemsize * on_gpu)
@@ -185,6 +186,17 @@ class _Compression:
                     _u64(nulls + 8 * count),
                 ),
             )
+
+    def make_tables(self) -> None:
+        """Cut into segments; stage 1 for every table scope, beside the start of the work on row lengths."""
+        self.cut()
+        if self.source == "gpu":
+            self.train_on_gpu()
+        self.read_cut()
+        if not self.train_only:
+            self.measure_rows()
+        if self.source == "cpu":
+            self.train_on_cpu()
 
     def train_on_gpu(self) -> None:
         """Stage 1: start training one table for every scope of segments."""
@@ -523,13 +535,7 @@ def compress(
         call = _Compression(strings, table, tile_size, level, lane)
         try:
             with call.side_lanes():
-                call.cut()
-                if call.source == "gpu":
-                    call.train_on_gpu()
-                call.read_cut()
-                call.measure_rows()
-                if call.source == "cpu":
-                    call.train_on_cpu()
+                call.make_tables()
                 if call.source != "gpu":
                     call.upload_tables()
                 return call.encode()
@@ -558,12 +564,7 @@ def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None)
         call = _Compression(strings, None, "auto", level, lane, train_only=True)
         try:
             with call.side_lanes():
-                call.cut()
-                if call.source == "gpu":
-                    call.train_on_gpu()
-                call.read_cut()
-                if call.source == "cpu":
-                    call.train_on_cpu()
+                call.make_tables()
                 return call.table_of(0)
         finally:
             call.work.release()
