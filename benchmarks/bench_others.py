@@ -134,19 +134,14 @@ def nvcomp_sweep(series: Any, chunks: Sequence[int], repeat: int, failed: list[s
 
     What fails (a codec may not take a size) is told in `failed`. Best is the highest ratio times both rates.
     """
-    try:
+    ends = int(offsets(series).nbytes)
+    with timing.survived("offsets, which count uncompressed now", failed):
         ends = packed_offsets(series)
-    except Exception as error:
-        failed.append(f"offsets, which count uncompressed now: {error!r}")
-        ends = int(offsets(series).nbytes)
     for algorithm in NVCOMP:
         found: list[dict[str, Any]] = []
         for chunk in chunks:
-            try:
+            with timing.survived(f"{algorithm}, chunks of {chunk}", failed):
                 found += list(measure_nvcomp(series, algorithm, chunk, repeat, ends))
-            except Exception as error:  # of many kinds, some of them RuntimeErrors without a name of their own
-                failed.append(f"{algorithm}, chunks of {chunk}: {error!r}")
-                cupy.cuda.runtime.deviceSynchronize()  # raises if the error cannot be survived
         name = f"nvcomp.{algorithm.lower()}"
         if found:
             best = best_chunk(found)
@@ -226,11 +221,8 @@ def measure_cudf(series: Any, repeat: int, failed: list[str]) -> Iterator[Found]
         "pinned_copy": lambda: measure_copy(series, repeat),
     }
     for name, measure in ways.items():
-        try:
+        with timing.survived(name, failed):  # out of memory, say: the next way may do with less
             yield from ((f"cudf.{name}", record) for record in list(measure()))
-        except Exception as error:  # out of memory, say: the next way may do with less
-            failed.append(f"{name}: {error!r}")
-            cupy.cuda.runtime.deviceSynchronize()
 
 
 def measure_copy(series: Any, repeat: int) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from typing import Any
 from unittest import mock
@@ -50,7 +51,7 @@ def of_size(series: Any, nbytes: int) -> Any:
 def size_sweep(series: Any, repeat: int, failed: list[str]) -> Iterator[Found]:
     """Both calls on columns from 64 KB to 8 GB, and nvCOMP beside."""
     for nbytes in SIZES:
-        try:
+        with timing.survived(f"{nbytes} bytes", failed):
             part = of_size(series, nbytes)
             column = part.fsst.compress()
             check(column.decompress(), part)
@@ -64,35 +65,25 @@ def size_sweep(series: Any, repeat: int, failed: list[str]) -> Iterator[Found]:
                 for record in measure_nvcomp(part, algorithm, 1 << 16, times, 0):
                     if record["measure"] in RATES:
                         yield f"nvcomp.{algorithm.lower()}", {**record, "sweep": "size"}
-        except Exception as error:
-            failed.append(f"{nbytes} bytes: {error!r}")
-            cupy.cuda.runtime.deviceSynchronize()
 
 
 def tile_sweep(series: Any, repeat: int, failed: list[str]) -> Iterator[Found]:
     """Every tile size."""
     for tile_size in TILE_SIZES:
-        try:
+        with timing.survived(f"tiles of {tile_size}", failed):
             for record in measure_column(series, repeat, tile_size=tile_size):
                 if record["measure"] in (*SWEPT, *KERNELS, "stage_ms"):
                     yield "cudf_fsst", {**record, "sweep": "tile"}
-        except Exception as error:
-            failed.append(f"tiles of {tile_size}: {error!r}")
-            cupy.cuda.runtime.deviceSynchronize()
 
 
 def scope_sweep(series: Any, repeat: int, failed: list[str]) -> Iterator[Found]:
     """Tables for parts of 32 MiB to 2 GiB: what the plan would be with other constants (segments get smaller too)."""
     for scope in SCOPES:
         constants = {"TABLE_SCOPE": scope, "SEGMENT_MAX": min(plan.SEGMENT_MAX, scope)}
-        try:
-            with mock.patch.multiple(plan, **constants):
-                for record in measure_column(series, repeat):
-                    if record["measure"] in (*SWEPT, *KERNELS):
-                        yield "cudf_fsst", {**record, "sweep": "scope", "scope_limit": scope}
-        except Exception as error:
-            failed.append(f"scopes of {scope}: {error!r}")
-            cupy.cuda.runtime.deviceSynchronize()
+        with timing.survived(f"scopes of {scope}", failed), mock.patch.multiple(plan, **constants):
+            for record in measure_column(series, repeat):
+                if record["measure"] in (*SWEPT, *KERNELS):
+                    yield "cudf_fsst", {**record, "sweep": "scope", "scope_limit": scope}
 
 
 def arriving(call: Callable[[], Any], chars: int, repeat: int, **more: Any) -> dict[str, Any]:
@@ -115,31 +106,25 @@ def ingestion(series: Any, repeat: int, failed: list[str]) -> Iterator[Found]:
     yield "copy", arriving(lambda: back(host), chars, repeat, moved_bytes=plain, blocks=1)
 
     for blocks in BLOCKS:
-        try:
+        with timing.survived(f"{blocks} blocks", failed):
             pieces = cut(series, blocks)
             columns = [piece.fsst.compress() for piece in pieces]
             hosts = [column.to_host() for column in columns]
             more = {"moved_bytes": sum(column.nbytes for column in columns), "blocks": blocks}
             del columns
-            yield "cudf_fsst", arriving(lambda: one_by_one(hosts), chars, repeat, **more)  # noqa: B023 - called here
+            yield "cudf_fsst", arriving(partial(one_by_one, hosts), chars, repeat, **more)
             if blocks > 1:
                 with ThreadPoolExecutor(1) as copier:
                     for got, piece in zip(overlapped(hosts, copier), pieces, strict=True):
                         check(got, piece)
                     yield (
                         "cudf_fsst",
-                        arriving(lambda: overlapped(hosts, copier), chars, repeat, overlapped=True, **more),  # noqa: B023
+                        arriving(partial(overlapped, hosts, copier), chars, repeat, overlapped=True, **more),
                     )
-        except Exception as error:
-            failed.append(f"{blocks} blocks: {error!r}")
-            cupy.cuda.runtime.deviceSynchronize()
 
     for algorithm in ("LZ4", "Snappy", "Zstd", "ANS"):
-        try:
+        with timing.survived(algorithm, failed):
             yield f"nvcomp.{algorithm.lower()}", nvcomp_arriving(series, algorithm, repeat)
-        except Exception as error:
-            failed.append(f"{algorithm}: {error!r}")
-            cupy.cuda.runtime.deviceSynchronize()
 
 
 def cut(series: Any, blocks: int) -> list[Any]:

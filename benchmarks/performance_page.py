@@ -134,8 +134,7 @@ WORST = {
     "generated.random": 0.3,
 }
 
-#: Label of a limit: what stands in the way of its aim. Numbers that `facts` does not have are in the kernels' opening
-#: comments or, those of memory, in ``cuda_compress.py``.
+#: Label of a limit: what stands in the way of its aim, with numbers of `facts`.
 REASONS = {
     "decode kernel, GB/s": "shared memory is busy for {decode_shared:.0f} % of the cycles, and {decode_conflicts:.0f} "
     "% of its wavefronts are bank conflicts: lanes look up whatever symbols their tiles have. Issue slots are at "
@@ -144,14 +143,15 @@ REASONS = {
     "{decompress_rows:.2f} row lengths; the rest is allocation, launches and Python.",
     "encode kernels, GB/s": "a step waits for its look-ups in shared memory, which is busy for {encode_shared:.0f} % "
     "of the cycles ({encode_conflicts:.0f} % of its wavefronts are bank conflicts); {encode_issue:.0f} % of the issue "
-    "slots are used. Beside the tables there is room for 18 warps a multiprocessor, too few to hide that.",
+    "slots are used. Beside the tables there is room for {encode_warps:.0f} warps a multiprocessor, too few to hide "
+    "that.",
     "`compress()`, GB/s": "{compress_codec:.2f} of {compress_call:.2f} ms are stages 2 to 5. Before and behind them: "
     "tables ({compress_tables:.2f} ms on the GPU), row lengths ({compress_rows:.2f}, partly beside other work), and a "
     "host that waits for the ends of the characters, the cut into segments and the size of every segment's codes.",
     "`compress()`, MiB beyond input and result": "codes lie in two slots of 1/18 of the column, so that one segment is "
-    "compacted while the next is encoded. Stages 2 to 5 with two slots of 1/28: 570 GB/s, of 1/16: 667, with one of "
-    "1/12: 537; 64 MiB would be slots of less than 1/50 here. The limit is an eighth of the column, or 64 MiB if that "
-    "is more.",
+    "compacted while the next is encoded. Stages 2 to 5 with two slots of 1/28: {slots_2_28:.0f} GB/s, of 1/16: "
+    "{slots_2_16:.0f}, with one of 1/12: {slots_1_12:.0f}; 64 MiB would be slots of less than 1/50 here. The limit is "
+    "an eighth of the column, or 64 MiB if that is more.",
     "`compress()` of 1 MB, ms": "launches, waits of the host and Python, whatever the size.",
     "`take` of 1M random rows, times cuDF's own": "a row costs the decoding of each tile that it touches, from the "
     "tile's start, where cuDF copies the row; lanes of a warp wait for the longest.",
@@ -222,6 +222,9 @@ def facts(results: Results) -> dict[str, float]:
         if {"shared_pipe_pct", "issue_slots_pct", "shared_wavefronts"} <= one.keys():
             found[f"{name}_shared"], found[f"{name}_issue"] = one["shared_pipe_pct"], one["issue_slots_pct"]
             found[f"{name}_conflicts"] = 100 * one["shared_conflicts"] / one["shared_wavefronts"]
+            found |= {f"{name}_warps": one["block_warps"]} if "block_warps" in one else {}
+    for record in (results.kernels or {}).get("slots", {}).get("records", []):
+        found[f"slots_{record['slots']}_{record['share']}"] = record["value"]
     return found
 
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,16 @@ def encode_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 
         for _ in range(warmup + repeat):
             call()
     return statistics.median(samples[warmup:])
+
+
+@contextlib.contextmanager
+def survived(what: str, failed: list[str]) -> Iterator[None]:
+    """Write an error down in `failed`, so that what comes next is measured all the same."""
+    try:
+        yield
+    except Exception as error:  # libraries raise many kinds; none may cost the rest of a run its results
+        failed.append(f"{what}: {error!r}")
+        cupy.cuda.runtime.deviceSynchronize()  # raises if the GPU's context is lost
 
 
 def copy_gbps(nbytes: int = 1 << 31) -> float:

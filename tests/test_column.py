@@ -1123,25 +1123,6 @@ class TestGpu:
         index = cudf.Index(["x", None, "z"], name="n")
         assert index.fsst.compress().to_arrow().to_pylist() == ["x", None, "z"]
 
-    @pytest.mark.parametrize("kind", ["range_with_step", "integers", "str", "dates", "categories", "tuples"])
-    def test_index_is_not_shared(self, kind: str) -> None:
-        import cudf
-
-        series = cudf.from_pandas(pd.Series(["a", None, "ccc", "", "e", "f"], index=INDEXES[kind], dtype="str"))
-        names = list(series.index.names)
-        column = series.fsst.compress()
-        copy = column.copy()
-        given = [column.index, copy.index, series.index]
-        for result in (column.decompress(), column[:], column[::-1], column[[4, 1]], column.filter([True] * 6)):
-            given.append(result.index)
-        for labels in given:
-            labels.names = [("new", number) for number in range(labels.nlevels)]
-        for kept in (column, copy):
-            assert list(kept.index.names) == names
-            assert list(kept.decompress().index.names) == names
-            assert list(kept.to_pandas().index.names) == names
-        pd.testing.assert_index_equal(column.index.to_pandas(), INDEXES[kind])
-
     def test_arrays(self, series) -> None:
         column = series.fsst.compress()
         assert np.asarray(column).dtype == object

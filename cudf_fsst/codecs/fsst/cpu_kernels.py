@@ -99,6 +99,15 @@ def _finish(
     return out
 
 
+@njit(inline="always")
+def _store_length(lengths: int, tile: int, tile_size: int, size: int) -> None:
+    """Write the `size` of a tile's codes at the address `lengths` of the section of tile lengths."""
+    if tile_size <= 256:
+        store8(lengths + tile, np.uint8(size - 1))
+    else:
+        store16(lengths + 2 * tile, np.uint16(size - 1))
+
+
 @njit()
 def encode_tiles(
     chars: int,
@@ -160,10 +169,7 @@ def encode_tiles(
                 size = nbytes
                 copy(out, begin, size)
             out += size
-            if tile_size <= 256:
-                store8(lengths + tile, np.uint8(size - 1))
-            else:
-                store16(lengths + 2 * tile, np.uint16(size - 1))
+            _store_length(lengths, tile, tile_size, size)
             if (tile + 1) % TILE_BLOCK == 0 or tile + 1 == last:
                 block_ends[tile // TILE_BLOCK] = np.uint64(out - start)
     return out - start
@@ -223,10 +229,7 @@ def encode_tiles_max(
                     store8(out, load8(begin + i))
                     out += 1
                     i += 1
-        if tile_size <= 256:
-            store8(lengths + tile, np.uint8(size - 1))
-        else:
-            store16(lengths + 2 * tile, np.uint16(size - 1))
+        _store_length(lengths, tile, tile_size, size)
         if (tile + 1) % TILE_BLOCK == 0 or tile + 1 == last:
             block_ends[tile // TILE_BLOCK] = np.uint64(out - start)
     return out - start
