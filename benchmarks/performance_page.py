@@ -222,7 +222,7 @@ def facts(results: Results) -> dict[str, float]:
         if {"shared_pipe_pct", "issue_slots_pct", "shared_wavefronts"} <= one.keys():
             found[f"{name}_shared"], found[f"{name}_issue"] = one["shared_pipe_pct"], one["issue_slots_pct"]
             found[f"{name}_conflicts"] = 100 * one["shared_conflicts"] / one["shared_wavefronts"]
-            found |= {f"{name}_warps": one["block_warps"]} if "block_warps" in one else {}
+            found |= {f"{name}_warps": one["block_threads"] / 32} if "block_threads" in one else {}
     for record in (results.kernels or {}).get("slots", {}).get("records", []):
         found[f"slots_{record['slots']}_{record['share']}"] = record["value"]
     return found

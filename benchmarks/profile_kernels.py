@@ -42,6 +42,7 @@ COUNTERS = {
     "shared_pipe_pct": ("l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_active", "mean"),
     "dram_pct": ("dram__throughput.avg.pct_of_peak_sustained_elapsed", "mean"),
     "registers": ("launch__registers_per_thread", "mean"),
+    "block_threads": ("launch__block_size", "mean"),
 }
 CALLS = ("compress", "decompress")
 
@@ -151,7 +152,9 @@ def main() -> None:
         for record in summarized(rows):
             records.append({**common, **record})
             print(call, record["kernel"], record["measure"], f"{record['value']:,.4g}", flush=True)
-    options.out.write_text(json.dumps(timing.report(records), indent=1) + "\n")
+    kept = json.loads(options.out.read_text()) if options.out.exists() else {}
+    kept.pop("note", None)  # it was about the records that are replaced
+    options.out.write_text(json.dumps({**kept, **timing.report(records)}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
