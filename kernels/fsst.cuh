@@ -1,20 +1,11 @@
-// Shared by the FSST kernels: types, the segment descriptor, small device functions.
+// Shared by the FSST kernels: the segment descriptor, layouts of tables, small device functions.
 //
 // Constants that host code needs too are compile options (cudf_fsst/codecs/fsst/launch.py), so that they have one definition:
 // TILE_BLOCK, ROW_BLOCK, HASH_SLOTS, HASH_SHIFT, HASH_MULTIPLIER, and in fsst_encode.cu and fsst_decode.cu TILE, the tile size
 // in bytes (a module is compiled for each that is used).
 #pragma once
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-
-#ifndef DYNAMIC_SHARED
-#define DYNAMIC_SHARED(type, name) extern __shared__ __align__(16) type name[]
-#endif
-
-#define ALL_LANES 0xffffffffu
+#include "common.cuh"
 
 // What a kernel needs to know of one segment (docs/format.md). Every field is 64 bits wide: the host fills a numpy record array
 // (cudf_fsst/codecs/fsst/launch.py, DESCRIPTOR). Sections of `meta` are given by address.
@@ -59,8 +50,6 @@ struct EncodeTables {
   u64 two_byte_limit;    // codes below it stand for two-byte symbols
 };
 
-__device__ __forceinline__ u32 lane_id() { return threadIdx.x & 31; }
-
 // The last segment whose `field` is <= value; the fields ascend and the first is <= value.
 template <u64 SegmentView::* field>
 __device__ __forceinline__ u32 find_segment(const SegmentView* segments, u32 count, u64 value) {
@@ -82,39 +71,4 @@ __device__ __forceinline__ u32 load_word(u64 address, u64 begin, u64 end) {
   for (u32 i = 0; i < 4; ++i)
     if (address + i >= begin && address + i < end) word |= u32(*reinterpret_cast<const u8*>(address + i)) << (8 * i);
   return word;
-}
-
-// x >> n for n in 0..64 (the hardware clamps, C++ does not).
-__device__ __forceinline__ u64 shift_right(u64 x, u32 n) {
-#ifdef __CUDA_ARCH__
-  u64 result;
-  asm("shr.u64 %0, %1, %2;" : "=l"(result) : "l"(x), "r"(n));
-  return result;
-#else
-  return n > 63 ? 0 : x >> n;
-#endif
-}
-
-// Asks for the line of a readable address to be brought to the L2.
-__device__ __forceinline__ void prefetch(u64 address) {
-#ifdef __CUDA_ARCH__
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
-#endif
-}
-
-// The compiler would rather compute a value that the loop needs again than keep it; behind this it cannot.
-__device__ __forceinline__ u32 keep_in_register(u32 x) {
-#ifdef __CUDA_ARCH__
-  asm volatile("" : "+r"(x));
-#endif
-  return x;
-}
-
-template <typename T>
-__device__ __forceinline__ T warp_inclusive_sum(T value) {
-  for (u32 delta = 1; delta < 32; delta *= 2) {
-    T below = __shfl_up_sync(ALL_LANES, value, delta);
-    if (lane_id() >= delta) value += below;
-  }
-  return value;
 }

@@ -27,7 +27,7 @@ from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.fsst.tuning import Choices
 from cudf_fsst.format import LEVELS, TILE_SIZES
 from emulation.conftest import emulator
-from emulation.device import GPU_NAME, GPUS, ORDERS, FakeDevice, emulated_fsst
+from emulation.device import GPU_NAME, GPUS, ORDERS, FakeDevice, emulated
 from emulation.emulator import SCHEDULES, Buffer, Emulator
 
 __all__ = ["emulator"]
@@ -82,7 +82,7 @@ def gpu(request: pytest.FixtureRequest, emulator: Emulator, monkeypatch: pytest.
     monkeypatch.setattr(plan, "segment_size", lambda chars: SEGMENT)
     monkeypatch.setattr(plan, "TABLE_SCOPE", 2 * SEGMENT)
     device = FakeDevice(emulator, request.param)
-    with emulated_fsst(device) as cuda:
+    with emulated(device, "fsst") as cuda:
         yield Gpu(device, cuda)
         if emulator.alive:
             device.default.synchronize()  # what nobody waited for

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +16,16 @@ from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.device import kernels
 from cudf_fsst.format import TILE_SIZES
 
-#: (file, tile size), 0 for files whose code does not depend on it.
-VARIANTS = [
-    (path.stem, tile_size)
-    for path in sorted(kernels.folder().glob("*.cu"))
-    for tile_size in (TILE_SIZES if re.search(r"\bTILE\b", path.read_text()) else (0,))
-]
+
+def _variants(path: Path) -> Iterable[Any]:
+    """What a file is compiled with: constants where its codec lists them, else a tile size, or 0 where it needs none."""
+    codec = f"cudf_fsst.codecs.{path.stem}"
+    if importlib.util.find_spec(codec) and importlib.util.find_spec(f"{codec}.launch"):
+        return importlib.import_module(f"{codec}.launch").VARIANTS
+    return TILE_SIZES if re.search(r"\bTILE\b", path.read_text()) else (0,)
+
+
+VARIANTS = [(path.stem, variant) for path in sorted(kernels.folder().glob("*.cu")) for variant in _variants(path)]
 ARCHITECTURES = (70, 75, 80, 86, 90, 100, 120)
 #: Shared memory a thread block may have there.
 SHARED_PER_BLOCK = {70: 98304, 75: 65536, 80: 166912, 86: 101376, 90: 232448, 100: 232448, 120: 101376}
@@ -28,8 +34,8 @@ LOCAL_BYTES = 0
 
 
 @pytest.fixture(scope="module")
-def compile_kernels() -> Callable[[str, int, int], bytes]:
-    """(file, tile size, architecture) -> cubin; skips without NVRTC, fails where CI is set."""
+def compile_kernels() -> Callable[[str, Any, int], bytes]:
+    """(file, variant, architecture) -> cubin; skips without NVRTC, fails where CI is set."""
     try:
         from cuda.bindings import nvrtc
 
@@ -45,17 +51,21 @@ def compile_kernels() -> Callable[[str, int, int], bytes]:
         assert error == nvrtc.nvrtcResult.NVRTC_SUCCESS, f"{function.__name__}: {error}"
         return result[0] if result else None
 
-    def compile_file(file: str, tile_size: int, architecture: int) -> bytes:
+    def compile_file(file: str, variant: Any, architecture: int) -> bytes:
         text = kernels.source(file).encode()
         program = call(nvrtc.nvrtcCreateProgram, text, f"{file}.cu".encode(), 0, [], [])
         # What CuPy adds to our options, as far as it changes the code.
-        defines = launch.defines(tile_size) if tile_size else launch.DEFINES
-        if file == "fsst_encode":
-            defines = launch.encode_defines(tile_size, SHARED_PER_BLOCK[architecture])
+        defines: Mapping[str, int]
+        if isinstance(variant, Mapping):
+            defines = variant
+        elif file == "fsst_encode":
+            defines = launch.encode_defines(variant, SHARED_PER_BLOCK[architecture])
         elif file == "fsst_encode_max":
-            defines = launch.encode_max_defines(tile_size, SHARED_PER_BLOCK[architecture])
+            defines = launch.encode_max_defines(variant, SHARED_PER_BLOCK[architecture])
         elif file == "fsst_train":
             defines = launch.train_defines(SHARED_PER_BLOCK[architecture])
+        else:
+            defines = launch.defines(variant) if variant else launch.DEFINES
         flags = [*kernels.options(defines), "-ftz=true", f"-arch=sm_{architecture}"]
         error, *_ = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
         log = bytearray(call(nvrtc.nvrtcGetProgramLogSize, program))
@@ -98,18 +108,18 @@ def _frame_sizes(cubin: bytes) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize(("file", "tile_size"), VARIANTS)
+@pytest.mark.parametrize(("file", "variant"), VARIANTS)
 def test_compiles(
-    file: str, tile_size: int, architecture: int, compile_kernels: Callable[[str, int, int], bytes]
+    file: str, variant: Any, architecture: int, compile_kernels: Callable[[str, Any, int], bytes]
 ) -> None:
-    cubin = compile_kernels(file, tile_size, architecture)
+    cubin = compile_kernels(file, variant, architecture)
     compiled = [name for name, _ in _sections(cubin) if name.startswith(".text.")]
     frames = _frame_sizes(cubin)
     assert len(frames) >= len(compiled) > 0
     assert max(frames.values()) <= LOCAL_BYTES, f"a kernel of {compiled} keeps values in local memory"
 
 
-def test_a_frame_is_seen(compile_kernels: Callable[[str, int, int], bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_is_seen(compile_kernels: Callable[[str, Any, int], bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     text = """
     extern "C" __global__ void local_array(const int* in, int* out) {
       int values[64];

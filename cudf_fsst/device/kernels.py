@@ -49,8 +49,15 @@ def folder() -> Path:
 @cache
 def source(name: str) -> str:
     """Full text of ``kernels/<name>.cu``, own headers inlined (CuPy's cache does not look into included files)."""
-    text = (folder() / f"{name}.cu").read_text()
-    return _INCLUDE.sub(lambda match: (folder() / match[1]).read_text(), text)
+    inlined: set[str] = set()
+
+    def inline(match: re.Match[str]) -> str:
+        if match[1] in inlined:
+            return ""
+        inlined.add(match[1])
+        return _INCLUDE.sub(inline, (folder() / match[1]).read_text())
+
+    return _INCLUDE.sub(inline, (folder() / f"{name}.cu").read_text())
 
 
 def options(defines: Mapping[str, int]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The part of CuPy and RMM that this package uses, over an emulated device.
 
-`emulated_fsst` imports the package's own GPU side (``cudf_fsst.codecs.fsst.cuda`` and ``cudf_fsst.device``) on top of
-it, so that the real launches run: the real sizes, grids, workspaces and orders, with these rules made strict:
+`emulated` imports a codec's own GPU side (``cudf_fsst.codecs.NAME.cuda`` and ``cudf_fsst.device``) on top of it, so
+that the real launches run: the real sizes, grids, workspaces and orders, with these rules made strict:
 
 * every allocation, and every part of a workspace, has red zones of its own and starts as garbage;
 * freed memory is gone at once;
@@ -402,11 +402,16 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
     return Workspace
 
 
+#: The modules that a codec's GPU side consists of, beside ``cuda`` itself.
+_PARTS = {"fsst": ("cuda_kernels", "cuda_compress", "cuda_read")}
+
+
 @contextmanager
-def emulated_fsst(device: FakeDevice) -> Iterator[types.ModuleType]:
-    """``cudf_fsst.codecs.fsst.cuda``, imported anew for `device`; everything is as before at the end."""
-    codec = "cudf_fsst.codecs.fsst.cuda"
-    own = ("cudf_fsst.device.memory", f"{codec}_kernels", f"{codec}_compress", f"{codec}_read", codec)
+def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
+    """``cudf_fsst.codecs.{codec}.cuda``, imported anew for `device`; everything is as before at the end."""
+    package = f"cudf_fsst.codecs.{codec}"
+    parts = [f"{package}.{part}" for part in (*_PARTS.get(codec, ()), "cuda")]
+    own = ("cudf_fsst.device.memory", "cudf_fsst.codecs.cuda_kernels", *parts)
     parents = [(importlib.import_module(parent), child) for parent, _, child in (name.rpartition(".") for name in own)]
     missing = object()
     attributes = [(parent, child, getattr(parent, child, missing)) for parent, child in parents]
@@ -414,11 +419,13 @@ def emulated_fsst(device: FakeDevice) -> Iterator[types.ModuleType]:
     saved = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     try:
         sys.modules.update(device.modules)
-        cuda = importlib.import_module(codec)
-        kernels: Any = sys.modules[f"{codec}_kernels"]
-        kernels.kernel = device.kernel
-        compress: Any = sys.modules[f"{codec}_compress"]
-        compress.Workspace = _strict_workspace(compress.Workspace)
+        cuda = importlib.import_module(parts[-1])
+        for name in own:
+            module: Any = sys.modules.get(name)
+            if hasattr(module, "kernel"):
+                module.kernel = device.kernel
+            if name != own[0] and hasattr(module, "Workspace"):
+                module.Workspace = _strict_workspace(module.Workspace)
         yield cuda
     finally:
         for name in (*own, *device.modules):

@@ -1,0 +1,28 @@
+"""Kernels of the codecs for fixed-width values on the current device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from ..device.kernels import kernel
+from ..device.memory import current_device, device_attributes
+
+
+@cache
+def _kernel_on(device: int, file: str, name: str, defines: tuple[tuple[str, int], ...], shared: bool) -> Any:
+    # CuPy's kernel objects belong to the device that is current when they are asked for.
+    made = kernel(file, name, dict(defines))
+    if shared:
+        made.max_dynamic_shared_size_bytes = device_attributes()["shared_per_block"]
+    return made
+
+
+def get_kernel(file: str, name: str, defines: Mapping[str, int], *, shared: bool = False) -> Any:
+    """A kernel for the current device; `shared`: it may use more than 48 KiB of dynamic shared memory."""
+    return _kernel_on(current_device(), file, name, tuple(sorted(defines.items())), shared)
+
+
+def blocks(count: int, per_block: int) -> int:
+    return -(-count // per_block)

@@ -1,0 +1,58 @@
+"""Fixed-width values, compressed: what the codecs ``bitpack``, ``gfc``, ``gpulz`` and ``raw`` make and read.
+
+Each is a package of this name with two modules that have the same functions:
+
+``cpu``
+    ``compress(values, *, signed, **options) -> Packed``, ``decompress(packed, out)`` and ``check(packed)``;
+``cuda``
+    the same in GPU memory, given by addresses, on a `Lane`; the bytes are equal.
+
+The values are bits to them: rows times `itemsize` bytes. What lies under nulls is filled in before
+(``codecs/nulls.py``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Numbers of a codec's own in a stored segment record.
+PARAMETERS = 4
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Consecutive values of one width, compressed; in host or GPU memory. Immutable.
+
+    Attributes
+    ----------
+    codec : str
+    rows : int
+        Values, at least 1.
+    itemsize : int
+        Bytes of a value: 1, 2, 4 or 8.
+    parameters : tuple of int
+        At most `PARAMETERS` numbers below 2^32, with which the codec wrote (docs/format.md says which).
+    meta, codes
+        On the host `numpy.ndarray` of uint8, on the GPU `rmm.DeviceBuffer`; of exactly the sizes that follow.
+    meta_nbytes, codes_nbytes : int
+    """
+
+    codec: str
+    rows: int
+    itemsize: int
+    parameters: tuple[int, ...]
+    meta: Any = field(repr=False)
+    codes: Any = field(repr=False)
+    meta_nbytes: int
+    codes_nbytes: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the two buffers."""
+        return self.meta_nbytes + self.codes_nbytes
+
+    @property
+    def values_nbytes(self) -> int:
+        """Bytes of the values."""
+        return self.rows * self.itemsize
