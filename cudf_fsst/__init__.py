@@ -1,16 +1,27 @@
-"""FSST compression for string columns of cuDF and pandas, with random access to every row.
+"""FSST compression for string columns of cuDF and pandas, with random access to every row, and codecs for all others.
 
-Importing registers the accessor: ``series.fsst.compress()``.
+Importing registers the accessors: ``series.fsst.compress()`` and ``df.fsst.compress()``.
 """
 
 from importlib.metadata import PackageNotFoundError, version
 
-from .accessor import FsstAccessor, register
+from .accessor import FsstAccessor, FsstFrameAccessor, register
 from .codecs.fsst.symbols import SymbolTable
 from .column import CompressedColumn, concat, load, train
 from .compressor import Compressor
+from .frame import CompressedFrame
 
-__all__ = ["CompressedColumn", "Compressor", "FsstAccessor", "SymbolTable", "concat", "load", "train"]
+__all__ = [
+    "CompressedColumn",
+    "CompressedFrame",
+    "Compressor",
+    "FsstAccessor",
+    "FsstFrameAccessor",
+    "SymbolTable",
+    "concat",
+    "load",
+    "train",
+]
 
 try:
     __version__ = version("cudf-fsst")

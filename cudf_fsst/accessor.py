@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from .codecs.fsst.symbols import SymbolTable
 from .column import CompressedColumn, checked, compress_checked
+from .frame import CompressedFrame, compress_frame
 
 
 class FsstAccessor:
@@ -61,6 +63,77 @@ class FsstAccessor:
         """
         return compress_checked(*self._checked, table=table, tile_size=tile_size, level=level, stream=stream)
 
+    def to_host(
+        self,
+        table: SymbolTable | None = None,
+        tile_size: int | str = "auto",
+        level: str = "default",
+        stream: Any = None,
+    ) -> CompressedColumn:
+        """Compress into pinned host memory: ``compress().to_host()``, with the copy beside the compression.
+
+        Parameters and errors are those of `compress`. Data in host memory is compressed where it is.
+        """
+        return self.compress(table, tile_size, level, stream).to_host(stream=stream)
+
+
+class FsstFrameAccessor:
+    """Compression of a DataFrame, a codec for every column."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+
+    def compress(
+        self,
+        codecs: Mapping[Any, str] | None = None,
+        tile_size: int | str = "auto",
+        level: str = "default",
+        stream: Any = None,
+    ) -> CompressedFrame:
+        """Compress.
+
+        Parameters
+        ----------
+        codecs : mapping of column label to str, optional
+            Codecs of columns: ``"fsst"`` for strings; ``"bitpack"`` (integers, dates, decimals, booleans, codes of
+            categories), ``"gfc"`` (values of 4 or 8 bytes), ``"gpulz"`` or ``"raw"`` for others. Columns that are not
+            named get what is smallest on a sample, ``"raw"`` where nothing saves a twentieth; never ``"gpulz"``, which
+            is slower than the link to the host.
+        tile_size, level, stream
+            As in ``series.fsst.compress()``; the first two for columns of strings.
+
+        Returns
+        -------
+        CompressedFrame
+            Where the data is: in host memory for pandas, in GPU memory for cuDF. Values, nulls, labels, index and
+            dtypes survive exactly.
+
+        Raises
+        ------
+        TypeError
+            A pandas column that Arrow cannot hold exactly (objects of mixed types, complex numbers, ...); it is named.
+        KeyError
+            `codecs` names a column that there is not.
+        ValueError
+            An unknown codec, or one that does not take the column's values; unknown `tile_size` or `level`.
+        MemoryError
+            RMM's own; the data is untouched and nothing is kept.
+        """
+        return compress_frame(self._data, codecs=codecs, tile_size=tile_size, level=level, stream=stream)
+
+    def to_host(
+        self,
+        codecs: Mapping[Any, str] | None = None,
+        tile_size: int | str = "auto",
+        level: str = "default",
+        stream: Any = None,
+    ) -> CompressedFrame:
+        """Compress into pinned host memory: ``compress().to_host()``, with the copies beside the compression.
+
+        Parameters and errors are those of `compress`. Data in host memory is compressed where it is.
+        """
+        return self.compress(codecs, tile_size, level, stream).to_host(stream=stream)
+
 
 def register() -> None:
     """Make ``.fsst`` an attribute of pandas' and, where it can be imported, cuDF's Series and Index.
@@ -69,9 +142,11 @@ def register() -> None:
     """
     pd.api.extensions.register_series_accessor("fsst")(FsstAccessor)
     pd.api.extensions.register_index_accessor("fsst")(FsstAccessor)
+    pd.api.extensions.register_dataframe_accessor("fsst")(FsstFrameAccessor)
     try:
         from cudf.api import extensions
     except Exception:  # not installed, or no driver: each of its libraries has an exception of its own for that
         return
     extensions.register_series_accessor("fsst")(FsstAccessor)
     extensions.register_index_accessor("fsst")(FsstAccessor)
+    extensions.register_dataframe_accessor("fsst")(FsstFrameAccessor)

@@ -57,3 +57,40 @@ class DeviceStrings:
 
 class CharactersUnderNulls(Exception):
     """A codec that cannot drop them itself found characters under null rows (cuDF columns hardly ever have any)."""
+
+
+@dataclass
+class ColumnBuffers:
+    """A column of any type: the buffers of its Arrow layout, on the host or in GPU memory.
+
+    Attributes
+    ----------
+    type : pyarrow.DataType
+        Of a dictionary column the dictionary type, of an extension type its storage's.
+    rows, null_count : int
+    validity : ndarray of uint8 or int or None
+        Arrow validity bitmap (on the GPU its address), where there are nulls; row ``r`` is bit ``validity_offset + r``.
+    validity_offset : int
+    values : ndarray or int or None
+        Values of fixed width, one after another: bits as unsigned integers, booleans a byte each, numbers of 16 bytes
+        of shape (rows, 2). Of a list column its rows + 1 offsets, from 0; of a dictionary column its codes. None:
+        strings, structs, nulls.
+    itemsize : int
+        Bytes of a value; 0 without values.
+    strings : HostStrings or DeviceStrings, optional
+    children : tuple of ColumnBuffers
+        Values of a list, fields of a struct, the dictionary of a dictionary column.
+    owners
+        What keeps the buffers alive.
+    """
+
+    type: Any
+    rows: int
+    null_count: int = 0
+    validity: Any = None
+    validity_offset: int = 0
+    values: Any = None
+    itemsize: int = 0
+    strings: HostStrings | DeviceStrings | None = None
+    children: tuple[ColumnBuffers, ...] = ()
+    owners: tuple[Any, ...] = field(default=(), repr=False)

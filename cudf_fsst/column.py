@@ -463,7 +463,10 @@ class CompressedColumn:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CompressedColumn:
         """Read a column that `save` wrote, into host memory; see `cudf_fsst.load`."""
-        return load(path)
+        found = load(path)
+        if not isinstance(found, cls):
+            raise ValueError(f"{os.fsdecode(path)}: holds a {type(found).__name__}, not a column")
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         on_gpu = self.device != "cpu"
@@ -588,8 +591,8 @@ def concat(columns: Sequence[CompressedColumn]) -> CompressedColumn:
     return CompressedColumn._make(segments, backend, name, index, first._dtype, proxied)
 
 
-def load(path: str | os.PathLike[str]) -> CompressedColumn:
-    """Read a column that `CompressedColumn.save` wrote.
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a column or a frame that ``save`` wrote.
 
     Parameters
     ----------
@@ -598,20 +601,26 @@ def load(path: str | os.PathLike[str]) -> CompressedColumn:
 
     Returns
     -------
-    CompressedColumn
-        In host memory, whatever it was saved from; `CompressedColumn.to_device` moves it.
+    CompressedColumn or CompressedFrame
+        In host memory, whatever it was saved from; ``to_device()`` moves it.
 
     Raises
     ------
     ValueError
-        Damaged bytes, something else than a stored column, or another format version; the message says what is wrong.
+        Damaged bytes, something else than a stored column or frame, or another format version; the message says what
+        is wrong.
     OSError
         The file cannot be read.
     """
     stored = storage.load(path)
-    rows = sum(segment.rows for segment in stored.segments)
     try:
+        if schema.is_frame(stored.schema):
+            from .frame import from_stored
+
+            return from_stored(stored)
+        segments = stored.segments
+        rows = sum(segment.rows for segment in segments)
         name, dtype, index = schema.from_bytes(stored.schema, stored.index, rows)
     except ValueError as error:
         raise ValueError(f"{os.fsdecode(path)}: {error}") from error
-    return CompressedColumn._make(stored.segments, of_device("cpu"), name, index, dtype)
+    return CompressedColumn._make(segments, of_device("cpu"), name, index, dtype)

@@ -1,4 +1,4 @@
-"""Columns as files: write, read, verify (docs/format.md, sections 8 and 9)."""
+"""Columns and frames as files: write, read, verify (docs/format.md, sections 8, 9 and 16)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ from .codecs.fsst.cpu import num_threads
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
 from .codecs.fsst.validate import check
+from .codecs.packed import PARAMETERS, Packed
+from .codecs.values import cpu as values
+from .codecs.values.plan import CODECS, parameter_count
 from .format import FORMAT_VERSION, TILE_SIZES, SegmentLayout, align
 
 #: The first byte is not ASCII, and the line ends and Control-Z show what a text-mode transfer did.
 MAGIC = b"\x89FST\r\n\x1a\n"
 #: Start of every section of a file (bytes).
 FILE_ALIGNMENT = 64
-CODEC = b"fsst"
+FSST = "fsst"
 #: Files smaller than this (bytes) are checked before a thread would have started.
 _WORTH_THREADS = 2**20
 
@@ -37,6 +40,8 @@ _PREAMBLE = struct.Struct("<8sI4xQIII4xQ8x")
 _COLUMN = struct.Struct("<8sQQQIIII16x")
 # rows, chars, null_count, tile_size, table, words in row_bits, -
 _SEGMENT = struct.Struct("<QQQIII28x")
+# The same of a codec for fixed-width values: rows, bytes, 0, itemsize, the codec's own numbers, -
+_PACKED = struct.Struct(f"<QQQI{PARAMETERS}I20x")
 # kind, number, offset, bytes, checksum
 _SECTION = struct.Struct("<IIQQQ")
 _CHECKSUM = struct.Struct("<Q")
@@ -52,23 +57,40 @@ _KINDS = {
 }
 
 
+#: Codec and consecutive parts: what a column record describes.
+Stream = tuple[str, Sequence[Any]]
+
+
 @dataclass(frozen=True)
-class StoredColumn:
-    """What a file holds.
+class Stored:
+    """What a file holds, in host memory.
 
     Attributes
     ----------
-    segments : list of Segment
-        In host memory, in row order.
+    streams : list of (str, list of Segment or Packed)
+        Of a column one; of a frame those that `cudf_fsst.stored_frame` puts together.
     schema : bytes
-        Name, exact dtype and pandas metadata, as `cudf_fsst.interop` made them.
+        Names, exact dtypes and pandas metadata, as `cudf_fsst.interop` made them.
     index : bytes or None
-        The index, unless the schema describes it.
+        A column's index, unless the schema describes it.
     """
 
-    segments: list[Segment]
+    streams: list[Stream]
     schema: bytes
     index: bytes | None
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Segments of a column.
+
+        Raises
+        ------
+        ValueError
+            This is something else.
+        """
+        if len(self.streams) != 1 or self.streams[0][0] != FSST:
+            raise ValueError(f"a column has one stream, of codec {FSST}, not {[codec for codec, _ in self.streams]}")
+        return list(self.streams[0][1])
 
 
 @dataclass(frozen=True)
@@ -105,11 +127,20 @@ def save(
     OSError
         The file cannot be written.
     """
+    _write(path, _pieces([(FSST, segments)], schema, index))
+
+
+def save_streams(path: str | os.PathLike[str], *, streams: Sequence[Stream], schema: bytes) -> None:
+    """Write the streams of a frame to a file, at once or not at all; see `save`."""
+    _write(path, _pieces(streams, schema, None))
+
+
+def _write(path: str | os.PathLike[str], pieces: Iterator[Any]) -> None:
     target = os.path.realpath(os.fsdecode(path))
     temporary = os.path.join(os.path.dirname(target), f".cudf-fsst-{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:
-            for piece in _pieces(segments, schema, index):
+            for piece in pieces:
                 file.write(piece)
             file.flush()
             os.fsync(file.fileno())
@@ -133,35 +164,43 @@ def _sync_folder(folder: str) -> None:
             os.close(descriptor)
 
 
-def _pieces(segments: Sequence[Segment], schema: bytes, index: bytes | None) -> Iterator[Any]:
+def _pieces(streams: Sequence[Stream], schema: bytes, index: bytes | None) -> Iterator[Any]:
     """The bytes of a file, piece by piece."""
-    tables: dict[SymbolTable, int] = {}
-    records = b""
-    for segment in segments:
-        layout = segment.layout
-        table = tables.setdefault(segment.table, len(tables))
-        records += _SEGMENT.pack(
-            layout.rows, layout.chars, segment.null_count, layout.tile_size, table, layout.row_bits_words
+    tables: dict[tuple[int, SymbolTable], int] = {}
+    columns = records = b""
+    parts: list[Any] = []
+    for number, (codec, own) in enumerate(streams):
+        first_table, first_part = len(tables), len(parts)
+        for part in own:
+            parts.append(part)
+            if isinstance(part, Packed):
+                numbers = (*part.parameters, *[0] * (PARAMETERS - len(part.parameters)))
+                records += _PACKED.pack(part.rows, part.values_nbytes, 0, part.itemsize, *numbers)
+                continue
+            layout = part.layout
+            table = tables.setdefault((number, part.table), len(tables))
+            records += _SEGMENT.pack(
+                layout.rows, layout.chars, part.null_count, layout.tile_size, table, layout.row_bits_words
+            )
+        columns += _COLUMN.pack(
+            codec.encode(),
+            sum(part.rows for part in own),
+            sum(part.values_nbytes if isinstance(part, Packed) else part.chars for part in own),
+            sum(0 if isinstance(part, Packed) else part.null_count for part in own),
+            first_part,
+            len(own),
+            first_table,
+            len(tables) - first_table,
         )
-    column = _COLUMN.pack(
-        CODEC,
-        sum(segment.rows for segment in segments),
-        sum(segment.chars for segment in segments),
-        sum(segment.null_count for segment in segments),
-        0,
-        len(segments),
-        0,
-        len(tables),
-    )
 
     contents: list[tuple[int, int, Any]] = [(_SCHEMA, 0, schema)]
     if index is not None:
         contents.append((_INDEX, 0, index))
-    contents += [(_TABLE, number, table.to_bytes()) for table, number in tables.items()]
-    contents += [(_META, number, np.ascontiguousarray(segment.meta)) for number, segment in enumerate(segments)]
-    contents += [(_CODES, number, np.ascontiguousarray(segment.codes)) for number, segment in enumerate(segments)]
+    contents += [(_TABLE, number, table.to_bytes()) for (_, table), number in tables.items()]
+    contents += [(_META, number, np.ascontiguousarray(part.meta)) for number, part in enumerate(parts)]
+    contents += [(_CODES, number, np.ascontiguousarray(part.codes)) for number, part in enumerate(parts)]
 
-    end = _PREAMBLE_NBYTES + len(column) + len(records) + _SECTION.size * len(contents)
+    end = _PREAMBLE_NBYTES + len(columns) + len(records) + _SECTION.size * len(contents)
     gaps = []
     directory = b""
     for kind, number, content in contents:
@@ -171,9 +210,9 @@ def _pieces(segments: Sequence[Segment], schema: bytes, index: bytes | None) -> 
         directory += _SECTION.pack(kind, number, offset, nbytes, xxhash.xxh3_64_intdigest(content))
         end = offset + nbytes
 
-    head = column + records + directory
+    head = columns + records + directory
     preamble = _PREAMBLE.pack(
-        MAGIC, FORMAT_VERSION, end, 1, len(segments), len(contents), xxhash.xxh3_64_intdigest(head)
+        MAGIC, FORMAT_VERSION, end, len(streams), len(parts), len(contents), xxhash.xxh3_64_intdigest(head)
     )
     yield preamble + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(preamble))
     yield head
@@ -182,8 +221,8 @@ def _pieces(segments: Sequence[Segment], schema: bytes, index: bytes | None) -> 
         yield content
 
 
-def load(path: str | os.PathLike[str]) -> StoredColumn:
-    """Read a column from a file and check all of it.
+def load(path: str | os.PathLike[str]) -> Stored:
+    """Read a column, or the streams of a frame, from a file and check all of it.
 
     Checked are every size against the file's, before memory is taken for it, every checksum, and then that each
     segment is consistent, so that decoding what `load` returns never leaves its buffers, whatever the file held.
@@ -191,7 +230,7 @@ def load(path: str | os.PathLike[str]) -> StoredColumn:
     Parameters
     ----------
     path
-        A file that `save` wrote.
+        A file that `save` or `save_streams` wrote.
 
     Raises
     ------
@@ -212,55 +251,56 @@ def load(path: str | os.PathLike[str]) -> StoredColumn:
             raise ValueError(f"{name}: {error}") from None
 
 
-def _load(file: BufferedReader, file_nbytes: int) -> StoredColumn:
+def _load(file: BufferedReader, file_nbytes: int) -> Stored:
     columns, segments, sections, records_checksum = _read_preamble(file, file_nbytes)
-    if columns != 1:
-        raise ValueError(f"preamble: {columns} columns; version {FORMAT_VERSION} has one")
     head_nbytes = columns * _COLUMN.size + segments * _SEGMENT.size + sections * _SECTION.size
     if _PREAMBLE_NBYTES + head_nbytes > file_nbytes:
         raise ValueError(
-            f"preamble: {segments} segments and {sections} sections need more than the file's {file_nbytes} bytes"
+            f"preamble: {columns} columns, {segments} segments and {sections} sections need more than the file's "
+            f"{file_nbytes} bytes"
         )
     head = _read(file, head_nbytes, "records").tobytes()
     if xxhash.xxh3_64_intdigest(head) != records_checksum:
         raise ValueError("records: checksum does not match")
 
-    tables_count = _check_column(head, segments)
-    segment_records = _segment_records(head[_COLUMN.size :][: segments * _SEGMENT.size], tables_count)
-    _check_sums(head, segment_records)
-    places = _read_directory(head[head_nbytes - sections * _SECTION.size :], tables_count, segments, file_nbytes)
-    for place in places:
-        if place.kind == _META:
-            expected = segment_records[place.number][0].meta_nbytes
-            if place.nbytes != expected:
-                raise ValueError(f"{place.name}: has {place.nbytes} bytes, its segment needs {expected}")
+    records = _column_records(head[: columns * _COLUMN.size], segments)
+    tables_count = sum(record.tables for record in records)
+    place = columns * _COLUMN.size
+    parts = []
+    for number, record in enumerate(records):
+        nbytes = record.segments * _SEGMENT.size
+        parts.append(_part_records(head[place : place + nbytes], record))
+        _check_sums(number, record, parts[-1])
+        place += nbytes
+    directory = head[place:]
+    described = [part for some in parts for part in some]
+    places = _read_directory(directory, columns, tables_count, segments, file_nbytes)
+    for one in places:
+        if one.kind == _META and one.nbytes != described[one.number].meta_nbytes(one.nbytes):
+            expected = described[one.number].meta_nbytes(one.nbytes)
+            raise ValueError(f"{one.name}: has {one.nbytes} bytes, its segment needs {expected}")
 
     contents: dict[tuple[int, int], npt.NDArray[np.uint8]] = {}
     end = _PREAMBLE_NBYTES + head_nbytes
-    for place in places:
-        if _read(file, place.offset - end, "padding").any():
-            raise ValueError(f"padding before {place.name}: not zero")
-        contents[place.kind, place.number] = _read(file, place.nbytes, place.name)
-        end = place.offset + place.nbytes
+    for one in places:
+        if _read(file, one.offset - end, "padding").any():
+            raise ValueError(f"padding before {one.name}: not zero")
+        contents[one.kind, one.number] = _read(file, one.nbytes, one.name)
+        end = one.offset + one.nbytes
     # The checks let go of the interpreter, so threads share them.
     with ThreadPoolExecutor(num_threads()) as pool:
         each: Any = pool.map if file_nbytes >= _WORTH_THREADS else map
-        _run(each(lambda place: _check_checksum(place, contents[place.kind, place.number]), places))
+        _run(each(lambda one: _check_checksum(one, contents[one.kind, one.number]), places))
         tables = [_read_table(number, contents[_TABLE, number]) for number in range(tables_count)]
         loaded = [
-            Segment(
-                layout=layout,
-                null_count=null_count,
-                table=tables[table],
-                meta=contents[_META, number],
-                codes=contents[_CODES, number],
-                codes_nbytes=contents[_CODES, number].nbytes,
-            )
-            for number, (layout, null_count, table) in enumerate(segment_records)
+            part.make(tables, contents[_META, number], contents[_CODES, number])
+            for number, part in enumerate(described)
         ]
         _run(each(_check_segment, range(segments), loaded))
-    index = contents.get((_INDEX, 0))
-    return StoredColumn(loaded, contents[_SCHEMA, 0].tobytes(), None if index is None else index.tobytes())
+    schema, index = contents[_SCHEMA, 0].tobytes(), contents.get((_INDEX, 0))
+    each_part = iter(loaded)
+    streams: list[Stream] = [(record.codec, [next(each_part) for _ in range(record.segments)]) for record in records]
+    return Stored(streams, schema, None if index is None else index.tobytes())
 
 
 def _run(results: Iterable[None]) -> None:
@@ -304,49 +344,127 @@ def _read_preamble(file: BufferedReader, file_nbytes: int) -> tuple[int, int, in
     return columns, segments, sections, records_checksum
 
 
-def _check_column(head: bytes, segments: int) -> int:
-    """Check the column record; its number of tables."""
-    record = head[: _COLUMN.size]
-    codec, _, _, _, first_segment, column_segments, first_table, tables = values = _COLUMN.unpack(record)
-    if codec.rstrip(b"\0") != CODEC:
-        raise ValueError(f"column 0: codec {codec.rstrip(bytes(1))!r} is not known")
-    if _COLUMN.pack(*values) != record:
-        raise ValueError("column 0: reserved bytes are not zero")
-    if (first_segment, column_segments) != (0, segments):
-        raise ValueError(f"column 0: its segments are not the file's {segments}")
-    if first_table != 0:
-        raise ValueError(f"column 0: its first symbol table is number {first_table}, not 0")
-    return int(tables)
+@dataclass(frozen=True)
+class _Record:
+    """A column record."""
+
+    codec: str
+    rows: int
+    nbytes: int
+    null_count: int
+    segments: int
+    first_table: int
+    tables: int
 
 
-def _segment_records(records: bytes, tables: int) -> list[tuple[SegmentLayout, int, int]]:
-    """Layout, null count and table number of each segment."""
-    segments = []
-    for number in range(len(records) // _SEGMENT.size):
+def _column_records(text: bytes, segments: int) -> list[_Record]:
+    """The column records, whose segments and tables follow each other."""
+    records: list[_Record] = []
+    next_segment = next_table = 0
+    for number in range(len(text) // _COLUMN.size):
+        record = text[number * _COLUMN.size :][: _COLUMN.size]
+        codec, rows, nbytes, nulls, first_segment, count, first_table, tables = stored = _COLUMN.unpack(record)
+        name = codec.rstrip(b"\0").decode("ascii", "replace")
+        if name not in (FSST, *CODECS):
+            raise ValueError(f"column {number}: codec {codec.rstrip(bytes(1))!r} is not known")
+        if _COLUMN.pack(*stored) != record:
+            raise ValueError(f"column {number}: reserved bytes are not zero")
+        if first_segment != next_segment or next_segment + count > segments:
+            raise ValueError(f"column {number}: its {count} segments from {first_segment} are not the next ones")
+        if first_table != next_table or (tables and name != FSST):
+            raise ValueError(f"column {number}: its {tables} symbol tables from {first_table} are not the next ones")
+        next_segment, next_table = first_segment + count, first_table + tables
+        records.append(_Record(name, rows, nbytes, nulls, count, first_table, tables))
+    if next_segment != segments:
+        raise ValueError(f"the columns have {next_segment} segments, the file has {segments}")
+    return records
+
+
+@dataclass(frozen=True)
+class _SegmentRecord:
+    """A segment of strings, before its bytes are there."""
+
+    layout: SegmentLayout
+    null_count: int
+    table: int
+
+    @property
+    def rows(self) -> int:
+        return self.layout.rows
+
+    @property
+    def nbytes(self) -> int:
+        return self.layout.chars
+
+    def meta_nbytes(self, _stored: int) -> int:
+        return self.layout.meta_nbytes
+
+    def make(self, tables: list[SymbolTable], meta: Any, codes: Any) -> Segment:
+        return Segment(self.layout, self.null_count, tables[self.table], meta, codes, codes.nbytes)
+
+
+@dataclass(frozen=True)
+class _PackedRecord:
+    """Packed values, before their bytes are there."""
+
+    codec: str
+    rows: int
+    itemsize: int
+    parameters: tuple[int, ...]
+    null_count: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows * self.itemsize
+
+    def meta_nbytes(self, stored: int) -> int:
+        return stored  # the codec checks it
+
+    def make(self, tables: list[SymbolTable], meta: Any, codes: Any) -> Packed:
+        del tables
+        return Packed(self.codec, self.rows, self.itemsize, self.parameters, meta, codes, meta.nbytes, codes.nbytes)
+
+
+def _part_records(records: bytes, column: _Record) -> list[Any]:
+    """What the segment records of a column say."""
+    parts: list[Any] = []
+    for number in range(column.segments):
         record = records[number * _SEGMENT.size :][: _SEGMENT.size]
-        rows, chars, null_count, tile_size, table, row_bits_words = values = _SEGMENT.unpack(record)
-        if _SEGMENT.pack(*values) != record:
+        form = _SEGMENT if column.codec == FSST else _PACKED
+        fields = form.unpack(record)
+        if form.pack(*fields) != record:
             raise ValueError(f"segment {number}: reserved bytes are not zero")
+        if column.codec != FSST:
+            rows, nbytes, zero, itemsize, *numbers = fields
+            if zero or itemsize not in (1, 2, 4, 8) or nbytes != rows * itemsize or not 1 <= rows < 2**32:
+                raise ValueError(f"segment {number}: {rows} values of {itemsize} bytes in {nbytes} bytes")
+            count = parameter_count(column.codec)
+            if any(numbers[count:]):
+                raise ValueError(f"segment {number}: more than the {count} parameters of {column.codec}")
+            parts.append(_PackedRecord(column.codec, rows, itemsize, tuple(numbers[:count])))
+            continue
+        rows, chars, null_count, tile_size, table, row_bits_words = fields
         if tile_size not in TILE_SIZES:
             raise ValueError(f"segment {number}: tile size {tile_size} is not one of {TILE_SIZES}")
-        if table >= tables:
-            raise ValueError(f"segment {number}: wants symbol table {table}, the column has {tables}")
-        segments.append((SegmentLayout(rows, chars, tile_size, null_count > 0, row_bits_words), null_count, table))
-    return segments
+        if not column.first_table <= table < column.first_table + column.tables:
+            raise ValueError(f"segment {number}: wants symbol table {table}, the column has {column.tables}")
+        parts.append(
+            _SegmentRecord(SegmentLayout(rows, chars, tile_size, null_count > 0, row_bits_words), null_count, table)
+        )
+    return parts
 
 
-def _check_sums(head: bytes, segments: list[tuple[SegmentLayout, int, int]]) -> None:
-    _, rows, chars, null_count, *_ = _COLUMN.unpack(head[: _COLUMN.size])
+def _check_sums(number: int, column: _Record, parts: list[Any]) -> None:
     for what, stated, summed in (
-        ("rows", rows, sum(layout.rows for layout, _, _ in segments)),
-        ("uncompressed bytes", chars, sum(layout.chars for layout, _, _ in segments)),
-        ("nulls", null_count, sum(nulls for _, nulls, _ in segments)),
+        ("rows", column.rows, sum(part.rows for part in parts)),
+        ("uncompressed bytes", column.nbytes, sum(part.nbytes for part in parts)),
+        ("nulls", column.null_count, sum(part.null_count for part in parts)),
     ):
         if stated != summed:
-            raise ValueError(f"column 0: states {stated} {what}, its segments have {summed}")
+            raise ValueError(f"column {number}: states {stated} {what}, its segments have {summed}")
 
 
-def _read_directory(directory: bytes, tables: int, segments: int, file_nbytes: int) -> list[_Place]:
+def _read_directory(directory: bytes, columns: int, tables: int, segments: int, file_nbytes: int) -> list[_Place]:
     """The sections; they lie in the file one after another and end where it ends."""
     records = list(_SECTION.iter_unpack(directory))
     has_index = len(records) > 1 and records[1][0] == _INDEX
@@ -357,7 +475,7 @@ def _read_directory(directory: bytes, tables: int, segments: int, file_nbytes: i
     wanted += [(kind, number) for kind in (_META, _CODES) for number in range(segments)]
 
     places = []
-    end = _PREAMBLE_NBYTES + _COLUMN.size + segments * _SEGMENT.size + len(directory)
+    end = _PREAMBLE_NBYTES + columns * _COLUMN.size + segments * _SEGMENT.size + len(directory)
     for position, (wanted_one, record) in enumerate(zip(wanted, records, strict=True)):
         kind, number, offset, nbytes, checksum = record
         if (kind, number) != wanted_one:
@@ -386,8 +504,11 @@ def _read_table(number: int, content: npt.NDArray[np.uint8]) -> SymbolTable:
         raise ValueError(f"symbol table {number}: {error}") from None
 
 
-def _check_segment(number: int, segment: Segment) -> None:
+def _check_segment(number: int, segment: Segment | Packed) -> None:
     try:
-        check(segment)
+        if isinstance(segment, Packed):
+            values.check([segment])
+        else:
+            check(segment)
     except ValueError as error:
         raise ValueError(f"segment {number}: {error}") from None

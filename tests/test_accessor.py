@@ -139,11 +139,12 @@ def test_registers_with_cudf(tmp_path: Path) -> None:
         "found = []\n"
         "def register_series_accessor(name): return lambda cls: found.append(('Series', name, cls))\n"
         "def register_index_accessor(name): return lambda cls: found.append(('Index', name, cls))\n"
+        "def register_dataframe_accessor(name): return lambda cls: found.append(('DataFrame', name, cls))\n"
     )
     check = """
 from cudf.api.extensions import found
-accessor = cudf_fsst.FsstAccessor
-assert found == [("Series", "fsst", accessor), ("Index", "fsst", accessor)], found
+one, frame = cudf_fsst.FsstAccessor, cudf_fsst.FsstFrameAccessor
+assert found == [("Series", "fsst", one), ("Index", "fsst", one), ("DataFrame", "fsst", frame)], found
 """
     run(USE + check, tmp_path)
 

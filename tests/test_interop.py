@@ -393,7 +393,7 @@ def test_out_of_memory_is_not_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise MemoryError("no more")
 
-    monkeypatch.setattr(schema, "_decode_index", fail)
+    monkeypatch.setattr(schema, "assemble_index", fail)
     with pytest.raises(MemoryError, match="no more"):
         schema.from_bytes(stored, labels, 2)
     with pytest.raises(MemoryError, match="no more"):

@@ -18,7 +18,7 @@ from cudf_fsst.format import TILE_SIZES
 
 
 def _variants(path: Path) -> Iterable[Any]:
-    """What a file is compiled with: constants where its codec lists them, else a tile size, or 0 where it needs none."""
+    """What a file is compiled with: constants where its codec lists them, else a tile size, or 0 (none needed)."""
     codec = f"cudf_fsst.codecs.{path.stem}"
     if importlib.util.find_spec(codec) and importlib.util.find_spec(f"{codec}.launch"):
         return importlib.import_module(f"{codec}.launch").VARIANTS

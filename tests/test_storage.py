@@ -94,7 +94,7 @@ def test_column_without_rows(tmp_path: Path) -> None:
     path = tmp_path / "c.fsst"
     storage.save(path, segments=[], schema=b"s", index=b"")
     stored = storage.load(path)
-    assert stored == storage.StoredColumn([], b"s", b"")
+    assert stored == storage.Stored([("fsst", [])], b"s", b"")
     assert rows_of_file(path.read_bytes()) == []
 
 
@@ -169,7 +169,7 @@ LIES = {
     "table": ((0, 0), 64 + 64 + 28, "I", 2, "segment 0: wants symbol table 2, the column has 2"),
     "rows": ((0, 0), 64 + 64, "Q", 2**62, "column 0: states 23 rows"),
     "codec": ((0, 0), 64, "B", 0, "column 0: codec b'\\\\x00sst' is not known"),
-    "columns": ((0, 0), 24, "I", 2, "2 columns; version 1 has one"),
+    "columns": ((0, 0), 24, "I", 2, "column 1: codec .* is not known"),
     "segments": ((0, 0), 28, "I", 2**32 - 1, "4294967295 segments and 8 sections need more than the file's"),
     "schema size": ((0, 0), 64 + 3 * 64 + 16, "Q", 2**63, "schema: ends at byte"),
     "schema place": ((0, 0), 64 + 3 * 64 + 8, "Q", 0, "schema: starts at byte 0"),

@@ -89,6 +89,11 @@ class Lane:
         if nbytes:
             runtime.memsetAsync(address, 0, nbytes, self.stream.ptr)
 
+    def copy(self, to: int, source: int, nbytes: int) -> None:
+        """Copy bytes within the GPU's memory."""
+        if nbytes:
+            runtime.memcpyAsync(to, source, nbytes, runtime.memcpyDeviceToDevice, self.stream.ptr)
+
     def upload(self, address: int, array: npt.NDArray[Any]) -> None:
         """Copy a contiguous host array to the device. A pageable `array` may be reused as soon as this returns."""
         if array.nbytes:

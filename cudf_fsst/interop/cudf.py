@@ -125,15 +125,21 @@ def to_series(strings: DeviceStrings, dtype: Any, name: Any, index: Any) -> Any:
     name : hashable
     index : cudf.Index or None
     """
-    import pylibcudf as plc
-
-    cudf = cudf_module()
     if strings.rows == 0:
         return empty(dtype, name, index)
+    series = cudf_module().Series.from_pylibcudf(to_column(strings), {"name": name, "index": index})
+    # Between string dtypes this only relabels the column.
+    return series if dtype is None or series.dtype == dtype else series.astype(dtype)
+
+
+def to_column(strings: DeviceStrings) -> Any:
+    """A pylibcudf column around device buffers of at least one row; see `to_series`."""
+    import pylibcudf as plc
+
     offsets, chars, validity = strings.owners
     offsets_type = plc.TypeId.INT32 if strings.offsets_itemsize == 4 else plc.TypeId.INT64
     child = plc.Column(plc.DataType(offsets_type), strings.rows + 1, offsets, None, 0, 0, [])
-    column = plc.Column(
+    return plc.Column(
         plc.DataType(plc.TypeId.STRING),
         strings.rows,
         chars,
@@ -142,9 +148,6 @@ def to_series(strings: DeviceStrings, dtype: Any, name: Any, index: Any) -> Any:
         0,
         [child],
     )
-    series = cudf.Series.from_pylibcudf(column, {"name": name, "index": index})
-    # Between string dtypes this only relabels the column.
-    return series if dtype is None or series.dtype == dtype else series.astype(dtype)
 
 
 def empty(dtype: Any, name: Any, index: Any) -> Any:
@@ -252,6 +255,11 @@ def read_u64(buffer: Any, offset: int, count: int) -> npt.NDArray[np.uint64]:
 def is_cudf(data: Any) -> bool:
     """Whether this is a cuDF Series or Index (or something as like one); does not import cuDF."""
     return type(data).__module__.partition(".")[0] == "cudf" and hasattr(data, "dtype")
+
+
+def is_cudf_frame(data: Any) -> bool:
+    """Whether this is a cuDF DataFrame; does not import cuDF."""
+    return type(data).__module__.partition(".")[0] == "cudf" and hasattr(data, "columns")
 
 
 def unwrap_proxy(data: Any) -> tuple[Any, bool]:

@@ -9,7 +9,7 @@ Arrow IPC stream with one column a level; a RangeIndex is three numbers in the J
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -49,7 +49,7 @@ def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
         mixed types), or with a form that makes other labels of it (1 and 2.5 as objects would become 1.0 and 2.5).
         Missing labels of an object index count as the same, and become None.
     """
-    notes = {"name": _encode_name(name), "dtype": _encode_dtype(dtype), "index": _encode_index(index)}
+    notes = {"name": encode_name(name), "dtype": _encode_dtype(dtype), "index": _encode_index(index)}
     table = _index_table(index)
     try:
         field = pa.field("None" if name is None else str(name), _arrow_type(dtype))
@@ -69,7 +69,7 @@ def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
             empty = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
             writer.write_batch(pa.RecordBatch.from_arrays(empty, schema=table.schema))
     stored = sink.getvalue()
-    _check_index(index, notes["index"], stored)
+    _check_index(index, notes["index"], lambda: _stored_columns(stored))
     return schema.serialize().to_pybytes(), stored.to_pybytes()
 
 
@@ -95,7 +95,7 @@ def from_bytes(schema: Any, index: Any, rows: int) -> tuple[Any, Any, Any]:
     try:
         arrow_schema = pa.ipc.read_schema(pa.py_buffer(schema))
         notes = json.loads((arrow_schema.metadata or {})[_KEY])
-        name = _decode_name(notes["name"])
+        name = decode_name(notes["name"])
         dtype = _decode_dtype(notes["dtype"])
         found = _decode_index(notes["index"], index)
     except MemoryError:
@@ -107,10 +107,37 @@ def from_bytes(schema: Any, index: Any, rows: int) -> tuple[Any, Any, Any]:
     return name, dtype, found
 
 
-def _check_index(index: Any, notes: dict[str, Any], stored: Any) -> None:
+def frame_to_bytes(fields: Sequence[tuple[str, Any]], notes: dict[str, Any]) -> bytes:
+    """Describe a frame: an Arrow schema of these fields (name and type), with `notes` in its metadata."""
+    schema = pa.schema([pa.field(name, kind) for name, kind in fields])
+    return schema.with_metadata({_KEY: json.dumps({"frame": notes}).encode()}).serialize().to_pybytes()
+
+
+def is_frame(schema: Any) -> bool:
+    """Whether bytes describe a frame."""
+    try:
+        return "frame" in json.loads((pa.ipc.read_schema(pa.py_buffer(schema)).metadata or {})[_KEY])
+    except MemoryError:
+        raise
+    except Exception:  # damaged: whoever reads it says how
+        return False
+
+
+def frame_from_bytes(schema: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Types of the fields and notes that `frame_to_bytes` wrote; ValueError where they cannot be read."""
+    try:
+        arrow_schema = pa.ipc.read_schema(pa.py_buffer(schema))
+        return list(arrow_schema.types), json.loads((arrow_schema.metadata or {})[_KEY])["frame"]
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
+        raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _check_index(index: Any, notes: dict[str, Any], columns: Callable[[], Sequence[Any]]) -> None:
     """Raise TypeError where an index would not come back: what Arrow makes of it depends on versions of libraries."""
     try:
-        found = _decode_index(notes, stored)
+        found = assemble_index(notes, columns())
     except MemoryError:
         raise
     except Exception as error:  # whatever the libraries raise on an index they cannot hold
@@ -122,6 +149,21 @@ def _check_index(index: Any, notes: dict[str, Any], stored: Any) -> None:
         or not all(map(_same_objects, _objects(found), _objects(index)))
     ):
         raise TypeError(f"{_described(index)} cannot be stored exactly; reset_index first")
+
+
+def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
+    """What `assemble_index` makes an index of: JSON, and an Arrow column for each level (none for a RangeIndex).
+
+    Raises
+    ------
+    TypeError
+        See `to_bytes`.
+    """
+    notes = _encode_index(index)
+    columns = [] if isinstance(index, pd.RangeIndex) else _index_table(index).columns
+    if columns:
+        _check_index(index, notes, lambda: columns)
+    return notes, columns
 
 
 def _levels(index: Any) -> Any:
@@ -193,13 +235,13 @@ def _arrow_type(dtype: Any) -> Any:
 # Names ------------------------------------------------------------------------------------------------------------
 
 
-def _encode_name(name: Any) -> Any:
+def encode_name(name: Any) -> Any:
     """A name as JSON; TypeError where it would not come back."""
     plain = _plain(name)
     try:
         stored = _encode_plain(plain)
         # What a time zone's name means depends on the libraries, so it is tried.
-        found = _decode_name(json.loads(json.dumps(stored)))
+        found = decode_name(json.loads(json.dumps(stored)))
     except (ValueError, OverflowError, KeyError) as error:
         raise TypeError(f"a name of type {type(name).__name__} cannot be stored: {error}") from error
     if not _same(found, plain):
@@ -245,11 +287,11 @@ def _same(found: Any, wanted: Any) -> bool:
     return bool(found == wanted) or (found != found and wanted != wanted)  # NaN
 
 
-def _decode_name(stored: Any) -> Any:
+def decode_name(stored: Any) -> Any:
     if stored is None or isinstance(stored, (str, bool, int, float)):
         return stored
     if "tuple" in stored:
-        return tuple(_decode_name(part) for part in stored["tuple"])
+        return tuple(decode_name(part) for part in stored["tuple"])
     stamp = pd.Timestamp(stored["timestamp"]).as_unit(stored["unit"])
     return stamp if stored["tz"] is None else stamp.tz_convert(stored["tz"])
 
@@ -281,11 +323,90 @@ def _decode_dtype(stored: Any) -> Any:
     raise ValueError(f"unknown dtype {stored!r}")
 
 
+def encode_column(series: Any) -> tuple[Any, dict[str, Any] | None]:
+    """A pandas Series as an Arrow array, and its dtype as `decode_column` wants it.
+
+    Raises
+    ------
+    TypeError
+        It has no Arrow form that would give back the same values.
+    """
+    dtype = series.dtype
+    try:
+        if isinstance(dtype, np.dtype) and dtype.kind in "iufb":
+            return pa.array(series.to_numpy(), from_pandas=False), None  # a NaN is a value
+        array = pa.array(series, from_pandas=True)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise TypeError(f"dtype {dtype} cannot be compressed: {error}") from error
+    stored = _encode_dtype(dtype)
+    column = pa.chunked_array([array]) if isinstance(array, pa.Array) else array
+    found = decode_column(column if dtype == np.dtype(object) else column[:0], stored)
+    if str(found.dtype) != str(dtype) or found.dtype != dtype:
+        raise TypeError(f"dtype {dtype} cannot be compressed: it would come back as {found.dtype}")
+    if dtype == np.dtype(object) and not _same_objects(pd.Index(found, dtype=object), pd.Index(series, dtype=object)):
+        kind = pd.api.types.infer_dtype(series, skipna=True)
+        raise TypeError(f"dtype object holding {kind} values cannot be compressed: as {array.type} they would change")
+    return array, stored
+
+
+def decode_column(column: Any, stored: dict[str, Any] | None) -> Any:
+    """A pandas Series, without name and labels, of an Arrow ChunkedArray and what `encode_column` says of its dtype."""
+    if stored is None or stored["kind"] == "cudf":
+        return column.to_pandas()
+    if stored["kind"] == "object":
+        values = np.empty(len(column), object)
+        values[:] = column.to_pylist()
+        return pd.Series(values, dtype=object, copy=False)
+    if stored["kind"] == "string":
+        return pd.Series(_decode_dtype(stored).__from_arrow__(column), copy=False)
+    return pd.Series(_exact(column, stored), copy=False)
+
+
+def decode_any_dtype(stored: dict[str, Any], kind: Any) -> Any:
+    """The dtype of a column of this Arrow type that `encode_dtype` described."""
+    if stored["kind"] == "arrow":
+        return pd.ArrowDtype(kind)
+    return pd.api.types.pandas_dtype(stored["type"]) if stored["kind"] == "masked" else _decode_dtype(stored)
+
+
+def decode_string_dtype(stored: dict[str, Any]) -> Any:
+    """The dtype of a column of strings that `encode_column` described."""
+    return _decode_dtype(stored)
+
+
+def encode_dtype(dtype: Any) -> dict[str, Any] | None:
+    """What `decode_column` wants to know of a dtype that pandas and cuDF share."""
+    return _encode_dtype(dtype)
+
+
+def encode_labels(labels: Any) -> dict[str, Any]:
+    """The labels of a frame's columns as JSON; TypeError where they would not come back."""
+    names = [encode_name(name) for name in labels.names]
+    if isinstance(labels, pd.RangeIndex):
+        return {"names": names, "range": [labels.start, labels.stop, labels.step]}
+    multi = isinstance(labels, pd.MultiIndex)
+    if not multi and isinstance(labels.dtype, pd.CategoricalDtype):
+        raise TypeError("column labels of dtype category cannot be stored; rename the columns first")
+    dtypes = [str(level.dtype) for level in _levels(labels)]
+    return {"names": names, "multi": multi, "dtypes": dtypes, "labels": [encode_name(label) for label in labels]}
+
+
+def decode_labels(stored: dict[str, Any]) -> Any:
+    """Labels of a frame's columns that `encode_labels` wrote."""
+    names = [decode_name(name) for name in stored["names"]]
+    if "range" in stored:
+        return pd.RangeIndex(*stored["range"], name=names[0])
+    labels = [decode_name(label) for label in stored["labels"]]
+    if stored["multi"]:
+        return pd.MultiIndex.from_tuples(labels, names=names)
+    return pd.Index(labels, dtype=stored["dtypes"][0], tupleize_cols=False).set_names(names)
+
+
 # Indexes ----------------------------------------------------------------------------------------------------------
 
 
 def _encode_index(index: Any) -> dict[str, Any]:
-    names = [_encode_name(name) for name in index.names]
+    names = [encode_name(name) for name in index.names]
     if isinstance(index, pd.RangeIndex):
         return {"names": names, "range": [index.start, index.stop, index.step]}
     multi = isinstance(index, pd.MultiIndex)
@@ -320,16 +441,25 @@ def _encode_frequency(level: Any) -> str | None:
 
 
 def _decode_index(stored: dict[str, Any], data: Any) -> Any:
-    names = [_decode_name(name) for name in stored["names"]]
-    if "range" in stored:
-        return pd.RangeIndex(*stored["range"], name=names[0])
+    return assemble_index(stored, [] if "range" in stored else _stored_columns(data))
+
+
+def _stored_columns(data: Any) -> list[Any]:
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         table = reader.read_all()
     table.validate(full=True)
+    return table.columns
+
+
+def assemble_index(stored: dict[str, Any], columns: Sequence[Any]) -> Any:
+    """An index of what `describe_index` says and the Arrow columns of its levels."""
+    names = [decode_name(name) for name in stored["names"]]
+    if "range" in stored:
+        return pd.RangeIndex(*stored["range"], name=names[0])
     dtypes, freqs = stored["dtypes"], stored["freqs"]
-    if not len(dtypes) == len(freqs) == len(names) == table.num_columns or not (stored["multi"] or len(names) == 1):
-        raise ValueError(f"{table.num_columns} index levels instead of {len(names)}")
-    levels = [_exact(column, dtype) for column, dtype in zip(table.columns, dtypes, strict=True)]
+    if not len(dtypes) == len(freqs) == len(names) == len(columns) or not (stored["multi"] or len(names) == 1):
+        raise ValueError(f"{len(columns)} index levels instead of {len(names)}")
+    levels = [_exact(column, dtype) for column, dtype in zip(columns, dtypes, strict=True)]
     if not stored["multi"]:
         return _with_frequency(levels[0], freqs[0]).set_names(names)
     index = pd.MultiIndex.from_arrays(levels, names=names)
@@ -366,7 +496,7 @@ def _exact(column: Any, stored: Any) -> Any:
         joined = column.unify_dictionaries().combine_chunks()
         joined = joined if isinstance(joined, pa.Array) else joined.chunk(0)
         categories = _exact(pa.chunked_array([joined.dictionary]), stored["categories"])
-        codes = joined.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = joined.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         return pd.CategoricalIndex(pd.Categorical.from_codes(codes, categories, ordered=joined.type.ordered))
     values = column.to_pandas()
     if kind is None or kind == "numpy":

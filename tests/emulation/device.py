@@ -278,6 +278,8 @@ class FakeDevice:
                 queue.enqueue(lambda: emulator.write(to, data))
             else:
                 queue.enqueue(lambda: emulator.write(to, ctypes.string_at(self._alive(area, source), nbytes)))
+        elif kind == "on device":
+            queue.enqueue(lambda: emulator.write(to, emulator.read(source, nbytes)))
         else:
             area = self._pinned_area(to)
 
@@ -338,6 +340,7 @@ class FakeDevice:
             memsetAsync=self._memset,
             memcpyHostToDevice="to device",
             memcpyDeviceToHost="to host",
+            memcpyDeviceToDevice="on device",
         )
         null, streams, device = self.default, self._streams, self
 
@@ -411,7 +414,8 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
     """``cudf_fsst.codecs.{codec}.cuda``, imported anew for `device`; everything is as before at the end."""
     package = f"cudf_fsst.codecs.{codec}"
     parts = [f"{package}.{part}" for part in (*_PARTS.get(codec, ()), "cuda")]
-    own = ("cudf_fsst.device.memory", "cudf_fsst.codecs.cuda_kernels", *parts)
+    device_modules = [f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer")]
+    own = (*device_modules, "cudf_fsst.codecs.cuda_kernels", *parts)
     parents = [(importlib.import_module(parent), child) for parent, _, child in (name.rpartition(".") for name in own)]
     missing = object()
     attributes = [(parent, child, getattr(parent, child, missing)) for parent, child in parents]

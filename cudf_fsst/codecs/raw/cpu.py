@@ -1,0 +1,39 @@
+"""Values as they are (docs/format.md, section 14)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..packed import Packed
+
+_NOTHING = np.empty(0, np.uint8)
+
+
+def measure(values: npt.NDArray[Any], *, signed: bool = False) -> int:
+    """Bytes that `compress` makes."""
+    del signed
+    return values.nbytes
+
+
+def compress(values: npt.NDArray[Any], *, signed: bool = False) -> Packed:
+    """Copy values."""
+    del signed
+    codes = values.view(np.uint8).copy()
+    return Packed("raw", values.size, values.itemsize, (), _NOTHING, codes, 0, codes.size)
+
+
+def check(packed: Packed) -> None:
+    """Raise ValueError unless the bytes are as many as the values'."""
+    if packed.meta_nbytes or packed.codes_nbytes != packed.values_nbytes:
+        raise ValueError(
+            f"{packed.rows} values of {packed.itemsize} bytes stored in {packed.meta_nbytes} + {packed.codes_nbytes}"
+        )
+
+
+def decompress(packed: Packed, out: npt.NDArray[np.uint8]) -> None:
+    """Copy the values to `out`."""
+    check(packed)
+    out[:] = packed.codes

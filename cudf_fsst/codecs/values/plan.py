@@ -1,0 +1,94 @@
+"""Which codec fixed-width values get, and how they are cut (docs/format.md, section 15): a function of them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..packed import Packed
+
+#: Codecs of fixed-width values.
+CODECS = ("bitpack", "gfc", "gpulz", "raw")
+#: Bytes of values in one `Packed`, at most.
+PIECE_NBYTES = 128 << 20
+#: The sample that decides: this many runs of consecutive values, evenly spread.
+SAMPLE_RUNS = 16
+RUN_ROWS = 8192
+#: What it must save to be worth decoding: a twentieth.
+_WORTH = 0.95
+_PARAMETERS = {"bitpack": 2, "gfc": 2, "gpulz": 3, "raw": 0}
+#: Dimensionalities of gfc that are tried.
+_DIMS = (1, 2, 3, 4, 8)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A codec and its options."""
+
+    codec: str
+    options: tuple[tuple[str, int], ...] = ()
+
+
+def pieces(rows: int, itemsize: int) -> list[tuple[int, int]]:
+    """First and last row (exclusive) of every `Packed`."""
+    most = PIECE_NBYTES // itemsize
+    return [(start, min(start + most, rows)) for start in range(0, rows, most)]
+
+
+def sample_runs(rows: int) -> list[tuple[int, int]]:
+    """First and last row (exclusive) of every run of the sample; all rows where they are few."""
+    if rows <= SAMPLE_RUNS * RUN_ROWS:
+        return [(0, rows)]
+    starts = [i * (rows - RUN_ROWS) // (SAMPLE_RUNS - 1) for i in range(SAMPLE_RUNS)]
+    return [(start, start + RUN_ROWS) for start in starts]
+
+
+def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequence[Choice]:
+    """What is measured on the sample, in the order in which ties are decided; `raw` is what they are measured against.
+
+    Parameters
+    ----------
+    itemsize
+        Bytes of a value.
+    floats
+        Floating point numbers; else integers.
+    codec
+        What the user wants; None: the best.
+
+    Raises
+    ------
+    ValueError
+        The codec does not take such values.
+    """
+    if codec == "raw":
+        return (Choice("raw"),)
+    if codec == "gpulz":
+        return (Choice("gpulz"),)
+    if codec == "gfc" and itemsize not in (4, 8):
+        raise ValueError(f"codec 'gfc' takes values of 4 or 8 bytes, not {itemsize}")
+    gfc = [Choice("gfc", (("dim", dim),)) for dim in (_DIMS if floats or codec == "gfc" else (1,))]
+    if codec == "gfc":
+        return gfc
+    if codec == "bitpack":
+        return (Choice("bitpack"),)
+    if floats:
+        return gfc if itemsize in (4, 8) else ()
+    return (Choice("bitpack"), *(gfc if itemsize == 8 else ()))
+
+
+def choose(nbytes: int, measured: Mapping[Choice, int], *, wanted: bool) -> Choice:
+    """The smallest of what was measured on a sample of `nbytes`; `wanted`: the user named the codec, so never raw."""
+    best = min(measured, key=lambda choice: measured[choice], default=Choice("raw"))
+    if wanted or (measured and measured[best] <= _WORTH * nbytes):
+        return best
+    return Choice("raw")
+
+
+def parameter_count(codec: str) -> int:
+    """How many numbers of its own a codec stores."""
+    return _PARAMETERS[codec]
+
+
+def pieces_rows(stream: Sequence[Packed]) -> int:
+    """Values of all pieces of a stream."""
+    return sum(piece.rows for piece in stream)

@@ -1,0 +1,404 @@
+"""What ``df.fsst.compress()`` returns: a DataFrame whose columns stay compressed until they are asked for."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from . import frame_backend, storage, stored_frame
+from .backend import check_options
+from .codecs.tree import NAMES, Node
+from .column import CompressedColumn
+from .interop import cudf as interop_cudf
+from .interop import schema
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A compressed column: its buffers, its exact Arrow type, and what says its dtype (`interop.schema`)."""
+
+    node: Node = field(repr=False)
+    type: Any
+    stored: Any
+
+
+class CompressedFrame:
+    """A compressed DataFrame, in host memory or on a GPU.
+
+    Made by ``df.fsst.compress()`` and `load`, not by calling the class. It does not change: methods return new frames,
+    which share what they can.
+
+    ``f["a"]`` is a Series, decompressed; ``f[["a", "b"]]`` is a CompressedFrame of these columns.
+    """
+
+    __slots__ = ("_backend", "_columns", "_index", "_labels", "_levels", "_proxied", "_rows")
+
+    _backend: frame_backend.FrameBackend
+    _columns: tuple[_Column, ...]
+    _labels: Any
+    _index: dict[str, Any]
+    _levels: tuple[_Column, ...]
+    _rows: int
+    _proxied: bool
+
+    def __init__(self) -> None:
+        raise TypeError("make a CompressedFrame with df.fsst.compress() or cudf_fsst.load(path)")
+
+    @classmethod
+    def _make(
+        cls,
+        backend: frame_backend.FrameBackend,
+        columns: Sequence[_Column],
+        labels: Any,
+        index: dict[str, Any],
+        levels: Sequence[_Column],
+        rows: int,
+        proxied: bool = False,
+    ) -> CompressedFrame:
+        made = object.__new__(cls)
+        made._backend, made._columns, made._labels, made._rows = backend, tuple(columns), labels, rows
+        made._index, made._levels, made._proxied = index, tuple(levels), proxied
+        return made
+
+    # What it is ---------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self._rows, len(self._columns)
+
+    @property
+    def columns(self) -> Any:
+        """Labels of the columns: a pandas.Index."""
+        return self._labels.view()
+
+    @property
+    def device(self) -> str:
+        """Where the frame is: ``"cpu"``, or ``"cuda:0"`` and so on."""
+        return self._backend.device
+
+    @property
+    def _everything(self) -> tuple[_Column, ...]:
+        return self._columns + self._levels
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything kept, the index included."""
+        return sum(column.node.nbytes for column in self._everything)
+
+    @property
+    def uncompressed_nbytes(self) -> int:
+        """Bytes of the same columns and index in Arrow."""
+        return sum(column.node.uncompressed_nbytes for column in self._everything)
+
+    @property
+    def ratio(self) -> float:
+        """``uncompressed_nbytes / nbytes``; 1.0 for a frame that has no bytes."""
+        return self.uncompressed_nbytes / self.nbytes if self.nbytes else 1.0
+
+    @property
+    def codecs(self) -> pd.Series:
+        """Codec of each column (of a nested one, of its leaves)."""
+        return pd.Series([column.node.codec for column in self._columns], index=self._labels, dtype="str")
+
+    def _table(self) -> pd.DataFrame:
+        """Sizes of the columns."""
+        nodes = [column.node for column in self._columns]
+        return pd.DataFrame(
+            {
+                "type": [str(column.type) for column in self._columns],
+                "codec": [node.codec for node in nodes],
+                "nulls": [node.null_count for node in nodes],
+                "bytes in Arrow": [node.uncompressed_nbytes for node in nodes],
+                "bytes": [node.nbytes for node in nodes],
+                "ratio": [round(node.uncompressed_nbytes / node.nbytes, 2) if node.nbytes else 1.0 for node in nodes],
+            },
+            index=self._labels,
+        )
+
+    def _headline(self) -> str:
+        return (
+            f"CompressedFrame of {self._rows:,} rows and {len(self._columns)} columns on {self.device}: "
+            f"{self.uncompressed_nbytes:,} B in Arrow as {self.nbytes:,} B, ratio {self.ratio:.2f}"
+        )
+
+    def __repr__(self) -> str:
+        return f"{self._headline()}\n{self._table().to_string(max_rows=60)}" if self._columns else self._headline()
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(self._headline())}</p>{self._table().to_html()}"
+
+    def __iter__(self) -> Iterator[Hashable]:
+        """Labels of the columns, as a DataFrame gives them."""
+        return iter(self._labels)
+
+    def __contains__(self, label: object) -> bool:
+        return label in self._labels
+
+    # Back ---------------------------------------------------------------------------------------------------------
+
+    def decompress(self, *, stream: Any = None) -> Any:
+        """Give the frame back.
+
+        Parameters
+        ----------
+        stream : rmm or CuPy stream, optional
+            What to work on; only for a frame on a GPU.
+
+        Returns
+        -------
+        pandas.DataFrame or cudf.DataFrame
+            cuDF's for a frame on a GPU. Same values, nulls, labels, index and dtypes as what was compressed.
+        """
+        backend = self._backend
+        with backend.reading(stream) as read:
+            index = self._build_index(backend, read)
+            columns = [backend.interop.build(read(column.node), column.type, column.stored) for column in self._columns]
+            return self._out(backend.interop.frame(columns, self.columns, index))
+
+    def _build_index(self, backend: Any, read: Callable[[Node], Any]) -> Any:
+        levels = [(read(level.node), level.type, level.stored) for level in self._levels]
+        return backend.interop.build_index(self._index, levels)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Columns.
+
+        Parameters
+        ----------
+        key : label or list of labels
+
+        Returns
+        -------
+        Series or CompressedFrame
+            Of one label the decompressed column, with the frame's index; of a list a frame that shares these columns.
+
+        Raises
+        ------
+        KeyError
+            There is no such column.
+        """
+        if isinstance(key, (list, pd.Index)):
+            places = [self._place(label) for label in key]
+            labels = self._labels.take(places)
+            columns = [self._columns[place] for place in places]
+            return self._make(self._backend, columns, labels, self._index, self._levels, self._rows, self._proxied)
+        column = self._columns[self._place(key)]
+        backend = self._backend
+        with backend.reading(None) as read:
+            index = self._build_index(backend, read)
+            values = backend.interop.build(read(column.node), column.type, column.stored)
+            return self._out(backend.interop.series(values, key, index))
+
+    def _place(self, label: Any) -> int:
+        place = self._labels.get_loc(label)
+        if not isinstance(place, int):
+            raise KeyError(f"{label!r} names several columns")
+        return place
+
+    def column(self, label: Any) -> CompressedColumn:
+        """A column of strings, still compressed.
+
+        Raises
+        ------
+        KeyError
+            There is no such column.
+        TypeError
+            It does not hold strings.
+        """
+        column = self._columns[self._place(label)]
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.stored is None:
+            raise TypeError(f"column {label!r} holds {column.type}, not strings; frame[{label!r}] decompresses it")
+        backend = self._backend
+        with backend.reading(None) as read:
+            index = self._build_index(backend, read)
+        dtype = schema.decode_string_dtype(column.stored)
+        return CompressedColumn._make(column.node.segments, backend.strings, label, index, dtype, self._proxied)
+
+    def to_pandas(self) -> Any:
+        """The frame as a pandas.DataFrame."""
+        return self.to_host().decompress()
+
+    def to_cudf(self) -> Any:
+        """The frame as a cudf.DataFrame; a frame in host memory moves to the current GPU compressed."""
+        moved = self.to_device()
+        return replace_proxied(moved, False).decompress()
+
+    def to_arrow(self) -> Any:
+        """The columns, without the index, as a pyarrow.Table."""
+        host = self.to_host()
+        with host._backend.reading(None) as read:
+            arrays = [host._backend.interop.to_arrow(read(column.node), column.type) for column in host._columns]
+        return pa.Table.from_arrays(arrays, names=[str(label) for label in self._labels])
+
+    # Elsewhere ----------------------------------------------------------------------------------------------------
+
+    def to_host(self, *, stream: Any = None) -> CompressedFrame:
+        """The frame in (pinned) host memory, moved compressed; itself if it is there."""
+        if self.device == "cpu":
+            return self
+        return self._moved(frame_backend.HostFrames(), self._backend, "to_host", stream)
+
+    def to_device(self, *, stream: Any = None) -> CompressedFrame:
+        """The frame in the memory of the current GPU, moved compressed; itself if it is on a GPU.
+
+        Raises
+        ------
+        ImportError
+            cuDF or CuPy is missing; the message says what to install.
+        """
+        if self.device != "cpu":
+            return self
+        device = frame_backend.DeviceFrames()
+        return self._moved(device, device, "to_device", stream)
+
+    def _moved(self, target: Any, mover: Any, how: str, stream: Any) -> CompressedFrame:
+        parts = [part for column in self._everything for part in column.node.parts]
+        moved = iter(getattr(mover, how)(parts, stream=stream))
+        columns = [replace(column, node=column.node.with_parts(moved)) for column in self._columns]
+        levels = [replace(level, node=level.node.with_parts(moved)) for level in self._levels]
+        return self._make(target, columns, self._labels, self._index, levels, self._rows)
+
+    def copy(self) -> CompressedFrame:
+        """A new frame; what does not change is shared."""
+        return replace_proxied(self, self._proxied)
+
+    def __copy__(self) -> CompressedFrame:
+        return self.copy()
+
+    def __deepcopy__(self, memo: object) -> CompressedFrame:
+        return self.copy()  # nothing in it can change
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the frame to a file, from which `cudf_fsst.load` reads it; see docs/format.md.
+
+        Parameters
+        ----------
+        path
+            Where to. The file is complete or, if anything fails, as it was.
+
+        Raises
+        ------
+        TypeError
+            Labels of columns that a file cannot give back.
+        OSError
+            The file cannot be written.
+        """
+        host = self.to_host()
+        streams: list[storage.Stream] = []
+        described = [
+            {"dtype": column.stored, "tree": stored_frame.describe(column.node, streams)} for column in host._everything
+        ]
+        notes = {
+            "labels": schema.encode_labels(self._labels),
+            "index": self._index,
+            "rows": self._rows,
+            "columns": described[: len(self._columns)],
+            "levels": described[len(self._columns) :],
+        }
+        names = [*map(str, self._labels), *(f"index {i}" for i in range(len(self._levels)))]
+        fields = [(name, column.type) for name, column in zip(names, host._everything, strict=True)]
+        storage.save_streams(path, streams=streams, schema=schema.frame_to_bytes(fields, notes))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        on_gpu = self.device != "cpu"
+        host = self.to_host()
+        state = (host._columns, self._labels, self._index, host._levels, self._rows)
+        return _restore, (on_gpu, self._proxied, *state)
+
+    def _out(self, data: Any) -> Any:
+        return interop_cudf.wrap_proxy(data) if self._proxied else data
+
+
+def replace_proxied(frame: CompressedFrame, proxied: bool) -> CompressedFrame:
+    """The same frame, giving cudf.pandas proxies back or not."""
+    return CompressedFrame._make(
+        frame._backend, frame._columns, frame._labels, frame._index, frame._levels, frame._rows, proxied
+    )
+
+
+def _restore(on_gpu: bool, proxied: bool, *state: Any) -> CompressedFrame:
+    """Unpickle a frame; one that was on a GPU goes to the current one."""
+    frame = CompressedFrame._make(frame_backend.HostFrames(), *state)
+    return replace_proxied(frame.to_device() if on_gpu else frame, proxied)
+
+
+def compress_frame(
+    data: Any,
+    *,
+    codecs: Mapping[Any, str] | None = None,
+    tile_size: int | str = "auto",
+    level: str = "default",
+    stream: Any = None,
+) -> CompressedFrame:
+    """Compress a DataFrame; what ``df.fsst.compress()`` does (see there)."""
+    check_options(None, tile_size, level)
+    data, proxied = interop_cudf.unwrap_proxy(data)
+    backend = frame_backend.of_frame(data)
+    labels = pd.Index(data.columns) if not isinstance(data.columns, pd.Index) else data.columns.view()
+    wanted = dict(codecs or {})
+    for label, codec in wanted.items():
+        if label not in labels:
+            raise KeyError(f"codecs names a column that the frame does not have: {label!r}")
+        if codec not in NAMES:
+            raise ValueError(f"codec of column {label!r} must be one of {NAMES}, not {codec!r}")
+    strings = {"tile_size": tile_size, "level": level}
+    with backend.writing(strings, stream) as write:
+        columns = []
+        for label, series in zip(labels, backend.interop.columns(data), strict=True):
+            try:
+                columns.append(_Column(*write(series, wanted.get(label))))
+            except (TypeError, ValueError, MemoryError) as error:
+                raise _named(error, label) from error
+        notes, levels = backend.index(data.index, write)
+    return CompressedFrame._make(
+        backend,
+        columns,
+        labels,
+        notes,
+        [_Column(*level) for level in levels],
+        len(data),
+        proxied and backend.device != "cpu",
+    )
+
+
+def _named(error: BaseException, label: Any) -> BaseException:
+    """An error that says which column it is about."""
+    kind = next(kind for kind in (TypeError, MemoryError, ValueError) if isinstance(error, kind))
+    return kind(f"column {label!r}: {error}")
+
+
+def from_stored(stored: storage.Stored) -> CompressedFrame:
+    """The frame of a file; ValueError names what does not fit together."""
+    types, notes = schema.frame_from_bytes(stored.schema)
+    if stored.index is not None:
+        raise ValueError("the file of a frame has no section of its index")
+    try:
+        rows, labels = int(notes["rows"]), schema.decode_labels(notes["labels"])
+        described = [*notes["columns"], *notes["levels"]]
+        if len(described) != len(types) or len(labels) != len(notes["columns"]):
+            raise ValueError(f"{len(described)} columns for {len(types)} fields and {len(labels)} labels")
+        reader = stored_frame.Reader(stored.streams)
+        columns = [
+            _Column(reader.node(one["tree"], kind, f"column {i}"), kind, one["dtype"])
+            for i, (one, kind) in enumerate(zip(described, types, strict=True))
+        ]
+        reader.finish()
+        for i, column in enumerate(columns):
+            if column.node.rows != rows:
+                raise ValueError(f"column {i}: {column.node.rows} rows, the frame has {rows}")
+        index = notes["index"]
+        if "range" in index and len(range(*index["range"])) != rows:
+            raise ValueError(f"the frame has {rows} rows, its index {len(range(*index['range']))} labels")
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error
+    count = len(notes["columns"])
+    return CompressedFrame._make(frame_backend.HostFrames(), columns[:count], labels, index, columns[count:], rows)

@@ -1,0 +1,119 @@
+"""Which codecs and layouts work on a frame: NumPy and pandas on the host, RMM and cuDF on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pandas as pd
+
+from .backend import DeviceBackend, HostBackend
+from .buffers import ColumnBuffers
+from .codecs import tree
+from .codecs.tree import Moved, Node
+from .interop.cudf import is_cudf_frame
+
+#: Node, Arrow type and dtype's description of a compressed column.
+Written = tuple[Node, Any, Any]
+Write = Callable[[Any, str | None], Written]
+Read = Callable[[Node], ColumnBuffers]
+
+
+class HostFrames:
+    """Frames in host memory."""
+
+    device = "cpu"
+
+    def __init__(self) -> None:
+        from .interop import pandas_frame
+
+        self.interop: Any = pandas_frame
+        self.strings = HostBackend()
+
+    @contextmanager
+    def writing(self, strings: Mapping[str, Any], stream: Any) -> Iterator[Write]:
+        """What compresses a Series."""
+        self.strings.check_stream(stream)
+
+        def write(series: Any, codec: str | None) -> Written:
+            buffers, kind, stored = self.interop.describe(series)
+            return tree.Compressor(codec, strings).node(buffers), kind, stored
+
+        yield write
+
+    def index(self, index: Any, write: Write) -> tuple[dict[str, Any], list[Written]]:
+        """What says an index' kind, names and dtypes, and its compressed levels."""
+        del write
+        notes, levels = self.interop.describe_index(index)
+        compressor = tree.Compressor(None, {})
+        return notes, [(compressor.node(buffers), kind, stored) for buffers, kind, stored in levels]
+
+    @contextmanager
+    def reading(self, stream: Any) -> Iterator[Read]:
+        """What decompresses a node."""
+        self.strings.check_stream(stream)
+        yield tree.decompress
+
+
+class DeviceFrames:
+    """Frames in the memory of a GPU."""
+
+    def __init__(self, device: str | None = None) -> None:
+        self.strings = DeviceBackend(device)
+        from .interop import cudf_frame
+
+        self.interop: Any = cudf_frame
+        self.device = self.strings.device
+
+    @contextmanager
+    def writing(self, strings: Mapping[str, Any], stream: Any) -> Iterator[Write]:
+        """What compresses a Series."""
+        from .device.memory import Lane
+
+        with Lane(stream) as lane:
+
+            def write(series: Any, codec: str | None) -> Written:
+                with self.interop.describe(series) as (buffers, kind, stored):
+                    return tree.DeviceCompressor(codec, strings, lane).node(buffers), kind, stored
+
+            yield write
+
+    def index(self, index: Any, write: Write) -> tuple[dict[str, Any], list[Written]]:
+        """What says an index' kind, names and dtypes, and its compressed levels."""
+        notes, levels = self.interop.describe_index(index)
+        return notes, [write(level, None) for level in levels]
+
+    @contextmanager
+    def reading(self, stream: Any) -> Iterator[Read]:
+        """What decompresses a node."""
+        from .device.memory import Lane
+
+        with self.strings.current(), Lane(stream) as lane:
+            yield lambda node: tree.decompress_on_device(node, lane)
+
+    def to_host(self, parts: Sequence[Moved], *, stream: Any) -> list[Moved]:
+        """Copy parts to pinned host memory."""
+        from .device import transfer
+
+        with self.strings.current():
+            return transfer.to_host(parts, stream=stream)
+
+    def to_device(self, parts: Sequence[Moved], *, stream: Any) -> list[Moved]:
+        """Copy parts to the GPU."""
+        from .device import transfer
+
+        with self.strings.current():
+            return transfer.to_device(parts, stream=stream)
+
+
+FrameBackend = HostFrames | DeviceFrames
+
+
+def of_frame(data: Any) -> FrameBackend:
+    """Backend for a DataFrame; TypeError for anything else."""
+    if isinstance(data, pd.DataFrame):
+        return HostFrames()
+    if is_cudf_frame(data):
+        return DeviceFrames()
+    raise TypeError(f"expected a DataFrame of pandas or cuDF, not {type(data).__name__}")

@@ -1,0 +1,142 @@
+"""Arrow arrays of any type <-> `ColumnBuffers` on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..buffers import ColumnBuffers, HostStrings
+from .arrow import from_arrow, to_arrow
+
+_types = pa.types
+
+
+def fixed_width(arrow_type: Any) -> int:
+    """Bytes of a value of a type whose values all have the same number of whole bytes; 0: another kind of type."""
+    if _types.is_boolean(arrow_type):
+        return 1
+    if _types.is_dictionary(arrow_type):
+        return fixed_width(arrow_type.index_type)
+    fixed = (_types.is_integer, _types.is_floating, _types.is_temporal, _types.is_decimal32, _types.is_decimal64)
+    if any(kind(arrow_type) for kind in (*fixed, _types.is_decimal128)):
+        nbytes = int(arrow_type.bit_width) // 8
+        return nbytes if not _types.is_interval(arrow_type) else 0
+    return 0
+
+
+def describe(array: Any) -> ColumnBuffers:
+    """Buffers of an Arrow array; views of its own where Arrow keeps them as `ColumnBuffers` does.
+
+    Raises
+    ------
+    TypeError
+        A type that cannot be compressed.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [_no_rows(array.type)])
+    if isinstance(array.type, pa.BaseExtensionType):
+        return describe(array.storage)
+    kind, rows = array.type, len(array)
+    if _types.is_string_view(kind) or _types.is_binary_view(kind):
+        array = array.cast(pa.large_string() if _types.is_string_view(kind) else pa.large_binary())
+        kind = array.type
+    nulls = int(array.null_count)
+    if _types.is_null(kind):
+        return ColumnBuffers(kind, rows, rows)
+    if _types.is_string(kind) or _types.is_large_string(kind) or _types.is_binary(kind) or _types.is_large_binary(kind):
+        return ColumnBuffers(kind, rows, nulls, strings=from_arrow(array))
+    validity = np.frombuffer(array.buffers()[0], np.uint8) if nulls else None
+    common = ColumnBuffers(kind, rows, nulls, validity, array.offset if nulls else 0, owners=(array,))
+    if _types.is_dictionary(kind):
+        common.values, common.itemsize = _values(array.indices), fixed_width(kind)
+        common.children = (describe(array.dictionary),)
+    elif fixed_width(kind):
+        common.values, common.itemsize = _values(array), fixed_width(kind)
+    elif _types.is_list(kind) or _types.is_large_list(kind):
+        width = 4 if _types.is_list(kind) else 8
+        offsets = np.zeros(1, f"<i{width}")
+        if rows:
+            offsets = np.frombuffer(array.buffers()[1], f"<i{width}")[array.offset : array.offset + rows + 1]
+        first, last = int(offsets[0]), int(offsets[-1])
+        common.values, common.itemsize = (offsets - offsets[0]).view(f"<u{width}"), width
+        common.children = (describe(array.values.slice(first, last - first)),)
+    elif _types.is_struct(kind):
+        common.children = tuple(describe(array.field(i)) for i in range(kind.num_fields))
+    else:
+        raise TypeError(f"Arrow type {kind} cannot be compressed")
+    return common
+
+
+def _no_rows(kind: Any) -> Any:
+    return pa.array([], kind)
+
+
+def _values(array: Any) -> npt.NDArray[Any]:
+    """Values of fixed width, as unsigned integers."""
+    rows = len(array)
+    buffer = array.buffers()[1]
+    if _types.is_boolean(array.type):
+        first = array.offset // 8
+        bits = np.frombuffer(buffer, np.uint8)[first : (array.offset + rows + 7) // 8] if rows else np.empty(0, "u1")
+        return np.unpackbits(bits, bitorder="little")[array.offset - 8 * first :][:rows]
+    width = fixed_width(array.type)
+    if rows == 0:
+        return np.empty((0, 2) if width == 16 else 0, np.uint64 if width == 16 else f"<u{width}")
+    if width == 16:
+        return np.frombuffer(buffer, np.uint64)[2 * array.offset :][: 2 * rows].reshape(rows, 2)
+    return np.frombuffer(buffer, f"<u{width}")[array.offset : array.offset + rows]
+
+
+def rebuild(column: ColumnBuffers, kind: Any = None) -> Any:
+    """An Arrow array around buffers.
+
+    Parameters
+    ----------
+    column
+        As `decompress` made it: validity from bit 0.
+    kind : pyarrow.DataType, optional
+        The type wanted, if it is an extension type whose storage the column is, or has such children.
+
+    Returns
+    -------
+    pyarrow.Array or pyarrow.ChunkedArray
+        A ChunkedArray only of strings with more characters than the type's offsets can count.
+    """
+    kind = column.type if kind is None else kind
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, rebuild(column, kind.storage_type))
+    rows, nulls = column.rows, column.null_count
+    if _types.is_null(kind):
+        return pa.nulls(rows)
+    if column.strings is not None:
+        assert isinstance(column.strings, HostStrings)
+        return _strings(column.strings, kind)
+    if rows == 0 and not _types.is_dictionary(kind):
+        return pa.array([], kind)
+    validity = pa.py_buffer(column.validity) if nulls else None
+    if _types.is_dictionary(kind):
+        values = np.empty(0, f"<u{fixed_width(kind)}") if column.values is None else column.values
+        codes = pa.Array.from_buffers(kind.index_type, rows, [validity, pa.py_buffer(values)], null_count=nulls)
+        return pa.DictionaryArray.from_arrays(codes, rebuild(column.children[0]), ordered=kind.ordered, safe=False)
+    if _types.is_struct(kind):
+        children = [rebuild(child, kind.field(i).type) for i, child in enumerate(column.children)]
+        return pa.Array.from_buffers(kind, rows, [validity], null_count=nulls, children=children)
+    values = column.values
+    if _types.is_list(kind) or _types.is_large_list(kind):
+        child = rebuild(column.children[0], kind.value_type)
+        return pa.Array.from_buffers(kind, rows, [validity, pa.py_buffer(values)], null_count=nulls, children=[child])
+    if _types.is_boolean(kind):
+        values = np.packbits(values, bitorder="little")
+    return pa.Array.from_buffers(kind, rows, [validity, pa.py_buffer(np.ascontiguousarray(values))], null_count=nulls)
+
+
+def _strings(strings: HostStrings, kind: Any) -> Any:
+    if strings.rows == 0:
+        return pa.array([], kind)
+    if _types.is_binary(kind) or _types.is_large_binary(kind):
+        wide = _types.is_large_binary(kind)
+        return to_arrow(strings, pa.large_string() if wide else pa.string()).view(kind)
+    return to_arrow(strings, kind)

@@ -1,0 +1,143 @@
+"""A frame's columns as numbered streams and JSON, and back, checked (docs/format.md, section 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from .codecs.fsst.segment import Segment
+from .codecs.packed import Packed
+from .codecs.tree import Node, has_offsets, is_strings
+from .codecs.values import cpu
+from .interop.arrow_columns import fixed_width
+from .storage import FSST, Stream
+
+_types = pa.types
+
+
+def describe(node: Node, streams: list[Stream]) -> dict[str, Any]:
+    """JSON of a node; its streams are put behind those there are."""
+
+    def number(parts: Sequence[Packed | Segment], codec: str) -> int:
+        streams.append((codec, parts))
+        return len(streams) - 1
+
+    return {
+        "rows": node.rows,
+        "nulls": node.null_count,
+        "validity": number(node.validity, node.validity[0].codec) if node.validity else None,
+        "values": [number(stream, stream[0].codec) for stream in node.streams],
+        "strings": number(node.segments, FSST) if node.segments else None,
+        "children": [describe(child, streams) for child in node.children],
+    }
+
+
+class Reader:
+    """Put nodes together of a file's streams; each is used once, in their order."""
+
+    def __init__(self, streams: Sequence[Stream]) -> None:
+        self._streams, self._next = streams, 0
+
+    def finish(self) -> None:
+        """Raise ValueError if streams are left."""
+        if self._next != len(self._streams):
+            raise ValueError(f"{len(self._streams)} streams, of which {self._next} are used")
+
+    def _stream(self, number: Any, where: str) -> Stream:
+        if number != self._next or self._next >= len(self._streams):
+            raise ValueError(f"{where}: stream {number!r} is not the next one, {self._next}")
+        self._next += 1
+        return self._streams[self._next - 1]
+
+    def _values(self, number: Any, rows: int, itemsize: int, where: str) -> tuple[Packed, ...]:
+        codec, parts = self._stream(number, where)
+        if codec == FSST or any(part.itemsize != itemsize for part in parts):
+            raise ValueError(f"{where}: stream {number} does not hold values of {itemsize} bytes")
+        if sum(part.rows for part in parts) != rows:
+            raise ValueError(f"{where}: stream {number} holds {sum(part.rows for part in parts)} values, not {rows}")
+        return tuple(parts)
+
+    def node(self, stored: Any, kind: Any, where: str) -> Node:
+        """A node of this Arrow type.
+
+        Raises
+        ------
+        ValueError
+            The streams do not fit the type, or decoding them would give offsets, codes or bits that Arrow could not
+            follow.
+        """
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        rows, nulls = stored["rows"], stored["nulls"]
+        if not (type(rows) is int and type(nulls) is int and 0 <= nulls <= rows < 2**63):
+            raise ValueError(f"{where}: {nulls!r} nulls in {rows!r} rows")
+        validity: tuple[Packed, ...] = ()
+        if stored["validity"] is not None:
+            validity = self._values(stored["validity"], -(-rows // 8), 1, where)
+            bits = np.unpackbits(cpu.decompress(validity, 1), bitorder="little")
+            if bits[rows:].any() or int(bits[:rows].sum()) != rows - nulls:
+                raise ValueError(f"{where}: its validity does not have {nulls} nulls in {rows} rows")
+        elif nulls and not (is_strings(kind) or _types.is_null(kind)):
+            raise ValueError(f"{where}: {nulls} nulls without a validity")
+        wide = fixed_width(kind) == 16
+        width = 8 if wide else fixed_width(kind) or (8 if _types.is_large_list(kind) else 4)
+        has_values = bool(fixed_width(kind) or has_offsets(kind)) and rows > 0
+        if len(stored["values"]) != (1 + wide) * has_values:
+            raise ValueError(f"{where}: {len(stored['values'])} streams of values for type {kind}")
+        streams = tuple(self._values(number, rows + has_offsets(kind), width, where) for number in stored["values"])
+        segments: tuple[Segment, ...] = ()
+        if stored["strings"] is not None:
+            codec, parts = self._stream(stored["strings"], where)
+            if codec != FSST or not is_strings(kind):
+                raise ValueError(f"{where}: strings of codec {codec} for type {kind}")
+            segments = tuple(parts)
+        if is_strings(kind) and (
+            sum(part.rows for part in segments) != rows or sum(part.null_count for part in segments) != nulls
+        ):
+            raise ValueError(f"{where}: its segments do not have {rows} rows with {nulls} nulls")
+        kinds = _children(kind)
+        if len(stored["children"]) != len(kinds):
+            raise ValueError(f"{where}: {len(stored['children'])} children for type {kind}")
+        children = tuple(
+            self.node(child, child_kind, f"{where}, child {i}")
+            for i, (child, child_kind) in enumerate(zip(stored["children"], kinds, strict=True))
+        )
+        node = Node(kind, rows, nulls, validity, streams, segments, children)
+        _check_references(node, where)
+        return node
+
+
+def _children(kind: Any) -> list[Any]:
+    """Types of the children of a node."""
+    if has_offsets(kind):
+        return [kind.value_type]
+    if _types.is_struct(kind):
+        return [kind.field(i).type for i in range(kind.num_fields)]
+    return [kind.value_type] if _types.is_dictionary(kind) else []
+
+
+def _check_references(node: Node, where: str) -> None:
+    """Raise ValueError where offsets, codes or fields lead out of the children."""
+    if _types.is_struct(node.type):
+        for child in node.children:
+            if child.rows != node.rows:
+                raise ValueError(f"{where}: a field has {child.rows} rows, not {node.rows}")
+        return
+    if not node.children or not node.streams:
+        return
+    itemsize = node.streams[0][0].itemsize
+    values = cpu.decompress(node.streams[0], itemsize)
+    rows = node.children[0].rows
+    if has_offsets(node.type):
+        signed = values.view(f"<i{itemsize}")
+        if signed[0] != 0 or signed[-1] != rows or (np.diff(signed) < 0).any():
+            raise ValueError(f"{where}: its offsets do not ascend from 0 to {rows}")
+        return
+    if node.null_count < node.rows:
+        # Codes under nulls were filled in from others, or are 0.
+        largest = int(values.max())
+        if largest >= rows:
+            raise ValueError(f"{where}: code {largest} of {rows} categories")
