@@ -74,7 +74,8 @@ class FsstAccessor:
 
         Parameters and errors are those of `compress`. Data in host memory is compressed where it is.
         """
-        return self.compress(table, tile_size, level, stream).to_host(stream=stream)
+        options = {"table": table, "tile_size": tile_size, "level": level, "stream": stream}
+        return compress_checked(*self._checked, **options, to_host=True)
 
 
 class FsstFrameAccessor:
@@ -132,7 +133,8 @@ class FsstFrameAccessor:
 
         Parameters and errors are those of `compress`. Data in host memory is compressed where it is.
         """
-        return self.compress(codecs, tile_size, level, stream).to_host(stream=stream)
+        options = {"codecs": codecs, "tile_size": tile_size, "level": level, "stream": stream}
+        return compress_frame(self._data, **options, to_host=True)
 
 
 def register() -> None:

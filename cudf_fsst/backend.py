@@ -105,6 +105,17 @@ class DeviceBackend:
             with self.interop.open_strings(data, drop_null_chars=True) as strings:
                 return self.codec.compress(strings, stream=stream, **options)
 
+    def compress_to_host(self, data: Any, *, stream: Any, **options: Any) -> list[Segment]:
+        """Segments of a Series or Index, in pinned host memory."""
+        from .device.transfer import Outbox
+
+        with Outbox() as outbox:
+            return self.compress(data, stream=stream, outbox=outbox, **options)
+
+    def receive(self, segments: Sequence[Segment]) -> Any:
+        """All rows of segments in host memory, on this device."""
+        return self.codec.receive(segments)
+
     def train(self, data: Any, *, level: str, stream: Any) -> SymbolTable:
         """One symbol table for a Series or Index."""
         try:

@@ -196,7 +196,13 @@ class CompressedColumn:
 
     def to_cudf(self) -> Any:
         """The column as a cudf.Series; a column in host memory moves to the current GPU compressed."""
-        return self.to_device()._series()
+        if self.device != "cpu":
+            return self._series()
+        device = DeviceBackend()
+        index = device.interop.index_to_device(self._index)
+        if not self._segments:
+            return device.interop.empty(self._dtype, self._name, index)
+        return device.interop.to_series(device.receive(self._segments), self._dtype, self._name, index)
 
     def to_arrow(self) -> Any:
         """The column as an Arrow array.
@@ -517,12 +523,24 @@ def checked(data: Any) -> tuple[Backend, Any, bool]:
 
 
 def compress_checked(
-    backend: Backend, data: Any, proxied: bool, *, table: Any, tile_size: Any, level: Any, stream: Any
+    backend: Backend,
+    data: Any,
+    proxied: bool,
+    *,
+    table: Any,
+    tile_size: Any,
+    level: Any,
+    stream: Any,
+    to_host: bool = False,
 ) -> CompressedColumn:
-    """Compress what `checked` returned."""
+    """Compress what `checked` returned; `to_host`: into host memory, wherever the data is."""
     check_options(table, tile_size, level)
-    segments = backend.compress(data, table=table, tile_size=tile_size, level=level, stream=stream)
+    options = {"table": table, "tile_size": tile_size, "level": level, "stream": stream}
     name, index = backend.interop.labels(data)
+    if to_host and isinstance(backend, DeviceBackend):
+        segments = backend.compress_to_host(data, **options)
+        return CompressedColumn._make(segments, of_device("cpu"), name, backend.to_host_index(index), data.dtype)
+    segments = backend.compress(data, **options)
     return CompressedColumn._make(segments, backend, name, index, data.dtype, proxied and backend.device != "cpu")
 
 

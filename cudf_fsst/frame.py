@@ -161,9 +161,13 @@ class CompressedFrame:
         """
         backend = self._backend
         with backend.reading(stream) as read:
-            index = self._build_index(backend, read)
-            columns = [backend.interop.build(read(column.node), column.type, column.stored) for column in self._columns]
-            return self._out(backend.interop.frame(columns, self.columns, index))
+            return self._out(self._build(backend, read))
+
+    def _build(self, backend: Any, read: Callable[[Node], Any]) -> Any:
+        """The frame, of what `read` gives for the nodes of index and columns, in this order."""
+        index = self._build_index(backend, read)
+        columns = [backend.interop.build(read(column.node), column.type, column.stored) for column in self._columns]
+        return backend.interop.frame(columns, self.columns, index)
 
     def _build_index(self, backend: Any, read: Callable[[Node], Any]) -> Any:
         levels = [(read(level.node), level.type, level.stored) for level in self._levels]
@@ -229,8 +233,12 @@ class CompressedFrame:
 
     def to_cudf(self) -> Any:
         """The frame as a cudf.DataFrame; a frame in host memory moves to the current GPU compressed."""
-        moved = self.to_device()
-        return replace_proxied(moved, False).decompress()
+        if self.device != "cpu":
+            return replace_proxied(self, False).decompress()
+        device = frame_backend.DeviceFrames()
+        nodes = [column.node for column in (*self._levels, *self._columns)]
+        with device.receiving(nodes) as read:
+            return self._build(device, read)
 
     def to_arrow(self) -> Any:
         """The columns, without the index, as a pyarrow.Table."""
@@ -338,8 +346,9 @@ def compress_frame(
     tile_size: int | str = "auto",
     level: str = "default",
     stream: Any = None,
+    to_host: bool = False,
 ) -> CompressedFrame:
-    """Compress a DataFrame; what ``df.fsst.compress()`` does (see there)."""
+    """Compress a DataFrame; what ``df.fsst.compress()`` does (see there). `to_host`: into host memory."""
     check_options(None, tile_size, level)
     data, proxied = interop_cudf.unwrap_proxy(data)
     backend = frame_backend.of_frame(data)
@@ -351,7 +360,7 @@ def compress_frame(
         if codec not in NAMES:
             raise ValueError(f"codec of column {label!r} must be one of {NAMES}, not {codec!r}")
     strings = {"tile_size": tile_size, "level": level}
-    with backend.writing(strings, stream) as write:
+    with backend.writing(strings, stream, to_host) as write:
         columns = []
         for label, series in zip(labels, backend.interop.columns(data), strict=True):
             try:
@@ -359,15 +368,11 @@ def compress_frame(
             except (TypeError, ValueError, MemoryError) as error:
                 raise _named(error, label) from error
         notes, levels = backend.index(data.index, write)
-    return CompressedFrame._make(
-        backend,
-        columns,
-        labels,
-        notes,
-        [_Column(*level) for level in levels],
-        len(data),
-        proxied and backend.device != "cpu",
-    )
+    if to_host:
+        backend, proxied = frame_backend.HostFrames(), False
+    made_levels = [_Column(*level) for level in levels]
+    proxied = proxied and backend.device != "cpu"
+    return CompressedFrame._make(backend, columns, labels, notes, made_levels, len(data), proxied)
 
 
 def _named(error: BaseException, label: Any) -> BaseException:

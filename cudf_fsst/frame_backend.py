@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pandas as pd
@@ -32,8 +33,9 @@ class HostFrames:
         self.strings = HostBackend()
 
     @contextmanager
-    def writing(self, strings: Mapping[str, Any], stream: Any) -> Iterator[Write]:
+    def writing(self, strings: Mapping[str, Any], stream: Any, to_host: bool) -> Iterator[Write]:
         """What compresses a Series."""
+        del to_host
         self.strings.check_stream(stream)
 
         def write(series: Any, codec: str | None) -> Written:
@@ -67,15 +69,17 @@ class DeviceFrames:
         self.device = self.strings.device
 
     @contextmanager
-    def writing(self, strings: Mapping[str, Any], stream: Any) -> Iterator[Write]:
-        """What compresses a Series."""
+    def writing(self, strings: Mapping[str, Any], stream: Any, to_host: bool) -> Iterator[Write]:
+        """What compresses a Series; with `to_host`, its parts are in host memory when the context ends."""
         from .device.memory import Lane
+        from .device.transfer import Outbox
 
-        with Lane(stream) as lane:
+        with Lane(stream) as lane, ExitStack() as stack:
+            outbox = stack.enter_context(Outbox()) if to_host else None
 
             def write(series: Any, codec: str | None) -> Written:
                 with self.interop.describe(series) as (buffers, kind, stored):
-                    return tree.DeviceCompressor(codec, strings, lane).node(buffers), kind, stored
+                    return tree.DeviceCompressor(codec, strings, lane, outbox).node(buffers), kind, stored
 
             yield write
 
@@ -91,6 +95,28 @@ class DeviceFrames:
 
         with self.strings.current(), Lane(stream) as lane:
             yield lambda node: tree.decompress_on_device(node, lane)
+
+    @contextmanager
+    def receiving(self, nodes: Sequence[Node]) -> Iterator[Read]:
+        """What decompresses nodes that are in host memory, each once and in this order, while the next ones arrive."""
+        from .device.memory import Lane
+        from .device.transfer import Inbox
+
+        with self.strings.current(), Lane() as lane, Inbox(lane) as inbox:
+            # Memory is taken before there is any work that the copies would have to wait for.
+            targets = [node.with_parts(iter(inbox.receive_parts(list(node.parts)))) for node in nodes]
+            events = [
+                inbox.fill(list(target.parts), list(node.parts)) for target, node in zip(targets, nodes, strict=True)
+            ]
+            waiting = deque(zip(targets, events, strict=True))
+            del targets, events
+
+            def read(_node: Node) -> ColumnBuffers:
+                target, event = waiting.popleft()
+                lane.stream.wait_event(event)
+                return tree.decompress_on_device(target, lane)
+
+            yield read
 
     def to_host(self, parts: Sequence[Moved], *, stream: Any) -> list[Moved]:
         """Copy parts to pinned host memory."""

@@ -172,6 +172,21 @@ def test_round_trip(case: str, level: str, gpu: Gpu) -> None:
     same_strings(gpu.download(gpu.cuda.decompress(segments)), cpu.decompress(expected))
 
 
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("case", CASES)
+def test_through_host_memory(case: str, order: str, gpu: Gpu) -> None:
+    """Copied out while the next segment is encoded, and decoded while the next ones arrive."""
+    from cudf_fsst.device import transfer
+
+    gpu.device.order = order
+    strings = columns(np.random.default_rng(1))[case]
+    expected = cpu.compress(strings)
+    with transfer.Outbox() as outbox:
+        segments = gpu.cuda.compress(gpu.upload(strings), outbox=outbox)
+    same_segments(segments, expected)
+    same_strings(gpu.download(gpu.cuda.receive(segments)), cpu.decompress(expected))
+
+
 _pieces = st.one_of(
     st.binary(max_size=20), st.sampled_from(WORDS), st.sampled_from([b"\0" * 300, b"ab" * 200, b"\xff"])
 )

@@ -231,21 +231,25 @@ def is_strings(arrow_type: Any) -> bool:
 class DeviceCompressor(Compressor):
     """Compress `ColumnBuffers` in GPU memory, with the same bytes."""
 
-    def __init__(self, codec: str | None, strings: Mapping[str, Any], lane: Any) -> None:
+    def __init__(self, codec: str | None, strings: Mapping[str, Any], lane: Any, outbox: Any = None) -> None:
         super().__init__(codec, strings)
-        self.lane = lane
+        self.lane, self.outbox = lane, outbox
 
     def compress_strings(self, strings: Any) -> list[Segment]:
         from .fsst import cuda
 
-        return cuda.compress(strings, stream=self.lane.stream, **self.strings)
+        return cuda.compress(strings, stream=self.lane.stream, outbox=self.outbox, **self.strings)
+
+    def _sent(self, stream: Stream) -> Stream:
+        """What is in GPU memory, or on its way to the host if there is an outbox."""
+        return stream if self.outbox is None else tuple(self.outbox.send_parts(stream, self.lane))
 
     def compress_validity(self, column: ColumnBuffers) -> Stream:
         from .values import cuda
 
         bitmap = self.lane.allocate(-(-column.rows // 32) * 4)
         cuda.copy_bits(column.validity, column.validity_offset, column.rows, out=bitmap.ptr, lane=self.lane)
-        return cuda.compress(bitmap.ptr, -(-column.rows // 8), 1, codec=None, lane=self.lane)
+        return self._sent(cuda.compress(bitmap.ptr, -(-column.rows // 8), 1, codec=None, lane=self.lane))
 
     def compress_values(self, column: ColumnBuffers) -> tuple[Stream, ...]:
         from .values import cuda
@@ -266,7 +270,8 @@ class DeviceCompressor(Compressor):
                 cuda.fill_nulls(address, rows, itemsize, *where, out=filled.ptr, lane=lane)
                 address = filled.ptr
             signed = options["signed"] and half == count - 1
-            streams.append(cuda.compress(address, rows, itemsize, **{**options, "signed": signed}, lane=lane))
+            stream = cuda.compress(address, rows, itemsize, **{**options, "signed": signed}, lane=lane)
+            streams.append(self._sent(stream))
         return tuple(streams)
 
 

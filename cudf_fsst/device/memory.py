@@ -89,6 +89,10 @@ class Lane:
         if nbytes:
             runtime.memsetAsync(address, 0, nbytes, self.stream.ptr)
 
+    def let_go(self, buffer: Any) -> None:
+        """Forget a buffer that `allocate` gave: the host knows that all work with it has ended."""
+        self._held = [held for held in self._held if held is not buffer]
+
     def copy(self, to: int, source: int, nbytes: int) -> None:
         """Copy bytes within the GPU's memory."""
         if nbytes:

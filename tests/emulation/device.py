@@ -97,6 +97,10 @@ class _Event:
     def record(self, stream: _Stream) -> None:
         self._stream, self._number = stream, stream._enqueued
 
+    @property
+    def done(self) -> bool:
+        return self._stream is None or self._stream._done >= self._number
+
     def synchronize(self) -> None:
         if self._stream is not None:
             self._stream.run_to(self._number)

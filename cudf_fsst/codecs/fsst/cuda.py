@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from ...device.transfer import to_device, to_host
 from .cuda_compress import compress, train
-from .cuda_read import decompress, take, take_range
+from .cuda_read import decompress, receive, take, take_range
 
-__all__ = ["compress", "decompress", "take", "take_range", "to_device", "to_host", "train"]
+__all__ = ["compress", "decompress", "receive", "take", "take_range", "to_device", "to_host", "train"]

@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from ...buffers import CharactersUnderNulls, DeviceStrings
 from ...device.memory import Lane, Workspace, device_attributes, pinned, side_streams
+from ...device.transfer import Outbox
 from ...format import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from . import launch, plan
 from .cpu import num_threads
@@ -60,8 +61,10 @@ class _Compression:
         lane: Lane,
         *,
         train_only: bool = False,
+        outbox: Outbox | None = None,
     ) -> None:
         self.strings = strings
+        self.outbox = outbox
         self.level = level
         #: Where tables come from: "given", trained on the "gpu", or (level max) trained on the "cpu".
         self.source = "given" if table is not None else "cpu" if level == "max" else "gpu"
@@ -456,6 +459,10 @@ class _Compression:
             run = next_run
         for finish in under_way:
             finish()
+        if self.outbox is not None:
+            for slot_lane in self.slot_lanes:
+                self.lane.follow(slot_lane)
+            self.metas = [self.outbox.send(meta, self.lane) for meta in self.metas]
         return [
             Segment(layout, int(self.null_counts[k]), self.table_of(k), self.metas[k], self.codes[k], int(sizes[k]))
             for k, layout in enumerate(self.layouts)
@@ -465,8 +472,11 @@ class _Compression:
         """Wait for the size of a segment's codes, and start to compact them."""
         self.table_of(k)  # made while the GPU encodes
         ready.synchronize()
-        self.codes[k] = self.slot_lanes[k % self.slot_count].allocate(int(self.sizes[k]))
+        lane = self.slot_lanes[k % self.slot_count]
+        self.codes[k] = lane.allocate(int(self.sizes[k]))
         compact(self.codes[k])
+        if self.outbox is not None:
+            self.codes[k] = self.outbox.send(self.codes[k], lane)
 
     def _encode_long(self, k: int) -> None:
         """A segment longer than a slot (a giant row): once for its size, once more to keep the codes."""
@@ -485,6 +495,8 @@ class _Compression:
         for tile, before in waves:
             self.encode_wave(k, tile)[1]()
             self.compact_wave(k, tile, before)(self.codes[k])
+        if self.outbox is not None:
+            self.codes[k] = self.outbox.send(self.codes[k], lane)
 
     def drop(self) -> None:
         """Let go of what has been made, whoever still holds this object (a traceback, say)."""
@@ -499,6 +511,7 @@ def compress(
     tile_size: int | str = "auto",
     level: str = "default",
     stream: Any = None,
+    outbox: Outbox | None = None,
 ) -> list[Segment]:
     """Compress a column in GPU memory.
 
@@ -514,11 +527,13 @@ def compress(
         One of `cudf_fsst.format.LEVELS`.
     stream
         CUDA stream to work on; None: cuDF's default stream.
+    outbox
+        Where every segment goes as soon as it is made; it is in host memory then, when the outbox is closed.
 
     Returns
     -------
     list of Segment
-        In GPU memory, stream-ordered. Empty for zero rows.
+        In GPU memory, stream-ordered; or where `outbox` brings it. Empty for zero rows.
 
     Raises
     ------
@@ -532,7 +547,7 @@ def compress(
     if strings.rows == 0:
         return []
     with Lane(stream) as lane:
-        call = _Compression(strings, table, tile_size, level, lane)
+        call = _Compression(strings, table, tile_size, level, lane, outbox=outbox)
         try:
             with call.side_lanes():
                 call.make_tables()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy.typing as npt
 
 from ...buffers import DeviceStrings
 from ...device.memory import Lane, device_attributes
+from ...device.transfer import Inbox
 from ...format import ROW_BLOCK, TILE_BLOCK
 from . import launch
 from .cuda_kernels import blocks, choices, get_kernel
@@ -69,14 +72,40 @@ def decompress(segments: Sequence[Segment], *, stream: Any = None) -> DeviceStri
             return _read(selection, lane)
 
 
+#: Groups of segments that are decoded as they arrive.
+_GROUPS = 8
+
+
+def receive(segments: Sequence[Segment], *, stream: Any = None) -> DeviceStrings:
+    """Decompress segments in host memory into the current GPU's, each while the next ones arrive; see `decompress`."""
+    with Lane(stream) as lane:
+        if not segments:
+            return _empty(lane)
+        with Inbox(lane) as inbox:
+            moved = inbox.receive_parts(segments)
+            with _Selection(moved) as selection:
+                bounds = np.linspace(0, len(moved), min(_GROUPS, len(moved)) + 1).astype(int)
+                groups = [slice(start, stop) for start, stop in pairwise(bounds)]
+                return _read(
+                    selection, lane, [(group, partial(inbox.fill, moved[group], segments[group])) for group in groups]
+                )
+
+
 def _empty(lane: Lane) -> DeviceStrings:
     offsets, chars = lane.allocate(4), lane.allocate(0)
     lane.zero(offsets.ptr, 4)
     return DeviceStrings(0, chars.ptr, offsets.ptr, 4, owners=(offsets, chars, None))
 
 
-def _read(selection: _Selection, lane: Lane) -> DeviceStrings:
-    """Read the rows ``row_begin:row_end`` and characters ``char_begin:char_end`` of every segment."""
+#: Segments, and what starts to bring them and gives an event behind that.
+_Arrivals = Sequence[tuple[slice, Callable[[], Any]]]
+
+
+def _read(selection: _Selection, lane: Lane, arrivals: _Arrivals = ()) -> DeviceStrings:
+    """Read the rows ``row_begin:row_end`` and characters ``char_begin:char_end`` of every segment.
+
+    Segments of `arrivals` are not there yet; whole ones are wanted then.
+    """
     view = selection.view
     rows = view["row_end"] - view["row_begin"]
     chars = view["char_end"] - view["char_begin"]
@@ -113,10 +142,22 @@ def _read(selection: _Selection, lane: Lane) -> DeviceStrings:
         view["first_unit"][chosen] = np.cumsum(units) - units
     one_size = len(launches) == 1 and launches[0][3].size == view.size
     if not one_size:
+        for _, arrive in arrivals:
+            lane.stream.wait_event(arrive())
         return _read_mixed(selection, lane, launches, total_rows, total_chars, int(row_blocks.sum()))
+    shift, shape, pieces, _, units = launches[0]
+    for group, _ in arrivals:
+        view["first_unit"][group] = np.cumsum(units[group]) - units[group]
     selection.upload(lane)
     result = _allocate(lane, selection, total_rows, total_chars)
-    _decode(lane, selection.arguments, launches[0], result)
+    events = [arrive() for _, arrive in arrivals]
+    for (group, _), event in zip(arrivals, events, strict=True):
+        lane.stream.wait_event(event)
+        part = view[group]
+        arguments = (_u64(selection.address + group.start * view.itemsize), _u32(part.size))
+        _decode(lane, arguments, (shift, shape, pieces, group, units[group]), result)
+    if not arrivals:
+        _decode(lane, selection.arguments, launches[0], result)
     _read_rows(lane, selection, result, total_rows, total_chars, int(row_blocks.sum()))
     return result
 
