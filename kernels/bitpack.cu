@@ -1,0 +1,409 @@
+// Fixed-width values: frame of reference or differences of neighbours, bit-packed by blocks of 1024 (docs/format.md, section 11).
+// Compiled for values of ITEM_NBYTES = 1, 2, 4 or 8 bytes.
+//
+// A warp handles a block. A *row* is 32 vectors of 16 bytes, one a lane; a block has 1024 * ITEM_NBYTES / 512 rows, so every lane
+// has 32 values, whose codes of `width` bits follow each other in `width` 32-bit words of the lane; word j of lane l is word
+// 32 * j + l of the block:
+//
+//     values   row 0: | lane 0: VECTOR values | lane 1 | ... | lane 31 |     row 1: | lane 0 | ...
+//     codes    word 0 of lane 0, of lane 1, ... of lane 31; word 1 of lane 0, ...
+//
+// So values and codes are read and written coalesced, with no shared memory, and the running sum over differences takes a warp scan
+// for each row only (of 64 values of 8 bytes, 512 of 1 byte).
+//
+// Compression reads the values twice, because the result has its exact size: bitpack_measure, bitpack_scan, bitpack_pack.
+// Where the values' address is no multiple of 16, or a block is not full, values are read and written one by one.
+#include "common.cuh"
+
+#if ITEM_NBYTES == 8
+typedef u64 Value;
+typedef u64 Number;  // what values are computed in
+#else
+#if ITEM_NBYTES == 4
+typedef u32 Value;
+#elif ITEM_NBYTES == 2
+typedef u16 Value;
+#else
+typedef u8 Value;
+#endif
+typedef u32 Number;
+#endif
+
+#define BITS (8 * ITEM_NBYTES)
+#define VECTOR (16 / ITEM_NBYTES)
+#define ROW (32 * VECTOR)
+#define ROWS (BITPACK_BLOCK / ROW)
+#define THREADS (32 * BITPACK_WARPS)
+#define SIGN (Number(1) << (BITS - 1))
+#define LOW_BITS (Number(~Number(0)) >> (8 * sizeof(Number) - BITS))
+// Rows whose values are read before any is used.
+#define READ_ROWS (ROWS < 4 ? ROWS : 4)
+// Rows whose codes are read before any is used.
+#define UNPACK_ROWS (VECTOR < 8 ? 8 / VECTOR : 1)
+// In a block's kind, beside its width.
+#define KIND_DELTA 128u
+
+static_assert(BITPACK_BLOCK == 32 * 32, "a lane's codes fill whole words at every width");
+
+__device__ __forceinline__ u32 bits_of(u64 x) { return 64 - __clzll(static_cast<long long>(x)); }
+__device__ __forceinline__ u32 bits_of(u32 x) { return 32 - __clz(static_cast<int>(x)); }
+
+__device__ __forceinline__ u32 component(const uint4& v, u32 i) {
+  return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+}
+
+// The lane's values of READ_ROWS rows from `row` on; past `count`, and only if not `fast`, zeros.
+template <bool fast>
+__device__ __forceinline__ void read_rows(const Value* values, u32 count, u32 row, Number (&x)[READ_ROWS][VECTOR]) {
+  if (fast) {
+    uint4 raw[READ_ROWS];
+#pragma unroll
+    for (u32 r = 0; r < READ_ROWS; ++r) raw[r] = reinterpret_cast<const uint4*>(values)[(row + r) * 32 + lane_id()];
+#pragma unroll
+    for (u32 r = 0; r < READ_ROWS; ++r)
+#pragma unroll
+      for (u32 v = 0; v < VECTOR; ++v) {
+#if ITEM_NBYTES == 8
+        x[r][v] = component(raw[r], 2 * v) | u64(component(raw[r], 2 * v + 1)) << 32;
+#else
+        x[r][v] = component(raw[r], v * ITEM_NBYTES / 4) >> (v * BITS % 32) & LOW_BITS;
+#endif
+      }
+  } else {
+#pragma unroll
+    for (u32 r = 0; r < READ_ROWS; ++r)
+#pragma unroll
+      for (u32 v = 0; v < VECTOR; ++v) {
+        const u32 i = (row + r) * ROW + lane_id() * VECTOR + v;
+        x[r][v] = i < count ? values[i] : 0;
+      }
+  }
+}
+
+// What stands before the lane's first value of a row, of which `last` is the lane's last. `carry`: lane 0 keeps the row's last value.
+__device__ __forceinline__ Number value_before(Number last, Number& carry) {
+  const Number below = __shfl_sync(ALL_LANES, last, (lane_id() + 31) & 31);
+  const Number before = lane_id() == 0 ? carry : below;
+  carry = below;
+  return before;
+}
+
+struct Range {
+  Number low, high;
+
+  __device__ __forceinline__ void add(Number x) {
+    low = min(low, x);
+    high = max(high, x);
+  }
+  __device__ __forceinline__ void reduce() {
+    for (u32 delta = 16; delta > 0; delta /= 2) {
+      low = min(low, __shfl_xor_sync(ALL_LANES, low, delta));
+      high = max(high, __shfl_xor_sync(ALL_LANES, high, delta));
+    }
+  }
+  __device__ __forceinline__ u32 width() const { return bits_of(high - low); }
+};
+
+template <bool fast>
+__device__ __forceinline__ void measure_block(const Value* values, u32 count, Number flip, u8* kind, Value* base,
+                                              Value* slope) {
+  Range plain = {LOW_BITS, 0}, differences = {LOW_BITS, 0};  // ordered as unsigned numbers
+  Number carry = 0, first = 0;
+#pragma unroll 1
+  for (u32 row = 0; row < ROWS; row += READ_ROWS) {
+    Number x[READ_ROWS][VECTOR];
+    read_rows<fast>(values, count, row, x);
+    if (row == 0) {
+      first = x[0][0];
+      carry = 2 * x[0][0] - x[0][1];  // the first value has no difference: the second's instead
+    }
+#pragma unroll
+    for (u32 r = 0; r < READ_ROWS; ++r) {
+      Number before = value_before(x[r][VECTOR - 1], carry);
+#pragma unroll
+      for (u32 v = 0; v < VECTOR; ++v) {
+        if (fast || (row + r) * ROW + lane_id() * VECTOR + v < count) plain.add(x[r][v] ^ flip);
+        differences.add(((x[r][v] - before) ^ SIGN) & LOW_BITS);
+        before = x[r][v];
+      }
+    }
+  }
+  plain.reduce();
+  differences.reduce();
+  if (lane_id() != 0) return;
+  const bool delta = count == BITPACK_BLOCK && differences.width() < plain.width();
+  *kind = u8(delta ? differences.width() | KIND_DELTA : plain.width());
+  *base = Value(delta ? first : plain.low ^ flip);
+  *slope = Value(delta ? differences.low ^ SIGN : 0);
+}
+
+// kinds, bases and slopes of all blocks.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    bitpack_measure(const Value* values, u64 rows, u32 is_signed, u8* kinds, Value* bases, Value* slopes) {
+  const u64 b = blockIdx.x * u64(BITPACK_WARPS) + threadIdx.x / 32, begin = b * BITPACK_BLOCK;
+  if (begin >= rows) return;
+  const u32 count = u32(min(rows - begin, u64(BITPACK_BLOCK)));
+  const Number flip = is_signed ? SIGN : 0;
+  if (count == BITPACK_BLOCK && reinterpret_cast<u64>(values) % 16 == 0)
+    measure_block<true>(values + begin, count, flip, kinds + b, bases + b, slopes + b);
+  else
+    measure_block<false>(values + begin, count, flip, kinds + b, bases + b, slopes + b);
+}
+
+// starts (without the last) from kinds; totals: units, whether a block has differences, bytes of meta and codes. `nbytes`: also
+// these bytes. grid: one block. `kinds` and `starts` have room for a multiple of 16 entries.
+extern "C" __global__ void __launch_bounds__(BITPACK_SCAN_THREADS, 1)
+    bitpack_scan(const u8* kinds, u32 blocks, u64 meta_nbytes, u64 meta_delta_nbytes, u32* starts, u64* totals,
+                 u64* nbytes) {
+  __shared__ u32 warp_sums[BITPACK_SCAN_THREADS / 32];
+  const u32 lane = lane_id(), warp = threadIdx.x / 32;
+  u32 units = 0;
+  bool delta = false;
+  for (u32 base = 0; base < blocks; base += 16 * BITPACK_SCAN_THREADS) {
+    const u32 first = base + 16 * threadIdx.x;
+    u32 before[16], sum = 0, flags = 0;
+    uint4 raw = {0, 0, 0, 0};
+    if (first < blocks) raw = reinterpret_cast<const uint4*>(kinds)[first / 16];
+#pragma unroll
+    for (u32 i = 0; i < 16; ++i) {
+      const u32 kind = first + i < blocks ? component(raw, i / 4) >> 8 * (i % 4) & 255 : 0;
+      before[i] = sum;
+      sum += kind & ~KIND_DELTA;
+      flags |= (kind / KIND_DELTA) << i;
+    }
+    u32 inclusive = warp_inclusive_sum(sum);
+    if (lane == 31) warp_sums[warp] = inclusive;
+    __syncthreads();
+    if (warp == 0) {
+      const u32 own = lane < BITPACK_SCAN_THREADS / 32 ? warp_sums[lane] : 0;
+      const u32 summed = warp_inclusive_sum(own);
+      if (lane < BITPACK_SCAN_THREADS / 32) warp_sums[lane] = summed;
+    }
+    __syncthreads();
+    const u32 start = units + (warp > 0 ? warp_sums[warp - 1] : 0) + inclusive - sum;
+    if (first < blocks) {
+#pragma unroll
+      for (u32 i = 0; i < 16; i += 4) {
+        u32 entry[4];
+#pragma unroll
+        for (u32 j = 0; j < 4; ++j) entry[j] = (start + before[i + j]) | (flags >> (i + j) & 1 ? BITPACK_DELTA : 0);
+        reinterpret_cast<uint4*>(starts)[(first + i) / 4] = {entry[0], entry[1], entry[2], entry[3]};
+      }
+    }
+    units += warp_sums[BITPACK_SCAN_THREADS / 32 - 1];
+    delta |= flags != 0;
+    __syncthreads();
+  }
+  delta = __syncthreads_or(delta);
+  if (threadIdx.x != 0) return;
+  const u64 all = (delta ? meta_delta_nbytes : meta_nbytes) + u64(units) * (BITPACK_BLOCK / 8);
+  totals[0] = units;
+  totals[1] = delta;
+  totals[2] = all;
+  if (nbytes != nullptr) *nbytes = all;
+}
+
+// Puts numbers of up to 32 bits, the same for all lanes, one after another in the lane's words.
+struct Writer {
+  u32* to;
+  u64 waiting;
+  u32 have;  // bits of `waiting`, fewer than 32 between two numbers
+
+  __device__ __forceinline__ void put(u32 number, u32 width) {
+    waiting |= u64(number) << have;
+    have += width;
+    if (have < 32) return;
+    *to = u32(waiting);
+    to += 32;
+    waiting >>= 32;
+    have -= 32;
+  }
+};
+
+template <bool delta, bool wide, bool fast>
+__device__ __forceinline__ void pack_block(const Value* values, u32 count, Number base, Number slope, u32 width,
+                                           u32* words) {
+  Writer writer = {words + lane_id(), 0, 0};
+  Number carry = base - slope;  // so that the first code is 0
+#pragma unroll 1
+  for (u32 row = 0; row < ROWS; row += READ_ROWS) {
+    Number x[READ_ROWS][VECTOR];
+    read_rows<fast>(values, count, row, x);
+#pragma unroll
+    for (u32 r = 0; r < READ_ROWS; ++r) {
+      Number before = delta ? value_before(x[r][VECTOR - 1], carry) + slope : base;
+#pragma unroll
+      for (u32 v = 0; v < VECTOR; ++v) {
+        Number code = (x[r][v] - before) & LOW_BITS;
+        if (!fast && (row + r) * ROW + lane_id() * VECTOR + v >= count) code = 0;
+        if (delta) before = x[r][v] + slope;
+        writer.put(u32(code), wide ? 32 : width);
+        if (wide) writer.put(u32(u64(code) >> 32), width - 32);
+      }
+    }
+  }
+}
+
+template <bool fast>
+__device__ __forceinline__ void pack_block(const Value* values, u32 count, Number base, Number slope, u32 kind,
+                                           u32* words) {
+  const u32 width = kind & ~KIND_DELTA;
+  if (width == 0) return;
+  const bool delta = kind >= KIND_DELTA;
+  if (ITEM_NBYTES == 8 && width > 32) {
+    if (delta)
+      pack_block<true, true, fast>(values, count, base, slope, width, words);
+    else
+      pack_block<false, true, fast>(values, count, base, slope, width, words);
+  } else {
+    if (delta)
+      pack_block<true, false, fast>(values, count, base, slope, width, words);
+    else
+      pack_block<false, false, fast>(values, count, base, slope, width, words);
+  }
+}
+
+// Zeros from `end` to the next multiple of 16.
+__device__ __forceinline__ void fill_gap(u8* meta, u64 end) {
+  const u64 at = end + lane_id();
+  if (at < (end + 15) / 16 * 16) meta[at] = 0;
+}
+
+// Writes meta, whose sections `bases` and `slopes` (if has_delta) begin at these bytes, and codes. `kinds`, `starts`, `bases`,
+// `slopes`, `units`: as the kernels before left them.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    bitpack_pack(const Value* values, u64 rows, const u8* kinds, const u32* starts, const Value* bases,
+                 const Value* slopes, u32 units, u32 has_delta, u8* meta, u64 bases_at, u64 slopes_at, u32* codes) {
+  const u64 b = blockIdx.x * u64(BITPACK_WARPS) + threadIdx.x / 32, begin = b * BITPACK_BLOCK;
+  if (begin >= rows) return;
+  const u32 count = u32(min(rows - begin, u64(BITPACK_BLOCK)));
+  const u32 kind = kinds[b], start = starts[b];
+  const Value base = bases[b], slope = slopes[b];
+  u32* words = codes + u64(start & ~BITPACK_DELTA) * 32;
+  if (count == BITPACK_BLOCK && reinterpret_cast<u64>(values) % 16 == 0)
+    pack_block<true>(values + begin, count, base, slope, kind, words);
+  else
+    pack_block<false>(values + begin, count, base, slope, kind, words);
+  if (lane_id() == 0) {
+    reinterpret_cast<u32*>(meta)[b] = start;
+    reinterpret_cast<Value*>(meta + bases_at)[b] = base;
+    if (has_delta) reinterpret_cast<Value*>(meta + slopes_at)[b] = slope;
+  }
+  if (begin + count < rows) return;
+  if (lane_id() == 0) reinterpret_cast<u32*>(meta)[b + 1] = units;
+  fill_gap(meta, 4 * (b + 2));
+  fill_gap(meta, bases_at + ITEM_NBYTES * (b + 1));
+  if (has_delta) fill_gap(meta, slopes_at + ITEM_NBYTES * (b + 1));
+}
+
+// The codes of a lane.
+template <bool wide>
+struct Reader {
+  const u32* words;
+  u32 width;
+
+  // Code number k, 0 to 31. Both words are read, at most the last one twice: no branch.
+  __device__ __forceinline__ Number at(u32 k) const {
+    const u32 bit = k * width;
+    if (!wide) {
+      const u32 low = words[bit / 32 * 32], high = words[(bit + width - 1) / 32 * 32];
+      return __funnelshift_r(low, high, bit & 31) & (width == 32 ? ~0u : (1u << width) - 1);
+    }
+    const u32 rest = bit + 32, last = rest + (width - 32) - 1;
+    const u32 low = words[bit / 32 * 32], middle = words[rest / 32 * 32], high = words[last / 32 * 32];
+    const u64 code = __funnelshift_r(low, middle, bit & 31) | u64(__funnelshift_r(middle, high, bit & 31)) << 32;
+    return Number(code & ~0ull >> (64 - width));
+  }
+};
+
+// `Sum` holds the sum of a row's codes.
+template <typename Sum, bool delta, bool wide>
+__device__ __forceinline__ void unpack_block(Value* values, u32 count, Reader<wide> codes, Number base, Number slope,
+                                             bool fast) {
+  const u32 lane = lane_id();
+  if (delta) base += slope * (lane * VECTOR);
+#pragma unroll 1
+  for (u32 row = 0; row < ROWS && row * ROW < count; row += UNPACK_ROWS) {
+    Number x[UNPACK_ROWS][VECTOR];
+    Sum inclusive[UNPACK_ROWS];
+#pragma unroll
+    for (u32 r = 0; r < UNPACK_ROWS; ++r)
+#pragma unroll
+      for (u32 v = 0; v < VECTOR; ++v) x[r][v] = codes.width == 0 ? 0 : codes.at((row + r) * VECTOR + v);
+#pragma unroll
+    for (u32 r = 0; r < UNPACK_ROWS; ++r) {
+      if (delta) {
+#pragma unroll
+        for (u32 v = 1; v < VECTOR; ++v) x[r][v] += x[r][v - 1];
+        inclusive[r] = warp_inclusive_sum(Sum(x[r][VECTOR - 1]));
+      }
+    }
+#pragma unroll
+    for (u32 r = 0; r < UNPACK_ROWS; ++r) {
+      const Number before = delta ? base + Number(inclusive[r] - Sum(x[r][VECTOR - 1])) : base;
+#pragma unroll
+      for (u32 v = 0; v < VECTOR; ++v) x[r][v] += before + (delta ? slope * v : 0);
+      if (delta) base += slope * ROW + Number(__shfl_sync(ALL_LANES, inclusive[r], 31));
+      const u32 first = (row + r) * ROW + lane * VECTOR;
+      if (fast) {
+        u32 out[4];
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i) {
+#if ITEM_NBYTES == 8
+          out[i] = u32(x[r][i / 2] >> 32 * (i % 2));
+#else
+          out[i] = 0;
+#pragma unroll
+          for (u32 v = 0; v < VECTOR / 4; ++v) out[i] |= (x[r][i * (VECTOR / 4) + v] & LOW_BITS) << v * BITS;
+#endif
+        }
+        *reinterpret_cast<uint4*>(values + first) = {out[0], out[1], out[2], out[3]};
+      } else {
+#pragma unroll
+        for (u32 v = 0; v < VECTOR; ++v)
+          if (first + v < count) values[first + v] = Value(x[r][v]);
+      }
+    }
+  }
+}
+
+// meta and codes of a segment -> values. A warp decodes BITPACK_GROUP blocks, whose numbers it reads together. `units`: what codes
+// has. Blocks that lie outside it, or have too many bits, are damaged: they are read as if their width were 0.
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
+    bitpack_unpack(const u32* starts, const Value* bases, const Value* slopes, const u32* codes, u32 units,
+                   Value* values, u64 rows) {
+  const u64 first = (blockIdx.x * u64(BITPACK_WARPS) + threadIdx.x / 32) * BITPACK_GROUP;
+  const u64 blocks = (rows + BITPACK_BLOCK - 1) / BITPACK_BLOCK;
+  if (first >= blocks) return;
+  const u64 mine = min(first + lane_id(), blocks);
+  const u32 entry = starts[mine];
+  Number base_of = 0, slope_of = 0;
+  if (lane_id() < BITPACK_GROUP && mine < blocks) {
+    base_of = bases[mine];
+    if (slopes != nullptr) slope_of = slopes[mine];
+  }
+#pragma unroll 1
+  for (u32 g = 0; g < BITPACK_GROUP && first + g < blocks; ++g) {
+    const u32 kind = __shfl_sync(ALL_LANES, entry, g), next = __shfl_sync(ALL_LANES, entry, g + 1);
+    const Number base = __shfl_sync(ALL_LANES, base_of, g), slope = __shfl_sync(ALL_LANES, slope_of, g);
+    const u32 begin = kind & ~BITPACK_DELTA, end = next & ~BITPACK_DELTA;
+    const u32 width = begin <= end && end <= units && end - begin <= BITS ? end - begin : 0;
+    const u64 row = (first + g) * BITPACK_BLOCK;
+    const u32 count = u32(min(rows - row, u64(BITPACK_BLOCK)));
+    const u32* words = codes + u64(begin) * 32 + lane_id();
+    Value* to = values + row;
+    const bool fast = count == BITPACK_BLOCK && reinterpret_cast<u64>(values) % 16 == 0;
+    if (kind < BITPACK_DELTA) {
+      if (ITEM_NBYTES < 8 || width <= 32)
+        unpack_block<u32, false, false>(to, count, {words, width}, base, slope, fast);
+      else
+        unpack_block<u32, false, true>(to, count, {words, width}, base, slope, fast);
+    } else if (ITEM_NBYTES < 8 || width <= 26) {
+      unpack_block<u32, true, false>(to, count, {words, width}, base, slope, fast);
+    } else if (width <= 32) {
+      unpack_block<Number, true, false>(to, count, {words, width}, base, slope, fast);
+    } else {
+      unpack_block<Number, true, true>(to, count, {words, width}, base, slope, fast);
+    }
+  }
+}
