@@ -1,316 +1,423 @@
-// Row lengths: bit-packed by row blocks of ROW_BLOCK = 256 rows (docs/format.md, section 3), and validity bitmaps.
+// Fixed-width values: frame of reference or differences of neighbours, bit-packed by blocks of 1024 (docs/format.md, section 11).
+// Compiled for values of ITEM_NBYTES = 1, 2, 4 or 8 bytes.
 //
-// A warp handles a row block, 8 rows a lane: row 32 * k + lane is the lane's k-th, so offsets are read and written coalesced.
-// Memory-bound: 4 or 8 bytes of offset and `width` bits a row.
-#include "fsst.cuh"
+// A warp handles a block. A *row* is 32 vectors of 16 bytes, one a lane; a block has 1024 * ITEM_NBYTES / 512 rows, so every lane
+// has 32 values, whose codes of `width` bits follow each other in `width` 32-bit words of the lane; word j of lane l is word
+// 32 * j + l of the block:
+//
+//     values   row 0: | lane 0: VECTOR values | lane 1 | ... | lane 31 |     row 1: | lane 0 | ...
+//     codes    word 0 of lane 0, of lane 1, ... of lane 31; word 1 of lane 0, ...
+//
+// So values and codes are read and written coalesced, with no shared memory, and the running sum over differences takes a warp scan
+// for each row only (of 64 values of 8 bytes, 512 of 1 byte).
+//
+// Compression reads the values twice, because the result has its exact size: bitpack_measure, bitpack_scan, bitpack_pack.
+// Where the values' address is no multiple of 16, or a block is not full, values are read and written one by one.
+#include "common.cuh"
 
-#define ROWS_PER_LANE (ROW_BLOCK / 32)
+#if ITEM_NBYTES == 8
+typedef u64 Value;
+typedef u64 Number;  // what values are computed in
+#else
+#if ITEM_NBYTES == 4
+typedef u32 Value;
+#elif ITEM_NBYTES == 2
+typedef u16 Value;
+#else
+typedef u8 Value;
+#endif
+typedef u32 Number;
+#endif
 
-// Offsets of 32 or 64 bits, as they are stored: the first need not be 0.
-struct Offsets {
-  const u8* data;
-  u32 wide;
-  __device__ __forceinline__ u64 operator[](u64 row) const {
-    return wide ? reinterpret_cast<const u64*>(data)[row] : reinterpret_cast<const u32*>(data)[row];
-  }
-};
+#define BITS (8 * ITEM_NBYTES)
+#define VECTOR (16 / ITEM_NBYTES)
+#define ROW (32 * VECTOR)
+#define ROWS (BITPACK_BLOCK / ROW)
+#define THREADS (32 * BITPACK_WARPS)
+#define SIGN (Number(1) << (BITS - 1))
+#define LOW_BITS (Number(~Number(0)) >> (8 * sizeof(Number) - BITS))
+// Rows whose values are read before any is used.
+#define READ_ROWS (ROWS < 4 ? ROWS : 4)
+// Rows whose codes are read before any is used.
+#define UNPACK_ROWS (VECTOR < 8 ? 8 / VECTOR : 1)
+// Neighbouring codes of a lane that are put or taken as one number: with it a code of 1 byte costs 5 instructions instead of 14.
+#define MERGED (ITEM_NBYTES < 4 ? 4 / ITEM_NBYTES : 1)
+// In a block's kind, beside its width.
+#define KIND_DELTA 128u
 
-// Rows and characters where segments begin: segment k takes the rows that start at characters k * segment_chars and up.
-// rows_begin[k], chars_begin[k] for k = 0 .. segments (the last: all rows, all characters). grid: covers segments + 1 threads.
-extern "C" __global__ void segment_begins(const u8* offsets_data, u32 wide, u64 rows, u64 segment_chars, u32 segments,
-                                          u64* rows_begin, u64* chars_begin) {
-  const u32 k = blockIdx.x * blockDim.x + threadIdx.x;
-  if (k > segments) return;
-  const Offsets offsets = {offsets_data, wide};
-  const u64 first = offsets[0];
-  u64 low = 0, high = rows;
-  if (k == segments) low = rows;
-  if (k == 0) high = 0;
-  while (low < high) {
-    const u64 middle = (low + high) / 2;
-    if (offsets[middle] - first < k * segment_chars)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  rows_begin[k] = low;
-  chars_begin[k] = offsets[low] - first;
+static_assert(BITPACK_BLOCK == 32 * 32, "a lane's codes fill whole words at every width");
+
+__device__ __forceinline__ u32 bits_of(u64 x) { return 64 - __clzll(static_cast<long long>(x)); }
+__device__ __forceinline__ u32 bits_of(u32 x) { return 32 - __clz(static_cast<int>(x)); }
+
+__device__ __forceinline__ u32 component(const uint4& v, u32 i) {
+  return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-// Nulls of every segment, and characters that lie under nulls: counts[k] += nulls; *null_chars += characters.
-// grid: any x, y = segments. Rows of segment k: rows_begin[k] .. rows_begin[k + 1].
-extern "C" __global__ void __launch_bounds__(256)
-    count_nulls(const u8* offsets_data, u32 wide, const u32* validity, u64 validity_offset, const u64* rows_begin,
-                u64* counts, u64* null_chars) {
-  const Offsets offsets = {offsets_data, wide};
-  const u64 begin = rows_begin[blockIdx.y], end = rows_begin[blockIdx.y + 1];
-  u64 nulls = 0, chars = 0;
-  for (u64 row = begin + blockIdx.x * u64(blockDim.x) + threadIdx.x; row < end; row += u64(gridDim.x) * blockDim.x) {
-    const u64 bit = validity_offset + row;
-    if (validity[bit / 32] >> (bit % 32) & 1) continue;
-    ++nulls;
-    chars += offsets[row + 1] - offsets[row];
-  }
-  if (nulls > 0) atomicAdd(&counts[blockIdx.y], nulls);
-  if (chars > 0) atomicAdd(null_chars, chars);
-}
-
-struct RowBlock {
-  u64 length[ROWS_PER_LANE];
-  u64 minimum;
-  u32 width;
-};
-
-// Lengths of rows first .. first + count of `offsets` (count <= ROW_BLOCK), their minimum and the bits of their differences.
-__device__ __forceinline__ RowBlock read_row_block(Offsets offsets, u64 first, u32 count) {
-  RowBlock block;
-  u64 low = ~0ull, high = 0;
+// The lane's values of READ_ROWS rows from `row` on; past `count`, and only if not `fast`, zeros.
+template <bool fast>
+__device__ __forceinline__ void read_rows(const Value* values, u32 count, u32 row, Number (&x)[READ_ROWS][VECTOR]) {
+  if (fast) {
+    uint4 raw[READ_ROWS];
 #pragma unroll
-  for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
-    const u32 i = 32 * k + lane_id();
-    block.length[k] = i < count ? offsets[first + i + 1] - offsets[first + i] : 0;
-    if (i < count) {
-      low = min(low, block.length[k]);
-      high = max(high, block.length[k]);
+    for (u32 r = 0; r < READ_ROWS; ++r) raw[r] = reinterpret_cast<const uint4*>(values)[(row + r) * 32 + lane_id()];
+#pragma unroll
+    for (u32 r = 0; r < READ_ROWS; ++r)
+#pragma unroll
+      for (u32 v = 0; v < VECTOR; ++v) {
+#if ITEM_NBYTES == 8
+        x[r][v] = component(raw[r], 2 * v) | u64(component(raw[r], 2 * v + 1)) << 32;
+#else
+        x[r][v] = component(raw[r], v * ITEM_NBYTES / 4) >> (v * BITS % 32) & LOW_BITS;
+#endif
+      }
+  } else {
+#pragma unroll
+    for (u32 r = 0; r < READ_ROWS; ++r)
+#pragma unroll
+      for (u32 v = 0; v < VECTOR; ++v) {
+        const u32 i = (row + r) * ROW + lane_id() * VECTOR + v;
+        x[r][v] = i < count ? values[i] : 0;
+      }
+  }
+}
+
+// What stands before the lane's first value of a row, of which `last` is the lane's last. `carry`: lane 0 keeps the row's last value.
+__device__ __forceinline__ Number value_before(Number last, Number& carry) {
+  const Number below = __shfl_sync(ALL_LANES, last, (lane_id() + 31) & 31);
+  const Number before = lane_id() == 0 ? carry : below;
+  carry = below;
+  return before;
+}
+
+struct Range {
+  Number low, high;
+
+  __device__ __forceinline__ void add(Number x) {
+    low = min(low, x);
+    high = max(high, x);
+  }
+  __device__ __forceinline__ void reduce() {
+    for (u32 delta = 16; delta > 0; delta /= 2) {
+      low = min(low, __shfl_xor_sync(ALL_LANES, low, delta));
+      high = max(high, __shfl_xor_sync(ALL_LANES, high, delta));
     }
   }
-  for (u32 delta = 16; delta > 0; delta /= 2) {
-    low = min(low, __shfl_xor_sync(ALL_LANES, low, delta));
-    high = max(high, __shfl_xor_sync(ALL_LANES, high, delta));
+  __device__ __forceinline__ u32 width() const { return bits_of(high - low); }
+};
+
+template <bool fast>
+__device__ __forceinline__ void measure_block(const Value* values, u32 count, Number flip, u8* kind, Value* base,
+                                              Value* slope) {
+  Range plain = {LOW_BITS, 0}, differences = {LOW_BITS, 0};  // ordered as unsigned numbers
+  Number carry = 0, first = 0;
+#pragma unroll 1
+  for (u32 row = 0; row < ROWS; row += READ_ROWS) {
+    Number x[READ_ROWS][VECTOR];
+    read_rows<fast>(values, count, row, x);
+    if (row == 0) {
+      first = x[0][0];
+      carry = 2 * x[0][0] - x[0][1];  // the first value has no difference: the second's instead
+    }
+#pragma unroll
+    for (u32 r = 0; r < READ_ROWS; ++r) {
+      Number before = value_before(x[r][VECTOR - 1], carry);
+#pragma unroll
+      for (u32 v = 0; v < VECTOR; ++v) {
+        if (fast || (row + r) * ROW + lane_id() * VECTOR + v < count) plain.add(x[r][v] ^ flip);
+        differences.add(((x[r][v] - before) ^ SIGN) & LOW_BITS);
+        before = x[r][v];
+      }
+    }
   }
-  block.minimum = min(low, 0xffffffffull);
-  block.width = 64 - __clzll(static_cast<long long>(high - block.minimum));
-  return block;
+  plain.reduce();
+  differences.reduce();
+  if (lane_id() != 0) return;
+  const bool delta = count == BITPACK_BLOCK && differences.width() < plain.width();
+  *kind = u8(delta ? differences.width() | KIND_DELTA : plain.width());
+  *base = Value(delta ? first : plain.low ^ flip);
+  *slope = Value(delta ? differences.low ^ SIGN : 0);
 }
 
-// row_words of every row block, as counts (row_lengths_scan turns them into indices). One warp a row block of the launch.
-extern "C" __global__ void __launch_bounds__(256)
-    row_lengths_measure(const u8* offsets_data, u32 wide, const SegmentView* segments, u32 segment_count,
-                        u64 row_blocks, u32* words) {
-  const u64 unit = blockIdx.x * u64(blockDim.x / 32) + threadIdx.x / 32;
-  if (unit >= row_blocks) return;
-  const SegmentView& s = segments[find_segment<&SegmentView::first_row_block>(segments, segment_count, unit)];
-  const u64 first = (unit - s.first_row_block) * ROW_BLOCK;
-  const RowBlock block =
-      read_row_block({offsets_data, wide}, s.first_row + first, u32(min(s.rows - first, u64(ROW_BLOCK))));
-  if (lane_id() == 0) words[unit] = ROW_BLOCK / 32 * block.width;
+// kinds, bases and slopes of all blocks.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    bitpack_measure(const Value* values, u64 rows, u32 is_signed, u8* kinds, Value* bases, Value* slopes) {
+  const u64 b = blockIdx.x * u64(BITPACK_WARPS) + threadIdx.x / 32, begin = b * BITPACK_BLOCK;
+  if (begin >= rows) return;
+  const u32 count = u32(min(rows - begin, u64(BITPACK_BLOCK)));
+  const Number flip = is_signed ? SIGN : 0;
+  if (count == BITPACK_BLOCK && reinterpret_cast<u64>(values) % 16 == 0)
+    measure_block<true>(values + begin, count, flip, kinds + b, bases + b, slopes + b);
+  else
+    measure_block<false>(values + begin, count, flip, kinds + b, bases + b, slopes + b);
 }
 
-// In place: a segment's counts become indices; totals[k] is their sum. grid: one block of 1024 threads a segment.
-extern "C" __global__ void __launch_bounds__(1024, 1)
-    row_lengths_scan(const SegmentView* segments, u32* words, u64* totals) {
-  __shared__ u32 warp_sums[32];
-  const SegmentView& s = segments[blockIdx.x];
-  const u64 count = (s.rows + ROW_BLOCK - 1) / ROW_BLOCK;
-  u32* mine = words + s.first_row_block;
+// starts (without the last) from kinds; totals: units, whether a block has differences, bytes of meta and codes. `nbytes`: also
+// these bytes. grid: one block. `kinds` and `starts` have room for a multiple of 16 entries.
+extern "C" __global__ void __launch_bounds__(BITPACK_SCAN_THREADS, 1)
+    bitpack_scan(const u8* kinds, u32 blocks, u64 meta_nbytes, u64 meta_delta_nbytes, u32* starts, u64* totals,
+                 u64* nbytes) {
+  __shared__ u32 warp_sums[BITPACK_SCAN_THREADS / 32];
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
-  u32 before = 0;
-  for (u64 base = 0; base < count; base += 1024) {
-    const u64 i = base + threadIdx.x;
-    const u32 value = i < count ? mine[i] : 0;
-    u32 inclusive = warp_inclusive_sum(value);
+  u32 units = 0;
+  bool delta = false;
+  for (u32 base = 0; base < blocks; base += 16 * BITPACK_SCAN_THREADS) {
+    const u32 first = base + 16 * threadIdx.x;
+    u32 before[16], sum = 0, flags = 0;
+    uint4 raw = {0, 0, 0, 0};
+    if (first < blocks) raw = reinterpret_cast<const uint4*>(kinds)[first / 16];
+#pragma unroll
+    for (u32 i = 0; i < 16; ++i) {
+      const u32 kind = first + i < blocks ? component(raw, i / 4) >> 8 * (i % 4) & 255 : 0;
+      before[i] = sum;
+      sum += kind & ~KIND_DELTA;
+      flags |= (kind / KIND_DELTA) << i;
+    }
+    u32 inclusive = warp_inclusive_sum(sum);
     if (lane == 31) warp_sums[warp] = inclusive;
     __syncthreads();
-    if (warp == 0) warp_sums[lane] = warp_inclusive_sum(warp_sums[lane]);
+    if (warp == 0) {
+      const u32 own = lane < BITPACK_SCAN_THREADS / 32 ? warp_sums[lane] : 0;
+      const u32 summed = warp_inclusive_sum(own);
+      if (lane < BITPACK_SCAN_THREADS / 32) warp_sums[lane] = summed;
+    }
     __syncthreads();
-    if (warp > 0) inclusive += warp_sums[warp - 1];
-    if (i < count) mine[i] = before + inclusive - value;
-    before += warp_sums[31];
-    __syncthreads();
-  }
-  if (threadIdx.x == 0) totals[blockIdx.x] = before;
-}
-
-// Writes row_starts, row_minima, row_words and row_bits. One warp a row block; block: 256 threads. `words` as row_lengths_scan left it.
-extern "C" __global__ void __launch_bounds__(256)
-    row_lengths_pack(const u8* offsets_data, u32 wide, const SegmentView* segments, u32 segment_count, u64 row_blocks,
-                     const u32* words) {
-  __shared__ u32 packed[8][ROW_BLOCK / 32 * 63];
-  const u64 unit = blockIdx.x * u64(blockDim.x / 32) + threadIdx.x / 32;
-  if (unit >= row_blocks) return;
-  const Offsets offsets = {offsets_data, wide};
-  const SegmentView& s = segments[find_segment<&SegmentView::first_row_block>(segments, segment_count, unit)];
-  const u64 b = unit - s.first_row_block, first = b * ROW_BLOCK;
-  const u32 count = u32(min(s.rows - first, u64(ROW_BLOCK))), lane = lane_id();
-  const RowBlock block = read_row_block(offsets, s.first_row + first, count);
-  const u32 width = block.width, block_words = ROW_BLOCK / 32 * width;
-  u32* mine = packed[threadIdx.x / 32];
-
-  for (u32 i = lane; i < block_words; i += 32) mine[i] = 0;
-  __syncwarp();
-  if (width > 0) {
+    const u32 start = units + (warp > 0 ? warp_sums[warp - 1] : 0) + inclusive - sum;
+    if (first < blocks) {
 #pragma unroll
-    for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
-      const u32 i = 32 * k + lane;
-      if (i >= count) continue;
-      const u64 difference = block.length[k] - block.minimum;
-      const u32 bit = i * width, shift = bit & 31;
-      u32* word = mine + bit / 32;
-      atomicOr(word, u32(difference << shift));
-      const u64 rest = shift_right(difference, 32 - shift);
-      if (u32(rest) != 0) atomicOr(word + 1, u32(rest));
-      if (rest >> 32 != 0) atomicOr(word + 2, u32(rest >> 32));
+      for (u32 i = 0; i < 16; i += 4) {
+        u32 entry[4];
+#pragma unroll
+        for (u32 j = 0; j < 4; ++j) entry[j] = (start + before[i + j]) | (flags >> (i + j) & 1 ? BITPACK_DELTA : 0);
+        reinterpret_cast<uint4*>(starts)[(first + i) / 4] = {entry[0], entry[1], entry[2], entry[3]};
+      }
     }
+    units += warp_sums[BITPACK_SCAN_THREADS / 32 - 1];
+    delta |= flags != 0;
+    __syncthreads();
   }
-  __syncwarp();
-  u32* row_bits = reinterpret_cast<u32*>(s.row_bits) + words[unit];
-  for (u32 i = lane; i < block_words; i += 32) row_bits[i] = mine[i];
-  if (lane == 0) {
-    u64* row_starts = reinterpret_cast<u64*>(s.row_starts);
-    u32* row_words = reinterpret_cast<u32*>(s.row_words);
-    row_starts[b] = offsets[s.first_row + first] - offsets[s.first_row];
-    row_words[b] = words[unit];
-    reinterpret_cast<u32*>(s.row_minima)[b] = u32(block.minimum);
-    if (first + ROW_BLOCK >= s.rows) {
-      row_starts[b + 1] = s.chars;
-      row_words[b + 1] = words[unit] + block_words;
-    }
-  }
+  delta = __syncthreads_or(delta);
+  if (threadIdx.x != 0) return;
+  const u64 all = (delta ? meta_delta_nbytes : meta_nbytes) + u64(units) * (BITPACK_BLOCK / 8);
+  totals[0] = units;
+  totals[1] = delta;
+  totals[2] = all;
+  if (nbytes != nullptr) *nbytes = all;
 }
 
-// Row block b of a segment, ready to read; damaged sections read as width 0.
-struct PackedBlock {
-  const u32* bits;
-  u32 width;
-  u64 minimum;
+// Puts numbers of up to 32 bits, the same for all lanes, one after another in the lane's words.
+struct Writer {
+  u32* to;
+  u64 waiting;
+  u32 have;  // bits of `waiting`, fewer than 32 between two numbers
 
-  __device__ __forceinline__ PackedBlock(const SegmentView& s, u64 b) {
-    const u32* row_words = reinterpret_cast<const u32*>(s.row_words);
-    const u32 begin = row_words[b], end = row_words[b + 1];
-    width = 0;
-    if (begin <= end && end <= s.row_bits_words) width = min((end - begin) / (ROW_BLOCK / 32), 63u);
-    bits = reinterpret_cast<const u32*>(s.row_bits) + begin;
-    minimum = reinterpret_cast<const u32*>(s.row_minima)[b];
-  }
-  __device__ __forceinline__ u64 length(u32 i) const {
-    if (width == 0) return minimum;
-    const u32 bit = i * width, shift = bit & 31, used = shift + width;
-    const u32* word = bits + bit / 32;
-    if (width < 32) return minimum + (__funnelshift_r(word[0], used > 32 ? word[1] : 0, shift) & ((1u << width) - 1));
-    u64 value = word[0] >> shift;
-    if (used > 32) value |= u64(word[1]) << (32 - shift);
-    if (used > 64) value |= u64(word[2]) << (64 - shift);
-    return minimum + (value & ((1ull << width) - 1));
+  __device__ __forceinline__ void put(u32 number, u32 width) {
+    waiting |= u64(number) << have;
+    have += width;
+    if (have < 32) return;
+    *to = u32(waiting);
+    to += 32;
+    waiting >>= 32;
+    have -= 32;
   }
 };
 
-// Writes the offsets of a row block's rows that lie in row_begin .. row_end. `Sum` holds the block's characters: 32 bits where that
-// is certain, since sums of 64 take twice the shuffles.
-template <typename Sum>
-__device__ __forceinline__ void unpack_block(const SegmentView& s, PackedBlock block, u64 first, u32 count, u64 before,
-                                             u8* offsets, u32 wide) {
+template <bool delta, bool wide, bool fast>
+__device__ __forceinline__ void pack_block(const Value* values, u32 count, Number base, Number slope, u32 width,
+                                           u32* words) {
+  Writer writer = {words + lane_id(), 0, 0};
+  Number carry = base - slope;  // so that the first code is 0
+#pragma unroll 1
+  for (u32 row = 0; row < ROWS; row += READ_ROWS) {
+    Number x[READ_ROWS][VECTOR];
+    read_rows<fast>(values, count, row, x);
 #pragma unroll
-  for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
-    const u32 i = 32 * k + lane_id();
-    if (32 * k >= count) break;
-    const Sum length = i < count ? Sum(block.length(i)) : 0;
-    const Sum inclusive = warp_inclusive_sum(length);
-    const u64 row = first + i;
-    if (i < count && row >= s.row_begin && row < s.row_end) {
-      const u64 at = s.out_row + (row - s.row_begin), value = before + (inclusive - length);
-      if (wide)
-        reinterpret_cast<u64*>(offsets)[at] = value;
-      else
-        reinterpret_cast<u32*>(offsets)[at] = u32(value);
+    for (u32 r = 0; r < READ_ROWS; ++r) {
+      Number before = delta ? value_before(x[r][VECTOR - 1], carry) + slope : base;
+#pragma unroll
+      for (u32 v = 0; v < VECTOR; ++v) {
+        const Number code = (x[r][v] - before) & LOW_BITS;
+        if (delta) before = x[r][v] + slope;
+        x[r][v] = fast || (row + r) * ROW + lane_id() * VECTOR + v < count ? code : 0;
+      }
+#pragma unroll
+      for (u32 v = 0; v < VECTOR; v += MERGED) {
+        u32 number = u32(x[r][v]);
+#pragma unroll
+        for (u32 m = 1; m < MERGED; ++m) number |= u32(x[r][v + m]) << m * width;
+        writer.put(number, wide ? 32 : MERGED * width);
+        if (wide) writer.put(u32(u64(x[r][v]) >> 32), width - 32);
+      }
     }
-    before += __shfl_sync(ALL_LANES, inclusive, 31);
   }
 }
 
-// Rows row_begin .. row_end of every segment -> offsets out_row .. of the output, and the offset after the last row of all.
-// One warp a row block, counted from the one that holds row_begin. `out_chars`: characters of the whole output.
-extern "C" __global__ void __launch_bounds__(256, 4)
-    row_lengths_unpack(const SegmentView* segments, u32 segment_count, u64 row_blocks, u8* offsets, u32 wide,
-                       u64 out_rows, u64 out_chars) {
-  const u64 unit = blockIdx.x * u64(blockDim.x / 32) + threadIdx.x / 32;
-  if (unit >= row_blocks) return;
-  const SegmentView& s = segments[find_segment<&SegmentView::first_row_block>(segments, segment_count, unit)];
-  const u64 b = s.row_begin / ROW_BLOCK + unit - s.first_row_block, first = b * ROW_BLOCK;
-  const u32 count = u32(min(s.rows - first, u64(ROW_BLOCK)));
-  const PackedBlock block(s, b);
-  const u64 before = reinterpret_cast<const u64*>(s.row_starts)[b] - s.char_begin + s.out_char;
-  if (block.width <= 22 && block.minimum < 1u << 22)
-    unpack_block<u32>(s, block, first, count, before, offsets, wide);
-  else
-    unpack_block<u64>(s, block, first, count, before, offsets, wide);
-  if (unit == 0 && lane_id() == 0) {
-    if (wide)
-      reinterpret_cast<u64*>(offsets)[out_rows] = out_chars;
+template <bool fast>
+__device__ __forceinline__ void pack_block(const Value* values, u32 count, Number base, Number slope, u32 kind,
+                                           u32* words) {
+  const u32 width = kind & ~KIND_DELTA;
+  if (width == 0) return;
+  const bool delta = kind >= KIND_DELTA;
+  if (ITEM_NBYTES == 8 && width > 32) {
+    if (delta)
+      pack_block<true, true, fast>(values, count, base, slope, width, words);
     else
-      reinterpret_cast<u32*>(offsets)[out_rows] = u32(out_chars);
+      pack_block<false, true, fast>(values, count, base, slope, width, words);
+  } else {
+    if (delta)
+      pack_block<true, false, fast>(values, count, base, slope, width, words);
+    else
+      pack_block<false, false, fast>(values, count, base, slope, width, words);
   }
 }
 
-// Where rows lie. For rows[i] (a row of the column): places[4 * i] = segment, [4 * i + 1] = first character in it,
-// [4 * i + 2] = length, [4 * i + 3] = tiles it touches. One thread a row.
-extern "C" __global__ void __launch_bounds__(256, 4)
-    locate_rows(const SegmentView* segments, u32 segment_count, const u64* rows, u64 count, u64* places) {
-  const u64 i = blockIdx.x * u64(blockDim.x) + threadIdx.x;
-  if (i >= count) return;
-  const u64 row = rows[i];
-  const u32 k = find_segment<&SegmentView::first_row>(segments, segment_count, row);
-  const SegmentView& s = segments[k];
-  const u64 local = row - s.first_row, b = local / ROW_BLOCK;
-  const u32 in_block = u32(local % ROW_BLOCK);
-  const PackedBlock block(s, b);
-  u64 start = reinterpret_cast<const u64*>(s.row_starts)[b];
-  for (u32 r = 0; r < in_block; ++r) start += block.length(r);
-  u64 length = block.length(in_block);
-  if (start > s.chars || length > s.chars - start) length = 0, start = 0;  // damaged
-  places[4 * i] = k;
-  places[4 * i + 1] = start;
-  places[4 * i + 2] = length;
-  places[4 * i + 3] = length == 0 ? 0 : (start + length - 1 >> s.tile_shift) - (start >> s.tile_shift) + 1;
+// Zeros from `end` to the next multiple of 16.
+__device__ __forceinline__ void fill_gap(u8* meta, u64 end) {
+  const u64 at = end + lane_id();
+  if (at < (end + 15) / 16 * 16) meta[at] = 0;
 }
 
-// `bits` bits from bit `from_bit` of `from` to bit 0 of `to`; the last word is filled with zeros. One thread a word.
-extern "C" __global__ void __launch_bounds__(256) copy_bits(const u32* from, u64 from_bit, u64 bits, u32* to) {
-  const u64 i = blockIdx.x * u64(blockDim.x) + threadIdx.x;
-  if (32 * i >= bits) return;
-  const u64 first = from_bit + 32 * i, last = from_bit + min(32 * i + 32, bits) - 1;
-  const u32 shift = u32(first % 32);
-  const u32 low = from[first / 32], high = last / 32 > first / 32 ? from[last / 32] : 0;
-  const u64 left = bits - 32 * i;
-  const u32 mask = left >= 32 ? ~0u : (1u << left) - 1;
-  to[i] = __funnelshift_r(low, high, shift) & mask;
+// Writes meta, whose sections `bases` and `slopes` (if has_delta) begin at these bytes, and codes. `kinds`, `starts`, `bases`,
+// `slopes`, `units`: as the kernels before left them.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    bitpack_pack(const Value* values, u64 rows, const u8* kinds, const u32* starts, const Value* bases,
+                 const Value* slopes, u32 units, u32 has_delta, u8* meta, u64 bases_at, u64 slopes_at, u32* codes) {
+  const u64 b = blockIdx.x * u64(BITPACK_WARPS) + threadIdx.x / 32, begin = b * BITPACK_BLOCK;
+  if (begin >= rows) return;
+  const u32 count = u32(min(rows - begin, u64(BITPACK_BLOCK)));
+  const u32 kind = kinds[b], start = starts[b];
+  const Value base = bases[b], slope = slopes[b];
+  u32* words = codes + u64(start & ~BITPACK_DELTA) * 32;
+  if (count == BITPACK_BLOCK && reinterpret_cast<u64>(values) % 16 == 0)
+    pack_block<true>(values + begin, count, base, slope, kind, words);
+  else
+    pack_block<false>(values + begin, count, base, slope, kind, words);
+  if (lane_id() == 0) {
+    reinterpret_cast<u32*>(meta)[b] = start;
+    reinterpret_cast<Value*>(meta + bases_at)[b] = base;
+    if (has_delta) reinterpret_cast<Value*>(meta + slopes_at)[b] = slope;
+  }
+  if (begin + count < rows) return;
+  if (lane_id() == 0) reinterpret_cast<u32*>(meta)[b + 1] = units;
+  fill_gap(meta, 4 * (b + 2));
+  fill_gap(meta, bases_at + ITEM_NBYTES * (b + 1));
+  if (has_delta) fill_gap(meta, slopes_at + ITEM_NBYTES * (b + 1));
 }
 
-// Validity of rows row_begin .. row_end of every segment, one after another, to bit 0 of `to`. One thread a word.
-extern "C" __global__ void __launch_bounds__(256)
-    gather_validity(const SegmentView* segments, u32 segment_count, u64 rows, u32* to) {
-  const u64 i = blockIdx.x * u64(blockDim.x) + threadIdx.x;
-  if (32 * i >= rows) return;
-  const u64 end = min(32 * i + 32, rows);
-  u32 k = find_segment<&SegmentView::out_row>(segments, segment_count, 32 * i);
-  u32 word = 0;
-  for (u64 row = 32 * i; row < end;) {
-    const SegmentView& s = segments[k];
-    const u64 stop = min(end, s.out_row + (s.row_end - s.row_begin));
-    const u8* validity = reinterpret_cast<const u8*>(s.validity);
-    for (; row < stop; ++row) {
-      const u64 local = s.row_begin + (row - s.out_row);
-      const u32 bit = validity == nullptr ? 1 : validity[local / 8] >> (local % 8) & 1;
-      word |= bit << (row % 32);
+// The codes of a lane, or MERGED of them as one number.
+template <bool wide>
+struct Reader {
+  const u32* words;
+  u32 width;
+
+  // Number k. Both words are read, at most the last one twice: no branch.
+  __device__ __forceinline__ Number at(u32 k) const {
+    const u32 bit = k * width;
+    if (!wide) {
+      const u32 low = words[bit / 32 * 32], high = words[(bit + width - 1) / 32 * 32];
+      return __funnelshift_r(low, high, bit & 31) & (width == 32 ? ~0u : (1u << width) - 1);
     }
-    ++k;
+    const u32 rest = bit + 32, last = rest + (width - 32) - 1;
+    const u32 low = words[bit / 32 * 32], middle = words[rest / 32 * 32], high = words[last / 32 * 32];
+    const u64 code = __funnelshift_r(low, middle, bit & 31) | u64(__funnelshift_r(middle, high, bit & 31)) << 32;
+    return Number(code & ~0ull >> (64 - width));
   }
-  to[i] = word;
+};
+
+// `Sum` holds the sum of a row's codes.
+template <typename Sum, bool delta, bool wide>
+__device__ __forceinline__ void unpack_block(Value* values, u32 count, const u32* words, u32 width, Number base,
+                                             Number slope, bool fast) {
+  const u32 lane = lane_id(), mask = (1u << width % 32) - 1;
+  const Reader<wide> codes = {words + lane, MERGED * width};
+  if (delta) base += slope * (lane * VECTOR);
+#pragma unroll 1
+  for (u32 row = 0; row < ROWS && row * ROW < count; row += UNPACK_ROWS) {
+    Number x[UNPACK_ROWS][VECTOR];
+    Sum inclusive[UNPACK_ROWS];
+#pragma unroll
+    for (u32 r = 0; r < UNPACK_ROWS; ++r)
+#pragma unroll
+      for (u32 v = 0; v < VECTOR; v += MERGED) {
+        x[r][v] = width == 0 ? 0 : codes.at(((row + r) * VECTOR + v) / MERGED);
+#pragma unroll
+        for (u32 m = MERGED - 1; m > 0; --m) x[r][v + m] = x[r][v] >> m * width & mask;
+        if (MERGED > 1) x[r][v] &= mask;
+      }
+#pragma unroll
+    for (u32 r = 0; r < UNPACK_ROWS; ++r) {
+      if (delta) {
+#pragma unroll
+        for (u32 v = 1; v < VECTOR; ++v) x[r][v] += x[r][v - 1];
+        inclusive[r] = warp_inclusive_sum(Sum(x[r][VECTOR - 1]));
+      }
+    }
+#pragma unroll
+    for (u32 r = 0; r < UNPACK_ROWS; ++r) {
+      const Number before = delta ? base + Number(inclusive[r] - Sum(x[r][VECTOR - 1])) : base;
+#pragma unroll
+      for (u32 v = 0; v < VECTOR; ++v) x[r][v] += before + (delta ? slope * v : 0);
+      if (delta) base += slope * ROW + Number(__shfl_sync(ALL_LANES, inclusive[r], 31));
+      const u32 first = (row + r) * ROW + lane * VECTOR;
+      if (fast) {
+        u32 out[4];
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i) {
+#if ITEM_NBYTES == 8
+          out[i] = u32(x[r][i / 2] >> 32 * (i % 2));
+#else
+          out[i] = 0;
+#pragma unroll
+          for (u32 v = 0; v < VECTOR / 4; ++v) out[i] |= (x[r][i * (VECTOR / 4) + v] & LOW_BITS) << v * BITS;
+#endif
+        }
+        *reinterpret_cast<uint4*>(values + first) = {out[0], out[1], out[2], out[3]};
+      } else {
+#pragma unroll
+        for (u32 v = 0; v < VECTOR; ++v)
+          if (first + v < count) values[first + v] = Value(x[r][v]);
+      }
+    }
+  }
 }
 
-// Validity of chosen rows: bit i of `to` is the validity of rows[i]. One thread a row, whole warps.
-extern "C" __global__ void __launch_bounds__(256)
-    take_validity(const SegmentView* segments, u32 segment_count, const u64* rows, u64 count, u32* to, u64* nulls) {
-  const u64 i = blockIdx.x * u64(blockDim.x) + threadIdx.x;
-  bool valid = false;
-  if (i < count) {
-    const SegmentView& s = segments[find_segment<&SegmentView::first_row>(segments, segment_count, rows[i])];
-    const u64 local = rows[i] - s.first_row;
-    const u8* validity = reinterpret_cast<const u8*>(s.validity);
-    valid = validity == nullptr || (validity[local / 8] >> (local % 8) & 1);
+// meta and codes of a segment -> values. A warp decodes BITPACK_GROUP blocks, whose numbers it reads together. `units`: what codes
+// has. Blocks that lie outside it, or have too many bits, are damaged: they are read as if their width were 0.
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
+    bitpack_unpack(const u32* starts, const Value* bases, const Value* slopes, const u32* codes, u32 units,
+                   Value* values, u64 rows) {
+  const u64 first = (blockIdx.x * u64(BITPACK_WARPS) + threadIdx.x / 32) * BITPACK_GROUP;
+  const u64 blocks = (rows + BITPACK_BLOCK - 1) / BITPACK_BLOCK;
+  if (first >= blocks) return;
+  const u64 mine = min(first + lane_id(), blocks);
+  const u32 entry = starts[mine];
+  Number base_of = 0, slope_of = 0;
+  if (lane_id() < BITPACK_GROUP && mine < blocks) {
+    base_of = bases[mine];
+    if (slopes != nullptr) slope_of = slopes[mine];
   }
-  const u32 word = __ballot_sync(ALL_LANES, valid), inside = __ballot_sync(ALL_LANES, i < count);
-  if (lane_id() == 0 && inside != 0) {
-    to[i / 32] = word;
-    atomicAdd(nulls, u64(__popc(inside & ~word)));
+#pragma unroll 1
+  for (u32 g = 0; g < BITPACK_GROUP && first + g < blocks; ++g) {
+    const u32 kind = __shfl_sync(ALL_LANES, entry, g), next = __shfl_sync(ALL_LANES, entry, g + 1);
+    const Number base = __shfl_sync(ALL_LANES, base_of, g), slope = __shfl_sync(ALL_LANES, slope_of, g);
+    const u32 begin = kind & ~BITPACK_DELTA, end = next & ~BITPACK_DELTA;
+    const u32 width = begin <= end && end <= units && end - begin <= BITS ? end - begin : 0;
+    const u64 row = (first + g) * BITPACK_BLOCK;
+    const u32 count = u32(min(rows - row, u64(BITPACK_BLOCK)));
+    const u32* words = codes + u64(begin) * 32;
+    Value* to = values + row;
+    const bool fast = count == BITPACK_BLOCK && reinterpret_cast<u64>(values) % 16 == 0;
+    if (kind < BITPACK_DELTA) {
+      if (ITEM_NBYTES < 8 || width <= 32)
+        unpack_block<u32, false, false>(to, count, words, width, base, slope, fast);
+      else
+        unpack_block<u32, false, true>(to, count, words, width, base, slope, fast);
+    } else if (ITEM_NBYTES < 8 || width <= 26) {
+      unpack_block<u32, true, false>(to, count, words, width, base, slope, fast);
+    } else if (width <= 32) {
+      unpack_block<Number, true, false>(to, count, words, width, base, slope, fast);
+    } else {
+      unpack_block<Number, true, true>(to, count, words, width, base, slope, fast);
+    }
   }
 }

@@ -354,7 +354,7 @@ def test_train(level: str, gpu: Gpu, rng: np.random.Generator) -> None:
 
 def test_rows_of_gigabytes(gpu: Gpu, rng: np.random.Generator) -> None:
     """Row lengths only: the characters are never touched."""
-    module = gpu.emulator.load("bitpack.cu", {name: f"{value}u" for name, value in launch.DEFINES.items()})
+    module = gpu.emulator.load("row_lengths.cu", {name: f"{value}u" for name, value in launch.DEFINES.items()})
     buffer, u32, u64 = gpu.emulator.buffer, np.uint32, np.uint64
     mixed = rng.integers(0, 5000, 700)
     mixed[[3, 300, 301]] = 2**33 + 7, 2**32 - 1, 2**31

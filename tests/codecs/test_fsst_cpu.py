@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudf_fsst.buffers import HostStrings
-from cudf_fsst.codecs.bitpack import cpu as bitpack
+from cudf_fsst.codecs.bitpack import row_lengths
 from cudf_fsst.codecs.fsst import cpu, plan
 from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable, hash_slot
@@ -311,10 +311,10 @@ def test_import_where_nothing_can_be_cached() -> None:
 from numba.core import caching
 caching.CacheImpl._locator_classes = []
 import cudf_fsst
-from cudf_fsst.codecs.bitpack import cpu
+from cudf_fsst.codecs.bitpack import row_lengths
 from cudf_fsst.codecs.jit import njit
 assert njit()(lambda number: number + 1)(1) == 2
-assert type(cpu.unpack_ends._cache).__name__ == "NullCache"
+assert type(row_lengths.unpack_ends._cache).__name__ == "NullCache"
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -411,9 +411,9 @@ lengths_lists = st.lists(st.integers(0, 70) | st.integers(0, 2**45), min_size=1,
 def test_row_lengths(lengths: list[int], base: int) -> None:
     """Packing against the definition (docs/format.md, section 3), lengths up to 2^45 included."""
     offsets = np.cumsum([base, *lengths], dtype=np.int64)
-    packed = bitpack.measure(offsets)
+    packed = row_lengths.measure(offsets)
     bits = np.zeros(packed.words, np.uint32)
-    bitpack.pack(offsets, packed, bits)
+    row_lengths.pack(offsets, packed, bits)
     for block in range(-(-len(lengths) // 256)):
         part = lengths[256 * block : 256 * block + 256]
         minimum = min(*part, 2**32 - 1)
@@ -429,7 +429,7 @@ def test_row_lengths(lengths: list[int], base: int) -> None:
     arrays = (packed.row_starts, packed.row_minima, packed.row_words, bits)
     addresses = [array.__array_interface__["data"][0] for array in arrays]
     ends = np.zeros(len(lengths), np.int64)
-    end = bitpack.unpack_ends(
+    end = row_lengths.unpack_ends(
         *addresses, bits.size, len(lengths), total, 0, len(lengths), base, ends.__array_interface__["data"][0], 8
     )
     assert end == total

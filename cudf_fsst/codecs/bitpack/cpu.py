@@ -1,222 +1,318 @@
-"""Row lengths of a segment, packed in blocks of 256 rows (docs/format.md, section 3), on the host.
+"""bitpack on the host: frame of reference or differences, in blocks of 1024 values (docs/format.md, section 11).
 
-All kernels take addresses, so one compiled version serves int32 and int64 offsets, read-only and writable buffers.
-Unpacking trusts no stored number: it stays inside the words it is told of and reports damage.
+Kernels compute in 64 bits and take addresses, so that one compiled version serves all values, read-only or not.
+Decompression trusts no stored number: it stays inside the buffers and reports damage.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ...format import ROW_BLOCK, ROW_MINIMUM_LIMIT
 from ..jit import njit
-from ..unaligned import address, load32, load64, store32, store64
+from ..packed import Packed
+from ..unaligned import address, copy, load8, load16, load32, load64, store8, store16, store32, store64
+from . import launch
 
-_MAX_WIDTH = 63
-_MAX_WORDS = 2**32 - 1
-_BITS_LOW = np.uint64(0xFFFFFFFF)
-
-
-@njit(inline="always")
-def _offset(offsets: int, itemsize: int, index: int) -> int:
-    if itemsize == 4:
-        return np.int64(np.int32(load32(offsets + 4 * index)))
-    return np.int64(load64(offsets + 8 * index))
+_BLOCK = launch.BLOCK
+_DELTA = launch.DELTA
+_KIND_DELTA = 128  # in a block's kind, beside its width
+_LOW = np.uint64(0xFFFFFFFF)
+_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @njit()
-def _measure(offsets: int, itemsize: int, rows: int, minima: Any, words: Any, starts: Any) -> int:
-    """Fill minimum, word count and start of every row block; -1, or the first row with a negative length."""
-    base = _offset(offsets, itemsize, 0)
-    start = base
-    for block in range(minima.size):
-        starts[block] = np.uint64(start - base)
-        smallest = np.int64(ROW_MINIMUM_LIMIT)
-        largest = np.int64(0)
-        for row in range(block * ROW_BLOCK, min((block + 1) * ROW_BLOCK, rows)):
-            end = _offset(offsets, itemsize, row + 1)
-            length = end - start
-            start = end
-            if length < 0:
-                return row
-            smallest = min(smallest, length)
-            largest = max(largest, length)
-        minima[block] = np.uint32(smallest)
-        width = 0
-        while (largest - smallest) >> width != 0:
-            width += 1
-        words[block] = 8 * width
-    starts[minima.size] = np.uint64(start - base)
+def _read(values: int, itemsize: int, first: int, count: int, x: Any) -> None:
+    if itemsize == 8:
+        for i in range(count):
+            x[i] = load64(values + 8 * (first + i))
+    elif itemsize == 4:
+        for i in range(count):
+            x[i] = load32(values + 4 * (first + i))
+    elif itemsize == 2:
+        for i in range(count):
+            x[i] = load16(values + 2 * (first + i))
+    else:
+        for i in range(count):
+            x[i] = load8(values + first + i)
+
+
+@njit()
+def _write(values: int, itemsize: int, first: int, count: int, x: Any) -> None:
+    if itemsize == 8:
+        for i in range(count):
+            store64(values + 8 * (first + i), x[i])
+    elif itemsize == 4:
+        for i in range(count):
+            store32(values + 4 * (first + i), np.uint32(x[i] & _LOW))
+    elif itemsize == 2:
+        for i in range(count):
+            store16(values + 2 * (first + i), np.uint16(x[i] & np.uint64(0xFFFF)))
+    else:
+        for i in range(count):
+            store8(values + first + i, np.uint8(x[i] & np.uint64(0xFF)))
+
+
+@njit()
+def _bits(x: np.uint64) -> int:
+    width = 0
+    while x != 0:
+        x >>= np.uint64(1)
+        width += 1
+    return width
+
+
+@njit()
+def _measure(values: int, itemsize: int, rows: int, signed: bool, kinds: Any, bases: Any, slopes: Any) -> None:
+    """Width, kind, base and slope of every block."""
+    mask = _ONES >> np.uint64(64 - 8 * itemsize)
+    sign = np.uint64(1) << np.uint64(8 * itemsize - 1)
+    flip = sign if signed else np.uint64(0)
+    x = np.empty(_BLOCK, np.uint64)
+    for block in range(kinds.size):
+        first = block * _BLOCK
+        count = min(_BLOCK, rows - first)
+        _read(values, itemsize, first, count, x)
+        low, high = _ONES, np.uint64(0)
+        for i in range(count):
+            key = x[i] ^ flip
+            low = min(low, key)
+            high = max(high, key)
+        width = _bits(high - low)
+        kinds[block] = width
+        bases[block] = low ^ flip
+        slopes[block] = 0
+        if count < _BLOCK:
+            continue
+        low, high = _ONES, np.uint64(0)
+        for i in range(1, _BLOCK):
+            key = ((x[i] - x[i - 1]) ^ sign) & mask
+            low = min(low, key)
+            high = max(high, key)
+        if _bits(high - low) < width:
+            kinds[block] = _bits(high - low) | _KIND_DELTA
+            bases[block] = x[0]
+            slopes[block] = low ^ sign
+
+
+@njit()
+def _spread(numbers: Any, width: int, skip: int, words: Any) -> None:
+    """Or bits `skip` to `skip` + `width` - 1 of a lane's codes, number 32 * k + lane, into its words."""
+    whole = words.size // 32
+    bits = min(width - skip, 32)
+    for k in range(32):
+        bit = k * width + skip
+        to, shift = bit // 32, np.uint64(bit % 32)
+        part = words[32 * to : 32 * to + 32]
+        code = numbers[32 * k : 32 * k + 32]
+        for lane in range(32):
+            part[lane] |= np.uint32((((code[lane] >> np.uint64(skip)) & _LOW) << shift) & _LOW)
+        if bit % 32 + bits > 32 and to + 1 < whole:
+            part = words[32 * to + 32 : 32 * to + 64]
+            for lane in range(32):
+                part[lane] |= np.uint32((((code[lane] >> np.uint64(skip)) & _LOW) << shift) >> np.uint64(32))
+
+
+@njit()
+def _gather(words: Any, width: int, skip: int, numbers: Any) -> None:
+    """What `_spread` put: or it into the numbers."""
+    bits = min(width - skip, 32)
+    mask = _LOW >> np.uint64(32 - bits)
+    for k in range(32):
+        bit = k * width + skip
+        first, last, shift = bit // 32, (bit + bits - 1) // 32, np.uint64(bit % 32)
+        low = words[32 * first : 32 * first + 32]
+        high = words[32 * last : 32 * last + 32]
+        code = numbers[32 * k : 32 * k + 32]
+        for lane in range(32):
+            both = np.uint64(low[lane]) | np.uint64(high[lane]) << np.uint64(32)
+            code[lane] |= ((both >> shift) & mask) << np.uint64(skip)
+
+
+@njit()
+def _pack(values: int, itemsize: int, rows: int, kinds: Any, bases: Any, slopes: Any, codes: int) -> None:
+    mask = _ONES >> np.uint64(64 - 8 * itemsize)
+    vector = 16 // itemsize
+    x, numbers = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
+    words = np.empty(64 * 32, np.uint32)
+    for block in range(kinds.size):
+        width = kinds[block] % _KIND_DELTA
+        if width == 0:
+            continue
+        count = min(_BLOCK, rows - block * _BLOCK)
+        _read(values, itemsize, block * _BLOCK, count, x)
+        base = bases[block]
+        if kinds[block] >= _KIND_DELTA:
+            slope = slopes[block]
+            before = base - slope
+            for i in range(count):
+                value = x[i]
+                x[i] = (value - before - slope) & mask
+                before = value
+        else:
+            for i in range(count):
+                x[i] = (x[i] - base) & mask
+            x[count:] = 0
+        for k in range(32):
+            at = k // vector * 32 * vector + k % vector
+            for lane in range(32):
+                numbers[32 * k + lane] = x[at + lane * vector]
+        used = words[: 32 * width]
+        used[:] = 0
+        _spread(numbers, width, 0, used)
+        if width > 32:
+            _spread(numbers, width, 32, used)
+        copy(codes, used.ctypes.data, 128 * width)
+        codes += 128 * width
+
+
+@njit()
+def _unpack(starts: Any, bases: Any, slopes: Any, itemsize: int, rows: int, codes: int, units: int, values: int) -> int:
+    """-1, or the first block that is damaged."""
+    vector = 16 // itemsize
+    x, numbers = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
+    words = np.empty(64 * 32, np.uint32)
+    for block in range(starts.size - 1):
+        begin, end = np.int64(starts[block]) % _DELTA, np.int64(starts[block + 1]) % _DELTA
+        width = end - begin
+        delta = starts[block] >= _DELTA
+        if width < 0 or width > 8 * itemsize or end > units or (delta and slopes.size == 0):
+            return block
+        base = np.uint64(bases[block])
+        count = min(_BLOCK, rows - block * _BLOCK)
+        if width == 0:
+            x[:] = 0
+        else:
+            copy(words.ctypes.data, codes + 128 * begin, 128 * width)
+            numbers[:] = 0
+            _gather(words, width, 0, numbers)
+            if width > 32:
+                _gather(words, width, 32, numbers)
+            for k in range(32):
+                at = k // vector * 32 * vector + k % vector
+                for lane in range(32):
+                    x[at + lane * vector] = numbers[32 * k + lane]
+        if delta:
+            slope = np.uint64(slopes[block])
+            total = base - slope
+            for i in range(count):
+                total += x[i] + slope
+                x[i] = total
+        else:
+            for i in range(count):
+                x[i] += base
+        _write(values, itemsize, block * _BLOCK, count, x)
     return -1
 
 
-@njit()
-def _pack(offsets: int, itemsize: int, rows: int, minima: Any, row_words: Any, row_bits: int) -> None:
-    for block in range(minima.size):
-        first = np.int64(row_words[block])
-        width = (np.int64(row_words[block + 1]) - first) // 8
-        if width == 0:
-            continue
-        minimum = np.int64(minima[block])
-        to = row_bits + 4 * first
-        waiting = np.uint64(0)  # bits not stored yet, fewer than 32 between two rows
-        have = 0
-        start = _offset(offsets, itemsize, block * ROW_BLOCK)
-        for i in range(ROW_BLOCK):
-            row = block * ROW_BLOCK + i
-            difference = np.uint64(0)
-            if row < rows:
-                end = _offset(offsets, itemsize, row + 1)
-                difference = np.uint64(end - start - minimum)
-                start = end
-            waiting |= (difference & _BITS_LOW) << np.uint64(have)
-            have += min(width, 32)
-            if have >= 32:
-                store32(to, np.uint32(waiting & _BITS_LOW))
-                to += 4
-                waiting >>= np.uint64(32)
-                have -= 32
-            if width > 32:
-                waiting |= (difference >> np.uint64(32)) << np.uint64(have)
-                have += width - 32
-                if have >= 32:
-                    store32(to, np.uint32(waiting & _BITS_LOW))
-                    to += 4
-                    waiting >>= np.uint64(32)
-                    have -= 32
+def _unsigned(itemsize: int) -> np.dtype[Any]:
+    return np.dtype(f"<u{itemsize}")
 
 
-@njit()
-def unpack_ends(
-    row_starts: int,
-    row_minima: int,
-    row_words: int,
-    row_bits: int,
-    bits_words: int,
-    rows: int,
-    chars: int,
-    first: int,
-    last: int,
-    shift: int,
-    out: int,
-    itemsize: int,
-) -> int:
-    """Where rows ``first`` to ``last - 1`` end: characters of the segment before it, plus `shift`.
+def _measured(values: npt.NDArray[Any], signed: bool) -> tuple[launch.Layout, int, tuple[npt.NDArray[Any], ...]]:
+    """Layout, units; kinds, bases and slopes of the blocks."""
+    if values.ndim != 1 or values.size == 0 or values.itemsize not in launch.ITEMSIZES:
+        raise ValueError(f"no values to compress: an array of shape {values.shape} and dtype {values.dtype}")
+    blocks = -(-values.size // _BLOCK)
+    kinds, bases, slopes = np.empty(blocks, np.int64), np.empty(blocks, np.uint64), np.empty(blocks, np.uint64)
+    _measure(address(values), values.itemsize, values.size, bool(signed), kinds, bases, slopes)
+    made = launch.Layout(values.size, values.itemsize, bool((kinds >= _KIND_DELTA).any()))
+    return made, int((kinds % _KIND_DELTA).sum()), (kinds, bases, slopes)
+
+
+def measure(values: npt.NDArray[Any], *, signed: bool = False) -> int:
+    """`Packed.nbytes` that `compress` would make."""
+    made, units, _ = _measured(values, signed)
+    return made.nbytes + launch.UNIT_NBYTES * units
+
+
+def compress(values: npt.NDArray[Any], *, signed: bool = False) -> Packed:
+    """Compress values.
 
     Parameters
     ----------
-    row_starts, row_minima, row_words, row_bits
-        Addresses of the sections of that name.
-    bits_words, rows, chars
-        Sizes of the segment.
-    out, itemsize
-        Where the ends go, one after another, `itemsize` (4 or 8) bytes each. Address 0: nothing is written.
-
-    Returns
-    -------
-    int
-        Where row `last` starts (without `shift`), or ``-1 - block`` where the row block is damaged.
+    values : ndarray, shape (rows,)
+        Contiguous, at least one, of 1, 2, 4 or 8 bytes each. Their bits count, whatever the dtype.
+    signed
+        How the values are ordered, for their minimum.
     """
-    position = np.int64(0)
-    for block in range(first // ROW_BLOCK, (last + ROW_BLOCK - 1) // ROW_BLOCK):
-        position = np.int64(load64(row_starts + 8 * block))
-        word = np.int64(load32(row_words + 4 * block))
-        width = (np.int64(load32(row_words + 4 * block + 4)) - word) // 8
-        if width < 0 or width > _MAX_WIDTH or word + 8 * width > bits_words or position < 0 or position > chars:
-            return -1 - block
-        minimum = np.uint64(load32(row_minima + 4 * block))
-        source = row_bits + 4 * word
-        mask = (np.uint64(1) << np.uint64(width)) - np.uint64(1)
-        block_first = block * ROW_BLOCK
-        waiting = np.uint64(0)
-        have = 0
-        for row in range(block_first, min(last, block_first + ROW_BLOCK)):
-            difference = waiting
-            if have < width:
-                following = np.uint64(load32(source))
-                source += 4
-                difference |= following << np.uint64(have)
-                used = width - have
-                if used > 32:
-                    following = np.uint64(load32(source))
-                    source += 4
-                    difference |= following << np.uint64(have + 32)
-                    used -= 32
-                waiting = following >> np.uint64(used)
-                have = 32 - used
-            else:
-                waiting >>= np.uint64(width)
-                have -= width
-            length = minimum + (difference & mask)
-            if length > np.uint64(chars - position):
-                return -1 - block
-            position += np.int64(length)
-            if out != 0 and row >= first:
-                if itemsize == 4:
-                    store32(out + 4 * (row - first), np.uint32(position + shift))
-                else:
-                    store64(out + 8 * (row - first), np.uint64(position + shift))
-        if min(rows, block_first + ROW_BLOCK) <= last and position != np.int64(load64(row_starts + 8 * block + 8)):
-            return -1 - block
-    return position
+    made, units, (kinds, bases, slopes) = _measured(values, signed)
+    meta, codes = np.zeros(made.nbytes, np.uint8), np.empty(launch.UNIT_NBYTES * units, np.uint8)
+    starts, stored_bases, stored_slopes = _sections(made, meta)
+    starts[1:] = np.cumsum(kinds % _KIND_DELTA)
+    starts[:-1] |= np.where(kinds >= _KIND_DELTA, _DELTA, 0).astype(np.uint32)
+    unsigned = _unsigned(made.itemsize)
+    stored_bases[:] = bases.astype(unsigned)
+    if made.has_delta:
+        stored_slopes[:] = slopes.astype(unsigned)
+    _pack(address(values), made.itemsize, made.rows, kinds, bases, slopes, address(codes))
+    return made.packed(units, signed, meta, codes)
 
 
-@dataclass(frozen=True)
-class PackedLengths:
-    """Row lengths of a segment: the sections of docs/format.md with these names.
-
-    Attributes
-    ----------
-    row_starts : ndarray of uint64, shape (row_blocks + 1,)
-    row_minima : ndarray of uint32, shape (row_blocks,)
-    row_words : ndarray of uint32, shape (row_blocks + 1,)
-    """
-
-    row_starts: npt.NDArray[np.uint64]
-    row_minima: npt.NDArray[np.uint32]
-    row_words: npt.NDArray[np.uint32]
-
-    @property
-    def words(self) -> int:
-        """32-bit words of packed differences."""
-        return int(self.row_words[-1])
+def _sections(made: launch.Layout, meta: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[Any], ...]:
+    """``starts``, ``bases`` and ``slopes`` (empty where there are none) in `meta`."""
+    size = made.itemsize * made.blocks
+    unsigned = _unsigned(made.itemsize)
+    slopes = meta[made.slopes : made.slopes + (size if made.has_delta else 0)]
+    starts = meta[: 4 * (made.blocks + 1)].view("<u4")
+    return starts, meta[made.bases : made.bases + size].view(unsigned), slopes.view(unsigned)
 
 
-def measure(offsets: npt.NDArray[Any]) -> PackedLengths:
-    """Choose minimum and width of every row block.
+def _layout(packed: Packed) -> launch.Layout:
+    made = launch.layout(packed)
+    for name in ("meta", "codes"):
+        array, nbytes = getattr(packed, name), getattr(packed, f"{name}_nbytes")
+        if array.dtype != np.uint8 or array.shape != (nbytes,) or not array.flags.c_contiguous:
+            raise ValueError(f"damaged segment: {name} has {array.size} bytes, not {nbytes}")
+    return made
 
-    Parameters
-    ----------
-    offsets : ndarray of int32 or int64, shape (rows + 1,)
-        Need not start at 0.
+
+def check(packed: Packed) -> None:
+    """Check all that `decompress` relies on, and that the bytes are as `compress` writes them.
 
     Raises
     ------
     ValueError
-        An offset is smaller than the one before it, or the lengths need more than 2^32 - 1 words.
+        The segment is damaged; the message says where.
     """
-    rows = offsets.size - 1
-    blocks = -(-rows // ROW_BLOCK)
-    starts = np.zeros(blocks + 1, np.uint64)
-    minima = np.zeros(blocks, np.uint32)
-    words = np.zeros(blocks + 1, np.int64)
-    bad = _measure(address(offsets), offsets.itemsize, rows, minima, words[1:], starts) if rows else -1
+    made = _layout(packed)
+    starts, _, _ = _sections(made, packed.meta)
+    places = (starts % _DELTA).astype(np.int64)
+    widths = np.diff(places)
+    units = packed.codes_nbytes // launch.UNIT_NBYTES
+    if places[0] != 0 or places[-1] != units or starts[-1] >= _DELTA:
+        raise ValueError(f"damaged segment: starts go from {places[0]} to {starts[-1]}, codes have {units} units")
+    wrong = (widths < 0) | (widths > 8 * made.itemsize)
+    if wrong.any():
+        block = int(wrong.argmax())
+        raise ValueError(f"damaged segment: starts say {widths[block]} bits for the values of block {block}")
+    if bool((starts >= _DELTA).any()) != made.has_delta:
+        raise ValueError(f"damaged segment: parameters {packed.parameters} do not fit the blocks' kinds")
+    ends = (4 * (made.blocks + 1), made.bases + made.itemsize * made.blocks, made.slopes + made.itemsize * made.blocks)
+    following = (made.bases, made.slopes, made.nbytes)
+    for end, start in zip(ends[: 2 + made.has_delta], following, strict=False):
+        if packed.meta[end:start].any():
+            raise ValueError(f"damaged segment: bytes {end} to {start} of meta are not zero")
+
+
+def decompress(packed: Packed, out: npt.NDArray[np.uint8]) -> None:
+    """Write the values' bytes to `out`, exactly as many as they are.
+
+    Raises
+    ------
+    ValueError
+        The segment is damaged, or `out` has another size. What was written to `out` until then is undefined.
+    """
+    made = _layout(packed)
+    if out.dtype != np.uint8 or out.shape != (packed.values_nbytes,) or not out.flags.writeable:
+        raise ValueError(f"the values need {packed.values_nbytes} writable bytes, not an array of shape {out.shape}")
+    starts, bases, slopes = _sections(made, packed.meta)
+    units = packed.codes_nbytes // launch.UNIT_NBYTES
+    place, to = address(packed.codes), address(out)
+    # One compiled version: numbers of 64 bits, in arrays of our own.
+    wide = [numbers.astype(np.uint64) for numbers in (starts, bases, slopes)]
+    bad = _unpack(*wide, made.itemsize, made.rows, place, units, to)
     if bad >= 0:
-        raise ValueError(f"row {bad} ends before it starts: offsets {offsets[bad]} and {offsets[bad + 1]}")
-    np.cumsum(words, out=words)
-    if words[-1] > _MAX_WORDS:
-        raise ValueError(f"row lengths of one segment need {words[-1]} words, the format allows {_MAX_WORDS}")
-    return PackedLengths(starts, minima, words.astype(np.uint32))
-
-
-def pack(offsets: npt.NDArray[Any], lengths: PackedLengths, row_bits: npt.NDArray[np.uint32]) -> None:
-    """Write the packed differences into `row_bits` (``lengths.words`` words)."""
-    if row_bits.size != lengths.words:
-        raise ValueError(f"the differences need {lengths.words} words, not {row_bits.size}")
-    if lengths.words:
-        rows = offsets.size - 1
-        _pack(address(offsets), offsets.itemsize, rows, lengths.row_minima, lengths.row_words, address(row_bits))
+        raise ValueError(f"damaged segment: block {bad} does not lie in codes, or has too many bits")

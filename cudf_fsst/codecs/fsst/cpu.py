@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ...format import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
-from ..bitpack.cpu import measure, pack, unpack_ends
+from ..bitpack.row_lengths import measure, pack, unpack_ends
 from ..unaligned import address
 from . import cpu_kernels as kernels
 from . import plan

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...format import ROW_BLOCK, TILE_BLOCK
-from ..bitpack.cpu import unpack_ends
+from ..bitpack.row_lengths import unpack_ends
 from ..jit import njit
 from ..unaligned import copy, load8, load16, load32, load64, store8, store16, store64, trailing_zeros
 from .automaton import COST_SHIFT

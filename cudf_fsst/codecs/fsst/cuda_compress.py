@@ -139,7 +139,7 @@ class _Compression:
         strings, count = self.strings, self.planned
         self.rows_begin_at, self.chars_begin_at = self.work[self.begins], self.work[self.begins + 8 * (count + 1)]
         self.lane.launch(
-            get_kernel("bitpack", "segment_begins"),
+            get_kernel("row_lengths", "segment_begins"),
             blocks(count + 1, 128),
             128,
             (
@@ -176,7 +176,7 @@ class _Compression:
         strings, lane, count = self.strings, self.lane, self.planned
         if strings.null_count:
             lane.launch(
-                get_kernel("bitpack", "count_nulls"),
+                get_kernel("row_lengths", "count_nulls"),
                 (min(blocks(blocks(strings.rows, count), 256), 1024), count),
                 256,
                 (
@@ -299,13 +299,13 @@ class _Compression:
         lane, work = self.lane, self.work
         lane.upload(work[self.descriptors], self.view)
         lane.launch(
-            get_kernel("bitpack", "row_lengths_measure"),
+            get_kernel("row_lengths", "row_lengths_measure"),
             blocks(self.row_blocks, launch.ROW_UNITS),
             launch.ROW_THREADS,
             (*self._row_arguments(), _u64(work[self.row_words])),
         )
         lane.launch(
-            get_kernel("bitpack", "row_lengths_scan"),
+            get_kernel("row_lengths", "row_lengths_scan"),
             self.rows.size,
             _SCAN_THREADS,
             (_u64(work[self.descriptors]), _u64(work[self.row_words]), _u64(work[self.totals])),
@@ -352,7 +352,7 @@ class _Compression:
         for k, layout in enumerate(self.layouts):
             if layout.has_nulls:
                 lane.launch(
-                    get_kernel("bitpack", "copy_bits"),
+                    get_kernel("row_lengths", "copy_bits"),
                     blocks(layout.rows, 32 * 256),
                     256,
                     (
@@ -364,7 +364,7 @@ class _Compression:
                 )
         lane.upload(self.work[self.descriptors], self.view)
         lane.launch(
-            get_kernel("bitpack", "row_lengths_pack"),
+            get_kernel("row_lengths", "row_lengths_pack"),
             blocks(self.row_blocks, launch.ROW_UNITS),
             launch.ROW_THREADS,
             (*self._row_arguments(), _u64(self.work[self.row_words])),

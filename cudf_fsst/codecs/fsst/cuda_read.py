@@ -217,7 +217,7 @@ def _read_rows(
 ) -> None:
     """Offsets and validity of `_read`'s result."""
     lane.launch(
-        get_kernel("bitpack", "row_lengths_unpack"),
+        get_kernel("row_lengths", "row_lengths_unpack"),
         blocks(row_blocks, launch.ROW_UNITS),
         launch.ROW_THREADS,
         (
@@ -231,7 +231,7 @@ def _read_rows(
     )
     if result.validity:
         lane.launch(
-            get_kernel("bitpack", "gather_validity"),
+            get_kernel("row_lengths", "gather_validity"),
             blocks(total_rows, 32 * 256),
             256,
             (*selection.arguments, _u64(total_rows), _u64(result.validity)),
@@ -277,7 +277,7 @@ def _locate(lane: Lane, selection: _Selection, rows: npt.NDArray[np.uint64]) -> 
 
 def _launch_locate(lane: Lane, selection: _Selection, rows: int, count: int, places: int) -> None:
     lane.launch(
-        get_kernel("bitpack", "locate_rows"),
+        get_kernel("row_lengths", "locate_rows"),
         blocks(count, 256),
         256,
         (*selection.arguments, _u64(rows), _u64(count), _u64(places)),
@@ -329,7 +329,7 @@ def take(segments: Sequence[Segment], rows: Any, *, stream: Any = None) -> Devic
                 nulls = lane.allocate(8)
                 lane.zero(nulls.ptr, 8)
                 lane.launch(
-                    get_kernel("bitpack", "take_validity"),
+                    get_kernel("row_lengths", "take_validity"),
                     blocks(count, 256),
                     256,
                     (*selection.arguments, _u64(index.data.ptr), _u64(count), _u64(result.validity), _u64(nulls.ptr)),

@@ -1,0 +1,128 @@
+"""What both sides of bitpack must know: constants shared with the kernels, sections of ``meta``, sizes.
+
+Needs no GPU and no CuPy, so that the emulated kernels are launched by the same rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...format import align
+from ..packed import Packed
+
+#: Values that share a base and a width.
+BLOCK = 1024
+#: Bytes that one bit of each of a block's values takes; a block's place in ``codes`` is counted in these units.
+UNIT_NBYTES = BLOCK // 8
+#: Warps of a thread block, each with a block of values (bitpack_unpack: `group` of them).
+WARPS = 8
+#: Threads of the only thread block of bitpack_scan.
+SCAN_THREADS = 1024
+#: Set in an entry of ``starts`` whose block stores differences of neighbours.
+DELTA = 1 << 31
+ITEMSIZES = (1, 2, 4, 8)
+
+
+def group(itemsize: int) -> int:
+    """Blocks that a warp of bitpack_unpack decodes one after another: 8 KiB of values."""
+    return 8 // itemsize
+
+
+def defines(itemsize: int) -> dict[str, int]:
+    """Constants of bitpack.cu for values of so many bytes."""
+    return {
+        "ITEM_NBYTES": itemsize,
+        "BITPACK_BLOCK": BLOCK,
+        "BITPACK_DELTA": DELTA,
+        "BITPACK_WARPS": WARPS,
+        "BITPACK_GROUP": group(itemsize),
+        "BITPACK_SCAN_THREADS": SCAN_THREADS,
+    }
+
+
+#: What the kernels are compiled with.
+VARIANTS = tuple(defines(itemsize) for itemsize in ITEMSIZES)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Sections of ``meta``: ``starts``, ``bases`` and, if any block has differences, ``slopes``."""
+
+    rows: int
+    itemsize: int
+    has_delta: bool
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.rows // BLOCK)
+
+    @property
+    def bases(self) -> int:
+        """Where ``bases`` starts in ``meta``."""
+        return align(4 * (self.blocks + 1))
+
+    @property
+    def slopes(self) -> int:
+        """Where ``slopes`` starts in ``meta``, or ``meta`` ends."""
+        return self.bases + align(self.itemsize * self.blocks)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of ``meta``."""
+        return self.slopes + (align(self.itemsize * self.blocks) if self.has_delta else 0)
+
+    def packed(self, units: int, signed: bool, meta: object, codes: object) -> Packed:
+        parameters = (int(signed), int(self.has_delta))
+        return Packed("bitpack", self.rows, self.itemsize, parameters, meta, codes, self.nbytes, UNIT_NBYTES * units)
+
+
+def layout(packed: Packed) -> Layout:
+    """The layout of a segment whose sizes fit together.
+
+    Raises
+    ------
+    ValueError
+        They do not; what the sections hold is not looked at.
+    """
+    if packed.codec != "bitpack":
+        raise ValueError(f"a segment of codec {packed.codec!r} is not for bitpack")
+    if packed.itemsize not in ITEMSIZES or packed.rows < 1:
+        raise ValueError(f"damaged segment: {packed.rows} values of {packed.itemsize} bytes")
+    if len(packed.parameters) != 2 or any(parameter not in (0, 1) for parameter in packed.parameters):
+        raise ValueError(f"damaged segment: parameters {packed.parameters}")
+    made = Layout(packed.rows, packed.itemsize, bool(packed.parameters[1]))
+    if packed.meta_nbytes != made.nbytes:
+        raise ValueError(f"damaged segment: meta has {packed.meta_nbytes} bytes, its rows need {made.nbytes}")
+    most = 8 * packed.itemsize * made.blocks
+    if packed.codes_nbytes % UNIT_NBYTES or packed.codes_nbytes // UNIT_NBYTES > most:
+        raise ValueError(f"damaged segment: codes of {packed.codes_nbytes} bytes for {packed.rows} values")
+    return made
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Parts of the workspace, which the GPU side keeps between its passes, by their offsets."""
+
+    rows: int
+    itemsize: int
+
+    @property
+    def kinds(self) -> int:
+        """u8 of every block: width, and 128 where it has differences."""
+        return align(24, 256)  # before it: units, whether any block has differences, bytes of both buffers
+
+    @property
+    def starts(self) -> int:
+        return self.kinds + align(-(-self.rows // BLOCK), 256)
+
+    @property
+    def bases(self) -> int:
+        return self.starts + align(4 * align(-(-self.rows // BLOCK)), 256)
+
+    @property
+    def slopes(self) -> int:
+        return self.bases + align(self.itemsize * -(-self.rows // BLOCK), 256)
+
+    @property
+    def nbytes(self) -> int:
+        return self.slopes + align(self.itemsize * -(-self.rows // BLOCK), 256)

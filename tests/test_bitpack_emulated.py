@@ -1,0 +1,189 @@
+"""bitpack's real kernels and launches, emulated under the sanitizers, against its CPU side (see tests/emulation)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from bitpack_cases import BLOCK, cases
+from cudf_fsst.codecs.bitpack import cpu, launch
+from cudf_fsst.codecs.packed import Packed
+from emulation.conftest import emulator
+from emulation.device import ORDERS, FakeDevice, emulated
+from emulation.emulator import SCHEDULES, Emulator
+
+__all__ = ["emulator"]
+
+
+class Gpu:
+    """bitpack on an emulated GPU."""
+
+    def __init__(self, device: FakeDevice, cuda: Any) -> None:
+        self.device, self.emulator, self.cuda = device, device.emulator, cuda
+
+    def compress(self, values: npt.NDArray[Any], signed: bool, offset: int = 0) -> Packed:
+        """Compress a copy of exactly the values' size, `offset` bytes off an aligned address; measure too."""
+        rows, itemsize = values.size, values.itemsize
+        source = self.emulator.buffer(values, offset=offset)
+        workspace = self.emulator.buffer(self.cuda.workspace_nbytes(rows, itemsize))
+        nbytes = self.emulator.buffer(8)
+        where = {"signed": signed, "workspace": workspace.address}
+        with self.cuda.Lane(self.device.stream()) as lane:
+            self.cuda.measure(source.address, rows, itemsize, **where, lane=lane, out=nbytes.address)
+            packed = self.cuda.compress(source.address, rows, itemsize, **where, lane=lane)
+            lane.synchronize()
+        assert nbytes.read(np.uint64).tolist() == [packed.nbytes]
+        assert (packed.meta.size, packed.codes.size) == (packed.meta_nbytes, packed.codes_nbytes)
+        source.free()
+        workspace.free()
+        return packed
+
+    def decompress(self, packed: Packed, offset: int = 0) -> bytes:
+        out = self.emulator.buffer(packed.values_nbytes, offset=offset)
+        with self.cuda.Lane(self.device.stream()) as lane:
+            self.cuda.decompress(packed, out.address, lane=lane)
+            lane.synchronize()
+        data: bytes = out.read().tobytes()
+        out.free()
+        return data
+
+    def download(self, packed: Packed) -> Packed:
+        self.device.default.synchronize()
+        host = {
+            name: np.frombuffer(self.emulator.read(getattr(packed, name).ptr, getattr(packed, name).size), np.uint8)
+            for name in ("meta", "codes")
+        }
+        return dataclasses.replace(packed, **host)
+
+    def upload(self, packed: Packed) -> Packed:
+        with self.cuda.Lane() as lane:
+            device = {name: lane.allocate(getattr(packed, name).size) for name in ("meta", "codes")}
+            for name, buffer in device.items():
+                lane.upload(buffer.ptr, getattr(packed, name))
+            lane.synchronize()
+        return dataclasses.replace(packed, **device)
+
+
+@pytest.fixture(params=["sm_90"])
+def gpu(request: pytest.FixtureRequest, emulator: Emulator) -> Iterator[Gpu]:
+    device = FakeDevice(emulator, request.param)
+    with emulated(device, "bitpack") as cuda:
+        yield Gpu(device, cuda)
+        if emulator.alive:
+            device.default.synchronize()  # what nobody waited for
+
+
+def same(found: Packed, expected: Packed) -> None:
+    fields = [field.name for field in dataclasses.fields(Packed) if field.name not in ("meta", "codes")]
+    assert [getattr(found, name) for name in fields] == [getattr(expected, name) for name in fields]
+    np.testing.assert_array_equal(found.meta, expected.meta)
+    np.testing.assert_array_equal(found.codes, expected.codes)
+
+
+def round_trip(gpu: Gpu, values: npt.NDArray[Any], signed: bool, offset: int = 0) -> None:
+    packed = gpu.compress(values, signed, offset)
+    same(gpu.download(packed), cpu.compress(values, signed=signed))
+    assert gpu.decompress(packed, offset) == values.tobytes()
+
+
+@pytest.mark.parametrize("itemsize", launch.ITEMSIZES)
+def test_cases(itemsize: int, gpu: Gpu) -> None:
+    for values, signed in cases(itemsize).values():
+        round_trip(gpu, values, signed)
+
+
+@pytest.mark.parametrize("itemsize", launch.ITEMSIZES)
+def test_unaligned_addresses(itemsize: int, gpu: Gpu) -> None:
+    for name in ("1 random", "1025 random", "1 bits", "kinds of blocks", "around zero, signed"):
+        values, signed = cases(itemsize)[name]
+        for offset in {itemsize, 8}:
+            round_trip(gpu, values, signed, offset)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("itemsize", launch.ITEMSIZES)
+def test_schedules(itemsize: int, schedule: str, gpu: Gpu) -> None:
+    gpu.emulator.schedule = schedule
+    for name in ("9233 small", "sorted", "kinds of blocks"):
+        values, signed = cases(itemsize)[name]
+        round_trip(gpu, values, signed)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_orders_of_streams(order: str, gpu: Gpu) -> None:
+    gpu.device.order = order
+    values, signed = cases(4)["kinds of blocks"]
+    round_trip(gpu, values, signed)
+
+
+def test_many_blocks(gpu: Gpu) -> None:
+    """More than bitpack_scan sums in one go."""
+    blocks = 16 * launch.SCAN_THREADS + 21
+    rows = blocks * BLOCK - 3
+    kinds = np.random.default_rng(3).integers(0, 9, blocks).astype(np.uint8) | np.uint8(128) * (
+        np.arange(blocks) % 3 == 1
+    )
+    module = gpu.emulator.load("bitpack.cu", {name: f"{value}u" for name, value in launch.defines(1).items()})
+    room = np.full(-(-blocks // 16) * 16, 0xA5, np.uint8)  # what follows the last block is garbage
+    room[:blocks] = kinds
+    starts, totals, nbytes = np.zeros(room.size, np.uint32), np.zeros(3, np.uint64), np.zeros(1, np.uint64)
+    meta = [np.uint64(launch.Layout(rows, 1, delta).nbytes) for delta in (False, True)]
+    for schedule in SCHEDULES:
+        arguments = [room, np.uint32(blocks), *meta, starts, totals, nbytes]
+        module.launch("bitpack_scan", 1, launch.SCAN_THREADS, arguments, schedule=schedule)
+        widths = (kinds & 127).astype(np.int64)
+        expected = (np.cumsum(widths) - widths) | (kinds.astype(np.int64) >> 7) << 31
+        np.testing.assert_array_equal(starts[:blocks], expected)
+        assert totals.tolist() == [widths.sum(), 1, meta[1] + 128 * widths.sum()]
+        assert nbytes[0] == totals[2]
+
+
+def test_what_it_costs(gpu: Gpu) -> None:
+    """Launches and memory of each call."""
+    values, signed = cases(8)["kinds of blocks"]
+    before = len(gpu.device.allocations)
+    packed = gpu.compress(values, signed)
+    assert gpu.device.launches == 2 * ["bitpack_measure", "bitpack_scan"] + ["bitpack_pack"]
+    assert gpu.device.allocations[before:] == [packed.meta_nbytes, packed.codes_nbytes]
+    gpu.decompress(packed)
+    assert gpu.device.launches[5:] == ["bitpack_unpack"]
+    assert len(gpu.device.allocations) == before + 2
+    for itemsize in launch.ITEMSIZES:
+        assert gpu.cuda.workspace_nbytes(2**28 // itemsize, itemsize) <= 2**28 // 64
+
+
+def test_wrong_sizes(gpu: Gpu) -> None:
+    packed = cpu.compress(np.arange(3000))
+    for change in ({"meta_nbytes": 16}, {"codes_nbytes": 100}, {"rows": 9000}, {"parameters": (0, 7)}):
+        with pytest.raises(ValueError, match="damaged segment"):
+            gpu.decompress(dataclasses.replace(packed, **change))
+
+
+@pytest.mark.parametrize("itemsize", launch.ITEMSIZES)
+def test_damage(itemsize: int, gpu: Gpu) -> None:
+    """No report by a sanitizer, whatever the bytes; and the right values where the CPU finds no damage."""
+    rng = np.random.default_rng(itemsize)
+    for name in ("kinds of blocks", "9233 random", "constant", "sorted"):
+        values, signed = cases(itemsize)[name]
+        packed = cpu.compress(values, signed=signed)
+        for _ in range(6):
+            damaged = dataclasses.replace(packed, meta=packed.meta.copy(), codes=packed.codes.copy())
+            for array in (damaged.meta, damaged.codes):
+                if array.size:
+                    size = min(array.size, 60)
+                    array[rng.integers(0, size, 5)] ^= rng.integers(0, 256, 5).astype(np.uint8)
+            found = gpu.decompress(gpu.upload(damaged))
+            out = np.empty(packed.values_nbytes, np.uint8)
+            try:
+                cpu.decompress(damaged, out)
+            except ValueError:
+                continue
+            assert found == out.tobytes()
+        for fill in (0, 0xFF):
+            meta, codes = np.full_like(packed.meta, fill), np.full_like(packed.codes, fill)
+            gpu.decompress(gpu.upload(dataclasses.replace(packed, meta=meta, codes=codes)))
