@@ -37,40 +37,49 @@ __device__ __forceinline__ u32 predicting_lane(u32 dim) { return SUBCHUNK - dim 
 
 struct Difference {
   Word magnitude;
-  u32 sign;
-  u32 length;  // bytes written of the magnitude
+  u32 sign;  // in the highest bit; the others may be anything
 
   __device__ __forceinline__ Difference(Word value, Word predicted) {
     const Word difference = value - predicted;
-    sign = u32(difference >> (8 * ITEMSIZE - 1));
-    magnitude = sign ? Word(0) - difference : difference;
-#if ITEMSIZE == 8
-    const u32 high = u32(magnitude >> 32);
-    const u32 bits = (high != 0 ? 64 : 32) - __clz(int(high != 0 ? high : u32(magnitude)));
-    length = (bits + 7) / 8;
-    if (length == 2) length = 3;  // six leading zero bytes count as five
-#else
-    length = (32 - __clz(int(magnitude)) + 7) / 8;
-#endif
+    sign = u32(difference >> (8 * ITEMSIZE - 32));
+    magnitude = int(sign) < 0 ? Word(0) - difference : difference;
   }
-  __device__ __forceinline__ u32 half_byte() const {
-    return 8 * sign + ITEMSIZE - length - (ITEMSIZE == 8 && length < 3 ? 1 : 0);
+  // Bytes that the magnitude needs.
+  __device__ __forceinline__ u32 needed() const {
+    const u32 high = u32(u64(magnitude) >> 32), low = u32(magnitude);  // no high one in 4 bytes
+    return u32((high != 0 ? 40 : 8) + 31 - __clz(int(high != 0 ? high : low))) / 8;
   }
 };
 
-// Exclusive sums over the warp of four numbers that lie in the bytes of `four`; none may exceed 255.
+// Four numbers, below 256, in the bytes of a word.
+__device__ __forceinline__ u32 byte_of(u32 four, u32 i) { return __byte_perm(four, 0, 0x4440 + i); }
+
+// 1 in every byte that is at least `limit`. Bytes below 128, a limit of 1 to 127.
+__device__ __forceinline__ u32 at_least(u32 four, u32 limit) {
+  return (four + 0x01010101 * (128 - limit)) >> 7 & 0x01010101;
+}
+
+// Exclusive sums over the warp; none may exceed 255.
 __device__ __forceinline__ u32 warp_exclusive_sums(u32 four) {
   u32 sum = __shfl_up_sync(ALL_LANES, four, 1);
   if (lane_id() == 0) sum = 0;
 #pragma unroll
   for (u32 delta = 1; delta < 32; delta *= 2) {
+#ifdef __CUDA_ARCH__
+    // The shuffle itself says whether there is such a lane.
+    asm volatile(
+        "{ .reg .pred p; .reg .u32 below;\n"
+        "shfl.sync.up.b32 below|p, %0, %1, 0, 0xffffffff;\n"
+        "@p add.u32 %0, below, %0; }"
+        : "+r"(sum)
+        : "r"(delta));
+#else
     const u32 below = __shfl_up_sync(ALL_LANES, sum, delta);
     if (lane_id() >= delta) sum += below;
+#endif
   }
   return sum;
 }
-
-__device__ __forceinline__ u32 byte_of(u32 four, u32 i) { return four >> (8 * i) & 255; }
 
 // ---- sizes
 
@@ -84,21 +93,19 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
   const Word* from = values + first + lane;
   Word predicted = 0;
   u32 bytes = 0, i = 0;
+  const auto add = [&](Word value) {
+    const u32 needed = Difference(value, predicted).needed();
+    bytes += ITEMSIZE == 8 && needed == 2 ? 3 : needed;
+    predicted = __shfl_sync(ALL_LANES, value, source);
+  };
   for (; i + SUBCHUNK * MEASURE_BATCH <= count; i += SUBCHUNK * MEASURE_BATCH) {
     Word value[MEASURE_BATCH];  // all loads under way before the first is used
 #pragma unroll
     for (u32 k = 0; k < MEASURE_BATCH; ++k) value[k] = __ldg(from + i + SUBCHUNK * k);
 #pragma unroll
-    for (u32 k = 0; k < MEASURE_BATCH; ++k) {
-      bytes += Difference(value[k], predicted).length;
-      predicted = __shfl_sync(ALL_LANES, value[k], source);
-    }
+    for (u32 k = 0; k < MEASURE_BATCH; ++k) add(value[k]);
   }
-  for (; i < count; i += SUBCHUNK) {
-    const Word value = i + lane < count ? __ldg(from + i) : predicted;
-    bytes += Difference(value, predicted).length;
-    predicted = __shfl_sync(ALL_LANES, value, source);
-  }
+  for (; i < count; i += SUBCHUNK) add(i + lane < count ? __ldg(from + i) : predicted);
   bytes = warp_inclusive_sum(bytes);
   if (lane == 31) sizes[number] = bytes + HEADER * ((count + SUBCHUNK - 1) / SUBCHUNK);
 }
@@ -155,12 +162,11 @@ struct Output {
   __device__ __forceinline__ void flush() {
     const u32 lane = lane_id(), whole = end / 16;
     const uint4* from = reinterpret_cast<const uint4*>(staged);
-    for (u32 i = lane; i < whole; i += 32) {
-      if (i == 0 && begin > 0)
-        for (u32 k = begin; k < 16; ++k) to[k] = staged[k];
-      else
-        reinterpret_cast<uint4*>(to)[i] = from[i];
-    }
+    if (begin > 0 && lane >= begin && lane < 16) to[lane] = staged[lane];
+#pragma unroll
+    for (u32 k = 0; k < STAGED_NBYTES / 16; k += 32)
+      if (k + lane < whole && (k > 0 || lane > 0 || begin == 0))
+        reinterpret_cast<uint4*>(to)[k + lane] = from[k + lane];
     const uint4 rest = from[whole];
     __syncwarp();
     if (lane == 0) *reinterpret_cast<uint4*>(staged) = rest;
@@ -220,18 +226,28 @@ __device__ __forceinline__ void encode(Output& output, const Word (&values)[N], 
     const Difference difference(value, predicted);
     predicted = __shfl_sync(ALL_LANES, value, source);
     magnitude[k] = difference.magnitude;
-    lengths |= difference.length << (8 * k);
-    half_bytes |= difference.half_byte() << (8 * k);
+    lengths += difference.needed() << (8 * k);
+    half_bytes |= difference.sign >> (28 - 8 * k) & 8 << (8 * k);
   }
+#if ITEMSIZE == 8
+  const u32 at_least_2 = at_least(lengths, 2);
+  lengths += at_least_2 ^ at_least(lengths, 3);  // six leading zero bytes count as five: 3 bytes instead of 2
+  half_bytes += 0x07070707 + at_least_2 - lengths;
+  const bool long_ones = at_least_2 == 0x01010101;
+#else
+  half_bytes += 0x04040404 - lengths;
+  const bool long_ones = at_least(lengths, 3) == 0x01010101;
+#endif
   const u32 before = warp_exclusive_sums(lengths);
-  const u32 last_before = __shfl_sync(ALL_LANES, before, 31), last = __shfl_sync(ALL_LANES, lengths, 31);
+  // The subchunks' bytes are the last lane's inclusive sums; up to 256, so each takes half a word.
+  const u32 even = __shfl_sync(ALL_LANES, (before & 0xff00ff) + (lengths & 0xff00ff), 31);
+  const u32 odd = __shfl_sync(ALL_LANES, (before >> 8 & 0xff00ff) + (lengths >> 8 & 0xff00ff), 31);
   u32 at[N + 1];  // of the subchunks
   at[0] = output.end;
 #pragma unroll
-  for (u32 k = 0; k < N; ++k) at[k + 1] = at[k] + HEADER + byte_of(last_before, k) + byte_of(last, k);
+  for (u32 k = 0; k < N; ++k) at[k + 1] = at[k] + HEADER + ((k % 2 == 0 ? even : odd) >> (k / 2 * 16) & 0xffff);
 
-  if (whole &&
-      __all_sync(ALL_LANES, ((lengths + 0x7d7d7d7d) & 0x80808080) == 0x80808080)) {  // every byte is at least 3
+  if (whole && __all_sync(ALL_LANES, long_ones)) {
 #pragma unroll
     for (u32 k = 0; k < N; ++k)
       put_words(output.staged, at[k] + HEADER + byte_of(before, k), magnitude[k], byte_of(lengths, k));
@@ -360,16 +376,16 @@ struct Input {
   __device__ __forceinline__ void copy_ahead() {
     __syncwarp();
     for (; staged < limit && staged + UNIT <= at + RING; staged += UNIT) {
-      const u32 begin = staged + 16 * lane_id();
+      const u32 begin = staged + 16 * lane_id(), place = begin % RING;
       if (begin >= limit) continue;
-      u8* const to = ring + begin % RING;
       if (begin + 16 <= readable) {
-        copy_16_async(to, from + begin);
-        if (begin % RING == 0) copy_16_async(ring + RING, from + begin);
-      } else {
-        for (u32 k = begin; k < readable; ++k) {
-          to[k - begin] = from[k];
-          if (begin % RING == 0) ring[RING + k - begin] = from[k];
+        copy_16_async(ring + place, from + begin);
+        if (place == 0) copy_16_async(ring + RING, from + begin);
+      } else {  // the last bytes of all
+#pragma unroll 1
+        for (u32 k = 0; begin + k < readable; ++k) {
+          ring[place + k] = from[begin + k];
+          if (place == 0) ring[RING + k] = from[begin + k];
         }
       }
     }
