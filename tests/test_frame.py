@@ -1,0 +1,429 @@
+"""``df.fsst.compress()``: every dtype comes back, from memory and from files, on the host and on a GPU."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import pickle
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cudf_fsst
+from cudf_fsst.codecs.values import plan
+
+ROWS = 3000
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+def holes(series: pd.Series) -> pd.Series:
+    """A tenth of the values missing."""
+    return series.where(rng().random(len(series)) < 0.9)
+
+
+def arrow(values: list[Any], kind: pa.DataType) -> pd.Series:
+    return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([pa.array(values, kind)])))
+
+
+#: Columns by name; every one is of `ROWS` rows.
+COLUMNS: dict[str, Callable[[], pd.Series]] = {
+    "int8": lambda: pd.Series(rng().integers(-100, 100, ROWS).astype("i1")),
+    "uint16": lambda: pd.Series(rng().integers(0, 2**16, ROWS).astype("u2")),
+    "int32 sorted": lambda: pd.Series(np.sort(rng().integers(0, 10**6, ROWS)).astype("i4")),
+    "int64 extremes": lambda: pd.Series(np.tile(np.array([-(2**63), 2**63 - 1, 0], "i8"), ROWS // 3)),
+    "uint64": lambda: pd.Series(rng().integers(0, 2**64, ROWS, dtype="u8")),
+    "float16": lambda: pd.Series(rng().random(ROWS).astype("f2")),
+    "float32": lambda: pd.Series(np.cumsum(rng().random(ROWS)).astype("f4")),
+    "float64 with nan and inf": lambda: pd.Series(np.tile([np.nan, np.inf, -np.inf, -0.0, 1.5], ROWS // 5)),
+    "bool": lambda: pd.Series(rng().random(ROWS) < 0.5),
+    "datetime": lambda: holes(pd.Series(pd.date_range("2020", periods=ROWS, freq="h"))),
+    "datetime with zone": lambda: pd.Series(pd.date_range("2020", periods=ROWS, freq="h", tz="Europe/Berlin")),
+    "timedelta": lambda: holes(pd.Series(pd.timedelta_range("1s", periods=ROWS))),
+    "period": lambda: pd.Series(pd.period_range("2020", periods=ROWS, freq="D")),
+    "interval": lambda: pd.Series(pd.interval_range(0, ROWS)),
+    "category": lambda: holes(pd.Series(pd.Categorical(rng().choice(list("abc"), ROWS), ordered=True))),
+    "category of numbers": lambda: pd.Series(pd.Categorical(rng().integers(0, 500, ROWS))),
+    "Int64": lambda: holes(pd.Series(rng().integers(0, 9, ROWS), dtype="Int64")),
+    "boolean": lambda: holes(pd.Series(rng().random(ROWS) < 0.5, dtype="boolean")),
+    "str": lambda: holes(pd.Series([f"row {i}" for i in range(ROWS)])),
+    "string[python]": lambda: pd.Series([f"row {i}" for i in range(ROWS)], dtype="string[python]"),
+    "object of strings": lambda: pd.Series(["b", None, "ccc"] * (ROWS // 3), dtype=object),
+    "object of decimals": lambda: pd.Series([decimal.Decimal("-1.5"), None] * (ROWS // 2), dtype=object),
+    "object of lists": lambda: pd.Series([[1, 2], [], None] * (ROWS // 3), dtype=object),
+    "object of dicts": lambda: pd.Series([{"a": 1, "b": "x"}, None] * (ROWS // 2), dtype=object),
+    "object of bytes": lambda: pd.Series([b"\xff\x00", None] * (ROWS // 2), dtype=object),
+    "object of dates": lambda: pd.Series([datetime.date(2020, 1, 1)] * ROWS, dtype=object),
+    "all missing": lambda: pd.Series([None] * ROWS, dtype=object),
+    "arrow decimal": lambda: arrow(
+        [decimal.Decimal(i) / 4 if i % 7 else None for i in range(-1000, 2000)], pa.decimal128(20, 2)
+    ),
+    "arrow list": lambda: arrow(
+        [None if i % 5 == 0 else list(range(i % 4)) for i in range(ROWS)], pa.list_(pa.int64())
+    ),
+    "arrow list of lists": lambda: arrow(
+        [[[str(i)] * (i % 3)] for i in range(ROWS)], pa.large_list(pa.list_(pa.string()))
+    ),
+    "arrow struct": lambda: arrow(
+        [None if i % 9 == 0 else {"a": i, "b": {"c": "x" * (i % 3)}} for i in range(ROWS)],
+        pa.struct([("a", pa.int16()), ("b", pa.struct([("c", pa.string())]))]),
+    ),
+    "arrow time": lambda: arrow(list(range(ROWS)), pa.time64("us")),
+    "arrow dictionary": lambda: arrow([f"k{i % 11}" if i % 3 else None for i in range(ROWS)], pa.string()),
+}
+
+INDEXES: dict[str, Callable[[], pd.Index]] = {
+    "range": lambda: pd.RangeIndex(5, 5 + 2 * ROWS, 2, name="n"),
+    "numbers": lambda: pd.Index(rng().permutation(ROWS), name="i"),
+    "strings": lambda: pd.Index([f"label {i}" for i in range(ROWS)]),
+    "dates": lambda: pd.date_range("2020", periods=ROWS, freq="D"),
+    "several levels": lambda: pd.MultiIndex.from_arrays(
+        [np.arange(ROWS) % 7, [f"a{i}" for i in range(ROWS)]], names=["p", None]
+    ),
+}
+
+
+def whole() -> pd.DataFrame:
+    return pd.DataFrame({name: make() for name, make in COLUMNS.items()})
+
+
+def same(found: pd.DataFrame, wanted: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(found, wanted, check_freq=True)
+    assert list(map(str, found.dtypes)) == list(map(str, wanted.dtypes))
+
+
+def saved_and_loaded(frame: Any, folder: Path) -> Any:
+    frame.save(folder / "frame.fsst")
+    return cudf_fsst.load(folder / "frame.fsst")
+
+
+# On the host --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_dtype(name: str, tmp_path: Path) -> None:
+    data = COLUMNS[name]().to_frame("the column")
+    for part in (data, data.iloc[7:1999:3], data.iloc[:0], data.iloc[5:6]):
+        frame = part.fsst.compress()
+        assert frame.shape == part.shape
+        same(frame.decompress(), part)
+        pd.testing.assert_series_equal(frame["the column"], part["the column"])
+        same(saved_and_loaded(frame, tmp_path).decompress(), part)
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_index(name: str, tmp_path: Path) -> None:
+    data = whole()[["int8", "str"]].set_axis(INDEXES[name]())
+    frame = data.fsst.compress()
+    same(frame.decompress(), data)
+    same(saved_and_loaded(frame, tmp_path).decompress(), data)
+    pd.testing.assert_series_equal(frame["str"], data["str"])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.RangeIndex(2),
+        pd.Index(["a", "a"]),
+        pd.Index([1, "x"], dtype=object, name="who"),
+        pd.MultiIndex.from_tuples([("a", 1), ("a", 2)], names=["p", "q"]),
+        pd.Index([1.5, np.nan]),
+    ],
+    ids=str,
+)
+def test_labels_of_columns(labels: pd.Index, tmp_path: Path) -> None:
+    data = pd.DataFrame({0: [1, 2, 3], 1: ["a", "b", None]}).set_axis(labels, axis=1)
+    frame = data.fsst.compress()
+    same(frame.decompress(), data)
+    same(saved_and_loaded(frame, tmp_path).decompress(), data)
+    pd.testing.assert_index_equal(frame.columns, data.columns)
+
+
+def test_no_columns_and_no_rows(tmp_path: Path) -> None:
+    for data in (pd.DataFrame(index=range(3)), pd.DataFrame(), pd.DataFrame({"a": []})):
+        frame = data.fsst.compress()
+        same(frame.decompress(), data)
+        same(saved_and_loaded(frame, tmp_path).decompress(), data)
+        assert frame.ratio == 1.0
+        assert repr(frame)
+
+
+def test_what_it_says() -> None:
+    data = whole()
+    frame = data.fsst.compress()
+    assert len(frame) == ROWS
+    assert list(frame) == list(data)
+    assert "int8" in frame
+    assert frame.nbytes < frame.uncompressed_nbytes
+    assert frame.device == "cpu"
+    assert frame.codecs["str"] == "fsst"
+    assert frame.codecs["int32 sorted"] == "bitpack"
+    assert frame.codecs["uint64"] == "raw"
+    for text in (repr(frame), frame._repr_html_()):
+        assert "float32" in text
+        assert "bitpack" in text
+    assert frame.to_host() is frame
+    same(frame.to_pandas(), data)
+    assert frame.to_arrow().num_rows == ROWS
+
+
+def test_columns_of_it() -> None:
+    data = whole()
+    frame = data.fsst.compress()
+    part = frame[["str", "int8"]]
+    same(part.decompress(), data[["str", "int8"]])
+    column = frame.column("str")
+    assert isinstance(column, cudf_fsst.CompressedColumn)
+    pd.testing.assert_series_equal(column.decompress(), data["str"])
+    assert column[17] == "row 17" or pd.isna(data["str"][17])
+    with pytest.raises(TypeError, match="'int8' holds int8, not strings"):
+        frame.column("int8")
+    with pytest.raises(KeyError, match="nobody"):
+        frame["nobody"]
+
+
+def test_copies_and_pickles() -> None:
+    data = whole()
+    frame = data.fsst.compress()
+    for other in (frame.copy(), pickle.loads(pickle.dumps(frame))):
+        same(other.decompress(), data)
+    same(data.fsst.to_host().decompress(), data)
+
+
+@pytest.mark.parametrize("codec", ["bitpack", "gfc", "gpulz", "raw"])
+def test_named_codec(codec: str, tmp_path: Path) -> None:
+    names = ["int64 extremes", "int32 sorted", "datetime", "category of numbers", "arrow decimal", "arrow list"]
+    data = whole()[names if codec == "bitpack" else [*names, "float32", "float64 with nan and inf"]]
+    data = data.drop(columns="category of numbers") if codec == "gfc" else data
+    frame = data.fsst.compress(codecs=dict.fromkeys(data, codec))
+    assert all(codec in found for found in frame.codecs), frame.codecs
+    same(saved_and_loaded(frame, tmp_path).decompress(), data)
+
+
+def test_equal_frames_make_equal_files(tmp_path: Path) -> None:
+    data = whole()
+    paths = [tmp_path / name for name in "ab"]
+    for path in paths:
+        data.copy().fsst.compress().save(path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ([1, "a"], "could not convert|Could not convert"),
+        ([1, 2.5], "mixed-integer-float"),
+        ([1j, 2j], "complex128"),
+        (pd.arrays.SparseArray([0, 1]), "Sparse"),
+        ([object(), None], "object"),
+    ],
+    ids=["mixed", "numbers", "complex", "sparse", "objects"],
+)
+def test_what_arrow_cannot_hold_is_named(values: Any, why: str) -> None:
+    series = pd.Series(values, dtype=None if why in ("complex128", "Sparse") else object)
+    with pytest.raises(TypeError, match=f"column 'odd': .*({why})"):
+        pd.DataFrame({"fine": [1, 2], "odd": series}).fsst.compress()
+
+
+def test_bad_arguments() -> None:
+    data = pd.DataFrame({"a": [1, 2], "s": ["x", "y"], "f": np.array([1, 2], "f2")})
+    with pytest.raises(KeyError, match="'b'"):
+        data.fsst.compress(codecs={"b": "raw"})
+    with pytest.raises(ValueError, match=r"'a' must be one of .*not 'zip'"):
+        data.fsst.compress(codecs={"a": "zip"})
+    with pytest.raises(ValueError, match="column 's': codec 'gfc' does not take strings"):
+        data.fsst.compress(codecs={"s": "gfc"})
+    with pytest.raises(ValueError, match="column 'a': codec 'fsst' takes strings, not int64"):
+        data.fsst.compress(codecs={"a": "fsst"})
+    with pytest.raises(ValueError, match="column 'f': codec 'gfc' takes values of 4 or 8 bytes, not 2"):
+        data.fsst.compress(codecs={"f": "gfc"})
+    with pytest.raises(ValueError, match="level"):
+        data.fsst.compress(level="best")
+    with pytest.raises(ValueError, match="stream"):
+        data.fsst.compress(stream="s")
+    with pytest.raises(TypeError, match="make a CompressedFrame"):
+        cudf_fsst.CompressedFrame()
+
+
+def test_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Long streams are cut."""
+    monkeypatch.setattr(plan, "PIECE_NBYTES", 4096)
+    data = whole()
+    frame = data.fsst.compress()
+    same(saved_and_loaded(frame, tmp_path).decompress(), data)
+
+
+@given(st.data())
+def test_any_frame(data: st.DataObject) -> None:
+    names = data.draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=3, unique=True))
+    rows = data.draw(st.lists(st.integers(0, ROWS - 1), max_size=40))
+    part = pd.DataFrame({name: COLUMNS[name]() for name in names}).iloc[rows]
+    same(part.fsst.compress().decompress(), part)
+
+
+# Damaged files ------------------------------------------------------------------------------------------------------
+
+
+def sealed(data: bytearray) -> bytes:
+    """The file with checksums that hold."""
+    columns, segments, sections = struct.unpack_from("<III", data, 24)
+    end = 64 + 64 * (columns + segments) + 32 * sections
+    for at in range(end - 32 * sections, end, 32):
+        offset, size = struct.unpack_from("<QQ", data, at + 8)
+        struct.pack_into("<Q", data, at + 24, xxhash.xxh3_64_intdigest(data[offset : offset + size]))
+    struct.pack_into("<Q", data, 40, xxhash.xxh3_64_intdigest(data[64:end]))
+    struct.pack_into("<Q", data, 56, xxhash.xxh3_64_intdigest(data[:56]))
+    return bytes(data)
+
+
+def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
+    """Flipped bytes under checksums that hold: an error, or a frame that can be read."""
+    names = ["int32 sorted", "float32", "category", "arrow list", "arrow struct", "arrow decimal", "boolean", "str"]
+    path = tmp_path / "frame.fsst"
+    whole()[names].fsst.compress(codecs={"float32": "gfc"}).save(path)
+    good = path.read_bytes()
+    random = np.random.default_rng(3)
+    refused = 0
+    for _ in range(400):
+        data = bytearray(good)
+        for at in random.integers(64, len(data), random.integers(1, 4)):
+            data[at] ^= 1 << int(random.integers(0, 8))
+        try:
+            text = sealed(data)
+        except struct.error:
+            continue
+        path.write_bytes(text)
+        try:
+            found = cudf_fsst.load(path)
+        except ValueError:
+            refused += 1
+        else:
+            found.to_arrow().validate()
+            found[names[:-1]].decompress().to_csv(io.StringIO())  # strings may be any bytes
+    assert refused > 100
+
+
+# On a GPU -----------------------------------------------------------------------------------------------------------
+
+ON_GPU = [name for name in COLUMNS if name not in ("float16", "period", "arrow time", "object of bytes", "all missing")]
+
+
+@pytest.mark.gpu
+class TestGpu:
+    @pytest.mark.parametrize("name", [name for name in ON_GPU if not name.startswith("object of")])
+    def test_dtype(self, name: str, tmp_path: Path) -> None:
+        import cudf
+        from cudf.testing import assert_frame_equal
+
+        data = cudf.from_pandas(COLUMNS[name]().to_frame("the column"))
+        for part in (data, data.iloc[7:1999], data.iloc[:0], data.iloc[5:6], data.iloc[3:2500:2]):
+            frame = part.fsst.compress()
+            assert frame.device.startswith("cuda:")
+            assert_frame_equal(frame.decompress(), part)
+            assert str(frame["the column"].dtype) == str(part["the column"].dtype)
+            for host in (frame.to_host(), part.fsst.to_host()):
+                assert host.device == "cpu"
+                assert_frame_equal(host.to_cudf(), part)
+                assert_frame_equal(host.to_device().decompress(), part)
+                pd.testing.assert_frame_equal(
+                    host.to_pandas(), part.to_pandas(), check_dtype=False, check_column_type=False
+                )
+            assert_frame_equal(saved_and_loaded(frame, tmp_path).to_cudf(), part)
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "int8",
+            "uint16",
+            "int32 sorted",
+            "int64 extremes",
+            "float32",
+            "bool",
+            "datetime",
+            "str",
+            "timedelta",
+            "float64 with nan and inf",
+        ],
+    )
+    def test_same_bytes_as_on_the_host(self, name: str, tmp_path: Path) -> None:
+        import cudf
+
+        data = pd.DataFrame({"c": COLUMNS[name]()})
+        made = [tmp_path / "host", tmp_path / "gpu"]
+        data.fsst.compress().save(made[0])
+        cudf.from_pandas(data).fsst.compress().save(made[1])
+        sections = [cudf_fsst.storage.load(path).streams for path in made]
+        assert len(sections[0]) == len(sections[1])
+        for (codec, parts), (other, others) in zip(*sections, strict=True):
+            assert codec == other
+            for part, same_part in zip(parts, others, strict=True):
+                np.testing.assert_array_equal(part.meta, same_part.meta)
+                np.testing.assert_array_equal(part.codes, same_part.codes)
+
+    def test_decimals_lists_and_structs(self) -> None:
+        import cudf
+        from cudf.testing import assert_frame_equal
+
+        table = pa.table(
+            {
+                "decimal64": pa.array(
+                    [decimal.Decimal(i) / 4 if i % 7 else None for i in range(ROWS)], pa.decimal64(12, 2)
+                ),
+                "list": pa.array([None if i % 5 == 0 else list(range(i % 4)) for i in range(ROWS)]),
+                "struct": pa.array([{"a": i, "b": {"c": "x" * (i % 3)}} if i % 9 else None for i in range(ROWS)]),
+                "lists of strings": pa.array([[[str(i)] * (i % 3)] for i in range(ROWS)]),
+            }
+        )
+        data = cudf.DataFrame.from_arrow(table)
+        for part in (data, data.iloc[100:2000], data.iloc[:10], data.iloc[:0]):
+            frame = part.fsst.compress()
+            assert_frame_equal(frame.decompress(), part)
+            assert_frame_equal(frame.to_host().to_cudf(), part)
+            assert [str(dtype) for dtype in frame.decompress().dtypes] == [str(dtype) for dtype in part.dtypes]
+
+    @pytest.mark.parametrize("name", INDEXES)
+    def test_index(self, name: str, tmp_path: Path) -> None:
+        import cudf
+        from cudf.testing import assert_frame_equal
+
+        data = cudf.from_pandas(whole()[["int8", "str"]].set_axis(INDEXES[name]()))
+        frame = data.fsst.compress()
+        assert_frame_equal(frame.decompress(), data)
+        assert_frame_equal(saved_and_loaded(frame, tmp_path).to_cudf(), data)
+        assert_frame_equal(pickle.loads(pickle.dumps(frame)).decompress(), data)
+
+    @pytest.mark.parametrize("codec", ["bitpack", "gfc", "gpulz", "raw"])
+    def test_named_codec(self, codec: str) -> None:
+        import cudf
+        from cudf.testing import assert_frame_equal
+
+        data = cudf.from_pandas(whole()[["int64 extremes", "int32 sorted", "datetime"]])
+        host = data.to_pandas().fsst.compress(codecs=dict.fromkeys(data, codec))
+        frame = data.fsst.compress(codecs=dict.fromkeys(data, codec))
+        assert frame.nbytes == host.nbytes
+        assert_frame_equal(frame.decompress(), data)
+        assert_frame_equal(host.to_cudf(), data)
+
+    def test_big(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Several pieces and segments a column, with nulls and on a stream."""
+        import cudf
+        import cupy
+        from cudf.testing import assert_frame_equal
+
+        monkeypatch.setattr(plan, "PIECE_NBYTES", 1 << 20)
+        data = cudf.from_pandas(pd.concat([whole()[["int32 sorted", "Int64", "datetime", "str", "float32"]]] * 200))
+        stream = cupy.cuda.Stream(non_blocking=True)
+        for frame in (data.fsst.compress(), data.fsst.compress(stream=stream), data.fsst.to_host().to_device()):
+            assert_frame_equal(frame.decompress(), data)
