@@ -40,7 +40,8 @@ typedef u32 Number;
 #define READ_ROWS (ROWS < 4 ? ROWS : 4)
 // Rows whose codes are read before any is used.
 #define UNPACK_ROWS (VECTOR < 8 ? 8 / VECTOR : 1)
-// Neighbouring codes of a lane that are put or taken as one number: with it a code of 1 byte costs 5 instructions instead of 14.
+#define NUMBERS (UNPACK_ROWS * VECTOR / MERGED)
+// Neighbouring codes of a lane that are put or taken as one number: to put one takes a dozen instructions, however narrow it is.
 #define MERGED (ITEM_NBYTES < 4 ? 4 / ITEM_NBYTES : 1)
 // In a block's kind, beside its width.
 #define KIND_DELTA 128u
@@ -304,46 +305,46 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   if (has_delta) fill_gap(meta, slopes_at + ITEM_NBYTES * (b + 1));
 }
 
-// The codes of a lane, or MERGED of them as one number.
+// Numbers `first` to `first` + NUMBERS - 1 of the lane whose words begin at `words`, each MERGED codes of `width` bits. Where a
+// number goes on in the word after its first, that is the first word of the number after it: one load a number, and no branch.
 template <bool wide>
-struct Reader {
-  const u32* words;
-  u32 width;
-
-  // Number k. Both words are read, at most the last one twice: no branch.
-  __device__ __forceinline__ Number at(u32 k) const {
-    const u32 bit = k * width;
-    if (!wide) {
-      const u32 low = words[bit / 32 * 32], high = words[(bit + width - 1) / 32 * 32];
-      return __funnelshift_r(low, high, bit & 31) & (width == 32 ? ~0u : (1u << width) - 1);
-    }
-    const u32 rest = bit + 32, last = rest + (width - 32) - 1;
-    const u32 low = words[bit / 32 * 32], middle = words[rest / 32 * 32], high = words[last / 32 * 32];
-    const u64 code = __funnelshift_r(low, middle, bit & 31) | u64(__funnelshift_r(middle, high, bit & 31)) << 32;
-    return Number(code & ~0ull >> (64 - width));
+__device__ __forceinline__ void take_numbers(const u32* words, u32 width, u32 first, Number (&numbers)[NUMBERS]) {
+  const u32 bits = MERGED * width;
+  u32 low[NUMBERS + 1], middle[NUMBERS];
+#pragma unroll
+  for (u32 n = 0; n <= NUMBERS; ++n) {
+    const u32 word = (first + n) * bits / 32;
+    low[n] = width == 0 ? 0 : words[(n < NUMBERS ? word : min(word, width - 1)) * 32];
+    if (wide && n < NUMBERS) middle[n] = words[(word + 1) * 32];
   }
-};
+#pragma unroll
+  for (u32 n = 0; n < NUMBERS; ++n) {
+    const u32 shift = (first + n) * bits % 32;
+    if (!wide)
+      numbers[n] = __funnelshift_r(low[n], low[n + 1], shift);
+    else
+      numbers[n] =
+          Number(__funnelshift_r(low[n], middle[n], shift) | u64(__funnelshift_r(middle[n], low[n + 1], shift)) << 32);
+  }
+}
 
 // `Sum` holds the sum of a row's codes.
 template <typename Sum, bool delta, bool wide>
 __device__ __forceinline__ void unpack_block(Value* values, u32 count, const u32* words, u32 width, Number base,
                                              Number slope, bool fast) {
-  const u32 lane = lane_id(), mask = (1u << width % 32) - 1;
-  const Reader<wide> codes = {words + lane, MERGED * width};
+  const u32 lane = lane_id();
+  const Number mask = width == 0 ? 0 : Number(~Number(0)) >> (8 * sizeof(Number) - width);
   if (delta) base += slope * (lane * VECTOR);
 #pragma unroll 1
   for (u32 row = 0; row < ROWS && row * ROW < count; row += UNPACK_ROWS) {
     Number x[UNPACK_ROWS][VECTOR];
     Sum inclusive[UNPACK_ROWS];
+    Number numbers[NUMBERS];
+    take_numbers<wide>(words + lane, width, row * VECTOR / MERGED, numbers);
 #pragma unroll
     for (u32 r = 0; r < UNPACK_ROWS; ++r)
 #pragma unroll
-      for (u32 v = 0; v < VECTOR; v += MERGED) {
-        x[r][v] = width == 0 ? 0 : codes.at(((row + r) * VECTOR + v) / MERGED);
-#pragma unroll
-        for (u32 m = MERGED - 1; m > 0; --m) x[r][v + m] = x[r][v] >> m * width & mask;
-        if (MERGED > 1) x[r][v] &= mask;
-      }
+      for (u32 v = 0; v < VECTOR; ++v) x[r][v] = numbers[(r * VECTOR + v) / MERGED] >> v % MERGED * width & mask;
 #pragma unroll
     for (u32 r = 0; r < UNPACK_ROWS; ++r) {
       if (delta) {

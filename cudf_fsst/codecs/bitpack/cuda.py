@@ -20,7 +20,7 @@ def _kernel(name: str, itemsize: int) -> Any:
 
 
 def workspace_nbytes(rows: int, itemsize: int) -> int:
-    """Bytes of workspace that `compress` and `measure` need: at most 3 % of the values' and 1.5 KiB."""
+    """Bytes of workspace that `compress` and `measure` need: less than 1 % of the values', and 1.5 KiB."""
     return launch.Scratch(rows, itemsize).nbytes
 
 
