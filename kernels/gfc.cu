@@ -18,6 +18,10 @@
 // What a warp does at once is a *batch* of 4 subchunks. Their lengths (0 to 8) lie in the four bytes of a register, so one prefix sum
 // serves all: an exclusive one stays below 31 * 8 = 248 and does not leave its byte.
 // Both ways the bytes go through shared memory, so that what touches global memory is whole 16-byte words, 32 lanes at once.
+//
+// What should limit it is memory. Instructions of a warp for a subchunk of 256 bytes, counted in the machine code for sm_90: measure
+// 20, encode 78 (the first version had 90; 85 where lengths of 0 or 1 force stores of single bytes), decode 50 and 20 for its copies. An
+// H200 issues about 1e12 a second, so at best 21, 82 and 73 us for the 268 MB of l_extendedprice; at 3,500 GB/s memory takes 77, 148, 148.
 #include "common.cuh"
 
 #if ITEMSIZE == 8
