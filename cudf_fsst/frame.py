@@ -397,10 +397,15 @@ def from_stored(stored: storage.Stored) -> CompressedFrame:
             for i, (one, kind) in enumerate(zip(described, types, strict=True))
         ]
         reader.finish()
+        index = notes["index"]
+        schema.check_dtypes(
+            [(column.type, column.stored) for column in columns[: len(notes["columns"])]],
+            index,
+            [column.type for column in columns[len(notes["columns"]) :]],
+        )
         for i, column in enumerate(columns):
             if column.node.rows != rows:
                 raise ValueError(f"column {i}: {column.node.rows} rows, the frame has {rows}")
-        index = notes["index"]
         if "range" in index and len(range(*index["range"])) != rows:
             raise ValueError(f"the frame has {rows} rows, its index {len(range(*index['range']))} labels")
     except (KeyError, TypeError, AttributeError, IndexError) as error:

@@ -317,30 +317,43 @@ def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
 
 # On a GPU -----------------------------------------------------------------------------------------------------------
 
-ON_GPU = [name for name in COLUMNS if name not in ("float16", "period", "arrow time", "object of bytes", "all missing")]
+
+def same_on_gpu(found: Any, wanted: Any) -> None:
+    """cuDF frames; its own comparison does not know decimals, lists and slices of structs."""
+    assert list(map(str, found.dtypes)) == list(map(str, wanted.dtypes))
+    pd.testing.assert_index_equal(found.index.to_pandas(), wanted.index.to_pandas())
+    assert repr(found.to_arrow(preserve_index=False).to_pylist()) == repr(
+        wanted.to_arrow(preserve_index=False).to_pylist()
+    )
+
+
+ON_GPU = [
+    name
+    for name in COLUMNS
+    if name not in ("float16", "period", "all missing") and not name.startswith(("object of", "arrow"))
+]
 
 
 @pytest.mark.gpu
 class TestGpu:
-    @pytest.mark.parametrize("name", [name for name in ON_GPU if not name.startswith("object of")])
+    @pytest.mark.parametrize("name", ON_GPU)
     def test_dtype(self, name: str, tmp_path: Path) -> None:
         import cudf
-        from cudf.testing import assert_frame_equal
 
-        data = cudf.from_pandas(COLUMNS[name]().to_frame("the column"))
+        data = cudf.from_pandas(COLUMNS[name]().to_frame("the column"), nan_as_null=False)
         for part in (data, data.iloc[7:1999], data.iloc[:0], data.iloc[5:6], data.iloc[3:2500:2]):
             frame = part.fsst.compress()
             assert frame.device.startswith("cuda:")
-            assert_frame_equal(frame.decompress(), part)
+            same_on_gpu(frame.decompress(), part)
             assert str(frame["the column"].dtype) == str(part["the column"].dtype)
             for host in (frame.to_host(), part.fsst.to_host()):
                 assert host.device == "cpu"
-                assert_frame_equal(host.to_cudf(), part)
-                assert_frame_equal(host.to_device().decompress(), part)
+                same_on_gpu(host.to_cudf(), part)
+                same_on_gpu(host.to_device().decompress(), part)
                 pd.testing.assert_frame_equal(
                     host.to_pandas(), part.to_pandas(), check_dtype=False, check_column_type=False
                 )
-            assert_frame_equal(saved_and_loaded(frame, tmp_path).to_cudf(), part)
+            same_on_gpu(saved_and_loaded(frame, tmp_path).to_cudf(), part)
 
     @pytest.mark.parametrize(
         "name",
@@ -363,7 +376,7 @@ class TestGpu:
         data = pd.DataFrame({"c": COLUMNS[name]()})
         made = [tmp_path / "host", tmp_path / "gpu"]
         data.fsst.compress().save(made[0])
-        cudf.from_pandas(data).fsst.compress().save(made[1])
+        cudf.from_pandas(data, nan_as_null=False).fsst.compress().save(made[1])
         sections = [cudf_fsst.storage.load(path).streams for path in made]
         assert len(sections[0]) == len(sections[1])
         for (codec, parts), (other, others) in zip(*sections, strict=True):
@@ -374,7 +387,6 @@ class TestGpu:
 
     def test_decimals_lists_and_structs(self) -> None:
         import cudf
-        from cudf.testing import assert_frame_equal
 
         table = pa.table(
             {
@@ -389,32 +401,30 @@ class TestGpu:
         data = cudf.DataFrame.from_arrow(table)
         for part in (data, data.iloc[100:2000], data.iloc[:10], data.iloc[:0]):
             frame = part.fsst.compress()
-            assert_frame_equal(frame.decompress(), part)
-            assert_frame_equal(frame.to_host().to_cudf(), part)
+            same_on_gpu(frame.decompress(), part)
+            same_on_gpu(frame.to_host().to_cudf(), part)
             assert [str(dtype) for dtype in frame.decompress().dtypes] == [str(dtype) for dtype in part.dtypes]
 
     @pytest.mark.parametrize("name", INDEXES)
     def test_index(self, name: str, tmp_path: Path) -> None:
         import cudf
-        from cudf.testing import assert_frame_equal
 
         data = cudf.from_pandas(whole()[["int8", "str"]].set_axis(INDEXES[name]()))
         frame = data.fsst.compress()
-        assert_frame_equal(frame.decompress(), data)
-        assert_frame_equal(saved_and_loaded(frame, tmp_path).to_cudf(), data)
-        assert_frame_equal(pickle.loads(pickle.dumps(frame)).decompress(), data)
+        same_on_gpu(frame.decompress(), data)
+        same_on_gpu(saved_and_loaded(frame, tmp_path).to_cudf(), data)
+        same_on_gpu(pickle.loads(pickle.dumps(frame)).decompress(), data)
 
     @pytest.mark.parametrize("codec", ["bitpack", "gfc", "gpulz", "raw"])
     def test_named_codec(self, codec: str) -> None:
         import cudf
-        from cudf.testing import assert_frame_equal
 
         data = cudf.from_pandas(whole()[["int64 extremes", "int32 sorted", "datetime"]])
         host = data.to_pandas().fsst.compress(codecs=dict.fromkeys(data, codec))
         frame = data.fsst.compress(codecs=dict.fromkeys(data, codec))
         assert frame.nbytes == host.nbytes
-        assert_frame_equal(frame.decompress(), data)
-        assert_frame_equal(host.to_cudf(), data)
+        same_on_gpu(frame.decompress(), data)
+        same_on_gpu(host.to_cudf(), data)
 
     def test_big(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Several pieces and segments a column, with nulls and on a stream."""

@@ -176,6 +176,8 @@ def _build(column: ColumnBuffers, kind: Any) -> Any:
         return plc.Column(plc.DataType(plc.TypeId.STRUCT), rows, None, mask, nulls, 0, children)
     if _types.is_dictionary(kind):
         kind = kind.index_type
+    if _types.is_timestamp(kind):  # the zone is the dtype's
+        kind = pa.timestamp(kind.unit)
     return plc.Column(plc.DataType.from_arrow(kind), rows, values, mask, nulls, 0, [])
 
 

@@ -362,6 +362,18 @@ def decode_column(column: Any, stored: dict[str, Any] | None) -> Any:
     return pd.Series(_exact(column, stored), copy=False)
 
 
+def check_dtypes(columns: Sequence[tuple[Any, Any]], index: dict[str, Any], levels: Sequence[Any]) -> None:
+    """Raise ValueError where columns (type and dtype's description) or an index could not be decoded."""
+    try:
+        for kind, stored in columns:
+            decode_column(pa.chunked_array([], kind), stored)
+        assemble_index(index, [pa.chunked_array([], kind) for kind in levels])
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
+        raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error
+
+
 def decode_any_dtype(stored: dict[str, Any], kind: Any) -> Any:
     """The dtype of a column of this Arrow type that `encode_dtype` described."""
     if stored["kind"] == "arrow":
