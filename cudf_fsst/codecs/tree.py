@@ -238,7 +238,7 @@ class DeviceCompressor(Compressor):
     def compress_strings(self, strings: Any) -> list[Segment]:
         from .fsst import cuda
 
-        return cuda.compress(strings, stream=self.lane.stream, outbox=self.outbox, **self.strings)
+        return cuda.compress(strings, stream=self.lane.given, outbox=self.outbox, **self.strings)
 
     def _sent(self, stream: Stream) -> Stream:
         """What is in GPU memory, or on its way to the host if there is an outbox."""
@@ -284,7 +284,7 @@ def decompress_on_device(node: Node, lane: Any) -> ColumnBuffers:
     itemsize = 0
     strings: DeviceStrings | None = None
     if is_strings(node.type):
-        strings = fsst.decompress(node.segments, stream=lane.stream)
+        strings = fsst.decompress(node.segments, stream=lane.given)
     if node.validity:
         # cuDF's masks are padded to 64 bytes.
         validity = lane.allocate(-(-node.rows // 512) * 64)

@@ -46,6 +46,7 @@ class Lane:
 
     def __init__(self, stream: Any = None) -> None:
         self.default, self._rmm_default = default_stream()
+        self.given = stream
         if stream is None:
             self.stream = self.default
         elif isinstance(stream, cupy.cuda.Stream):

@@ -409,17 +409,19 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
     return Workspace
 
 
-#: The modules that a codec's GPU side consists of, beside ``cuda`` itself.
-_PARTS = {"fsst": ("cuda_kernels", "cuda_compress", "cuda_read")}
+#: The modules that the GPU sides of all codecs consist of, in an order in which they can be imported.
+_GPU_MODULES = (
+    *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer")),
+    "cudf_fsst.codecs.cuda_kernels",
+    *(f"cudf_fsst.codecs.fsst.{name}" for name in ("cuda_kernels", "cuda_compress", "cuda_read", "cuda")),
+    *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw", "values")),
+)
 
 
 @contextmanager
 def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
     """``cudf_fsst.codecs.{codec}.cuda``, imported anew for `device`; everything is as before at the end."""
-    package = f"cudf_fsst.codecs.{codec}"
-    parts = [f"{package}.{part}" for part in (*_PARTS.get(codec, ()), "cuda")]
-    device_modules = [f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer")]
-    own = (*device_modules, "cudf_fsst.codecs.cuda_kernels", *parts)
+    own = _GPU_MODULES
     parents = [(importlib.import_module(parent), child) for parent, _, child in (name.rpartition(".") for name in own)]
     missing = object()
     attributes = [(parent, child, getattr(parent, child, missing)) for parent, child in parents]
@@ -427,14 +429,13 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
     saved = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     try:
         sys.modules.update(device.modules)
-        cuda = importlib.import_module(parts[-1])
         for name in own:
-            module: Any = sys.modules.get(name)
+            module: Any = importlib.import_module(name)
             if hasattr(module, "kernel"):
                 module.kernel = device.kernel
             if name != own[0] and hasattr(module, "Workspace"):
                 module.Workspace = _strict_workspace(module.Workspace)
-        yield cuda
+        yield sys.modules[f"cudf_fsst.codecs.{codec}.cuda"]
     finally:
         for name in (*own, *device.modules):
             sys.modules.pop(name, None)

@@ -1,0 +1,208 @@
+"""Columns of all types on an emulated GPU, against the host: the same bytes, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cudf_fsst.buffers import ColumnBuffers, DeviceStrings
+from cudf_fsst.codecs import tree
+from cudf_fsst.codecs.values import cpu, plan
+from cudf_fsst.interop import arrow_columns
+from emulation.conftest import emulator
+from emulation.device import ORDERS, FakeDevice, emulated
+from emulation.emulator import Emulator
+
+__all__ = ["emulator"]
+
+ROWS = 2500
+OPTIONS = {"tile_size": "auto", "level": "default"}
+
+
+class Gpu:
+    """Columns in the memory of an emulated GPU."""
+
+    def __init__(self, device: FakeDevice) -> None:
+        import sys
+
+        self.device, self.emulator = device, device.emulator
+        self.memory: Any = sys.modules["cudf_fsst.device.memory"]
+        self.transfer: Any = sys.modules["cudf_fsst.device.transfer"]
+        self._kept: list[Any] = []
+
+    def place(self, array: Any, offset: int = 0) -> int:
+        """Copy an array; its address is `offset` bytes off an aligned one."""
+        buffer = self.emulator.buffer(np.ascontiguousarray(array), offset=offset)
+        self._kept.append(buffer)
+        return int(buffer.address)
+
+    def upload(self, column: ColumnBuffers) -> ColumnBuffers:
+        """The same column in the emulated GPU's memory, with masks of whole words, as cuDF has them."""
+        validity = column.validity
+        if validity is not None:
+            words = np.zeros(-(-(column.validity_offset + column.rows) // 32) * 4, np.uint8)
+            used = validity[: words.size]
+            words[: used.size] = used
+            validity = self.place(words)
+        strings = column.strings
+        if strings is not None:
+            mask = None
+            if strings.validity is not None:
+                words = np.zeros(-(-(strings.validity_offset + strings.rows) // 32) * 4, np.uint8)
+                used = strings.validity[: words.size]
+                words[: used.size] = used
+                mask = self.place(words)
+            strings = DeviceStrings(
+                strings.rows,
+                self.place(strings.chars),
+                self.place(strings.offsets),
+                strings.offsets.itemsize,
+                mask or 0,
+                strings.validity_offset,
+                strings.null_count,
+            )
+        values = None if column.values is None else self.place(column.values, offset=column.itemsize % 16)
+        children = tuple(map(self.upload, column.children))
+        return ColumnBuffers(
+            column.type,
+            column.rows,
+            column.null_count,
+            validity,
+            column.validity_offset,
+            values,
+            column.itemsize,
+            strings,
+            children,
+        )
+
+    def read(self, buffer: Any) -> Any:
+        return (
+            np.frombuffer(self.emulator.read(buffer.ptr, buffer.size), np.uint8) if buffer.size else np.empty(0, "u1")
+        )
+
+    def download(self, column: ColumnBuffers) -> ColumnBuffers:
+        """A decompressed column on the host."""
+        if column.strings is not None:
+            offsets, chars, validity = column.strings.owners
+            from cudf_fsst.buffers import HostStrings
+
+            column.strings = HostStrings(
+                column.rows,
+                self.read(chars),
+                self.read(offsets).view(f"<i{column.strings.offsets_itemsize}"),
+                self.read(validity) if validity is not None else None,
+                0,
+                column.strings.null_count,
+            )
+        elif column.owners:
+            validity, values = column.owners
+            column.validity = None if validity is None else self.read(validity)
+            if values is not None:
+                found = self.read(values)
+                column.values = (
+                    found.view("<u8").reshape(-1, 2) if column.itemsize == 16 else found.view(f"<u{column.itemsize}")
+                )
+        column.children = tuple(map(self.download, column.children))
+        return column
+
+
+@pytest.fixture
+def gpu(emulator: Emulator) -> Iterator[Gpu]:
+    device = FakeDevice(emulator)
+    with emulated(device, "values"):
+        yield Gpu(device)
+        if emulator.alive:
+            device.default.synchronize()
+
+
+def arrays() -> dict[str, Any]:
+    rng = np.random.default_rng(5)
+    mask = rng.random(ROWS) < 0.3
+    mask[100:1300] = True  # a block of rows that are all null
+    numbers = rng.integers(-1000, 1000, ROWS)
+    return {
+        "int64": pa.array(np.sort(numbers)),
+        "int32 with nulls": pa.array(numbers.astype("i4"), mask=mask),
+        "int8 with nulls": pa.array((numbers % 100).astype("i1"), mask=mask),
+        "uint16": pa.array((numbers + 1000).astype("u2")),
+        "float64 with nulls": pa.array(np.cumsum(rng.random(ROWS)), mask=mask),
+        "float32": pa.array(rng.random(ROWS).astype("f4")),
+        "bool with nulls": pa.array(rng.random(ROWS) < 0.5, mask=mask),
+        "timestamp": pa.array(np.arange(ROWS).astype("M8[us]")),
+        "decimal128 with nulls": pa.array(
+            [None if k else int(x) for x, k in zip(numbers, mask, strict=True)], pa.int64()
+        ).cast(pa.decimal128(20, 0)),
+        "all null": pa.array([None] * ROWS, pa.int32()),
+        "strings": pa.array([None if k else f"row {i % 50}" for i, k in enumerate(mask)]),
+        "list": pa.array([None if k else list(range(i % 4)) for i, k in enumerate(mask)]),
+        "struct": pa.array([None if k else {"a": i, "b": str(i % 9)} for i, k in enumerate(mask)]),
+        "dictionary": pa.array([None if k else f"k{i % 9}" for i, k in enumerate(mask)]).dictionary_encode(),
+    }
+
+
+CASES = tuple(arrays())
+
+
+def same_nodes(found: tree.Node, wanted: tree.Node) -> None:
+    assert (found.type, found.rows, found.null_count) == (wanted.type, wanted.rows, wanted.null_count)
+    parts, others = list(found.parts), list(wanted.parts)
+    assert len(parts) == len(others)
+    for part, other in zip(parts, others, strict=True):
+        assert type(part) is type(other)
+        if isinstance(part, tree.Packed):
+            assert (part.codec, part.rows, part.itemsize, part.parameters) == (
+                other.codec,
+                other.rows,
+                other.itemsize,
+                other.parameters,
+            )
+        np.testing.assert_array_equal(part.meta, other.meta)
+        np.testing.assert_array_equal(part.codes, other.codes)
+
+
+@pytest.mark.parametrize("order", ["lazy", "eager", "random"])
+@pytest.mark.parametrize("case", CASES)
+def test_same_as_on_the_host(case: str, order: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert order in ORDERS
+    gpu.device.order = order
+    monkeypatch.setattr(plan, "PIECE_NBYTES", 8192)
+    monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
+    monkeypatch.setattr(plan, "RUN_ROWS", 512)
+    whole = arrays()[case]
+    parts = [whole, whole[70:2201]] if not pa.types.is_nested(whole.type) else [whole]
+    for array in parts:
+        column = arrow_columns.describe(array)
+        wanted = tree.Compressor(None, OPTIONS).node(column)
+        with gpu.memory.Lane() as lane:
+            compressor = tree.DeviceCompressor(None, OPTIONS, lane)
+            node = compressor.node(gpu.upload(column))
+            with gpu.transfer.Outbox() as outbox:
+                host = node.with_parts(iter(outbox.send_parts(list(node.parts), lane)))
+            same_nodes(host, wanted)
+            found = tree.decompress_on_device(node, lane)
+            lane.synchronize()
+        assert arrow_columns.rebuild(gpu.download(found), array.type).equals(array)
+
+
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+@pytest.mark.parametrize("offset", [0, 1, 31, 40])
+def test_fill_nulls(itemsize: int, offset: int, gpu: Gpu) -> None:
+    import sys
+
+    cuda: Any = sys.modules["cudf_fsst.codecs.values.cuda"]
+    rng = np.random.default_rng(offset)
+    for rows in (1, 31, 32, 33, 1023, 1024, 1025, 2100):
+        values = rng.integers(0, 255, rows).astype(f"u{itemsize}")
+        for share in (0.0, 0.02, 0.5, 1.0):
+            bits = rng.random(offset + rows) < share
+            validity = np.packbits(np.pad(bits, (0, -bits.size % 32)), bitorder="little")
+            wanted = cpu.fill_nulls(values, validity, offset)
+            with gpu.memory.Lane() as lane:
+                out = lane.allocate(values.nbytes)
+                cuda.fill_nulls(gpu.place(values), rows, itemsize, gpu.place(validity), offset, out=out.ptr, lane=lane)
+                lane.synchronize()
+                np.testing.assert_array_equal(gpu.read(out).view(values.dtype), wanted)
