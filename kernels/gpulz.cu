@@ -104,8 +104,9 @@ __device__ __forceinline__ void copy_chunk(u8* shared, u64 address, u32 nbytes, 
 #define WORDS SEARCH_WORDS
 #define WARPS (SYMBOLS / 32 / WORDS)  // that a chunk has
 #define CHUNKS (WARPS == 1 ? ENCODE_CHUNKS : 1)
+#define ENCODE_THREADS (32 * WARPS * CHUNKS)
+#define MANY_REGISTERS (WARPS <= 16)  // a thread may have more than 64
 #define WINDOW_NBYTES ((WINDOW * SYMBOL + 15) / 16 * 16)
-#define GROUP 4  // words that are skipped together
 static_assert(WORDS % GROUP == 0 && WORDS * WARPS * 32 == SYMBOLS, "a warp has whole groups of words");
 
 struct State {
@@ -128,23 +129,28 @@ __device__ __forceinline__ void search(const Symbol* mine, u32 first, u32 count,
   const u32 lane = lane_id();
   Symbol symbol[WORDS];
 #pragma unroll
-  for (u32 k = 0; k < WORDS; ++k) symbol[k] = mine[32 * k], best[k] = 0;
+  for (u32 k = 0; k < WORDS; ++k) {
+    if (MANY_REGISTERS) symbol[k] = mine[32 * k];
+    best[k] = 0;
+  }
   const u32 from_start = first == 0 ? ~0u : 0;
 #pragma unroll 1
   for (u32 offset = 1; offset <= WINDOW; ++offset) {
     const Symbol* other = mine - offset;
+    const Symbol* again = mine + keep_in_register(0);        // or the compiler would keep them after all
     const u32 cap = offset < 32 ? (1u << offset) - 1 : ~0u;  // no longer than the offset
     u32 next = 0;
     if (WARPS > 1 && !last_warp)
-      next = __ballot_sync(ALL_LANES, mine[32 * WORDS] == other[32 * WORDS] &&
-                                          (whole || first + 32 * WORDS + lane < count));
+      next = __ballot_sync(ALL_LANES,
+                           mine[32 * WORDS] == other[32 * WORDS] && (whole || first + 32 * WORDS + lane < count));
 #pragma unroll
     for (int group = WORDS - GROUP; group >= 0; group -= GROUP) {
       u32 equal[GROUP], any = 0;
 #pragma unroll
       for (u32 g = 0; g < GROUP; ++g) {
         const u32 k = group + g;
-        equal[g] = __ballot_sync(ALL_LANES, symbol[k] == other[32 * k] && (whole || first + 32 * k + lane < count));
+        const Symbol own = MANY_REGISTERS ? symbol[k] : again[32 * k];
+        equal[g] = __ballot_sync(ALL_LANES, own == other[32 * k] && (whole || first + 32 * k + lane < count));
         if (32 * k < WINDOW && offset > 32 * k) {  // some of the chunk's first symbols have none so far before them
           const u32 none = offset - 32 * k;
           equal[g] &= ~from_start | (none < 32 ? ~0u << none : 0);
@@ -198,7 +204,7 @@ __device__ __forceinline__ u32 visited(u32 best) {
 // grid: covers the chunks, CHUNKS a block; block: WARPS * CHUNKS warps; shared memory: see launch.encode_shape.
 // `slots`: CHUNK bytes for each chunk, or null (nothing but counts and sums is written); sums[b] += bytes of the codes of the
 // chunks of block b. Where `unless` is given and holds at most `limit`, nothing happens.
-extern "C" __global__ void __launch_bounds__(32 * WARPS * CHUNKS)
+extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, ENCODE_THREADS < 800 ? 800 / ENCODE_THREADS : 1)
     gpulz_encode(const u8* values, u64 values_nbytes, u8* slots, u32* counts, u32* sums, const u64* unless, u64 limit) {
   DYNAMIC_SHARED(u8, shared_memory);
   if (unless != nullptr && *unless <= limit) return;
@@ -219,15 +225,16 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS * CHUNKS)
 
   const u32 first = 32 * WORDS * warp;
   const Symbol* mine = symbols + first + lane;
-  u32 best[WORDS], starts[WORDS];
+  u32 best[WORDS], visits[WORDS];
   if (count == SYMBOLS)
     search<true>(mine, first, count, warp == WARPS - 1, best);
   else
     search<false>(mine, first, count, warp == WARPS - 1, best);
 #pragma unroll
-  for (u32 k = 0; k < WORDS; ++k) starts[k] = visited(best[k]);
+  for (u32 k = 0; k < WORDS; ++k) visits[k] = MANY_REGISTERS ? visited(best[k]) : 0;
 
-  // The walk over the chunk, one warp after another. starts[k]: bit j says that a token starts at symbol j of word k.
+  // The walk over the chunk, one warp after another. Lane k keeps `starts` of word k: a token starts at the symbols that are set.
+  u32 starts_of_lane = 0;
   State now;
   u32 tokens = 0, matches = 0;  // before the warp
 #pragma unroll 1
@@ -238,21 +245,20 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS * CHUNKS)
 #pragma unroll
       for (u32 k = 0; k < WORDS; ++k) {
         const u32 begin = first + 32 * k, end = min(begin + 32, count);
-        if (now.at >= end) {
-          starts[k] = 0;
-          continue;
-        }
+        if (now.at >= end) continue;
         const u32 inside = end - begin < 32 ? (1u << (end - begin)) - 1 : ~0u;
-        starts[k] = __shfl_sync(ALL_LANES, starts[k], now.at - begin) & inside;
-        const u32 last = 31 - __clz(starts[k]);
+        if (!MANY_REGISTERS) visits[k] = visited(best[k]);
+        const u32 starts = __shfl_sync(ALL_LANES, visits[k], now.at - begin) & inside;
+        if (lane == k) starts_of_lane = starts;
+        const u32 last = 31 - __clz(starts);
         u32 last_best = __shfl_sync(ALL_LANES, best[k], last);
         if (WINDOW > 32 && last_best >> 8 == 32) {
           last_best = search_long(symbols, begin + last, count, last_best);
           if (lane == last) best[k] = last_best;
         }
         now.at = begin + last + (is_match(last_best) ? last_best >> 8 : 1);
-        now.tokens += __popc(starts[k]);
-        now.matches += __popc(starts[k] & __ballot_sync(ALL_LANES, is_match(best[k])));
+        now.tokens += __popc(starts);
+        now.matches += __popc(starts & __ballot_sync(ALL_LANES, is_match(best[k])));
       }
       __syncwarp();
       if (lane == 0) *state = now;
@@ -277,9 +283,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS * CHUNKS)
   }
 #pragma unroll
   for (u32 k = 0; k < WORDS; ++k) {
-    const bool start = starts[k] >> lane & 1, match = is_match(best[k]);
+    const u32 starts = __shfl_sync(ALL_LANES, starts_of_lane, k);
+    const bool start = starts >> lane & 1, match = is_match(best[k]);
     const u32 all_matches = __ballot_sync(ALL_LANES, start && match);
-    const u32 token = tokens + __popc(starts[k] & lanes_below()), at = matches + __popc(all_matches & lanes_below());
+    const u32 token = tokens + __popc(starts & lanes_below()), at = matches + __popc(all_matches & lanes_below());
     if (start) {
       matched[token] = match;
       if (match) {
@@ -289,7 +296,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS * CHUNKS)
         reinterpret_cast<Symbol*>(slot)[token - at] = mine[32 * k];
       }
     }
-    tokens += __popc(starts[k]);
+    tokens += __popc(starts);
     matches += __popc(all_matches);
   }
   sync_chunk();
@@ -349,7 +356,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // A warp a chunk. block: DECODE_WARPS warps; shared memory: 2 * CHUNK bytes a warp. A damaged chunk that would lead elsewhere is left out.
-extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS)
+extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, 48 / DECODE_WARPS)
     gpulz_decode(const u8* codes, u64 codes_nbytes, const u64* starts, const u32* counts, u64 chunks, u8* values,
                  u64 values_nbytes) {
   DYNAMIC_SHARED(u8, shared_memory);

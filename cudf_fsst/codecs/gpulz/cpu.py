@@ -1,4 +1,4 @@
-"""gpuLZ on the host (docs/format.md, section 13). One thread a call: who has many columns or segments shares them out."""
+"""gpuLZ on the host (docs/format.md, section 13). One thread a call; callers share out segments."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _read_symbols(source: int, nbytes: int, size: int, symbols: Any) -> int:
 
 @njit()
 def _parse(symbols: Any, count: int, size: int, window: int, token_at: Any, lengths: Any, offsets: Any) -> int:
-    """Tokens of a chunk: where each starts, the length of its match (0: a literal) and its offset. How many there are."""
+    """Tokens of a chunk: where each starts, length (0: a literal) and offset of its match. How many there are."""
     least = 2 if size <= 2 else 1
     tokens = 0
     at = 0

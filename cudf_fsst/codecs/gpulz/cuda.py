@@ -17,7 +17,7 @@ _u64 = np.uint64
 
 
 class _Places:
-    """Where things lie in a workspace: slots of the chunks, sums of chunk blocks (for both passes), the total, a meta."""
+    """Where things lie in a workspace: slots of chunks, sums of their blocks (for two passes), the total, counts."""
 
     def __init__(self, layout: Layout, workspace: int = 0) -> None:
         self.slots = workspace

@@ -1,4 +1,4 @@
-"""What the codec ``gpulz`` is made of (docs/format.md, section 13): options, sizes, constants shared with kernels/gpulz.cu.
+"""Codec ``gpulz`` (docs/format.md, section 13): its options, its sizes, constants shared with kernels/gpulz.cu.
 
 Needs no GPU and no CuPy.
 """
@@ -17,10 +17,10 @@ WINDOWS = (32, 64, 128, 255)
 #: Chunks with one entry in `starts`.
 CHUNK_BLOCK = 32
 
-#: Words of 32 symbols a warp searches matches for (the kernel keeps them in registers), if the chunk has so many, and
-#: warps a chunk has at most: with more, a thread would have too few registers.
+#: Words of 32 symbols a warp searches matches for (the kernel keeps them in registers), if the chunk has so many.
 SEARCH_WORDS = 16
-_MOST_WARPS = 16
+#: Of these, words that are passed over together where an offset has no match.
+GROUP = 4
 #: Warps of a thread block that have a chunk each.
 ENCODE_CHUNKS = 2
 DECODE_WARPS = 4
@@ -150,20 +150,25 @@ def defines(symbol: int, chunk: int, window: int | None = None) -> dict[str, int
     made = {"SYMBOL": symbol, "CHUNK": chunk, "CHUNK_BLOCK": CHUNK_BLOCK}
     if window is None:
         return {**made, "DECODE_WARPS": DECODE_WARPS}
-    return {**made, "WINDOW": window, "SEARCH_WORDS": search_words(symbol, chunk), "ENCODE_CHUNKS": ENCODE_CHUNKS}
+    return {
+        **made,
+        "WINDOW": window,
+        "SEARCH_WORDS": search_words(symbol, chunk),
+        "GROUP": GROUP,
+        "ENCODE_CHUNKS": ENCODE_CHUNKS,
+    }
 
 
 def search_words(symbol: int, chunk: int) -> int:
     """Words of 32 symbols that a warp searches."""
-    words = chunk // symbol // 32
-    return max(min(SEARCH_WORDS, words), words // _MOST_WARPS)
+    return min(SEARCH_WORDS, chunk // symbol // 32)
 
 
 def encode_shape(symbol: int, chunk: int, window: int) -> tuple[int, int, int]:
     """Chunks of a thread block of gpulz_encode, its threads and bytes of shared memory."""
     warps = chunk // symbol // 32 // search_words(symbol, chunk)
     chunks = ENCODE_CHUNKS if warps == 1 else 1
-    # Symbols before the chunk that may be looked at (and do not count), the chunk, a byte for each symbol, 16 for `State`.
+    # A window in front that is read and does not count, the chunk, a byte for each symbol, 16 bytes for `State`.
     return chunks, 32 * warps * chunks, chunks * (align(window * symbol) + chunk + chunk // symbol + 16)
 
 
