@@ -241,10 +241,11 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, ENCODE_THREADS < 80
   for (u32 turn = 0; turn < WARPS; ++turn) {
     if (turn == warp) {
       now = *state;
+      const u32 warp_begin = keep_in_register(first);  // or the compiler computes what follows from it before the loop
       tokens = now.tokens, matches = now.matches;
 #pragma unroll
       for (u32 k = 0; k < WORDS; ++k) {
-        const u32 begin = first + 32 * k, end = min(begin + 32, count);
+        const u32 begin = warp_begin + 32 * k, end = min(begin + 32, count);
         if (now.at >= end) continue;
         const u32 inside = end - begin < 32 ? (1u << (end - begin)) - 1 : ~0u;
         if (!MANY_REGISTERS) visits[k] = visited(best[k]);

@@ -13,6 +13,10 @@ from ..unaligned import address, copy, load8, load16, load32, load64, store8, st
 from .launch import CHUNK_BLOCK, Layout, Options, layout_of, most_nbytes
 from .launch import options as complete
 
+#: Slots by which equal symbols are found.
+_SLOT_BITS = 11
+_MULTIPLIER = 0x9E3779B97F4A7C15
+
 
 @njit(inline="always")
 def _load(where: int, size: int) -> int:
@@ -53,38 +57,51 @@ def _read_symbols(source: int, nbytes: int, size: int, symbols: Any) -> int:
     return count
 
 
+@njit(inline="always")
+def _slot(symbol: int) -> int:
+    return np.int64(symbol * np.uint64(_MULTIPLIER) >> np.uint64(64 - _SLOT_BITS))
+
+
 @njit()
-def _parse(symbols: Any, count: int, size: int, window: int, token_at: Any, lengths: Any, offsets: Any) -> int:
-    """Tokens of a chunk: where each starts, length (0: a literal) and offset of its match. How many there are."""
+def _parse(
+    symbols: Any, count: int, size: int, window: int, heads: Any, chain: Any, token_at: Any, lengths: Any, offsets: Any
+) -> int:
+    """Tokens of a chunk: where each starts, length (0: a literal) and offset of its match. How many there are.
+
+    `heads` and `chain` lead from a symbol to the ones before it that are in the same slot, nearest first.
+    """
     least = 2 if size <= 2 else 1
+    heads[:] = -1
     tokens = 0
     at = 0
     while at < count:
         best = 0
         offset = 0
-        left = count - at
         first = symbols[at]
-        # A match is no longer than its offset, so that a smaller one cannot be better than `best`.
-        for d in range(1, min(window, at) + 1):
-            if d <= best or symbols[at - d] != first:
-                continue
-            if best >= left:
-                break
-            if symbols[at + best] != symbols[at + best - d]:
-                continue
-            most = min(d, left)
-            length = 1
-            while length < most and symbols[at + length] == symbols[at + length - d]:
-                length += 1
-            if length > best:
-                best = length
-                offset = d
+        left = count - at
+        before = heads[_slot(first)]
+        # A match is no longer than its offset, so that a small one cannot be better than `best`.
+        while before >= 0 and at - before <= window and best < left:
+            d = at - before
+            if d > best and symbols[before] == first and symbols[at + best] == symbols[before + best]:
+                most = min(d, left)
+                length = 1
+                while length < most and symbols[at + length] == symbols[before + length]:
+                    length += 1
+                if length > best:
+                    best = length
+                    offset = d
+            before = chain[before]
         if best < least:
             best = 0
         token_at[tokens] = at
         lengths[tokens] = best
         offsets[tokens] = offset
         tokens += 1
+        for i in range(at, at + max(best, 1)):
+            slot = _slot(symbols[i])
+            chain[i] = heads[slot]
+            heads[slot] = i
         at += max(best, 1)
     return tokens
 
@@ -93,6 +110,8 @@ def _parse(symbols: Any, count: int, size: int, window: int, token_at: Any, leng
 def _compress(values: int, values_nbytes: int, size: int, chunk: int, window: int, counts: Any, out: int) -> int:
     """Write the codes of all chunks to `out` (0: nowhere) and fill `counts`; bytes of the codes."""
     symbols = np.zeros(chunk // size, np.uint64)
+    heads = np.zeros(1 << _SLOT_BITS, np.int32)
+    chain = np.zeros(chunk // size, np.int32)
     token_at = np.zeros(chunk // size, np.int64)
     lengths = np.zeros(chunk // size, np.int64)
     offsets = np.zeros(chunk // size, np.int64)
@@ -101,7 +120,7 @@ def _compress(values: int, values_nbytes: int, size: int, chunk: int, window: in
         source = values + c * chunk
         nbytes = min(chunk, values_nbytes - c * chunk)
         count = _read_symbols(source, nbytes, size, symbols)
-        tokens = _parse(symbols, count, size, window, token_at, lengths, offsets)
+        tokens = _parse(symbols, count, size, window, heads, chain, token_at, lengths, offsets)
         matches = 0
         for t in range(tokens):
             matches += lengths[t] != 0
