@@ -301,7 +301,7 @@ def _decoded(packed: Packed, out: int) -> None:
     ):
         if array.size != nbytes:
             raise ValueError(f"gpulz: {name} has {array.size} bytes, not {nbytes}")
-    meta = np.ascontiguousarray(packed.meta)
+    meta = packed.meta.copy()  # aligned and writable, so that one compiled version serves all
     starts, counts = _sections(meta, layout)
     codes = address(packed.codes), packed.codes_nbytes
     bad = _decompress(*codes, starts, counts, packed.values_nbytes, *packed.parameters, out)
