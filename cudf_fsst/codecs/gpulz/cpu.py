@@ -1,0 +1,336 @@
+"""gpuLZ on the host (docs/format.md, section 13). One thread a call; callers share out segments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..jit import njit
+from ..packed import Packed
+from ..unaligned import address, copy, load8, load16, load32, load64, store8, store16, store32, store64
+from .launch import CHUNK_BLOCK, Layout, Options, layout_of, most_nbytes
+from .launch import options as complete
+
+#: Slots by which equal symbols are found.
+_SLOT_BITS = 11
+_MULTIPLIER = 0x9E3779B97F4A7C15
+
+
+@njit(inline="always")
+def _load(where: int, size: int) -> int:
+    if size == 1:
+        return np.uint64(load8(where))
+    if size == 2:
+        return np.uint64(load16(where))
+    if size == 4:
+        return np.uint64(load32(where))
+    return load64(where)
+
+
+@njit(inline="always")
+def _store(where: int, value: int, size: int) -> None:
+    if size == 1:
+        store8(where, np.uint8(value))
+    elif size == 2:
+        store16(where, np.uint16(value))
+    elif size == 4:
+        store32(where, np.uint32(value))
+    else:
+        store64(where, value)
+
+
+@njit()
+def _read_symbols(source: int, nbytes: int, size: int, symbols: Any) -> int:
+    """Fill `symbols` with the bytes of a chunk, the last one with zeros above; how many there are."""
+    whole = nbytes // size
+    for i in range(whole):
+        symbols[i] = _load(source + i * size, size)
+    count = whole
+    if whole * size < nbytes:
+        last = np.uint64(0)
+        for i in range(nbytes - 1, whole * size - 1, -1):
+            last = last << np.uint64(8) | np.uint64(load8(source + i))
+        symbols[whole] = last
+        count += 1
+    return count
+
+
+@njit(inline="always")
+def _slot(symbol: int) -> int:
+    return np.int64(symbol * np.uint64(_MULTIPLIER) >> np.uint64(64 - _SLOT_BITS))
+
+
+@njit()
+def _parse(
+    symbols: Any, count: int, size: int, window: int, heads: Any, chain: Any, token_at: Any, lengths: Any, offsets: Any
+) -> int:
+    """Tokens of a chunk: where each starts, length (0: a literal) and offset of its match. How many there are.
+
+    `heads` and `chain` lead from a symbol to the ones before it that are in the same slot, nearest first.
+    """
+    least = 2 if size <= 2 else 1
+    heads[:] = -1
+    tokens = 0
+    at = 0
+    while at < count:
+        best = 0
+        offset = 0
+        first = symbols[at]
+        left = count - at
+        before = heads[_slot(first)]
+        # A match is no longer than its offset, so that a small one cannot be better than `best`.
+        while before >= 0 and at - before <= window and best < left:
+            d = at - before
+            if d > best and symbols[before] == first and symbols[at + best] == symbols[before + best]:
+                most = min(d, left)
+                length = 1
+                while length < most and symbols[at + length] == symbols[before + length]:
+                    length += 1
+                if length > best:
+                    best = length
+                    offset = d
+            before = chain[before]
+        if best < least:
+            best = 0
+        token_at[tokens] = at
+        lengths[tokens] = best
+        offsets[tokens] = offset
+        tokens += 1
+        for i in range(at, at + max(best, 1)):
+            slot = _slot(symbols[i])
+            chain[i] = heads[slot]
+            heads[slot] = i
+        at += max(best, 1)
+    return tokens
+
+
+@njit()
+def _compress(values: int, values_nbytes: int, size: int, chunk: int, window: int, counts: Any, out: int) -> int:
+    """Write the codes of all chunks to `out` (0: nowhere) and fill `counts`; bytes of the codes."""
+    symbols = np.zeros(chunk // size, np.uint64)
+    heads = np.zeros(1 << _SLOT_BITS, np.int32)
+    chain = np.zeros(chunk // size, np.int32)
+    token_at = np.zeros(chunk // size, np.int64)
+    lengths = np.zeros(chunk // size, np.int64)
+    offsets = np.zeros(chunk // size, np.int64)
+    total = 0
+    for c in range(counts.size):
+        source = values + c * chunk
+        nbytes = min(chunk, values_nbytes - c * chunk)
+        count = _read_symbols(source, nbytes, size, symbols)
+        tokens = _parse(symbols, count, size, window, heads, chain, token_at, lengths, offsets)
+        matches = 0
+        for t in range(tokens):
+            matches += lengths[t] != 0
+        lengths_at = size * (tokens - matches)
+        flags_at = lengths_at + 2 * matches
+        end = flags_at + (tokens + 7) // 8
+        code_nbytes = (end + 3) // 4 * 4
+        raw_nbytes = (nbytes + 3) // 4 * 4
+        to = out + total
+        if code_nbytes >= raw_nbytes:
+            counts[c] = 0
+            total += raw_nbytes
+            if out != 0:
+                copy(to, source, nbytes)
+                for i in range(nbytes, raw_nbytes):
+                    store8(to + i, np.uint8(0))
+            continue
+        counts[c] = tokens | matches << 16
+        total += code_nbytes
+        if out == 0:
+            continue
+        for i in range(flags_at, code_nbytes):
+            store8(to + i, np.uint8(0))
+        match = 0
+        for t in range(tokens):
+            if lengths[t] == 0:
+                _store(to + size * (t - match), symbols[token_at[t]], size)
+            else:
+                store8(to + lengths_at + match, np.uint8(lengths[t]))
+                store8(to + lengths_at + matches + match, np.uint8(offsets[t]))
+                store8(to + flags_at + t // 8, load8(to + flags_at + t // 8) | np.uint8(1 << t % 8))
+                match += 1
+    return total
+
+
+@njit()
+def _chunk_sizes(values_nbytes: int, size: int, chunk: int, counts: Any, sizes: Any) -> None:
+    for c in range(counts.size):
+        tokens = np.int64(counts[c]) & 0xFFFF
+        matches = np.int64(counts[c]) >> 16
+        nbytes = min(chunk, values_nbytes - c * chunk)
+        if tokens != 0:
+            nbytes = size * (tokens - matches) + 2 * matches + (tokens + 7) // 8
+        sizes[c] = (nbytes + 3) // 4 * 4
+
+
+@njit()
+def _decompress(
+    codes: int, codes_nbytes: int, starts: Any, counts: Any, values_nbytes: int, size: int, chunk: int, out: int
+) -> int:
+    """Write the values to `out` (0: nowhere) and check all there is to check; -1, or the number of a damaged chunk."""
+    symbols = np.zeros(chunk // size, np.uint64)
+    sizes = np.zeros(counts.size, np.int64)
+    _chunk_sizes(values_nbytes, size, chunk, counts, sizes)
+    at = np.int64(0)
+    for c in range(counts.size):
+        if c % CHUNK_BLOCK == 0 and starts[c // CHUNK_BLOCK] != np.uint64(at):
+            return c
+        nbytes = min(chunk, values_nbytes - c * chunk)
+        tokens = np.int64(counts[c]) & 0xFFFF
+        matches = np.int64(counts[c]) >> 16
+        if matches > tokens or sizes[c] > codes_nbytes - at:
+            return c
+        source = codes + at
+        at += sizes[c]
+        if tokens == 0:
+            for i in range(nbytes, sizes[c]):
+                if load8(source + i) != 0:
+                    return c
+            if out != 0:
+                copy(out + c * chunk, source, nbytes)
+            continue
+        count = (nbytes + size - 1) // size
+        lengths = source + size * (tokens - matches)
+        offsets = lengths + matches
+        flags = offsets + matches
+        position = 0
+        match = 0
+        for t in range(tokens):
+            if load8(flags + t // 8) >> (t % 8) & 1:
+                if match == matches:
+                    return c
+                length = np.int64(load8(lengths + match))
+                offset = np.int64(load8(offsets + match))
+                match += 1
+                if length == 0 or length > offset or offset > position or length > count - position:
+                    return c
+                for i in range(position, position + length):
+                    symbols[i] = symbols[i - offset]
+                position += length
+            else:
+                if t - match >= tokens - matches or position >= count:
+                    return c
+                symbols[position] = _load(source + size * (t - match), size)
+                position += 1
+        if position != count or match != matches:
+            return c
+        for i in range(tokens, 8 * (source + sizes[c] - flags)):
+            if load8(flags + i // 8) >> (i % 8) & 1:
+                return c
+        whole = nbytes // size
+        rest = nbytes - whole * size
+        if rest != 0 and symbols[whole] >> np.uint64(8 * rest) != 0:
+            return c
+        if out != 0:
+            to = out + c * chunk
+            for i in range(whole):
+                _store(to + i * size, symbols[i], size)
+            for i in range(rest):
+                store8(to + whole * size + i, np.uint8(symbols[whole] >> np.uint64(8 * i) & np.uint64(255)))
+    if at != codes_nbytes or starts[starts.size - 1] != np.uint64(at):
+        return max(counts.size - 1, 0)
+    return -1
+
+
+def _compressed(values: npt.NDArray[Any], options: Options, *, store: bool) -> Packed:
+    """`values` with these options; without `store`, sizes alone."""
+    layout = Layout(values.nbytes, options.chunk)
+    meta = np.zeros(layout.meta_nbytes, np.uint8)
+    starts, counts = _sections(meta, layout)
+    codes = np.empty(layout.codes_limit if store else 0, np.uint8)
+    to = address(codes) if store else 0
+    shape = options.symbol, options.chunk
+    nbytes = int(_compress(address(values), values.nbytes, *shape, options.window, counts, to))
+    if store:
+        sizes = np.zeros(layout.chunks, np.int64)
+        _chunk_sizes(values.nbytes, *shape, counts, sizes)
+        starts[1:] = np.cumsum(np.add.reduceat(sizes, np.arange(0, layout.chunks, CHUNK_BLOCK)))
+        codes = codes[:nbytes].copy()
+    return Packed("gpulz", values.size, values.itemsize, shape, meta, codes, meta.size, nbytes)
+
+
+def _best(values: npt.NDArray[Any], chosen: Options, *, store: bool) -> Packed:
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"gpulz takes one dimension of at least one value, not shape {values.shape}")
+    packed = _compressed(values, chosen, store=store)
+    if chosen.fallback and packed.nbytes > most_nbytes(values.nbytes):
+        return _compressed(values, chosen.bytewise, store=store)
+    return packed
+
+
+def _sections(meta: npt.NDArray[np.uint8], layout: Layout) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+    """`starts` and `counts`."""
+    at = layout.counts_at
+    return meta[: 8 * (layout.blocks + 1)].view("<u8"), meta[at : at + 4 * layout.chunks].view("<u4")
+
+
+def compress(values: npt.NDArray[Any], *, signed: bool = False, **options: Any) -> Packed:
+    """Compress the bits of `values`.
+
+    Parameters
+    ----------
+    values : ndarray, shape (rows,)
+        Contiguous, at least one.
+    signed
+        Makes no difference.
+    **options
+        As `launch.options`.
+
+    Raises
+    ------
+    ValueError
+        An option that is not allowed, or no values.
+    """
+    return _best(values, complete(values.itemsize, **options), store=True)
+
+
+def measure(values: npt.NDArray[Any], *, signed: bool = False, **options: Any) -> int:
+    """`Packed.nbytes` that `compress` would make."""
+    return _best(values, complete(values.itemsize, **options), store=False).nbytes
+
+
+def _decoded(packed: Packed, out: int) -> None:
+    layout = layout_of(packed)
+    for name, array, nbytes in (
+        ("meta", packed.meta, packed.meta_nbytes),
+        ("codes", packed.codes, packed.codes_nbytes),
+    ):
+        if array.size != nbytes:
+            raise ValueError(f"gpulz: {name} has {array.size} bytes, not {nbytes}")
+    meta = packed.meta.copy()  # aligned and writable, so that one compiled version serves all
+    starts, counts = _sections(meta, layout)
+    codes = address(packed.codes), packed.codes_nbytes
+    bad = _decompress(*codes, starts, counts, packed.values_nbytes, *packed.parameters, out)
+    if bad >= 0:
+        raise ValueError(f"damaged gpulz codes: chunk {bad}")
+    gaps = meta[starts.nbytes : layout.counts_at], meta[layout.counts_at + counts.nbytes :]
+    if any(gap.any() for gap in gaps):
+        raise ValueError("damaged gpulz meta: bytes between sections are not 0")
+
+
+def check(packed: Packed) -> None:
+    """Look at everything a decoder relies on.
+
+    Raises
+    ------
+    ValueError
+        Saying what is wrong.
+    """
+    _decoded(packed, 0)
+
+
+def decompress(packed: Packed, out: npt.NDArray[np.uint8]) -> None:
+    """Write the values' bytes to `out`, an array of exactly their size.
+
+    Raises
+    ------
+    ValueError
+        The codes are damaged, or `out` has another size.
+    """
+    if out.nbytes != packed.values_nbytes:
+        raise ValueError(f"the values have {packed.values_nbytes} bytes, out has {out.nbytes}")
+    _decoded(packed, address(out))

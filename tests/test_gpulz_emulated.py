@@ -1,0 +1,170 @@
+"""The real kernels and launches of codec gpulz, emulated under the sanitizers, against the CPU side."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import gpulz_cases
+from cudf_fsst.codecs.gpulz import cpu, launch
+from cudf_fsst.codecs.packed import Packed
+from emulation.conftest import emulator
+from emulation.device import ORDERS, FakeDevice, emulated
+from emulation.emulator import SCHEDULES, Buffer, Emulator
+
+__all__ = ["emulator"]
+
+CASES = list(gpulz_cases.columns(np.random.default_rng(0)))
+
+
+class Gpu:
+    """The codec on an emulated GPU."""
+
+    def __init__(self, device: FakeDevice, cuda: Any) -> None:
+        self.device, self.emulator, self.cuda = device, device.emulator, cuda
+
+    def upload(self, array: npt.NDArray[Any], offset: int = 0) -> Buffer:
+        return self.emulator.buffer(array.view(np.uint8), offset=offset)
+
+    def read(self, buffer: Any, nbytes: int) -> npt.NDArray[np.uint8]:
+        assert buffer.size == nbytes
+        return np.frombuffer(self.emulator.read(buffer.ptr, nbytes), np.uint8)
+
+    def compress(self, values: npt.NDArray[Any], offset: int = 0, stream: Any = None, **options: int) -> Packed:
+        """On the GPU; checked with `measure`."""
+        shape = values.size, values.itemsize
+        there, out = self.upload(values, offset), self.emulator.buffer(8)
+        workspace = self.emulator.buffer(self.cuda.workspace_nbytes(*shape, **options))
+        with self.cuda.Lane(stream) as lane:
+            made = self.cuda.compress(there.address, *shape, lane=lane, workspace=workspace.address, **options)
+            self.cuda.measure(there.address, *shape, lane=lane, workspace=workspace.address, out=out.address, **options)
+            lane.synchronize()
+        self.device.default.synchronize()
+        assert int(out.read(np.uint64)[0]) == made.nbytes
+        for buffer in (there, workspace, out):
+            buffer.free()
+        return made
+
+    def decompress(self, packed: Packed, offset: int = 0, stream: Any = None) -> npt.NDArray[np.uint8]:
+        out = self.emulator.buffer(packed.values_nbytes, offset=offset)
+        with self.cuda.Lane(stream) as lane:
+            self.cuda.decompress(packed, out.address, lane=lane)
+        self.device.default.synchronize()
+        found = out.read()
+        out.free()
+        return found
+
+    def to_device(self, packed: Packed) -> Packed:
+        with self.cuda.Lane() as lane:
+            meta, codes = lane.allocate(packed.meta_nbytes), lane.allocate(packed.codes_nbytes)
+            lane.upload(meta.ptr, packed.meta)
+            lane.upload(codes.ptr, packed.codes)
+        return dataclasses.replace(packed, meta=meta, codes=codes)
+
+    def same(self, found: Packed, expected: Packed) -> None:
+        assert found.parameters == expected.parameters
+        assert np.array_equal(self.read(found.meta, found.meta_nbytes), expected.meta)
+        assert np.array_equal(self.read(found.codes, found.codes_nbytes), expected.codes)
+
+
+@pytest.fixture
+def gpu(emulator: Emulator) -> Iterator[Gpu]:
+    device = FakeDevice(emulator)
+    with emulated(device, "gpulz") as cuda:
+        yield Gpu(device, cuda)
+        if emulator.alive:
+            device.default.synchronize()
+
+
+@pytest.mark.parametrize("options", gpulz_cases.OPTIONS, ids=str)
+def test_same_bytes(options: dict[str, int], gpu: Gpu, rng: np.random.Generator) -> None:
+    for name, whole in gpulz_cases.columns(rng).items():
+        values = whole[: 4500 // whole.itemsize]
+        expected = cpu.compress(values, **options)
+        found = gpu.compress(values, **options)
+        gpu.same(found, expected)
+        assert gpu.decompress(found).tobytes() == values.tobytes(), name
+
+
+@pytest.mark.parametrize("symbol", launch.SYMBOLS)
+@pytest.mark.parametrize(("chunk", "window"), [(16384, 255), (2048, 128), (4096, 64)])
+def test_shapes(symbol: int, chunk: int, window: int, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Every number of warps a chunk; matches across their borders, and the last chunk partly filled."""
+    piece = rng.integers(0, 3, 700).astype(f"<u{symbol}")
+    values = np.concatenate([np.tile(piece[:150], chunk // symbol // 150), piece, piece])
+    values[len(values) // 2] += 1
+    expected = cpu.compress(values, symbol=symbol, chunk=chunk, window=window)
+    found = gpu.compress(values, symbol=symbol, chunk=chunk, window=window)
+    gpu.same(found, expected)
+    assert gpu.decompress(found).tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("order", ORDERS)
+def test_orders(schedule: str, order: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Nothing depends on the order of threads, blocks and streams; enough chunks for several blocks of them."""
+    gpu.emulator.schedule, gpu.device.order = schedule, order
+    values = np.sort(rng.integers(0, 6000, 18_000)).astype(np.int32)
+    stream = gpu.device.stream() if order != "lazy" else None
+    found = gpu.compress(values, stream=stream, symbol=4)
+    gpu.same(found, cpu.compress(values, symbol=4))
+    assert gpu.decompress(found, stream=stream).tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["u1", "<u2", "<i4", "<f8"])
+def test_slices(dtype: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Values that are aligned to their own size only."""
+    values = rng.integers(0, 5, 2500).astype(dtype)
+    for offset in {values.itemsize, 3 * values.itemsize, 24, 4 * values.itemsize}:
+        for options in ({}, {"symbol": 4}):
+            found = gpu.compress(values, offset, **options)
+            gpu.same(found, cpu.compress(values, **options))
+            assert gpu.decompress(found, offset).tobytes() == values.tobytes()
+
+
+def test_fallback_waits_for_nothing(gpu: Gpu, rng: np.random.Generator) -> None:
+    """measure() decides on the GPU: a second pass is launched and does nothing if the first is good enough."""
+    good, poor = np.zeros(3000, np.int64), rng.integers(0, 2**62, 3000)
+    assert gpu.compress(good).parameters == (8, 2048)
+    assert gpu.compress(poor).parameters == (1, 2048)
+
+
+def test_out_of_memory(gpu: Gpu, rng: np.random.Generator) -> None:
+    values = np.sort(rng.integers(0, 900, 2000))
+    before = set(gpu.device.live)
+    for position in (1, 2):
+        gpu.device.allocations.clear()
+        gpu.device.fail_at = position
+        with pytest.raises(MemoryError):
+            gpu.compress(values)
+        assert gpu.device.live == before
+    gpu.device.fail_at = 0
+    gpu.same(gpu.compress(values), cpu.compress(values))
+
+
+@pytest.mark.parametrize("options", gpulz_cases.OPTIONS, ids=str)
+def test_damage(options: dict[str, int], gpu: Gpu, rng: np.random.Generator) -> None:
+    """Wrong values are fine; memory of others is not, and the sanitizers watch."""
+    gpu.device.order = "eager"
+    values = np.concatenate([np.sort(rng.integers(0, 99, 2100)), rng.integers(0, 2**40, 301)])
+    packed = cpu.compress(values, **options)
+    counts_at = launch.Layout(values.nbytes, packed.parameters[1]).counts_at
+    for round_ in range(40):
+        meta, codes = packed.meta.copy(), packed.codes.copy()
+        target = (meta[:counts_at], meta[counts_at:], codes, codes)[round_ % 4]
+        if round_ < 12:
+            target[:] = (0, 255, 127)[round_ // 4]
+        else:
+            hit = rng.integers(0, target.size, 1 + target.size // int(rng.choice([1, 9, 200])))
+            target[hit] = rng.integers(0, 256, hit.size)
+        if round_ % 5 == 0:
+            codes = codes[: rng.integers(1, codes.size)]
+        damaged = dataclasses.replace(packed, meta=meta, codes=codes, codes_nbytes=codes.size)
+        gpu.decompress(gpu.to_device(damaged), values.itemsize * (round_ % 3))
+    with pytest.raises(ValueError, match="2 parameters"):
+        gpu.decompress(dataclasses.replace(packed, parameters=()))
