@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ..buffers import ColumnBuffers, DeviceStrings
 from . import cudf as strings
-from . import schema
+from . import arrow_columns, schema
 from .arrow_columns import fixed_width
 
 _types = pa.types
@@ -92,6 +92,8 @@ def _describe(column: Any, kind: Any) -> ColumnBuffers:
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     rows, nulls, offset = column.size(), column.null_count(), column.offset()
+    if rows == 0:  # such a column may have no children
+        return arrow_columns.describe(pa.array([], kind))
     if _types.is_null(kind):
         return ColumnBuffers(kind, rows, rows)
     if _types.is_string(kind) or _types.is_large_string(kind):
@@ -100,14 +102,13 @@ def _describe(column: Any, kind: Any) -> ColumnBuffers:
     made = ColumnBuffers(kind, rows, nulls, mask, offset if nulls else 0, owners=(column,))
     if width := fixed_width(kind):
         made.itemsize = width
-        made.values = column.data().ptr + offset * width if rows else None
+        made.values = column.data().ptr + offset * width
     elif _types.is_list(kind) or _types.is_large_list(kind):
         made.type, made.itemsize = pa.list_(kind.value_field), 4
-        if rows:
-            made.values = column.child(0).data().ptr
-            made.children = (_describe(column.child(1), kind.value_type),)
+        made.values = column.child(0).data().ptr
+        made.children = (_describe(column.child(1), kind.value_type),)
     elif _types.is_struct(kind):
-        made.children = tuple(_describe(column.child(i), kind.field(i).type) for i in range(kind.num_fields) if rows)
+        made.children = tuple(_describe(column.child(i), kind.field(i).type) for i in range(kind.num_fields))
     else:
         raise TypeError(f"Arrow type {kind} cannot be compressed")
     return made
@@ -123,7 +124,7 @@ def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None) -> An
         inside = (stored or {}).get("categories")
         categories = cudf.Index(build(column.children[0], kind.value_type, inside))
     dtype = _dtype(kind, stored, categories)
-    if column.rows == 0:
+    if column.rows == 0 and not isinstance(dtype, pd.DatetimeTZDtype):
         return cudf.Series([], dtype=dtype)
     plain = _build(column, kind)
     if categories is not None:
@@ -154,6 +155,8 @@ def _build(column: ColumnBuffers, kind: Any) -> Any:
 
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
+    if _types.is_timestamp(kind):  # the zone is the dtype's
+        kind = pa.timestamp(kind.unit)
     rows, nulls = column.rows, column.null_count
     if rows == 0:
         return plc.Column.from_arrow(pa.array([], kind))
@@ -176,8 +179,6 @@ def _build(column: ColumnBuffers, kind: Any) -> Any:
         return plc.Column(plc.DataType(plc.TypeId.STRUCT), rows, None, mask, nulls, 0, children)
     if _types.is_dictionary(kind):
         kind = kind.index_type
-    if _types.is_timestamp(kind):  # the zone is the dtype's
-        kind = pa.timestamp(kind.unit)
     return plc.Column(plc.DataType.from_arrow(kind), rows, values, mask, nulls, 0, [])
 
 

@@ -20,7 +20,7 @@ CHUNK_BLOCK = 32
 #: Words of 32 symbols a warp searches matches for (the kernel keeps them in registers), if the chunk has so many.
 SEARCH_WORDS = 16
 #: Of these, words that are passed over together where an offset has no match.
-GROUP = 4
+GROUP = 8
 #: Warps of a thread block that have a chunk each.
 ENCODE_CHUNKS = 2
 DECODE_WARPS = 4

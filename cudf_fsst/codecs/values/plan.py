@@ -16,7 +16,7 @@ SAMPLE_RUNS = 16
 RUN_ROWS = 8192
 #: What it must save to be worth decoding: a twentieth.
 _WORTH = 0.95
-_PARAMETERS = {"bitpack": 2, "gfc": 2, "gpulz": 4, "raw": 0}
+_PARAMETERS = {"bitpack": 2, "gfc": 2, "gpulz": 2, "raw": 0}
 #: Dimensionalities of gfc that are tried.
 _DIMS = (1, 2, 3, 4, 8)
 
