@@ -9,6 +9,7 @@ from .accessor import FsstAccessor, FsstFrameAccessor, register
 from .codecs.fsst.symbols import SymbolTable
 from .column import CompressedColumn, concat, load, train
 from .compressor import Compressor
+from .device.pinned import set_pinned_limit
 from .frame import CompressedFrame
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "SymbolTable",
     "concat",
     "load",
+    "set_pinned_limit",
     "train",
 ]
 

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .memory import default_stream, pinned
-
 _SMALL = 1 << 20
 _INITIAL = 256 << 20
 
@@ -76,6 +74,8 @@ def pinned_nbytes() -> int:
 
 def host_buffer(nbytes: int) -> npt.NDArray[np.uint8]:
     """Uninitialised host memory, pinned unless the limit is reached."""
+    from .memory import default_stream, pinned  # needs CuPy
+
     if nbytes < _SMALL:
         return pinned(nbytes, np.uint8)
     import rmm
