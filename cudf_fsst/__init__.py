@@ -9,8 +9,19 @@ from .accessor import FsstAccessor, register
 from .codecs.fsst.symbols import SymbolTable
 from .column import CompressedColumn, concat, load, train
 from .compressor import Compressor
+from .spill import SpillPool, spilling
 
-__all__ = ["CompressedColumn", "Compressor", "FsstAccessor", "SymbolTable", "concat", "load", "train"]
+__all__ = [
+    "CompressedColumn",
+    "Compressor",
+    "FsstAccessor",
+    "SpillPool",
+    "SymbolTable",
+    "concat",
+    "load",
+    "spilling",
+    "train",
+]
 
 try:
     __version__ = version("cudf-fsst")
