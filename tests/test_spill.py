@@ -260,8 +260,11 @@ def fake(world: World, seed: int, nbytes: int = 1000) -> FakeSeries:
 
 
 def check_books(pool: SpillPool, world: World, folder: Path | None = None) -> None:
-    """What the pool says it keeps is what there is."""
-    gc.collect()
+    """What the pool says it keeps is what there is: memory is free at once, not when garbage is collected."""
+    for _ in range(100):  # a thread that prefetched may be at its last line
+        if world.used["cuda:0"] + world.used["cpu"] == pool.device_nbytes + pool.host_nbytes:
+            break
+        time.sleep(0.01)
     assert pool.device_nbytes == world.used["cuda:0"]
     assert pool.host_nbytes == world.used["cpu"]
     if folder is not None:
@@ -964,25 +967,28 @@ def test_soak_of_the_gpu_tier(world: World, tmp_path: Path) -> None:
 
 def test_soak_of_pandas_data(tmp_path: Path) -> None:
     made = [text(seed, rows=100) for seed in range(6)]
+    strings = [series.to_list() for series in made]
     size = int(made[0].memory_usage(deep=True))
     pool = SpillPool(host_limit=4 * size, directory=tmp_path)
+
+    def make(seed: int) -> pd.Series:  # anew each time: pandas keeps a list of what shares with a Series
+        return pd.Series(strings[seed], name="text", dtype="str")
+
     rounds = max(100, SOAK_ROUNDS // 4)
-    _soak(pool, made.__getitem__, lambda found, seed: same(found, made[seed]), rounds)
-    pool.clear()
-    gc.collect()
     tracemalloc.start()
+    used = []
     try:
-        before = tracemalloc.get_traced_memory()[0]
-        _soak(pool, made.__getitem__, lambda found, seed: same(found, made[seed]), rounds)
-        assert pool.host_nbytes <= 4 * size
-        assert len(files_under(tmp_path)) <= len(pool)
-        assert pool.disk_nbytes == sum(path.stat().st_size for path in tmp_path.rglob("*.fsst"))
-        pool.clear()
-        gc.collect()
-        grown = tracemalloc.get_traced_memory()[0] - before
+        for _ in range(3):
+            _soak(pool, make, lambda found, seed: same(found, made[seed]), rounds)
+            assert pool.host_nbytes <= 4 * size
+            assert len(files_under(tmp_path)) <= len(pool)
+            assert pool.disk_nbytes == sum(path.stat().st_size for path in tmp_path.rglob("*.fsst"))
+            pool.clear()
+            gc.collect()
+            used.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    assert grown < 50_000
+    assert used[2] - used[1] < 4 * size
     assert (pool.host_nbytes, pool.disk_nbytes) == (0, 0)
     assert files_under(tmp_path) == []
     assert pool.stats.failed == 0
@@ -1023,7 +1029,7 @@ def test_cudf_series(tmp_path: Path) -> None:
     pool.prefetch(1).result(60)
     assert pool.where(1) == "cuda:0"
     changed = pool[1]
-    changed[0] = "changed"
+    changed.iloc[0] = "changed"
     _equal(pool[1], made[1])
     pool["compressed"] = made[0].fsst.compress()
     pool.make_room(10**12)
@@ -1055,44 +1061,47 @@ def test_cudf_dataframe(tmp_path: Path) -> None:
 def test_cudf_frees_memory() -> None:
     import rmm.statistics
 
+    slack = 1 << 20  # symbol tables that the codec keeps on the GPU
     pool = SpillPool()
     with rmm.statistics.statistics():
         for seed in range(4):
             pool[seed] = _words(seed)
-        gc.collect()
         before = rmm.statistics.get_statistics().current_bytes
         held = pool.device_nbytes
         assert before >= held
         assert pool.make_room(10**12) == held
-        gc.collect()
-        assert rmm.statistics.get_statistics().current_bytes <= before - held
+        assert rmm.statistics.get_statistics().current_bytes <= before - held + slack
         for seed in range(4):
             _equal(pool[seed], _words(seed))
         pool.close()
         gc.collect()
-        assert rmm.statistics.get_statistics().current_bytes <= before - held
+        assert rmm.statistics.get_statistics().current_bytes <= before - held + slack
 
 
 @pytest.mark.gpu
 def test_cudf_out_of_memory() -> None:
+    """More than there is memory for, under a limit of RMM's, with no limit of the pool's own."""
     import rmm
 
-    made = [_words(seed) for seed in range(4)]
-    size = int(made[0].memory_usage(deep=True))
+    rows = 400_000
+    size = int(_words(0, rows).memory_usage(deep=True))
     before = rmm.mr.get_current_device_resource()
-    limiting = rmm.mr.LimitingResourceAdaptor(before, 6 * size)
-    rmm.mr.set_current_device_resource(limiting)
+    limiting = rmm.mr.LimitingResourceAdaptor(before, 12 * size)
     pool = SpillPool()
+    rmm.mr.set_current_device_resource(limiting)
     try:
-        with cudf_fsst.spilling(pool, reserve=size):
-            for seed in range(8):
-                pool[seed] = _words(seed % 4)
-            for seed in range(8):
-                _equal(pool[seed], made[seed % 4])
+        with cudf_fsst.spilling(pool, reserve=2 * size):
+            for seed in range(40):
+                pool[seed] = _words(seed % 4, rows)
+            for seed in range(40):
+                _equal(pool[seed], _words(seed % 4, rows))
             with pytest.raises(MemoryError):
-                rmm.DeviceBuffer(size=7 * size)
+                rmm.DeviceBuffer(size=13 * size)
+            assert pool.device_nbytes == 0
+            _equal(pool[0], _words(0, rows))
         assert rmm.mr.get_current_device_resource() is limiting
         assert pool.stats.moves["to_host"].count > 0
+        assert pool.stats.moves["compress"].count > 0
     finally:
         pool.close()
         gc.collect()

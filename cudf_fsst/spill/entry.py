@@ -164,11 +164,11 @@ class Entry:
         except Exception as error:
             self._counters.add(failed=1)
             what = f"{self.name!r}, {MOVES[kind]}"
-            found = values.named(error, what)
-            if found is not None:
-                raise found from error
-            error.add_note(what)
-            raise
+            if not isinstance(error, values.NAMED):
+                error.add_note(what)
+                raise
+            # No variable holds the new error: its frames would hold it, and it them, and so what was being moved.
+            raise values.named(error, what) from error
         self._counters.moved(kind, nbytes, time.perf_counter() - started)
         return result
 

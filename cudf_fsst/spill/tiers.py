@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .entry import DEVICE, DISK, HOST, PLAIN, Counters, Entry
@@ -13,8 +14,16 @@ from .sizes import format_bytes
 _LIMITS = {DEVICE: "device_limit", HOST: "host_limit"}
 
 
-class _NoRoom(MemoryError):
+class _NoRoom(Exception):
     """Nothing failed; there is no place to move to."""
+
+
+@dataclass
+class Trouble:
+    """Why there is not enough room: an entry that another thread is at work with, and the first error."""
+
+    busy: Entry | None = None
+    error: Exception | None = None
 
 
 class Step(NamedTuple):
@@ -24,13 +33,6 @@ class Step(NamedTuple):
     applies: Callable[[Entry], bool]
     work: Callable[[Entry], None]
     entries: Iterable[Entry]
-
-
-class Blocked(NamedTuple):
-    """Why there is not enough room: an entry that somebody is at work with, the first error."""
-
-    busy: Entry | None
-    error: Exception | None
 
 
 class Tiers:
@@ -116,20 +118,21 @@ class Tiers:
             self._settle_tier(tier, entry, strict)
 
     def _settle_tier(self, tier: str, entry: Entry, strict: bool) -> None:
+        trouble = Trouble()
         while True:
             # Compressed forms that it has beside the value go before others have to leave the tier.
             twice = Step("twice", lambda entry: entry.has(PLAIN) and entry.has(tier), self._drop_source, [entry])
             *first, leave = self._steps(tier, self.oldest_first(skip=entry))
             steps = [*first, twice, leave, *self._steps(tier, [entry])]
-            blocked = self._sweep(tier, steps, lambda _: self.fits(tier))
-            if blocked is None or not strict:
-                return
-            if blocked.busy is None:
-                if blocked.error is None or isinstance(blocked.error, _NoRoom):
-                    raise self._no_room(entry) from blocked.error
-                raise blocked.error
-            with blocked.busy.lock:  # nothing is held here, so waiting for it is safe
-                pass
+            try:
+                if self._sweep(tier, steps, lambda _: self.fits(tier), trouble) or not strict:
+                    return
+                if trouble.busy is None:
+                    raise trouble.error or self._no_room(entry)
+            finally:
+                trouble.error = None  # it holds the frames it went through, and those hold `trouble`
+            with trouble.busy.lock:  # nothing is held here, so waiting for it is safe
+                trouble.busy = None
 
     def _no_room(self, entry: Entry) -> MemoryError:
         limits = [f"{_LIMITS[tier]} {format_bytes(limit)}" for tier, limit in self.limits.items() if limit is not None]
@@ -155,39 +158,43 @@ class Tiers:
         self._sweep(DEVICE, steps, enough)
         return freed
 
-    def _sweep(self, tier: str, steps: Iterable[Step], enough: Callable[[int], bool]) -> Blocked | None:
-        """Go through steps until there is enough room; `enough` is told the bytes that were freed since it was asked.
+    def _sweep(
+        self, tier: str, steps: Iterable[Step], enough: Callable[[int], bool], trouble: Trouble | None = None
+    ) -> bool:
+        """Go through steps until there is enough room; False if there is not in the end.
 
-        An entry that cannot move stays as it is, and the next one is tried.
+        `enough` is told the bytes that were freed since it was asked. An entry that cannot move stays as it is, and the
+        next one is tried; `trouble` tells why.
         """
         if enough(0):
-            return None
-        busy: Entry | None = None
-        first: Exception | None = None
+            return True
         for step in steps:
             for entry in step.entries:
                 if step.name in entry.refused or not step.applies(entry):
                     continue
                 if not entry.lock.acquire(blocking=False):
-                    busy = entry
+                    if trouble is not None:
+                        trouble.busy = entry
                     continue
                 before = entry.nbytes_in(tier)
                 try:
                     if entry.dead or not step.applies(entry):
                         continue
                     step.work(entry)
+                except _NoRoom:
+                    pass
                 except Exception as error:
                     if not isinstance(error, (OSError, MemoryError)):
                         entry.refused.add(step.name)
                     _forget_locals(error)
-                    if first is None or isinstance(first, _NoRoom):
-                        first = error
+                    if trouble is not None:
+                        trouble.error = trouble.error or error
                 finally:
                     freed = before - entry.nbytes_in(tier)
                     entry.lock.release()
                 if freed > 0 and enough(freed):
-                    return None
-        return Blocked(busy, first)
+                    return True
+        return False
 
     def _steps(self, tier: str, others: list[Entry]) -> list[Step]:
         """What makes room in a tier, at the cost of all but the entry that is wanted."""
@@ -243,7 +250,7 @@ class Tiers:
         elif self.folder is not None:
             entry.save(packed, self.folder)
         else:
-            raise _NoRoom(f"{entry.name!r}: host_limit is reached")
+            raise _NoRoom
         entry.drop(PLAIN, DEVICE)
 
     def _leave_host(self, entry: Entry) -> None:
@@ -253,7 +260,7 @@ class Tiers:
             self._drop(entry, *forms)
             return
         if self.folder is None:
-            raise _NoRoom(f"{entry.name!r}: host_limit is reached")
+            raise _NoRoom
         entry.save(entry.forms.get(HOST) or entry.compress(), self.folder)
         entry.drop(*forms)
 
@@ -265,7 +272,7 @@ class Tiers:
         if nbytes > limit:
             return False
         steps = self._steps(HOST, self.oldest_first(skip=entry))
-        return self._sweep(HOST, steps, lambda _: self.fits(HOST, nbytes)) is None
+        return self._sweep(HOST, steps, lambda _: self.fits(HOST, nbytes))
 
     def _drop(self, entry: Entry, *forms: str) -> None:
         entry.drop(*forms)

@@ -69,15 +69,17 @@ def load(path: str) -> Any:
     return cudf_fsst.load(path)
 
 
-def named(error: Exception, what: str) -> Exception | None:
-    """A built-in error like this one whose message begins with the name of what it happened to; None for others."""
+#: Errors that can be made again with another message.
+NAMED = (MemoryError, ValueError, TypeError, OSError)
+
+
+def named(error: Exception, what: str) -> Exception:
+    """A built-in error like one of `NAMED` whose message begins with the name of what it happened to."""
     if isinstance(error, OSError) and error.errno is not None:
         return OSError(error.errno, f"{what}: {error.strerror}", error.filename)
     # RMM's own MemoryError and NumPy's become the built-in one, a UnicodeEncodeError a ValueError.
-    for kind in (MemoryError, ValueError, TypeError, OSError):
-        if isinstance(error, kind):
-            return kind(f"{what}: {error}")
-    return None
+    kind = next(kind for kind in NAMED if isinstance(error, kind))
+    return kind(f"{what}: {error}")
 
 
 def unlink(path: str) -> None:
