@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import gc
+import importlib.util
 import os
+import sys
 import threading
 import time
 import tracemalloc
@@ -455,7 +457,7 @@ def rmm(world: World, monkeypatch: pytest.MonkeyPatch) -> FakeRmm:
     made = FakeRmm(world, limit=4000)
     options: dict[str, Any] = {"spill": False, "spill_on_demand": True}
     monkeypatch.setattr(interop_cudf, "cudf_module", lambda: SimpleNamespace(get_option=options.get, options=options))
-    monkeypatch.setitem(__import__("sys").modules, "rmm", made)
+    monkeypatch.setitem(sys.modules, "rmm", made)
     return made
 
 
@@ -543,7 +545,7 @@ class TestSpilling:
         assert oom._installed == []
 
     def test_without_cudf(self) -> None:
-        if interop_cudf.sys.modules.get("cudf") is not None:
+        if importlib.util.find_spec("cudf") is not None:
             pytest.skip("cuDF is here")
         with pytest.raises(ImportError, match="cudf-fsst"), cudf_fsst.spilling(SpillPool()):
             pass

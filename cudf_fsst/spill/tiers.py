@@ -176,8 +176,9 @@ class Tiers:
                     if trouble is not None:
                         trouble.busy = entry
                     continue
-                before = entry.nbytes_in(tier)
+                before = 0
                 try:
+                    before = entry.nbytes_in(tier)
                     if entry.dead or not step.applies(entry):
                         continue
                     step.work(entry)
