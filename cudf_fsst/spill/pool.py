@@ -28,7 +28,7 @@ class SpillPool(MutableMapping[Hashable, Any]):
     ``pool[name] = df`` keeps it, ``pool[name]`` gives it back as it was put: on the device where it came from, and
     compressed only if it was put compressed. What is put is a snapshot: changes that are made to `df` afterwards, or to
     what ``pool[name]`` gave, do not reach it. Memory of what someone else still holds is not freed when it leaves the
-    pool. Files are read by the pool that wrote them and by no other, so what a killed process leaves is only in the way.
+    pool. Files are read by the pool that wrote them and by no other; what a killed process leaves is only in the way.
 
     Data on a GPU goes from there, compressed in place, to pinned host memory and to disk; pandas data is compressed in
     host memory and goes to disk. The least recently used goes first, one step as far as needed; all on the GPU are
