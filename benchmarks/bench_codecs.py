@@ -3,8 +3,8 @@
     python benchmarks/bench_codecs.py --tpch DIR --out benchmarks/results/codecs.json
 
 ``--tpch`` names a folder with lineitem.parquet (tpchgen-cli parquet -s 10); columns are cut or repeated to 268 MB.
-Times are CUDA events around whole calls (gfc's encoding contains the packing into one buffer, gpulz's all three kernels), the
-host's wait for the size included; every result is decoded and compared first.
+Times are CUDA events around whole calls (gfc's encoding contains the packing into one buffer, gpulz's all three
+kernels), the host's wait for the size included; every result is decoded and compared first.
 """
 
 from __future__ import annotations

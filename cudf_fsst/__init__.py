@@ -11,6 +11,7 @@ from .column import CompressedColumn, concat, load, train
 from .compressor import Compressor
 from .device.pinned import set_pinned_limit
 from .frame import CompressedFrame
+from .spill import SpillPool, spilling
 
 __all__ = [
     "CompressedColumn",
@@ -18,10 +19,12 @@ __all__ = [
     "Compressor",
     "FsstAccessor",
     "FsstFrameAccessor",
+    "SpillPool",
     "SymbolTable",
     "concat",
     "load",
     "set_pinned_limit",
+    "spilling",
     "train",
 ]
 

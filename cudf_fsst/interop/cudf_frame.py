@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow as pa
 
 from ..buffers import ColumnBuffers, DeviceStrings
-from . import cudf as strings
 from . import arrow_columns, schema
+from . import cudf as strings
 from .arrow_columns import fixed_width
 
 _types = pa.types

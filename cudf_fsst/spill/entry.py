@@ -1,0 +1,231 @@
+"""One value of a pool: the forms it is kept in, and the moves that make one of another.
+
+A form is added when it is complete and dropped when another is there, each in one assignment. So whatever fails, at
+whatever point, the value is as it was; and since nothing is counted beside the forms, no count can be wrong.
+
+A form is kept until its room is needed, though it may not be the only one: a value that was read from the host and not
+touched leaves the GPU again without a move.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ..interop import cudf as interop_cudf
+from . import values
+from .stats import MOVES, SpillStats
+
+#: Forms: uncompressed; compressed in GPU memory, in host memory, in a file. The first that is there says where it lies.
+PLAIN, DEVICE, HOST, DISK = FORMS = ("plain", "device", "host", "disk")
+
+
+class Form(NamedTuple):
+    """A value as it lies somewhere; on disk, the file's path."""
+
+    value: Any
+    nbytes: int
+
+
+class Counters:
+    """`SpillStats` that several threads count in, and the clock and the file names they share."""
+
+    def __init__(self) -> None:
+        self.stats = SpillStats()
+        self.lock = threading.Lock()
+        self.ticks = itertools.count()
+        self.files = itertools.count()
+
+    def add(self, **counts: int) -> None:
+        """Add to the plain numbers."""
+        with self.lock:
+            for name, count in counts.items():
+                setattr(self.stats, name, getattr(self.stats, name) + count)
+
+    def moved(self, kind: str, nbytes: int, seconds: float) -> None:
+        """Count a completed move."""
+        with self.lock:
+            moves = self.stats.moves[kind]
+            moves.count += 1
+            moves.nbytes += nbytes
+            moves.seconds += seconds
+
+
+class Entry:
+    """A value of a pool.
+
+    All but the properties is called by whoever holds `lock`. Who holds one entry's lock never waits for another's.
+    """
+
+    def __init__(self, name: Any, value: Any, counters: Counters) -> None:
+        value, self.proxied = interop_cudf.unwrap_proxy(value)
+        #: Whether it was put compressed, and comes back so.
+        self.packed = values.is_compressed(value)
+        if not self.packed:
+            values.check(name, value)
+        self.name = name
+        self.home = values.device_of(value)
+        #: Bytes as the user has it.
+        self.nbytes = values.nbytes_of(value)
+        self.lock = threading.Lock()
+        #: Bytes that are being brought to a tier, by tier.
+        self.pending: dict[str, int] = {}
+        #: Steps that failed in a way that would fail again.
+        self.refused: set[str] = set()
+        self.dead = False
+        self._counters = counters
+        self.forms: dict[str, Form] = {self.top: Form(values.snapshot(value), self.nbytes)}
+        self.touch()
+
+    # Seen from outside ---------------------------------------------------------------------------------------------
+
+    @property
+    def top(self) -> str:
+        """The form that the user gets."""
+        if not self.packed:
+            return PLAIN
+        return self.packed_at_home
+
+    @property
+    def packed_at_home(self) -> str:
+        """The compressed form that lies where the value came from."""
+        return HOST if self.home == "cpu" else DEVICE
+
+    def tier(self, form: str) -> str:
+        """Where a form lies: DEVICE, HOST or DISK."""
+        return self.packed_at_home if form == PLAIN else form
+
+    def nbytes_in(self, tier: str) -> int:
+        """Bytes in a tier, those included that are on their way to it."""
+        forms = dict(self.forms)
+        return self.pending.get(tier, 0) + sum(form.nbytes for kind, form in forms.items() if self.tier(kind) == tier)
+
+    @property
+    def compressed_nbytes(self) -> int | None:
+        """Bytes of its compressed forms, where there is one."""
+        forms = dict(self.forms)
+        return next((forms[kind].nbytes for kind in (DEVICE, HOST, DISK) if kind in forms), None)
+
+    @property
+    def where(self) -> str:
+        """Where it lies, in words."""
+        forms = dict(self.forms)
+        found = next((kind for kind in FORMS if kind in forms), DISK)
+        if found == DISK:
+            return "disk"
+        tier = "host" if self.tier(found) == HOST else self.home
+        return tier if found == PLAIN else f"{tier}, compressed"
+
+    def touch(self) -> None:
+        """It is the most recently used one now."""
+        self.used = next(self._counters.ticks)
+        self.used_at = time.monotonic()
+
+    # Forms ---------------------------------------------------------------------------------------------------------
+
+    def has(self, *forms: str) -> bool:
+        """Whether it has one of these forms."""
+        return any(form in self.forms for form in forms)
+
+    def drop(self, *forms: str) -> None:
+        """Drop forms; another is there."""
+        for form in forms:
+            self.forms.pop(form, None)
+
+    def discard(self) -> None:
+        """Drop everything: the entry has left its pool."""
+        with self.lock:
+            self.dead = True
+            if DISK in self.forms:
+                values.unlink(self.forms[DISK].value)
+            self.forms.clear()
+
+    @contextmanager
+    def reserved(self, tier: str, nbytes: int) -> Iterator[None]:
+        """Count bytes as there while they are brought there."""
+        self.pending[tier] = nbytes
+        try:
+            yield
+        finally:
+            self.pending.pop(tier, None)
+
+    # Moves ---------------------------------------------------------------------------------------------------------
+
+    def _move(self, kind: str, nbytes: int, work: Callable[[], Any]) -> Any:
+        started = time.perf_counter()
+        try:
+            with values.on_device(self.home):
+                result = work()
+        except Exception as error:
+            self._counters.add(failed=1)
+            what = f"{self.name!r}, {MOVES[kind]}"
+            if not isinstance(error, values.NAMED):
+                error.add_note(what)
+                raise
+            # No variable holds the new error: its frames would hold it, and it them, and so what was being moved.
+            raise values.named(error, what) from error
+        self._counters.moved(kind, nbytes, time.perf_counter() - started)
+        return result
+
+    def compress(self) -> Form:
+        """The uncompressed form compressed where it lies; takes its place, unless that saves nothing."""
+        plain = self.forms[PLAIN]
+        packed = self._move("compress", plain.nbytes, lambda: values.compress(plain.value))
+        form = Form(packed, values.nbytes_of(packed))
+        if form.nbytes < plain.nbytes:
+            self.forms[self.packed_at_home] = form
+            self.drop(PLAIN)
+        else:
+            self.refused.add("shrink")
+        return form
+
+    def to_host(self, packed: Form) -> None:
+        """Add the form in host memory."""
+        moved = self._move("to_host", packed.nbytes, packed.value.to_host)
+        self.forms[HOST] = Form(moved, packed.nbytes)
+
+    def save(self, packed: Form, folder: str) -> None:
+        """Add the form on disk."""
+        path = os.path.join(folder, f"{next(self._counters.files):08d}.fsst")
+        try:
+            self._move("save", packed.nbytes, lambda: packed.value.save(path))
+            self.forms[DISK] = Form(path, os.path.getsize(path))
+        except BaseException:
+            self.drop(DISK)
+            values.unlink(path)
+            raise
+
+    def bring(self, *, keep: bool) -> Any:
+        """The value as it was put; `keep` adds it to the forms."""
+        if self.top in self.forms:
+            return self.forms[self.top].value
+        with self.reserved(self.tier(self.top), self.nbytes if keep else 0):
+            value = self._packed_home()
+            if not self.packed:
+                value = self._move("decompress", self.nbytes, value.decompress)
+            if keep:
+                self.forms[self.top] = Form(values.snapshot(value), self.nbytes)
+        return value
+
+    def _packed_home(self) -> Any:
+        """It compressed, where it came from."""
+        if self.packed_at_home in self.forms:
+            return self.forms[self.packed_at_home].value
+        if HOST in self.forms:
+            found, nbytes = self.forms[HOST]
+        else:
+            path, nbytes = self.forms[DISK]
+            found = self._move("load", nbytes, lambda: values.load(path))
+        if self.home == "cpu":
+            return found
+        return self._move("to_device", nbytes, found.to_device)
+
+    def out(self, value: Any) -> Any:
+        """A value as the user gets it."""
+        value = values.snapshot(value)
+        return interop_cudf.wrap_proxy(value) if self.proxied and not self.packed else value

@@ -1,0 +1,157 @@
+"""RMM has no memory left: a pool makes room, and the allocation is tried again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from ..interop import cudf as interop_cudf
+from .pool import SpillPool
+from .sizes import parse_bytes
+
+#: What a thread waits at most for another's answer (seconds). It never should: who answers waits for nothing.
+_PATIENCE = 10.0
+#: The resources that are in use now.
+_installed: list[Any] = []
+
+
+@contextmanager
+def spilling(pool: SpillPool, *, reserve: int | str = "256 MiB") -> Iterator[SpillPool]:
+    """Answer RMM's out-of-memory by making room in a pool.
+
+    Inside the block, an allocation on the current GPU (cuDF's, CuPy's, RMM's) that finds no memory makes entries of the
+    pool give way, the least recently used first: what lies elsewhere as well is dropped, what is compressed is
+    moved to the host, the rest is compressed and, if that is not enough, moved. Then the allocation is tried again; it
+    raises MemoryError when nothing is left to move. What the block itself holds, or another thread is reading, stays.
+
+    RMM's current resource is one for all threads of the process.
+
+    Parameters
+    ----------
+    pool : SpillPool
+        It may have a `device_limit` or none.
+    reserve : int or str
+        GPU memory set aside while there is any, so that entries can be compressed when there is none: a little more
+        than the largest uncompressed entry takes compressed.
+
+    Yields
+    ------
+    SpillPool
+        The same pool.
+
+    Raises
+    ------
+    RuntimeError
+        cuDF's own spilling on demand is active: it, too, answers out-of-memory, and RMM asks only one of them. At the
+        end of the block: RMM's resource was changed inside it and not changed back.
+    ImportError
+        There is no cuDF; the message says what to install.
+    """
+    nbytes = parse_bytes("reserve", reserve)
+    if not isinstance(pool, SpillPool):
+        raise TypeError(f"pool must be a SpillPool, not {type(pool).__name__}")
+    cudf = interop_cudf.cudf_module()
+    import rmm
+
+    upstream = rmm.mr.get_current_device_resource()
+    _check_alone(cudf, rmm, upstream)
+    answer = Answer(pool, nbytes, lambda size: rmm.DeviceBuffer(size=size, mr=upstream), interop_cudf.current_device())
+    adaptor = rmm.mr.FailureCallbackResourceAdaptor(upstream, answer)
+    _installed.append(adaptor)
+    rmm.mr.set_current_device_resource(adaptor)
+    try:
+        answer.fill_reserve()
+        yield pool
+    except BaseException:
+        _remove(rmm, adaptor, upstream, answer)
+        raise
+    if not _remove(rmm, adaptor, upstream, answer):
+        raise RuntimeError("RMM's memory resource was changed inside spilling() and not changed back")
+
+
+def _check_alone(cudf: Any, rmm: Any, resource: Any) -> None:
+    """Raise RuntimeError where something else than a pool answers out-of-memory, or will."""
+    spills = cudf.get_option("spill") and cudf.get_option("spill_on_demand")
+    while resource is not None and not spills:
+        is_callback = isinstance(resource, rmm.mr.FailureCallbackResourceAdaptor)
+        spills = is_callback and not any(resource is one for one in _installed)
+        resource = getattr(resource, "upstream_mr", None)
+    if spills:
+        raise RuntimeError(
+            "cuDF's own spilling on demand (or another callback of RMM's) answers out-of-memory already; "
+            'switch it off, cudf.set_option("spill", False) before any data is on the GPU, or do without spilling()'
+        )
+
+
+def _remove(rmm: Any, adaptor: Any, upstream: Any, answer: Answer) -> bool:
+    """Take the resource away; False if something else lies on top of it, then it stays but does nothing."""
+    answer.stop()
+    _installed[:] = [one for one in _installed if one is not adaptor]
+    if rmm.mr.get_current_device_resource() is not adaptor:
+        return False
+    rmm.mr.set_current_device_resource(upstream)
+    return True
+
+
+class Answer:
+    """What RMM calls when it has no memory: makes room and says whether to try again.
+
+    Parameters
+    ----------
+    pool
+        Where the room comes from.
+    reserve
+        Bytes to keep in reserve.
+    allocate
+        Takes memory without asking this object.
+    device
+        The GPU that this is about.
+    """
+
+    def __init__(self, pool: SpillPool, reserve: int, allocate: Any, device: str) -> None:
+        self._pool: SpillPool | None = pool
+        self._reserve_nbytes = reserve
+        self._allocate = allocate
+        self._device = device
+        self._reserve: Any = None
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+
+    def fill_reserve(self) -> None:
+        """Set the reserve aside, if there is memory for it."""
+        if self._reserve is None and self._reserve_nbytes:
+            with suppress(MemoryError):  # tried again when entries have left
+                self._reserve = self._allocate(self._reserve_nbytes)
+
+    def stop(self) -> None:
+        """Do nothing from now on."""
+        self._pool = self._reserve = None
+
+    def __call__(self, nbytes: int) -> bool:
+        """Whether to try again."""
+        # Compressing allocates, too, and must not come back here: it fails, and the next entry is tried.
+        if self._thread == threading.get_ident() or not self._lock.acquire(timeout=_PATIENCE):
+            return False
+        try:
+            self._thread = threading.get_ident()
+            return self._make_room(nbytes)
+        finally:
+            self._thread = None
+            self._lock.release()
+
+    def _make_room(self, nbytes: int) -> bool:
+        pool = self._pool
+        if pool is None:
+            return False
+        freed = pool.make_room(nbytes, device=self._device, compress=False)
+        if freed >= nbytes:
+            return True
+        # More is needed than what is compressed already: give the reserve to those who compress the rest.
+        had_reserve, self._reserve = self._reserve is not None, None
+        wanted = nbytes + self._reserve_nbytes
+        freed += pool.make_room(wanted - freed, device=self._device)
+        if freed >= wanted:
+            self.fill_reserve()
+        return freed > 0 or (had_reserve and self._reserve is None)

@@ -1,0 +1,367 @@
+"""`SpillPool`: a dict of columns and frames that keeps to limits."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Hashable, Iterator, MutableMapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from .entry import DEVICE, DISK, HOST, Entry
+from .sizes import format_bytes, parse_bytes, parse_limit
+from .stats import SpillStats, as_html, as_text, moves_table
+from .tiers import Tiers
+
+#: Lines of the table that ``repr`` shows.
+_SHOWN = 20
+_NO_DEFAULT = object()
+
+
+class SpillPool(MutableMapping[Hashable, Any]):
+    """A dict of Series and DataFrames that are compressed, and then leave, when there is no room for them.
+
+    ``pool[name] = df`` keeps it, ``pool[name]`` gives it back as it was put: on the device where it came from, and
+    compressed only if it was put compressed. What is put is a snapshot: changes that are made to `df` afterwards, or to
+    what ``pool[name]`` gave, do not reach it. Memory of what someone else still holds is not freed when it leaves the
+    pool. Files are read by the pool that wrote them and by no other; what a killed process leaves is only in the way.
+
+    Data on a GPU goes from there, compressed in place, to pinned host memory and to disk; pandas data is compressed in
+    host memory and goes to disk. The least recently used goes first, one step as far as needed; all on the GPU are
+    compressed before one leaves it. Reading keeps what it read from, while there is room: so a value that is only read
+    leaves again without being compressed, copied or written again.
+
+    Threads may use a pool at the same time; each entry is moved by one at a time.
+
+    Parameters
+    ----------
+    device_limit : int or str, optional
+        Bytes of GPU memory for all entries, as ``"4 GiB"`` or a number; None: no limit. Counts what the pool itself
+        keeps, on all GPUs together, not what a move takes while it lasts: compressing and decompressing need the
+        result beside the source.
+    host_limit : int or str, optional
+        Bytes of host memory, likewise.
+    directory : path, optional
+        Where the pool makes a folder of its own for the files of what has no room in host memory; it is removed by
+        `close`, when the pool is no longer used, or when Python ends. None: nothing goes to disk.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A limit that is no size.
+    OSError
+        The folder cannot be made.
+    """
+
+    def __init__(
+        self,
+        *,
+        device_limit: int | str | None = None,
+        host_limit: int | str | None = None,
+        directory: str | os.PathLike[str] | None = None,
+    ) -> None:
+        limits = parse_limit("device_limit", device_limit), parse_limit("host_limit", host_limit)
+        folder = None
+        if directory is not None:
+            os.makedirs(directory, exist_ok=True)
+            folder = os.path.abspath(tempfile.mkdtemp(prefix="cudf-fsst-spill-", dir=os.fsdecode(directory)))
+        self._finalizer = weakref.finalize(self, _remove, folder, os.getpid())
+        self._tiers = Tiers(*limits, folder)
+        self._left: list[Entry] = []  # entries that were replaced, until nothing of them is left
+        self._executor: ThreadPoolExecutor | None = None
+        self._closed = False
+
+    # As a dict -----------------------------------------------------------------------------------------------------
+
+    def __setitem__(self, name: Hashable, value: Any) -> None:
+        """Keep a value.
+
+        Parameters
+        ----------
+        name
+            Anything that a dict takes.
+        value : Series, DataFrame, CompressedColumn or CompressedFrame
+            Of pandas or cuDF.
+
+        Raises
+        ------
+        TypeError
+            Something else; or nothing but it could move, and it has a name or an index that a file cannot give back.
+        MemoryError
+            There is no room, and no directory; or a move found no memory. The message names the entry.
+        OSError
+            A file cannot be written: the disk is full, say.
+
+        After any of them the pool has what it had under this name before.
+        """
+        entry = Entry(name, value, self._tiers.counters)
+        del value
+        old: Entry | None = None
+        try:
+            with self._tiers.lock:
+                self._check_open()
+                old = self._tiers.entries.get(name)
+                self._tiers.entries[name] = entry
+            self._tiers.settle(entry, strict=True)
+        except BaseException:
+            with self._tiers.lock:
+                if self._tiers.entries.get(name) is entry:
+                    if old is not None and not old.dead:
+                        self._tiers.entries[name] = old
+                    else:
+                        del self._tiers.entries[name]
+                self._left.append(entry)
+            self._clear_left()
+            raise
+        if old is not None:
+            with self._tiers.lock:
+                self._left.append(old)
+            self._clear_left()
+
+    def __getitem__(self, name: Hashable) -> Any:
+        """Give a value back as it was put, on the device where it came from.
+
+        It counts as used. Room is made for it as it can be; reading does not fail because something else cannot be
+        moved out of its way, but the limits may then be passed, or the value not kept where it was brought to.
+
+        Raises
+        ------
+        KeyError
+            There is none of this name.
+        ValueError
+            The pool is closed, or its file is damaged.
+        OSError
+            Its file cannot be read; FileNotFoundError, that it is gone.
+        MemoryError
+            There is no memory to bring it back. The entry stays as it was.
+        """
+        return self._bring(name)
+
+    def _bring(self, name: Hashable) -> Any:
+        while True:
+            found = self._tiers.bring(self._entry(name))
+            if found is not None:
+                return found[0]
+
+    def _entry(self, name: Hashable) -> Entry:
+        with self._tiers.lock:
+            self._check_open()
+            entry = self._tiers.entries[name]
+            entry.touch()
+            return entry
+
+    def __delitem__(self, name: Hashable) -> None:
+        with self._tiers.lock:
+            self._check_open()
+            self._left.append(self._tiers.entries.pop(name))
+        self._clear_left()
+
+    def pop(self, name: Hashable, default: Any = _NO_DEFAULT) -> Any:
+        """Remove a value and return it; the default (or KeyError) where there is none."""
+        while True:
+            try:
+                entry = self._entry(name)
+            except KeyError:
+                if default is _NO_DEFAULT:
+                    raise
+                return default
+            found = self._tiers.bring(entry, keep=False)
+            with self._tiers.lock:
+                if found is None or self._tiers.entries.get(name) is not entry:
+                    continue  # another thread put one
+                del self._tiers.entries[name]
+                self._left.append(entry)
+            self._clear_left()
+            return found[0]
+
+    def clear(self) -> None:
+        """Remove all values."""
+        with self._tiers.lock:
+            self._check_open()
+            self._left.extend(self._tiers.entries.values())
+            self._tiers.entries.clear()
+        self._clear_left()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tiers.entries
+
+    def __len__(self) -> int:
+        return len(self._tiers.entries)
+
+    def __iter__(self) -> Iterator[Hashable]:
+        with self._tiers.lock:
+            return iter(list(self._tiers.entries))
+
+    # Two pools are equal if they are the same, as two open files are.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def _clear_left(self) -> None:
+        """Drop what has left the pool; what an interruption leaves of it goes the next time."""
+        while True:
+            with self._tiers.lock:
+                if not self._left:
+                    return
+                entry = self._left[-1]
+            entry.discard()
+            with self._tiers.lock:
+                if entry in self._left:
+                    self._left.remove(entry)
+
+    # What a dict cannot do -----------------------------------------------------------------------------------------
+
+    def prefetch(self, name: Hashable) -> Future[None]:
+        """Bring a value back in a background thread, so that ``pool[name]`` finds it at hand.
+
+        Returns
+        -------
+        concurrent.futures.Future
+            Done when the value is there; its exception, if any, is what ``pool[name]`` would raise.
+
+        Raises
+        ------
+        KeyError
+            There is none of this name.
+        """
+        with self._tiers.lock:
+            self._check_open()
+            self._tiers.entries[name]
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(max_workers=2, thread_name_prefix="cudf-fsst-prefetch")
+            return self._executor.submit(self._prefetch, name)
+
+    def _prefetch(self, name: Hashable) -> None:
+        self._bring(name)
+
+    def make_room(self, nbytes: int | str, *, device: str | None = None, compress: bool = True) -> int:
+        """Free GPU memory now; `spilling` calls it when RMM has none left.
+
+        What another thread is at work with is left alone, and an entry that cannot move stays where it is.
+
+        Parameters
+        ----------
+        nbytes : int or str
+            How much; less may be freed, down to none.
+        device : str, optional
+            On which GPU, as ``"cuda:0"``; None: on any.
+        compress : bool
+            Whether to go on to uncompressed entries. Those are compressed on the way, which takes GPU memory.
+
+        Returns
+        -------
+        int
+            Bytes that the pool let go of.
+        """
+        return self._tiers.make_room(parse_bytes("nbytes", nbytes), device, compress=compress)
+
+    def where(self, name: Hashable) -> str:
+        """Where a value lies: ``"cuda:0"`` or ``"host"``, either with ``", compressed"`` behind it, or ``"disk"``."""
+        with self._tiers.lock:
+            self._check_open()
+            return self._tiers.entries[name].where
+
+    @property
+    def device_nbytes(self) -> int:
+        """Bytes of GPU memory that the pool keeps."""
+        return self._tiers.nbytes(DEVICE)
+
+    @property
+    def host_nbytes(self) -> int:
+        """Bytes of host memory that the pool keeps."""
+        return self._tiers.nbytes(HOST)
+
+    @property
+    def disk_nbytes(self) -> int:
+        """Bytes of the pool's files."""
+        return self._tiers.nbytes(DISK)
+
+    @property
+    def stats(self) -> SpillStats:
+        """What the pool did since it was made."""
+        counters = self._tiers.counters
+        with counters.lock:
+            return copy.deepcopy(counters.stats)
+
+    # Its end -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of all values and remove the files; the pool cannot be used afterwards."""
+        with self._tiers.lock:
+            self._closed = True
+            executor, self._executor = self._executor, None
+            self._left.extend(self._tiers.entries.values())
+            self._tiers.entries.clear()
+        if executor is not None:
+            executor.shutdown(wait=True, cancel_futures=True)
+        self._clear_left()
+        self._finalizer()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        return self._closed
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError("this SpillPool is closed")
+
+    def __enter__(self) -> SpillPool:
+        self._check_open()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    # Its looks -----------------------------------------------------------------------------------------------------
+
+    def _summary(self) -> str:
+        parts = []
+        for tier, label in ((DEVICE, "GPU"), (HOST, "host")):
+            limit = self._tiers.limits[tier]
+            of = "" if limit is None else f" of {format_bytes(limit)}"
+            parts.append(f"{label} {format_bytes(self._tiers.nbytes(tier))}{of}")
+        parts.append(f"disk {format_bytes(self.disk_nbytes)}" if self._tiers.folder else "no directory")
+        stats = self.stats
+        reads = f"{stats.hits:,} hits, {stats.misses:,} misses" + (f", {stats.failed:,} failed" if stats.failed else "")
+        closed = "closed; " if self._closed else ""
+        return f"SpillPool: {closed}{len(self)} entries; {', '.join(parts)}; {reads}"
+
+    def _entries_table(self) -> list[list[str]]:
+        lines = [["name", "where", "size", "compressed", "ratio", "used"]]
+        now = time.monotonic()
+        entries = self._tiers.all()
+        for entry in entries[:_SHOWN]:
+            packed = entry.compressed_nbytes
+            small = ["-", "-"] if packed is None else [format_bytes(packed), f"{entry.nbytes / max(packed, 1):.2f}"]
+            used = f"{now - entry.used_at:.1f} s ago"
+            lines.append([repr(entry.name), entry.where, format_bytes(entry.nbytes), *small, used])
+        if len(entries) > _SHOWN:
+            lines.append([f"... {len(entries) - _SHOWN:,} more", "", "", "", "", ""])
+        return lines
+
+    def _tables(self) -> list[list[list[str]]]:
+        return [table for table in (self._entries_table(), moves_table(self.stats)) if len(table) > 1]
+
+    def __repr__(self) -> str:
+        lines = [self._summary()]
+        for table in self._tables():
+            lines += ["", *("  " + line for line in as_text(table))]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        captions = iter([self._summary(), "moves"])
+        tables = self._tables() or [[["empty"]]]
+        return "".join(as_html(next(captions), table) for table in tables)
+
+    def _ipython_key_completions_(self) -> list[Hashable]:
+        return list(self)
+
+
+def _remove(folder: str | None, owner: int) -> None:
+    """Remove a pool's folder; a forked process that inherited the pool leaves it to the pool's own."""
+    if folder is not None and os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)

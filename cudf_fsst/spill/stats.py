@@ -1,0 +1,104 @@
+"""What a pool did, counted; and its table."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .sizes import format_bytes
+
+#: The kinds of moves, in the order a value goes through them; each in a few words, for the errors.
+MOVES = {
+    "compress": "while it was compressed",
+    "to_host": "while it moved to host memory",
+    "save": "while it was written to disk",
+    "load": "while it was read from disk",
+    "to_device": "while it moved to the GPU",
+    "decompress": "while it was decompressed",
+}
+
+
+@dataclass
+class Moves:
+    """Moves of one kind.
+
+    Attributes
+    ----------
+    count : int
+        How many were completed.
+    nbytes : int
+        Bytes they read or wrote on the larger side: uncompressed ones for ``compress`` and ``decompress``, those that
+        crossed for the others.
+    seconds : float
+        Time they took, summed over threads.
+    """
+
+    count: int = 0
+    nbytes: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class SpillStats:
+    """What a pool did since it was made; `SpillPool.stats` gives a copy.
+
+    Attributes
+    ----------
+    hits : int
+        Times that a value was asked for and was at hand.
+    misses : int
+        Times that it had to be brought back (by a prefetch as well).
+    failed : int
+        Moves that failed. Of those that only should have made room while a value was read, this is all there is to
+        see: reading goes on.
+    dropped : int
+        Forms of values that were dropped to make room without a move: another form lay elsewhere already.
+    moves : dict of str to Moves
+        By kind: ``compress``, ``to_host``, ``save``, ``load``, ``to_device``, ``decompress``.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    failed: int = 0
+    dropped: int = 0
+    moves: dict[str, Moves] = field(default_factory=lambda: {kind: Moves() for kind in MOVES})
+
+
+Rows = Sequence[Sequence[str]]
+
+
+def moves_table(stats: SpillStats) -> list[list[str]]:
+    """Lines of a table of moves, its head first; only the head where nothing moved."""
+    lines = [["move", "times", "size", "seconds", "GB/s"]]
+    for kind, moves in stats.moves.items():
+        if moves.count:
+            speed = f"{moves.nbytes / moves.seconds / 1e9:.2f}" if moves.seconds else ""
+            lines.append([kind, f"{moves.count:,}", format_bytes(moves.nbytes), f"{moves.seconds:.3f}", speed])
+    return lines
+
+
+def as_text(lines: Rows) -> list[str]:
+    """Columns aligned: words to the left, numbers to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
+    numeric = [_is_number(cell) for cell in lines[-1]]
+    return [
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def as_html(caption: str, lines: Rows) -> str:
+    """The same as an HTML table."""
+    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in lines[0])
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in lines[1:])
+    return (
+        f"<table><caption>{html.escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def _is_number(cell: str) -> bool:
+    return cell[:1].isdigit()

@@ -1,0 +1,289 @@
+"""Limits, and who gives way when one is passed."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .entry import DEVICE, DISK, HOST, PLAIN, Counters, Entry
+from .sizes import format_bytes
+
+_LIMITS = {DEVICE: "device_limit", HOST: "host_limit"}
+
+
+class _NoRoom(Exception):
+    """Nothing failed; there is no place to move to."""
+
+
+@dataclass
+class Trouble:
+    """Why there is not enough room: an entry that another thread is at work with, and the first error."""
+
+    busy: Entry | None = None
+    error: Exception | None = None
+
+
+class Step(NamedTuple):
+    """Something that makes room: `work` is done with each of `entries` that `applies`, until there is enough."""
+
+    name: str
+    applies: Callable[[Entry], bool]
+    work: Callable[[Entry], None]
+    entries: Iterable[Entry]
+
+
+class Tiers:
+    """The entries of a pool, and the room they may take.
+
+    The least recently used gives way first: it is compressed where it lies; when all are, moved to host memory, from
+    there to disk. The one that is being put or read comes last.
+
+    An entry that another thread is at work with is passed over, so that no thread holds one and waits for another; that
+    thread looks after the limits when it is done.
+    """
+
+    def __init__(self, device_limit: int | None, host_limit: int | None, folder: str | None) -> None:
+        self.limits = {DEVICE: device_limit, HOST: host_limit}
+        self.folder = folder
+        self.counters = Counters()
+        self.entries: dict[Any, Entry] = {}
+        #: Held shortly, and never while memory is allocated.
+        self.lock = threading.Lock()
+
+    def all(self) -> list[Entry]:
+        """Entries in the order in which they were put."""
+        with self.lock:
+            return list(self.entries.values())
+
+    def oldest_first(self, skip: Entry | None = None) -> list[Entry]:
+        """Entries in the order in which they were used."""
+        return sorted((entry for entry in self.all() if entry is not skip), key=lambda entry: entry.used)
+
+    def nbytes(self, tier: str) -> int:
+        """Bytes in a tier."""
+        return sum(entry.nbytes_in(tier) for entry in self.all())
+
+    def fits(self, tier: str, extra: int = 0) -> bool:
+        """Whether a tier is within its limit, with some more bytes in it."""
+        limit = self.limits[tier]
+        return limit is None or self.nbytes(tier) + extra <= limit
+
+    # Reading -------------------------------------------------------------------------------------------------------
+
+    def bring(self, entry: Entry, *, keep: bool = True) -> tuple[Any] | None:
+        """The entry's value in a tuple, or None if it has left the pool meanwhile."""
+        tier = entry.tier(entry.top)
+        limit = self.limits[tier]
+        keep = keep and (limit is None or entry.nbytes <= limit)
+        if keep and not entry.has(entry.top) and limit is not None:
+            self._make_ready(entry, tier)
+        with entry.lock:
+            if entry.dead:
+                return None
+            hit = entry.has(entry.top)
+            value = entry.bring(keep=keep)
+        self.counters.add(**{"hits" if hit else "misses": 1})
+        if not hit:
+            self.settle(entry, strict=False)
+        return (entry.out(value),)
+
+    def _make_ready(self, entry: Entry, tier: str) -> None:
+        """Make room for an entry that comes back; where that fails it comes back all the same, but is not kept."""
+        source = dict(entry.forms).get(entry.packed_at_home)
+        extra = entry.nbytes - (0 if source is None else source.nbytes)  # the source gives way to the value
+        self._sweep(tier, self._steps(tier, self.oldest_first(skip=entry)), lambda _: self.fits(tier, extra))
+
+    # Limits --------------------------------------------------------------------------------------------------------
+
+    def settle(self, entry: Entry, *, strict: bool) -> None:
+        """Bring the tiers within their limits; `entry` was put or read just now.
+
+        Parameters
+        ----------
+        entry
+            It gives way last.
+        strict
+            Raise what kept entries from moving. Otherwise only `SpillStats.failed` tells: what was read can always give
+            way by itself, since it lies elsewhere too.
+
+        Raises
+        ------
+        MemoryError
+            There is no room, and no directory.
+        """
+        for tier in (DEVICE, HOST):
+            self._settle_tier(tier, entry, strict)
+
+    def _settle_tier(self, tier: str, entry: Entry, strict: bool) -> None:
+        trouble = Trouble()
+        while True:
+            # Compressed forms that it has beside the value go before others have to leave the tier.
+            twice = Step("twice", lambda entry: entry.has(PLAIN) and entry.has(tier), self._drop_source, [entry])
+            *first, leave = self._steps(tier, self.oldest_first(skip=entry))
+            steps = [*first, twice, leave, *self._steps(tier, [entry])]
+            try:
+                if self._sweep(tier, steps, lambda _: self.fits(tier), trouble) or not strict:
+                    return
+                if trouble.busy is None:
+                    raise trouble.error or self._no_room(entry)
+            finally:
+                trouble.error = None  # it holds the frames it went through, and those hold `trouble`
+            with trouble.busy.lock:  # nothing is held here, so waiting for it is safe
+                trouble.busy = None
+
+    def _no_room(self, entry: Entry) -> MemoryError:
+        limits = [f"{_LIMITS[tier]} {format_bytes(limit)}" for tier, limit in self.limits.items() if limit is not None]
+        how = "the pool has no directory" if self.folder is None else "nothing can move"
+        return MemoryError(f"{entry.name!r}: {format_bytes(entry.nbytes)} do not fit {' and '.join(limits)}, and {how}")
+
+    def make_room(self, nbytes: int, device: str | None, *, compress: bool) -> int:
+        """Free bytes of GPU memory without waiting for anything; how many it were."""
+        entries = [entry for entry in self.oldest_first() if device in (None, entry.home)]
+        steps = [
+            Step("drop", lambda entry: self._has_copy(entry), self._drop_copy, entries),
+            Step("leave", lambda entry: entry.has(DEVICE), self._leave_device, entries),
+        ]
+        if compress:
+            steps += self._steps(DEVICE, entries)
+        freed = 0
+
+        def enough(more: int) -> bool:
+            nonlocal freed
+            freed += more
+            return freed >= nbytes
+
+        self._sweep(DEVICE, steps, enough)
+        return freed
+
+    def _sweep(
+        self, tier: str, steps: Iterable[Step], enough: Callable[[int], bool], trouble: Trouble | None = None
+    ) -> bool:
+        """Go through steps until there is enough room; False if there is not in the end.
+
+        `enough` is told the bytes that were freed since it was asked. An entry that cannot move stays as it is, and the
+        next one is tried; `trouble` tells why.
+        """
+        if enough(0):
+            return True
+        for step in steps:
+            for entry in step.entries:
+                if step.name in entry.refused or not step.applies(entry):
+                    continue
+                if not entry.lock.acquire(blocking=False):
+                    if trouble is not None:
+                        trouble.busy = entry
+                    continue
+                before = 0
+                try:
+                    before = entry.nbytes_in(tier)
+                    if entry.dead or not step.applies(entry):
+                        continue
+                    step.work(entry)
+                except _NoRoom:
+                    pass
+                except Exception as error:
+                    if not isinstance(error, (OSError, MemoryError)):
+                        entry.refused.add(step.name)
+                    _forget_locals(error)
+                    if trouble is not None:
+                        trouble.error = trouble.error or error
+                finally:
+                    freed = before - entry.nbytes_in(tier)
+                    entry.lock.release()
+                if freed > 0 and enough(freed):
+                    return True
+        return False
+
+    def _steps(self, tier: str, others: list[Entry]) -> list[Step]:
+        """What makes room in a tier, at the cost of all but the entry that is wanted."""
+        shrink = Step("shrink", lambda entry: self._plain_in(tier, entry), self._shrink, others)
+        if tier == DEVICE:
+            return [shrink, Step("leave", lambda entry: entry.nbytes_in(DEVICE) > 0, self._leave_device, others)]
+        spare = Step("spare", self._has_spare, self._drop_spare, others)
+        return [spare, shrink, Step("write", lambda entry: entry.nbytes_in(HOST) > 0, self._leave_host, others)]
+
+    # Steps ---------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _plain_in(tier: str, entry: Entry) -> bool:
+        return entry.has(PLAIN) and entry.tier(PLAIN) == tier
+
+    @staticmethod
+    def _has_copy(entry: Entry) -> bool:
+        on_device = entry.home != "cpu" and entry.has(PLAIN, DEVICE)
+        return on_device and (entry.has(HOST, DISK) or (entry.has(PLAIN) and entry.has(DEVICE)))
+
+    def _drop_copy(self, entry: Entry) -> None:
+        """Keep one form on the GPU, or none if another lies elsewhere."""
+        self._drop(entry, *([PLAIN, DEVICE] if entry.has(HOST, DISK) else [PLAIN]))
+
+    @staticmethod
+    def _has_spare(entry: Entry) -> bool:
+        return entry.home != "cpu" and entry.has(HOST) and entry.has(PLAIN, DEVICE)
+
+    def _drop_spare(self, entry: Entry) -> None:
+        """It is on the GPU, and needs not be in host memory as well."""
+        self._drop(entry, HOST)
+
+    def _drop_source(self, entry: Entry) -> None:
+        """The compressed form beside the uncompressed one."""
+        self._drop(entry, entry.packed_at_home)
+
+    def _shrink(self, entry: Entry) -> None:
+        """Compressed forms only."""
+        if entry.has(DEVICE, HOST, DISK):
+            self._drop(entry, PLAIN)
+        else:
+            entry.compress()
+
+    def _leave_device(self, entry: Entry) -> None:
+        """To host memory, or where it has no room for it, to disk."""
+        if entry.has(HOST, DISK):
+            self._drop(entry, PLAIN, DEVICE)
+            return
+        packed = entry.forms.get(DEVICE) or entry.compress()
+        if self._room_in_host(packed.nbytes, entry):
+            with entry.reserved(HOST, packed.nbytes):
+                entry.to_host(packed)
+        elif self.folder is not None:
+            entry.save(packed, self.folder)
+        else:
+            raise _NoRoom
+        entry.drop(PLAIN, DEVICE)
+
+    def _leave_host(self, entry: Entry) -> None:
+        """To disk."""
+        forms = [HOST] if entry.home != "cpu" else [PLAIN, HOST]
+        if entry.has(DISK):
+            self._drop(entry, *forms)
+            return
+        if self.folder is None:
+            raise _NoRoom
+        entry.save(entry.forms.get(HOST) or entry.compress(), self.folder)
+        entry.drop(*forms)
+
+    def _room_in_host(self, nbytes: int, entry: Entry) -> bool:
+        """Make room for an entry that comes from the GPU."""
+        limit = self.limits[HOST]
+        if limit is None:
+            return True
+        if nbytes > limit:
+            return False
+        steps = self._steps(HOST, self.oldest_first(skip=entry))
+        return self._sweep(HOST, steps, lambda _: self.fits(HOST, nbytes))
+
+    def _drop(self, entry: Entry, *forms: str) -> None:
+        entry.drop(*forms)
+        self.counters.add(dropped=1)
+
+
+def _forget_locals(error: BaseException | None) -> None:
+    """Let go of what the frames of an error hold (buffers, half of a result), but not of where it came from."""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        traceback.clear_frames(error.__traceback__)
+        seen.append(error)
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,88 @@
+"""What a pool may hold, and what it asks of it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any
+
+from ..column import CompressedColumn
+from ..interop import cudf as interop_cudf
+
+_PROTOCOL = ("nbytes", "device", "to_host", "to_device", "save", "decompress")
+
+
+def is_compressed(value: Any) -> bool:
+    """Whether this is a CompressedColumn, a CompressedFrame or something that does as they do."""
+    return all(hasattr(value, name) for name in _PROTOCOL)
+
+
+def check(name: Any, value: Any) -> None:
+    """Raise TypeError, naming the entry, for anything that the pool cannot hold."""
+    wanted = "a Series or DataFrame that can be compressed, or a compressed one"
+    # An Index has all a Series has but an index.
+    if not (hasattr(value, "memory_usage") and hasattr(value, "index")):
+        raise TypeError(f"{name!r}: a pool holds {wanted}, not {type(value).__name__}")
+    try:
+        _ = value.fsst
+    except AttributeError as error:
+        raise TypeError(f"{name!r}: a pool holds {wanted}: {error}") from error
+
+
+def device_of(value: Any) -> str:
+    """``"cpu"``, or ``"cuda:0"`` and so on; a Series or DataFrame of cuDF is taken to be on the current GPU."""
+    if is_compressed(value):
+        return str(value.device)
+    return interop_cudf.current_device() if type(value).__module__.partition(".")[0] == "cudf" else "cpu"
+
+
+def on_device(device: str) -> AbstractContextManager[None]:
+    """Make a GPU the current one."""
+    return nullcontext() if device == "cpu" else interop_cudf.on_device(device)
+
+
+def nbytes_of(value: Any) -> int:
+    """Bytes that a value takes, its index included."""
+    if not is_compressed(value):
+        used = value.memory_usage(deep=True)
+        return int(used.sum() if hasattr(used, "sum") else used)
+    nbytes = int(value.nbytes)
+    if isinstance(value, CompressedColumn):  # counts everything but its index
+        nbytes += int(value.index.memory_usage(deep=True))
+    return nbytes
+
+
+def snapshot(value: Any) -> Any:
+    """The same values, which later changes to the other do not reach: shared by copy-on-write."""
+    return value if is_compressed(value) else value.copy(deep=False)
+
+
+def compress(data: Any) -> Any:
+    """A CompressedColumn of a Series, a CompressedFrame of a DataFrame."""
+    return data.fsst.compress()
+
+
+def load(path: str) -> Any:
+    """Read what ``save`` wrote."""
+    import cudf_fsst  # this package, when all of it is there
+
+    return cudf_fsst.load(path)
+
+
+#: Errors that can be made again with another message.
+NAMED = (MemoryError, ValueError, TypeError, OSError)
+
+
+def named(error: Exception, what: str) -> Exception:
+    """A built-in error like one of `NAMED` whose message begins with the name of what it happened to."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return OSError(error.errno, f"{what}: {error.strerror}", error.filename)
+    # RMM's own MemoryError and NumPy's become the built-in one, a UnicodeEncodeError a ValueError.
+    kind = next(kind for kind in NAMED if isinstance(error, kind))
+    return kind(f"{what}: {error}")
+
+
+def unlink(path: str) -> None:
+    """Remove a file that may be gone already."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
