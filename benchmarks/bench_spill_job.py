@@ -50,17 +50,15 @@ def run(way: str, options: argparse.Namespace) -> dict[str, Any]:
     path = options.tpch / "lineitem.parquet"
     groups = pq.ParquetFile(path).num_row_groups
     bounds = [groups * i // options.parts for i in range(options.parts + 1)]
-    reader = rmm.mr.CudaAsyncMemoryResource()
-    rmm.mr.set_current_device_resource(reader)
-    arrow = [  # the data comes from host memory, so that reading it does not count
-        pq.ParquetFile(path).read_row_groups(list(range(start, stop)))
-        for start, stop in zip(bounds, bounds[1:], strict=False)
-    ]
-    first = cudf.DataFrame.from_arrow(arrow[0]) if way == "pool" else None
-    nbytes = int(sum(table.nbytes for table in arrow))
-    del first
+    resource = rmm.mr.CudaAsyncMemoryResource()
+    rmm.mr.set_current_device_resource(resource)
+
+    def read(i: int) -> Any:
+        return cudf.read_parquet(path, row_groups=list(range(bounds[i], bounds[i + 1])))
+
+    nbytes = options.parts * int(read(0).memory_usage(deep=True).sum())
     limit = nbytes // 3
-    limited = rmm.mr.LimitingResourceAdaptor(reader, allocation_limit=limit)
+    limited = rmm.mr.LimitingResourceAdaptor(resource, allocation_limit=limit)
     rmm.mr.set_current_device_resource(limited)
     suppliers = cudf.DataFrame({"l_suppkey": cupy.arange(1, 100_001), "nation": cupy.arange(1, 100_001) % 25})
     cudf_fsst.set_pinned_limit(64 << 30)
@@ -82,7 +80,7 @@ def run(way: str, options: argparse.Namespace) -> dict[str, Any]:
     more: dict[str, Any] = {}
     begin = time.perf_counter()
     if way == "cudf":
-        held = {i: cudf.DataFrame.from_arrow(table) for i, table in enumerate(arrow)}
+        held = {i: read(i) for i in range(options.parts)}
         load = time.perf_counter() - begin
         seconds, found = passes(held)
         from cudf.core.buffer.spill_manager import get_global_manager
@@ -91,8 +89,8 @@ def run(way: str, options: argparse.Namespace) -> dict[str, Any]:
     else:
         with cudf_fsst.SpillPool(device_limit=int((1 - WORK) * limit), host_limit="64 GiB") as pool:
             with cudf_fsst.spilling(pool, reserve=0):
-                for i, table in enumerate(arrow):
-                    pool[i] = cudf.DataFrame.from_arrow(table)
+                for i in range(options.parts):
+                    pool[i] = read(i)
                 load = time.perf_counter() - begin
                 seconds, found = passes(pool)
             print(pool, file=sys.stderr)
