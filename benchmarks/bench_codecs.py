@@ -56,9 +56,9 @@ def values(path: Path) -> Callable[[str, str], Any]:
     def made(name: str, kind: str) -> Any:
         rows = NBYTES // cupy.dtype(kind).itemsize
         if name == "random walk":
-            found = 1000 + cupy.cumsum(cupy.random.default_rng(1).normal(0, 0.01, rows))
+            found = 1000 + cupy.cumsum(cupy.random.RandomState(1).normal(0, 0.01, rows))
         elif name == "random":
-            return cupy.random.default_rng(1).integers(-(2**63), 2**63 - 1, rows, dtype="i8")
+            return cupy.random.RandomState(1).randint(0, 2**32, 2 * rows, dtype="u4").view("i8")
         elif name == "l_shipdate":
             found = frame[name].astype("datetime64[s]").astype("int64").values // 86400
         elif kind == "float64":

@@ -71,7 +71,7 @@ def run(way: str, options: argparse.Namespace) -> dict[str, Any]:
             q1 = cudf.concat([one[0].reset_index() for one in results])
             q1 = q1.groupby(["l_returnflag", "l_linestatus"]).sum().sort_index()
             nations = cudf.concat([one[1].reset_index() for one in results]).groupby("nation").sum().sort_index()
-            found = (q1.to_pandas().astype(str).to_dict(), nations.to_pandas().astype(str).to_dict())
+            found = (str(q1.to_pandas().to_dict()), str(nations.to_pandas().to_dict()))
             found = (*found, sum(one[2] for one in results))
             cupy.cuda.runtime.deviceSynchronize()
             seconds.append(time.perf_counter() - start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from typing import Any
 
 import pandas as pd
@@ -17,6 +18,8 @@ from .interop.cudf import is_cudf_frame
 
 #: Node, Arrow type and dtype's description of a compressed column.
 Written = tuple[Node, Any, Any]
+#: Columns whose copies are under way while one is decompressed.
+_AHEAD = 2
 Write = Callable[[Any, str | None], Written]
 Read = Callable[[Node], ColumnBuffers]
 
@@ -105,14 +108,20 @@ class DeviceFrames:
         with self.strings.current(), Lane() as lane, Inbox(lane) as inbox:
             # Memory is taken before there is any work that the copies would have to wait for.
             targets = [node.with_parts(iter(inbox.receive_parts(list(node.parts)))) for node in nodes]
-            events = [
-                inbox.fill(list(target.parts), list(node.parts)) for target, node in zip(targets, nodes, strict=True)
-            ]
-            waiting = deque(zip(targets, events, strict=True))
-            del targets, events
+            arriving: deque[tuple[Node, Any]] = deque()
+            coming = zip(targets, nodes, strict=True)
+
+            def bring_next() -> None:
+                for target, node in islice(coming, 1):
+                    arriving.append((target, inbox.fill(list(target.parts), list(node.parts))))
+
+            for _ in range(_AHEAD):
+                bring_next()
+            del targets
 
             def read(_node: Node) -> ColumnBuffers:
-                target, event = waiting.popleft()
+                target, event = arriving.popleft()
+                bring_next()
                 lane.stream.wait_event(event)
                 return tree.decompress_on_device(target, lane)
 

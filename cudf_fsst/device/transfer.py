@@ -17,6 +17,8 @@ from .pinned import host_buffer
 Part = TypeVar("Part", bound=Any)
 # Compression has the first two side streams of a thread.
 _COPY_STREAM = 2
+# The GPU has one engine for a direction: sizes and descriptors that the host waits for get in between two of these.
+_PIECE = 4 << 20
 
 
 def _copy_lane() -> Lane:
@@ -46,7 +48,8 @@ class Outbox:
         """Start to copy a device buffer, behind what is enqueued in the lane `after`."""
         self._lane.follow(after)
         host = host_buffer(buffer.size)
-        self._lane.download(host, buffer.ptr)
+        for start in range(0, host.size, _PIECE):
+            self._lane.download(host[start : start + _PIECE], buffer.ptr + start)
         self._under_way.append((self._lane.event(), buffer, after))
         while self._under_way and self._under_way[0][0].done:
             _, sent, lane = self._under_way.popleft()
@@ -85,8 +88,10 @@ class Inbox:
     def fill(self, targets: Sequence[Part], parts: Sequence[Part]) -> Any:
         """Start to copy parts; an event behind them."""
         for target, part in zip(targets, parts, strict=True):
-            self._lane.upload(target.meta.ptr, np.ascontiguousarray(part.meta))
-            self._lane.upload(target.codes.ptr, np.ascontiguousarray(part.codes))
+            for buffer, array in ((target.meta, part.meta), (target.codes, part.codes)):
+                contiguous = np.ascontiguousarray(array)
+                for start in range(0, contiguous.size, _PIECE):
+                    self._lane.upload(buffer.ptr + start, contiguous[start : start + _PIECE])
         return self._lane.event()
 
 
