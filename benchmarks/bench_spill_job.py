@@ -56,7 +56,10 @@ def run(way: str, options: argparse.Namespace) -> dict[str, Any]:
     def read(i: int) -> Any:
         return cudf.read_parquet(path, row_groups=list(range(bounds[i], bounds[i + 1])))
 
-    nbytes = options.parts * int(read(0).memory_usage(deep=True).sum())
+    if way == "pool":
+        nbytes = options.parts * int(read(0).memory_usage(deep=True).sum())
+    else:  # cuDF spills from the first buffer on, so the limit has to be there before
+        nbytes = options.bytes
     limit = nbytes // 3
     limited = rmm.mr.LimitingResourceAdaptor(resource, allocation_limit=limit)
     rmm.mr.set_current_device_resource(limited)
@@ -113,6 +116,7 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=3)
     parser.add_argument("--out", type=Path, required=True, help="results file")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--bytes", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.way:
         print(json.dumps(run(options.way, options)))
@@ -123,7 +127,7 @@ def main() -> None:
     records, found = [], []
     for way in WAYS:
         environment = {**os.environ, "CUDF_SPILL": "on" if way == "cudf" else "off"}
-        command = [sys.executable, *sys.argv, f"--way={way}"]
+        command = [sys.executable, *sys.argv, f"--way={way}", f"--bytes={records[0]['bytes'] if records else 0}"]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
         result = json.loads(done.stdout.splitlines()[-1])
         found.append(result.pop("found"))

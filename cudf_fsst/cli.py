@@ -208,11 +208,16 @@ def inspect(
     file: Annotated[Path, typer.Argument(help="compressed column", metavar="FILE.fsst")],
     symbols: Annotated[bool, typer.Option(help="show every symbol of every table")] = False,
 ) -> None:
-    """Show what a compressed column holds: sizes, ratios, segments, symbol tables."""
-    from .column import CompressedColumn
+    """Show what a compressed column holds: sizes, ratios, segments, symbol tables; of a frame, its columns."""
+    from .column import load
     from .format import FORMAT_VERSION
+    from .frame import CompressedFrame
 
-    compressed = CompressedColumn.load(file)
+    compressed = load(file)
+    if isinstance(compressed, CompressedFrame):
+        _out.print(escape(str(file)), highlight=False, soft_wrap=True)
+        _out.print(escape(repr(compressed)), highlight=False, soft_wrap=True)
+        return
     segments = compressed.segments
     tables = compressed.tables
     facts = Table(title=escape(str(file)), title_justify="left", show_header=False, box=SIMPLE)

@@ -15,7 +15,7 @@ from . import selection, storage
 from .backend import Backend, DeviceBackend, check_options, of_data, of_device
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
-from .format import ROW_BLOCK
+from .format import FRAME_VERSION, ROW_BLOCK
 from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop import schema
@@ -632,7 +632,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     stored = storage.load(path)
     try:
-        if schema.is_frame(stored.schema):
+        if stored.version == FRAME_VERSION:
             from .frame import from_stored
 
             return from_stored(stored)

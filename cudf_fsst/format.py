@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-#: Version of the stored format this package writes, and the one it reads: 0 was never released.
+#: Version of the stored format of columns, and of frames: 0 was never released.
 FORMAT_VERSION = 1
+FRAME_VERSION = 2
 #: Tile sizes (uncompressed bytes) the format allows.
 TILE_SIZES = (128, 256, 512, 1024)
 #: Compression levels there are; each writes this format.

@@ -24,7 +24,7 @@ from .codecs.fsst.validate import check
 from .codecs.packed import PARAMETERS, Packed
 from .codecs.values import cpu as values
 from .codecs.values.plan import CODECS, parameter_count
-from .format import FORMAT_VERSION, TILE_SIZES, SegmentLayout, align
+from .format import FORMAT_VERSION, FRAME_VERSION, TILE_SIZES, SegmentLayout, align
 
 #: The first byte is not ASCII, and the line ends and Control-Z show what a text-mode transfer did.
 MAGIC = b"\x89FST\r\n\x1a\n"
@@ -67,6 +67,8 @@ class Stored:
 
     Attributes
     ----------
+    version : int
+        1: a column; 2: a frame.
     streams : list of (str, list of Segment or Packed)
         Of a column one; of a frame those that `cudf_fsst.stored_frame` puts together.
     schema : bytes
@@ -75,6 +77,7 @@ class Stored:
         A column's index, unless the schema describes it.
     """
 
+    version: int
     streams: list[Stream]
     schema: bytes
     index: bytes | None
@@ -127,12 +130,12 @@ def save(
     OSError
         The file cannot be written.
     """
-    _write(path, _pieces([(FSST, segments)], schema, index))
+    _write(path, _pieces(FORMAT_VERSION, [(FSST, segments)], schema, index))
 
 
 def save_streams(path: str | os.PathLike[str], *, streams: Sequence[Stream], schema: bytes) -> None:
     """Write the streams of a frame to a file, at once or not at all; see `save`."""
-    _write(path, _pieces(streams, schema, None))
+    _write(path, _pieces(FRAME_VERSION, streams, schema, None))
 
 
 def _write(path: str | os.PathLike[str], pieces: Iterator[Any]) -> None:
@@ -164,7 +167,7 @@ def _sync_folder(folder: str) -> None:
             os.close(descriptor)
 
 
-def _pieces(streams: Sequence[Stream], schema: bytes, index: bytes | None) -> Iterator[Any]:
+def _pieces(version: int, streams: Sequence[Stream], schema: bytes, index: bytes | None) -> Iterator[Any]:
     """The bytes of a file, piece by piece."""
     tables: dict[tuple[int, SymbolTable], int] = {}
     columns = records = b""
@@ -212,7 +215,7 @@ def _pieces(streams: Sequence[Stream], schema: bytes, index: bytes | None) -> It
 
     head = columns + records + directory
     preamble = _PREAMBLE.pack(
-        MAGIC, FORMAT_VERSION, end, len(streams), len(parts), len(contents), xxhash.xxh3_64_intdigest(head)
+        MAGIC, version, end, len(streams), len(parts), len(contents), xxhash.xxh3_64_intdigest(head)
     )
     yield preamble + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(preamble))
     yield head
@@ -252,7 +255,9 @@ def load(path: str | os.PathLike[str]) -> Stored:
 
 
 def _load(file: BufferedReader, file_nbytes: int) -> Stored:
-    columns, segments, sections, records_checksum = _read_preamble(file, file_nbytes)
+    version, columns, segments, sections, records_checksum = _read_preamble(file, file_nbytes)
+    if version == FORMAT_VERSION and columns != 1:
+        raise ValueError(f"preamble: {columns} columns; version {FORMAT_VERSION} has one")
     head_nbytes = columns * _COLUMN.size + segments * _SEGMENT.size + sections * _SECTION.size
     if _PREAMBLE_NBYTES + head_nbytes > file_nbytes:
         raise ValueError(
@@ -263,7 +268,8 @@ def _load(file: BufferedReader, file_nbytes: int) -> Stored:
     if xxhash.xxh3_64_intdigest(head) != records_checksum:
         raise ValueError("records: checksum does not match")
 
-    records = _column_records(head[: columns * _COLUMN.size], segments)
+    codecs = (FSST,) if version == FORMAT_VERSION else (FSST, *CODECS)
+    records = _column_records(head[: columns * _COLUMN.size], segments, codecs)
     tables_count = sum(record.tables for record in records)
     place = columns * _COLUMN.size
     parts = []
@@ -300,7 +306,7 @@ def _load(file: BufferedReader, file_nbytes: int) -> Stored:
     schema, index = contents[_SCHEMA, 0].tobytes(), contents.get((_INDEX, 0))
     each_part = iter(loaded)
     streams: list[Stream] = [(record.codec, [next(each_part) for _ in range(record.segments)]) for record in records]
-    return Stored(streams, schema, None if index is None else index.tobytes())
+    return Stored(version, streams, schema, None if index is None else index.tobytes())
 
 
 def _run(results: Iterable[None]) -> None:
@@ -321,14 +327,15 @@ def _read(file: BufferedReader, nbytes: int, name: str) -> npt.NDArray[np.uint8]
     return content
 
 
-def _read_preamble(file: BufferedReader, file_nbytes: int) -> tuple[int, int, int, int]:
+def _read_preamble(file: BufferedReader, file_nbytes: int) -> tuple[int, int, int, int, int]:
     start = file.read(12)
     if start[: len(MAGIC)] != MAGIC:
         raise ValueError("not a cudf_fsst file: it does not begin with its magic bytes")
     if len(start) == 12:
         version = int.from_bytes(start[8:], "little")
-        if version != FORMAT_VERSION:
-            raise ValueError(f"stored in format version {version}; this cudf_fsst reads version {FORMAT_VERSION}")
+        if version not in (FORMAT_VERSION, FRAME_VERSION):
+            known = f"{FORMAT_VERSION} and {FRAME_VERSION}"
+            raise ValueError(f"stored in format version {version}; this cudf_fsst reads versions {known}")
     preamble = start + file.read(_PREAMBLE_NBYTES - len(start))
     if len(preamble) < _PREAMBLE_NBYTES:
         raise ValueError("preamble: the file ends inside it")
@@ -341,7 +348,7 @@ def _read_preamble(file: BufferedReader, file_nbytes: int) -> tuple[int, int, in
         raise ValueError("preamble: reserved bytes are not zero")
     if wanted_nbytes != file_nbytes:
         raise ValueError(f"preamble: the file should have {wanted_nbytes} bytes, it has {file_nbytes}")
-    return columns, segments, sections, records_checksum
+    return version, columns, segments, sections, records_checksum
 
 
 @dataclass(frozen=True)
@@ -357,7 +364,7 @@ class _Record:
     tables: int
 
 
-def _column_records(text: bytes, segments: int) -> list[_Record]:
+def _column_records(text: bytes, segments: int, codecs: Sequence[str]) -> list[_Record]:
     """The column records, whose segments and tables follow each other."""
     records: list[_Record] = []
     next_segment = next_table = 0
@@ -365,7 +372,7 @@ def _column_records(text: bytes, segments: int) -> list[_Record]:
         record = text[number * _COLUMN.size :][: _COLUMN.size]
         codec, rows, nbytes, nulls, first_segment, count, first_table, tables = stored = _COLUMN.unpack(record)
         name = codec.rstrip(b"\0").decode("ascii", "replace")
-        if name not in (FSST, *CODECS):
+        if name not in codecs:
             raise ValueError(f"column {number}: codec {codec.rstrip(bytes(1))!r} is not known")
         if _COLUMN.pack(*stored) != record:
             raise ValueError(f"column {number}: reserved bytes are not zero")

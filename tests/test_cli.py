@@ -237,6 +237,13 @@ def test_inspect_without_characters(tmp_path: Path, values: list[str]) -> None:
     assert "0.000" not in shown
 
 
+def test_inspect_a_frame(tmp_path: Path) -> None:
+    pd.DataFrame({"n": range(100), "s": ["x"] * 100}).fsst.compress().save(tmp_path / "frame.fsst")
+    shown = run_ok("inspect", tmp_path / "frame.fsst")
+    for fact in ("100 rows and 2 columns", "bitpack", "fsst", "large_string"):
+        assert fact in shown
+
+
 def test_version() -> None:
     assert run_ok("--version") == f"cudf-fsst {cudf_fsst.__version__}\n"
     assert "compress" in run_ok("--help")

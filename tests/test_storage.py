@@ -16,7 +16,7 @@ from cudf_fsst import storage
 from cudf_fsst.codecs.fsst import cpu
 from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
-from cudf_fsst.format import FORMAT_VERSION
+from cudf_fsst.format import FRAME_VERSION
 from handmade import handmade_segment, rows_of
 from reference_reader import rows_of_file
 
@@ -94,7 +94,7 @@ def test_column_without_rows(tmp_path: Path) -> None:
     path = tmp_path / "c.fsst"
     storage.save(path, segments=[], schema=b"s", index=b"")
     stored = storage.load(path)
-    assert stored == storage.Stored([("fsst", [])], b"s", b"")
+    assert stored == storage.Stored(1, [("fsst", [])], b"s", b"")
     assert rows_of_file(path.read_bytes()) == []
 
 
@@ -169,7 +169,7 @@ LIES = {
     "table": ((0, 0), 64 + 64 + 28, "I", 2, "segment 0: wants symbol table 2, the column has 2"),
     "rows": ((0, 0), 64 + 64, "Q", 2**62, "column 0: states 23 rows"),
     "codec": ((0, 0), 64, "B", 0, "column 0: codec b'\\\\x00sst' is not known"),
-    "columns": ((0, 0), 24, "I", 2, "column 1: codec .* is not known"),
+    "columns": ((0, 0), 24, "I", 2, "2 columns; version 1 has one"),
     "segments": ((0, 0), 28, "I", 2**32 - 1, "4294967295 segments and 8 sections need more than the file's"),
     "schema size": ((0, 0), 64 + 3 * 64 + 16, "Q", 2**63, "schema: ends at byte"),
     "schema place": ((0, 0), 64 + 3 * 64 + 8, "Q", 0, "schema: starts at byte 0"),
@@ -193,6 +193,7 @@ LIES = {
 @pytest.mark.parametrize("lie", LIES)
 def test_lies_are_named(saved: Path, lie: str) -> None:
     section, offset, code, value, message = LIES[lie]
+    storage.load(saved)  # what is compiled and imported for that does not count
     data = bytearray(saved.read_bytes())
     start, size = places_of(data).get(section, (0, 0))
     struct.pack_into(f"<{code}", data, start + (offset if offset >= 0 else size + offset), value)
@@ -224,12 +225,12 @@ def test_damage_is_named(saved: Path, section: tuple[int, int], name: str) -> No
         storage.load(saved)
 
 
-@pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, 2**32 - 1])
+@pytest.mark.parametrize("version", [0, FRAME_VERSION + 1, 2**32 - 1])
 def test_other_version(saved: Path, version: int) -> None:
     data = bytearray(saved.read_bytes())
     struct.pack_into("<I", data, 8, version)
     saved.write_bytes(data)
-    with pytest.raises(ValueError, match=f"format version {version}; .* reads version {FORMAT_VERSION}$"):
+    with pytest.raises(ValueError, match=f"format version {version}; .* reads versions 1 and 2$"):
         storage.load(saved)
 
 

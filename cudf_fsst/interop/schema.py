@@ -113,16 +113,6 @@ def frame_to_bytes(fields: Sequence[tuple[str, Any]], notes: dict[str, Any]) -> 
     return schema.with_metadata({_KEY: json.dumps({"frame": notes}).encode()}).serialize().to_pybytes()
 
 
-def is_frame(schema: Any) -> bool:
-    """Whether bytes describe a frame."""
-    try:
-        return "frame" in json.loads((pa.ipc.read_schema(pa.py_buffer(schema)).metadata or {})[_KEY])
-    except MemoryError:
-        raise
-    except Exception:  # damaged: whoever reads it says how
-        return False
-
-
 def frame_from_bytes(schema: Any) -> tuple[list[Any], dict[str, Any]]:
     """Types of the fields and notes that `frame_to_bytes` wrote; ValueError where they cannot be read."""
     try:

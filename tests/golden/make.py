@@ -4,7 +4,8 @@ A golden file is made once and then kept: every later version of the package mus
 ones go to the end of `columns`, as all draw from one generator.
 
 ``NAME.fsst`` is the stored column, ``NAME.json`` what it holds: a list with, for each row, ``null`` or its bytes as
-Latin-1 text.
+Latin-1 text. ``frames/NAME.fsst`` is a stored frame, ``frames/NAME.txt`` the rows of its Arrow table, as Python shows
+them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import random
 import sys
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
@@ -83,8 +85,50 @@ def schema_and_index(rows: Rows) -> tuple[bytes, bytes | None]:
     return schema.to_bytes("golden", pd.StringDtype(na_value=float("nan")), pd.RangeIndex(len(rows)))
 
 
+def frames() -> dict[str, tuple[Any, dict[str, str]]]:
+    """Name -> a pandas DataFrame, and the codecs asked for."""
+    import numpy as np
+    import pandas as pd
+
+    generator = np.random.default_rng(20190218)
+    rows = 3000
+    price = generator.integers(100, 100_000, rows) / 100
+    types = pd.DataFrame(
+        {
+            "sorted": np.sort(generator.integers(0, 10**6, rows)),
+            "price": price,
+            "walk": np.cumsum(generator.normal(0, 0.01, rows)).astype("f4"),
+            "flag": generator.random(rows) < 0.5,
+            "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(generator.integers(0, 900, rows), "D"),
+            "maybe": pd.array(generator.integers(0, 7, rows), "Int16"),
+            "kind": pd.Categorical.from_codes(generator.integers(0, 3, rows), ["a", "bb", "ccc"]),
+            "text": [f"item {i % 77}" for i in range(rows)],
+        }
+    )
+    types.loc[::7, ["maybe", "text", "kind"]] = None
+    types.loc[3::9, "day"] = pd.NaT
+    lists = pd.DataFrame(
+        {"lists": [[1, 2, 3][: i % 4] for i in range(500)]}, index=pd.Index(range(500, 0, -1), name="n")
+    )
+    numbers = types[["sorted", "price"]]
+    return {
+        "types": (types, {}),
+        "lists": (lists, {}),
+        **{codec: (numbers, dict.fromkeys(numbers, codec)) for codec in ("bitpack", "gfc", "gpulz", "raw")},
+    }
+
+
 def main() -> None:
     """Write the golden files that are not there."""
+    import cudf_fsst  # noqa: F401 - registers the accessors
+
+    for name, (frame, codecs) in frames().items():
+        path = FOLDER / "frames" / f"{name}.fsst"
+        if not path.exists():
+            compressed = frame.fsst.compress(codecs=codecs)
+            compressed.save(path)
+            text = "\n".join(map(repr, compressed.to_arrow().to_pylist()[:200]))
+            path.with_suffix(".txt").write_text(text + "\n", encoding="utf-8")
     for name, (rows, segments) in columns().items():
         if (FOLDER / f"{name}.fsst").exists():
             continue

@@ -72,10 +72,8 @@ def choose(address: int, rows: int, itemsize: int, *, floats: bool, signed: bool
     )
     sample = lane.allocate(sampled * itemsize)
     sizes = lane.allocate(8 * len(found))
-    at = sample.ptr
-    for start, stop in runs:
-        lane.copy(at, address + start * itemsize, (stop - start) * itemsize)
-        at += (stop - start) * itemsize
+    distance = runs[1][0] * itemsize if len(runs) > 1 else 0
+    lane.copy_rows(sample.ptr, address, distance, runs[0][1] * itemsize, len(runs))
     for i, (module, more) in enumerate(zip(modules, options, strict=True)):
         module.measure(
             sample.ptr,

@@ -36,11 +36,11 @@ def pieces(rows: int, itemsize: int) -> list[tuple[int, int]]:
 
 
 def sample_runs(rows: int) -> list[tuple[int, int]]:
-    """First and last row (exclusive) of every run of the sample; all rows where they are few."""
+    """First and last row (exclusive) of every run of the sample, at equal distances; all rows where they are few."""
     if rows <= SAMPLE_RUNS * RUN_ROWS:
         return [(0, rows)]
-    starts = [i * (rows - RUN_ROWS) // (SAMPLE_RUNS - 1) for i in range(SAMPLE_RUNS)]
-    return [(start, start + RUN_ROWS) for start in starts]
+    step = (rows - RUN_ROWS) // (SAMPLE_RUNS - 1)
+    return [(i * step, i * step + RUN_ROWS) for i in range(SAMPLE_RUNS)]
 
 
 def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequence[Choice]:
