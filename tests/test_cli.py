@@ -238,9 +238,9 @@ def test_inspect_without_characters(tmp_path: Path, values: list[str]) -> None:
 
 
 def test_inspect_a_frame(tmp_path: Path) -> None:
-    pd.DataFrame({"n": range(100), "s": ["x"] * 100}).fsst.compress().save(tmp_path / "frame.fsst")
+    pd.DataFrame({"n": range(10_000), "s": ["x"] * 10_000}).fsst.compress().save(tmp_path / "frame.fsst")
     shown = run_ok("inspect", tmp_path / "frame.fsst")
-    for fact in ("100 rows and 2 columns", "bitpack", "fsst", "large_string"):
+    for fact in ("10,000 rows and 2 columns", "bitpack", "fsst", "large_string"):
         assert fact in shown
 
 

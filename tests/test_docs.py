@@ -50,6 +50,8 @@ def test_every_name_of_the_examples_exists() -> None:
     examples = "\n".join(blocks("python"))
     for name in re.findall(r"cudf_fsst\.(\w+)", examples):
         assert hasattr(cudf_fsst, name), name
+    for name in re.findall(r"\bf\.(\w+)", re.sub(r'"[^"\n]*"', "", examples)):
+        assert hasattr(cudf_fsst.CompressedFrame, name), name
     for name in re.findall(r"\bc\.(\w+)", re.sub(r'"[^"\n]*"', "", examples)):
         assert hasattr(cudf_fsst.CompressedColumn, name), name
 
@@ -71,6 +73,16 @@ def test_ci_runs_the_readmes_test_command() -> None:
 
 def test_measured_numbers_are_the_newest_results(table: ModuleType) -> None:
     assert table.measured_part(README) == table.render(table.newest())
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/spilling.md"])
+def test_pages_on_spilling_show_the_newest_results(page: str) -> None:
+    spec = importlib.util.spec_from_file_location("spill_page", ROOT / "benchmarks" / "spill_page.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = (ROOT / page).read_text()
+    assert module.written(ROOT / page, text) == text
+    assert "Not measured yet" not in text
 
 
 def test_measured_numbers_are_taken_from_the_file(table: ModuleType, tmp_path: Path) -> None:
@@ -138,6 +150,11 @@ def save_complex_index(tmp_path: Path) -> None:
     pd.Series(["a"], index=[1j]).fsst.compress().save(tmp_path / "column.fsst")
 
 
+def fill_a_pool(_: Path) -> None:
+    with cudf_fsst.SpillPool(host_limit=10) as pool:
+        pool["a"] = pd.Series(["a long string", "and another"])
+
+
 def column() -> cudf_fsst.CompressedColumn:
     return pd.Series(["one", "two", None]).fsst.compress()
 
@@ -155,6 +172,9 @@ ERRORS: tuple[tuple[type[Exception], str, Callable[[Path], Any]], ...] = (
     (ValueError, "codes of segment 0: checksum", load_damaged),
     (ValueError, "truncated", lambda _: cudf_fsst.SymbolTable.from_bytes(b"abc")),
     (ValueError, rf"version {FORMAT_VERSION + 7}; .* versions 1 and 2$", load_newer),
+    (TypeError, "column 'odd': dtype object", lambda _: pd.DataFrame({"odd": [1, "a"]}, dtype=object).fsst.compress()),
+    (ValueError, "column 'n': codec 'fsst'", lambda _: pd.DataFrame({"n": [1]}).fsst.compress(codecs={"n": "fsst"})),
+    (MemoryError, "'a'", fill_a_pool),
 )
 
 

@@ -1,0 +1,156 @@
+"""Write the tables about frames and spilling into README.md and docs/spilling.md: python benchmarks/spill_page.py.
+
+They are made of benchmarks/results/spill.json, spill_job.json, dask.json and codecs.json; a test compares them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+END = "<!-- measured: end -->"
+#: Codecs and columns of codecs.json in words.
+_PARAMETERS = ("dim", "symbol", "window", "chunk")
+
+
+def read(name: str, folder: Path = RESULTS) -> dict[str, Any] | None:
+    """A results file, if it is there."""
+    path = folder / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def provenance(name: str, content: dict[str, Any]) -> str:
+    machine = content["machine"]
+    return (
+        f"One {machine['gpu']} (driver {machine['driver']}, {machine['cpu_cores']} CPU cores), {content['date']}: "
+        f"[`{name}.json`](RESULTS/{name}.json), `{content['command']}`."
+    )
+
+
+def table(head: list[str], lines: list[list[str]]) -> str:
+    rows = ["| " + " | ".join(cells) + " |" for cells in (head, *lines)]
+    return "\n".join([rows[0], "|---" + "|--:" * (len(head) - 1) + "|", *rows[1:]])
+
+
+def spill(folder: Path = RESULTS) -> str:
+    """What leaves the GPU and comes back."""
+    content = read("spill", folder)
+    if content is None:
+        return "Not measured yet."
+    found: dict[str, dict[str, float]] = {}
+    for record in content["records"]:
+        found.setdefault(record["dataset"], {})[record["measure"]] = record["value"]
+    whole = [(name, one) for name, one in found.items() if "to_host_gbps" in one]
+    measures = {
+        "to pinned host memory, compressed on the way": "to_host_gbps",
+        "plain pinned copy": "plain_to_host_gbps",
+        "back to cuDF": "to_cudf_gbps",
+        "plain pinned copy back": "plain_to_device_gbps",
+        "compressed in place": "compress_gbps",
+        "decompressed": "decompress_gbps",
+    }
+    lines = [[label, *(f"{one[measure]:,.0f}" for _, one in whole)] for label, measure in measures.items()]
+    lines.append(["GPU memory freed by compressing", *(f"{one['memory_freed']:.0%}" for _, one in whole)])
+    lines.append(
+        ["out and back, times as fast as plain", *(f"{one['round_trip_against_plain']:.2f}" for _, one in whole)]
+    )
+    serialize = found[whole[0][0]]
+    note = (
+        f"GB/s of characters for the column, of cuDF's buffers for the table. cuDF's `host_serialize` and `host_deserialize`, "
+        f"which dask-cuda spills with: {serialize['host_serialize_gbps']:.1f} and {serialize['host_deserialize_gbps']:.1f}."
+    )
+    return "\n\n".join([table(["", *(name for name, _ in whole)], lines), note, provenance("spill", content)])
+
+
+def job(folder: Path = RESULTS) -> str:
+    """The job over more data than there is memory for, and Dask."""
+    parts = []
+    content = read("spill_job", folder)
+    if content is not None:
+        ways = {record["way"]: record for record in content["records"] if "way" in record}
+        [speedup] = [record["value"] for record in content["records"] if record.get("measure") == "pool_speedup"]
+        lines = [
+            [label, f"{one['load_seconds']:.2f}", *(f"{seconds:.2f}" for seconds in one["seconds"])]
+            for label, one in (("`SpillPool`", ways["pool"]), ("cuDF spilling on demand", ways["cudf"]))
+        ]
+        passes = [f"pass {i + 1}, s" for i in range(len(ways["pool"]["seconds"]))]
+        nbytes, limit = (f"{ways['pool'][key] / 1e9:.1f} GB" for key in ("bytes", "limit"))
+        parts.append(
+            f"A group-by and join job over {nbytes} of lineitem with {limit} of GPU memory: the passes take `SpillPool` "
+            f"1/{speedup:.1f} of the time that cuDF's own spilling takes."
+        )
+        parts += [table(["", "load, s", *passes], lines), provenance("spill_job", content)]
+    content = read("dask", folder)
+    if content is not None:
+        lines = [
+            [one["label"], f"{one['seconds']:.1f}", f"{one['spilled_nbytes'] / 1e9:.2f}"] for one in content["records"]
+        ]
+        parts += [table(["dask-cuda, 2 GPUs", "wall time, s", "spilled, GB"], lines), provenance("dask", content)]
+    return "\n\n".join(parts) if parts else "Not measured yet."
+
+
+def columns(folder: Path = RESULTS) -> str:
+    """Every column of lineitem."""
+    content = read("spill", folder)
+    if content is None:
+        return "Not measured yet."
+    found: dict[str, dict[str, Any]] = {}
+    for record in content["records"]:
+        if "codec" in record:
+            column = found.setdefault(record["dataset"].rpartition(".")[2], {"codec": record["codec"]})
+            column[record["measure"]] = record["value"]
+    forms = {"ratio": "{:.2f}", "compress_gbps": "{:,.0f}", "decompress_gbps": "{:,.0f}"}
+    lines = [
+        [f"`{name}`", one["codec"], *(form.format(one[measure]) for measure, form in forms.items())]
+        for name, one in found.items()
+    ]
+    return table(["column", "codec", "ratio", "compress, GB/s", "decompress, GB/s"], lines)
+
+
+def codecs(folder: Path = RESULTS) -> str:
+    """The codecs of fixed-width values beside their authors' programs."""
+    content = read("codecs", folder)
+    if content is None:
+        return "Not measured yet."
+    lines: dict[str, list[str]] = {}
+    for record in content["records"]:
+        options = ", ".join(f"{key} {record[key]}" for key in _PARAMETERS if key in record)
+        key = f"{record['codec']} | {record['dataset']} {record['dtype']}{', ' if options else ''}{options}"
+        form = "{:.2f}" if record["measure"] == "ratio" else "{:,.0f}"
+        authors = f" ({record['authors']:,g})" if "authors" in record else ""
+        lines.setdefault(key, []).append(form.format(record["value"]) + authors)
+    rows = [[*key.split(" | "), *cells] for key, cells in lines.items()]
+    text = table(["codec", "268 MB of", "ratio", "compress, GB/s", "decompress, GB/s"], rows)
+    return f"{text}\n\n{provenance('codecs', content)} In brackets the authors' programs, rebuilt, on an H200."
+
+
+PARTS = {"spill": spill, "job": job, "columns": columns, "codecs": codecs}
+PAGES = {ROOT / "README.md": ("spill",), ROOT / "docs" / "spilling.md": ("spill", "job", "columns", "codecs")}
+
+
+def marker(part: str) -> str:
+    return f"<!-- measured: {part}, by benchmarks/spill_page.py -->"
+
+
+def written(page: Path, text: str, folder: Path = RESULTS) -> str:
+    """The page with its measured parts as they should be."""
+    results = "benchmarks/results" if page.parent == ROOT else "../benchmarks/results"
+    for part in PAGES[page]:
+        before, rest = text.split(marker(part))
+        after = rest.split(END, 1)[1]
+        made = PARTS[part](folder).replace("RESULTS/", f"{results}/")
+        text = f"{before}{marker(part)}\n{made}\n{END}{after}"
+    return text
+
+
+def main() -> None:
+    """Rewrite the measured parts of both pages."""
+    for page in PAGES:
+        page.write_text(written(page, page.read_text()))
+
+
+if __name__ == "__main__":
+    main()
