@@ -57,10 +57,10 @@ def spill(folder: Path = RESULTS) -> str:
     lines.append(
         ["out and back, times as fast as plain", *(f"{one['round_trip_against_plain']:.2f}" for _, one in whole)]
     )
-    serialize = found[whole[0][0]]
+    own = [f"{found[whole[0][0]][measure]:.1f}" for measure in ("host_serialize_gbps", "host_deserialize_gbps")]
     note = (
-        f"GB/s of characters for the column, of cuDF's buffers for the table. cuDF's `host_serialize` and `host_deserialize`, "
-        f"which dask-cuda spills with: {serialize['host_serialize_gbps']:.1f} and {serialize['host_deserialize_gbps']:.1f}."
+        "GB/s of characters for the column, of cuDF's buffers for the table. cuDF's `host_serialize` and "
+        f"`host_deserialize`, which dask-cuda spills with: {' and '.join(own)}."
     )
     return "\n\n".join([table(["", *(name for name, _ in whole)], lines), note, provenance("spill", content)])
 
@@ -79,8 +79,8 @@ def job(folder: Path = RESULTS) -> str:
         passes = [f"pass {i + 1}, s" for i in range(len(ways["pool"]["seconds"]))]
         nbytes, limit = (f"{ways['pool'][key] / 1e9:.1f} GB" for key in ("bytes", "limit"))
         parts.append(
-            f"A group-by and join job over {nbytes} of lineitem with {limit} of GPU memory: the passes take `SpillPool` "
-            f"1/{speedup:.1f} of the time that cuDF's own spilling takes."
+            f"A group-by and join job over {nbytes} of lineitem with {limit} of GPU memory: the passes take "
+            f"`SpillPool` 1/{speedup:.1f} of the time that cuDF's own spilling takes."
         )
         parts += [table(["", "load, s", *passes], lines), provenance("spill_job", content)]
     content = read("dask", folder)
