@@ -179,6 +179,16 @@ def test_what_it_says() -> None:
     assert frame.to_arrow().num_rows == ROWS
 
 
+@pytest.mark.parametrize("name", ["int8", "uint64", "float16", "bool", "datetime", "timedelta", "str", "Int64"])
+def test_it_can_be_written_to(name: str) -> None:
+    data = whole()[[name]].dropna()
+    frame = data.fsst.compress()
+    found = frame.decompress()
+    found.iloc[0, 0] = found.iloc[2, 0]
+    assert found.iloc[0, 0] == data.iloc[2, 0]
+    same(frame.decompress(), data)
+
+
 def test_columns_of_it() -> None:
     data = whole()
     frame = data.fsst.compress()

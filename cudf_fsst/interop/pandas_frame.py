@@ -26,7 +26,13 @@ def describe(series: Any) -> tuple[ColumnBuffers, Any, dict[str, Any] | None]:
 
 def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None) -> Any:
     """A Series of what `describe` gave, without name and labels."""
-    return schema.decode_column(to_arrow(column, kind), stored)
+    plain = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if stored is None and plain and column.values is not None and not column.null_count:
+        # Not through Arrow, whose arrays cannot be written to.
+        return pd.Series(column.values.view(kind.to_pandas_dtype()), copy=False)
+    made = schema.decode_column(to_arrow(column, kind), stored)
+    behind = getattr(made.array, "_ndarray", None)
+    return made if behind is None or behind.flags.writeable else made.copy()
 
 
 def to_arrow(column: ColumnBuffers, kind: Any) -> Any:

@@ -1,0 +1,632 @@
+"""Dask: compressed spilling, compressed transfers between workers, and collections that stay compressed.
+
+``enable(client)`` makes `distributed` hand DataFrames and Series of cuDF and pandas on compressed, wherever it
+serializes them: when dask-cuda's workers spill from the GPU to the host, when any worker spills to disk, and between
+workers, over TCP and UCX. User code stays as it is. Without a client object, give the workers a plugin or a preload::
+
+    client.register_plugin(cudf_fsst.dask.Plugin())
+    dask worker --preload cudf_fsst.dask ...        # the same for `dask cuda worker`
+
+What leaves a GPU over TCP or by spilling is compressed on the way into pinned host memory (``df.fsst.to_host()``), and
+decompressed behind its arrival on a GPU; over UCX it is compressed in GPU memory and stays there. All processes that
+take part need this package: who has imported this module can read what others send.
+
+The p2p shuffle, which Dask prefers for merges, shuffles and sorts, passes all this by: it sends Arrow tables through
+host memory. With ``dask.config.set({"dataframe.shuffle.method": "tasks"})`` shuffles move DataFrames.
+
+`compress` makes a collection whose partitions are kept compressed, and needs none of the above.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+from dask import config, delayed
+from dask import persist as dask_persist
+from dask.base import DaskMethodsMixin, replace_name_in_key
+from dask.delayed import Delayed, optimize
+from dask.highlevelgraph import HighLevelGraph
+from dask.sizeof import sizeof
+from dask.utils import Dispatch, parse_bytes
+from distributed import WorkerPlugin
+from distributed.protocol import dask_deserialize, dask_serialize
+from distributed.protocol.cuda import cuda_deserialize, cuda_serialize
+
+from . import frame_backend
+from .column import CompressedColumn
+from .frame import CompressedFrame
+from .interop import pandas_frame
+
+__all__ = ["CompressedDataFrame", "Plugin", "compress", "disable", "enable", "stats"]
+
+logger = logging.getLogger(__name__)
+
+# What a header that `_write` made says, and the version of what it says.
+_MARK = "cudf-fsst"
+_VERSION = 1
+# Host buffers below this go into the header: a frame of a message costs more than copying them.
+_INLINE_NBYTES = 4096
+_PLUGIN = "cudf-fsst"
+_DEFAULTS = {"threshold": "1 MiB", "min-ratio": 1.1}
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What is compressed: objects of `threshold` bytes, which `min_ratio` pays for."""
+
+    threshold: int
+    min_ratio: float
+
+
+_options: _Options | None = None
+_clients: weakref.WeakSet[Any] = weakref.WeakSet()
+_lock = threading.Lock()
+_counts = dict.fromkeys(("written", "uncompressed_nbytes", "nbytes", "passed", "failed", "read"), 0)
+
+
+def _count(**more: int) -> None:
+    with _lock:
+        for name, number in more.items():
+            _counts[name] += number
+
+
+def stats() -> dict[str, int]:
+    """What this process has serialized since it was started; of all workers: ``client.run(cudf_fsst.dask.stats)``.
+
+    Returns
+    -------
+    dict
+        ``written``: objects written compressed, ``uncompressed_nbytes`` before and ``nbytes`` after; ``read``: objects
+        decompressed; ``passed``: those too small or incompressible; ``failed``: those that could not be compressed.
+        The last two went the way they go without this package.
+    """
+    with _lock:
+        return dict(_counts)
+
+
+# On and off ---------------------------------------------------------------------------------------------------------
+
+
+def enable(client: Any = None, *, threshold: int | str | None = None, min_ratio: float | None = None) -> None:
+    """Compress what is serialized in this process, and with a client on all its workers, those to come included.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        Registers `Plugin` on its workers.
+    threshold : int or str, optional
+        Smaller objects pass as before; bytes, or a text like ``"1 MiB"``, which is the default. Dask's configuration
+        gives another one as ``cudf-fsst.threshold``.
+    min_ratio : float, optional
+        Objects that do not become smaller by this factor pass as before; default 1.1, or ``cudf-fsst.min-ratio`` of
+        Dask's configuration. From a GPU to the host everything that compression can take goes this way: where
+        nothing is saved, the copy into pinned memory still is.
+
+    Raises
+    ------
+    ValueError
+        A negative `threshold` or `min_ratio`, or a text that does not say a size.
+
+    Notes
+    -----
+    Without a client, whoever gets objects of this process must have imported this module.
+
+    An object that cannot be compressed (pandas columns of mixed objects, missing values of several kinds, no memory
+    for it) is handed to the serializer there was before, and logged.
+    """
+    global _options
+    options = _checked(threshold, min_ratio)
+    with _lock:
+        _options = options
+        for dispatch, kind in _registry():
+            found = dispatch._lookup.get(kind)
+            if not isinstance(found, _Writer):
+                dispatch.register(kind, _Writer(kind, dispatch is cuda_serialize, found))
+    if client is not None:
+        client.register_plugin(Plugin(threshold=options.threshold, min_ratio=options.min_ratio))
+        _clients.add(client)
+
+
+def disable(client: Any = None) -> None:
+    """Serialize as before `enable`. What is compressed already, on disk or on its way, can still be read.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        Also takes the plugin from the workers, if `enable` gave it to them.
+    """
+    global _options
+    with _lock:
+        _options = None
+        for dispatch in (dask_serialize, cuda_serialize):
+            # Subclasses have entries of their own, with which Dask remembers what it looked up.
+            for kind, found in [*dispatch._lookup.items()]:
+                if isinstance(found, _Writer):
+                    del dispatch._lookup[kind]
+                    if found.before is not None and found.kind is kind:
+                        dispatch._lookup[kind] = found.before
+    if client in _clients:
+        _clients.remove(client)
+        client.unregister_worker_plugin(_PLUGIN)
+
+
+def _checked(threshold: int | str | None, min_ratio: float | None) -> _Options:
+    if threshold is None:
+        threshold = config.get("cudf-fsst.threshold", _DEFAULTS["threshold"])
+    if min_ratio is None:
+        min_ratio = float(config.get("cudf-fsst.min-ratio", _DEFAULTS["min-ratio"]))
+    nbytes = parse_bytes(threshold)
+    if nbytes < 0:
+        raise ValueError(f"threshold must be at least 0, not {threshold!r}")
+    if not min_ratio >= 0:
+        raise ValueError(f"min_ratio must be at least 0, not {min_ratio!r}")
+    return _Options(nbytes, min_ratio)
+
+
+class Plugin(WorkerPlugin):
+    """A worker plugin that enables compressed spilling and transfers on every worker.
+
+    Parameters
+    ----------
+    threshold, min_ratio
+        As in `enable`.
+    """
+
+    name = _PLUGIN
+
+    def __init__(self, *, threshold: int | str | None = None, min_ratio: float | None = None) -> None:
+        checked = _checked(threshold, min_ratio)
+        self.threshold, self.min_ratio = checked.threshold, checked.min_ratio
+
+    def setup(self, worker: Any) -> None:
+        """Enable on a worker."""
+        _limit_pinned(worker)
+        enable(threshold=self.threshold, min_ratio=self.min_ratio)
+
+    def teardown(self, worker: Any) -> None:
+        """Disable on a worker."""
+        disable()
+
+
+def dask_setup(worker: Any) -> None:
+    """What ``--preload cudf_fsst.dask`` calls."""
+    _limit_pinned(worker)
+    enable()
+
+
+def dask_teardown(worker: Any) -> None:
+    """What a preload calls when the worker ends."""
+    disable()
+
+
+def _limit_pinned(worker: Any) -> None:
+    """Let each of several workers of a host pin half of the memory that is its own."""
+    limit = getattr(getattr(worker, "memory_manager", None), "memory_limit", None)
+    if limit and _cudf() is not None:
+        from .device.pinned import set_pinned_limit
+
+        set_pinned_limit(int(limit) // 2)
+
+
+# Serializers --------------------------------------------------------------------------------------------------------
+
+
+def _cudf() -> Any:
+    """The cuDF module, if this package could import it."""
+    return sys.modules.get("cudf")
+
+
+def _classes() -> list[type]:
+    found = [pd.DataFrame, pd.Series]
+    cudf = _cudf()
+    return found if cudf is None else [*found, cudf.DataFrame, cudf.Series]
+
+
+def _registry() -> Iterator[tuple[Dispatch, type]]:
+    """Where `_Writer` objects go."""
+    for kind in _classes():
+        yield dask_serialize, kind
+        if kind not in (pd.DataFrame, pd.Series):
+            yield cuda_serialize, kind
+
+
+def _before(dispatch: Dispatch, kind: type) -> Callable[..., Any] | None:
+    """What `dispatch` has for the bases of a class.
+
+    Looked up when it is needed: dask-cuda decides late whether cuDF's serializers are there at all.
+    """
+    try:
+        return cast(Callable[..., Any], dispatch.dispatch(kind.__mro__[1]))
+    except TypeError:
+        return None
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Serialize objects of a class compressed, or as before."""
+
+    kind: type
+    on_device: bool
+    before: Callable[..., Any] | None = None
+
+    def __call__(self, data: Any) -> tuple[dict[str, Any], list[Any]]:
+        exactly = type(data) is self.kind  # of subclasses nothing is known
+        options = _options
+        if exactly and options is not None:
+            try:
+                made = _write(data, self.on_device, options)
+            except Exception as error:
+                _count(failed=1)
+                expected = isinstance(error, TypeError)
+                logger.log(
+                    logging.INFO if expected else logging.WARNING,
+                    "a %s of %d rows is serialized without compression: %s",
+                    self.kind.__name__,
+                    len(data),
+                    error,
+                    exc_info=not expected,
+                )
+            else:
+                if made is not None:
+                    return made
+        before = self.before or _before(cuda_serialize if self.on_device else dask_serialize, self.kind)
+        if before is None:
+            raise NotImplementedError(self.kind.__name__)  # the next family of serializers takes it
+        return cast(tuple[dict[str, Any], list[Any]], before(data))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Deserialize what a `_Writer` made, compressed or not."""
+
+    kind: type
+    on_device: bool
+    before: Callable[..., Any] | None = None
+
+    def __call__(self, header: dict[str, Any], frames: list[Any]) -> Any:
+        if _MARK in header:
+            return _read(header, frames)
+        before = self.before or _before(cuda_deserialize if self.on_device else dask_deserialize, self.kind)
+        if before is None:
+            raise TypeError(f"No dispatch for {self.kind}")
+        return before(header, frames)
+
+
+def _write(data: Any, on_device: bool, options: _Options) -> tuple[dict[str, Any], list[Any]] | None:
+    """Header and frames of a DataFrame or Series; None if it is to pass as before."""
+    host = isinstance(data, (pd.DataFrame, pd.Series))
+    notes: dict[str, Any] = {"cudf": not host, "series": not hasattr(data, "columns")}
+    if host:
+        notes |= {"attrs": data.attrs, "duplicates": data.flags.allows_duplicate_labels}
+    if notes["series"]:
+        notes["name"] = data.name
+    table = data.to_frame(name=0) if notes["series"] else data
+    if _nbytes(table) < options.threshold:
+        _count(passed=1)
+        return None
+    if host:
+        _check_missing(table)
+    frame = table.fsst.compress() if on_device or host else table.fsst.to_host()
+    if (on_device or host) and frame.nbytes * options.min_ratio > frame.uncompressed_nbytes:
+        _count(passed=1)
+        return None
+    made = _take_apart(frame, notes)
+    _count(written=1, uncompressed_nbytes=frame.uncompressed_nbytes, nbytes=frame.nbytes)
+    return made
+
+
+def _nbytes(table: Any) -> int:
+    """Bytes of a DataFrame (of Python objects only the references)."""
+    # Not `table.memory_usage()`, whose result is in GPU memory for cuDF.
+    columns = pandas_frame.columns(table) if isinstance(table, pd.DataFrame) else _cudf_columns(table)
+    return int(table.index.memory_usage() + sum(column.memory_usage(index=False) for column in columns))
+
+
+def _cudf_columns(table: Any) -> list[Any]:
+    from .interop import cudf_frame
+
+    return cudf_frame.columns(table)
+
+
+def _check_missing(table: Any) -> None:
+    """Raise TypeError where an object column has missing values that would come back as None and are something else."""
+    index = table.index
+    levels = index.levels if isinstance(index, pd.MultiIndex) else [index]
+    for values in [*(table.iloc[:, i] for i in range(table.shape[1])), *levels]:
+        if values.dtype == object:
+            missing = values[pd.isna(values)]
+            if any(value is not None for value in missing):
+                raise TypeError("objects with missing values other than None")
+
+
+def _read(header: dict[str, Any], frames: list[Any]) -> Any:
+    frame, notes = _put_together(header, frames)
+    if notes["cudf"]:
+        data = frame.to_cudf()
+    else:
+        data = frame.decompress()
+    _count(read=1)
+    if notes["series"]:
+        data = data[0]
+        data.name = notes["name"]
+    if "attrs" in notes:
+        data.attrs = notes["attrs"]
+        data.flags.allows_duplicate_labels = notes["duplicates"]
+    return data
+
+
+def _take_apart(frame: CompressedFrame, notes: Any) -> tuple[dict[str, Any], list[Any]]:
+    """Header and frames of a compressed frame: its buffers, uncopied, and all the rest, pickled."""
+    on_device = frame.device != "cpu"
+    frames: list[Any] = []
+
+    def without(part: Any) -> Any:
+        kept = {}
+        for name in ("meta", "codes"):
+            buffer = getattr(part, name)
+            if on_device:
+                frames.append(buffer)
+            elif buffer.nbytes >= _INLINE_NBYTES:
+                frames.append(memoryview(np.ascontiguousarray(buffer)))
+            else:
+                kept[name] = np.array(buffer)  # not the larger array that it may be a part of
+        return replace(part, **{"meta": None, "codes": None, **kept})
+
+    columns, levels = (
+        [replace(column, node=column.node.with_parts(map(without, column.node.parts))) for column in some]
+        for some in (frame._columns, frame._levels)
+    )
+    state = (columns, frame._labels, frame._index, levels, frame._rows, frame._proxied)
+    header: dict[str, Any] = {_MARK: _VERSION, "state": pickle.dumps((state, notes), protocol=5)}
+    if on_device:  # as cuDF's own serializers say it
+        header |= {"is-cuda": [True] * len(frames), "lengths": [buffer.size for buffer in frames]}
+    return header, frames
+
+
+def _put_together(header: Mapping[str, Any], frames: Sequence[Any]) -> tuple[CompressedFrame, Any]:
+    """A compressed frame of what `_take_apart` gave, where its buffers are, and the notes."""
+    if header[_MARK] != _VERSION:
+        raise ValueError(f"serialized by another version of cudf_fsst: version {header[_MARK]}, not {_VERSION}")
+    on_device = "is-cuda" in header
+    (columns, labels, index, levels, rows, proxied), notes = pickle.loads(header["state"])
+    buffers = map(_device_buffer if on_device else _host_buffer, frames)
+
+    def filled(part: Any) -> Any:
+        missing = [name for name in ("meta", "codes") if getattr(part, name) is None]
+        return replace(part, **{name: next(buffers) for name in missing})
+
+    columns, levels = (
+        [replace(column, node=column.node.with_parts(map(filled, column.node.parts))) for column in some]
+        for some in (columns, levels)
+    )
+    backend = frame_backend.DeviceFrames() if on_device else frame_backend.HostFrames()
+    return CompressedFrame._make(backend, columns, labels, index, levels, rows, proxied), notes
+
+
+def _host_buffer(frame: Any) -> Any:
+    array = np.frombuffer(frame, np.uint8)
+    # Of arrays that cannot be written to, Numba would compile everything once more.
+    return array if array.flags.writeable else array.copy()
+
+
+def _device_buffer(frame: Any) -> Any:
+    import rmm
+
+    if isinstance(frame, rmm.DeviceBuffer):
+        return frame
+    if hasattr(frame, "__cuda_array_interface__"):
+        return rmm.DeviceBuffer(ptr=frame.__cuda_array_interface__["data"][0], size=frame.nbytes)
+    return rmm.DeviceBuffer.to_device(memoryview(frame))
+
+
+def _write_frame(frame: CompressedFrame) -> tuple[dict[str, Any], list[Any]]:
+    return _take_apart(frame.to_host(), frame.device != "cpu")
+
+
+def _write_frame_on_device(frame: CompressedFrame) -> tuple[dict[str, Any], list[Any]]:
+    if frame.device == "cpu":
+        raise NotImplementedError("a CompressedFrame in host memory")
+    return _take_apart(frame, True)
+
+
+def _read_frame(header: dict[str, Any], frames: list[Any]) -> CompressedFrame:
+    frame, on_device = _put_together(header, frames)
+    return frame.to_device() if on_device else frame
+
+
+def _sizeof_frame(frame: CompressedFrame) -> int:
+    return 1000 + frame.nbytes + sizeof(frame._labels)
+
+
+def _sizeof_column(column: CompressedColumn) -> int:
+    return 1000 + column.nbytes + sizeof(column.index)
+
+
+def _is_device_object(data: Any) -> bool:
+    return bool(data.device != "cpu")
+
+
+def _register() -> None:
+    """Everything that changes nothing for objects of other packages."""
+    for kind in _classes():
+        dask_deserialize.register(kind, _Reader(kind, False, dask_deserialize._lookup.get(kind)))
+        if kind not in (pd.DataFrame, pd.Series):
+            cuda_deserialize.register(kind, _Reader(kind, True, cuda_deserialize._lookup.get(kind)))
+    dask_serialize.register(CompressedFrame, _write_frame)
+    cuda_serialize.register(CompressedFrame, _write_frame_on_device)
+    for dispatch in (dask_deserialize, cuda_deserialize):
+        dispatch.register(CompressedFrame, _read_frame)
+    sizeof.register(CompressedFrame, _sizeof_frame)
+    sizeof.register(CompressedColumn, _sizeof_column)
+    try:
+        from dask_cuda.is_device_object import is_device_object
+    except ImportError:
+        return
+    is_device_object.register((CompressedFrame, CompressedColumn), _is_device_object)
+
+
+_register()
+
+
+# Collections --------------------------------------------------------------------------------------------------------
+
+
+def compress(
+    ddf: Any,
+    *,
+    codecs: Mapping[Any, str] | None = None,
+    tile_size: int | str = "auto",
+    level: str = "default",
+) -> CompressedDataFrame:
+    """Compress the partitions of a Dask DataFrame, lazily.
+
+    Parameters
+    ----------
+    ddf : dask.dataframe.DataFrame
+        Of pandas or cuDF partitions.
+    codecs, tile_size, level
+        As in ``df.fsst.compress()``.
+
+    Returns
+    -------
+    CompressedDataFrame
+        ``persist()`` keeps its partitions compressed in the memory of the workers (of their GPUs, for cuDF), and
+        ``decompress()`` makes it a Dask DataFrame again.
+
+    Raises
+    ------
+    TypeError
+        Not a Dask DataFrame.
+    """
+    import dask.dataframe as dd
+
+    if not isinstance(ddf, dd.DataFrame):
+        raise TypeError(f"expected a Dask DataFrame, not {type(ddf).__name__}")
+    ddf = ddf.optimize()
+    options = {"codecs": codecs, "tile_size": tile_size, "level": level}
+    make = delayed(_compress_partition, pure=True)
+    parts = [make(part, options) for part in ddf.to_delayed(optimize_graph=False)]
+    divisions = ddf.divisions if ddf.known_divisions else None
+    return CompressedDataFrame(parts, ddf._meta, divisions)
+
+
+def _compress_partition(data: Any, options: dict[str, Any]) -> CompressedFrame:
+    return cast(CompressedFrame, data.fsst.compress(**options))
+
+
+def _decompress_partition(frame: CompressedFrame) -> Any:
+    return frame.decompress()
+
+
+def _select(frame: CompressedFrame, labels: list[Any]) -> CompressedFrame:
+    return cast(CompressedFrame, frame[labels])
+
+
+def _sizes(frame: CompressedFrame) -> tuple[int, int, int, str]:
+    return len(frame), frame.uncompressed_nbytes, frame.nbytes, frame.device
+
+
+class CompressedDataFrame(DaskMethodsMixin):
+    """A Dask collection whose partitions are `cudf_fsst.CompressedFrame` objects; `compress` makes it.
+
+    ``compute()`` gives the list of them, ``persist()`` the same collection with its partitions in the workers' memory.
+
+    Attributes
+    ----------
+    divisions : tuple
+        As a Dask DataFrame has them; of None where they are not known.
+    """
+
+    def __init__(self, partitions: Sequence[Delayed], meta: Any, divisions: tuple[Any, ...] | None) -> None:
+        self._partitions, self._meta = tuple(partitions), meta
+        self.divisions = divisions or (None,) * (len(self._partitions) + 1)
+
+    @property
+    def npartitions(self) -> int:
+        """How many partitions there are."""
+        return len(self._partitions)
+
+    @property
+    def columns(self) -> Any:
+        """Labels of the columns."""
+        return self._meta.columns
+
+    @property
+    def dtypes(self) -> Any:
+        """Dtypes of the columns, decompressed."""
+        return self._meta.dtypes
+
+    def __repr__(self) -> str:
+        return f"CompressedDataFrame of {self.npartitions} partitions and {len(self.columns)} columns"
+
+    def to_delayed(self) -> list[Delayed]:
+        """The partitions: `dask.delayed` objects, each of which gives a CompressedFrame."""
+        return list(self._partitions)
+
+    def decompress(self) -> Any:
+        """A Dask DataFrame, with the meta and the divisions there were; each partition is decompressed when needed."""
+        import dask.dataframe as dd
+
+        make = delayed(_decompress_partition, pure=True)
+        parts = [make(part) for part in self._partitions]
+        divisions = self.divisions if self.divisions[0] is not None else None
+        with config.set({"dataframe.convert-string": False}):  # dtypes are as they were
+            return dd.from_delayed(parts, meta=self._meta, divisions=divisions, verify_meta=False)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Columns: of a list a CompressedDataFrame that shares them, of a label a Dask Series, decompressed."""
+        if not isinstance(key, list):
+            return self[[key]].decompress()[key]
+        make = delayed(_select, pure=True)
+        return CompressedDataFrame([make(part, key) for part in self._partitions], self._meta[key], self.divisions)
+
+    def sizes(self) -> pd.DataFrame:
+        """Compute the rows, sizes and devices of the partitions; without `persist`, that compresses all of them."""
+        make = delayed(_sizes, pure=True)
+        rows = delayed(list)([make(part) for part in self._partitions]).compute()
+        return pd.DataFrame(rows, columns=["rows", "uncompressed_nbytes", "nbytes", "device"])
+
+    def persist(self, **options: Any) -> CompressedDataFrame:
+        """Compute the partitions and keep them in the workers' memory, compressed.
+
+        Parameters
+        ----------
+        **options
+            As in ``dask.persist``.
+        """
+        return cast(CompressedDataFrame, dask_persist(self, **options)[0])
+
+    def __dask_graph__(self) -> HighLevelGraph:
+        return HighLevelGraph.merge(*(part.__dask_graph__() for part in self._partitions))
+
+    def __dask_keys__(self) -> list[Any]:
+        return [part.key for part in self._partitions]
+
+    def __dask_layers__(self) -> tuple[str, ...]:
+        return tuple(name for part in self._partitions for name in part.__dask_layers__())
+
+    def __dask_tokenize__(self) -> Any:
+        return type(self).__name__, [part.key for part in self._partitions]
+
+    __dask_scheduler__ = staticmethod(Delayed.__dask_scheduler__)
+    __dask_optimize__ = staticmethod(optimize)
+
+    def __dask_postcompute__(self) -> tuple[Callable[..., list[Any]], tuple[()]]:
+        return list, ()
+
+    def __dask_postpersist__(self) -> tuple[Callable[..., CompressedDataFrame], tuple[()]]:
+        return self._persisted, ()
+
+    def _persisted(self, graph: Any, *, rename: Any = None) -> CompressedDataFrame:
+        keys = [replace_name_in_key(key, rename) if rename else key for key in self.__dask_keys__()]
+        parts = [Delayed(key, {key: graph[key]}) for key in keys]
+        return CompressedDataFrame(parts, self._meta, self.divisions)
