@@ -86,7 +86,9 @@ def job(folder: Path = RESULTS) -> str:
     content = read("dask", folder)
     if content is not None:
         lines = [
-            [one["label"], f"{one['seconds']:.1f}", f"{one['spilled_nbytes'] / 1e9:.2f}"] for one in content["records"]
+            [one["label"], f"{one['seconds']:.1f}", f"{one['spilled_nbytes'] / 1e9:.2f}"]
+            for one in content["records"]
+            if "label" in one
         ]
         parts += [table(["dask-cuda, 2 GPUs", "wall time, s", "spilled, GB"], lines), provenance("dask", content)]
     return "\n\n".join(parts) if parts else "Not measured yet."

@@ -1,0 +1,196 @@
+"""Time dask-cuda on two GPUs of one host: a merge and group-bys over 3 times the device limit, plain and compressed.
+
+    python benchmarks/bench_dask.py --tpch DIR --out benchmarks/results/dask.json
+
+``--tpch`` names a folder with lineitem.parquet and orders.parquet (tpchgen-cli parquet -s 10). Both ways run on the
+same workers, by turns: `cudf_fsst.dask.enable` and `disable` switch. What is spilled is counted where dask-cuda's
+DeviceHostFile moves objects to the host. The first round warms up and is not shown in medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.dataframe as dd
+import pandas as pd
+import pyarrow.parquet as pq
+from distributed import Client, wait
+from distributed.sizeof import safe_sizeof
+
+import cudf_fsst.dask as fsst_dask
+
+SETTINGS = {"dataframe.shuffle.method": "tasks", "distributed.comm.timeouts.connect": "60s"}
+
+
+def count_spilling(dask_worker: Any) -> None:
+    """On a worker: count objects, seconds, device bytes and host bytes of what dask-cuda moves out and back."""
+    import builtins
+
+    function = dask_worker.data.device_host_func
+    dump, load = function.dump, function.load
+    moved: dict[str, list[float]] = {"out": [0, 0.0, 0, 0], "back": [0, 0.0, 0, 0]}
+    builtins._cudf_fsst_moved = moved  # type: ignore[attr-defined]
+
+    def note(way: str, seconds: float, device: Any, host: Any) -> None:
+        for i, more in enumerate((1, seconds, safe_sizeof(device), safe_sizeof(host))):
+            moved[way][i] += more
+
+    def out(value: Any) -> Any:
+        start = time.perf_counter()
+        made = dump(value)
+        note("out", time.perf_counter() - start, value, made)
+        return made
+
+    def back(value: Any) -> Any:
+        start = time.perf_counter()
+        made = load(value)
+        note("back", time.perf_counter() - start, made, value)
+        return made
+
+    function.dump, function.load = out, back
+
+
+def moved() -> Any:
+    """On a worker: what was counted."""
+    import builtins
+
+    return json.loads(json.dumps(builtins._cudf_fsst_moved))  # type: ignore[attr-defined]
+
+
+def read(groups: list[int], path: str, rows: int | None = None) -> Any:
+    """On a worker: row groups of a Parquet file; decimals, which not every aggregation takes, as float64."""
+    import cudf
+
+    found = cudf.read_parquet(path, row_groups=[groups])
+    if rows is not None:
+        found = found.iloc[:rows].copy(deep=True)
+    for field in pq.read_schema(path):
+        if str(field.type).startswith("decimal"):
+            found[field.name] = found[field.name].astype("float64")
+    return found
+
+
+def groups_of(path: str, rows: float, count: int) -> list[list[int]]:
+    """Row groups with about `rows` rows, in `count` pieces."""
+    meta = pq.ParquetFile(path).metadata
+    kept, total = [], 0
+    for i in range(meta.num_row_groups):
+        if total >= rows:
+            break
+        kept.append(i)
+        total += meta.row_group(i).num_rows
+    count = min(count, len(kept))
+    return [kept[len(kept) * k // count : len(kept) * (k + 1) // count] for k in range(count)]
+
+
+def job(lineitem: Any, orders: Any) -> list[Any]:
+    """A merge with a group-by, and a group-by over everything; both tables stay held."""
+    lineitem, orders = lineitem.persist(), orders.persist()
+    wait([lineitem, orders])
+    merged = lineitem.merge(orders, left_on="l_orderkey", right_on="o_orderkey", how="inner")
+    by_priority = merged.groupby(["o_orderpriority", "l_shipmode"]).agg(
+        {"l_extendedprice": "sum", "l_comment": "count", "o_totalprice": "max"}
+    )
+    by_flag = lineitem.groupby(["l_returnflag", "l_linestatus"]).agg(
+        {"l_quantity": "sum", "l_tax": "max", "l_comment": "count", "l_shipinstruct": "count"}
+    )
+    return [found.compute().to_pandas().sort_index() for found in (by_priority, by_flag)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tpch", type=Path, required=True, help="folder with lineitem.parquet and orders.parquet")
+    parser.add_argument("--rows", type=float, default=30e6, help="of lineitem, about")
+    parser.add_argument("--times", type=float, default=3, help="how many times the device limit the data is")
+    parser.add_argument("--partitions", type=int, default=32, help="of lineitem")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--budget", type=float, default=300, help="seconds after which no round begins")
+    parser.add_argument("--out", type=Path, required=True, help="results file")
+    options = parser.parse_args()
+    begin = time.perf_counter()
+
+    from dask_cuda import LocalCUDACluster
+
+    lines, orders = (str(options.tpch / f"{name}.parquet") for name in ("lineitem", "orders"))
+    share = options.rows / pq.ParquetFile(lines).metadata.num_rows
+    order_rows = share * pq.ParquetFile(orders).metadata.num_rows
+    tables = [
+        (groups_of(lines, options.rows, options.partitions), lines),
+        (groups_of(orders, order_rows, max(1, options.partitions // 4)), orders),
+    ]
+    total = sum(safe_sizeof(read(groups[0], path)) * len(groups) for groups, path in tables)
+    limit = int(total / options.times / 2)
+    print(f"{total / 1e9:.2f} GB over 2 GPUs with a limit of {limit / 1e9:.2f} GB each", flush=True)
+
+    def collections(count: int | None = None, rows: int | None = None) -> list[Any]:
+        return [
+            dd.from_map(read, groups[:count], path=path, rows=rows, meta=read(groups[0], path, rows).head(0))
+            for groups, path in tables
+        ]
+
+    records: list[dict[str, Any]] = []
+    known: list[Any] = []
+    with (
+        dask.config.set(SETTINGS),
+        LocalCUDACluster(
+            n_workers=2,
+            threads_per_worker=1,
+            dashboard_address=":0",
+            local_directory=tempfile.mkdtemp(prefix="dask-"),
+            rmm_async=True,
+            device_memory_limit=limit,
+            memory_limit="100GB",
+            protocol="tcp",
+            pre_import="cudf,dask_cudf,cudf_fsst.dask",
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(count_spilling)
+        job(*collections(2, 10_000))  # imports and kernels
+        for number in range(options.repeat + 1):
+            for way in ("compressed", "plain"):
+                if number > 1 and time.perf_counter() - begin > options.budget:
+                    continue
+                (fsst_dask.enable if way == "compressed" else fsst_dask.disable)(client)
+                before, data = client.run(moved), collections()
+                start = time.perf_counter()
+                found = job(*data)
+                seconds = time.perf_counter() - start
+                del data
+                after = client.run(moved)
+                spilled = {
+                    how: [sum(after[one][how][i] - before[one][how][i] for one in after) for i in range(4)]
+                    for how in ("out", "back")
+                }
+                known = known or found
+                for one, other in zip(found, known, strict=True):
+                    pd.testing.assert_frame_equal(one, other, check_dtype=False, rtol=1e-9)
+                common = {"way": way, "round": number, "bytes": total, "limit": limit, "seconds": seconds}
+                records.append({**common, "spilled": spilled})
+                print(f"round {number} {way:10} {seconds:6.2f} s {spilled}", flush=True)
+                time.sleep(0.3)
+    for way, label in (("plain", "plain dask-cuda"), ("compressed", "`cudf_fsst.dask.enable()`")):
+        warm = [one for one in records if one["way"] == way and one["round"]]
+        records.append(
+            {
+                "label": label,
+                "seconds": statistics.median(one["seconds"] for one in warm),
+                "spilled_nbytes": statistics.median(one["spilled"]["out"][3] for one in warm),
+            }
+        )
+        print(records[-1], flush=True)
+
+    import timing
+
+    options.out.write_text(json.dumps(timing.report(records), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
