@@ -1,4 +1,4 @@
-"""Time dask-cuda on two GPUs of one host: a merge and group-bys over 3 times the device limit, plain and compressed.
+"""Time dask-cuda on the GPUs of one host: a merge and group-bys over 3 times the device limit, plain and compressed.
 
     python benchmarks/bench_dask.py --tpch DIR --out benchmarks/results/dask.json
 
@@ -19,6 +19,7 @@ from typing import Any
 
 import dask
 import dask.dataframe as dd
+import dask_cudf  # noqa: F401 - tells Dask how large cuDF's objects are
 import pandas as pd
 import pyarrow.parquet as pq
 from distributed import Client, wait
@@ -110,6 +111,7 @@ def main() -> None:
     parser.add_argument("--rows", type=float, default=30e6, help="of lineitem, about")
     parser.add_argument("--times", type=float, default=3, help="how many times the device limit the data is")
     parser.add_argument("--partitions", type=int, default=32, help="of lineitem")
+    parser.add_argument("--workers", type=int, default=2, help="one for each GPU")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--budget", type=float, default=300, help="seconds after which no round begins")
     parser.add_argument("--out", type=Path, required=True, help="results file")
@@ -126,8 +128,8 @@ def main() -> None:
         (groups_of(orders, order_rows, max(1, options.partitions // 4)), orders),
     ]
     total = sum(safe_sizeof(read(groups[0], path)) * len(groups) for groups, path in tables)
-    limit = int(total / options.times / 2)
-    print(f"{total / 1e9:.2f} GB over 2 GPUs with a limit of {limit / 1e9:.2f} GB each", flush=True)
+    limit = int(total / options.times / options.workers)
+    print(f"{total / 1e9:.2f} GB over {options.workers} GPUs with a limit of {limit / 1e9:.2f} GB each", flush=True)
 
     def collections(count: int | None = None, rows: int | None = None) -> list[Any]:
         return [
@@ -140,7 +142,7 @@ def main() -> None:
     with (
         dask.config.set(SETTINGS),
         LocalCUDACluster(
-            n_workers=2,
+            n_workers=options.workers,
             threads_per_worker=1,
             dashboard_address=":0",
             local_directory=tempfile.mkdtemp(prefix="dask-"),
@@ -181,6 +183,7 @@ def main() -> None:
         records.append(
             {
                 "label": label,
+                "workers": options.workers,
                 "seconds": statistics.median(one["seconds"] for one in warm),
                 "spilled_nbytes": statistics.median(one["spilled"]["out"][3] for one in warm),
             }

@@ -85,12 +85,10 @@ def job(folder: Path = RESULTS) -> str:
         parts += [table(["", "load, s", *passes], lines), provenance("spill_job", content)]
     content = read("dask", folder)
     if content is not None:
-        lines = [
-            [one["label"], f"{one['seconds']:.1f}", f"{one['spilled_nbytes'] / 1e9:.2f}"]
-            for one in content["records"]
-            if "label" in one
-        ]
-        parts += [table(["dask-cuda, 2 GPUs", "wall time, s", "spilled, GB"], lines), provenance("dask", content)]
+        medians = [one for one in content["records"] if "label" in one]
+        lines = [[one["label"], f"{one['seconds']:.1f}", f"{one['spilled_nbytes'] / 1e9:.2f}"] for one in medians]
+        head = [f"dask-cuda, GPUs: {medians[0]['workers']}", "wall time, s", "spilled, GB"]
+        parts += [table(head, lines), provenance("dask", content)]
     return "\n\n".join(parts) if parts else "Not measured yet."
 
 

@@ -44,7 +44,6 @@ from distributed.protocol.cuda import cuda_deserialize, cuda_serialize
 from . import frame_backend
 from .column import CompressedColumn
 from .frame import CompressedFrame
-from .interop import pandas_frame
 
 __all__ = ["CompressedDataFrame", "Plugin", "compress", "disable", "enable", "stats"]
 
@@ -326,15 +325,11 @@ def _write(data: Any, on_device: bool, options: _Options) -> tuple[dict[str, Any
 
 def _nbytes(table: Any) -> int:
     """Bytes of a DataFrame (of Python objects only the references)."""
-    # Not `table.memory_usage()`, whose result is in GPU memory for cuDF.
-    columns = pandas_frame.columns(table) if isinstance(table, pd.DataFrame) else _cudf_columns(table)
-    return int(table.index.memory_usage() + sum(column.memory_usage(index=False) for column in columns))
-
-
-def _cudf_columns(table: Any) -> list[Any]:
+    if isinstance(table, pd.DataFrame):
+        return int(table.memory_usage().sum())
     from .interop import cudf_frame
 
-    return cudf_frame.columns(table)
+    return cudf_frame.nbytes(table)
 
 
 def _check_missing(table: Any) -> None:

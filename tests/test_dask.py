@@ -500,6 +500,7 @@ class TestGpu:
 
     def test_spilling_of_dask_cuda(self, tmp_path: Any) -> None:
         pytest.importorskip("dask_cuda")
+        pytest.importorskip("dask_cudf")  # says how large cuDF's objects are
         import cudf
         from cudf.testing import assert_frame_equal
         from dask_cuda.device_host_file import DeviceHostFile

@@ -233,3 +233,27 @@ def columns(data: Any) -> list[Any]:
     import cudf
 
     return [cudf.Series._from_column(column) for column in data._columns]
+
+
+def nbytes(data: Any) -> int:
+    """About how many bytes a DataFrame's rows take; of a slice, its share of the buffers."""
+    series = columns(data)
+    return round(sum(_nbytes(one._column.plc_column) for one in series))
+
+
+def _nbytes(column: Any) -> float:
+    import pylibcudf as plc
+
+    rows, kind = column.size(), column.type().id()
+    mask = rows / 8 if column.null_count() else 0
+    if kind == plc.TypeId.STRUCT:
+        return mask + sum(_nbytes(column.child(i)) for i in range(column.num_children()))
+    if kind not in (plc.TypeId.LIST, plc.TypeId.STRING):
+        return mask + rows * plc.types.size_of(column.type())
+    if column.num_children() == 0 or rows == 0:
+        return 0
+    share = rows / max(column.child(0).size() - 1, 1)
+    if kind == plc.TypeId.LIST:
+        return mask + 4 * rows + share * _nbytes(column.child(1))
+    chars = column.data()
+    return mask + 4 * rows + share * (0 if chars is None else chars.size)
