@@ -35,7 +35,7 @@ def newest(folder: Path = RESULTS) -> tuple[str, dict[str, Any]] | None:
     found = []
     for path in sorted(folder.glob("*.json")):
         content = json.loads(path.read_text())
-        measures = {record["measure"] for record in content.get("records", ())}
+        measures = {record.get("measure") for record in content.get("records", ())}
         if content.get("machine", {}).get("gpu") and "decompress_call_gbps" in measures:
             found.append((content["date"], path.name, content))
     return max(found)[1:] if found else None

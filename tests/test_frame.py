@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
+import gc
 import io
 import pickle
 import struct
@@ -447,3 +449,50 @@ class TestGpu:
         stream = cupy.cuda.Stream(non_blocking=True)
         for frame in (data.fsst.compress(), data.fsst.compress(stream=stream), data.fsst.to_host().to_device()):
             assert_frame_equal(frame.decompress(), data)
+
+    def test_out_of_memory_at_every_allocation(self) -> None:
+        """Of GPU memory: the error names the column, the data stays, nothing is kept, no pinned memory either."""
+        import cudf
+        import rmm
+
+        from cudf_fsst.device.pinned import pinned_nbytes
+
+        data = cudf.from_pandas(whole()[["int32 sorted", "Int64", "float32", "str", "category"]])
+        data = cudf.concat([data] * 40, ignore_index=True)
+        host = data.fsst.to_host()
+        before, pinned = rmm.mr.get_current_device_resource(), pinned_nbytes()
+
+        class Failing:
+            """Fails the allocation of this number."""
+
+            def __init__(self, number: int) -> None:
+                self.left, self.held = number, 0
+                self.resource = rmm.mr.CallbackMemoryResource(self.allocate, self.free)
+
+            def allocate(self, nbytes: int, stream: Any) -> int:
+                if self.left == 0:
+                    raise MemoryError("this one fails")
+                self.left -= 1
+                self.held += nbytes
+                return before.allocate(nbytes, stream)
+
+            def free(self, address: int, nbytes: int, stream: Any) -> None:
+                self.held -= nbytes
+                before.deallocate(address, nbytes, stream)
+
+        for call in (data.fsst.compress, data.fsst.to_host, host.to_cudf, host.to_device):
+            for number in range(10_000):
+                failing = Failing(number)
+                rmm.mr.set_current_device_resource(failing.resource)
+                result = None
+                with contextlib.suppress(MemoryError):
+                    result = call()
+                failed, result = result is None, None
+                gc.collect()
+                rmm.mr.set_current_device_resource(before)
+                assert failing.held == 0, (call, number)
+                assert pinned_nbytes() == pinned
+                if not failed:
+                    break
+            assert number > 5
+        same_on_gpu(host.to_cudf(), data)

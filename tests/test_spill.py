@@ -6,6 +6,7 @@ import errno
 import gc
 import importlib.util
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -1003,6 +1004,43 @@ def _words(seed: int, rows: int = 200_000) -> Any:
     import cudf
 
     return cudf.Series(text(seed, rows=2000)).repeat(rows // 2000).reset_index(drop=True)
+
+
+SPILLS_FOR_EVER = """
+import sys
+import numpy as np
+import pandas as pd
+from cudf_fsst import SpillPool
+pool = SpillPool(host_limit=1, directory=sys.argv[1])
+print("ready", flush=True)
+while True:
+    for seed in range(8):
+        numbers = np.random.default_rng(seed).integers(0, 9, 60_000)
+        pool[seed] = pd.DataFrame({"n": numbers, "s": ["some text"] * 60_000})
+"""
+
+
+def test_a_process_killed_while_it_spills_leaves_no_half_file(tmp_path: Path) -> None:
+    """Whatever a killed process leaves under its final name is whole; the rest has a name that nobody reads."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(cudf_fsst.__file__).parents[1])}
+    for wait in (0.05, 0.2, 0.4):
+        command = [sys.executable, "-c", SPILLS_FOR_EVER, str(tmp_path)]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(wait)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+    found = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".tmp"]
+    assert found
+    for path in found:
+        assert len(cudf_fsst.load(path).decompress()) == 60_000
+    with SpillPool(host_limit=1, directory=tmp_path) as pool:  # what is left is in nobody's way
+        pool["a"] = text(1)
+        same(pool["a"], text(1))
 
 
 def _equal(found: Any, wanted: Any) -> None:
