@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -206,3 +207,54 @@ def test_fill_nulls(itemsize: int, offset: int, gpu: Gpu) -> None:
                 cuda.fill_nulls(gpu.place(values), rows, itemsize, gpu.place(validity), offset, out=out.ptr, lane=lane)
                 lane.synchronize()
                 np.testing.assert_array_equal(gpu.read(out).view(values.dtype), wanted)
+
+
+@pytest.mark.parametrize("case", ["int32 with nulls", "decimal128 with nulls", "struct", "dictionary"])
+def test_out_of_memory(case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever allocation fails, nothing stays behind and nothing else suffers."""
+    monkeypatch.setattr(plan, "PIECE_NBYTES", 8192)
+    device = gpu.device
+    device.order = "random"
+    column = arrow_columns.describe(arrays()[case])
+    wanted = tree.Compressor(None, OPTIONS).node(column)
+    uploaded = gpu.upload(column)
+
+    def compress() -> Any:
+        with gpu.memory.Lane() as lane:
+            return tree.DeviceCompressor(None, OPTIONS, lane).node(uploaded)
+
+    def to_host() -> Any:
+        with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
+            return tree.DeviceCompressor(None, OPTIONS, lane, outbox).node(uploaded)
+
+    node, host = compress(), to_host()
+    same_nodes(host, wanted)
+
+    def decompress() -> Any:
+        with gpu.memory.Lane() as lane:
+            return tree.decompress_on_device(node, lane)
+
+    def receive() -> Any:
+        with gpu.memory.Lane() as lane, gpu.transfer.Inbox(lane) as inbox:
+            parts = inbox.receive_parts(list(host.parts))
+            lane.stream.wait_event(inbox.fill(parts, list(host.parts)))
+            return tree.decompress_on_device(host.with_parts(iter(parts)), lane)
+
+    for call in (compress, to_host, decompress, receive):
+        before = set(device.live)
+        failures, done = 0, None
+        while done is None:
+            device.allocations.clear()
+            device.fail_at = failures + 1
+            try:
+                done = call()
+            except MemoryError:
+                failures += 1
+            gc.collect()
+            assert done is not None or device.live == before
+        device.fail_at = 0
+        assert failures == len(device.allocations) > 0
+        done = None
+        gc.collect()
+        assert device.live == before
+    same_nodes(to_host(), wanted)
