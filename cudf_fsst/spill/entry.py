@@ -68,6 +68,8 @@ class Entry:
         self.packed = values.is_compressed(value)
         if not self.packed:
             values.check(name, value)
+        self.framed = values.is_framed(value)
+        self.series_name = value.name if self.framed else None
         self.name = name
         self.home = values.device_of(value)
         #: Bytes as the user has it.
@@ -207,7 +209,10 @@ class Entry:
         with self.reserved(self.tier(self.top), self.nbytes if keep else 0):
             value = self._packed_home()
             if not self.packed:
-                value = self._move("decompress", self.nbytes, value.decompress)
+                packed = value
+                value = self._move(
+                    "decompress", self.nbytes, lambda: values.decompress(packed, self.framed, self.series_name)
+                )
             if keep:
                 self.forms[self.top] = Form(values.snapshot(value), self.nbytes)
         return value

@@ -9,6 +9,8 @@ from typing import Any
 from ..column import CompressedColumn
 from ..interop import cudf as interop_cudf
 
+#: Label of the column that such a Series becomes.
+_ONLY = "values"
 _PROTOCOL = ("nbytes", "device", "to_host", "to_device", "save", "decompress")
 
 
@@ -23,10 +25,13 @@ def check(name: Any, value: Any) -> None:
     # An Index has all a Series has but an index.
     if not (hasattr(value, "memory_usage") and hasattr(value, "index")):
         raise TypeError(f"{name!r}: a pool holds {wanted}, not {type(value).__name__}")
-    try:
-        _ = value.fsst
-    except AttributeError as error:
-        raise TypeError(f"{name!r}: a pool holds {wanted}: {error}") from error
+    if hasattr(value, "columns") and not hasattr(value, "fsst"):
+        raise TypeError(f"{name!r}: a pool holds {wanted}; nothing has registered DataFrame.fsst")
+
+
+def is_framed(value: Any) -> bool:
+    """Whether this is a Series that only a frame can compress: one of anything but strings."""
+    return not (is_compressed(value) or hasattr(value, "columns") or hasattr(value, "fsst"))
 
 
 def device_of(value: Any) -> str:
@@ -58,8 +63,17 @@ def snapshot(value: Any) -> Any:
 
 
 def compress(data: Any) -> Any:
-    """A CompressedColumn of a Series, a CompressedFrame of a DataFrame."""
-    return data.fsst.compress()
+    """A CompressedColumn of a Series of strings, a CompressedFrame of a DataFrame or any other Series."""
+    return (data.to_frame(name=_ONLY) if is_framed(data) else data).fsst.compress()
+
+
+def decompress(packed: Any, framed: bool, name: Any) -> Any:
+    """What `compress` was given; `framed`: it was such a Series, of this name."""
+    if not framed:
+        return packed.decompress()
+    series = packed[_ONLY]
+    series.name = name
+    return series
 
 
 def load(path: str) -> Any:
