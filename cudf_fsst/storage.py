@@ -24,6 +24,7 @@ from .codecs.fsst.validate import check
 from .codecs.packed import PARAMETERS, Packed
 from .codecs.values import cpu as values
 from .codecs.values.plan import CODECS, parameter_count
+from .disk import Reader, Writer
 from .format import FORMAT_VERSION, FRAME_VERSION, TILE_SIZES, SegmentLayout, align
 
 #: The first byte is not ASCII, and the line ends and Control-Z show what a text-mode transfer did.
@@ -143,8 +144,12 @@ def _write(path: str | os.PathLike[str], pieces: Iterator[Any]) -> None:
     temporary = os.path.join(os.path.dirname(target), f".cudf-fsst-{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:
-            for piece in pieces:
-                file.write(piece)
+            writer = Writer(file, temporary)
+            try:
+                for piece in pieces:
+                    writer.write(piece)
+            finally:
+                writer.finish()
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -248,14 +253,17 @@ def load(path: str | os.PathLike[str]) -> Stored:
     if not stat.S_ISREG(os.stat(name).st_mode):
         raise ValueError(f"{name}: not a cudf_fsst file: not a regular file")
     with open(name, "rb") as file:
+        reader = Reader(file, name)
         try:
-            return _load(file, os.fstat(file.fileno()).st_size)
+            return _load(file, reader, os.fstat(file.fileno()).st_size)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
+        finally:
+            reader.close()
 
 
-def _load(file: BufferedReader, file_nbytes: int) -> Stored:
-    version, columns, segments, sections, records_checksum = _read_preamble(file, file_nbytes)
+def _load(opened: BufferedReader, file: Reader, file_nbytes: int) -> Stored:
+    version, columns, segments, sections, records_checksum = _read_preamble(opened, file_nbytes)
     if version == FORMAT_VERSION and columns != 1:
         raise ValueError(f"preamble: {columns} columns; version {FORMAT_VERSION} has one")
     head_nbytes = columns * _COLUMN.size + segments * _SEGMENT.size + sections * _SECTION.size
@@ -315,15 +323,10 @@ def _run(results: Iterable[None]) -> None:
         pass
 
 
-def _read(file: BufferedReader, nbytes: int, name: str) -> npt.NDArray[np.uint8]:
-    content = np.empty(nbytes, np.uint8)
-    view = memoryview(content)
-    got = 0
-    while got < nbytes:
-        count = file.readinto(view[got:])
-        if not count:
-            raise ValueError(f"{name}: the file ends inside it")
-        got += count
+def _read(file: Reader, nbytes: int, name: str) -> npt.NDArray[np.uint8]:
+    content = file.read(nbytes)
+    if content.size < nbytes:
+        raise ValueError(f"{name}: the file ends inside it")
     return content
 
 
