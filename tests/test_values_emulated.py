@@ -172,7 +172,7 @@ def test_same_as_on_the_host(case: str, order: str, gpu: Gpu, monkeypatch: pytes
     gpu.device.order = order
     monkeypatch.setattr(plan, "PIECE_NBYTES", 8192)
     monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
-    monkeypatch.setattr(plan, "RUN_ROWS", 512)
+    monkeypatch.setattr(plan, "RUN_ROWS", 1024)
     whole = arrays()[case]
     parts = [whole, whole[70:2201]] if not pa.types.is_nested(whole.type) else [whole]
     for array in parts:

@@ -249,28 +249,19 @@ class DeviceCompressor(Compressor):
 
         bitmap = self.lane.allocate(-(-column.rows // 32) * 4)
         cuda.copy_bits(column.validity, column.validity_offset, column.rows, out=bitmap.ptr, lane=self.lane)
-        return self._sent(cuda.compress(bitmap.ptr, -(-column.rows // 8), 1, codec=None, lane=self.lane))
+        return self._sent(cuda.compress(cuda.Source(bitmap.ptr, -(-column.rows // 8), 1), lane=self.lane))
 
     def compress_values(self, column: ColumnBuffers) -> tuple[Stream, ...]:
         from .values import cuda
 
-        options, lane = self.wanted(column), self.lane
-        rows = column.rows + has_offsets(column.type)
-        itemsize, count = (8, 2) if column.itemsize == 16 else (column.itemsize, 1)
+        options, wide = self.wanted(column), column.itemsize == 16
+        offsets = has_offsets(column.type)
+        nulls = (column.validity, column.validity_offset) if column.null_count and not offsets else (0, 0)
         streams = []
-        for half in range(count):
-            address = column.values
-            if count == 2:
-                part = lane.allocate(rows * itemsize)
-                cuda.split_wide(address, rows, half, out=part.ptr, lane=lane)
-                address = part.ptr
-            if column.null_count and not has_offsets(column.type):
-                filled = lane.allocate(rows * itemsize)
-                where = (column.validity, column.validity_offset)
-                cuda.fill_nulls(address, rows, itemsize, *where, out=filled.ptr, lane=lane)
-                address = filled.ptr
-            signed = options["signed"] and half == count - 1
-            stream = cuda.compress(address, rows, itemsize, **{**options, "signed": signed}, lane=lane)
+        for half in (0, 1) if wide else (None,):
+            source = cuda.Source(column.values, column.rows + offsets, 8 if wide else column.itemsize, half, *nulls)
+            signed = options["signed"] and half != 0
+            stream = cuda.compress(source, **{**options, "signed": signed}, lane=self.lane)
             streams.append(self._sent(stream))
         return tuple(streams)
 
@@ -298,10 +289,8 @@ def decompress_on_device(node: Node, lane: Any) -> ColumnBuffers:
         if len(node.streams) == 1:
             cuda.decompress(node.streams[0], values.ptr, lane=lane)
         else:
-            halves = [lane.allocate(rows * width) for _ in range(2)]
-            for stream, half in zip(node.streams, halves, strict=True):
-                cuda.decompress(stream, half.ptr, lane=lane)
-            cuda.join_wide(halves[0].ptr, halves[1].ptr, rows, out=values.ptr, lane=lane)
+            low, high = node.streams
+            cuda.decompress_wide(low, high, values.ptr, lane=lane)
     return ColumnBuffers(
         node.type,
         node.rows,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -58,12 +59,56 @@ def join_wide(low: int, high: int, rows: int, *, out: int, lane: Lane) -> None:
     lane.launch(kernel, _grid(rows), _THREADS, (_u64(low), _u64(high), _u64(rows), _u64(out)))
 
 
-def choose(address: int, rows: int, itemsize: int, *, floats: bool, signed: bool, codec: str | None, lane: Lane) -> Any:
+@dataclass(frozen=True)
+class Source:
+    """Where a stream's values come from.
+
+    Attributes
+    ----------
+    address : int
+    rows, itemsize : int
+        Values of the stream, and bytes of one.
+    half : int or None
+        0 or 1: the low or high 64 bits of numbers of 16 bytes, which lie at `address`; None: all of the values.
+    validity, validity_offset : int
+        Bitmap of values that are not null, 0: none are; nulls are filled in.
+    """
+
+    address: int
+    rows: int
+    itemsize: int
+    half: int | None = None
+    validity: int = 0
+    validity_offset: int = 0
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the values lie there as the codecs want them."""
+        return self.half is None and not self.validity
+
+    def place(self, start: int, stop: int, *, room: int, lane: Lane) -> int:
+        """Address of rows `start` (a multiple of `FILL_BLOCK`) to `stop`, made in `room` unless they lie there."""
+        address = self.address + start * self.itemsize
+        if self.in_place:
+            return address
+        rows = stop - start
+        if self.half is not None:
+            split_wide(self.address + 16 * start, rows, self.half, out=room, lane=lane)
+            address = room
+        if self.validity:
+            bit = self.validity_offset + start
+            # In place, too: only nulls change, and they take the values of others.
+            fill_nulls(address, rows, self.itemsize, self.validity, bit, out=room, lane=lane)
+        return room
+
+
+def choose(source: Source, *, floats: bool, signed: bool, codec: str | None, lane: Lane) -> plan.Choice:
     """The codec for a stream of values; waits for sizes where there is a choice."""
+    itemsize = source.itemsize
     found = plan.candidates(itemsize, floats=floats, codec=codec)
     if (len(found) == 1 and codec is not None) or not found:
         return found[0] if found else plan.Choice("raw")
-    runs = plan.sample_runs(rows)
+    runs = plan.sample_runs(source.rows)
     sampled = sum(stop - start for start, stop in runs)
     modules = [codec_module(choice.codec) for choice in found]
     options = [dict(choice.options) for choice in found]
@@ -72,8 +117,14 @@ def choose(address: int, rows: int, itemsize: int, *, floats: bool, signed: bool
     )
     sample = lane.allocate(sampled * itemsize)
     sizes = lane.allocate(8 * len(found))
-    distance = runs[1][0] * itemsize if len(runs) > 1 else 0
-    lane.copy_rows(sample.ptr, address, distance, runs[0][1] * itemsize, len(runs))
+    if source.in_place:
+        distance = runs[1][0] * itemsize if len(runs) > 1 else 0
+        lane.copy_rows(sample.ptr, source.address, distance, runs[0][1] * itemsize, len(runs))
+    else:
+        room = sample.ptr
+        for start, stop in runs:
+            source.place(start, stop, room=room, lane=lane)
+            room += (stop - start) * itemsize
     for i, (module, more) in enumerate(zip(modules, options, strict=True)):
         module.measure(
             sample.ptr,
@@ -90,18 +141,21 @@ def choose(address: int, rows: int, itemsize: int, *, floats: bool, signed: bool
 
 
 def compress(
-    address: int, rows: int, itemsize: int, *, floats: bool = False, signed: bool = False, codec: str | None, lane: Lane
+    source: Source, *, floats: bool = False, signed: bool = False, codec: str | None = None, lane: Lane
 ) -> tuple[Packed, ...]:
     """Compress a stream of values; see `cpu.compress`."""
-    if rows == 0:
+    if source.rows == 0:
         return ()
-    choice = choose(address, rows, itemsize, floats=floats, signed=signed, codec=codec, lane=lane)
+    itemsize = source.itemsize
+    choice = choose(source, floats=floats, signed=signed, codec=codec, lane=lane)
     module, options = codec_module(choice.codec), dict(choice.options)
-    cut = plan.pieces(rows, itemsize)
-    workspace = lane.allocate(module.workspace_nbytes(cut[0][1], itemsize, **options))
+    cut = plan.pieces(source.rows, itemsize)
+    longest = cut[0][1]
+    workspace = lane.allocate(module.workspace_nbytes(longest, itemsize, **options))
+    room = lane.allocate(0 if source.in_place else longest * itemsize)
     return tuple(
         module.compress(
-            address + start * itemsize,
+            source.place(start, stop, room=room.ptr, lane=lane),
             stop - start,
             itemsize,
             signed=signed,
@@ -111,6 +165,17 @@ def compress(
         )
         for start, stop in cut
     )
+
+
+def decompress_wide(low: Sequence[Packed], high: Sequence[Packed], address: int, *, lane: Lane) -> None:
+    """Write numbers of 16 bytes, of which these are the halves, to an address."""
+    longest = max(piece.rows for piece in low)
+    halves = [lane.allocate(8 * longest) for _ in range(2)]
+    for pieces in zip(low, high, strict=True):
+        for piece, half in zip(pieces, halves, strict=True):
+            codec_module(piece.codec).decompress(piece, half.ptr, lane=lane)
+        join_wide(halves[0].ptr, halves[1].ptr, pieces[0].rows, out=address, lane=lane)
+        address += 16 * pieces[0].rows
 
 
 def decompress(stream: Sequence[Packed], address: int, *, lane: Lane) -> None:

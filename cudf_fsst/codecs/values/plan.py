@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..packed import Packed
+from .launch import FILL_BLOCK
 
 #: Codecs of fixed-width values.
 CODECS = ("bitpack", "gfc", "gpulz", "raw")
@@ -39,7 +40,8 @@ def sample_runs(rows: int) -> list[tuple[int, int]]:
     """First and last row (exclusive) of every run of the sample, at equal distances; all rows where they are few."""
     if rows <= SAMPLE_RUNS * RUN_ROWS:
         return [(0, rows)]
-    step = (rows - RUN_ROWS) // (SAMPLE_RUNS - 1)
+    # Runs begin where blocks of filled nulls do.
+    step = (rows - RUN_ROWS) // (SAMPLE_RUNS - 1) // FILL_BLOCK * FILL_BLOCK
     return [(i * step, i * step + RUN_ROWS) for i in range(SAMPLE_RUNS)]
 
 
