@@ -363,6 +363,20 @@ def test_schemas_that_nobody_writes(change: dict[str, Any], tmp_path: Path) -> N
         cudf_fsst.load(path)
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
+def test_more_characters_than_a_chunk_can_have(kind: pa.DataType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cudf_fsst.interop.arrow.LARGE", 1000)
+    rows = [b"row %d" % i if i % 7 else None for i in range(400)]
+    chunks = pa.chunked_array(
+        [pa.array(rows[:100], pa.binary()).view(kind), pa.array(rows[100:], pa.binary()).view(kind)]
+    )
+    data = pd.DataFrame({"a": pd.arrays.ArrowExtensionArray(chunks)})
+    frame = data.fsst.compress()
+    pd.testing.assert_frame_equal(frame.decompress(), data)
+    assert frame.to_arrow()["a"].num_chunks > 2
+    assert frame.to_arrow()["a"].to_pylist() == chunks.to_pylist()
+
+
 def test_errors_name_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
     data = whole()[["int8", "str"]].set_axis(["only label"] * ROWS)
     frame = data.fsst.compress()
