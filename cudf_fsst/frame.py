@@ -361,7 +361,7 @@ def compress_frame(
     labels = pd.Index(data.columns) if not isinstance(data.columns, pd.Index) else data.columns.view()
     wanted = dict(codecs or {})
     for label, codec in wanted.items():
-        if label not in labels:
+        if label not in labels or (labels.nlevels > 1 and label not in list(labels)):
             raise KeyError(f"codecs names a column that the frame does not have: {label!r}")
         if codec not in NAMES:
             raise ValueError(f"codec of column {label!r} must be one of {NAMES}, not {codec!r}")

@@ -377,6 +377,13 @@ def test_more_characters_than_a_chunk_can_have(kind: pa.DataType, monkeypatch: p
     assert frame.to_arrow()["a"].to_pylist() == chunks.to_pylist()
 
 
+def test_codecs_of_labels_with_levels() -> None:
+    data = pd.DataFrame({("a", "x"): np.arange(9), ("b", "y"): np.arange(9)})
+    assert data.fsst.compress(codecs={("a", "x"): "raw"}).codecs.tolist() == ["raw", "gfc"]
+    with pytest.raises(KeyError, match="'a'"):
+        data.fsst.compress(codecs={"a": "raw"})
+
+
 def test_errors_name_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
     data = whole()[["int8", "str"]].set_axis(["only label"] * ROWS)
     frame = data.fsst.compress()
