@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -166,12 +167,16 @@ class CompressedFrame:
     def _build(self, backend: Any, read: Callable[[Node], Any]) -> Any:
         """The frame, of what `read` gives for the nodes of index and columns, in this order."""
         index = self._build_index(backend, read)
-        columns = [backend.interop.build(read(column.node), column.type, column.stored) for column in self._columns]
+        columns = []
+        for label, column in zip(self._labels, self._columns, strict=True):
+            with _naming(f"column {label!r}"):
+                columns.append(backend.interop.build(read(column.node), column.type, column.stored))
         return backend.interop.frame(columns, self.columns, index)
 
     def _build_index(self, backend: Any, read: Callable[[Node], Any]) -> Any:
-        levels = [(read(level.node), level.type, level.stored) for level in self._levels]
-        return backend.interop.build_index(self._index, levels)
+        with _naming("the index"):
+            levels = [(read(level.node), level.type, level.stored) for level in self._levels]
+            return backend.interop.build_index(self._index, levels)
 
     def __getitem__(self, key: Any) -> Any:
         """Columns.
@@ -199,7 +204,8 @@ class CompressedFrame:
         backend = self._backend
         with backend.reading(None) as read:
             index = self._build_index(backend, read)
-            values = backend.interop.build(read(column.node), column.type, column.stored)
+            with _naming(f"column {key!r}"):
+                values = backend.interop.build(read(column.node), column.type, column.stored)
             return self._out(backend.interop.series(values, key, index))
 
     def _place(self, label: Any) -> int:
@@ -355,7 +361,7 @@ def compress_frame(
     labels = pd.Index(data.columns) if not isinstance(data.columns, pd.Index) else data.columns.view()
     wanted = dict(codecs or {})
     for label, codec in wanted.items():
-        if label not in labels:
+        if label not in labels or (labels.nlevels > 1 and label not in list(labels)):
             raise KeyError(f"codecs names a column that the frame does not have: {label!r}")
         if codec not in NAMES:
             raise ValueError(f"codec of column {label!r} must be one of {NAMES}, not {codec!r}")
@@ -363,11 +369,10 @@ def compress_frame(
     with backend.writing(strings, stream, to_host) as write:
         columns = []
         for label, series in zip(labels, backend.interop.columns(data), strict=True):
-            try:
+            with _naming(f"column {label!r}"):
                 columns.append(_Column(*write(series, wanted.get(label))))
-            except (TypeError, ValueError, MemoryError) as error:
-                raise _named(error, label) from error
-        notes, levels = backend.index(data.index, write)
+        with _naming("the index"):
+            notes, levels = backend.index(data.index, write)
     if to_host:
         backend, proxied = frame_backend.HostFrames(), False
     made_levels = [_Column(*level) for level in levels]
@@ -375,10 +380,15 @@ def compress_frame(
     return CompressedFrame._make(backend, columns, labels, notes, made_levels, len(data), proxied)
 
 
-def _named(error: BaseException, label: Any) -> BaseException:
-    """An error that says which column it is about."""
-    kind = next(kind for kind in (TypeError, MemoryError, ValueError) if isinstance(error, kind))
-    return kind(f"column {label!r}: {error}")
+@contextmanager
+def _naming(what: str) -> Iterator[None]:
+    """Errors say which column they are about."""
+    kinds = (TypeError, MemoryError, ValueError)
+    try:
+        yield
+    except kinds as error:
+        kind = next(kind for kind in kinds if isinstance(error, kind))
+        raise kind(f"{what}: {error}") from error
 
 
 def from_stored(stored: storage.Stored) -> CompressedFrame:
@@ -408,7 +418,7 @@ def from_stored(stored: storage.Stored) -> CompressedFrame:
                 raise ValueError(f"column {i}: {column.node.rows} rows, the frame has {rows}")
         if "range" in index and len(range(*index["range"])) != rows:
             raise ValueError(f"the frame has {rows} rows, its index {len(range(*index['range']))} labels")
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, OverflowError, NotImplementedError) as error:
         raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error
     count = len(notes["columns"])
     return CompressedFrame._make(frame_backend.HostFrames(), columns[:count], labels, index, columns[count:], rows)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import islice
 from typing import Any
 
 import pandas as pd
 
 from .backend import DeviceBackend, HostBackend
-from .buffers import ColumnBuffers
+from .buffers import CharactersUnderNulls, ColumnBuffers
 from .codecs import tree
 from .codecs.tree import Moved, Node
 from .interop.cudf import is_cudf_frame
@@ -81,8 +80,17 @@ class DeviceFrames:
             outbox = stack.enter_context(Outbox()) if to_host else None
 
             def write(series: Any, codec: str | None) -> Written:
-                with self.interop.describe(series) as (buffers, kind, stored):
-                    return tree.DeviceCompressor(codec, strings, lane, outbox).node(buffers), kind, stored
+                try:
+                    return write_as(series, codec)
+                except CharactersUnderNulls:
+                    return write_as(series, codec, drop_null_chars=True)
+
+            def write_as(series: Any, codec: str | None, **options: bool) -> Written:
+                with self.interop.describe(series, **options) as (buffers, kind, stored):
+                    try:
+                        return tree.DeviceCompressor(codec, strings, lane, outbox).node(buffers), kind, stored
+                    finally:
+                        lane.rejoin()  # cuDF may free or spill the buffers next
 
             yield write
 
@@ -97,7 +105,13 @@ class DeviceFrames:
         from .device.memory import Lane
 
         with self.strings.current(), Lane(stream) as lane:
-            yield lambda node: tree.decompress_on_device(node, lane)
+
+            def read(node: Node) -> ColumnBuffers:
+                made = tree.decompress_on_device(node, lane)
+                lane.rejoin()  # cuDF works with them in the default stream next
+                return made
+
+            yield read
 
     @contextmanager
     def receiving(self, nodes: Sequence[Node]) -> Iterator[Read]:
@@ -108,20 +122,22 @@ class DeviceFrames:
         with self.strings.current(), Lane() as lane, Inbox(lane) as inbox:
             # Memory is taken before there is any work that the copies would have to wait for.
             targets = [node.with_parts(iter(inbox.receive_parts(list(node.parts)))) for node in nodes]
+            coming = deque(zip(targets, nodes, strict=True))  # which lets go of them one by one
             arriving: deque[tuple[Node, Any]] = deque()
-            coming = zip(targets, nodes, strict=True)
+            del targets
 
             def bring_next() -> None:
-                for target, node in islice(coming, 1):
+                if coming:
+                    target, node = coming[0]
                     arriving.append((target, inbox.fill(list(target.parts), list(node.parts))))
+                    del coming[0]
 
             for _ in range(_AHEAD):
                 bring_next()
-            del targets
 
             def read(_node: Node) -> ColumnBuffers:
-                target, event = arriving.popleft()
                 bring_next()
+                target, event = arriving.popleft()
                 lane.stream.wait_event(event)
                 return tree.decompress_on_device(target, lane)
 

@@ -71,6 +71,8 @@ class Reader:
         """
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type
+        if not (fixed_width(kind) or has_offsets(kind) or is_strings(kind) or _plain(kind)):
+            raise ValueError(f"{where}: no column can be of type {kind}")
         rows, nulls = stored["rows"], stored["nulls"]
         if not (type(rows) is int and type(nulls) is int and 0 <= nulls <= rows < 2**63):
             raise ValueError(f"{where}: {nulls!r} nulls in {rows!r} rows")
@@ -108,6 +110,11 @@ class Reader:
         node = Node(kind, rows, nulls, validity, streams, segments, children)
         _check_references(node, where)
         return node
+
+
+def _plain(kind: Any) -> bool:
+    """Whether nodes of a type have no values of their own."""
+    return bool(_types.is_struct(kind) or _types.is_null(kind))
 
 
 def _children(kind: Any) -> list[Any]:

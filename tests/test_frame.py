@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cudf_fsst
+from cudf_fsst import storage
 from cudf_fsst.codecs.values import plan
 
 ROWS = 3000
@@ -327,6 +328,80 @@ def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
     assert refused > 100
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"type": pa.binary(100)},
+        {"type": pa.string_view()},
+        {"type": pa.list_(pa.int32(), 3)},
+        {"type": pa.list_view(pa.int32())},  # of which Arrow makes nothing but an abort
+        {"type": pa.list_(pa.list_view(pa.int32()))},
+        {"type": pa.map_(pa.int32(), pa.int32())},
+        {"type": pa.decimal256(50)},
+        {"type": pa.month_day_nano_interval()},
+        {"rows": float("inf")},
+        {"index": {"names": [None], "range": [0, 2**70, 1]}},
+    ],
+    ids=str,
+)
+def test_schemas_that_nobody_writes(change: dict[str, Any], tmp_path: Path) -> None:
+    from cudf_fsst.interop import schema
+
+    path = tmp_path / "frame.fsst"
+    tree = {"rows": 9, "nulls": 0, "validity": None, "values": [], "strings": None, "children": []}
+    notes = {
+        "labels": schema.encode_labels(pd.Index(["a"])),
+        "index": {"names": [None], "range": [0, 9, 1]},
+        "rows": 9,
+        "columns": [{"dtype": None, "tree": tree}],
+        "levels": [],
+    }
+    notes |= change
+    fields = [("a", notes.pop("type", pa.null()))]
+    storage.save_streams(path, streams=[], schema=schema.frame_to_bytes(fields, notes))
+    with pytest.raises(ValueError, match=r"frame\.fsst: "):
+        cudf_fsst.load(path)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
+def test_more_characters_than_a_chunk_can_have(kind: pa.DataType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cudf_fsst.interop.arrow.LARGE", 1000)
+    rows = [b"row %d" % i if i % 7 else None for i in range(400)]
+    chunks = pa.chunked_array(
+        [pa.array(rows[:100], pa.binary()).view(kind), pa.array(rows[100:], pa.binary()).view(kind)]
+    )
+    data = pd.DataFrame({"a": pd.arrays.ArrowExtensionArray(chunks)})
+    frame = data.fsst.compress()
+    pd.testing.assert_frame_equal(frame.decompress(), data)
+    assert frame.to_arrow()["a"].num_chunks > 2
+    assert frame.to_arrow()["a"].to_pylist() == chunks.to_pylist()
+
+
+def test_codecs_of_labels_with_levels() -> None:
+    data = pd.DataFrame({("a", "x"): np.arange(9), ("b", "y"): np.arange(9)})
+    assert data.fsst.compress(codecs={("a", "x"): "raw"}).codecs.tolist() == ["raw", "gfc"]
+    with pytest.raises(KeyError, match="'a'"):
+        data.fsst.compress(codecs={"a": "raw"})
+
+
+def test_errors_name_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = whole()[["int8", "str"]].set_axis(["only label"] * ROWS)
+    frame = data.fsst.compress()
+
+    def fails(*_: Any) -> Any:
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr("cudf_fsst.interop.pandas_frame.build", fails)
+    for call in (frame.decompress, lambda: frame["int8"]):
+        with pytest.raises(MemoryError, match=r"^column 'int8': no memory$"):
+            call()
+    monkeypatch.setattr("cudf_fsst.interop.pandas_frame.build_index", fails)
+    monkeypatch.setattr("cudf_fsst.interop.pandas_frame.describe_index", fails)
+    for call in (frame.decompress, data.fsst.compress):
+        with pytest.raises(MemoryError, match=r"^the index: no memory$"):
+            call()
+
+
 # On a GPU -----------------------------------------------------------------------------------------------------------
 
 
@@ -449,6 +524,38 @@ class TestGpu:
         stream = cupy.cuda.Stream(non_blocking=True)
         for frame in (data.fsst.compress(), data.fsst.compress(stream=stream), data.fsst.to_host().to_device()):
             assert_frame_equal(frame.decompress(), data)
+
+    def test_characters_under_nulls(self) -> None:
+        """Of columns, categories' strings and strings in lists, whole and cut."""
+        import cudf
+        import cupy
+        import pylibcudf as plc
+
+        words = ["one", "two", "three", "four"] * 100
+        full, _ = cudf.Series(words).to_pylibcudf()
+        mask = plc.gpumemoryview(cupy.full(64, 0b01010101, dtype=cupy.uint8))
+        column = plc.Column(full.type(), full.size(), full.data(), mask, 200, 0, [full.child(0)])
+        offsets, _ = cudf.Series(np.arange(0, 401, 4, dtype="i4")).to_pylibcudf()
+        lists = plc.Column(plc.DataType(plc.TypeId.LIST), 100, None, None, 0, 0, [offsets, column])
+        wanted = [word if i % 2 == 0 else None for i, word in enumerate(words)]
+        plain = cudf.DataFrame({"a": cudf.Series.from_pylibcudf(column)})
+        nested = cudf.DataFrame({"a": cudf.Series.from_pylibcudf(lists)})
+        for data, values in ((plain, wanted), (nested, [wanted[i : i + 4] for i in range(0, 400, 4)])):
+            for cut in (slice(None), slice(3, 90)):
+                for frame in (data.iloc[cut].fsst.compress(), data.iloc[cut].fsst.to_host()):
+                    assert frame.to_cudf()["a"].to_arrow().to_pylist() == values[cut]
+
+    def test_stream(self) -> None:
+        """cuDF's own work on what a stream of the user's makes waits for it."""
+        import cudf
+        import cupy
+
+        names = ["int32 sorted", "Int64", "datetime", "str", "category"]
+        data = cudf.from_pandas(pd.concat([whole()[names]] * 200))
+        data = data.set_index(["int32 sorted", "datetime"])
+        stream = cupy.cuda.Stream(non_blocking=True)
+        for part in (data, data.iloc[1000:-1000]):
+            same_on_gpu(part.fsst.compress(stream=stream).decompress(stream=stream), part)
 
     def test_out_of_memory_at_every_allocation(self) -> None:
         """Of GPU memory: the error names the column, the data stays, nothing is kept, no pinned memory either."""

@@ -24,7 +24,9 @@ import cudf_fsst
 from cudf_fsst import CompressedColumn, SpillPool, column
 from cudf_fsst.interop import cudf as interop_cudf
 from cudf_fsst.spill import oom, values
+from cudf_fsst.spill.entry import Entry
 from cudf_fsst.spill.sizes import format_bytes, parse_bytes
+from cudf_fsst.spill.tiers import Tiers
 from fake_gpu import FakePacked, FakeSeries, World, files_under, install
 
 #: Rounds of the soak test, over all threads; CUDF_FSST_SOAK_ROUNDS=10000 for the long one.
@@ -922,6 +924,45 @@ def test_a_value_that_is_replaced_while_it_moves(
     reading.result(20)
     assert pool["a"].payload == "payload 2"
     check_books(pool, world, tmp_path)
+
+
+def test_room_that_another_thread_takes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is put while others give way is no reason to refuse what was put before."""
+    pool = SpillPool(host_limit=PLAIN + SLACK, directory=tmp_path)
+    real, others = Tiers.oldest_first, iter([(), (1, 2)])  # the GPU's tier comes first
+
+    def oldest_first(tiers: Tiers, skip: Entry | None = None) -> list[Entry]:
+        found = real(tiers, skip)
+        for number in next(others, ()):
+            with tiers.lock:
+                tiers.entries[number] = Entry(number, text(number), tiers.counters)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Tiers, "oldest_first", oldest_first)
+        pool["a"] = text(0)
+    assert pool.where("a") == "disk"
+    pool["b"] = text(3)
+    assert pool.host_nbytes <= PLAIN + SLACK
+    for number, name in enumerate(["a", 1, 2, "b"]):
+        same(pool[name], text(number))
+
+
+def test_files_of_what_is_put_twice_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of the old value goes when the first of two that take its place fails."""
+    pool = SpillPool(host_limit=0, directory=tmp_path)
+    pool["a"] = text(0)
+
+    def settle(*_: Any, **__: Any) -> None:
+        monkeypatch.undo()
+        pool["a"] = text(2)  # another thread
+        raise OSError(errno.ENOSPC, "disk full")
+
+    monkeypatch.setattr(Tiers, "settle", settle)
+    with pytest.raises(OSError, match="disk full"):
+        pool["a"] = text(1)
+    same(pool["a"], text(2))
+    assert len(files_under(tmp_path)) == 1
 
 
 def _soak(pool: SpillPool, make: Callable[[int], Any], check: Callable[[Any, int], None], rounds: int) -> None:

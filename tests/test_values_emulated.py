@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from cudf_fsst.buffers import ColumnBuffers, DeviceStrings
+from cudf_fsst import frame_backend
+from cudf_fsst.buffers import ColumnBuffers, DeviceStrings, HostStrings
 from cudf_fsst.codecs import tree
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.interop import arrow_columns
@@ -258,3 +263,92 @@ def test_out_of_memory(case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> 
         gc.collect()
         assert device.live == before
     same_nodes(to_host(), wanted)
+
+
+def frames(interop: Any) -> Any:
+    """`DeviceFrames` without cuDF."""
+    made: Any = object.__new__(frame_backend.DeviceFrames)
+    made.strings, made.interop, made.device = SimpleNamespace(current=nullcontext), interop, "cuda:0"
+    return made
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("case", ["int64", "list", "decimal128 with nulls", "dictionary"])
+def test_cudf_beside_a_stream(case: str, order: str, gpu: Gpu) -> None:
+    """What cuDF does before and after, in the default stream, does not meet the work of the stream that was given."""
+    import sys
+
+    gpu.device.order = order
+    rmm: Any = sys.modules["rmm"]
+    array = arrays()[case]
+    column = arrow_columns.describe(array)
+    wanted = tree.Compressor(None, OPTIONS).node(column)
+
+    @contextmanager
+    def describe(_series: str) -> Iterator[Any]:
+        """A copy that cuDF makes, and frees at the end."""
+        copy = gpu.upload(column)
+        assert column.values is not None
+        values = rmm.DeviceBuffer(size=column.values.nbytes)
+        gpu.device.default.enqueue(partial(gpu.emulator.write, values.ptr, column.values.tobytes()))
+        copy.values = values.ptr
+        yield copy, array.type, None
+
+    backend = frames(SimpleNamespace(describe=describe))
+    stream = gpu.device.stream()
+    with backend.writing(OPTIONS, stream, False) as write:
+        written = [write(name, None)[0] for name in "ab"]
+    with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
+        hosts = [node.with_parts(iter(outbox.send_parts(list(node.parts), lane))) for node in written]
+    for host in hosts:
+        same_nodes(host, wanted)
+    with backend.reading(stream) as read:
+        for node in written:
+            made = read(node)
+            gpu.device.default.synchronize()  # all that cuDF waits for
+            assert arrow_columns.rebuild(gpu.download(made), array.type).equals(array)
+
+
+def test_host_memory_outlives_the_copy(gpu: Gpu) -> None:
+    """Whoever sends something may fail and forget it before the copy is done."""
+    with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
+        buffer = lane.allocate(1000)
+        lane.zero(buffer.ptr, 1000)
+        outbox.send(buffer, lane)
+        gc.collect()
+
+
+def test_received_columns_are_let_go_of(gpu: Gpu) -> None:
+    """Each is gone when it is decompressed."""
+    array = arrays()["int64"]
+    column = arrow_columns.describe(array)
+    nodes = [tree.Compressor(None, OPTIONS).node(column) for _ in range(5)]
+    with frames(None).receiving(nodes) as read:
+        live = [len(gpu.device.live)]
+        for node in nodes:
+            made = read(node)
+            gpu.device.default.synchronize()
+            assert arrow_columns.rebuild(gpu.download(made), array.type).equals(array)
+            del made
+            gc.collect()
+            live.append(len(gpu.device.live))
+    each = len(list(nodes[0].parts)) * 2
+    assert live == [each * left for left in range(5, -1, -1)]
+
+
+def test_characters_under_nulls_are_tried_again(gpu: Gpu) -> None:
+    column = arrow_columns.describe(pa.array(["a", None, "ccc"] * 100))
+    strings = column.strings
+    assert isinstance(strings, HostStrings)
+    full = replace(strings, chars=np.full(300, ord("x"), np.uint8), offsets=np.arange(301, dtype=np.int32))
+    asked = []
+
+    @contextmanager
+    def describe(_series: str, *, drop_null_chars: bool = False) -> Iterator[Any]:
+        asked.append(drop_null_chars)
+        yield gpu.upload(column if drop_null_chars else replace(column, strings=full)), column.type, None
+
+    with frames(SimpleNamespace(describe=describe)).writing(OPTIONS, None, True) as write:
+        node, *_ = write("a", None)
+    assert asked == [False, True]
+    same_nodes(node, tree.Compressor(None, OPTIONS).node(column))

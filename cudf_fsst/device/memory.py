@@ -67,9 +67,15 @@ class Lane:
     def __exit__(self, error: object, *_: object) -> None:
         if error is not None:
             self.stream.synchronize()  # copies into pinned arrays may be under way
-        elif self._forked:
-            self.default.wait_event(self.event())
+        else:
+            self.rejoin()
         self._held.clear()
+
+    def rejoin(self) -> None:
+        """Make the default stream wait for what is enqueued here until now, for whatever works or frees there next."""
+        if self._forked:
+            self.default.wait_event(self.event())
+            self._held.clear()
 
     def follow(self, other: Lane) -> None:
         """What is enqueued here from now on waits for what was enqueued there until now."""

@@ -36,8 +36,10 @@ def _resource() -> Any:
         if _pool is None:
             import rmm.mr
 
-            upstream = rmm.mr.PoolMemoryResource(rmm.mr.PinnedHostMemoryResource(), initial_pool_size=_INITIAL)
-            _pool = rmm.mr.LimitingResourceAdaptor(upstream, allocation_limit=_limit or _default_limit())
+            limit = _default_limit() if _limit is None else _limit
+            initial = min(_INITIAL, limit // 256 * 256)  # RMM's alignment
+            upstream = rmm.mr.PoolMemoryResource(rmm.mr.PinnedHostMemoryResource(), initial_pool_size=initial)
+            _pool = rmm.mr.LimitingResourceAdaptor(upstream, allocation_limit=limit)
         return _pool
 
 
@@ -69,7 +71,8 @@ def set_pinned_limit(nbytes: int | None) -> None:
 
 def pinned_nbytes() -> int:
     """Bytes of the pool's pinned memory that are in use."""
-    return 0 if _pool is None else int(_pool.get_allocated_bytes())
+    pool = _pool  # another thread may change it
+    return 0 if pool is None else int(pool.get_allocated_bytes())
 
 
 def host_buffer(nbytes: int) -> npt.NDArray[np.uint8]:

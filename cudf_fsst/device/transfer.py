@@ -33,7 +33,7 @@ class Outbox:
 
     def __init__(self) -> None:
         self._lane = _copy_lane()
-        self._under_way: deque[tuple[Any, Any, Lane]] = deque()
+        self._under_way: deque[tuple[Any, Any, Any, Lane]] = deque()
 
     def __enter__(self) -> Outbox:
         self._lane.__enter__()
@@ -50,9 +50,10 @@ class Outbox:
         host = host_buffer(buffer.size)
         for start in range(0, host.size, _PIECE):
             self._lane.download(host[start : start + _PIECE], buffer.ptr + start)
-        self._under_way.append((self._lane.event(), buffer, after))
+        # With the host's buffer, too: who asked for it may fail, and its memory must not go to someone else before.
+        self._under_way.append((self._lane.event(), buffer, host, after))
         while self._under_way and self._under_way[0][0].done:
-            _, sent, lane = self._under_way.popleft()
+            _, sent, _, lane = self._under_way.popleft()
             lane.let_go(sent)
         return host
 

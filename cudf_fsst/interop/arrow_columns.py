@@ -36,6 +36,8 @@ def describe(array: Any) -> ColumnBuffers:
         A type that cannot be compressed.
     """
     if isinstance(array, pa.ChunkedArray):
+        if _is_strings(array.type):  # which may be more characters than the type's offsets can count
+            return ColumnBuffers(array.type, len(array), array.null_count, strings=from_arrow(array))
         array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [_no_rows(array.type)])
     if isinstance(array.type, pa.BaseExtensionType):
         return describe(array.storage)
@@ -46,7 +48,7 @@ def describe(array: Any) -> ColumnBuffers:
     nulls = int(array.null_count)
     if _types.is_null(kind):
         return ColumnBuffers(kind, rows, rows)
-    if _types.is_string(kind) or _types.is_large_string(kind) or _types.is_binary(kind) or _types.is_large_binary(kind):
+    if _is_strings(kind):
         return ColumnBuffers(kind, rows, nulls, strings=from_arrow(array))
     validity = np.frombuffer(array.buffers()[0], np.uint8) if nulls else None
     common = ColumnBuffers(kind, rows, nulls, validity, array.offset if nulls else 0, owners=(array,))
@@ -68,6 +70,11 @@ def describe(array: Any) -> ColumnBuffers:
     else:
         raise TypeError(f"Arrow type {kind} cannot be compressed")
     return common
+
+
+def _is_strings(kind: Any) -> bool:
+    strings = (_types.is_string, _types.is_large_string, _types.is_binary, _types.is_large_binary)
+    return any(is_kind(kind) for is_kind in strings)
 
 
 def _no_rows(kind: Any) -> Any:
@@ -137,6 +144,8 @@ def _strings(strings: HostStrings, kind: Any) -> Any:
     if strings.rows == 0:
         return pa.array([], kind)
     if _types.is_binary(kind) or _types.is_large_binary(kind):
-        wide = _types.is_large_binary(kind)
-        return to_arrow(strings, pa.large_string() if wide else pa.string()).view(kind)
+        made = to_arrow(strings, pa.large_string() if _types.is_large_binary(kind) else pa.string())
+        if isinstance(made, pa.ChunkedArray):
+            return pa.chunked_array([chunk.view(kind) for chunk in made.chunks], kind)
+        return made.view(kind)
     return to_arrow(strings, kind)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,20 @@ def describe(column: Any) -> DeviceStrings:
         null_count=null_count,
         owners=(column,),
     )
+
+
+def describe_without_null_chars(column: Any) -> DeviceStrings:
+    """As `describe`, of a copy whose null rows are empty."""
+    import pylibcudf as plc
+
+    strings = describe(column)
+    if not strings.null_count:
+        return strings
+    filled = plc.replace.replace_nulls(column, plc.Scalar.from_py("", plc.DataType(plc.TypeId.STRING)))
+    # The copy has no nulls; the mask is still the original's.
+    owners = (filled, *strings.owners)
+    kept = {"validity": strings.validity, "validity_offset": strings.validity_offset, "null_count": strings.null_count}
+    return replace(describe(filled), **kept, owners=owners)
 
 
 def to_series(strings: DeviceStrings, dtype: Any, name: Any, index: Any) -> Any:

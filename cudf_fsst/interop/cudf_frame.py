@@ -6,7 +6,7 @@ buffers (``offset()``), and the categories of a categorical column lie in its dt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -23,8 +23,14 @@ _NATURAL = {"kind": "cudf"}
 
 
 @contextmanager
-def describe(series: Any) -> Iterator[tuple[ColumnBuffers, Any, dict[str, Any] | None]]:
-    """Buffers of a Series, its Arrow type and what says its dtype; buffers are on the GPU while the context lasts."""
+def describe(
+    series: Any, *, drop_null_chars: bool = False
+) -> Iterator[tuple[ColumnBuffers, Any, dict[str, Any] | None]]:
+    """Buffers of a Series, its Arrow type and what says its dtype; buffers are on the GPU while the context lasts.
+
+    `drop_null_chars`: see `interop.cudf.open_strings`.
+    """
+    of_strings = strings.describe_without_null_chars if drop_null_chars else strings.describe
     with ExitStack() as stack:
         kind, stored = _type_of(series.dtype), _stored(series.dtype)
         column = series._column
@@ -35,10 +41,10 @@ def describe(series: Any) -> Iterator[tuple[ColumnBuffers, Any, dict[str, Any] |
             categories = series.dtype.categories._column
             inside = stack.enter_context(categories.access(mode="read", scope="internal"))
             kind = pa.dictionary(_codes_type(opened.plc_column), kind.value_type, kind.ordered)
-            buffers = _describe(opened.plc_column, kind)
-            buffers.children = (_describe(inside.plc_column, kind.value_type),)
+            buffers = _describe(opened.plc_column, kind, of_strings)
+            buffers.children = (_describe(inside.plc_column, kind.value_type, of_strings),)
         else:
-            buffers = _describe(opened.plc_column, kind)
+            buffers = _describe(opened.plc_column, kind, of_strings)
         buffers.owners += (series, column)
         yield buffers, kind, stored
 
@@ -87,7 +93,7 @@ def _stored(dtype: Any) -> dict[str, Any] | None:
     return schema.encode_dtype(dtype)
 
 
-def _describe(column: Any, kind: Any) -> ColumnBuffers:
+def _describe(column: Any, kind: Any, of_strings: Callable[[Any], DeviceStrings]) -> ColumnBuffers:
     """Buffers of a pylibcudf column."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
@@ -97,7 +103,7 @@ def _describe(column: Any, kind: Any) -> ColumnBuffers:
     if _types.is_null(kind):
         return ColumnBuffers(kind, rows, rows)
     if _types.is_string(kind) or _types.is_large_string(kind):
-        return ColumnBuffers(kind, rows, nulls, strings=strings.describe(column))
+        return ColumnBuffers(kind, rows, nulls, strings=of_strings(column))
     mask = column.null_mask().ptr if nulls else None
     made = ColumnBuffers(kind, rows, nulls, mask, offset if nulls else 0, owners=(column,))
     if width := fixed_width(kind):
@@ -106,9 +112,11 @@ def _describe(column: Any, kind: Any) -> ColumnBuffers:
     elif _types.is_list(kind) or _types.is_large_list(kind):
         made.type, made.itemsize = pa.list_(kind.value_field), 4
         made.values = column.child(0).data().ptr
-        made.children = (_describe(column.child(1), kind.value_type),)
+        made.children = (_describe(column.child(1), kind.value_type, of_strings),)
     elif _types.is_struct(kind):
-        made.children = tuple(_describe(column.child(i), kind.field(i).type) for i in range(kind.num_fields))
+        made.children = tuple(
+            _describe(column.child(i), kind.field(i).type, of_strings) for i in range(kind.num_fields)
+        )
     else:
         raise TypeError(f"Arrow type {kind} cannot be compressed")
     return made

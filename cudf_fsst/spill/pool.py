@@ -114,6 +114,8 @@ class SpillPool(MutableMapping[Hashable, Any]):
                         self._tiers.entries[name] = old
                     else:
                         del self._tiers.entries[name]
+                elif old is not None:  # another thread has put or removed something since
+                    self._left.append(old)
                 self._left.append(entry)
             self._clear_left()
             raise

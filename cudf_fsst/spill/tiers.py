@@ -128,6 +128,8 @@ class Tiers:
                 if self._sweep(tier, steps, lambda _: self.fits(tier), trouble) or not strict:
                     return
                 if trouble.busy is None:
+                    if trouble.error is None and entry.nbytes_in(tier) == 0:
+                        return  # what is too much came meanwhile; the thread that brought it looks after it
                     raise trouble.error or self._no_room(entry)
             finally:
                 trouble.error = None  # it holds the frames it went through, and those hold `trouble`
