@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -178,7 +179,7 @@ class CompressedFrame:
 
         Parameters
         ----------
-        key : label or list of labels
+        key : label, or list, array or Index of labels
 
         Returns
         -------
@@ -189,8 +190,12 @@ class CompressedFrame:
         ------
         KeyError
             There is no such column.
+        TypeError
+            Rows: a frame is read column by column.
         """
-        if isinstance(key, (list, pd.Index)):
+        if isinstance(key, slice):
+            raise TypeError(f"a CompressedFrame is indexed by labels of columns, not by rows: {key!r}")
+        if isinstance(key, (list, np.ndarray, pd.Index, pd.Series)):
             places = [self._place(label) for label in key]
             labels = self._labels.take(places)
             columns = [self._columns[place] for place in places]
@@ -203,7 +208,10 @@ class CompressedFrame:
             return self._out(backend.interop.series(values, key, index))
 
     def _place(self, label: Any) -> int:
-        place = self._labels.get_loc(label)
+        try:
+            place = self._labels.get_loc(label)
+        except pd.errors.InvalidIndexError as error:
+            raise KeyError(label) from error
         if not isinstance(place, int):
             raise KeyError(f"{label!r} names several columns")
         return place
@@ -353,9 +361,11 @@ def compress_frame(
     data, proxied = interop_cudf.unwrap_proxy(data)
     backend = frame_backend.of_frame(data)
     labels = pd.Index(data.columns) if not isinstance(data.columns, pd.Index) else data.columns.view()
-    wanted = dict(codecs or {})
+    if codecs is not None and not isinstance(codecs, Mapping):
+        raise TypeError(f"codecs must be a dict of column labels and codecs, not {type(codecs).__name__}")
+    wanted, known = dict(codecs or {}), set(labels)  # not the index itself, which has parts of a MultiIndex' labels too
     for label, codec in wanted.items():
-        if label not in labels:
+        if label not in known:
             raise KeyError(f"codecs names a column that the frame does not have: {label!r}")
         if codec not in NAMES:
             raise ValueError(f"codec of column {label!r} must be one of {NAMES}, not {codec!r}")
