@@ -54,8 +54,8 @@ def set_pinned_limit(nbytes: int | str | None) -> None:
     Parameters
     ----------
     nbytes : int, str or None
-        As ``"4 GiB"`` or a number; None: half of the machine's memory, which is the default. What is pinned stays pinned; beyond the limit,
-        `to_host` takes pageable memory, to and from which copies are slower.
+        A number, or a text such as ``"4 GiB"``. None: half of the machine's memory, which is the default. What is
+        pinned stays pinned; beyond the limit, `to_host` takes pageable memory, to and from which copies are slower.
 
     Raises
     ------

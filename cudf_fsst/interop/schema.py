@@ -277,9 +277,8 @@ def _same(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, dict):
         return list(found) == list(wanted) and all(map(_same, found.values(), wanted.values()))
     if type(wanted) is dt.datetime and str(found.tzinfo) != str(wanted.tzinfo):
-        # Fixed offsets have names of different forms.
-        if not isinstance(wanted.tzinfo, dt.timezone) or found.utcoffset() != wanted.utcoffset():
-            return False
+        # Names of fixed offsets have several forms.
+        return isinstance(wanted.tzinfo, dt.timezone) and found == wanted and found.utcoffset() == wanted.utcoffset()
     if isinstance(wanted, (pd.Timestamp, pd.Timedelta)) and found.unit != wanted.unit:
         return False
     if isinstance(wanted, pd.Timestamp):
