@@ -22,7 +22,9 @@ from .arrow_columns import no_rows
 
 _KEY = b"cudf_fsst"
 _WITH_FREQUENCY = (pd.DatetimeIndex, pd.TimedeltaIndex)
-#: Objects that Arrow may give back changed though they are of the same type.
+#: Objects that Arrow gives back as they were, unless it has been given others as well.
+_EXACT = frozenset([str, bytes, int, bool, dt.date])
+#: Objects that it may give back changed though they are of the same type.
 _COMPARED = frozenset([pd.Timestamp, pd.Timedelta, dt.datetime, dt.time, list, dict])
 #: Categories that version 1 of the format does not know.
 _FRAMES_ONLY = (pd.IntervalDtype, pd.PeriodDtype)
@@ -350,13 +352,21 @@ def encode_column(series: Any) -> tuple[Any, dict[str, Any] | None]:
         raise TypeError(f"dtype {dtype} cannot be compressed: {error}") from error
     stored = _encode_dtype(dtype)
     array = column = _plain_categories(pa.chunked_array([array]) if isinstance(array, pa.Array) else array)
-    found = decode_column(column if dtype == np.dtype(object) else column[:0], stored)
+    plain = dtype != np.dtype(object) or _of_one_exact_type(series)
+    found = decode_column(column[:0] if plain else column, stored)
     if str(found.dtype) != str(dtype) or found.dtype != dtype:
         raise TypeError(f"dtype {dtype} cannot be compressed: it would come back as {found.dtype}")
-    if dtype == np.dtype(object) and not _same_objects(pd.Index(found, dtype=object), pd.Index(series, dtype=object)):
+    if dtype == np.dtype(object) and not plain and not _same_objects(pd.Index(found, dtype=object), pd.Index(series, dtype=object)):
         kind = pd.api.types.infer_dtype(series, skipna=True)
         raise TypeError(f"dtype object holding {kind} values cannot be compressed: as {array.type} they would change")
     return array, stored
+
+
+def _of_one_exact_type(series: Any) -> bool:
+    """Whether objects, missing ones aside, are all of one type whose values Arrow gives back as they are."""
+    values = series.to_numpy()
+    types = set(map(type, values[~pd.isna(values)]))
+    return len(types) <= 1 and types <= _EXACT
 
 
 def _plain_categories(column: Any) -> Any:
