@@ -361,14 +361,7 @@ def compress_frame(
     data, proxied = interop_cudf.unwrap_proxy(data)
     backend = frame_backend.of_frame(data)
     labels = pd.Index(data.columns) if not isinstance(data.columns, pd.Index) else data.columns.view()
-    if codecs is not None and not isinstance(codecs, Mapping):
-        raise TypeError(f"codecs must be a dict of column labels and codecs, not {type(codecs).__name__}")
-    wanted, known = dict(codecs or {}), set(labels)  # not the index itself, which has parts of a MultiIndex' labels too
-    for label, codec in wanted.items():
-        if label not in known:
-            raise KeyError(f"codecs names a column that the frame does not have: {label!r}")
-        if codec not in NAMES:
-            raise ValueError(f"codec of column {label!r} must be one of {NAMES}, not {codec!r}")
+    wanted = check_codecs(codecs, labels)
     strings = {"tile_size": tile_size, "level": level}
     with backend.writing(strings, stream, to_host) as write:
         columns = []
@@ -383,6 +376,19 @@ def compress_frame(
     made_levels = [_Column(*level) for level in levels]
     proxied = proxied and backend.device != "cpu"
     return CompressedFrame._make(backend, columns, labels, notes, made_levels, len(data), proxied)
+
+
+def check_codecs(codecs: Mapping[Any, str] | None, labels: Any) -> dict[Any, str]:
+    """`codecs` as a dict; raise where they are no codecs of columns with these labels."""
+    if codecs is not None and not isinstance(codecs, Mapping):
+        raise TypeError(f"codecs must be a dict of column labels and codecs, not {type(codecs).__name__}")
+    wanted, known = dict(codecs or {}), set(labels)  # not the index itself, which has parts of a MultiIndex' labels too
+    for label, codec in wanted.items():
+        if label not in known:
+            raise KeyError(f"codecs names a column that the frame does not have: {label!r}")
+        if codec not in NAMES:
+            raise ValueError(f"codec of column {label!r} must be one of {NAMES}, not {codec!r}")
+    return wanted
 
 
 def _named(error: BaseException, label: Any) -> BaseException:

@@ -356,7 +356,7 @@ def encode_column(series: Any) -> tuple[Any, dict[str, Any] | None]:
     found = decode_column(column[:0] if plain else column, stored)
     if str(found.dtype) != str(dtype) or found.dtype != dtype:
         raise TypeError(f"dtype {dtype} cannot be compressed: it would come back as {found.dtype}")
-    if dtype == np.dtype(object) and not plain and not _same_objects(pd.Index(found, dtype=object), pd.Index(series, dtype=object)):
+    if not plain and not _same_objects(pd.Index(found, dtype=object), pd.Index(series, dtype=object)):
         kind = pd.api.types.infer_dtype(series, skipna=True)
         raise TypeError(f"dtype object holding {kind} values cannot be compressed: as {array.type} they would change")
     return array, stored
