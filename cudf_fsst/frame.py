@@ -229,6 +229,8 @@ class CompressedFrame:
         column = self._columns[self._place(label)]
         if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.stored is None:
             raise TypeError(f"column {label!r} holds {column.type}, not strings; frame[{label!r}] decompresses it")
+        if column.stored.get("type") == "string_view":
+            raise TypeError(f"column {label!r} holds string_view, which is for frames only; convert it to string")
         backend = self._backend
         with backend.reading(None) as read:
             index = self._build_index(backend, read)

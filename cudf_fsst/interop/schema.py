@@ -9,6 +9,7 @@ Arrow IPC stream with one column a level; a RangeIndex is three numbers in the J
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -22,8 +23,10 @@ from .arrow_columns import no_rows
 
 _KEY = b"cudf_fsst"
 _WITH_FREQUENCY = (pd.DatetimeIndex, pd.TimedeltaIndex)
-#: Objects that Arrow gives back as they were, unless it has been given others as well.
-_EXACT = frozenset([str, bytes, int, bool, dt.date])
+#: Objects that Arrow gives back as they were, unless it has been given others as well (of decimals, equal ones).
+_EXACT = frozenset([str, bytes, int, bool, dt.date, decimal.Decimal])
+#: Arrow types of columns that are stored as another one.
+_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 #: Objects that it may give back changed though they are of the same type.
 _COMPARED = frozenset([pd.Timestamp, pd.Timedelta, dt.datetime, dt.time, list, dict])
 #: Categories that version 1 of the format does not know.
@@ -351,6 +354,7 @@ def encode_column(series: Any) -> tuple[Any, dict[str, Any] | None]:
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise TypeError(f"dtype {dtype} cannot be compressed: {error}") from error
     stored = _encode_dtype(dtype)
+    array = array.cast(_VIEWS.get(str(array.type), array.type))
     array = column = _plain_categories(pa.chunked_array([array]) if isinstance(array, pa.Array) else array)
     plain = dtype != np.dtype(object) or _of_one_exact_type(series)
     found = decode_column(column[:0] if plain else column, stored)
@@ -534,6 +538,8 @@ def _exact(column: Any, stored: Any) -> Any:
     """Make an Arrow column an Index of exactly the dtype that `_encode_dtype` wrote."""
     kind = None if stored is None else stored["kind"]
     if kind == "arrow":
+        if stored["type"] in _VIEWS:
+            column = column.cast(getattr(pa, stored["type"])())
         return pd.Index(pd.arrays.ArrowExtensionArray(column))
     if kind == "masked":
         if stored["type"] not in _MASKED:
