@@ -97,9 +97,10 @@ class FsstFrameAccessor:
         ----------
         codecs : mapping of column label to str, optional
             Codecs of columns: ``"fsst"`` for strings; ``"bitpack"`` (integers, dates, decimals, booleans, codes of
-            categories), ``"gfc"`` (values of 4 or 8 bytes), ``"gpulz"`` or ``"raw"`` for others. Columns that are not
-            named get what is smallest on a sample, ``"raw"`` where nothing saves a twentieth; never ``"gpulz"``, which
-            is slower than the link to the host.
+            categories), ``"gfc"`` (values of 4 or 8 bytes), ``"gpulz"`` or ``"raw"`` for others. Of lists and structs
+            it is the codec of their leaves, of categoricals that of the codes. Columns that are not named get what is
+            smallest on a sample, ``"raw"`` where nothing saves a twentieth; never ``"gpulz"``, which is slower than the
+            link to the host.
         tile_size, level, stream
             As in ``series.fsst.compress()``; the first two for columns of strings.
 
@@ -107,12 +108,14 @@ class FsstFrameAccessor:
         -------
         CompressedFrame
             Where the data is: in host memory for pandas, in GPU memory for cuDF. Values, nulls, labels, index and
-            dtypes survive exactly.
+            dtypes survive exactly, but for missing values of object columns, which all become None. ``attrs`` and
+            flags are not kept.
 
         Raises
         ------
         TypeError
             A pandas column that Arrow cannot hold exactly (objects of mixed types, complex numbers, ...); it is named.
+            Or `codecs` that is no mapping.
         KeyError
             `codecs` names a column that there is not.
         ValueError

@@ -42,8 +42,9 @@ from distributed.protocol import dask_deserialize, dask_serialize
 from distributed.protocol.cuda import cuda_deserialize, cuda_serialize
 
 from . import frame_backend
+from .backend import check_options
 from .column import CompressedColumn
-from .frame import CompressedFrame
+from .frame import CompressedFrame, check_codecs
 
 __all__ = ["CompressedDataFrame", "Plugin", "compress", "disable", "enable", "stats"]
 
@@ -501,11 +502,16 @@ def compress(
     ------
     TypeError
         Not a Dask DataFrame.
+    KeyError, ValueError
+        What `codecs`, `tile_size` and `level` say that there is not; a codec that does not take a column's values is
+        found when the partitions are computed.
     """
     import dask.dataframe as dd
 
     if not isinstance(ddf, dd.DataFrame):
         raise TypeError(f"expected a Dask DataFrame, not {type(ddf).__name__}")
+    check_codecs(codecs, ddf.columns)  # here, not on a worker in the end
+    check_options(None, tile_size, level)
     ddf = ddf.optimize()
     options = {"codecs": codecs, "tile_size": tile_size, "level": level}
     make = delayed(_compress_partition, pure=True)

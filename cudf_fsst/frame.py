@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -183,7 +184,7 @@ class CompressedFrame:
 
         Parameters
         ----------
-        key : label or list of labels
+        key : label, or list, array or Index of labels
 
         Returns
         -------
@@ -194,8 +195,12 @@ class CompressedFrame:
         ------
         KeyError
             There is no such column.
+        TypeError
+            Rows: a frame is read column by column.
         """
-        if isinstance(key, (list, pd.Index)):
+        if isinstance(key, slice):
+            raise TypeError(f"a CompressedFrame is indexed by labels of columns, not by rows: {key!r}")
+        if isinstance(key, (list, np.ndarray, pd.Index, pd.Series)):
             places = [self._place(label) for label in key]
             labels = self._labels.take(places)
             columns = [self._columns[place] for place in places]
@@ -209,7 +214,10 @@ class CompressedFrame:
             return self._out(backend.interop.series(values, key, index))
 
     def _place(self, label: Any) -> int:
-        place = self._labels.get_loc(label)
+        try:
+            place = self._labels.get_loc(label)
+        except pd.errors.InvalidIndexError as error:
+            raise KeyError(label) from error
         if not isinstance(place, int):
             raise KeyError(f"{label!r} names several columns")
         return place
@@ -227,6 +235,8 @@ class CompressedFrame:
         column = self._columns[self._place(label)]
         if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.stored is None:
             raise TypeError(f"column {label!r} holds {column.type}, not strings; frame[{label!r}] decompresses it")
+        if column.stored.get("type") == "string_view":
+            raise TypeError(f"column {label!r} holds string_view, which is for frames only; convert it to string")
         backend = self._backend
         with backend.reading(None) as read:
             index = self._build_index(backend, read)
@@ -359,12 +369,7 @@ def compress_frame(
     data, proxied = interop_cudf.unwrap_proxy(data)
     backend = frame_backend.of_frame(data)
     labels = pd.Index(data.columns) if not isinstance(data.columns, pd.Index) else data.columns.view()
-    wanted = dict(codecs or {})
-    for label, codec in wanted.items():
-        if label not in labels or (labels.nlevels > 1 and label not in list(labels)):
-            raise KeyError(f"codecs names a column that the frame does not have: {label!r}")
-        if codec not in NAMES:
-            raise ValueError(f"codec of column {label!r} must be one of {NAMES}, not {codec!r}")
+    wanted = check_codecs(codecs, labels)
     strings = {"tile_size": tile_size, "level": level}
     with backend.writing(strings, stream, to_host) as write:
         columns = []
@@ -389,6 +394,19 @@ def _naming(what: str) -> Iterator[None]:
     except kinds as error:
         kind = next(kind for kind in kinds if isinstance(error, kind))
         raise kind(f"{what}: {error}") from error
+
+
+def check_codecs(codecs: Mapping[Any, str] | None, labels: Any) -> dict[Any, str]:
+    """`codecs` as a dict; raise where they are no codecs of columns with these labels."""
+    if codecs is not None and not isinstance(codecs, Mapping):
+        raise TypeError(f"codecs must be a dict of column labels and codecs, not {type(codecs).__name__}")
+    wanted, known = dict(codecs or {}), set(labels)  # not the index itself, which has parts of a MultiIndex' labels too
+    for label, codec in wanted.items():
+        if label not in known:
+            raise KeyError(f"codecs names a column that the frame does not have: {label!r}")
+        if codec not in NAMES:
+            raise ValueError(f"codec of column {label!r} must be one of {NAMES}, not {codec!r}")
+    return wanted
 
 
 def from_stored(stored: storage.Stored) -> CompressedFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -141,6 +142,8 @@ def save_streams(path: str | os.PathLike[str], *, streams: Sequence[Stream], sch
 
 def _write(path: str | os.PathLike[str], pieces: Iterator[Any]) -> None:
     target = os.path.realpath(os.fsdecode(path))
+    if os.path.exists(target) and not os.path.isdir(target) and not os.path.isfile(target):
+        raise OSError(errno.EINVAL, "not a regular file, and would be replaced by one", os.fsdecode(path))
     temporary = os.path.join(os.path.dirname(target), f".cudf-fsst-{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:

@@ -240,6 +240,11 @@ def test_bad_arguments() -> None:
     assert serialize(table())[0]["serializer"] == "pickle"
     with pytest.raises(TypeError, match="expected a Dask DataFrame, not DataFrame"):
         fsst_dask.compress(table())
+    collection = dd.from_pandas(table(), npartitions=2)
+    with pytest.raises(KeyError, match="'nobody'"):
+        fsst_dask.compress(collection, codecs={"nobody": "raw"})
+    with pytest.raises(ValueError, match="level"):
+        fsst_dask.compress(collection, level="best")
 
 
 def test_settings() -> None:

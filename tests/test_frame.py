@@ -7,6 +7,7 @@ import datetime
 import decimal
 import gc
 import io
+import os
 import pickle
 import struct
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cudf_fsst
+import reference_frame_reader
 from cudf_fsst import storage
 from cudf_fsst.codecs.values import plan
 
@@ -59,6 +61,16 @@ COLUMNS: dict[str, Callable[[], pd.Series]] = {
     "interval": lambda: pd.Series(pd.interval_range(0, ROWS)),
     "category": lambda: holes(pd.Series(pd.Categorical(rng().choice(list("abc"), ROWS), ordered=True))),
     "category of numbers": lambda: pd.Series(pd.Categorical(rng().integers(0, 500, ROWS))),
+    "category of times": lambda: pd.Series(pd.Categorical(pd.to_timedelta(np.arange(ROWS) % 7, "D"))),
+    "category of intervals": lambda: pd.Series(pd.cut(rng().random(ROWS), 5)),
+    "category of intervals of dates": lambda: pd.Series(
+        pd.cut(pd.Series(pd.date_range("2020", periods=ROWS, tz="Europe/Berlin")), 7, right=False)
+    ),
+    "category of periods": lambda: pd.Series(pd.Categorical(pd.period_range("2020", periods=ROWS, freq="M"))),
+    "category without any": lambda: pd.Series(pd.Categorical([None] * ROWS)),
+    "Float64 with NaN": lambda: pd.Series(
+        pd.arrays.FloatingArray(np.tile([1.5, np.nan, 2.0], ROWS // 3), np.tile([False, False, True], ROWS // 3))
+    ),
     "Int64": lambda: holes(pd.Series(rng().integers(0, 9, ROWS), dtype="Int64")),
     "boolean": lambda: holes(pd.Series(rng().random(ROWS) < 0.5, dtype="boolean")),
     "str": lambda: holes(pd.Series([f"row {i}" for i in range(ROWS)])),
@@ -84,7 +96,9 @@ COLUMNS: dict[str, Callable[[], pd.Series]] = {
         pa.struct([("a", pa.int16()), ("b", pa.struct([("c", pa.string())]))]),
     ),
     "arrow time": lambda: arrow(list(range(ROWS)), pa.time64("us")),
-    "arrow dictionary": lambda: arrow([f"k{i % 11}" if i % 3 else None for i in range(ROWS)], pa.string()),
+    "arrow dictionary": lambda: arrow(
+        [f"k{i % 11}" if i % 3 else None for i in range(ROWS)], pa.dictionary(pa.int8(), pa.string())
+    ),
 }
 
 INDEXES: dict[str, Callable[[], pd.Index]] = {
@@ -112,6 +126,13 @@ def saved_and_loaded(frame: Any, folder: Path) -> Any:
     return cudf_fsst.load(folder / "frame.fsst")
 
 
+def same_values(found: Any, wanted: Any) -> bool:
+    """Python's values; NaN is equal to itself."""
+    if isinstance(wanted, list):
+        return len(found) == len(wanted) and all(map(same_values, found, wanted))
+    return bool(found == wanted) or (found != found and wanted != wanted)
+
+
 # On the host --------------------------------------------------------------------------------------------------------
 
 
@@ -124,6 +145,17 @@ def test_dtype(name: str, tmp_path: Path) -> None:
         same(frame.decompress(), part)
         pd.testing.assert_series_equal(frame["the column"], part["the column"])
         same(saved_and_loaded(frame, tmp_path).decompress(), part)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_the_reference_reader_reads_it(name: str, tmp_path: Path) -> None:
+    data = COLUMNS[name]().to_frame("the column").iloc[7:1999:3]
+    frame = saved_and_loaded(data.fsst.compress(), tmp_path)
+    [(label, values)] = reference_frame_reader.read(tmp_path / "frame.fsst")
+    wanted = frame.to_arrow().column(0).combine_chunks()
+    wanted = wanted.storage if isinstance(wanted.type, pa.BaseExtensionType) else wanted
+    assert label == "the column"
+    assert same_values(values, wanted.to_pylist())
 
 
 @pytest.mark.parametrize("name", INDEXES)
@@ -143,6 +175,7 @@ def test_index(name: str, tmp_path: Path) -> None:
         pd.Index([1, "x"], dtype=object, name="who"),
         pd.MultiIndex.from_tuples([("a", 1), ("a", 2)], names=["p", "q"]),
         pd.Index([1.5, np.nan]),
+        pd.date_range("2020", periods=2, tz="Europe/Berlin"),
     ],
     ids=str,
 )
@@ -203,8 +236,39 @@ def test_columns_of_it() -> None:
     assert column[17] == "row 17" or pd.isna(data["str"][17])
     with pytest.raises(TypeError, match="'int8' holds int8, not strings"):
         frame.column("int8")
-    with pytest.raises(KeyError, match="nobody"):
-        frame["nobody"]
+    same(frame[np.array(["str"])].decompress(), data[["str"]])
+    for missing in ("nobody", {}):
+        with pytest.raises(KeyError, match=str(missing)):
+            frame[missing]
+    with pytest.raises(TypeError, match="not by rows"):
+        frame[:5]
+
+
+@pytest.mark.parametrize(("value", "kind"), [("a row", pa.string_view()), (b"\xff", pa.binary_view())], ids=str)
+def test_views(value: Any, kind: pa.DataType, tmp_path: Path) -> None:
+    """Which Arrow's Parquet reader may give, and for which pandas itself can do little."""
+    values = [value, None, value * 9] * 99
+    frame = arrow(values, kind).to_frame("a").fsst.compress()
+    for one in (frame, saved_and_loaded(frame, tmp_path)):
+        found = one["a"]
+        assert found.dtype == pd.ArrowDtype(kind)
+        assert pa.array(found.array).to_pylist() == values
+    with pytest.raises(TypeError, match=r"column 'a' holds .*; "):
+        frame.column("a")
+
+
+def test_categories_stay_strings_when_their_codes_get_a_codec() -> None:
+    data = COLUMNS["category"]().to_frame("a")
+    frame = data.fsst.compress(codecs={"a": "gpulz"})
+    assert frame.codecs["a"] == "gpulz, fsst"
+    same(frame.decompress(), data)
+
+
+def test_a_file_replaces_no_device(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match=r"not a regular file.*pipe"):
+        pd.DataFrame({"a": [1]}).fsst.compress().save(tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_copies_and_pickles() -> None:
@@ -241,19 +305,29 @@ def test_equal_frames_make_equal_files(tmp_path: Path) -> None:
         ([1j, 2j], "complex128"),
         (pd.arrays.SparseArray([0, 1]), "Sparse"),
         ([object(), None], "object"),
+        ([{"a": 1}, {"a": 1, "b": 2}], "as struct<.*> they would change"),
+        ([[1, 2.5]], "as list<.*> they would change"),
+        ([[float("nan")]], "they would change"),
+        ([datetime.time(1, tzinfo=datetime.UTC)], "holding time values"),
+        ([datetime.datetime(2020, 1, 1), datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)], "would change"),
+        (arrow([["a"]], pa.list_(pa.string_view())), "string_view"),
     ],
-    ids=["mixed", "numbers", "complex", "sparse", "objects"],
+    ids=["mixed", "numbers", "complex", "sparse", "objects", "dicts", "list", "nan", "time", "zones", "view"],
 )
 def test_what_arrow_cannot_hold_is_named(values: Any, why: str) -> None:
-    series = pd.Series(values, dtype=None if why in ("complex128", "Sparse") else object)
+    series = pd.Series(values, dtype=object if isinstance(values, list) and why != "complex128" else None)
     with pytest.raises(TypeError, match=f"column 'odd': .*({why})"):
-        pd.DataFrame({"fine": [1, 2], "odd": series}).fsst.compress()
+        series.to_frame("odd").assign(fine=1)[["fine", "odd"]].fsst.compress()
 
 
 def test_bad_arguments() -> None:
     data = pd.DataFrame({"a": [1, 2], "s": ["x", "y"], "f": np.array([1, 2], "f2")})
     with pytest.raises(KeyError, match="'b'"):
         data.fsst.compress(codecs={"b": "raw"})
+    with pytest.raises(TypeError, match=r"codecs must be a dict .*, not str"):
+        data.fsst.compress(codecs="gfc")
+    with pytest.raises(KeyError, match="'s'"):  # a part of the labels
+        data.set_axis(pd.MultiIndex.from_product([["s"], list("xyz")]), axis=1).fsst.compress(codecs={"s": "raw"})
     with pytest.raises(ValueError, match=r"'a' must be one of .*not 'zip'"):
         data.fsst.compress(codecs={"a": "zip"})
     with pytest.raises(ValueError, match="column 's': codec 'gfc' does not take strings"):
@@ -417,7 +491,8 @@ def same_on_gpu(found: Any, wanted: Any) -> None:
 ON_GPU = [
     name
     for name in COLUMNS
-    if name not in ("float16", "period", "all missing") and not name.startswith(("object of", "arrow"))
+    if name not in ("float16", "period", "all missing", "Float64 with NaN")
+    and (name == "category of numbers" or not name.startswith(("object of", "arrow", "category ")))
 ]
 
 

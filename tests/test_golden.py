@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import cudf_fsst
+import reference_frame_reader
 import reference_reader
 from cudf_fsst import storage
 from cudf_fsst.codecs.fsst import cpu
@@ -69,6 +70,12 @@ def test_frame(name: str, tmp_path: Path) -> None:
                 assert (part.codec, part.parameters) == (expected.codec, expected.parameters)
                 assert part.meta.tobytes() == expected.meta.tobytes()
                 assert part.codes.tobytes() == expected.codes.tobytes()
+
+
+@pytest.mark.parametrize("name", FRAME_NAMES)
+def test_the_reference_reader_reads_the_frame(name: str) -> None:
+    frame = cudf_fsst.load(FRAMES / f"{name}.fsst")
+    assert reference_frame_reader.read(FRAMES / f"{name}.fsst") == list(frame.to_arrow().to_pydict().items())
 
 
 def test_there_are_golden_frames() -> None:

@@ -1201,3 +1201,12 @@ def test_cudf_out_of_memory() -> None:
         pool.close()
         gc.collect()
         rmm.mr.set_current_device_resource(before)
+
+
+def test_pinned_limit() -> None:
+    with pytest.raises(ValueError, match=r"the limit must be a number of bytes .*not 'much'"):
+        cudf_fsst.set_pinned_limit("much")
+    with pytest.raises(ValueError, match="must not be negative"):
+        cudf_fsst.set_pinned_limit(-1)
+    cudf_fsst.set_pinned_limit("1 GiB")
+    cudf_fsst.set_pinned_limit(None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -106,7 +107,7 @@ class Compressor:
     Parameters
     ----------
     codec
-        What the user wants for the leaves, or None.
+        What the user wants for the leaves (of categoricals the codes), or None.
     strings
         Options of the FSST codec: ``tile_size``, ``level``.
     """
@@ -119,7 +120,10 @@ class Compressor:
         validity: Stream = ()
         streams: tuple[Stream, ...] = ()
         segments: tuple[Segment, ...] = ()
-        children = column.children
+        inner = self
+        if pa.types.is_dictionary(column.type):
+            inner = copy.copy(self)
+            inner.codec = None  # what the user wants is for the codes
         if column.strings is not None:
             if self.codec not in (None, "fsst"):
                 raise ValueError(f"codec {self.codec!r} does not take strings, only 'fsst' does")
@@ -135,14 +139,14 @@ class Compressor:
             validity,
             streams,
             segments,
-            tuple(map(self.node, children)),
+            tuple(map(inner.node, column.children)),
         )
 
     def wanted(self, column: ColumnBuffers) -> dict[str, Any]:
         """Options of `values.cpu.compress` for a column's values."""
-        if self.codec == "fsst" and not column.children:
+        nested = has_offsets(column.type)  # a codec that the user names is for the leaves
+        if self.codec == "fsst" and not nested:
             raise ValueError(f"codec 'fsst' takes strings, not {column.type}")
-        nested = column.children  # a codec that the user names is for the leaves
         floats = pa.types.is_floating(column.type)
         return {"floats": floats, "signed": is_signed(column.type), "codec": None if nested else self.codec}
 

@@ -48,25 +48,26 @@ def _default_limit() -> int:
     return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 2
 
 
-def set_pinned_limit(nbytes: int | None) -> None:
+def set_pinned_limit(nbytes: int | str | None) -> None:
     """Say how much pinned host memory compressed columns and frames may take together.
 
     Parameters
     ----------
-    nbytes : int or None
-        None: half of the machine's memory, which is the default. What is pinned stays pinned; beyond the limit,
-        `to_host` takes pageable memory, to and from which copies are slower.
+    nbytes : int, str or None
+        A number, or a text such as ``"4 GiB"``. None: half of the machine's memory, which is the default. What is
+        pinned stays pinned; beyond the limit, `to_host` takes pageable memory, to and from which copies are slower.
 
     Raises
     ------
-    ValueError
-        A negative limit.
+    ValueError, TypeError
+        A limit that is no size.
     """
     global _limit, _pool
-    if nbytes is not None and nbytes < 0:
-        raise ValueError(f"the limit must be at least 0, not {nbytes}")
+    from ..spill.sizes import parse_limit  # needs all of the package
+
+    limit = parse_limit("the limit", nbytes)
     with _lock:
-        _limit, _pool = nbytes, None
+        _limit, _pool = limit, None
 
 
 def pinned_nbytes() -> int:

@@ -38,13 +38,10 @@ def describe(array: Any) -> ColumnBuffers:
     if isinstance(array, pa.ChunkedArray):
         if _is_strings(array.type):  # which may be more characters than the type's offsets can count
             return ColumnBuffers(array.type, len(array), array.null_count, strings=from_arrow(array))
-        array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [_no_rows(array.type)])
+        array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [no_rows(array.type)])
     if isinstance(array.type, pa.BaseExtensionType):
         return describe(array.storage)
     kind, rows = array.type, len(array)
-    if _types.is_string_view(kind) or _types.is_binary_view(kind):
-        array = array.cast(pa.large_string() if _types.is_string_view(kind) else pa.large_binary())
-        kind = array.type
     nulls = int(array.null_count)
     if _types.is_null(kind):
         return ColumnBuffers(kind, rows, rows)
@@ -77,7 +74,14 @@ def _is_strings(kind: Any) -> bool:
     return any(is_kind(kind) for is_kind in strings)
 
 
-def _no_rows(kind: Any) -> Any:
+def no_rows(kind: Any) -> Any:
+    """An array of a type, without rows; ``pa.array([], kind)`` knows only some types of dictionaries."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, no_rows(kind.storage_type))
+    if _types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(
+            no_rows(kind.index_type), no_rows(kind.value_type), ordered=kind.ordered, safe=False
+        )
     return pa.array([], kind)
 
 
@@ -127,7 +131,8 @@ def rebuild(column: ColumnBuffers, kind: Any = None) -> Any:
     if _types.is_dictionary(kind):
         values = np.empty(0, f"<u{fixed_width(kind)}") if column.values is None else column.values
         codes = pa.Array.from_buffers(kind.index_type, rows, [validity, pa.py_buffer(values)], null_count=nulls)
-        return pa.DictionaryArray.from_arrays(codes, rebuild(column.children[0]), ordered=kind.ordered, safe=False)
+        dictionary = rebuild(column.children[0], kind.value_type)
+        return pa.DictionaryArray.from_arrays(codes, dictionary, ordered=kind.ordered, safe=False)
     if _types.is_struct(kind):
         children = [rebuild(child, kind.field(i).type) for i, child in enumerate(column.children)]
         return pa.Array.from_buffers(kind, rows, [validity], null_count=nulls, children=children)

@@ -72,7 +72,10 @@ def _type_of(dtype: Any) -> Any:
     if isinstance(dtype, pd.ArrowDtype):
         return dtype.pyarrow_dtype
     if isinstance(dtype, cudf.CategoricalDtype):
-        return pa.dictionary(pa.int32(), _type_of(dtype.categories.dtype), bool(dtype.ordered))
+        values = _type_of(dtype.categories.dtype)
+        if isinstance(values, pa.BaseExtensionType):  # which files do not keep
+            values = values.storage_type
+        return pa.dictionary(pa.int32(), values, bool(dtype.ordered))
     if isinstance(dtype, cudf.IntervalDtype):
         return dtype.to_arrow()
     return cudf_dtype_to_pa_type(dtype)
@@ -87,7 +90,10 @@ def _stored(dtype: Any) -> dict[str, Any] | None:
     import cudf
 
     if isinstance(dtype, cudf.CategoricalDtype):
-        return {"kind": "category", "categories": _stored(dtype.categories.dtype)}
+        categories = dtype.categories.dtype
+        if isinstance(categories, cudf.IntervalDtype):
+            return {"kind": "category", "categories": {"kind": "interval", "closed": categories.closed}}
+        return {"kind": "category", "categories": _stored(categories)}
     if isinstance(dtype, (cudf.ListDtype, cudf.StructDtype, cudf.core.dtypes.DecimalDtype)):
         return dict(_NATURAL)
     return schema.encode_dtype(dtype)
@@ -99,7 +105,7 @@ def _describe(column: Any, kind: Any, of_strings: Callable[[Any], DeviceStrings]
         kind = kind.storage_type
     rows, nulls, offset = column.size(), column.null_count(), column.offset()
     if rows == 0:  # such a column may have no children
-        return arrow_columns.describe(pa.array([], kind))
+        return arrow_columns.describe(arrow_columns.no_rows(kind))
     if _types.is_null(kind):
         return ColumnBuffers(kind, rows, rows)
     if _types.is_string(kind) or _types.is_large_string(kind):
@@ -151,6 +157,10 @@ def _dtype(kind: Any, stored: dict[str, Any] | None, categories: Any) -> Any:
 
     if categories is not None:
         return cudf.CategoricalDtype(categories, ordered=kind.ordered)
+    if stored is not None and stored["kind"] == "interval":
+        return cudf.IntervalDtype(cudf_dtype_from_pa_type(kind.field(0).type), stored["closed"])
+    if stored is not None and stored["kind"] == "period":
+        raise TypeError("cuDF has no dtype for periods")
     named = stored is not None and stored["kind"] in ("string", "masked", "arrow")
     if stored is not None and (named or (stored["kind"] == "object" and _types.is_string(kind))):
         return schema.decode_any_dtype(stored, kind)

@@ -8,6 +8,8 @@ Arrow IPC stream with one column a level; a RangeIndex is three numbers in the J
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -17,9 +19,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from .arrow_columns import no_rows
+
 _KEY = b"cudf_fsst"
 _WITH_FREQUENCY = (pd.DatetimeIndex, pd.TimedeltaIndex)
-_WITH_UNIT = frozenset([pd.Timestamp, pd.Timedelta])
+#: Objects that Arrow gives back as they were, unless it has been given others as well (of decimals, equal ones).
+_EXACT = frozenset([str, bytes, int, bool, dt.date, decimal.Decimal])
+#: Arrow types of columns that are stored as another one.
+_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+#: Objects that it may give back changed though they are of the same type.
+_COMPARED = frozenset([pd.Timestamp, pd.Timedelta, dt.datetime, dt.time, list, dict])
+#: Categories that version 1 of the format does not know.
+_FRAMES_ONLY = (pd.IntervalDtype, pd.PeriodDtype)
 _ARROW_TYPES = {"string": pa.string(), "large_string": pa.large_string()}
 #: pandas' nullable dtypes, which pyarrow keeps for columns but not for an index.
 _MASKED = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64", "boolean")
@@ -50,6 +61,10 @@ def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
         Missing labels of an object index count as the same, and become None.
     """
     notes = {"name": encode_name(name), "dtype": _encode_dtype(dtype), "index": _encode_index(index)}
+    for level in _levels(index):
+        if isinstance(level.dtype, pd.CategoricalDtype) and isinstance(level.categories.dtype, _FRAMES_ONLY):
+            categories = level.categories.dtype
+            raise TypeError(f"{_described(index)} of {categories} cannot be stored; reset_index first")
     table = _index_table(index)
     try:
         field = pa.field("None" if name is None else str(name), _arrow_type(dtype))
@@ -150,7 +165,7 @@ def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
         See `to_bytes`.
     """
     notes = _encode_index(index)
-    columns = [] if isinstance(index, pd.RangeIndex) else _index_table(index).columns
+    columns = [] if isinstance(index, pd.RangeIndex) else list(map(_plain_categories, _index_table(index).columns))
     if columns:
         _check_index(index, notes, lambda: columns)
     return notes, columns
@@ -182,12 +197,12 @@ def _objects(index: Any) -> Iterator[Any]:
 
 
 def _same_objects(found: Any, wanted: Any) -> bool:
-    """Whether objects that are known to be equal are of the same types; 1 equals 1.0."""
+    """Whether objects, missing ones aside, came back from Arrow the same; 1 equals 1.0, but has another type."""
     found, wanted = _one_missing(found), _one_missing(wanted)
     types = list(map(type, wanted))
     if list(map(type, found)) != types:
         return False
-    if not _WITH_UNIT.intersection(types):
+    if not _COMPARED.intersection(types):
         return True
     return all(_same(label, other) for label, other in zip(found, wanted, strict=True))
 
@@ -259,11 +274,16 @@ def _encode_plain(name: Any) -> Any:
 
 
 def _same(found: Any, wanted: Any) -> bool:
-    """Whether names or labels are equal and of the same type; of times also unit and time zone."""
+    """Whether names, labels or objects are equal and of the same type; of times also unit and time zone."""
     if type(found) is not type(wanted):
         return False
-    if isinstance(wanted, tuple):
+    if isinstance(wanted, (tuple, list)):
         return len(found) == len(wanted) and all(map(_same, found, wanted))
+    if isinstance(wanted, dict):
+        return list(found) == list(wanted) and all(map(_same, found.values(), wanted.values()))
+    if type(wanted) is dt.datetime and str(found.tzinfo) != str(wanted.tzinfo):
+        # Names of fixed offsets have several forms.
+        return isinstance(wanted.tzinfo, dt.timezone) and found == wanted and found.utcoffset() == wanted.utcoffset()
     if isinstance(wanted, (pd.Timestamp, pd.Timedelta)) and found.unit != wanted.unit:
         return False
     if isinstance(wanted, pd.Timestamp):
@@ -296,7 +316,12 @@ def _encode_dtype(dtype: Any) -> Any:
     if isinstance(dtype, pd.StringDtype):
         return {"kind": "string", "storage": dtype.storage, "na": "nan" if dtype.na_value is np.nan else "NA"}
     if isinstance(dtype, pd.CategoricalDtype):
-        return {"kind": "category", "categories": _encode_dtype(dtype.categories.dtype)}
+        categories = dtype.categories.dtype
+        if isinstance(categories, pd.IntervalDtype):
+            return {"kind": "category", "categories": {"kind": "interval", "closed": categories.closed}}
+        if isinstance(categories, pd.PeriodDtype):
+            return {"kind": "category", "categories": {"kind": "period", "freq": categories.name[len("period[") : -1]}}
+        return {"kind": "category", "categories": _encode_dtype(categories)}
     if str(dtype) in _MASKED:
         return {"kind": "masked", "type": str(dtype)}
     return {"kind": "object"} if dtype == np.dtype(object) else None
@@ -329,14 +354,36 @@ def encode_column(series: Any) -> tuple[Any, dict[str, Any] | None]:
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise TypeError(f"dtype {dtype} cannot be compressed: {error}") from error
     stored = _encode_dtype(dtype)
-    column = pa.chunked_array([array]) if isinstance(array, pa.Array) else array
-    found = decode_column(column if dtype == np.dtype(object) else column[:0], stored)
+    array = array.cast(_VIEWS.get(str(array.type), array.type))
+    array = column = _plain_categories(pa.chunked_array([array]) if isinstance(array, pa.Array) else array)
+    plain = dtype != np.dtype(object) or _of_one_exact_type(series)
+    found = decode_column(column[:0] if plain else column, stored)
     if str(found.dtype) != str(dtype) or found.dtype != dtype:
         raise TypeError(f"dtype {dtype} cannot be compressed: it would come back as {found.dtype}")
-    if dtype == np.dtype(object) and not _same_objects(pd.Index(found, dtype=object), pd.Index(series, dtype=object)):
+    if not plain and not _same_objects(pd.Index(found, dtype=object), pd.Index(series, dtype=object)):
         kind = pd.api.types.infer_dtype(series, skipna=True)
         raise TypeError(f"dtype object holding {kind} values cannot be compressed: as {array.type} they would change")
     return array, stored
+
+
+def _of_one_exact_type(series: Any) -> bool:
+    """Whether objects, missing ones aside, are all of one type whose values Arrow gives back as they are."""
+    values = series.to_numpy()
+    types = set(map(type, values[~pd.isna(values)]))
+    return len(types) <= 1 and types <= _EXACT
+
+
+def _plain_categories(column: Any) -> Any:
+    """A ChunkedArray whose dictionaries are no extension types: as such Arrow's files do not keep them."""
+    kind = column.type
+    if not (pa.types.is_dictionary(kind) and isinstance(kind.value_type, pa.BaseExtensionType)):
+        return column
+    kind = pa.dictionary(kind.index_type, kind.value_type.storage_type, ordered=kind.ordered)
+    chunks = [
+        pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.storage, ordered=kind.ordered)
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, kind)
 
 
 def decode_column(column: Any, stored: dict[str, Any] | None) -> Any:
@@ -356,8 +403,8 @@ def check_dtypes(columns: Sequence[tuple[Any, Any]], index: dict[str, Any], leve
     """Raise ValueError where columns (type and dtype's description) or an index could not be decoded."""
     try:
         for kind, stored in columns:
-            decode_column(pa.chunked_array([], kind), stored)
-        assemble_index(index, [pa.chunked_array([], kind) for kind in levels])
+            decode_column(pa.chunked_array([no_rows(kind)]), stored)
+        assemble_index(index, [pa.chunked_array([no_rows(kind)]) for kind in levels])
     except MemoryError:
         raise
     except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
@@ -390,7 +437,9 @@ def encode_labels(labels: Any) -> dict[str, Any]:
     if not multi and isinstance(labels.dtype, pd.CategoricalDtype):
         raise TypeError("column labels of dtype category cannot be stored; rename the columns first")
     dtypes = [str(level.dtype) for level in _levels(labels)]
-    return {"names": names, "multi": multi, "dtypes": dtypes, "labels": [encode_name(label) for label in labels]}
+    freqs = [None if multi else _encode_frequency(labels)]
+    encoded = [encode_name(label) for label in labels]
+    return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs, "labels": encoded}
 
 
 def decode_labels(stored: dict[str, Any]) -> Any:
@@ -401,7 +450,8 @@ def decode_labels(stored: dict[str, Any]) -> Any:
     labels = [decode_name(label) for label in stored["labels"]]
     if stored["multi"]:
         return pd.MultiIndex.from_tuples(labels, names=names)
-    return pd.Index(labels, dtype=stored["dtypes"][0], tupleize_cols=False).set_names(names)
+    found = pd.Index(labels, dtype=stored["dtypes"][0], tupleize_cols=False)
+    return _with_frequency(found, stored["freqs"][0]).set_names(names)
 
 
 # Indexes ----------------------------------------------------------------------------------------------------------
@@ -488,11 +538,17 @@ def _exact(column: Any, stored: Any) -> Any:
     """Make an Arrow column an Index of exactly the dtype that `_encode_dtype` wrote."""
     kind = None if stored is None else stored["kind"]
     if kind == "arrow":
+        if stored["type"] in _VIEWS:
+            column = column.cast(getattr(pa, stored["type"])())
         return pd.Index(pd.arrays.ArrowExtensionArray(column))
     if kind == "masked":
         if stored["type"] not in _MASKED:
             raise ValueError(f"unknown dtype {stored!r}")
-        return pd.Index(pd.api.types.pandas_dtype(stored["type"]).__from_arrow__(column))
+        dtype = pd.api.types.pandas_dtype(stored["type"])
+        if dtype.kind == "f":  # by itself pandas makes NaN, which is a value here, a missing one
+            missing = column.is_null().to_numpy()
+            return pd.Index(pd.arrays.FloatingArray(column.fill_null(1).to_numpy(), missing))
+        return pd.Index(dtype.__from_arrow__(column))
     if kind == "category":
         # Not by pyarrow's own conversion, which drops the categories' time zone.
         joined = column.unify_dictionaries().combine_chunks()
@@ -500,6 +556,11 @@ def _exact(column: Any, stored: Any) -> Any:
         categories = _exact(pa.chunked_array([joined.dictionary]), stored["categories"])
         codes = joined.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         return pd.CategoricalIndex(pd.Categorical.from_codes(codes, categories, ordered=joined.type.ordered))
+    if kind == "interval":
+        left, right = (pd.Index(end.to_pandas()) for end in column.combine_chunks().flatten())
+        return pd.IntervalIndex.from_arrays(left, right, closed=stored["closed"])
+    if kind == "period":
+        return pd.PeriodIndex.from_ordinals(column.to_numpy(), freq=stored["freq"])
     values = column.to_pandas()
     if kind is None or kind == "numpy":
         return pd.Index(values, dtype=values.dtype)

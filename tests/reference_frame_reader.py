@@ -1,0 +1,232 @@
+"""A slow reader of stored frames, written from docs/format.md (sections 8 and 11-16) alone.
+
+It shares nothing with the package. Arrow reads the schema; all else is plain Python, the codecs in the other
+`reference_*` modules.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import struct
+import sys
+from typing import Any
+
+import pyarrow as pa
+
+import reference_bitpack
+import reference_gfc
+import reference_gpulz
+from reference_reader import checksum, need, rows_of_segment, symbols_of_table, u32, u64
+
+CODECS = ("fsst", "bitpack", "gfc", "gpulz", "raw")
+Stream = tuple[str, list[Any]]
+
+
+def read(path: Any) -> list[tuple[str, list[Any]]]:
+    """Names of the fields and their values: of all columns, then of the levels of the index."""
+    with open(path, "rb") as file:
+        return frame_of_file(file.read())
+
+
+def frame_of_file(data: bytes) -> list[tuple[str, list[Any]]]:
+    """All values of the frame that `data`, a file's bytes, holds (section 16)."""
+    streams, schema = streams_of_file(data)
+    arrow_schema = pa.ipc.read_schema(pa.py_buffer(schema))
+    frame = json.loads(arrow_schema.metadata[b"cudf_fsst"])["frame"]
+    described = [*frame["columns"], *frame["levels"]]
+    need(len(described) == len(arrow_schema), "fields of the schema")
+    reader = Trees(streams)
+    values = []
+    for field, one in zip(arrow_schema, described, strict=True):
+        need(one["tree"]["rows"] == frame["rows"], "rows of a column")
+        values.append((field.name, reader.values(one["tree"], field.type)))
+    need(reader.used == len(streams), "streams that nothing uses")
+    return values
+
+
+def streams_of_file(data: bytes) -> tuple[list[Stream], bytes]:
+    """Streams with their decoded values (bytes, or rows of strings), and the schema (sections 8 and 16)."""
+    need(data[:8] == bytes.fromhex("89 46 53 54 0D 0A 1A 0A"), "magic")
+    need(len(data) >= 64 and u32(data, 8) == 2, "version")
+    need(checksum(data[:56]) == u64(data, 56), "checksum of the preamble")
+    need(u64(data, 16) == len(data), "size of the file")
+    need(not any(data[12:16]) and not any(data[36:40]) and not any(data[48:56]), "zero bytes of the preamble")
+    columns, segments, sections = u32(data, 24), u32(data, 28), u32(data, 32)
+    first_segment = 64 + 64 * columns
+    directory = first_segment + 64 * segments
+    end = directory + 32 * sections
+    need(end <= len(data), "records are cut off")
+    need(checksum(data[64:end]) == u64(data, 40), "checksum of the records")
+
+    content = {}
+    for at in range(directory, directory + 32 * sections, 32):
+        kind, number, offset, size, expected = struct.unpack_from("<IIQQQ", data, at)
+        need(offset == -(-end // 64) * 64 and offset + size <= len(data), "place of a section")
+        need(not any(data[end:offset]), "bytes between sections")
+        end = offset + size
+        content[kind, number] = data[offset:end]
+        need(checksum(content[kind, number]) == expected, f"checksum of section {kind}, {number}")
+    need(end == len(data) and len(content) == sections, "sections")
+
+    streams: list[Stream] = []
+    next_segment = next_table = 0
+    for column in range(64, first_segment, 64):
+        codec = data[column : column + 8].rstrip(b"\0").decode()
+        rows, nbytes, nulls, segment, count, table, tables = struct.unpack_from("<QQQIIII", data, column + 8)
+        need(codec in CODECS and not any(data[column + 48 : column + 64]), "codec, zero bytes of a stream")
+        need(segment == next_segment and table == next_table, "first segment and table of a stream")
+        need(codec == "fsst" or tables == 0, "tables of a stream")
+        symbols = [symbols_of_table(content[3, number]) for number in range(table, table + tables)]
+        parts: list[Any] = []
+        totals = [0, 0, 0]
+        for number in range(segment, segment + count):
+            record = data[first_segment + 64 * number :][:64]
+            totals = [total + u64(record, 8 * field) for field, total in enumerate(totals)]
+            meta, codes = content[4, number], content[5, number]
+            if codec == "fsst":
+                need(not any(record[36:]) and table <= u32(record, 28) < table + tables, "record of a segment")
+                parts.append(rows_of_segment(record, symbols[u32(record, 28) - table], meta, codes))
+            else:
+                parts.append(values_of_segment(codec, record, meta, codes))
+        need(totals == [rows, nbytes, nulls], "sums of a stream")
+        streams.append((codec, parts))
+        next_segment, next_table = segment + count, table + tables
+    need(next_segment == segments, "segments")
+    per_segment = [(kind, number) for kind in (4, 5) for number in range(segments)]
+    need(list(content) == [(1, 0), *((3, number) for number in range(next_table)), *per_segment], "order of sections")
+    return streams, content[1, 0]
+
+
+def values_of_segment(codec: str, record: bytes, meta: bytes, codes: bytes) -> tuple[int, bytes]:
+    """Itemsize and the values' bytes of a segment of a codec for values."""
+    rows, nbytes, zero, itemsize, *parameters = struct.unpack_from("<QQQI4I", record)
+    need(1 <= rows < 2**32 and itemsize in (1, 2, 4, 8) and nbytes == rows * itemsize, "size of a segment")
+    need(zero == 0 and not any(record[44:]), "zero bytes of a segment")
+    two, rest = tuple(parameters[:2]), parameters[2:]
+    need(not any(rest) and (codec != "raw" or two == (0, 0)), "parameters")
+    if codec == "bitpack":
+        values = reference_bitpack.decode(rows, itemsize, two, meta, codes)
+    elif codec == "gfc":
+        numbers = reference_gfc.values(rows, itemsize, two, meta, codes)
+        values = b"".join(number.to_bytes(itemsize, "little") for number in numbers)
+    elif codec == "gpulz":
+        values = reference_gpulz.decode(meta, codes, nbytes, *two)
+    else:
+        need(not meta, "meta of raw values")
+        values = codes
+    need(len(values) == nbytes, "values of a segment")
+    return itemsize, values
+
+
+class Trees:
+    """Values of the trees, which use the streams in their order."""
+
+    def __init__(self, streams: list[Stream]) -> None:
+        self.streams, self.used = streams, 0
+
+    def stream(self, number: int) -> Stream:
+        need(number == self.used, "number of a stream")
+        self.used += 1
+        return self.streams[number]
+
+    def numbers(self, number: int, count: int, itemsize: int) -> list[int]:
+        """All values of a stream, as unsigned numbers."""
+        codec, parts = self.stream(number)
+        need(codec != "fsst" and all(size == itemsize for size, _ in parts), "itemsize of a stream")
+        data = b"".join(values for _, values in parts)
+        need(len(data) == count * itemsize, "values of a stream")
+        return [int.from_bytes(data[at : at + itemsize], "little") for at in range(0, len(data), itemsize)]
+
+    def values(self, tree: dict[str, Any], kind: pa.DataType) -> list[Any]:
+        """Values of a tree as Python's, None where they are null."""
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        rows, nulls = tree["rows"], tree["nulls"]
+        types = pa.types
+        if types.is_null(kind):
+            return [None] * rows
+        valid = [True] * rows
+        if tree["validity"] is not None:
+            bits = self.numbers(tree["validity"], -(-rows // 8), 1)
+            valid = [bool(bits[row // 8] >> row % 8 & 1) for row in range(rows)]
+            need(valid.count(False) == nulls, "nulls")
+            need(rows % 8 == 0 or bits[-1] >> rows % 8 == 0, "validity past the last row")
+
+        if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+            strings = []
+            if tree["strings"] is not None:
+                codec, parts = self.stream(tree["strings"])
+                need(codec == "fsst", "codec of strings")
+                strings = [row for part in parts for row in part]
+            need(len(strings) == rows and strings.count(None) == nulls, "rows of strings")
+            text = types.is_string(kind) or types.is_large_string(kind)
+            return [row.decode() if text and row is not None else row for row in strings]
+        if types.is_struct(kind):
+            fields = [kind.field(i) for i in range(kind.num_fields)]
+            need(len(fields) == len(tree["children"]), "fields of a struct")
+            columns = [self.values(child, field.type) for child, field in zip(tree["children"], fields, strict=True)]
+            need(all(len(column) == rows for column in columns), "rows of a struct")
+            names = [field.name for field in fields]
+            return [
+                {name: column[row] for name, column in zip(names, columns, strict=True)} if valid[row] else None
+                for row in range(rows)
+            ]
+        if types.is_list(kind) or types.is_large_list(kind):
+            offsets = [0]
+            if rows:
+                [number] = tree["values"]
+                offsets = self.numbers(number, rows + 1, 4 if types.is_list(kind) else 8)
+            [child] = tree["children"]
+            inside = self.values(child, kind.value_type)
+            need(offsets[0] == 0 and offsets[-1] == len(inside) and offsets == sorted(offsets), "offsets")
+            return [inside[offsets[row] : offsets[row + 1]] if valid[row] else None for row in range(rows)]
+
+        indices = kind.index_type if types.is_dictionary(kind) else kind
+        width = 1 if types.is_boolean(kind) else indices.bit_width // 8
+        numbers = [0] * rows
+        if rows:
+            halves = [self.numbers(number, rows, min(width, 8)) for number in tree["values"]]
+            need(len(halves) == (2 if width == 16 else 1), "streams of values")
+            numbers = [sum(half << 64 * i for i, half in enumerate(parts)) for parts in zip(*halves, strict=True)]
+        if types.is_dictionary(kind):
+            [child] = tree["children"]
+            dictionary = self.values(child, kind.value_type)
+            need(nulls == rows or all(index < len(dictionary) for index in numbers), "indices")
+            return [dictionary[index] if here else None for index, here in zip(numbers, valid, strict=True)]
+        return [value_of(kind, number, width) if here else None for number, here in zip(numbers, valid, strict=True)]
+
+
+def value_of(kind: pa.DataType, number: int, width: int) -> Any:
+    """A value, as Python has it, of the unsigned number that its bytes make."""
+    types = pa.types
+    if types.is_boolean(kind):
+        need(number <= 1, "a boolean")
+        return bool(number)
+    if types.is_floating(kind):
+        return struct.unpack("<" + {2: "e", 4: "f", 8: "d"}[width], number.to_bytes(width, "little"))[0]
+    if types.is_unsigned_integer(kind):
+        return number
+    signed = number - (1 << 8 * width) if number >> 8 * width - 1 else number
+    if types.is_signed_integer(kind):
+        return signed
+    if types.is_decimal(kind):
+        return decimal.Decimal(signed).scaleb(-kind.scale, decimal.Context(prec=80))
+    ticks = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+    epoch = datetime.datetime(1970, 1, 1)
+    if types.is_date(kind):
+        days = signed if types.is_date32(kind) else signed // 86_400_000
+        return (epoch + datetime.timedelta(days=days)).date()
+    since = datetime.timedelta(microseconds=signed * 10**6 // ticks[kind.unit])
+    if types.is_duration(kind):
+        return since
+    need(types.is_timestamp(kind) or types.is_time(kind), f"the type {kind}")
+    if types.is_time(kind):
+        return (epoch + since).time()
+    return epoch + since if kind.tz is None else (epoch + since).replace(tzinfo=datetime.UTC)
+
+
+if __name__ == "__main__":
+    for name, values in read(sys.argv[1]):
+        print(name, values[:10])
