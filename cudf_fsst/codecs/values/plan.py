@@ -71,11 +71,9 @@ def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequ
     gfc = [Choice("gfc", (("dim", dim),)) for dim in (_DIMS if floats or codec == "gfc" else (1,))]
     if codec == "gfc":
         return gfc
-    if codec == "bitpack":
+    if codec == "bitpack" or itemsize not in ((4, 8) if floats else (8,)):
         return (Choice("bitpack"),)
-    if floats:
-        return gfc if itemsize in (4, 8) else ()
-    return (Choice("bitpack"), *(gfc if itemsize == 8 else ()))
+    return (Choice("bitpack"), *gfc)
 
 
 def choose(nbytes: int, measured: Mapping[Choice, int], *, wanted: bool) -> Choice:
