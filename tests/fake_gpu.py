@@ -61,7 +61,7 @@ class _Memory:
 class FakeSeries:
     """A cuDF Series of `nbytes`; equal if its payload is."""
 
-    index = ()
+    index = range(0)
 
     def __init__(self, world: World, payload: str, nbytes: int, memory: _Memory | None = None) -> None:
         self.world, self.payload, self.nbytes = world, payload, nbytes

@@ -30,8 +30,16 @@ def check(name: Any, value: Any) -> None:
 
 
 def is_framed(value: Any) -> bool:
-    """Whether this is a Series that only a frame can compress: one of anything but strings."""
-    return not (is_compressed(value) or hasattr(value, "columns") or hasattr(value, "fsst"))
+    """Whether a frame has to compress this Series: one of anything but strings, or of cuDF with an index of its own.
+
+    The index of a CompressedColumn leaves the GPU through pandas, which has no integers with missing values.
+    """
+    if is_compressed(value) or hasattr(value, "columns"):
+        return False
+    if not hasattr(value, "fsst"):
+        return True
+    on_gpu = type(value).__module__.partition(".")[0] == "cudf"
+    return on_gpu and "range" not in type(value.index).__name__.lower()
 
 
 def device_of(value: Any) -> str:
