@@ -172,8 +172,8 @@ def test_round_trip(case: str, level: str, gpu: Gpu) -> None:
     same_strings(gpu.download(gpu.cuda.decompress(segments)), cpu.decompress(expected))
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("order", ["lazy", "random"])
+@pytest.mark.parametrize("case", ["three segments, two tables", "nulls", "a row longer than a segment", "empty rows"])
 def test_through_host_memory(case: str, order: str, gpu: Gpu) -> None:
     """Copied out while the next segment is encoded, and decoded while the next ones arrive."""
     from cudf_fsst.device import transfer
