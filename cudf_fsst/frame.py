@@ -17,8 +17,8 @@ from . import frame_backend, storage, stored_frame
 from .backend import check_options
 from .codecs.tree import NAMES, Node
 from .column import CompressedColumn
+from .interop import arrow_columns, schema
 from .interop import cudf as interop_cudf
-from .interop import schema
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,25 @@ class CompressedFrame:
     def columns(self) -> Any:
         """Labels of the columns: a pandas.Index."""
         return self._labels.view()
+
+    @property
+    def index(self) -> Any:
+        """Index of the DataFrame, decompressed."""
+        with self._backend.reading(None) as read:
+            return self._out(self._build_index(self._backend, read))
+
+    @property
+    def dtypes(self) -> pd.Series:
+        """Dtype of each column, as the DataFrame has it."""
+        interop = self._backend.interop
+        found = []
+        with self._backend.reading(None) as read:
+            for column in self._columns:
+                empty = arrow_columns.describe(arrow_columns.no_rows(column.type))
+                if pa.types.is_dictionary(column.type):  # the categories are part of it
+                    empty.children = tuple(map(read, column.node.children))
+                found.append(interop.build(empty, column.type, column.stored).dtype)
+        return pd.Series(found, index=self._labels, dtype=object)
 
     @property
     def device(self) -> str:

@@ -143,6 +143,8 @@ def test_dtype(name: str, tmp_path: Path) -> None:
         frame = part.fsst.compress()
         assert frame.shape == part.shape
         same(frame.decompress(), part)
+        pd.testing.assert_series_equal(frame.dtypes, part.dtypes)
+        pd.testing.assert_index_equal(frame.index, part.index)
         pd.testing.assert_series_equal(frame["the column"], part["the column"])
         same(saved_and_loaded(frame, tmp_path).decompress(), part)
 
@@ -508,6 +510,7 @@ class TestGpu:
             assert frame.device.startswith("cuda:")
             same_on_gpu(frame.decompress(), part)
             assert str(frame["the column"].dtype) == str(part["the column"].dtype)
+            assert list(map(str, frame.dtypes)) == list(map(str, part.dtypes))
             for host in (frame.to_host(), part.fsst.to_host()):
                 assert host.device == "cpu"
                 same_on_gpu(host.to_cudf(), part)
