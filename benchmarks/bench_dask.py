@@ -10,6 +10,7 @@ DeviceHostFile moves objects to the host. The first round warms up and is not sh
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import statistics
 import tempfile
@@ -32,12 +33,10 @@ SETTINGS = {"dataframe.shuffle.method": "tasks", "distributed.comm.timeouts.conn
 
 def count_spilling(dask_worker: Any) -> None:
     """On a worker: count objects, seconds, device bytes and host bytes of what dask-cuda moves out and back."""
-    import builtins
-
     function = dask_worker.data.device_host_func
     dump, load = function.dump, function.load
     moved: dict[str, list[float]] = {"out": [0, 0.0, 0, 0], "back": [0, 0.0, 0, 0]}
-    builtins._cudf_fsst_moved = moved  # type: ignore[attr-defined]
+    dask_worker.cudf_fsst_moved = moved
 
     def note(way: str, seconds: float, device: Any, host: Any) -> None:
         for i, more in enumerate((1, seconds, safe_sizeof(device), safe_sizeof(host))):
@@ -58,11 +57,9 @@ def count_spilling(dask_worker: Any) -> None:
     function.dump, function.load = out, back
 
 
-def moved() -> Any:
-    """On a worker: what was counted."""
-    import builtins
-
-    return json.loads(json.dumps(builtins._cudf_fsst_moved))  # type: ignore[attr-defined]
+def moved(dask_worker: Any) -> Any:
+    """On a worker: what was counted until now."""
+    return copy.deepcopy(dask_worker.cudf_fsst_moved)
 
 
 def read(groups: list[int], path: str, rows: int | None = None) -> Any:

@@ -264,7 +264,7 @@ class _Writer:
         if exactly and options is not None:
             try:
                 made = _write(data, self.on_device, options)
-            except Exception as error:
+            except Exception as error:  # whatever it is, the object is handed on as before, and the log says why
                 _count(failed=1)
                 expected = isinstance(error, TypeError)
                 logger.log(
@@ -430,7 +430,7 @@ def _write_frame(frame: CompressedFrame) -> tuple[dict[str, Any], list[Any]]:
 
 def _write_frame_on_device(frame: CompressedFrame) -> tuple[dict[str, Any], list[Any]]:
     if frame.device == "cpu":
-        raise NotImplementedError("a CompressedFrame in host memory")
+        raise NotImplementedError("a CompressedFrame in host memory")  # the family "dask" takes it
     return _take_apart(frame, True)
 
 

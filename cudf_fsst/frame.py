@@ -456,6 +456,7 @@ def from_stored(stored: storage.Stored) -> CompressedFrame:
         if "range" in index and len(range(*index["range"])) != rows:
             raise ValueError(f"the frame has {rows} rows, its index {len(range(*index['range']))} labels")
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError, NotImplementedError) as error:
+        # JSON of another shape than `save` writes, or an Arrow type that no column has.
         raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error
     count = len(notes["columns"])
     return CompressedFrame._make(frame_backend.HostFrames(), columns[:count], labels, index, columns[count:], rows)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gc
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -27,7 +26,7 @@ from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.fsst.tuning import Choices
 from cudf_fsst.format import LEVELS, TILE_SIZES
 from emulation.conftest import emulator
-from emulation.device import GPU_NAME, GPUS, ORDERS, FakeDevice, emulated
+from emulation.device import GPU_NAME, GPUS, ORDERS, FakeDevice, emulated, failing_every_allocation
 from emulation.emulator import SCHEDULES, Buffer, Emulator
 
 __all__ = ["emulator"]
@@ -532,25 +531,13 @@ def test_out_of_memory(forked: Any, gpu: Gpu, rng: np.random.Generator) -> None:
         lambda: cuda.take_range(segments, 5, 900, stream=forked),
         lambda: cuda.to_device(on_host, stream=forked),
     ]
-    for call in calls:
-        before = set(device.live)
-        failures, done = 0, None
-        while done is None:
-            device.allocations.clear()
-            device.fail_at = failures + 1
-            try:
-                done = call()
-            except MemoryError:
-                failures += 1
-                if call is calls[0]:
-                    assert len(device.live - before) <= 1, "the traceback keeps what has been made"
-            gc.collect()
-            assert done is not None or device.live == before
-        device.fail_at = 0
-        assert failures == len(device.allocations) > 0
-        done = None
-        gc.collect()
-        assert device.live == before
+
+    def look(left: set[int]) -> None:
+        assert len(left) <= 1, "the traceback keeps what has been made"
+
+    failing_every_allocation(device, calls[0], look)
+    for call in calls[1:]:
+        failing_every_allocation(device, call)
     same_segments(cuda.to_host(cuda.compress(uploaded)), cpu.compress(strings))
     same_strings(gpu.download(cuda.decompress(segments)), strings)
 

@@ -20,7 +20,7 @@ from cudf_fsst.codecs import tree
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.interop import arrow_columns
 from emulation.conftest import emulator
-from emulation.device import ORDERS, FakeDevice, emulated
+from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
 from emulation.emulator import Emulator
 
 __all__ = ["emulator"]
@@ -246,22 +246,7 @@ def test_out_of_memory(case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> 
             return tree.decompress_on_device(host.with_parts(iter(parts)), lane)
 
     for call in (compress, to_host, decompress, receive):
-        before = set(device.live)
-        failures, done = 0, None
-        while done is None:
-            device.allocations.clear()
-            device.fail_at = failures + 1
-            try:
-                done = call()
-            except MemoryError:
-                failures += 1
-            gc.collect()
-            assert done is not None or device.live == before
-        device.fail_at = 0
-        assert failures == len(device.allocations) > 0
-        done = None
-        gc.collect()
-        assert device.live == before
+        failing_every_allocation(device, call)
     same_nodes(to_host(), wanted)
 
 

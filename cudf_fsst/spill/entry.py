@@ -163,7 +163,7 @@ class Entry:
         try:
             with values.on_device(self.home):
                 result = work()
-        except Exception as error:
+        except Exception as error:  # counted and named, then raised again, whatever it is
             self._counters.add(failed=1)
             what = f"{self.name!r}, {MOVES[kind]}"
             if not isinstance(error, values.NAMED):

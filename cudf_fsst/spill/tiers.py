@@ -186,7 +186,7 @@ class Tiers:
                     step.work(entry)
                 except _NoRoom:
                     pass
-                except Exception as error:
+                except Exception as error:  # this one stays where it is; another may make the room
                     if not isinstance(error, (OSError, MemoryError)):
                         entry.refused.add(step.name)
                     _forget_locals(error)

@@ -14,6 +14,7 @@ that the real launches run: the real sizes, grids, workspaces and orders, with t
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import random
 import sys
@@ -453,3 +454,29 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
                 setattr(parent, child, value)
             elif hasattr(parent, child):
                 delattr(parent, child)
+
+
+def failing_every_allocation(
+    device: FakeDevice, call: Callable[[], Any], look: Callable[[set[int]], None] = lambda _left: None
+) -> None:
+    """Call until no allocation is left to fail, each once; nothing may stay behind, then or after the call that works.
+
+    `look` gets what the error's traceback still keeps.
+    """
+    before = set(device.live)
+    failures, done = 0, None
+    while done is None:
+        device.allocations.clear()
+        device.fail_at = failures + 1
+        try:
+            done = call()
+        except MemoryError:
+            failures += 1
+            look(device.live - before)
+        gc.collect()
+        assert done is not None or device.live == before
+    device.fail_at = 0
+    assert failures == len(device.allocations) > 0
+    done = None
+    gc.collect()
+    assert device.live == before
