@@ -1,7 +1,7 @@
 // Shared by the FSST kernels: the segment descriptor, layouts of tables, small device functions.
 //
 // Constants that host code needs too are compile options (cudf_fsst/codecs/fsst/launch.py), so that they have one definition:
-// TILE_BLOCK, ROW_BLOCK, HASH_SLOTS, HASH_SHIFT, HASH_MULTIPLIER, and in fsst_encode.cu and fsst_decode.cu TILE, the tile size
+// TILE_BLOCK, ROW_BLOCK, HASH_SLOTS, HASH_SHIFT, HASH_MULTIPLIER, PAIR_MULTIPLIER, and in fsst_encode.cu and fsst_decode.cu TILE, the tile size
 // in bytes (a module is compiled for each that is used).
 #pragma once
 
@@ -46,9 +46,16 @@ struct EncodeTables {
   u64 symbols[HASH_SLOTS];
   u16 meta[HASH_SLOTS];  // code | (64 - 8 * length) << 8
   u8 singles[256];       // code of the one-byte symbol, else 255
-  u8 pairs[65536];       // b0 | b1 << 8 -> code of the two-byte symbol, else as `singles`
+  // Of the pair b0 | b1 << 8: code of the two-byte symbol, else as `singles`. Mixed: at `pair_place`.
+  u8 pairs[65536];
   u64 two_byte_limit;    // codes below it stand for two-byte symbols
 };
+
+// Where the pair in the low half of `bytes` lies in a mixed table. As they are, pairs share banks of shared memory: in English the
+// first letter leaves 8 of 32 to choose from, in Chinese UTF-8 two.
+__device__ __forceinline__ u32 pair_place(u32 bytes) {
+  return __byte_perm(bytes * (PAIR_MULTIPLIER << 16), 0, 0x4423);
+}
 
 // The last segment whose `field` is <= value; the fields ascend and the first is <= value.
 template <u64 SegmentView::* field>

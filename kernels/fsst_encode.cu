@@ -109,7 +109,7 @@ struct Cursor {
     }
     const u32 slot = ((lo & 0xffffff) * HASH_MULTIPLIER) >> HASH_SHIFT, meta = tables->meta[slot];
     const u64 symbol = tables->symbols[slot];
-    *code = PAIRS_IN_SHARED ? tables->pairs[lo & 0xffff] : __ldg(pairs + (lo & 0xffff));
+    *code = PAIRS_IN_SHARED ? tables->pairs[pair_place(lo)] : __ldg(pairs + (lo & 0xffff));
     // Shifts count modulo 32; this one must come after the load of `meta`, for it may have to wait for that of w2.
     const u32 hi = __funnelshift_r(w1, w2, meta * 32 + bit), unused = meta >> 8;
     const bool match = (u64(hi) << 32 | lo) << unused == symbol && (inside || left + unused >= 64);
@@ -305,8 +305,22 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
   }
 }
 
-// Copies the pieces of a wave to their places: COMPACT_PIECES pieces a thread block of 256 threads; whole words of the destination
-// by all lanes, the bytes at both ends one by one. Every block sums the lengths of the pieces before its own by itself (some
+// Copies `chunks` times 16 bytes by all lanes. What belongs to `to` begins `skip` words and `shift` bits behind `from`.
+template <u32 skip>
+__device__ __forceinline__ void copy_chunks(const uint4* from, uint4* to, u32 chunks, u32 shift) {
+#pragma unroll 2
+  for (u32 c = lane_id(); c < chunks; c += 32) {
+    const uint4 a = __ldg(from + c), b = skip + shift > 0 ? __ldg(from + c + 1) : a;
+    const u32 words[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+    to[c] = make_uint4(__funnelshift_r(words[skip], words[skip + 1], shift),
+                       __funnelshift_r(words[skip + 1], words[skip + 2], shift),
+                       __funnelshift_r(words[skip + 2], words[skip + 3], shift),
+                       __funnelshift_r(words[skip + 3], words[skip + 4], shift));
+  }
+}
+
+// Copies the pieces of a wave to their places: COMPACT_PIECES pieces a thread block of 256 threads; 16 bytes of the destination
+// a lane, the bytes at both ends one by one. Every block sums the lengths of the pieces before its own by itself (some
 // 40 KB from the L2); a scan kernel of one block before this one took 12 us a segment, 0.25 ms of l_comment's 3.9.
 // `before`: bytes of the segment's waves before this one. `block_starts` belongs to the wave's first block of tiles (a wave
 // starts at a block's start).
@@ -337,20 +351,17 @@ extern "C" __global__ void __launch_bounds__(256)
       if (piece + 1 == pieces) block_starts[piece / per_block + 1] = start + length;
     }
 
-    const u32* from = reinterpret_cast<const u32*>(slots + piece * (32 * TILE));
-    const u8* from_bytes = reinterpret_cast<const u8*>(from);
+    const u8* from = slots + piece * (32 * TILE);
     u8* to = codes + start;
-    const u32 head = min(length, u32(-reinterpret_cast<u64>(to) & 7));
-    const u32 pairs = (length - head) / 8, skip = head / 4, shift = 8 * (head & 3);
-    if (lane < head) to[lane] = from_bytes[lane];
-    uint2* to_pairs = reinterpret_cast<uint2*>(to + head);
-#pragma unroll 4
-    for (u32 k = lane; k < pairs; k += 32) {
-      const u32* w = from + skip + 2 * k;
-      const u32 a = __ldg(w), b = __ldg(w + 1), c = shift ? __ldg(w + 2) : 0;
-      to_pairs[k] = make_uint2(__funnelshift_r(a, b, shift), __funnelshift_r(b, c, shift));
-    }
-    const u32 done = head + 8 * pairs;
-    if (done + lane < length) to[done + lane] = from_bytes[done + lane];
+    const u32 head = min(length, u32(-reinterpret_cast<u64>(to) & 15));
+    const u32 chunks = (length - head) / 16, shift = 8 * (head & 3), done = head + 16 * chunks;
+    if (lane < head) to[lane] = from[lane];
+    if (done + lane < length) to[done + lane] = from[done + lane];
+    const uint4* whole = reinterpret_cast<const uint4*>(from);
+    uint4* to_whole = reinterpret_cast<uint4*>(to + head);
+    if (head / 4 == 0) copy_chunks<0>(whole, to_whole, chunks, shift);
+    if (head / 4 == 1) copy_chunks<1>(whole, to_whole, chunks, shift);
+    if (head / 4 == 2) copy_chunks<2>(whole, to_whole, chunks, shift);
+    if (head / 4 == 3) copy_chunks<3>(whole, to_whole, chunks, shift);
   }
 }

@@ -578,7 +578,7 @@ __device__ __forceinline__ u32 code_of(Training* t, u32 count) {
 static_assert(TRAIN_THREADS >= 4 * 256, "code_of: four lanes a symbol");
 
 // Writes the encoder's tables: from the lookup tables, where the codes are final. By all threads.
-__device__ __forceinline__ void write_tables(const Training* t, EncodeTables* tables, u32 two_byte_limit) {
+__device__ __forceinline__ void write_tables(const Training* t, EncodeTables* tables, u32 two_byte_limit, bool mixed) {
   for (u32 i = threadIdx.x; i < HASH_SLOTS; i += TRAIN_THREADS) {
     const u32 unused = t->hash_meta[i] & 255, code = t->hash_meta[i] >> 8;
     tables->symbols[i] = t->hash_symbols[i] << unused;
@@ -586,26 +586,34 @@ __device__ __forceinline__ void write_tables(const Training* t, EncodeTables* ta
   }
   if (threadIdx.x < 256) tables->singles[threadIdx.x] = u8(t->byte_codes[threadIdx.x]);
   if (threadIdx.x == 0) tables->two_byte_limit = two_byte_limit;
-  const u32 b = threadIdx.x % 64 * 4;  // a thread's words of `pairs` begin with the same four bytes
-  static_assert(TRAIN_THREADS % 64 == 0, "");
-  const u32 word =
-      t->byte_codes[b] | t->byte_codes[b + 1] << 8 | t->byte_codes[b + 2] << 16 | t->byte_codes[b + 3] << 24;
-  for (u32 i = threadIdx.x; i < 65536 / 4; i += TRAIN_THREADS) reinterpret_cast<u32*>(tables->pairs)[i] = word;
+  if (mixed) {
+    // Places with the same high byte have the same low byte of PAIR_MULTIPLIER times the pair, so the same first byte.
+    for (u32 b = threadIdx.x / 4; b < 256; b += TRAIN_THREADS / 4) {
+      u32* words = reinterpret_cast<u32*>(tables->pairs + (pair_place(b) & 0xff00));
+      for (u32 i = threadIdx.x % 4; i < 64; i += 4) words[i] = t->byte_codes[b] * 0x01010101u;
+    }
+  } else {
+    const u32 b = threadIdx.x % 64 * 4;  // a thread's words of `pairs` begin with the same four bytes
+    static_assert(TRAIN_THREADS % 64 == 0, "");
+    const u32 word =
+        t->byte_codes[b] | t->byte_codes[b + 1] << 8 | t->byte_codes[b + 2] << 16 | t->byte_codes[b + 3] << 24;
+    for (u32 i = threadIdx.x; i < 65536 / 4; i += TRAIN_THREADS) reinterpret_cast<u32*>(tables->pairs)[i] = word;
+  }
   __syncthreads();
   for (u32 i = threadIdx.x; i < SHORT_SLOTS; i += TRAIN_THREADS) {
-    const u32 entry = t->short_symbols[i];
-    if (entry != 0) tables->pairs[entry & 0xffff] = u8((entry >> 16) - 1);
+    const u32 entry = t->short_symbols[i], pair = entry & 0xffff;
+    if (entry != 0) tables->pairs[mixed ? pair_place(pair) : pair] = u8((entry >> 16) - 1);
   }
 }
 
 // grid: a block a scope; block: TRAIN_THREADS; shared memory: TRAIN_TABLES_NBYTES, then the matches and the candidates as far as
 // TRAIN_MATCHES_IN_SHARED and TRAIN_CANDIDATES_IN_SHARED say.
 // rows_begin, chars_begin: of the segments, from segment_begins. pair_counts: CODES * CODES numbers of 16 bits a scope, zeros before
-// and after. scratch: TRAIN_SCRATCH_NBYTES a scope, for what is not in shared memory.
+// and after. scratch: TRAIN_SCRATCH_NBYTES a scope, for what is not in shared memory. pairs_mixed: as `EncodeTables::pairs` is to be.
 extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
     fsst_train(const u8* __restrict__ chars, const u64* __restrict__ rows_begin, const u64* __restrict__ chars_begin,
                u32 segments, u32 per_table, u32* pair_counts, u8* scratch, EncodeTables* tables,
-               TrainedTable* trained) {
+               TrainedTable* trained, u32 pairs_mixed) {
   DYNAMIC_SHARED(u64, shared_memory);
   Training* t = reinterpret_cast<Training*>(shared_memory);
   u8* shared_rest = reinterpret_cast<u8*>(shared_memory) + TRAIN_TABLES_NBYTES;
@@ -675,5 +683,5 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
   }
   if (thread == 0) result->count = used;
   const u32 two_byte_limit = __syncthreads_count(two_bytes);
-  write_tables(t, tables + blockIdx.x, two_byte_limit);
+  write_tables(t, tables + blockIdx.x, two_byte_limit, pairs_mixed != 0);
 }

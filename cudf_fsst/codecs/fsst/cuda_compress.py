@@ -120,7 +120,9 @@ class _Compression:
         self.sample_at = work.reserve(plan.SAMPLE_CHUNK * chunks)
         self.exported_at = work.reserve(launch.TRAINED_TABLE.itemsize * on_gpu)
         self.pair_counts = work.reserve(launch.TRAIN_COUNTS_NBYTES * on_gpu)
-        self.places = launch.train_places(device_attributes()["shared_per_block"])
+        shared_per_block = device_attributes()["shared_per_block"]
+        self.pairs_mixed = launch.pairs_in_shared(self.tile_size, shared_per_block)
+        self.places = launch.train_places(shared_per_block)
         self.train_scratch = work.reserve(self.places.scratch * on_gpu)
         work.take(self.lane)
 
@@ -221,6 +223,7 @@ class _Compression:
                 _u64(work[self.train_scratch]),
                 _u64(work[self.tables_at]),
                 _u64(work[self.exported_at]),
+                _u32(self.pairs_mixed),
             ),
             self.places.shared,
         )
@@ -271,10 +274,9 @@ class _Compression:
 
     def upload_tables(self) -> None:
         """Upload what the encoder looks up, of tables that the GPU has not made itself."""
-        make = launch.max_tables if self.level == "max" else launch.encode_tables
         self.made_nbytes = []
         for i, table in enumerate(self.tables):
-            made = make(table)
+            made = launch.max_tables(table) if self.level == "max" else launch.encode_tables(table, self.pairs_mixed)
             self.lane.upload(self.work[self.tables_at + self.tables_nbytes * i], made)
             self.made_nbytes.append(made.nbytes)
 
@@ -323,8 +325,9 @@ class _Compression:
             _u64(self.row_blocks),
         )
 
-    def lay_out(self, k: int) -> None:
-        """Allocate the ``meta`` of segment `k`, the next one."""
+    def lay_out_next(self) -> None:
+        """Allocate the ``meta`` of the next segment."""
+        k = len(self.layouts)
         layout = SegmentLayout(
             int(self.rows[k]),
             int(self.chars_count[k]),
@@ -336,15 +339,14 @@ class _Compression:
         self.layouts.append(layout)
         self.metas.append(meta)
         self.lane.zero(meta.ptr, layout.meta_nbytes)
+        self.slot_lanes[k % self.slot_count].follow(self.lane)
 
     def pack_rows(self) -> None:
         """Lay out what is not yet, and write row lengths and validity of all segments."""
         lane, strings = self.lane, self.strings
         self.words_ready.synchronize()
-        for k in range(len(self.layouts), self.rows.size):
-            self.lay_out(k)
-        for slot_lane in self.slot_lanes:
-            slot_lane.follow(lane)
+        while len(self.layouts) < self.rows.size:
+            self.lay_out_next()
         metas = np.array([meta.ptr for meta in self.metas], np.uint64)
         for name in ("row_starts", "row_minima", "row_words", "row_bits"):
             offsets = [layout.sections[name].offset for layout in self.layouts]
@@ -434,31 +436,33 @@ class _Compression:
         self.words_ready.synchronize()
         self.lane.zero(self.work[self.totals], 8 * count)
         sizes = self.sizes = pinned(count, np.int64)
-        for k in range(len(self.layouts), min(self.slot_count, count)):
-            self.lay_out(k)
+        while len(self.layouts) < min(self.slot_count, count):
+            self.lay_out_next()
         for slot_lane in self.slot_lanes:
             slot_lane.follow(self.lane)
             if self.side:
                 slot_lane.follow(self.side[0])  # the tables
         short = self.chars_count <= self.capacity
         run = self.encode_wave(0, 0)[1] if short[0] else None
-        under_way: deque[Callable[[], None]] = deque()
+        under_way: deque[tuple[int, Any, Callable[[Any], None]]] = deque()  # segment, its event, its compaction
         for k in range(count):
             if run is not None:
                 run()
                 lane = self.slot_lanes[k % self.slot_count]
                 lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
-                under_way.append(partial(self._finish, k, lane.event(), self.compact_wave(k, 0, 0)))
-            if k == min(self.slot_count, count) - 1 and not self.packed:
-                self.pack_rows()  # the GPU has enough to do until then
+                under_way.append((k, lane.event(), self.compact_wave(k, 0, 0)))
+            if len(self.layouts) < min(k + 2, count):
+                self.lay_out_next()
             next_run = self.encode_wave(k + 1, 0)[1] if k + 1 < count and short[k + 1] else None
             while len(under_way) >= (self.slot_count if run is not None else 1):
-                under_way.popleft()()
+                self._finish(*under_way.popleft())
             if run is None:
                 self._encode_long(k)
             run = next_run
-        for finish in under_way:
-            finish()
+        for unfinished in under_way:
+            self._finish(*unfinished)
+        if not self.packed:
+            self.pack_rows()
         if self.outbox is not None:
             for slot_lane in self.slot_lanes:
                 self.lane.follow(slot_lane)
@@ -470,13 +474,25 @@ class _Compression:
 
     def _finish(self, k: int, ready: Any, compact: Callable[[Any], None]) -> None:
         """Wait for the size of a segment's codes, and start to compact them."""
-        self.table_of(k)  # made while the GPU encodes
+        self._while_the_gpu_works(ready)
         ready.synchronize()
         lane = self.slot_lanes[k % self.slot_count]
         self.codes[k] = lane.allocate(int(self.sizes[k]))
         compact(self.codes[k])
         if self.outbox is not None:
             self.codes[k] = self.outbox.send(self.codes[k], lane)
+
+    def _while_the_gpu_works(self, ready: Any) -> None:
+        """Until `ready`: what the host has to do at some time."""
+        while not ready.done:
+            if not self.tables and self.trained.done:
+                self.table_of(0)
+            elif len(self.layouts) < self.rows.size:
+                self.lay_out_next()
+            elif not self.packed:
+                self.pack_rows()
+            else:
+                break
 
     def _encode_long(self, k: int) -> None:
         """A segment longer than a slot (a giant row): once for its size, once more to keep the codes."""
