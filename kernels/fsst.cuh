@@ -48,14 +48,12 @@ struct EncodeTables {
   u8 singles[256];       // code of the one-byte symbol, else 255
   // Of the pair b0 | b1 << 8: code of the two-byte symbol, else as `singles`. Mixed: at `pair_place`.
   u8 pairs[65536];
-  u64 two_byte_limit;    // codes below it stand for two-byte symbols
+  u64 two_byte_limit;  // codes below it stand for two-byte symbols
 };
 
 // Where the pair in the low half of `bytes` lies in a mixed table. As they are, pairs share banks of shared memory: in English the
 // first letter leaves 8 of 32 to choose from, in Chinese UTF-8 two.
-__device__ __forceinline__ u32 pair_place(u32 bytes) {
-  return __byte_perm(bytes * (PAIR_MULTIPLIER << 16), 0, 0x4423);
-}
+__device__ __forceinline__ u32 pair_place(u32 bytes) { return __byte_perm(bytes * (PAIR_MULTIPLIER << 16), 0, 0x4423); }
 
 // The last segment whose `field` is <= value; the fields ascend and the first is <= value.
 template <u64 SegmentView::* field>

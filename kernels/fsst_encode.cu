@@ -23,10 +23,15 @@
 //   written out without a pass that aligns them, and 18 instead of 17 warps: fsst_encode alone from 143 to 130 us a segment.
 // - code and length in one 16-byte entry with the symbol, one load instead of two: 4 % fewer shared memory cycles, but 6 KB more.
 // - 94 registers (64 loads under way while staging) leave fsst_compact one block a multiprocessor beside it: 2.9 ms; 56: 2.6.
-// - Chinese text (147 codes a tile, all stages): 344 GB/s; with 16 or 14 warps, which get in each other's way less, 354; with three
-//   segments under way 346.
-// Where it stands (ncu): 48 instructions a step, 96 steps a piece (its longest tile; the mean is 82). 56 % of the issue slots and
-// 63 % of the shared memory's cycles are busy, more than half of these with bank conflicts, and 30 % of the stalls wait for it.
+// - pairs at b0 | b1 << 8: 5.1 shared memory cycles a look-up, 8.1 in Chinese text, where the first byte of a character leaves two
+//   banks. Mixed by a multiplication, 2.7 and 2.9: fsst_encode from 138 to 130 us a segment (under ncu), Chinese text (147 codes a tile, all
+//   stages) from 316 to 355 GB/s, faust from 428 to 463.
+// - fsst_compact with 8 bytes a lane: beside fsst_encode 80 us a segment, and the segment after next waits for it; with 16 bytes 60.
+// - no fsst_compact: a warp brings a finished piece to its place before it encodes another into the slot. 161 instead of 133 us a
+//   segment, for nothing else runs beside it; all stages 603 instead of 666 GB/s.
+// Where it stands (ncu): 48 instructions a step, 96 steps a piece (its longest tile; the mean is 82). While a block runs, 57 % of
+// the issue slots, 60 % of the ALU's cycles and 74 % of the shared memory's are busy, more than half of these with bank conflicts. Blocks
+// run for 84 % of the kernel's time: the last pieces of a segment leave multiprocessors idle, if the next does not follow at once.
 //
 // Invariant: a lane writes a byte of its row only when it holds all characters up to it in registers. A lane whose codes outgrow
 // that (many escapes at the start of a tile) goes on in its own 1/32 of the piece's slot in global memory and fetches it back at

@@ -612,8 +612,8 @@ __device__ __forceinline__ void write_tables(const Training* t, EncodeTables* ta
 // and after. scratch: TRAIN_SCRATCH_NBYTES a scope, for what is not in shared memory. pairs_mixed: as `EncodeTables::pairs` is to be.
 extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
     fsst_train(const u8* __restrict__ chars, const u64* __restrict__ rows_begin, const u64* __restrict__ chars_begin,
-               u32 segments, u32 per_table, u32* pair_counts, u8* scratch, EncodeTables* tables,
-               TrainedTable* trained, u32 pairs_mixed) {
+               u32 segments, u32 per_table, u32* pair_counts, u8* scratch, EncodeTables* tables, TrainedTable* trained,
+               u32 pairs_mixed) {
   DYNAMIC_SHARED(u64, shared_memory);
   Training* t = reinterpret_cast<Training*>(shared_memory);
   u8* shared_rest = reinterpret_cast<u8*>(shared_memory) + TRAIN_TABLES_NBYTES;

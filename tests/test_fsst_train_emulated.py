@@ -48,7 +48,7 @@ def same_tables(
     scratch = np.zeros(blocks * places.scratch, np.uint8)
     tables = np.zeros(blocks * launch.ENCODE_TABLES_NBYTES, np.uint8)
     exported = np.zeros(blocks, launch.TRAINED_TABLE)
-    mixed = len(scopes) % 2 == 1
+    mixed = len(scopes) % 2 == 1  # both kinds of tables occur
     defines = {name: f"{value}u" for name, value in launch.train_defines(shared).items()}
     emulator.load("fsst_train.cu", defines).launch(
         "fsst_train",

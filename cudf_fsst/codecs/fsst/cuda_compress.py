@@ -430,7 +430,7 @@ class _Compression:
 
         Each slot of the workspace has a stream of its own, so that the compaction of one segment, and the last pieces
         of its encoding, run beside the encoding of the next. What the host does between two segments is what the GPU
-        may have to wait for, so it makes launches ready before, and segments after.
+        may have to wait for, so it makes launches ready before, segments after, and all else while it would only wait.
         """
         count = self.rows.size
         self.words_ready.synchronize()

@@ -20,8 +20,8 @@ from .segment import Segment
 from .symbols import ESCAPE, HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS, SymbolTable
 from .tuning import DEFAULT
 
-#: Spreads pairs of bytes over the banks of shared memory. Of 65 odd numbers tried, the one with the fewest conflicts on the
-#: ten files of the FSST paper.
+#: Spreads pairs of bytes over the banks of shared memory: of 65 odd numbers tried, the one with the fewest conflicts on
+#: the ten files of the FSST paper.
 PAIR_MULTIPLIER = 0x6BFF
 #: Constants compiled into the kernels.
 DEFINES = {
