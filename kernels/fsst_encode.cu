@@ -329,7 +329,7 @@ __device__ __forceinline__ void copy_chunks(const uint4* from, uint4* to, u32 ch
 // 40 KB from the L2); a scan kernel of one block before this one took 12 us a segment, 0.25 ms of l_comment's 3.9.
 // `before`: bytes of the segment's waves before this one. `block_starts` belongs to the wave's first block of tiles (a wave
 // starts at a block's start).
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
     fsst_compact(const u8* __restrict__ slots, const u32* __restrict__ piece_lengths, u64 pieces, u64 before,
                  u64* __restrict__ block_starts, u8* __restrict__ codes) {
   __shared__ u64 warp_sums[8];
