@@ -491,6 +491,8 @@ class _Compression:
                 self.lay_out_next()
             elif not self.packed:
                 self.pack_rows()
+            elif not self.tables:
+                self.table_of(0)  # waits for the training; the GPU encodes then
             else:
                 break
 
