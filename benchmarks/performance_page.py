@@ -310,12 +310,6 @@ def best_of_chunks(record: dict[str, Any]) -> bool:
 
 #: Kind of parts that a short machine time may not reach -> what it measures.
 KINDS_OF_PARTS = {"nvcomp": "nvCOMP", "cudf": "cuDF's own ways out", "cpu": "our CPU codec", "max": '`level="max"`'}
-#: Codec that failed -> why, where that is known.
-FAILURES = {
-    "Cascaded": " That was the benchmark's fault: it handed the characters over as integers of four bytes, and their "
-    "padding came back too. It says now that they are bytes, with which l_comment, l_shipinstruct and o_comment were "
-    "measured again.",
-}
 
 
 def unmeasured(results: Results) -> str:
@@ -346,7 +340,7 @@ def unmeasured(results: Results) -> str:
     for codec, columns in failed.items():
         texts.append(
             f"{codec} is missing on {len(columns)} of {len(names)} columns, {columns[0]} the first of them: it failed, "
-            f"or did not give the characters back.{FAILURES.get(codec, '')}"
+            "or did not give the characters back."
         )
     return " ".join(texts)
 

@@ -38,8 +38,8 @@ STYLE = {
 ORANGE, BLUE, GREEN, GREY, PALE = "#D55E00", "#0072B2", "#00825F", "#555555", "#F2C6A5"
 DARK_PALE, PALE_BLUE = "#DD9D6F", "#5B9FC9"  # for letters
 
-MARKS = ((ORANGE, "\u25cf cudf-fsst"), (BLUE, "\u25cf nvCOMP, same program"))
-CUDF_MARK = (GREEN, "\u25cf cuDF, same program")
+MARKS = ((ORANGE, "\u25cf cudf-fsst"), (BLUE, "\u25cf nvCOMP, same run"))
+CUDF_MARK = (GREEN, "\u25cf cuDF, same run")
 
 Point = tuple[float, float]
 Picture = tuple[Figure, dict[str, Any]]

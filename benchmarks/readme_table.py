@@ -55,8 +55,8 @@ def render(results: tuple[str, dict[str, Any]] | None) -> str:
     machine = content["machine"]
     versions = ", ".join(f"{key} {machine[key]}" for key in ("driver", "cuda", "python") if machine.get(key))
     lines = [
-        f"One **{machine['gpu']}** ({versions}), {content['date'][:10]}; GB/s count characters; nvCOMP measured by "
-        f"the same program, not in the same run; [all results](benchmarks/results/{name}).",
+        f"One **{machine['gpu']}** ({versions}), {content['date'][:10]}; GB/s count characters; nvCOMP measured in "
+        f"the same run; [all results](benchmarks/results/{name}).",
         "",
         "| column | " + " | ".join(heading for heading, _ in COLUMNS.values()) + " |",
         "|---|" + "--:|" * len(COLUMNS),
