@@ -117,6 +117,27 @@ def job(lineitem: Any, nations: Any) -> list[Any]:
     return [one.sort_index() for one in frames] + [pd.DataFrame({"special": [int(count)]})]
 
 
+def medians(records: list[dict[str, Any]], workers: int) -> list[dict[str, Any]]:
+    """Of both ways' rounds behind the first."""
+    found = []
+    for way, label in (("plain", "plain dask-cuda"), ("compressed", "`cudf_fsst.dask.enable()`")):
+        warm = [one for one in records if one["way"] == way and one["round"]]
+        if warm:
+            seconds = statistics.median(one["seconds"] for one in warm)
+            spilled = statistics.median(one["spilled"]["out"][3] for one in warm)
+            summary = {"workers": workers, "rounds": len(warm), "seconds": seconds, "spilled_nbytes": spilled}
+            found.append({"label": label, **summary})
+    return found
+
+
+def write(records: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    """Write the results file: after every round, so that none is lost."""
+    import timing
+
+    content = timing.report([*records, *medians(records, options.workers)])
+    options.out.write_text(json.dumps(content, indent=1) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tpch", type=Path, required=True, help="folder with lineitem.parquet")
@@ -192,21 +213,9 @@ def main() -> None:
                     f"round {number} {way:10} load {loaded - start:.2f} s, job {seconds:.2f} s, {spilled}", flush=True
                 )
                 time.sleep(0.3)
-    for way, label in (("plain", "plain dask-cuda"), ("compressed", "`cudf_fsst.dask.enable()`")):
-        warm = [one for one in records if one["way"] == way and one["round"]]
-        records.append(
-            {
-                "label": label,
-                "workers": options.workers,
-                "seconds": statistics.median(one["seconds"] for one in warm),
-                "spilled_nbytes": statistics.median(one["spilled"]["out"][3] for one in warm),
-            }
-        )
-        print(records[-1], flush=True)
-
-    import timing
-
-    options.out.write_text(json.dumps(timing.report(records), indent=1) + "\n")
+                write(records, options)
+    for record in medians(records, options.workers):
+        print(record, flush=True)
 
 
 if __name__ == "__main__":
