@@ -25,8 +25,9 @@ def read(name: str, folder: Path = RESULTS) -> dict[str, Any] | None:
 def provenance(name: str, content: dict[str, Any]) -> str:
     machine = content["machine"]
     gpus = machine.get("gpus", 1)
+    host = f"driver {machine['driver']}, {machine['cpu_cores']} CPU cores"
     return (
-        f"{'One' if gpus == 1 else gpus} {machine['gpu']} (driver {machine['driver']}, {machine['cpu_cores']} CPU cores), {content['date']}: "
+        f"{'One' if gpus == 1 else gpus} {machine['gpu']} ({host}), {content['date']}: "
         f"[`{name}.json`](RESULTS/{name}.json), `{content['command']}`.{content.get('note', '')}"
     )
 
@@ -91,8 +92,8 @@ def job(folder: Path = RESULTS) -> str:
         nbytes, limit = (f"{content['records'][0][key] / 1e9:.1f} GB" for key in ("bytes", "limit"))
         parts.append(
             f"The same job with dask-cuda on {medians[0]['workers']} GPUs, {nbytes} with a limit of {limit} a GPU: "
-            f"`cudf_fsst.dask.enable()` makes it {plain[0] / ours[0]:.1f} times as fast, and 1/{plain[1] / ours[1]:.1f} "
-            "of the bytes are spilled."
+            f"`cudf_fsst.dask.enable()` makes it {plain[0] / ours[0]:.1f} times as fast, and "
+            f"1/{plain[1] / ours[1]:.1f} of the bytes are spilled."
         )
         lines = [[one["label"], f"{one['seconds']:.1f}", f"{one['spilled_nbytes'] / 1e9:.1f}"] for one in medians]
         parts += [table(["", "wall time, s", "spilled, GB"], lines), provenance("dask", content)]
