@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -128,21 +129,50 @@ def demo(
 @_one_line_errors
 def compress(
     file: Annotated[Path, typer.Argument(help="Parquet file", metavar="FILE.parquet")],
-    column: Annotated[str, typer.Option("--column", "-c", help="string column to compress")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="compressed column to write")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="compressed column or frame to write")],
+    column: Annotated[
+        list[str] | None, typer.Option("--column", "-c", help="column to compress; may be repeated; default: all")
+    ] = None,
+    codec: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=CODEC", help="codec of a frame's column; may be repeated")
+    ] = None,
     level: Annotated[str, typer.Option(help="default, or max: denser, and slower to compress")] = "default",
     device: Device = "auto",
     force: Force = False,
 ) -> None:
-    """Compress a column of a Parquet file, row group by row group (small ones several at a time).
+    """Compress a Parquet file: one --column into a column, several or all of them into a frame.
 
-    The file's pandas index, if it has one, is not kept: rows are numbered from 0.
+    One column has to be of strings and is read row group by row group (small ones several at a time); the file's pandas
+    index, if it has one, is not kept: rows are numbered from 0. A frame keeps the index; all of it is read at once.
     """
+    import pyarrow.parquet as pq
+
+    _check_output(output, file, force)
+    names = list(dict.fromkeys(column or ()))
+    codecs = dict(_codec(text) for text in codec or ())
+    if len(names) == 1:
+        if codecs:
+            raise CliError("--codec is for frames; a column of strings has codec 'fsst'")
+        _compress_column(file, names[0], output, level, device)
+        return
+    with pq.ParquetFile(file) as parquet:
+        columns = _frame_columns(parquet.schema_arrow, names)
+    engine = _engine(device)
+    with _progress() as progress:
+        progress.add_task("compressing a frame", total=None)
+        try:
+            frame = engine.compress(file, columns, codecs=codecs, level=level)
+            frame.save(output)
+        except (KeyError, TypeError) as error:  # which name the column
+            raise CliError(str(error.args[0])) from error
+    _show_compressed(output, frame, f"{len(frame):,} rows, {len(frame.columns):,} columns", engine)
+
+
+def _compress_column(file: Path, column: str, output: Path, level: str, device: str) -> None:
     import pyarrow.parquet as pq
 
     from .compressor import Compressor
 
-    _check_output(output, file, force)
     with pq.ParquetFile(file) as parquet:
         _check_column(parquet.schema_arrow, column)
         pieces = _pieces(parquet.metadata, column)
@@ -158,8 +188,12 @@ def compress(
             del series
     compressed = compressor.finish().to_host()
     compressed.save(output)
+    _show_compressed(output, compressed, f"{len(compressed):,} rows", engine)
+
+
+def _show_compressed(output: Path, compressed: Any, shape: str, engine: Any) -> None:
     _out.print(
-        f"{output}: {len(compressed):,} rows, {_size(compressed.uncompressed_nbytes)} -> "
+        f"{output}: {shape}, {_size(compressed.uncompressed_nbytes)} -> "
         f"{_size(compressed.nbytes)} ({compressed.ratio:.2f}x), on {engine.device}",
         highlight=False,
         soft_wrap=True,
@@ -169,19 +203,53 @@ def compress(
 @app.command()
 @_one_line_errors
 def decompress(
-    file: Annotated[Path, typer.Argument(help="compressed column", metavar="FILE.fsst")],
+    file: Annotated[Path, typer.Argument(help="compressed column or frame", metavar="FILE.fsst")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Parquet file to write")],
     force: Force = False,
 ) -> None:
-    """Write a compressed column back as a Parquet file with one column."""
+    """Write a compressed column back as a Parquet file with one column, a frame as one with all of its columns."""
+    import pyarrow.parquet as pq
+
+    from .column import load
+    from .frame import CompressedFrame
+
+    _check_output(output, file, force)
+    compressed = load(file)
+    if not isinstance(compressed, CompressedFrame):
+        _decompress_column(compressed, output)
+        return
+    rows, columns = compressed.shape
+    with _finished(output) as unfinished, _progress() as progress:
+        progress.add_task(f"decompressing {columns} columns", total=None)
+        pq.write_table(_parquet_table(compressed), unfinished)
+    _out.print(f"{output}: {rows:,} rows, {columns:,} columns", highlight=False, soft_wrap=True)
+
+
+def _parquet_table(frame: Any) -> Any:
+    """A frame as Arrow has it, with the columns for the index and the notes that pandas puts into a Parquet file."""
+    import pandas as pd
+    import pyarrow as pa
+
+    index = frame.index
+    empty = pd.DataFrame({i: pd.Series(dtype=dtype) for i, dtype in enumerate(frame.dtypes)}, index=index[:0])
+    empty.columns = frame.columns
+    schema = pa.Schema.from_pandas(empty)
+    levels = []
+    if isinstance(index, pd.RangeIndex):
+        notes = json.loads(schema.metadata[b"pandas"])
+        notes["index_columns"][0]["stop"] = index.stop
+        schema = schema.with_metadata({b"pandas": json.dumps(notes).encode()})
+    else:
+        levels = pa.Table.from_pandas(pd.DataFrame(index=index)).columns
+    made = pa.Table.from_arrays([*frame.to_arrow().columns, *levels], names=schema.names)
+    return made.replace_schema_metadata(schema.metadata)
+
+
+def _decompress_column(compressed: Any, output: Path) -> None:
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from .column import CompressedColumn
-
-    _check_output(output, file, force)
-    compressed = CompressedColumn.load(file)
     rows = len(compressed)
     step = max(1, rows * _DECOMPRESS_CHARS // max(1, compressed.chars_nbytes))
     name = "column" if compressed.name is None else str(compressed.name)
@@ -205,8 +273,8 @@ def decompress(
 @app.command()
 @_one_line_errors
 def inspect(
-    file: Annotated[Path, typer.Argument(help="compressed column", metavar="FILE.fsst")],
-    symbols: Annotated[bool, typer.Option(help="show every symbol of every table")] = False,
+    file: Annotated[Path, typer.Argument(help="compressed column or frame", metavar="FILE.fsst")],
+    symbols: Annotated[bool, typer.Option(help="show every symbol of every table of a column")] = False,
 ) -> None:
     """Show what a compressed column holds: sizes, ratios, segments, symbol tables; of a frame, its columns."""
     from .column import load
@@ -215,15 +283,12 @@ def inspect(
 
     compressed = load(file)
     if isinstance(compressed, CompressedFrame):
-        _out.print(escape(str(file)), highlight=False, soft_wrap=True)
-        _out.print(escape(repr(compressed)), highlight=False, soft_wrap=True)
+        _inspect_frame(file, compressed)
         return
     segments = compressed.segments
     tables = compressed.tables
-    facts = Table(title=escape(str(file)), title_justify="left", show_header=False, box=SIMPLE)
-    facts.add_column()
-    facts.add_column(justify="right")
-    for fact, value in (
+    _show_facts(
+        file,
         ("format version", str(FORMAT_VERSION)),
         ("name", escape(repr(compressed.name))),
         ("dtype", escape(str(compressed.dtype))),
@@ -238,9 +303,7 @@ def inspect(
         ("ratio of the characters", _ratio(compressed.chars_nbytes, compressed.codes_nbytes)),
         ("segments", f"{len(segments):,}"),
         ("symbol tables", f"{len(tables):,}"),
-    ):
-        facts.add_row(fact, value)
-    _out.print(facts)
+    )
 
     listed = Table(title="segments", title_justify="left", box=SIMPLE)
     for heading in ("number", "rows", "characters", "codes", "ratio", "tile size", "nulls", "table", "symbols"):
@@ -263,6 +326,33 @@ def inspect(
         for number, table in enumerate(tables):
             shown = "  ".join(f"{code}={repr(symbol)[1:]}" for code, symbol in enumerate(table.symbols))
             _out.print(f"table {number}: {shown}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _inspect_frame(file: Path, frame: Any) -> None:
+    from .format import FRAME_VERSION
+
+    rows, columns = frame.shape
+    _show_facts(file, ("format version", str(FRAME_VERSION)), ("rows", f"{rows:,}"), ("columns", f"{columns:,}"))
+    listed = Table(title="columns", title_justify="left", box=SIMPLE)
+    for heading in ("name", "dtype", "codec"):
+        listed.add_column(heading, overflow="fold")
+    for heading in ("nulls", "bytes in Arrow", "bytes", "ratio"):
+        listed.add_column(heading, justify="right", no_wrap=True)
+    for name, dtype, node in frame._described():
+        sizes = (f"{node.null_count:,}", f"{node.uncompressed_nbytes:,}", f"{node.nbytes:,}")
+        listed.add_row(escape(name), escape(dtype), node.codec, *sizes, _ratio(node.uncompressed_nbytes, node.nbytes))
+    listed.add_section()
+    listed.add_row("total", "", "", "", f"{frame.uncompressed_nbytes:,}", f"{frame.nbytes:,}", f"{frame.ratio:.3f}")
+    _out.print(listed)
+
+
+def _show_facts(file: Path, *facts: tuple[str, str]) -> None:
+    shown = Table(title=escape(str(file)), title_justify="left", show_header=False, box=SIMPLE)
+    shown.add_column()
+    shown.add_column(justify="right")
+    for fact, value in facts:
+        shown.add_row(fact, value)
+    _out.print(shown)
 
 
 @app.command()
@@ -370,6 +460,23 @@ def _check_column(schema: Any, column: str) -> None:
     if column in schema.names:
         raise CliError(f"column {column!r} is {schema.field(column).type}, not a string; string columns: {known}")
     raise CliError(f"no column {column!r}; string columns: {known}")
+
+
+def _frame_columns(schema: Any, wanted: list[str]) -> list[str] | None:
+    """The wanted columns, in the file's order, or None for all."""
+    for name in wanted or schema.names:
+        if name not in schema.names:
+            raise CliError(f"no column {name!r}; columns: {', '.join(schema.names) or 'none'}")
+        if schema.names.count(name) > 1:
+            raise CliError(f"the file has {schema.names.count(name)} columns named {name!r}; rename all but one")
+    return [name for name in schema.names if name in wanted] or None
+
+
+def _codec(text: str) -> tuple[str, str]:
+    name, equals, codec = text.rpartition("=")
+    if not equals:
+        raise CliError(f"--codec must be NAME=CODEC, not {text!r}")
+    return name, codec
 
 
 def _pieces(metadata: Any, column: str) -> list[list[int] | None]:

@@ -45,6 +45,17 @@ class Engine:
             table = file.read_row_groups(groups, columns=[column])
         return table.to_pandas(ignore_metadata=True)[column]
 
+    def compress(self, path: Path, columns: list[str] | None, **options: Any) -> Any:
+        """Compress a Parquet file, or some columns and its index, into a frame in host memory."""
+        from .frame import compress_frame, compress_table
+
+        if self.on_gpu:
+            return compress_frame(self.library.read_parquet(path, columns=columns), to_host=True, **options)
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(path) as file:
+            return compress_table(file.read(columns, use_pandas_metadata=True), **options)
+
     def synchronize(self) -> None:
         """Wait until the device has done all it was asked to."""
         if self.on_gpu:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from . import frame_backend, storage, stored_frame
 from .backend import check_options
-from .codecs.tree import NAMES, Node
+from .codecs.tree import NAMES, Compressor, Node
 from .column import CompressedColumn
 from .interop import arrow_columns, schema
 from .interop import cudf as interop_cudf
@@ -145,6 +145,13 @@ class CompressedFrame:
             },
             index=self._labels,
         )
+
+    def _described(self) -> Iterator[tuple[str, str, Node]]:
+        """Name, dtype and buffers of every column, then of the index' levels."""
+        for label, dtype, column in zip(self._labels, self.dtypes, self._columns, strict=True):
+            yield str(label), f"object: {column.type}" if dtype == np.dtype(object) else str(dtype), column.node
+        for name, level in zip(self._index["names"], self._levels, strict=False):  # a RangeIndex has no levels
+            yield "(index)" if name is None else f"(index) {schema.decode_name(name)}", str(level.type), level.node
 
     def _headline(self) -> str:
         return (
@@ -402,6 +409,31 @@ def compress_frame(
     made_levels = [_Column(*level) for level in levels]
     proxied = proxied and backend.device != "cpu"
     return CompressedFrame._make(backend, columns, labels, notes, made_levels, len(data), proxied)
+
+
+def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level: str = "default") -> CompressedFrame:
+    """Compress a pyarrow.Table: the frame that pandas makes of it, but with values, nulls and types exactly Arrow's.
+
+    pandas itself would make floats of integers with nulls, and Python objects of decimals and lists.
+    """
+    check_options(None, "auto", level)
+    backend = frame_backend.HostFrames()
+    empty = table.slice(0, 0).to_pandas()  # labels and dtypes
+    noted = (table.schema.pandas_metadata or {}).get("index_columns", [])  # a RangeIndex is no column
+    levels = [name for name in table.column_names if name in noted]
+    index = table.select(levels).to_pandas().index
+    wanted = check_codecs(codecs, empty.columns)
+    columns = []
+    names = [name for name in table.column_names if name not in levels]
+    for name, label, dtype in zip(names, empty.columns, empty.dtypes, strict=True):
+        with _naming(f"column {label!r}"):
+            array, stored = schema.encode_arrow(table[name], dtype)
+            compressor = Compressor(wanted.get(label), {"tile_size": "auto", "level": level})
+            columns.append(_Column(compressor.node(arrow_columns.describe(array)), array.type, stored))
+    with _naming("the index"), backend.writing({}, None, False) as write:
+        described, made = backend.index(index, write)
+    made_levels = [_Column(*level) for level in made]
+    return CompressedFrame._make(backend, columns, empty.columns, described, made_levels, len(index))
 
 
 @contextmanager

@@ -366,6 +366,24 @@ def encode_column(series: Any) -> tuple[Any, dict[str, Any] | None]:
     return array, stored
 
 
+def encode_arrow(column: Any, dtype: Any) -> tuple[Any, dict[str, Any] | None]:
+    """`encode_column` for a ChunkedArray that pandas would read as `dtype`; values stay exactly Arrow's.
+
+    Raises
+    ------
+    TypeError
+        It could not be read again.
+    """
+    column = _plain_categories(column.cast(_VIEWS.get(str(column.type), column.type)))
+    strings = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    stored = _encode_dtype(dtype) if strings or dtype != np.dtype(object) else None
+    try:
+        decode_column(pa.chunked_array([no_rows(column.type)]), stored)
+    except (pa.ArrowException, NotImplementedError, TypeError, ValueError) as error:
+        raise TypeError(f"Arrow type {column.type} cannot be compressed: {error}") from error
+    return column, stored
+
+
 def _of_one_exact_type(series: Any) -> bool:
     """Whether objects, missing ones aside, are all of one type whose values Arrow gives back as they are."""
     values = series.to_numpy()
