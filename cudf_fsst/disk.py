@@ -58,10 +58,14 @@ class Writer:
         offset = self._file.tell()
         if self._parallel is None:
             self._parallel = _opened(self._path, "r+") or False
-        if not self._parallel:
+        try:
+            future = self._parallel.pwrite(array, file_offset=offset) if self._parallel else None
+        except Exception:  # without the driver's library it opens files, but neither reads nor writes them
+            future = None
+        if future is None:
             self._file.write(piece)
             return
-        self._waiting.append((self._parallel.pwrite(array, file_offset=offset), offset, array))
+        self._waiting.append((future, offset, array))
         self._file.seek(offset + array.size)
 
     def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""Shared by all tests: GPU detection, hypothesis profiles, data."""
+"""Shared by all tests: GPU detection, a GPU of stand-ins, hypothesis profiles, data."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from pathlib import Path
 import hypothesis
 import numpy as np
 import pytest
+
+import fake_gpu
+
+pytest.register_assert_rewrite("spill_cases")
 
 # "ci" is what .ci/run and the README's command use; "deep" is for an evening: HYPOTHESIS_PROFILE=deep pytest.
 _COMMON = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
@@ -58,6 +62,12 @@ def dbtext() -> Path:
     if not folder:
         pytest.skip(f"{DBTEXT_VARIABLE} is not set to the folder of the DBText files")
     return Path(folder)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> fake_gpu.World:
+    """A GPU of stand-ins."""
+    return fake_gpu.install(monkeypatch)
 
 
 @pytest.fixture

@@ -39,6 +39,9 @@ class FakeFile:
         library.opened += 1
 
     def pwrite(self, buffer: Any, *, file_offset: int) -> Any:
+        if self._library.fault == "call":
+            raise RuntimeError("libcuda.so.1: cannot open shared object file")
+
         def work() -> int:
             if self._library.fault == "error":
                 raise RuntimeError("an error of its own")
@@ -50,6 +53,9 @@ class FakeFile:
         return self._library.submit(work)
 
     def pread(self, buffer: Any, *, file_offset: int) -> Any:
+        if self._library.fault == "call":
+            raise RuntimeError("libcuda.so.1: cannot open shared object file")
+
         def work() -> int:
             if self._library.fault == "error":
                 raise RuntimeError("an error of its own")
@@ -65,7 +71,7 @@ class FakeFile:
         self._library.opened -= 1
 
 
-@pytest.fixture(params=["", "open", "error", "short"])
+@pytest.fixture(params=["", "open", "call", "error", "short"])
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeKvikIO]:
     fake = FakeKvikIO(request.param)
     monkeypatch.setattr(disk, "kvikio", lambda: fake)
@@ -122,3 +128,51 @@ def test_what_cannot_be_imported_is_not_used(monkeypatch: pytest.MonkeyPatch) ->
     disk.kvikio.cache_clear()
     assert disk.kvikio() is None
     disk.kvikio.cache_clear()
+
+
+# On a GPU --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+def test_kvikio_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame from GPU memory, which has a buffer that is large enough, to a file and back."""
+    try:
+        import kvikio
+    except Exception as error:  # its shared libraries raise errors of their own kinds
+        pytest.skip(f"no KvikIO here: {error}")
+    import cudf
+
+    moved = {"pwrite": 0, "pread": 0}
+
+    class CountingFile(kvikio.CuFile):
+        """Count what has arrived."""
+
+        def pwrite(self, *args: Any, **kwargs: Any) -> Any:
+            return counted("pwrite", super().pwrite(*args, **kwargs))
+
+        def pread(self, *args: Any, **kwargs: Any) -> Any:
+            return counted("pread", super().pread(*args, **kwargs))
+
+    def counted(kind: str, future: Any) -> Any:
+        def get() -> int:
+            nbytes = future.get()
+            moved[kind] += nbytes
+            return int(nbytes)
+
+        return SimpleNamespace(get=get)
+
+    monkeypatch.setattr(kvikio, "CuFile", CountingFile)
+    disk.kvikio.cache_clear()
+    rows = disk.LARGE // 8 + 1000
+    rng = np.random.default_rng(1)
+    words = pd.Series(["one", None, "three"] * (rows // 3)).reindex(range(rows))
+    data = cudf.from_pandas(pd.DataFrame({"noise": rng.integers(0, 2**63, rows), "n": np.arange(rows), "s": words}))
+    compressed = data.fsst.compress()
+    compressed.save(tmp_path / "parallel.fsst")
+    found = cudf_fsst.load(tmp_path / "parallel.fsst").to_cudf()
+    assert found.to_arrow().equals(data.to_arrow())
+    assert moved["pwrite"] == moved["pread"] >= 8 * rows
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk, "kvikio", lambda: None)
+        compressed.save(tmp_path / "plain.fsst")
+    assert (tmp_path / "plain.fsst").read_bytes() == (tmp_path / "parallel.fsst").read_bytes()
