@@ -124,8 +124,10 @@ def medians(records: list[dict[str, Any]], workers: int) -> list[dict[str, Any]]
         warm = [one for one in records if one["way"] == way and one["round"]]
         if warm:
             seconds = statistics.median(one["seconds"] for one in warm)
+            load = statistics.median(one["load_seconds"] for one in warm)
             spilled = statistics.median(one["spilled"]["out"][3] for one in warm)
-            summary = {"workers": workers, "rounds": len(warm), "seconds": seconds, "spilled_nbytes": spilled}
+            summary = {"workers": workers, "rounds": len(warm), "load_seconds": load, "seconds": seconds}
+            summary["spilled_nbytes"] = spilled
             found.append({"label": label, **summary})
     return found
 
@@ -135,6 +137,7 @@ def write(records: list[dict[str, Any]], options: argparse.Namespace) -> None:
     import timing
 
     content = timing.report([*records, *medians(records, options.workers)])
+    content["machine"]["gpus"] = options.workers
     options.out.write_text(json.dumps(content, indent=1) + "\n")
 
 

@@ -149,7 +149,6 @@ def machine() -> dict[str, Any]:
     runtime = cupy.cuda.runtime.runtimeGetVersion()
     return {
         "gpu": properties["name"].decode(),
-        "gpus": cupy.cuda.runtime.getDeviceCount(),
         "driver": driver.splitlines()[0] if driver else "unknown",
         "cuda": f"{runtime // 1000}.{runtime % 1000 // 10}",
         "python": platform.python_version(),

@@ -164,7 +164,7 @@ def compress(
             frame = engine.compress(file, columns, codecs=codecs, level=level)
             frame.save(output)
         except (KeyError, TypeError) as error:  # which name the column
-            raise CliError(str(error.args[0])) from error
+            raise CliError(str(error.args[0] if error.args else error)) from error
     _show_compressed(output, frame, f"{len(frame):,} rows, {len(frame.columns):,} columns", engine)
 
 
@@ -221,7 +221,10 @@ def decompress(
     rows, columns = compressed.shape
     with _finished(output) as unfinished, _progress() as progress:
         progress.add_task(f"decompressing {columns} columns", total=None)
-        pq.write_table(_parquet_table(compressed), unfinished)
+        try:
+            pq.write_table(_parquet_table(compressed), unfinished)
+        except NotImplementedError as error:  # Arrow's, of types that Parquet does not have
+            raise CliError(str(error)) from error
     _out.print(f"{output}: {rows:,} rows, {columns:,} columns", highlight=False, soft_wrap=True)
 
 
@@ -231,7 +234,8 @@ def _parquet_table(frame: Any) -> Any:
     import pyarrow as pa
 
     index = frame.index
-    empty = pd.DataFrame({i: pd.Series(dtype=dtype) for i, dtype in enumerate(frame.dtypes)}, index=index[:0])
+    none = index[:0]
+    empty = pd.DataFrame({i: pd.Series(dtype=dtype, index=none) for i, dtype in enumerate(frame.dtypes)}, index=none)
     empty.columns = frame.columns
     schema = pa.Schema.from_pandas(empty)
     levels = []

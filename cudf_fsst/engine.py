@@ -45,16 +45,19 @@ class Engine:
             table = file.read_row_groups(groups, columns=[column])
         return table.to_pandas(ignore_metadata=True)[column]
 
-    def compress(self, path: Path, columns: list[str] | None, **options: Any) -> Any:
-        """Compress a Parquet file, or some columns and its index, into a frame in host memory."""
+    def compress(self, path: Path, columns: list[str] | None, *, codecs: dict[str, str], level: str) -> Any:
+        """Compress a Parquet file, or some columns and its index, into a frame in host memory; `codecs` by names there."""
         from .frame import compress_frame, compress_table
 
         if self.on_gpu:
-            return compress_frame(self.library.read_parquet(path, columns=columns), to_host=True, **options)
+            frame = self.library.read_parquet(path, columns=columns)
+            labels = {str(label): label for label in frame.columns}
+            wanted = {labels.get(name, name): codec for name, codec in codecs.items()}
+            return compress_frame(frame, to_host=True, codecs=wanted, level=level)
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(path) as file:
-            return compress_table(file.read(columns, use_pandas_metadata=True), **options)
+            return compress_table(file.read(columns, use_pandas_metadata=True), codecs=codecs, level=level)
 
     def synchronize(self) -> None:
         """Wait until the device has done all it was asked to."""

@@ -411,20 +411,34 @@ def compress_frame(
     return CompressedFrame._make(backend, columns, labels, notes, made_levels, len(data), proxied)
 
 
-def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level: str = "default") -> CompressedFrame:
-    """Compress a pyarrow.Table: the frame that pandas makes of it, but with values, nulls and types exactly Arrow's.
+#: What pandas can read Arrow's types as, where there are nulls, without making floats or objects of them.
+_MASKED: dict[Any, Any] = {
+    pa.bool_(): pd.BooleanDtype(),
+    **{
+        getattr(pa, name.lower())(): pd.api.types.pandas_dtype(name)
+        for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+    },
+}
 
-    pandas itself would make floats of integers with nulls, and Python objects of decimals and lists.
+
+def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level: str = "default") -> CompressedFrame:
+    """Compress a pyarrow.Table: the frame that pandas makes of it, but with the columns' values and nulls exactly Arrow's.
+
+    pandas itself would make floats of integers with nulls, and Python objects of decimals and lists. `codecs` takes the
+    table's names, which are texts, or the frame's labels.
     """
     check_options(None, "auto", level)
     backend = frame_backend.HostFrames()
     empty = table.slice(0, 0).to_pandas()  # labels and dtypes
     noted = (table.schema.pandas_metadata or {}).get("index_columns", [])  # a RangeIndex is no column
     levels = [name for name in table.column_names if name in noted]
-    index = table.select(levels).to_pandas().index
-    wanted = check_codecs(codecs, empty.columns)
-    columns = []
+    nulls = {table[name].type for name in levels if table[name].null_count}
+    masked = {kind: dtype for kind, dtype in _MASKED.items() if kind in nulls}  # else they would become floats
+    index = table.select(levels).to_pandas(types_mapper=masked.get).index
     names = [name for name in table.column_names if name not in levels]
+    labels = dict(zip(names, empty.columns, strict=True))
+    wanted = check_codecs({labels.get(name, name): codec for name, codec in (codecs or {}).items()}, empty.columns)
+    columns = []
     for name, label, dtype in zip(names, empty.columns, empty.dtypes, strict=True):
         with _naming(f"column {label!r}"):
             array, stored = schema.encode_arrow(table[name], dtype)

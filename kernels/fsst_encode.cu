@@ -10,7 +10,7 @@
 //   | characters: tile / 4 words, and one if the tile is not aligned | 2 words: the window reads ahead |
 //   | codes grow from the row's start ->
 //
-// What was tried, TPC-H SF 10 l_comment on an H200, 256-byte tiles, both kernels of 20 segments on two streams (now 2.6 ms):
+// What was tried, TPC-H SF 10 l_comment on an H200, 256-byte tiles, both kernels of all segments on two streams (now 2.4 ms):
 // - staging without several loads under way at once, and a branch for every refill and flush: 6.2 ms for fsst_encode alone; with
 //   loads in batches and predicates 4.4.
 // - in these, only pairs of ASCII characters lay in shared memory and the others went through the L1, so that 23 instead of 17 warps
@@ -24,8 +24,8 @@
 // - code and length in one 16-byte entry with the symbol, one load instead of two: 4 % fewer shared memory cycles, but 6 KB more.
 // - 94 registers (64 loads under way while staging) leave fsst_compact one block a multiprocessor beside it: 2.9 ms; 56: 2.6.
 // - pairs at b0 | b1 << 8: 5.1 shared memory cycles a look-up, 8.1 in Chinese text, where the first byte of a character leaves two
-//   banks. Mixed by a multiplication, 2.7 and 2.9: fsst_encode from 138 to 130 us a segment (under ncu), Chinese text (147 codes a tile, all
-//   stages) from 316 to 355 GB/s, faust from 428 to 463.
+//   banks. Mixed by a multiplication, 2.7 and 2.9: fsst_encode from 138 to 130 us a segment (in one run under
+//   ncu); with the next line Chinese text (147 codes a tile, all stages) from 316 to 355 GB/s, faust from 428 to 463 (side by side).
 // - fsst_compact with 8 bytes a lane: beside fsst_encode 80 us a segment, and the segment after next waits for it; with 16 bytes 60.
 // - no fsst_compact: a warp brings a finished piece to its place before it encodes another into the slot. 161 instead of 133 us a
 //   segment, for nothing else runs beside it; all stages 603 instead of 666 GB/s.
@@ -326,7 +326,7 @@ __device__ __forceinline__ void copy_chunks(const uint4* from, uint4* to, u32 ch
 
 // Copies the pieces of a wave to their places: COMPACT_PIECES pieces a thread block of 256 threads; 16 bytes of the destination
 // a lane, the bytes at both ends one by one. Every block sums the lengths of the pieces before its own by itself (some
-// 40 KB from the L2); a scan kernel of one block before this one took 12 us a segment, 0.25 ms of l_comment's 3.9.
+// 40 KB from the L2); a scan kernel of one block before this one took 12 us a segment, 0.2 ms for l_comment.
 // `before`: bytes of the segment's waves before this one. `block_starts` belongs to the wave's first block of tiles (a wave
 // starts at a block's start).
 extern "C" __global__ void __launch_bounds__(256, 4)

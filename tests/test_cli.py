@@ -329,6 +329,29 @@ def test_frame_with_labels_that_are_no_strings(labels: Any, rows: int, tmp_path:
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "out.parquet"), wanted)
 
 
+def test_frame_with_nulls_in_an_integer_index(tmp_path: Path) -> None:
+    table = pa.Table.from_pandas(pd.DataFrame({"a": [1, 2, 3]}, index=pd.Index([1, 2, 3], name="key")))
+    keys = pa.array([1, None, 2**60 + 1])
+    pq.write_table(table.set_column(table.schema.get_field_index("key"), "key", keys), tmp_path / "in.parquet")
+    run_ok("compress", tmp_path / "in.parquet", "-o", tmp_path / "frame.fsst", "--device", "cpu")
+    run_ok("decompress", tmp_path / "frame.fsst", "-o", tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet")["key"].combine_chunks().equals(keys)
+
+
+def test_codec_of_a_column_whose_label_is_no_string(tmp_path: Path) -> None:
+    pd.DataFrame({10: [i / 7 for i in range(5000)], 20: range(5000)}).to_parquet(tmp_path / "in.parquet")
+    arguments = (tmp_path / "in.parquet", "-o", tmp_path / "frame.fsst", "--codec", "20=raw", "--device", "cpu")
+    run_ok("compress", *arguments)
+    assert cudf_fsst.load(tmp_path / "frame.fsst").codecs[20] == "raw"
+
+
+def test_types_that_parquet_does_not_have(tmp_path: Path) -> None:
+    pd.DataFrame({"a": pd.cut(range(9), 3)}).fsst.compress().save(tmp_path / "frame.fsst")
+    shown = run_bad("decompress", tmp_path / "frame.fsst", "-o", tmp_path / "out.parquet")
+    assert "not yet supported" in shown
+    assert not (tmp_path / "out.parquet").exists()
+
+
 def test_frame_of_some_columns(tmp_path: Path) -> None:
     pq.write_table(table_of_many_types(), tmp_path / "in.parquet")
     arguments = ("-c", "key", "-c", "day", "-c", "key", "--codec", "key=gfc", "--codec", "day=raw", "--level", "max")
