@@ -145,8 +145,8 @@ REASONS = {
     "encode kernels, GB/s": "a step waits for its look-ups in shared memory, which was busy for {encode_shared:.0f} % "
     "of the cycles before pairs were mixed over its banks ({encode_conflicts:.0f} % of its wavefronts were bank "
     "conflicts); {encode_issue:.0f} % of the issue slots were used. Beside the tables there is room for "
-    "{encode_warps:.0f} warps a multiprocessor, too few to hide that. And the last pieces of a segment leave multiprocessors idle, which the next "
-    "one fills only if the host is in time.",
+    "{encode_warps:.0f} warps a multiprocessor, too few to hide that. And the last pieces of a segment leave "
+    "multiprocessors idle, which the next one fills only if the host is in time.",
     "`compress()`, GB/s": "{compress_codec:.2f} of {compress_call:.2f} ms are stages 2 to 5. Before and behind them: "
     "tables ({compress_tables:.2f} ms on the GPU), row lengths ({compress_rows:.2f}, partly beside other work), and a "
     "host that waits for the ends of the characters, the cut into segments and the size of every segment's codes.",

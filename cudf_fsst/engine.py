@@ -46,7 +46,7 @@ class Engine:
         return table.to_pandas(ignore_metadata=True)[column]
 
     def compress(self, path: Path, columns: list[str] | None, *, codecs: dict[str, str], level: str) -> Any:
-        """Compress a Parquet file, or some columns and its index, into a frame in host memory; `codecs` by names there."""
+        """Compress a Parquet file, or some columns and its index, into a frame in host memory; `codecs` by name."""
         from .frame import compress_frame, compress_table
 
         if self.on_gpu:

@@ -422,7 +422,7 @@ _MASKED: dict[Any, Any] = {
 
 
 def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level: str = "default") -> CompressedFrame:
-    """Compress a pyarrow.Table: the frame that pandas makes of it, but with the columns' values and nulls exactly Arrow's.
+    """Compress a pyarrow.Table: the frame pandas makes of it, but with columns' values and nulls exactly Arrow's.
 
     pandas itself would make floats of integers with nulls, and Python objects of decimals and lists. `codecs` takes the
     table's names, which are texts, or the frame's labels.
