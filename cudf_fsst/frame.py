@@ -91,15 +91,19 @@ class CompressedFrame:
 
     @property
     def dtypes(self) -> pd.Series:
-        """Dtype of each column, as the DataFrame has it."""
+        """Dtype of each column, as `decompress` gives it."""
         interop = self._backend.interop
         found = []
         with self._backend.reading(None) as read:
             for column in self._columns:
-                empty = arrow_columns.describe(arrow_columns.no_rows(column.type))
-                if pa.types.is_dictionary(column.type):  # the categories are part of it
-                    empty.children = tuple(map(read, column.node.children))
-                found.append(interop.build(empty, column.type, column.stored).dtype)
+                categories = pa.types.is_dictionary(column.type)
+                # pandas' dtype of integers depends on whether there are nulls.
+                nulls = column.node.null_count > 0 and self.device == "cpu" and not categories
+                few = pa.nulls(1, column.type) if nulls else arrow_columns.no_rows(column.type)
+                some = arrow_columns.describe(few)
+                if categories:  # they are part of the dtype
+                    some.children = tuple(map(read, column.node.children))
+                found.append(interop.build(some, column.type, column.stored).dtype)
         return pd.Series(found, index=self._labels, dtype=object)
 
     @property

@@ -285,6 +285,7 @@ def test_frame_round_trip(tmp_path: Path) -> None:
     assert f"3 rows, {table.num_columns} columns, " in shown
     frame = cudf_fsst.load(compressed)
     pd.testing.assert_frame_equal(frame.decompress(), pd.read_parquet(original))
+    assert frame.dtypes.equals(frame.decompress().dtypes)
     assert frame.column("text").to_arrow().to_pylist() == table["text"].to_pylist()
 
     assert "3 rows, 11 columns" in run_ok("decompress", compressed, "-o", restored)
