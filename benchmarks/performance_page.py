@@ -139,7 +139,7 @@ REASONS = {
     "decode kernel, GB/s": "shared memory is busy for {decode_shared:.0f} % of the cycles, and {decode_conflicts:.0f} "
     "% of its wavefronts are bank conflicts: lanes look up whatever symbols their tiles have. Issue slots are at "
     "{decode_issue:.0f} %; fewer instructions with more shared memory traffic were tried, and lost. A table without "
-    "conflicts, in eight copies, leaves room for fewer warps: 2 % faster here, 3 % slower on other columns.",
+    "conflicts, in eight copies, leaves room for fewer warps: hardly faster here, slower on other columns.",
     "`decompress()`, GB/s": "{decompress_codec:.2f} of {decompress_call:.2f} ms are the decode kernel, "
     "{decompress_rows:.2f} row lengths; the rest is allocation, launches and Python.",
     "encode kernels, GB/s": "a step waits for its look-ups in shared memory, which was busy for {encode_shared:.0f} % "

@@ -24,8 +24,9 @@
 // - code and length in one 16-byte entry with the symbol, one load instead of two: 4 % fewer shared memory cycles, but 6 KB more.
 // - 94 registers (64 loads under way while staging) leave fsst_compact one block a multiprocessor beside it: 2.9 ms; 56: 2.6.
 // - pairs at b0 | b1 << 8: 5.1 shared memory cycles a look-up, 8.1 in Chinese text, where the first byte of a character leaves two
-//   banks. Mixed by a multiplication, 2.7 and 2.9: fsst_encode from 138 to 130 us a segment (in one run under
-//   ncu); with the next line Chinese text (147 codes a tile, all stages) from 316 to 355 GB/s, faust from 428 to 463 (side by side).
+//   banks. Mixed by a multiplication, 2.7 and 2.9: fsst_encode from 138 to 130 us a segment (in one run under ncu). With the next line
+//   and a host that lays segments out while it waits, side by side: Chinese text (147 codes a tile, all stages) from 316 to 355
+//   GB/s, faust from 428 to 463.
 // - fsst_compact with 8 bytes a lane: beside fsst_encode 80 us a segment, and the segment after next waits for it; with 16 bytes 60.
 // - no fsst_compact: a warp brings a finished piece to its place before it encodes another into the slot. 161 instead of 133 us a
 //   segment, for nothing else runs beside it; all stages 603 instead of 666 GB/s.
