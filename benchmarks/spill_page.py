@@ -16,6 +16,9 @@ END = "<!-- measured: end -->"
 _PARAMETERS = ("dim", "symbol", "window", "chunk")
 
 
+LINEITEM_COLUMNS = 16
+
+
 def read(name: str, folder: Path = RESULTS) -> dict[str, Any] | None:
     """A results file, if it is there."""
     path = folder / f"{name}.json"
@@ -106,8 +109,24 @@ def job(folder: Path = RESULTS) -> str:
             for one in medians
         ]
         head = ["", "load, s", f"{content['records'][0]['passes']} passes, s", "spilled, GB"]
-        parts += [table(head, lines), provenance("dask", content)]
+        parts += [table(head, lines), cost_of_a_column(content["records"]), provenance("dask", content)]
     return "\n\n".join(parts) if parts else "Not measured yet."
+
+
+def cost_of_a_column(records: list[dict[str, Any]]) -> str:
+    """What moving a column costs each way, of those of bench_dask.py, and what a MB costs without us."""
+    warm = {one["way"]: one["spilled"] for one in records if one.get("round")}  # the last round's
+    objects, plain = warm["compressed"], warm["plain"]
+    cost = {how: objects[how][1] / objects[how][0] / LINEITEM_COLUMNS for how in ("out", "back")}
+    rate = {how: plain[how][1] / plain[how][2] for how in ("out", "back")}
+    nbytes = objects["out"][2] / objects["out"][0] / LINEITEM_COLUMNS
+    even = sum(cost.values()) / sum(rate.values())
+    return (
+        f"A column of {nbytes / 1e6:.0f} MB, one of {LINEITEM_COLUMNS}, took {cost['out'] * 1e3:.1f} ms out of the GPU "
+        f"and {cost['back'] * 1e3:.1f} ms back, most of it launches and Python, which smaller ones need as well; plain "
+        f"dask-cuda took {rate['out'] * 1e9:.2f} and {rate['back'] * 1e9:.2f} ms a MB. So columns of less than about "
+        f"{even / 1e6:.1f} MB should move faster without compression."
+    )
 
 
 def columns(folder: Path = RESULTS) -> str:
