@@ -354,18 +354,24 @@ while True:
 def test_a_process_killed_while_it_spills_leaves_no_half_file(tmp_path: Path) -> None:
     """Whatever a killed process leaves under its final name is whole; the rest has a name that nobody reads."""
     environment = {**os.environ, "PYTHONPATH": str(Path(cudf_fsst.__file__).parents[1])}
-    for wait in (0.05, 0.2, 0.4):
+
+    def finished() -> list[Path]:
+        return [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".tmp"]
+
+    for wait in (0.05, 0.2, 0.4, 60):  # the last one until a file is there, however slow the machine is
         command = [sys.executable, "-c", SPILLS_FOR_EVER, str(tmp_path)]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
-            time.sleep(wait)
+            end = time.monotonic() + wait
+            while time.monotonic() < end and not (wait == 60 and finished()):
+                time.sleep(0.01)
         finally:
             process.kill()
             process.wait()
             process.stdout.close()
-    found = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".tmp"]
+    found = finished()
     assert found
     for path in found:
         assert len(cudf_fsst.load(path).decompress()) == 60_000
