@@ -142,9 +142,9 @@ REASONS = {
     "conflicts, in eight copies, leaves room for fewer warps: hardly faster here, slower on other columns.",
     "`decompress()`, GB/s": "{decompress_codec:.2f} of {decompress_call:.2f} ms are the decode kernel, "
     "{decompress_rows:.2f} row lengths; the rest is allocation, launches and Python.",
-    "encode kernels, GB/s": "a step waits for its look-ups in shared memory, which was busy for {encode_shared:.0f} % "
-    "of the cycles before pairs were mixed over its banks ({encode_conflicts:.0f} % of its wavefronts were bank "
-    "conflicts); {encode_issue:.0f} % of the issue slots were used. Beside the tables there is room for "
+    "encode kernels, GB/s": "a step waits for its look-ups in shared memory, which is busy for {encode_shared:.0f} % "
+    "of the cycles ({encode_conflicts:.0f} % of its wavefronts are bank conflicts); {encode_issue:.0f} % of the issue "
+    "slots are used. Beside the tables there is room for "
     "{encode_warps:.0f} warps a multiprocessor, too few to hide that. And the last pieces of a segment leave "
     "multiprocessors idle, which the next one fills only if the host is in time.",
     "`compress()`, GB/s": "{compress_codec:.2f} of {compress_call:.2f} ms are stages 2 to 5. Before and behind them: "
