@@ -25,7 +25,7 @@ CACHE = REPOSITORY / "build" / "emulation"
 
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 FLAGS = (
-    *("-std=c++17", "-O1", "-g", "-fPIC", "-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function"),
+    *("-std=c++17", "-O1", "-g1", "-fPIC", "-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function"),
     # Two builds of one file (other defines) must not share their static variables.
     *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
 )
