@@ -400,7 +400,9 @@ def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
             refused += 1
         else:
             found.to_arrow().validate()
-            found[names[:-1]].decompress().to_csv(io.StringIO())  # strings may be any bytes
+            read = found[names[:-1]].decompress()  # strings may be any bytes
+            read.pop("arrow list").to_list()  # pandas would write these through NumPy's printer: most of the test's time
+            read.to_csv(io.StringIO())
     assert refused > 100
 
 
