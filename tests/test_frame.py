@@ -637,6 +637,7 @@ class TestGpu:
         for part in (data, data.iloc[1000:-1000]):
             same_on_gpu(part.fsst.compress(stream=stream).decompress(stream=stream), part)
 
+    @pytest.mark.slow
     def test_out_of_memory_at_every_allocation(self) -> None:
         """Of GPU memory: the error names the column, the data stays, nothing is kept, no pinned memory either."""
         import cudf
