@@ -401,7 +401,7 @@ def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
         else:
             found.to_arrow().validate()
             read = found[names[:-1]].decompress()  # strings may be any bytes
-            read.pop("arrow list").to_list()  # pandas would write these through NumPy's printer: most of the test's time
+            read.pop("arrow list").to_list()  # to_csv() takes most of the test's time for lists
             read.to_csv(io.StringIO())
     assert refused > 100
 
