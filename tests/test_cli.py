@@ -549,6 +549,7 @@ def test_autotune_mistakes(fast_gpu: FastGpu, parquet: Path, monkeypatch: pytest
 
 
 @pytest.mark.gpu
+@pytest.mark.slow
 def test_autotune_on_the_gpu(parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Choices found here are read by the next process, which stores the same bytes."""
     monkeypatch.setenv(tuning.CACHE_VARIABLE, str(tmp_path / "cache"))

@@ -159,7 +159,7 @@ def test_sizes(small_segments: None) -> None:
 
 @pytest.mark.slow
 def test_more_than_two_gib_of_characters() -> None:
-    """Six GB of memory."""
+    """Five GB of memory."""
     piece = " ".join(words(60_000, nulls=False)).encode("ascii", "replace")[: 2**20]
     rows = 2**11 + 3
     offsets = np.arange(rows + 1, dtype=np.int64) * len(piece)
@@ -171,7 +171,9 @@ def test_more_than_two_gib_of_characters() -> None:
     assert column[2**11 + 1] == column[-1] == piece.decode()
     back = from_arrow(column.to_arrow())
     assert np.array_equal(back.offsets, offsets)
-    assert np.array_equal(back.chars, chars)
+    # Row by row: a mask of all characters would be 2 GB more.
+    assert back.chars.shape == chars.shape
+    assert all(np.array_equal(row, chars[: len(piece)]) for row in back.chars.reshape(rows, -1))
 
 
 def test_segments_print_no_arrays() -> None:

@@ -73,6 +73,7 @@ def test_memory_rule(statistics: Any, rows: int, level: str) -> None:
     assert back.equals(series)
 
 
+@pytest.mark.slow
 def test_user_resource_and_out_of_memory(statistics: Any) -> None:
     """Whatever resource is set is allocated from; its MemoryError leaves nothing behind, wherever it comes."""
     import rmm

@@ -400,7 +400,9 @@ def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
             refused += 1
         else:
             found.to_arrow().validate()
-            found[names[:-1]].decompress().to_csv(io.StringIO())  # strings may be any bytes
+            read = found[names[:-1]].decompress()  # strings may be any bytes
+            read.pop("arrow list").to_list()  # to_csv() takes most of the test's time for lists
+            read.to_csv(io.StringIO())
     assert refused > 100
 
 
@@ -635,6 +637,7 @@ class TestGpu:
         for part in (data, data.iloc[1000:-1000]):
             same_on_gpu(part.fsst.compress(stream=stream).decompress(stream=stream), part)
 
+    @pytest.mark.slow
     def test_out_of_memory_at_every_allocation(self) -> None:
         """Of GPU memory: the error names the column, the data stays, nothing is kept, no pinned memory either."""
         import cudf

@@ -86,6 +86,7 @@ def test_a_record_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.slow
 def test_paid_once_per_machine(tmp_path: Path) -> None:
     code = 'import cudf, cudf_fsst; cudf.Series(["some", "text"] * 9).fsst.compress().decompress()'
 

@@ -33,6 +33,13 @@ def modules() -> Iterator[dict[str, ModuleType]]:
         }
 
 
+@pytest.fixture(scope="module")
+def newest(modules: dict[str, ModuleType], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The pictures of the newest results, drawn."""
+    drawn: list[Path] = modules["plots"].write(modules["measured"].read(), tmp_path_factory.mktemp("newest"))
+    return drawn
+
+
 def shown(path: Path) -> tuple[Any, set[str]]:
     """Values and texts of a picture."""
     text = path.read_text()
@@ -173,11 +180,10 @@ def whole(folder: Path) -> None:
     (folder / "anchors.json").write_bytes((ROOT / "benchmarks" / "results" / "anchors.json").read_bytes())
 
 
-def test_committed_pictures_show_the_newest_results(modules: dict[str, ModuleType], tmp_path: Path) -> None:
+def test_committed_pictures_show_the_newest_results(modules: dict[str, ModuleType], newest: list[Path]) -> None:
     plots = modules["plots"]
-    drawn = plots.write(modules["measured"].read(), tmp_path)
-    assert {path.name for path in plots.PICTURES.iterdir()} == {path.name for path in drawn}
-    for path in drawn:
+    assert {path.name for path in plots.PICTURES.iterdir()} == {path.name for path in newest}
+    for path in newest:
         assert shown(plots.PICTURES / path.name) == shown(path)
         assert (plots.PICTURES / path.name).stat().st_size < 200_000
 
@@ -194,13 +200,11 @@ def test_values_of_a_picture_are_those_of_the_file(modules: dict[str, ModuleType
     assert found["ingestion"][0]["points"]["cudf_fsst"][1] == pytest.approx(1 / (1 / (2 * 55.3) + 1 / 100))
 
 
-def test_same_results_same_bytes(modules: dict[str, ModuleType], tmp_path: Path) -> None:
-    results, folders = modules["measured"].read(), (tmp_path / "a", tmp_path / "b")
-    for folder in folders:
-        folder.mkdir()
-        modules["plots"].write(results, folder)
-    for path in folders[0].iterdir():
-        assert path.read_bytes() == (folders[1] / path.name).read_bytes()
+def test_same_results_same_bytes(modules: dict[str, ModuleType], newest: list[Path], tmp_path: Path) -> None:
+    again = modules["plots"].write(modules["measured"].read(), tmp_path)
+    for path, other in zip(newest, again, strict=True):
+        assert path.name == other.name
+        assert path.read_bytes() == other.read_bytes()
 
 
 def drawn_texts(figure: Any, kind: type) -> list[tuple[str, Any]]:

@@ -150,6 +150,7 @@ def _frame(seed: int) -> pd.DataFrame:
 
 
 @pytest.mark.gpu
+@pytest.mark.slow
 def test_soak_of_cudf_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through all tiers: RMM's bytes, pinned bytes and files are after every part what they were before it."""
     import cudf

@@ -25,7 +25,7 @@ CACHE = REPOSITORY / "build" / "emulation"
 
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 FLAGS = (
-    *("-std=c++17", "-O1", "-g", "-fPIC", "-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function"),
+    *("-std=c++17", "-O1", "-g1", "-fPIC", "-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function"),
     # Two builds of one file (other defines) must not share their static variables.
     *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
 )
@@ -109,8 +109,12 @@ def build_module(
     includes
         Where ``#include "x.cuh"`` is searched, besides the folder of `source`.
     """
-    compiler = _compiler()
-    macros = [f"-D{name}={value}" for name, value in (defines or {}).items()]
+    macros = tuple(f"-D{name}={value}" for name, value in (defines or {}).items())
+    return _build_module(_compiler(), source, macros, tuple(includes))
+
+
+@functools.cache  # sources do not change under a test run, and every test asks for all of its kernels
+def _build_module(compiler: tuple[str, ...], source: Path, macros: tuple[str, ...], includes: tuple[Path, ...]) -> Path:
     headers = {path.name: path for folder in (*includes, source.parent) for path in sorted(Path(folder).glob("*.cuh"))}
     inputs = {name: rewrite_shared(path.read_text(), str(path)) for name, path in headers.items()}
     inputs[source.name] = rewrite_shared(source.read_text(), str(source))

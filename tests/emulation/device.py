@@ -465,16 +465,20 @@ def failing_every_allocation(
     """
     before = set(device.live)
     failures, done = 0, None
-    while done is None:
-        device.allocations.clear()
-        device.fail_at = failures + 1
-        try:
-            done = call()
-        except MemoryError:
-            failures += 1
-            look(device.live - before)
-        gc.collect()
-        assert done is not None or device.live == before
+    gc.freeze()  # what was there before: to look through all of it each time took longer than all else
+    try:
+        while done is None:
+            device.allocations.clear()
+            device.fail_at = failures + 1
+            try:
+                done = call()
+            except MemoryError:
+                failures += 1
+                look(device.live - before)
+            gc.collect()
+            assert done is not None or device.live == before
+    finally:
+        gc.unfreeze()
     device.fail_at = 0
     assert failures == len(device.allocations) > 0
     done = None

@@ -134,6 +134,7 @@ class Emulator:
         self.timeout = timeout
         self._allocations = 0
         self._modules: dict[Path, Module] = {}
+        self._received = bytearray()  # answers, as far as nobody took them
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the emulator
         environment = dict(os.environ)
         environment["ASAN_OPTIONS"] = "detect_leaks=0:detect_odr_violation=0:allocator_may_return_null=1"
@@ -220,28 +221,36 @@ class Emulator:
                 data = data[self._process.stdin.write(data) :]
         except BrokenPipeError:
             raise self._report() from None
-        answer = bytearray()
-        while not answer.endswith(b"\n"):
-            answer += self._receive(1)
-        word, _, rest = answer.decode().rstrip("\n").partition(" ")
+        end = time.monotonic() + self.timeout
+        while (length := self._received.find(b"\n") + 1) == 0:
+            self._receive_some(end)
+        word, _, rest = self._take(length)[:-1].decode().partition(" ")
         if word != "ok":
             raise EmulatorError(rest)
         return rest
 
     def _receive(self, nbytes: int) -> bytes:
-        assert self._process.stdout is not None
-        data = bytearray()
         end = time.monotonic() + self.timeout
-        while len(data) < nbytes:
-            ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, end - time.monotonic()))
-            if not ready:
-                self._process.kill()
-                raise SanitizerError(f"no answer for {self.timeout} s: an endless loop?\n{self._report()}")
-            piece = self._process.stdout.read(nbytes - len(data))
-            if not piece:
-                raise self._report()
-            data += piece
-        return bytes(data)
+        while len(self._received) < nbytes:
+            self._receive_some(end)
+        return self._take(nbytes)
+
+    def _take(self, nbytes: int) -> bytes:
+        taken = bytes(self._received[:nbytes])
+        del self._received[:nbytes]
+        return taken
+
+    def _receive_some(self, end: float) -> None:
+        """Add what the process has sent to what waits to be taken."""
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, end - time.monotonic()))
+        if not ready:
+            self._process.kill()
+            raise SanitizerError(f"no answer for {self.timeout} s: an endless loop?\n{self._report()}")
+        piece = self._process.stdout.read(1 << 16)
+        if not piece:
+            raise self._report()
+        self._received += piece
 
     def _report(self) -> SanitizerError:
         code = self._process.wait()
