@@ -1,10 +1,20 @@
 // Row lengths: bit-packed by row blocks of ROW_BLOCK = 256 rows (docs/format.md, section 3), and validity bitmaps.
 //
-// A warp handles a row block, 8 rows a lane: row 32 * k + lane is the lane's k-th, so offsets are read and written coalesced.
-// Memory-bound: 4 or 8 bytes of offset and `width` bits a row.
+// A warp handles one row block after another. To pack and unpack, a lane has 8 neighbouring rows, whose bits are `width` whole bytes;
+// offsets pass through shared memory, so that they are read and written coalesced.
+//
+// The floor is 4 or 8 bytes of offset and `width` bits a row: 0.07 ms for TPC-H SF 10 l_comment (60 M rows) on an H200. Measured there:
+// - row 32 * k + lane the lane's k-th, and a warp sum for every k: unpack 0.239 ms, measure 0.122, pack 0.206.
+// - as now, a warp a row block: unpack 0.133, measure 0.086; with runs of row blocks, 16 thread blocks a multiprocessor: 0.121 and
+//   0.088. 4 or 8 thread blocks: measure 0.098 to 0.101; 32: as 16. A warp starts by waiting for memory six times in a row.
+// - locate_rows with a thread a row that looks at every row before it in the block: 0.366 ms for 1 M rows, now 0.174.
 #include "fsst.cuh"
 
 #define ROWS_PER_LANE (ROW_BLOCK / 32)
+
+// Where row i of a row block lies in shared memory: neither rows 8 * lane + k nor rows 32 * k + lane of a warp share a bank.
+#define PADDED_ROWS (ROW_BLOCK + ROW_BLOCK / 32)
+__device__ __forceinline__ u32 padded(u32 i) { return i + i / 32; }
 
 // Offsets of 32 or 64 bits, as they are stored: the first need not be 0.
 struct Offsets {
@@ -55,54 +65,86 @@ extern "C" __global__ void __launch_bounds__(256)
   if (chars > 0) atomicAdd(null_chars, chars);
 }
 
-struct RowBlock {
-  u64 length[ROWS_PER_LANE];
-  u64 minimum;
-  u32 width;
-};
+// The smallest of the warp's values.
+template <typename T>
+__device__ __forceinline__ T warp_min(T value) {
+#pragma unroll
+  for (u32 delta = 16; delta > 0; delta /= 2) value = min(value, __shfl_xor_sync(ALL_LANES, value, delta));
+  return value;
+}
 
-// Lengths of rows first .. first + count of `offsets` (count <= ROW_BLOCK), their minimum and the bits of their differences.
-__device__ __forceinline__ RowBlock read_row_block(Offsets offsets, u64 first, u32 count) {
-  RowBlock block;
-  u64 low = ~0ull, high = 0;
+// Bits of the differences of a row block's lengths from its minimum. `low` and `high` are a lane's smallest and largest length; the
+// minimum, at most 32 bits, comes back in `low`.
+template <typename T>
+__device__ __forceinline__ u32 row_block_width(T& low, T high) {
+  low = min(warp_min(low), T(0xffffffff));
+  high = ~warp_min(T(~high));
+  return 64 - __clzll(static_cast<long long>(high - low));
+}
+
+// row_words of one row block, as a count: the warp reads the offsets of rows first .. first + count (count <= ROW_BLOCK).
+template <typename T>
+__device__ __forceinline__ u32 measure_block(const T* offsets, u32 count) {
+  T low = ~T(0), high = 0;
 #pragma unroll
   for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
     const u32 i = 32 * k + lane_id();
-    block.length[k] = i < count ? offsets[first + i + 1] - offsets[first + i] : 0;
     if (i < count) {
-      low = min(low, block.length[k]);
-      high = max(high, block.length[k]);
+      const T length = offsets[i + 1] - offsets[i];
+      low = min(low, length);
+      high = max(high, length);
     }
   }
-  for (u32 delta = 16; delta > 0; delta /= 2) {
-    low = min(low, __shfl_xor_sync(ALL_LANES, low, delta));
-    high = max(high, __shfl_xor_sync(ALL_LANES, high, delta));
-  }
-  block.minimum = min(low, 0xffffffffull);
-  block.width = 64 - __clzll(static_cast<long long>(high - block.minimum));
-  return block;
+  return ROW_BLOCK / 32 * row_block_width(low, high);
 }
 
-// row_words of every row block, as counts (row_lengths_scan turns them into indices). One warp a row block of the launch.
-extern "C" __global__ void __launch_bounds__(256)
-    row_lengths_measure(const u8* offsets_data, u32 wide, const SegmentView* segments, u32 segment_count,
-                        u64 row_blocks, u32* words) {
-  const u64 unit = blockIdx.x * u64(blockDim.x / 32) + threadIdx.x / 32;
-  if (unit >= row_blocks) return;
-  const SegmentView& s = segments[find_segment<&SegmentView::first_row_block>(segments, segment_count, unit)];
-  const u64 first = (unit - s.first_row_block) * ROW_BLOCK;
-  const RowBlock block =
-      read_row_block({offsets_data, wide}, s.first_row + first, u32(min(s.rows - first, u64(ROW_BLOCK))));
-  if (lane_id() == 0) words[unit] = ROW_BLOCK / 32 * block.width;
+// The row blocks of a launch that this warp handles, one after another: what it has found out about its segment serves all of them, and
+// few warps wait for the memory's answers at their start.
+struct Run {
+  u64 begin, end;
+  __device__ __forceinline__ explicit Run(u64 row_blocks) {
+    const u64 warps = gridDim.x * u64(blockDim.x / 32), warp = blockIdx.x * u64(blockDim.x / 32) + threadIdx.x / 32;
+    const u64 each = (row_blocks + warps - 1) / warps;
+    begin = min(warp * each, row_blocks), end = min(begin + each, row_blocks);
+  }
+};
+
+// The first of the row blocks that a launch has for segment k: enough for the rows between `rows_begin`s, at most one too many, and
+// known as soon as those are.
+__device__ __forceinline__ u64 first_row_block(const u64* rows_begin, u32 k) { return rows_begin[k] / ROW_BLOCK + k; }
+
+// row_words of every row block, as counts (row_lengths_scan turns them into indices). grid: any; block: 256 threads.
+// rows_begin: as segment_begins writes them.
+extern "C" __global__ void __launch_bounds__(256, 6)
+    row_lengths_measure(const u8* offsets, u32 wide, const u64* rows_begin, u32 segment_count, u64 row_blocks,
+                        u32* words) {
+  const Run run(row_blocks);
+  if (run.begin >= run.end) return;
+  u32 k = 0, high = segment_count;
+  while (high - k > 1) {
+    const u32 middle = (k + high) / 2;
+    if (first_row_block(rows_begin, middle) <= run.begin)
+      k = middle;
+    else
+      high = middle;
+  }
+  for (u64 unit = run.begin; unit < run.end; ++unit) {
+    while (k + 1 < segment_count && first_row_block(rows_begin, k + 1) <= unit) ++k;
+    const u64 row = rows_begin[k] + (unit - first_row_block(rows_begin, k)) * ROW_BLOCK, end = rows_begin[k + 1];
+    if (row >= end) continue;
+    const u32 count = u32(min(end - row, u64(ROW_BLOCK)));
+    const u32 found = wide ? measure_block(reinterpret_cast<const u64*>(offsets) + row, count)
+                           : measure_block(reinterpret_cast<const u32*>(offsets) + row, count);
+    if (lane_id() == 0) words[unit] = found;
+  }
 }
 
 // In place: a segment's counts become indices; totals[k] is their sum. grid: one block of 1024 threads a segment.
-extern "C" __global__ void __launch_bounds__(1024, 1)
-    row_lengths_scan(const SegmentView* segments, u32* words, u64* totals) {
+extern "C" __global__ void __launch_bounds__(1024, 1) row_lengths_scan(const u64* rows_begin, u32* words, u64* totals) {
   __shared__ u32 warp_sums[32];
-  const SegmentView& s = segments[blockIdx.x];
-  const u64 count = (s.rows + ROW_BLOCK - 1) / ROW_BLOCK;
-  u32* mine = words + s.first_row_block;
+  const u32 k = blockIdx.x;
+  const u64 count = (rows_begin[k + 1] - rows_begin[k] + ROW_BLOCK - 1) / ROW_BLOCK;
+  u32* mine = words + first_row_block(rows_begin, k);
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
   u32 before = 0;
   for (u64 base = 0; base < count; base += 1024) {
@@ -121,49 +163,104 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
   if (threadIdx.x == 0) totals[blockIdx.x] = before;
 }
 
-// Writes row_starts, row_minima, row_words and row_bits. One warp a row block; block: 256 threads. `words` as row_lengths_scan left it.
-extern "C" __global__ void __launch_bounds__(256)
-    row_lengths_pack(const u8* offsets_data, u32 wide, const SegmentView* segments, u32 segment_count, u64 row_blocks,
-                     const u32* words) {
-  __shared__ u32 packed[8][ROW_BLOCK / 32 * 63];
-  const u64 unit = blockIdx.x * u64(blockDim.x / 32) + threadIdx.x / 32;
-  if (unit >= row_blocks) return;
-  const Offsets offsets = {offsets_data, wide};
-  const SegmentView& s = segments[find_segment<&SegmentView::first_row_block>(segments, segment_count, unit)];
-  const u64 b = unit - s.first_row_block, first = b * ROW_BLOCK;
-  const u32 count = u32(min(s.rows - first, u64(ROW_BLOCK))), lane = lane_id();
-  const RowBlock block = read_row_block(offsets, s.first_row + first, count);
-  const u32 width = block.width, block_words = ROW_BLOCK / 32 * width;
-  u32* mine = packed[threadIdx.x / 32];
+// Shared memory of a warp that packs: the offsets of a row block, then its bits.
+union PackRoom {
+  u64 wide[PADDED_ROWS + 1];
+  u32 narrow[PADDED_ROWS + 1];
+  u32 words[ROW_BLOCK / 32 * 63];
+  u8 bytes[1];
+};
 
-  for (u32 i = lane; i < block_words; i += 32) mine[i] = 0;
+// Packs row block b of a segment, whose row_bits begin at word `words_before`: rows 0 .. count of `offsets`.
+template <typename T>
+__device__ __forceinline__ void pack_block(const SegmentView& s, u64 b, const T* offsets, T first_offset, u32 count,
+                                           u32 words_before, T* staged, PackRoom& room) {
+  const u32 lane = lane_id();
+#pragma unroll
+  for (u32 k = 0; k < ROWS_PER_LANE; ++k) staged[padded(32 * k + lane)] = offsets[min(32 * k + lane, count)];
+  if (lane == 0) staged[padded(ROW_BLOCK)] = offsets[count];
   __syncwarp();
-  if (width > 0) {
+  const T block_offset = staged[0];
+  T length[ROWS_PER_LANE], low = ~T(0), high = 0, start = staged[padded(ROWS_PER_LANE * lane)];
+#pragma unroll
+  for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
+    const u32 i = ROWS_PER_LANE * lane + k;
+    const T end = staged[padded(i + 1)];
+    length[k] = end - start;
+    start = end;
+    if (i < count) {
+      low = min(low, length[k]);
+      high = max(high, length[k]);
+    }
+  }
+  const u32 width = row_block_width(low, high), block_words = ROW_BLOCK / 32 * width;
+#pragma unroll
+  for (u32 k = 0; k < ROWS_PER_LANE; ++k) length[k] = ROWS_PER_LANE * lane + k < count ? length[k] - low : 0;
+  __syncwarp();
+  if (width <= 8) {  // a lane's 8 rows are `width` whole bytes
+    u32 near = 0, far = 0;
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) {
+      near |= u32(length[k]) << (k * width);
+      far |= u32(length[k + 4]) << (k * width);
+    }
+    u64 bits = near | u64(far) << (4 * width);
+    u8* mine = room.bytes + lane * width;
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i, bits >>= 8)
+      if (i < width) mine[i] = u8(bits);
+  } else {
+    for (u32 i = lane; i < block_words; i += 32) room.words[i] = 0;
+    __syncwarp();
 #pragma unroll
     for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
-      const u32 i = 32 * k + lane;
-      if (i >= count) continue;
-      const u64 difference = block.length[k] - block.minimum;
-      const u32 bit = i * width, shift = bit & 31;
-      u32* word = mine + bit / 32;
-      atomicOr(word, u32(difference << shift));
+      const u64 difference = length[k];
+      const u32 bit = (ROWS_PER_LANE * lane + k) * width, shift = bit & 31;
+      u32* word = room.words + bit / 32;
+      if (u32(difference << shift) != 0) atomicOr(word, u32(difference << shift));
       const u64 rest = shift_right(difference, 32 - shift);
       if (u32(rest) != 0) atomicOr(word + 1, u32(rest));
       if (rest >> 32 != 0) atomicOr(word + 2, u32(rest >> 32));
     }
   }
   __syncwarp();
-  u32* row_bits = reinterpret_cast<u32*>(s.row_bits) + words[unit];
-  for (u32 i = lane; i < block_words; i += 32) row_bits[i] = mine[i];
+  u32* const row_bits = reinterpret_cast<u32*>(s.row_bits) + words_before;
+  for (u32 i = lane; i < block_words; i += 32) row_bits[i] = room.words[i];
   if (lane == 0) {
     u64* row_starts = reinterpret_cast<u64*>(s.row_starts);
     u32* row_words = reinterpret_cast<u32*>(s.row_words);
-    row_starts[b] = offsets[s.first_row + first] - offsets[s.first_row];
-    row_words[b] = words[unit];
-    reinterpret_cast<u32*>(s.row_minima)[b] = u32(block.minimum);
-    if (first + ROW_BLOCK >= s.rows) {
+    row_starts[b] = block_offset - first_offset;
+    row_words[b] = words_before;
+    reinterpret_cast<u32*>(s.row_minima)[b] = u32(low);
+    if ((b + 1) * ROW_BLOCK >= s.rows) {
       row_starts[b + 1] = s.chars;
-      row_words[b + 1] = words[unit] + block_words;
+      row_words[b + 1] = words_before + block_words;
+    }
+  }
+  __syncwarp();
+}
+
+// Writes row_starts, row_minima, row_words and row_bits. grid: any; block: 256 threads. `words` as row_lengths_scan left it.
+extern "C" __global__ void __launch_bounds__(256, 4)
+    row_lengths_pack(const u8* offsets, u32 wide, const SegmentView* segments, u32 segment_count, u64 row_blocks,
+                     const u32* words) {
+  __shared__ PackRoom rooms[8];
+  PackRoom& room = rooms[threadIdx.x / 32];
+  const Run run(row_blocks);
+  if (run.begin >= run.end) return;
+  u32 k = find_segment<&SegmentView::first_row_block>(segments, segment_count, run.begin);
+  for (u64 unit = run.begin; unit < run.end; ++unit) {
+    while (k + 1 < segment_count && segments[k + 1].first_row_block <= unit) ++k;
+    const SegmentView& s = segments[k];
+    const u64 b = unit - s.first_row_block, first = b * ROW_BLOCK, begin = s.first_row;
+    if (first >= s.rows) continue;
+    const u32 count = u32(min(s.rows - first, u64(ROW_BLOCK))), words_before = words[unit];
+    if (wide) {
+      const u64* from = reinterpret_cast<const u64*>(offsets) + begin;
+      pack_block(s, b, from + first, from[0], count, words_before, room.wide, room);
+    } else {
+      const u32* from = reinterpret_cast<const u32*>(offsets) + begin;
+      pack_block(s, b, from + first, from[0], count, words_before, room.narrow, room);
     }
   }
 }
@@ -182,58 +279,135 @@ struct PackedBlock {
     bits = reinterpret_cast<const u32*>(s.row_bits) + begin;
     minimum = reinterpret_cast<const u32*>(s.row_minima)[b];
   }
-  __device__ __forceinline__ u64 length(u32 i) const {
-    if (width == 0) return minimum;
+  // Length of row i less the minimum; 0 for rows behind the segment's last.
+  __device__ __forceinline__ u64 difference(u32 i) const {
+    if (width == 0) return 0;
     const u32 bit = i * width, shift = bit & 31, used = shift + width;
     const u32* word = bits + bit / 32;
-    if (width < 32) return minimum + (__funnelshift_r(word[0], used > 32 ? word[1] : 0, shift) & ((1u << width) - 1));
+    if (width < 32) return __funnelshift_r(word[0], used > 32 ? word[1] : 0, shift) & ((1u << width) - 1);
     u64 value = word[0] >> shift;
     if (used > 32) value |= u64(word[1]) << (32 - shift);
     if (used > 64) value |= u64(word[2]) << (64 - shift);
-    return minimum + (value & ((1ull << width) - 1));
+    return value & ((1ull << width) - 1);
+  }
+  __device__ __forceinline__ u64 length(u32 i) const { return minimum + difference(i); }
+
+  // For widths up to 8: the differences of rows 8 * group to 8 * group + 3 in `near`, of the next four in `far`; above them others'.
+  __device__ __forceinline__ void eight_rows(u32 group, u32* near, u32* far) const {
+    u32 words[3] = {0, 0, 0};
+#pragma unroll
+    for (u32 i = 0; i < 3; ++i)  // eight rows are `width` whole bytes
+      if (width > 0) words[i] = bits[min(group * width / 4 + i, ROW_BLOCK / 32 * width - 1)];
+    const u32 shift = 8 * (group * width & 3), high = __funnelshift_r(words[1], words[2], shift);
+    *near = __funnelshift_r(words[0], words[1], shift);
+    *far = u32((*near | u64(high) << 32) >> (4 * width));
+  }
+
+  // Characters of the rows before row `i`, as far as the `parts` lanes, of which this is number `part`, share them out among each other.
+  __device__ __forceinline__ u64 sum_before(u32 i, u32 part, u32 parts) const {
+    u64 sum = part == 0 ? i * minimum : 0;
+    if (width > 8) {
+      for (u32 r = part; r < i; r += parts) sum += difference(r);
+      return sum;
+    }
+    const u32 one = (1u << width) - 1, two = (1u << (2 * width)) - 1, alternate = one | one << (2 * width);
+    u32 narrow = 0;
+    for (u32 r = 8 * part; r < i; r += 8 * parts) {
+      u32 fours[2];
+      eight_rows(r / 8, &fours[0], &fours[1]);
+#pragma unroll
+      for (u32 h = 0; h < 2; ++h) {  // sums of neighbours first, in the room of both
+        const u32 rows = i > r + 4 * h ? min(i - r - 4 * h, 4u) : 0,
+                  kept = fours[h] & u32((1ull << (rows * width)) - 1);
+        const u32 pairs = (kept & alternate) + (kept >> width & alternate);
+        narrow += (pairs & two) + (pairs >> (2 * width));
+      }
+    }
+    return sum + narrow;
   }
 };
 
-// Writes the offsets of a row block's rows that lie in row_begin .. row_end. `Sum` holds the block's characters: 32 bits where that
-// is certain, since sums of 64 take twice the shuffles.
-template <typename Sum>
-__device__ __forceinline__ void unpack_block(const SegmentView& s, PackedBlock block, u64 first, u32 count, u64 before,
-                                             u8* offsets, u32 wide) {
+// Writes the offsets of a row block's rows from..to (counted in the block) at `out` + row. A lane's 8 rows are neighbours: their bits are
+// whole bytes, and one warp sum does for all. Sums fit 32 bits. Through `staged` the lanes write coalesced.
+template <typename T>
+__device__ __forceinline__ void unpack_block(const PackedBlock& block, u32 from, u32 to, u64 before, u32* staged,
+                                             T* out) {
+  const u32 lane = lane_id(), width = block.width;
+  u32 length[ROWS_PER_LANE], sum = 0;
+  if (width <= 8) {
+    u32 near, far;
+    block.eight_rows(lane, &near, &far);
+    const u32 mask = (1u << width) - 1;
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) {
+      length[k] = near >> (k * width) & mask;
+      length[k + 4] = far >> (k * width) & mask;
+    }
+  } else {
+#pragma unroll
+    for (u32 k = 0; k < ROWS_PER_LANE; ++k) length[k] = u32(block.difference(ROWS_PER_LANE * lane + k));
+  }
 #pragma unroll
   for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
+    const u32 start = sum;
+    sum += u32(block.minimum) + length[k];
+    length[k] = start;
+  }
+  const u32 lane_start = warp_inclusive_sum(sum) - sum;
+#pragma unroll
+  for (u32 k = 0; k < ROWS_PER_LANE; ++k) staged[padded(ROWS_PER_LANE * lane + k)] = lane_start + length[k];
+  __syncwarp();
+#pragma unroll
+  for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
+    const u32 i = 32 * k + lane;
+    if (i >= from && i < to) out[i] = T(before + staged[padded(i)]);
+  }
+}
+
+// The same for a block of rows so long that their sums need 64 bits.
+template <typename T>
+__device__ __forceinline__ void unpack_long_block(const PackedBlock& block, u32 from, u32 to, u64 before, T* out) {
+  for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
     const u32 i = 32 * k + lane_id();
-    if (32 * k >= count) break;
-    const Sum length = i < count ? Sum(block.length(i)) : 0;
-    const Sum inclusive = warp_inclusive_sum(length);
-    const u64 row = first + i;
-    if (i < count && row >= s.row_begin && row < s.row_end) {
-      const u64 at = s.out_row + (row - s.row_begin), value = before + (inclusive - length);
-      if (wide)
-        reinterpret_cast<u64*>(offsets)[at] = value;
-      else
-        reinterpret_cast<u32*>(offsets)[at] = u32(value);
-    }
+    const u64 length = block.minimum + block.difference(i), inclusive = warp_inclusive_sum(length);
+    if (i >= from && i < to) out[i] = T(before + (inclusive - length));
     before += __shfl_sync(ALL_LANES, inclusive, 31);
   }
 }
 
 // Rows row_begin .. row_end of every segment -> offsets out_row .. of the output, and the offset after the last row of all.
-// One warp a row block, counted from the one that holds row_begin. `out_chars`: characters of the whole output.
+// Row blocks are counted from the one that holds row_begin. grid: any; block: 256 threads. `out_chars`: characters of the whole output.
 extern "C" __global__ void __launch_bounds__(256, 4)
     row_lengths_unpack(const SegmentView* segments, u32 segment_count, u64 row_blocks, u8* offsets, u32 wide,
                        u64 out_rows, u64 out_chars) {
-  const u64 unit = blockIdx.x * u64(blockDim.x / 32) + threadIdx.x / 32;
-  if (unit >= row_blocks) return;
-  const SegmentView& s = segments[find_segment<&SegmentView::first_row_block>(segments, segment_count, unit)];
-  const u64 b = s.row_begin / ROW_BLOCK + unit - s.first_row_block, first = b * ROW_BLOCK;
-  const u32 count = u32(min(s.rows - first, u64(ROW_BLOCK)));
-  const PackedBlock block(s, b);
-  const u64 before = reinterpret_cast<const u64*>(s.row_starts)[b] - s.char_begin + s.out_char;
-  if (block.width <= 22 && block.minimum < 1u << 22)
-    unpack_block<u32>(s, block, first, count, before, offsets, wide);
-  else
-    unpack_block<u64>(s, block, first, count, before, offsets, wide);
-  if (unit == 0 && lane_id() == 0) {
+  __shared__ u32 rooms[8][PADDED_ROWS];
+  u32* const staged = rooms[threadIdx.x / 32];
+  const Run run(row_blocks);
+  if (run.begin >= run.end) return;
+  u32 k = find_segment<&SegmentView::first_row_block>(segments, segment_count, run.begin);
+  for (u64 unit = run.begin; unit < run.end; ++unit) {
+    while (k + 1 < segment_count && segments[k + 1].first_row_block <= unit) ++k;
+    const SegmentView& s = segments[k];
+    const u64 b = s.row_begin / ROW_BLOCK + unit - s.first_row_block, first = b * ROW_BLOCK;
+    const PackedBlock block(s, b);
+    const u64 before = reinterpret_cast<const u64*>(s.row_starts)[b] - s.char_begin + s.out_char;
+    const u32 from = u32(max(first, s.row_begin) - first);
+    const u32 to = u32(max(first, min(first + ROW_BLOCK, s.row_end)) - first);
+    const u64 at = s.out_row + first - s.row_begin;  // of the block's first row; below 0 where that is not wanted
+    u32* const narrow = reinterpret_cast<u32*>(offsets) + at;
+    u64* const whole = reinterpret_cast<u64*>(offsets) + at;
+    const bool sums_fit = block.width <= 22 && block.minimum < 1u << 22;
+    if (sums_fit && wide)
+      unpack_block(block, from, to, before, staged, whole);
+    else if (sums_fit)
+      unpack_block(block, from, to, before, staged, narrow);
+    else if (wide)
+      unpack_long_block(block, from, to, before, whole);
+    else
+      unpack_long_block(block, from, to, before, narrow);
+    __syncwarp();
+  }
+  if (run.begin == 0 && lane_id() == 0) {
     if (wide)
       reinterpret_cast<u64*>(offsets)[out_rows] = out_chars;
     else
@@ -241,26 +415,29 @@ extern "C" __global__ void __launch_bounds__(256, 4)
   }
 }
 
-// Where rows lie. For rows[i] (a row of the column): places[4 * i] = segment, [4 * i + 1] = first character in it,
-// [4 * i + 2] = length, [4 * i + 3] = tiles it touches. One thread a row.
-extern "C" __global__ void __launch_bounds__(256, 4)
-    locate_rows(const SegmentView* segments, u32 segment_count, const u64* rows, u64 count, u64* places) {
-  const u64 i = blockIdx.x * u64(blockDim.x) + threadIdx.x;
-  if (i >= count) return;
-  const u64 row = rows[i];
-  const u32 k = find_segment<&SegmentView::first_row>(segments, segment_count, row);
+// Where rows lie. For rows[i] (a row of the column): segments_of[i] its segment, starts[i] its first character there, lengths[i],
+// and tiles[i], the tiles it touches. LOCATE_LANES threads a row, whole warps.
+extern "C" __global__ void __launch_bounds__(256)
+    locate_rows(const SegmentView* segments, u32 segment_count, const u64* rows, u64 count, u64* segments_of,
+                u64* starts, u64* lengths, u64* tiles) {
+  const u64 i = (blockIdx.x * u64(blockDim.x) + threadIdx.x) / LOCATE_LANES;
+  const u64 row = rows[min(i, count - 1)];  // all lanes take part in the sum
+  const u32 k = find_segment<&SegmentView::first_row>(segments, segment_count, row), part = lane_id() % LOCATE_LANES;
   const SegmentView& s = segments[k];
   const u64 local = row - s.first_row, b = local / ROW_BLOCK;
   const u32 in_block = u32(local % ROW_BLOCK);
   const PackedBlock block(s, b);
-  u64 start = reinterpret_cast<const u64*>(s.row_starts)[b];
-  for (u32 r = 0; r < in_block; ++r) start += block.length(r);
+  u64 start = block.sum_before(in_block, part, LOCATE_LANES);
+#pragma unroll
+  for (u32 delta = 1; delta < LOCATE_LANES; delta *= 2) start += __shfl_xor_sync(ALL_LANES, start, delta);
+  if (i >= count || part != 0) return;
+  start += reinterpret_cast<const u64*>(s.row_starts)[b];
   u64 length = block.length(in_block);
   if (start > s.chars || length > s.chars - start) length = 0, start = 0;  // damaged
-  places[4 * i] = k;
-  places[4 * i + 1] = start;
-  places[4 * i + 2] = length;
-  places[4 * i + 3] = length == 0 ? 0 : (start + length - 1 >> s.tile_shift) - (start >> s.tile_shift) + 1;
+  segments_of[i] = k;
+  starts[i] = start;
+  lengths[i] = length;
+  tiles[i] = length == 0 ? 0 : (start + length - 1 >> s.tile_shift) - (start >> s.tile_shift) + 1;
 }
 
 // `bits` bits from bit `from_bit` of `from` to bit 0 of `to`; the last word is filled with zeros. One thread a word.

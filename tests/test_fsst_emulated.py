@@ -351,44 +351,61 @@ def test_train(level: str, gpu: Gpu, rng: np.random.Generator) -> None:
     assert none == cpu.train(column([]), level=level), "no rows: no offsets either"
 
 
-def test_rows_of_gigabytes(gpu: Gpu, rng: np.random.Generator) -> None:
-    """Row lengths only: the characters are never touched."""
+_gigabytes = [
+    {3: 2**33 + 7, 300: 2**32 - 1, 301: 2**31},
+    dict.fromkeys(range(256), 2**33 + 5),
+    {i: 2**22 - 3 + i % 6 for i in range(257)},
+    {i: 2**32 - 3 + i % 6 for i in range(600)},
+]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Of any number of bits; the characters are never touched."""
     module = gpu.emulator.load("row_lengths.cu", {name: f"{value}u" for name, value in launch.DEFINES.items()})
     buffer, u32, u64 = gpu.emulator.buffer, np.uint32, np.uint64
-    mixed = rng.integers(0, 5000, 700)
-    mixed[[3, 300, 301]] = 2**33 + 7, 2**32 - 1, 2**31
-    cases = [mixed, np.full(256, 2**33 + 5), rng.integers(2**22 - 3, 2**22 + 3, 257), 2**32 + rng.integers(-3, 3, 600)]
+    cases = [rng.integers(0, 2**bits, int(rng.choice([1, 255, 256, 257, 700]))) + bits for bits in range(20)]
+    if wide:
+        for special in _gigabytes:
+            lengths = rng.integers(0, 5000, max(len(special), 302))
+            lengths[list(special)] = list(special.values())
+            cases.append(lengths)
     for lengths in cases:
-        rows, row_blocks = lengths.size, -(-lengths.size // 256)
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        rows, units, begin = lengths.size, lengths.size // 256 + 1, 13
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        strings = buffer((offsets + begin).astype(np.int64 if wide else np.int32))
         view = np.zeros(1, launch.DESCRIPTOR)
         view["rows"], view["chars"], view["tile_shift"] = rows, offsets[-1], 8
-        there, words, total = buffer(view.view(np.uint8)), buffer(4 * row_blocks), buffer(8)
-        arguments = (u64(buffer(offsets).address), u32(1), u64(there.address), u32(1), u64(row_blocks))
-        module.launch("row_lengths_measure", 1, 256, (*arguments, words))
-        module.launch("row_lengths_scan", 1, 1024, (there, words, total))
+        bounds, words, total = buffer(np.array([0, rows], np.uint64)), buffer(4 * units), buffer(8)
+        there = (buffer(view.view(np.uint8)), u32(1))
+        module.launch("row_lengths_measure", 1, 256, (strings, u32(wide), bounds, u32(1), u64(units), words))
+        module.launch("row_lengths_scan", 1, 1024, (bounds, words, total))
+        row_blocks = -(-rows // 256)
         view["row_bits_words"] = total.read(np.int64)
         sizes = {"row_starts": 8 * (row_blocks + 1), "row_minima": 4 * row_blocks, "row_words": 4 * (row_blocks + 1)}
         sizes["row_bits"] = 4 * int(view["row_bits_words"][0])
         for name, nbytes in sizes.items():
             view[name] = buffer(nbytes).address
-        there.write(view.view(np.uint8))
-        module.launch("row_lengths_pack", 1, 256, (*arguments, words))
+        there[0].write(view.view(np.uint8))
+        module.launch("row_lengths_pack", 1, 256, (strings, u32(wide), *there, u64(units), words))
         for first, last in ((0, rows), (rows // 3, rows - rows // 5)):
             view["row_begin"], view["row_end"] = first, last
             view["char_begin"], view["char_end"] = offsets[first], offsets[last]
-            there.write(view.view(np.uint8))
-            expected = offsets[first : last + 1] - offsets[first]
-            found, units = buffer(expected.nbytes), -(-last // 256) - first // 256
-            sizes_out = (u64(expected.size - 1), u64(expected[-1]))
-            module.launch("row_lengths_unpack", 1, 256, (there, u32(1), u64(units), found, u32(1), *sizes_out))
-            np.testing.assert_array_equal(found.read(np.int64), expected)
-        places = buffer(32 * rows)
+            there[0].write(view.view(np.uint8))
+            expected = (offsets[first : last + 1] - offsets[first]).astype(np.int64 if wide else np.int32)
+            found, touched = buffer(expected.nbytes), -(-last // 256) - first // 256
+            totals = (u64(expected.size - 1), u64(expected[-1]))
+            module.launch("row_lengths_unpack", 1, 256, (*there, u64(touched), found, u32(wide), *totals))
+            np.testing.assert_array_equal(found.read(expected.dtype), expected)
+        arrays = [buffer(8 * rows) for _ in range(4)]
         every = buffer(np.arange(rows, dtype=np.uint64))
-        module.launch("locate_rows", -(-rows // 256), 256, (there, u32(1), every, u64(rows), places))
-        found_places = places.read(np.int64).reshape(rows, 4)
-        np.testing.assert_array_equal(found_places[:, 1], offsets[:-1])
-        np.testing.assert_array_equal(found_places[:, 2], lengths)
+        module.launch("locate_rows", -(-rows * launch.LOCATE_LANES // 256), 256, (*there, every, u64(rows), *arrays))
+        segment, starts, found_lengths, tiles = (array.read(np.int64) for array in arrays)
+        np.testing.assert_array_equal(segment, 0)
+        np.testing.assert_array_equal(starts, offsets[:-1])
+        np.testing.assert_array_equal(found_lengths, lengths)
+        ends = offsets[1:] - 1 >> 8
+        np.testing.assert_array_equal(tiles, np.where(lengths > 0, ends - (offsets[:-1] >> 8) + 1, 0))
 
 
 def test_segments_of_different_tile_sizes(gpu: Gpu, rng: np.random.Generator) -> None:

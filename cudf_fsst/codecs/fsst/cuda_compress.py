@@ -155,16 +155,45 @@ class _Compression:
             ),
         )
 
+    def measure_rows(self) -> None:
+        """Start measuring how many words every segment's packed row lengths take: the GPU knows the cut already."""
+        lane, work = self.lane, self.work
+        self.row_blocks = self.strings.rows // ROW_BLOCK + self.planned  # see first_row_block in row_lengths.cu
+        lane.launch(
+            get_kernel("row_lengths", "row_lengths_measure"),
+            launch.row_grid(self.row_blocks, device_attributes()["multiprocessors"]),
+            launch.ROW_THREADS,
+            (
+                _u64(self.strings.offsets),
+                self.wide,
+                _u64(self.rows_begin_at),
+                _u32(self.planned),
+                _u64(self.row_blocks),
+                _u64(work[self.row_words]),
+            ),
+        )
+        lane.launch(
+            get_kernel("row_lengths", "row_lengths_scan"),
+            self.planned,
+            _SCAN_THREADS,
+            (_u64(self.rows_begin_at), _u64(work[self.row_words]), _u64(work[self.totals])),
+        )
+
     def read_cut(self) -> None:
-        """Wait for the rows and characters of every segment, and count its nulls."""
+        """Wait for the rows, characters and words of every segment, and count its nulls."""
         strings, lane, count = self.strings, self.lane, self.planned
+        words = pinned(count, np.int64)
+        if not self.train_only:
+            lane.download(words, self.work[self.totals])
         if count == 1 and not strings.null_count:
             found = np.array([0, strings.rows, 0, self.chars_nbytes, 0, 0], np.int64)
         else:
             nulls = self.chars_begin_at + 8 * (count + 1)
             lane.zero(nulls, 8 * (count + 1))
             self._count_nulls(nulls)
-            found = lane.read(self.rows_begin_at, 3 * count + 3, np.int64)
+            found = pinned(3 * count + 3, np.int64)
+            lane.download(found, self.rows_begin_at)
+        lane.synchronize()
         if found[-1]:
             raise CharactersUnderNulls(f"{found[-1]} characters under nulls")
         rows, chars = found[: count + 1], found[count + 1 : 2 * count + 2]
@@ -172,6 +201,8 @@ class _Compression:
         self.rows_begin, self.rows = rows[kept], np.diff(rows)[kept]
         self.chars_begin, self.chars_count = chars[kept], np.diff(chars)[kept]
         self.null_counts = found[2 * count + 2 : -1][kept]
+        self.words = words[kept]
+        self.first_row_blocks = self.rows_begin // ROW_BLOCK + kept
 
     def _count_nulls(self, nulls: int) -> None:
         """Every segment's nulls to the address `nulls`, and behind them the characters of all nulls."""
@@ -197,9 +228,9 @@ class _Compression:
         self.cut()
         if self.source == "gpu":
             self.train_on_gpu()
-        self.read_cut()
         if not self.train_only:
             self.measure_rows()
+        self.read_cut()
         if self.source == "cpu":
             self.train_on_cpu()
 
@@ -290,41 +321,6 @@ class _Compression:
     def table_place(self, k: int) -> int:
         return self.work[self.tables_at + self.tables_nbytes * (k // self.per_table)]
 
-    def measure_rows(self) -> None:
-        """Start measuring how many words every segment's packed row lengths take."""
-        self.view = np.zeros(self.rows.size, launch.DESCRIPTOR)
-        self.view["rows"], self.view["chars"] = self.rows, self.chars_count
-        self.view["first_row"] = self.rows_begin
-        row_blocks = -(-self.rows // ROW_BLOCK)
-        self.view["first_row_block"] = np.cumsum(row_blocks) - row_blocks
-        self.row_blocks = int(row_blocks.sum())
-        lane, work = self.lane, self.work
-        lane.upload(work[self.descriptors], self.view)
-        lane.launch(
-            get_kernel("row_lengths", "row_lengths_measure"),
-            blocks(self.row_blocks, launch.ROW_UNITS),
-            launch.ROW_THREADS,
-            (*self._row_arguments(), _u64(work[self.row_words])),
-        )
-        lane.launch(
-            get_kernel("row_lengths", "row_lengths_scan"),
-            self.rows.size,
-            _SCAN_THREADS,
-            (_u64(work[self.descriptors]), _u64(work[self.row_words]), _u64(work[self.totals])),
-        )
-        self.words = pinned(self.rows.size, np.int64)
-        lane.download(self.words, work[self.totals])
-        self.words_ready = lane.event()
-
-    def _row_arguments(self) -> tuple[Any, ...]:
-        return (
-            _u64(self.strings.offsets),
-            self.wide,
-            _u64(self.work[self.descriptors]),
-            _u32(self.rows.size),
-            _u64(self.row_blocks),
-        )
-
     def lay_out_next(self) -> None:
         """Allocate the ``meta`` of the next segment."""
         k = len(self.layouts)
@@ -343,14 +339,15 @@ class _Compression:
 
     def pack_rows(self) -> None:
         """Lay out what is not yet, and write row lengths and validity of all segments."""
-        lane, strings = self.lane, self.strings
-        self.words_ready.synchronize()
+        lane, strings, view = self.lane, self.strings, np.zeros(self.rows.size, launch.DESCRIPTOR)
         while len(self.layouts) < self.rows.size:
             self.lay_out_next()
+        view["rows"], view["chars"] = self.rows, self.chars_count
+        view["first_row"], view["first_row_block"] = self.rows_begin, self.first_row_blocks
         metas = np.array([meta.ptr for meta in self.metas], np.uint64)
         for name in ("row_starts", "row_minima", "row_words", "row_bits"):
             offsets = [layout.sections[name].offset for layout in self.layouts]
-            self.view[name] = metas + np.array(offsets, np.uint64)
+            view[name] = metas + np.array(offsets, np.uint64)
         for k, layout in enumerate(self.layouts):
             if layout.has_nulls:
                 lane.launch(
@@ -364,12 +361,19 @@ class _Compression:
                         _u64(int(metas[k]) + layout.sections["validity"].offset),
                     ),
                 )
-        lane.upload(self.work[self.descriptors], self.view)
+        lane.upload(self.work[self.descriptors], view)
         lane.launch(
             get_kernel("row_lengths", "row_lengths_pack"),
-            blocks(self.row_blocks, launch.ROW_UNITS),
+            launch.row_grid(self.row_blocks, device_attributes()["multiprocessors"]),
             launch.ROW_THREADS,
-            (*self._row_arguments(), _u64(self.work[self.row_words])),
+            (
+                _u64(strings.offsets),
+                self.wide,
+                _u64(self.work[self.descriptors]),
+                _u32(self.rows.size),
+                _u64(self.row_blocks),
+                _u64(self.work[self.row_words]),
+            ),
         )
         self.packed = True
 
@@ -433,7 +437,6 @@ class _Compression:
         may have to wait for, so it makes launches ready before, segments after, and all else while it would only wait.
         """
         count = self.rows.size
-        self.words_ready.synchronize()
         self.lane.zero(self.work[self.totals], 8 * count)
         sizes = self.sizes = pinned(count, np.int64)
         while len(self.layouts) < min(self.slot_count, count):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...buffers import DeviceStrings
-from ...device.memory import Lane, device_attributes
+from ...device.memory import Lane, device_attributes, pinned
 from ...device.transfer import Inbox
 from ...format import ROW_BLOCK, TILE_BLOCK
 from . import launch
@@ -218,7 +218,7 @@ def _read_rows(
     """Offsets and validity of `_read`'s result."""
     lane.launch(
         get_kernel("row_lengths", "row_lengths_unpack"),
-        blocks(row_blocks, launch.ROW_UNITS),
+        launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
         launch.ROW_THREADS,
         (
             *selection.arguments,
@@ -255,12 +255,12 @@ def take_range(segments: Sequence[Segment], start: int, stop: int, *, stream: An
         with _Selection(segments[first : last + 1]) as selection:
             selection.upload(lane)
             edges = np.array([start - skipped, stop - 1 - skipped], np.uint64)
-            places = _locate(lane, selection, edges).reshape(2, 4)
+            _, starts, lengths, _ = _locate(lane, selection, edges)
             view = selection.view
             view["row_begin"][0] = start - skipped
-            view["char_begin"][0] = places[0, 1]
+            view["char_begin"][0] = starts[0]
             view["row_end"][-1] = stop - skipped - int(view["first_row"][-1])
-            view["char_end"][-1] = places[1, 1] + places[1, 2]
+            view["char_end"][-1] = starts[1] + lengths[1]
             if len(view) == 1 and view["char_end"][0] < view["char_begin"][0]:
                 raise ValueError(f"damaged row lengths: rows {start} to {stop} end before they begin")
             view["table"] -= np.uint64(selection.buffer.ptr)
@@ -268,19 +268,20 @@ def take_range(segments: Sequence[Segment], start: int, stop: int, *, stream: An
 
 
 def _locate(lane: Lane, selection: _Selection, rows: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Places of a few rows, on the host."""
+    """Segments, starts, lengths and numbers of tiles of a few rows, on the host."""
     buffer = lane.allocate(rows.nbytes * 5)
     lane.upload(buffer.ptr, rows)
     _launch_locate(lane, selection, buffer.ptr, rows.size, buffer.ptr + rows.nbytes)
-    return lane.read(buffer.ptr + rows.nbytes, 4 * rows.size, np.uint64)
+    return lane.read(buffer.ptr + rows.nbytes, 4 * rows.size, np.uint64).reshape(4, rows.size)
 
 
 def _launch_locate(lane: Lane, selection: _Selection, rows: int, count: int, places: int) -> None:
+    """Fill the four arrays of `count` entries at `places`."""
     lane.launch(
         get_kernel("row_lengths", "locate_rows"),
-        blocks(count, 256),
+        blocks(count, 256 // launch.LOCATE_LANES),
         256,
-        (*selection.arguments, _u64(rows), _u64(count), _u64(places)),
+        (*selection.arguments, _u64(rows), _u64(count), *(_u64(places + 8 * count * i) for i in range(4))),
     )
 
 
@@ -303,14 +304,17 @@ def take(segments: Sequence[Segment], rows: Any, *, stream: Any = None) -> Devic
             selection.upload(lane)
             places = lane.allocate(32 * count)
             _launch_locate(lane, selection, index.data.ptr, count, places.ptr)
-            columns = cupy.asarray(_Array(places, count * 4)).reshape(count, 4)
-            ends = cupy.cumsum(columns[:, 2:], axis=0, dtype=cupy.int64).T.copy()  # characters, tiles
-            total_chars, total_items = (int(value) for value in ends[:, -1].get())
+            _, starts, lengths, tiles = cupy.asarray(_Array(places, count * 4)).reshape(4, count)
+            char_ends, item_ends = cupy.cumsum(lengths), cupy.cumsum(tiles)
+            totals = pinned(2, np.int64)
+            lane.download(totals[:1], char_ends[-1:].data.ptr)
+            lane.download(totals[1:], item_ends[-1:].data.ptr)
+            lane.synchronize()
+            total_chars, total_items = (int(total) for total in totals)
             result = _allocate(lane, selection, count, total_chars)
-            dtype = cupy.int32 if result.offsets_itemsize == 4 else cupy.int64
             offsets = cupy.asarray(_Array(result.owners[0], count + 1, f"<i{result.offsets_itemsize}"))
             offsets[0] = 0
-            offsets[1:] = ends[0].astype(dtype, copy=False)
+            offsets[1:] = char_ends
             lane.launch(
                 get_kernel("fsst_take", "fsst_take"),
                 blocks(total_items, 256),
@@ -318,8 +322,9 @@ def take(segments: Sequence[Segment], rows: Any, *, stream: Any = None) -> Devic
                 (
                     selection.arguments[0],
                     _u64(places.ptr),
-                    _u64(ends[1].data.ptr),
-                    _u64(ends[0].data.ptr),
+                    _u64(starts.data.ptr),
+                    _u64(char_ends.data.ptr),
+                    _u64(item_ends.data.ptr),
                     _u64(count),
                     _u64(total_items),
                     _u64(result.chars),

@@ -23,6 +23,8 @@ from .tuning import DEFAULT
 #: Spreads pairs of bytes over the banks of shared memory: of 65 odd numbers tried, the one with the fewest conflicts on
 #: the ten files of the FSST paper.
 PAIR_MULTIPLIER = 0x6BFF
+#: Threads of locate_rows that sum up the lengths before a row.
+LOCATE_LANES = 8
 #: Constants compiled into the kernels.
 DEFINES = {
     "TILE_BLOCK": TILE_BLOCK,
@@ -31,6 +33,7 @@ DEFINES = {
     "HASH_SHIFT": HASH_SHIFT,
     "HASH_MULTIPLIER": HASH_MULTIPLIER,
     "PAIR_MULTIPLIER": PAIR_MULTIPLIER,
+    "LOCATE_LANES": LOCATE_LANES,
 }
 
 
@@ -126,9 +129,9 @@ _ADDRESSES = [list(DESCRIPTOR.fields or ()).index(name) for name in _SECTIONS]
 PIECE_TILES = 32
 #: Pieces a thread block of fsst_compact copies: 8, 16 or 32.
 COMPACT_PIECES = 16
-#: Row blocks a thread block of the row length kernels works on, and its threads.
-ROW_UNITS = 8
+#: Threads of a block of the row length kernels, and blocks a multiprocessor: warps have runs of row blocks.
 ROW_THREADS = 256
+_ROW_GRID = 16
 #: Warps of a block that fsst_decode is compiled for.
 DECODE_WARPS_MAX = 8
 
@@ -204,6 +207,11 @@ def encode_max_shape(tile_size: int, shared_per_block: int, tables_nbytes: int) 
     if 2 * warps < most:
         staged, warps = header, max(1, min(32, (shared_per_block * 2 // 3 - header) // warp))
     return MaxShape(32 * warps, staged + warps * warp, staged)
+
+
+def row_grid(row_blocks: int, multiprocessors: int) -> int:
+    """Thread blocks of the row length kernels: few enough for runs, enough for all to end at about the same time."""
+    return min(-(-row_blocks // (ROW_THREADS // 32)), _ROW_GRID * multiprocessors)
 
 
 class TrainPlaces(NamedTuple):
