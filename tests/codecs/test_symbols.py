@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import struct
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable, hash_slot
 
 symbol_lists = st.lists(st.binary(min_size=1, max_size=8), max_size=255)
@@ -122,6 +124,24 @@ def test_wrong_symbols(symbols: list[bytes], message: str) -> None:
 def test_constructor_wants_code_order() -> None:
     with pytest.raises(ValueError, match="out of code order"):
         SymbolTable((b"a", b"ab"))
+
+
+@given(symbol_lists)
+def test_as_the_gpu_exports_it(symbols: list[bytes]) -> None:
+    """A table of words is the table of its symbols, whatever is asked of it first."""
+    table = SymbolTable.from_symbols(symbols)
+    exported = np.zeros(1, launch.TRAINED_TABLE)
+    exported["symbols"], exported["lengths"] = table.decode_symbols, table.decode_lengths
+    exported["count"] = len(table)
+    for ask in (hash, len, repr, SymbolTable.to_bytes, copy.deepcopy, lambda one: one.decode_lengths.tobytes()):
+        found = launch.trained_table(exported[0])
+        assert ask(found) == ask(table)
+        assert found == table
+        assert found.symbols == table.symbols
+    exported["symbols"] = 0  # the pinned array is used again
+    assert found == table
+    with pytest.raises(AttributeError, match="immutable"):
+        launch.trained_table(exported[0]).symbols = ()
 
 
 @pytest.mark.parametrize(

@@ -439,7 +439,7 @@ class _Compression:
         count = self.rows.size
         self.lane.zero(self.work[self.totals], 8 * count)
         sizes = self.sizes = pinned(count, np.int64)
-        while len(self.layouts) < min(self.slot_count, count):
+        if not self.layouts:
             self.lay_out_next()
         for slot_lane in self.slot_lanes:
             slot_lane.follow(self.lane)

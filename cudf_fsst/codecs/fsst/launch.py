@@ -298,8 +298,8 @@ def encode_tables(table: SymbolTable, mixed: bool) -> npt.NDArray[np.uint8]:
 
 def trained_table(exported: np.void) -> SymbolTable:
     """The table that fsst_train exported, a `TRAINED_TABLE`."""
-    joined, lengths = exported["symbols"].tobytes(), exported["lengths"].tolist()
-    return SymbolTable(tuple([joined[8 * i : 8 * i + lengths[i]] for i in range(int(exported["count"]))]))
+    count = int(exported["count"])
+    return SymbolTable._of_words(exported["symbols"][:count].tobytes(), exported["lengths"][:count].tobytes())
 
 
 @lru_cache(16)

@@ -49,8 +49,7 @@ class SymbolTable:
         Symbols in code order: all of length 2 first, then 3, ... 8, then 1.
     """
 
-    symbols: tuple[bytes, ...]
-    _hash: int
+    _words: tuple[bytes, bytes]  # where `symbols` are still to be made of them
 
     def __init__(self, symbols: tuple[bytes, ...]) -> None:
         """Take symbols that are in code order already; see `from_symbols` for any other order."""
@@ -70,14 +69,32 @@ class SymbolTable:
             if rank < previous:
                 raise ValueError(f"symbol {symbol!r} is out of code order")
             previous = rank
-        object.__setattr__(self, "symbols", symbols)
-        object.__setattr__(self, "_hash", hash(symbols))
+        self.__dict__["symbols"] = symbols
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a SymbolTable is immutable, cannot set {name!r}")
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a SymbolTable is immutable, cannot delete {name!r}")
+
+    @classmethod
+    def _of_words(cls, words: bytes, lengths: bytes) -> SymbolTable:
+        """Take 8 bytes and a length for every symbol, right and in code order; look at them when they are asked for.
+
+        A column is compressed before that, so that making 255 objects need not delay it.
+        """
+        table = object.__new__(cls)
+        table.__dict__["_words"] = words, lengths
+        return table
+
+    @cached_property
+    def symbols(self) -> tuple[bytes, ...]:
+        words, lengths = self._words
+        return tuple([words[8 * i : 8 * i + length] for i, length in enumerate(lengths)])
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.symbols)
 
     @classmethod
     def from_symbols(cls, symbols: Iterable[bytes]) -> SymbolTable:
