@@ -24,9 +24,9 @@
 // H200 issues about 1e12 a second, so at best 21, 82 and 73 us for the 268 MB of l_extendedprice; at 3,500 GB/s memory takes 77, 148, 148.
 //
 // Measured there, l_extendedprice, GB/s of the encoding call, its one wait included, and of decoding: 955 and 1,640 at first. Measuring
-// 4 subchunks at once instead of 8: 1,010 (taken; 975 in another run). What changed nothing or lost: chunks of 1024 values 905 and 1,745, of 8192 977 and
-// 1,576; a warp a block 983; the chunks in ascending order 974; registers for 40 warps 950, for 24 936; the second read past the
-// caches 918, codes 947. Decoding without copies ahead 1,555, with one batch ahead 1,621, a ring of 8 KiB 1,627.
+// 4 subchunks at once instead of 8: 1,010 (taken; 975 in another run). What changed nothing or lost: chunks of 1024 values 905 and
+// 1,745, of 8192 977 and 1,576; a warp a block 983; the chunks in ascending order 974; registers for 40 warps 950, for 24 936; the
+// second read past the caches 918, codes 947. Decoding without copies ahead 1,555, with one batch ahead 1,621, a ring of 8 KiB 1,627.
 #include "common.cuh"
 
 #if ITEMSIZE == 8
