@@ -56,12 +56,12 @@ _VERSION = 1
 # Host buffers below this go into the header: a frame of a message costs more than copying them.
 _INLINE_NBYTES = 4096
 _PLUGIN = "cudf-fsst"
-_DEFAULTS = {"threshold": "1 MiB", "min-ratio": 1.1}
+_DEFAULTS = {"threshold": "256 KiB", "min-ratio": 1.1}
 
 
 @dataclass(frozen=True)
 class _Options:
-    """What is compressed: objects of `threshold` bytes, which `min_ratio` pays for."""
+    """What is compressed: objects of `threshold` bytes a column, which `min_ratio` pays for."""
 
     threshold: int
     min_ratio: float
@@ -104,8 +104,9 @@ def enable(client: Any = None, *, threshold: int | str | None = None, min_ratio:
     client : distributed.Client, optional
         Registers `Plugin` on its workers.
     threshold : int or str, optional
-        Smaller objects pass as before; bytes, or a text like ``"1 MiB"``, which is the default. Dask's configuration
-        gives another one as ``cudf-fsst.threshold``.
+        Objects of fewer bytes a column (on average) pass as before: launches and Python make it a column's number of
+        bytes that decides whether compression is faster. Bytes, or a text like ``"256 KiB"``, which is the default.
+        Dask's configuration gives another one as ``cudf-fsst.threshold``.
     min_ratio : float, optional
         Objects that do not become smaller by this factor pass as before; default 1.1, or ``cudf-fsst.min-ratio`` of
         Dask's configuration. From a GPU to the host everything that compression can take goes this way: where
@@ -310,7 +311,7 @@ def _write(data: Any, on_device: bool, options: _Options) -> tuple[dict[str, Any
     if notes["series"]:
         notes["name"] = data.name
     table = data.to_frame(name=0) if notes["series"] else data
-    if _nbytes(table) < options.threshold:
+    if _nbytes(table) < options.threshold * max(1, table.shape[1]):
         _count(passed=1)
         return None
     if host:

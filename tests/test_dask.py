@@ -247,6 +247,20 @@ def test_bad_arguments() -> None:
         fsst_dask.compress(collection, level="best")
 
 
+def test_threshold_counts_a_column() -> None:
+    """What compression costs, it costs every column."""
+    data = table()
+    text = data[["text"]]
+    fsst_dask.enable(threshold=int(text.memory_usage().sum()))  # the others have fewer bytes
+    assert is_ours(serialize(text)[0])
+    assert is_ours(serialize(data["text"])[0])
+    before = fsst_dask.stats()
+    assert serialize(data)[0]["serializer"] == "pickle"
+    assert more(before)["passed"] == 1
+    fsst_dask.enable(threshold=int(data.memory_usage().sum()) // 5)
+    assert is_ours(serialize(data)[0])
+
+
 def test_settings() -> None:
     with dask.config.set({"cudf-fsst.threshold": "1 GiB"}):
         fsst_dask.enable()
