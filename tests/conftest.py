@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fake_gpu
+from cudf_fsst.codecs.fsst import plan
 
 pytest.register_assert_rewrite("spill_cases")
 
@@ -74,3 +75,10 @@ def world(monkeypatch: pytest.MonkeyPatch) -> fake_gpu.World:
 def rng() -> np.random.Generator:
     """Random numbers, the same in every run."""
     return np.random.default_rng(20190218)
+
+
+@pytest.fixture
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several segments and tables in a short column."""
+    monkeypatch.setattr(plan, "segment_size", lambda chars: 3000)
+    monkeypatch.setattr(plan, "TABLE_SCOPE", 6000)

@@ -1,7 +1,7 @@
 """Layouts: Arrow, pandas and cuDF columns as buffers and back, and what a file says about a column.
 
 cuDF's part runs on objects that only look like cuDF's, so the arithmetic on addresses is checked without a GPU;
-test_column.py runs it on a real one.
+test_column.py and test_column_device.py run it on real ones.
 """
 
 from __future__ import annotations

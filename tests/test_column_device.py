@@ -1,0 +1,151 @@
+"""CompressedColumn on a GPU with cuDF: the same bytes and answers as on the host, and moves between the two."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import cudf_fsst
+from checker import rows_of, strings_of
+from column_cases import DTYPES, INDEXES, words
+from cudf_fsst.format import LEVELS
+from cudf_fsst.interop.arrow import to_arrow
+
+
+@pytest.mark.gpu
+class TestGpu:
+    @pytest.fixture
+    def series(self):
+        import cudf
+
+        return cudf.from_pandas(words())
+
+    def test_moves(self, series, tmp_path: Path) -> None:
+        import cudf
+
+        column = series.fsst.compress()
+        assert column.device == "cuda:0"
+        host = column.to_host()
+        pd.testing.assert_series_equal(host.decompress(), words())
+        back = host.to_device()
+        assert back.device == "cuda:0"
+        assert back.to_device() is back
+        cudf.testing.assert_series_equal(back.decompress(), series)
+        cudf.testing.assert_series_equal(words().fsst.compress().to_cudf(), series)
+        pd.testing.assert_series_equal(column.to_pandas(), words())
+        assert column.to_arrow().to_pylist() == host.to_arrow().to_pylist()
+        column.save(tmp_path / "column")
+        pd.testing.assert_series_equal(cudf_fsst.load(tmp_path / "column").decompress(), words())
+
+    @pytest.mark.parametrize("level", LEVELS)
+    def test_same_bytes_as_host(self, series, level: str, small_segments: None) -> None:
+        host, device = words().fsst.compress(level=level), series.fsst.compress(level=level)
+        assert device.nbytes == host.nbytes
+        for a, b in zip(device.to_host().segments, host.segments, strict=True):
+            assert np.array_equal(a.meta, b.meta)
+            assert np.array_equal(a.codes, b.codes)
+        assert cudf_fsst.train(series, level=level) == cudf_fsst.train(words(), level=level)
+
+    @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+    def test_exact_dtype(self, series, dtype) -> None:
+        import cudf
+
+        series = series.astype(dtype)
+        back = series.fsst.compress().decompress()
+        cudf.testing.assert_series_equal(back, series)
+        assert repr(back.dtype) == repr(series.dtype)
+
+    @pytest.mark.parametrize("kind", ["range_with_step", "integers", "floats", "str", "dates", "categories", "tuples"])
+    def test_exact_index(self, kind: str) -> None:
+        import cudf
+
+        series = cudf.from_pandas(pd.Series(["a", None, "ccc", "", "e", "f"], index=INDEXES[kind], dtype="str"))
+        column = series.fsst.compress()
+        cudf.testing.assert_series_equal(column.decompress(), series)
+        cudf.testing.assert_series_equal(column[[4, 1, 1]], series.take([4, 1, 1]))
+        cudf.testing.assert_series_equal(column[1:5], series.iloc[1:5])
+        cudf.testing.assert_series_equal(pickle.loads(pickle.dumps(column)).decompress(), series)
+
+    def test_selections(self, series) -> None:
+        import cudf
+        import cupy
+
+        column = series.fsst.compress()
+        mask = words().notna().to_numpy()
+        for key in (mask, cupy.asarray(mask), cudf.Series(mask), list(mask)):
+            cudf.testing.assert_series_equal(column[key], series[mask])
+            cudf.testing.assert_series_equal(column.filter(key), series[mask])
+        rows = [5, -1, 17]
+        for key in (rows, np.array(rows), cupy.asarray(rows), cudf.Series(rows), pd.Series(rows)):
+            cudf.testing.assert_series_equal(column[key], series.take([5, 999, 17]))
+        cudf.testing.assert_series_equal(column[::-3], series.iloc[::-3])
+        assert column[int(np.flatnonzero(mask)[0])] == words()[mask].iloc[0]
+        assert pd.isna(column[int(np.flatnonzero(~mask)[0])])
+        pd.testing.assert_series_equal(column[:20].to_pandas(), words()[:20])
+        with pytest.raises(IndexError, match="row 1000 is out of range for a column of 1000 rows"):
+            column.take(cupy.asarray([1000]))
+
+    def test_map_chunks(self, series, small_segments: None) -> None:
+        import cudf
+
+        column = series.fsst.compress()
+        cudf.testing.assert_series_equal(
+            column.map_chunks(lambda piece: piece.str.len(), chunk_bytes=2000), series.str.len()
+        )
+
+    def test_pickle(self, series) -> None:
+        import cudf
+
+        again = pickle.loads(pickle.dumps(series.fsst.compress()))
+        assert again.device == "cuda:0"
+        cudf.testing.assert_series_equal(again.decompress(), series)
+
+    def test_concat_and_compressor(self, series) -> None:
+        import cudf
+
+        compressor = cudf_fsst.Compressor()
+        for piece in (series[:300], series[300:]):
+            compressor.append(piece)
+        column = compressor.finish()
+        cudf.testing.assert_series_equal(column.decompress(), series)
+        with pytest.raises(ValueError, match="several devices"):
+            cudf_fsst.concat([column, words().fsst.compress()])
+        both = cudf_fsst.Compressor()
+        both.append(series)
+        with pytest.raises(ValueError, match="this one is on cpu"):
+            both.append(words())
+
+    def test_no_rows(self, series) -> None:
+        import cudf
+
+        none = series[:0]
+        column = none.fsst.compress()
+        for result in (column.decompress(), column[:], column.take([]), column.to_host().to_device().decompress()):
+            cudf.testing.assert_series_equal(result, none)
+        assert column.to_arrow().to_pylist() == []
+
+    def test_index(self) -> None:
+        import cudf
+
+        index = cudf.Index(["x", None, "z"], name="n")
+        assert index.fsst.compress().to_arrow().to_pylist() == ["x", None, "z"]
+
+    def test_arrays(self, series) -> None:
+        column = series.fsst.compress()
+        assert np.asarray(column).dtype == object
+        assert np.asarray(column)[pd.notna(words())].tolist() == words().dropna().tolist()
+        assert pa.array(column).equals(column.to_arrow())
+
+    def test_int64_offsets(self) -> None:
+        import cudf
+
+        rows = strings_of([b"abc", None, b"", b"d"] * 300, np.int64)
+        series = cudf.Series.from_arrow(to_arrow(rows, pa.large_string()))
+        assert series.fsst.compress().to_arrow().to_pylist() == [
+            None if r is None else r.decode() for r in rows_of(rows)
+        ]

@@ -1,0 +1,148 @@
+"""Columns of parts: concat, Compressor, and tables trained before they are used."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import cudf_fsst
+from column_cases import words
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_concat_shares_segments() -> None:
+    parts = [words(700, seed=1), words(500, seed=2), words(0)]
+    columns = [part.fsst.compress() for part in parts]
+    joined = cudf_fsst.concat(columns)
+    pd.testing.assert_series_equal(joined.decompress(), pd.concat(parts))
+    assert [id(s) for s in joined.segments] == [id(s) for column in columns for s in column.segments]
+    pd.testing.assert_series_equal(joined[690:710], pd.concat(parts).iloc[690:710])
+
+
+def test_concat_twice_counts_tables_once() -> None:
+    column = words().fsst.compress()
+    double = cudf_fsst.concat([column, column])
+    assert double.tables == column.tables
+    assert double.nbytes < 2 * column.nbytes
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [pd.Series(["a"], name="x"), pd.Series(["b"], name="x")],
+        [pd.Series(["a"], name="x"), pd.Series(["b"], name="y")],
+        [pd.Series(["a"], index=[0]), pd.Series(["b"], index=["k"])],
+        [pd.Series(["a", "b"]), pd.Series(["c"], index=pd.RangeIndex(2, 3))],
+        [
+            pd.Series(["a"], index=pd.date_range("2020", periods=1)),
+            pd.Series(["b"], index=pd.date_range("2021", periods=1)),
+        ],
+        [pd.Series(["a"], index=pd.Index([1], name="i")), pd.Series(["b"], index=pd.Index([1], name="j"))],
+        [
+            pd.Series(["a"], index=pd.MultiIndex.from_tuples([(1, "x")])),
+            pd.Series(["b"], index=pd.MultiIndex.from_tuples([(2, "y")])),
+        ],
+    ],
+    ids=["names", "other_names", "kinds", "ranges", "dates", "index_names", "tuples"],
+)
+def test_concat_labels_as_pandas(parts: list[pd.Series]) -> None:
+    joined = cudf_fsst.concat([part.fsst.compress() for part in parts])
+    expected = pd.concat(parts)
+    pd.testing.assert_series_equal(joined.decompress(), expected)
+    assert type(joined.index) is type(expected.index)
+
+
+def test_concat_refuses() -> None:
+    column = words(5).fsst.compress()
+    with pytest.raises(ValueError, match="no columns"):
+        cudf_fsst.concat([])
+    with pytest.raises(TypeError, match="Series"):
+        cudf_fsst.concat([column, words(5)])
+    with pytest.raises(TypeError, match="str and object"):
+        cudf_fsst.concat([column, words(5).astype(object).fsst.compress()])
+
+
+def test_concat_refuses_several_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    column, other = words(5).fsst.compress(), words(5).fsst.compress()
+    monkeypatch.setattr(other._backend, "device", "cuda:0")
+    with pytest.raises(ValueError, match="cpu and cuda:0"):
+        cudf_fsst.concat([column, other])
+
+
+def test_compressor() -> None:
+    parts = [words(600, seed=1), words(0), words(300, seed=2)]
+    compressor = cudf_fsst.Compressor()
+    for part in parts:
+        compressor.append(part)
+    column = compressor.finish()
+    pd.testing.assert_series_equal(column.decompress(), pd.concat(parts))
+    assert len(column.segments) == len(column.tables) == 2
+
+
+def test_compressor_with_table_and_tile_size() -> None:
+    table = cudf_fsst.train(words())
+    compressor = cudf_fsst.Compressor(table=table, tile_size=512)
+    for seed in range(3):
+        compressor.append(words(200, seed=seed))
+    column = compressor.finish()
+    assert column.tables == (table,)
+    assert {segment.layout.tile_size for segment in column.segments} == {512}
+
+
+def test_level_max() -> None:
+    series = words(3000)
+    table = cudf_fsst.train(series, level="max")
+    assert table == cudf_fsst.train(pd.Index(series), level="max") != cudf_fsst.train(series)
+    column, default = series.fsst.compress(level="max"), series.fsst.compress()
+    pd.testing.assert_series_equal(column.decompress(), series)
+    assert column.tables == (table,)
+    assert column.codes_nbytes < default.codes_nbytes
+    compressor = cudf_fsst.Compressor(level="max")
+    compressor.append(series)
+    assert compressor.finish().codes_nbytes == column.codes_nbytes
+    with pytest.raises(ValueError, match="'best'"):
+        cudf_fsst.train(series, level="best")
+
+
+def test_compressor_takes_arrow() -> None:
+    compressor = cudf_fsst.Compressor()
+    compressor.append(pa.chunked_array([["a", None], ["b"]]))
+    compressor.append(pa.array(["c"]))
+    column = compressor.finish()
+    assert column.to_arrow().to_pylist() == ["a", None, "b", "c"]
+    assert column.dtype == pd.ArrowDtype(pa.string())
+
+
+def test_compressor_refuses() -> None:
+    with pytest.raises(ValueError, match="'best'"):
+        cudf_fsst.Compressor(level="best")
+    with pytest.raises(ValueError, match="nothing was appended"):
+        cudf_fsst.Compressor().finish()
+    compressor = cudf_fsst.Compressor()
+    compressor.append(words(5))
+    with pytest.raises(TypeError, match="dtype str, this one is object"):
+        compressor.append(words(5).astype(object))
+    with pytest.raises(AttributeError, match="int64"):
+        compressor.append(pd.Series([1]))
+    with pytest.raises(TypeError, match="not list"):
+        compressor.append(["a"])
+    assert len(compressor.finish()) == 5
+    for method in (compressor.finish, lambda: compressor.append(words(5))):
+        with pytest.raises(ValueError, match="finished"):
+            method()
+
+
+def test_train() -> None:
+    series = words()
+    table = cudf_fsst.train(series)
+    assert table == cudf_fsst.train(series.astype(object)) == cudf_fsst.train(pd.Index(series))
+    assert table == series.fsst.compress().tables[0]
+    assert cudf_fsst.SymbolTable.from_bytes(table.to_bytes()) == table
+    other = words(seed=9)
+    column = other.fsst.compress(table=table)
+    assert column.tables == (table,)
+    pd.testing.assert_series_equal(column.decompress(), other)
+    assert cudf_fsst.train(pd.Series([], dtype="str")).symbols == ()
+    with pytest.raises(AttributeError, match="float64"):
+        cudf_fsst.train(pd.Series([1.5]))

@@ -1,0 +1,267 @@
+"""A column's name and index: exact in memory and from files; what a file cannot hold exactly is refused."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta, timezone
+from enum import StrEnum
+from pathlib import Path
+
+import dateutil.tz
+import numpy as np
+import pandas as pd
+import pytest
+
+import cudf_fsst
+from column_cases import INDEXES, STR, words
+
+
+def in_zone(zone) -> pd.Timestamp:
+    return pd.Timestamp("2020-01-01 05:00", tz=zone)
+
+
+# Indexes back -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
+def test_exact_index(index: pd.Index, tmp_path: Path) -> None:
+    series = pd.Series(["a", None, "ccc", "", "e", "f"], index=index, dtype="str")
+    column = series.fsst.compress()
+    pd.testing.assert_series_equal(column.decompress(), series)
+    pd.testing.assert_series_equal(column[[4, 1, 1]], series.take([4, 1, 1]))
+    pd.testing.assert_series_equal(column[1:5], series.iloc[1:5])
+    column.save(tmp_path / "column")
+    loaded = cudf_fsst.load(tmp_path / "column")
+    pd.testing.assert_series_equal(loaded.decompress(), series, check_index_type="exact")
+    assert loaded.index.names == series.index.names
+    assert type(loaded.index) is type(series.index)
+    if isinstance(index, pd.MultiIndex):
+        assert [level.dtype for level in loaded.index.levels] == [level.dtype for level in index.levels]
+
+
+def test_range_in_multi_index(tmp_path: Path) -> None:
+    """What ``set_index(append=True)`` makes; as a level, a range is stored as its integers."""
+    index = pd.DataFrame({"k": ["a", "b"]}).set_index("k", append=True).index
+    for series in (pd.Series(["x", None], index=index, dtype="str"), pd.Series([], index=index[:0], dtype="str")):
+        series.fsst.compress().save(tmp_path / "column")
+        pd.testing.assert_series_equal(cudf_fsst.load(tmp_path / "column").decompress(), series)
+
+
+@pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
+def test_index_without_rows(index: pd.Index, tmp_path: Path) -> None:
+    series = pd.Series("a", index=index, dtype="str")[:0]
+    if isinstance(index, pd.MultiIndex):  # labels that no row uses are not kept
+        series.index = series.index.remove_unused_levels()
+    series.fsst.compress().save(tmp_path / "column")
+    pd.testing.assert_series_equal(cudf_fsst.load(tmp_path / "column").decompress(), series, check_index_type="exact")
+
+
+@pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
+@pytest.mark.parametrize("rows", [6, 0])
+def test_index_is_not_shared(index: pd.Index, rows: int) -> None:
+    series = pd.Series("a", index=index, dtype="str")[:rows]
+    names = list(index.names)
+    column = series.fsst.compress()
+    copy, joined = column.copy(), cudf_fsst.concat([column])
+    pieces: list[pd.Series] = []
+    column.map_chunks(pieces.append)
+    given = [column.index, copy.index, joined.index]
+    for result in (
+        column.decompress(),
+        column.to_pandas(),
+        column[:],
+        column[::1],
+        column[::-1],
+        column[list(range(rows))],
+        column.filter([True] * rows),
+        *pieces,
+        series,
+    ):
+        given.append(result.index)
+    for labels in given:
+        labels.names = [("new", number) for number in range(labels.nlevels)]
+    for kept in (column, copy, joined):
+        assert kept.index.names == names
+        assert kept.decompress().index.names == names
+    other = pd.Series("a", index=index, dtype="str")[:rows]
+    other.fsst.compress().index.names = ["new"] * index.nlevels
+    assert other.index.names == names
+
+
+# Names in files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [None, "a", 5, 2.5, True, ("a", (1, None)), np.int64(3), pd.Timestamp("2020-01-01 05:00", tz="Europe/Paris")],
+)
+def test_saved_name(name, tmp_path: Path) -> None:
+    pd.Series(["a"], name=name).fsst.compress().save(tmp_path / "column")
+    assert cudf_fsst.load(tmp_path / "column").name == name
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (frozenset(), "frozenset"),
+        (10**5000, "type int cannot be stored: .*digits"),
+        (np.datetime64("2020", "ns"), "datetime64"),
+        (Colour.RED, "Colour cannot be stored exactly"),
+        (in_zone(dateutil.tz.gettz("Europe/Paris")), "No time zone"),
+        (in_zone(dateutil.tz.tzutc()), "No time zone"),
+        (in_zone(dateutil.tz.tzlocal()), "this machine's time zone"),
+        (in_zone(timezone(timedelta(hours=2), "ours")), "No time zone"),
+        (in_zone(timezone(timedelta(hours=2, seconds=3))), "type Timestamp cannot be stored"),
+        (in_zone(timezone(timedelta(hours=2), "EST5EDT")), "Timestamp cannot be stored exactly"),
+        (in_zone(timezone(timedelta(hours=-5), "EST5EDT")), "Timestamp cannot be stored exactly"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_name_that_cannot_be_saved(name, message: str, tmp_path: Path) -> None:
+    column = pd.Series(["a"], name=name).fsst.compress()
+    with pytest.raises(TypeError, match=message):
+        column.save(tmp_path / "column")
+    for series in (
+        pd.Series(["a"], name=("x", (name,))),
+        pd.Series(["a"], index=pd.RangeIndex(1, name=name)),
+        pd.Series(["a"], index=pd.Index([5], name=(1, name))),
+        pd.Series(["a"], index=pd.MultiIndex.from_arrays([[1], [2]], names=["x", name])),
+    ):
+        column = series.fsst.compress()
+        with pytest.raises(TypeError, match=r"a name .*cannot be stored"):
+            column.save(tmp_path / "column")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_name_without_utf8(tmp_path: Path) -> None:
+    column = pd.Series(["a"], name="\ud800").fsst.compress()
+    with pytest.raises(TypeError, match=r"the name '\\ud800' cannot be stored"):
+        column.save(tmp_path / "column")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        in_zone("UTC"),
+        in_zone("+02:00"),
+        pd.Timestamp("2020-10-25 02:30+02:00").tz_convert("Europe/Paris"),
+        pd.Timestamp("2020-10-25 02:30+01:00").tz_convert("Europe/Paris"),
+        pd.Timestamp(1, unit="ns"),
+        pd.Timestamp("2020").as_unit("s"),
+    ],
+    ids=str,
+)
+def test_saved_time_as_name(name: pd.Timestamp, tmp_path: Path) -> None:
+    pd.Series(["a"], name=name).fsst.compress().save(tmp_path / "column")
+    found = cudf_fsst.load(tmp_path / "column").name
+    assert (found, repr(found), found.unit) == (name, repr(name), name.unit)
+
+
+# Indexes in files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.Index([1, "x"], dtype=object),
+        pd.Index([1j, 2]),
+        pd.CategoricalIndex(pd.interval_range(0, 2)),
+        pd.CategoricalIndex(pd.period_range("2020", periods=2, freq="M")),
+        pd.MultiIndex(levels=[[2**60 + 1]], codes=[[0, -1]]),  # its column is of floats
+        pd.Index([2**63, 0], dtype=object),
+        pd.Index([2**70, 0], dtype=object),
+        # Equal labels would come back, but of other types.
+        pd.Index([1, None], dtype=object),
+        pd.Index([1, 2.5], dtype=object),
+        pd.Index([datetime(2020, 1, 1), datetime(2021, 1, 1)], dtype=object),
+        pd.Index([np.int8(1), np.int8(2)], dtype=object),
+        pd.Index([in_zone("UTC"), in_zone("Europe/Paris")], dtype=object),
+        pd.date_range("2020", periods=2, tz=timezone(timedelta(hours=2), "ours")),
+        pd.CategoricalIndex(pd.date_range("2020", periods=2, tz=timezone(timedelta(hours=2), "EST5EDT"))),
+        pd.MultiIndex.from_arrays([pd.Index([1, 2.5], dtype=object), ["a", "b"]]),
+        pd.CategoricalIndex(pd.Index([1, 2.5], dtype=object)),
+    ],
+    ids=[
+        "mixed",
+        "complex",
+        "interval_categories",
+        "period_categories",
+        "big_integers_with_missing",
+        "2**63",
+        "2**70",
+        "integer_with_missing_object",
+        "numbers",
+        "datetimes",
+        "numpy_integers",
+        "zones",
+        "named_offset",
+        "categories_with_named_offset",
+        "level_of_numbers",
+        "categories_of_numbers",
+    ],
+)
+def test_index_that_cannot_be_saved(index: pd.Index, tmp_path: Path) -> None:
+    column = pd.Series(["a", "b"], index=index).fsst.compress()
+    with pytest.raises(TypeError, match=r"cannot be stored.*reset_index"):
+        column.save(tmp_path / "column")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_multi_index_is_named_with_its_dtypes(tmp_path: Path) -> None:
+    index = pd.MultiIndex.from_arrays([pd.Index([1, 2.5], dtype=object), [1, 2]])
+    with pytest.raises(TypeError, match=r"^a MultiIndex of dtypes object, int64 cannot be stored exactly"):
+        pd.Series(["a", "b"], index=index).fsst.compress().save(tmp_path / "column")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[1, 2], [True, None], [date(2020, 1, 1), None], [in_zone("Europe/Paris"), None], [pd.Timedelta("1s"), None]],
+    ids=lambda labels: type(labels[0]).__name__,
+)
+def test_object_labels_keep_their_types(labels: list, tmp_path: Path) -> None:
+    index = pd.Index(labels, dtype=object)
+    pd.Series(["a", "b"], index=index).fsst.compress().save(tmp_path / "column")
+    found = cudf_fsst.load(tmp_path / "column").index
+    assert found.dtype == object
+    assert list(map(repr, found)) == list(map(repr, labels))
+
+
+@pytest.mark.parametrize("missing", [np.nan, pd.NA, pd.NaT], ids=repr)
+def test_missing_labels_of_objects_become_none(missing, tmp_path: Path) -> None:
+    index = pd.Index(["a", missing], dtype=object)
+    pd.Series(["x", "y"], index=index).fsst.compress().save(tmp_path / "column")
+    assert cudf_fsst.load(tmp_path / "column").index.tolist() == ["a", None]
+
+
+@pytest.mark.parametrize(
+    "freq",
+    [
+        pd.offsets.CustomBusinessDay(holidays=["2020-01-02"]),
+        pd.offsets.DateOffset(months=1),
+        pd.offsets.Easter(),
+        pd.offsets.BusinessHour(start="10:00"),
+    ],
+    ids=repr,
+)
+def test_frequency_that_its_name_does_not_tell(freq: pd.offsets.BaseOffset, tmp_path: Path) -> None:
+    """The dates survive, not the frequency."""
+    index = pd.date_range("2020", periods=3, freq=freq)
+    pd.Series(["a", "b", "c"], index=index).fsst.compress().save(tmp_path / "column")
+    loaded = cudf_fsst.load(tmp_path / "column").index
+    assert loaded.equals(index)
+    assert loaded.freq is None
+
+
+def test_load_wants_as_many_labels_as_rows(tmp_path: Path) -> None:
+    from cudf_fsst import storage
+    from cudf_fsst.interop import schema
+
+    column = words(10).fsst.compress()
+    described, index = schema.to_bytes("n", STR, pd.RangeIndex(11))
+    storage.save(tmp_path / "column", segments=column.segments, schema=described, index=index)
+    with pytest.raises(ValueError, match="10 rows, but its stored index has 11 labels"):
+        cudf_fsst.load(tmp_path / "column")
