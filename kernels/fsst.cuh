@@ -31,7 +31,7 @@ struct SegmentView {
   u64 out_char;              // position in the output of character `char_begin`
   u64 out_row;               // position in the output of row `row_begin`
   u64 first_unit;            // thread blocks of the launch before this segment's (decode)
-  u64 first_row_block;       // row blocks of the launch before this segment's
+  u64 first_row_block;       // row blocks of the launch before this segment's; some may be spare
 };
 
 // Entry k < 255 is the symbol of code k, 255 (the escape) has no bytes, 256 + b is the literal byte b.

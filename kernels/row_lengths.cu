@@ -12,7 +12,8 @@
 
 #define ROWS_PER_LANE (ROW_BLOCK / 32)
 
-// Where row i of a row block lies in shared memory: neither rows 8 * lane + k nor rows 32 * k + lane of a warp share a bank.
+// Where row i of a row block lies in shared memory: neither rows 8 * lane + k nor rows 32 * k + lane of a warp share a bank (64-bit
+// offsets: two at most).
 #define PADDED_ROWS (ROW_BLOCK + ROW_BLOCK / 32)
 __device__ __forceinline__ u32 padded(u32 i) { return i + i / 32; }
 
@@ -279,7 +280,7 @@ struct PackedBlock {
     bits = reinterpret_cast<const u32*>(s.row_bits) + begin;
     minimum = reinterpret_cast<const u32*>(s.row_minima)[b];
   }
-  // Length of row i less the minimum; 0 for rows behind the segment's last.
+  // Length of row i less the minimum; what stands behind the segment's last row is not to be used.
   __device__ __forceinline__ u64 difference(u32 i) const {
     if (width == 0) return 0;
     const u32 bit = i * width, shift = bit & 31, used = shift + width;

@@ -12,8 +12,8 @@ The workspace has two slots for the codes of a segment, each with a stream, whic
 waits for the size of one segment's codes and the GPU compacts them, it encodes the next. Tables are trained in a side
 stream as well, beside the work on row lengths.
 
-The host waits for the ends of the characters, for the cut into segments (where there are several, or nulls), for the
-size of the row lengths, and for the size of every segment's codes; not for the tables.
+The host waits for the ends of the characters, for the cut into segments with the size of their row lengths, and for the
+size of every segment's codes; not for the tables.
 """
 
 from __future__ import annotations
@@ -183,7 +183,9 @@ class _Compression:
         """Wait for the rows, characters and words of every segment, and count its nulls."""
         strings, lane, count = self.strings, self.lane, self.planned
         words = pinned(count, np.int64)
-        if not self.train_only:
+        if self.train_only:
+            words[:] = 0
+        else:
             lane.download(words, self.work[self.totals])
         if count == 1 and not strings.null_count:
             found = np.array([0, strings.rows, 0, self.chars_nbytes, 0, 0], np.int64)
