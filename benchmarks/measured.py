@@ -22,6 +22,7 @@ class Results:
     run: dict[str, Any]
     anchors: tuple[dict[str, Any], ...]
     kernels: dict[str, Any] | None = None
+    again: dict[str, Any] | None = None
 
     def values(self, dataset: str = DATASET) -> dict[str, dict[str, float]]:
         """Codec -> measure -> value; of a measure taken at several sizes the first.
@@ -139,10 +140,13 @@ def codec_of(record: dict[str, Any]) -> str:
 
 
 def read(folder: Path = readme_table.RESULTS) -> Results:
-    """The newest run in a folder, the counters of the kernels where there are some, and its anchors."""
+    """The newest run in a folder, its anchors, and where there are some the kernels' counters and a run beside it."""
     run = readme_table.newest(folder)
     if run is None:
         raise FileNotFoundError(f"no results of a GPU in {folder}")
     kernels = folder / "kernels.json"
     anchors = json.loads((folder / "anchors.json").read_text())["records"]
-    return Results(run[1], tuple(anchors), json.loads(kernels.read_text()) if kernels.exists() else None)
+    again = folder / "slow_host" / "compare.json"
+    return Results(
+        run[1], tuple(anchors), *(json.loads(path.read_text()) if path.exists() else None for path in (kernels, again))
+    )

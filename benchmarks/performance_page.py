@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from measured import OURS, Results, name_of, read
+from measured import DATASET, OURS, Results, name_of, read
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "performance.md"
@@ -468,6 +468,56 @@ def kernels(results: Results) -> str:
     )
 
 
+def slow_host(results: Results) -> str:
+    """Another run beside the one that the rest of the page is about, where there is one."""
+    if results.again is None or not results.compared:
+        return ""
+    runs = (results, Results(results.again, (), None))
+
+    def row(label: str, what: Callable[[Results], float], form: str) -> list[str]:
+        return [label, *(format(what(one), form) for one in runs)]
+
+    def rate(measure: str, dataset: str = DATASET, codec: str = OURS) -> Callable[[Results], float]:
+        return lambda one: one.values(dataset)[codec][measure]
+
+    def latency(call: str, size: float) -> Callable[[Results], float]:
+        return lambda one: next(
+            record["value"]
+            for record in one.run["records"]
+            if (record["codec"], record["measure"]) == (OURS, f"{call}_latency_ms")
+            and round(math.log10(record["bytes"] / size)) == 0
+        )
+
+    def stage(call: str, name: str) -> Callable[[Results], float]:
+        return lambda one: one.stages()[call][name]
+
+    rows = [
+        row("GPU's own copies, GB/s", Results.copy_gbps, ",.0f"),
+        row("decode kernel, GB/s", rate("decode_kernel_gbps"), ",.0f"),
+        row("encode kernels, GB/s", rate("encode_kernel_gbps"), ",.0f"),
+        row("encode kernels, Chinese text, GB/s", rate("encode_kernel_gbps", "dbtext.chinese"), ",.0f"),
+        row("row lengths measure, ms", stage("compress", "row lengths measure"), ".2f"),
+        row("row lengths pack, ms", stage("compress", "row lengths pack"), ".2f"),
+        row("row lengths unpack, ms", stage("decompress", "row lengths unpack"), ".2f"),
+        row("`compress()`, GB/s", rate("compress_call_gbps"), ",.0f"),
+        row("`decompress()`, GB/s", rate("decompress_call_gbps"), ",.0f"),
+        *(
+            row(f"`compress()` of {size / 1e6:.0f} MB, ms", latency("compress", size), ".2f")
+            for size in (1e6, 1e7, 1e8)
+        ),
+        row("`decompress()` of 1 MB, ms", latency("decompress", 1e6), ".2f"),
+        row("`take` of 1M random rows, ms", rate("take_1m_ms"), ".2f"),
+        row("cuDF's own, ms", rate("take_1m_ms", codec="cudf"), ".2f"),
+    ]
+    first, second = (one.run["date"][:10] for one in runs)
+    return (
+        f"{results.main_column} in the run that this page is about, of {first}, and in another of {second} "
+        f"(`benchmarks/results/slow_host/compare.json`). The second one's host was slower, as cuDF's own `take` shows; "
+        "its code has new kernels for row lengths and `take`, which only it tells of.\n\n"
+        + table(f"| | {first} | {second} |", rows)
+    )
+
+
 #: Codecs in the README's table.
 BESIDE = (OURS, f"{OURS}.max", *(f"nvcomp.{name}" for name in ("ans", "bitcomp", "lz4", "zstd")), "cudf.parquet_zstd")
 
@@ -515,6 +565,7 @@ PARTS: dict[str, Callable[[Results], str]] = {
         latency,
         floor,
         kernels,
+        slow_host,
         pictures,
         readme,
     )
