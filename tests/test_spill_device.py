@@ -190,8 +190,6 @@ def test_cudf_dataframe(tmp_path: Path) -> None:
     import cudf
 
     frame = cudf.DataFrame({"text": words(1), "number": range(200_000)})
-    if not hasattr(frame, "fsst"):
-        pytest.skip("frames are not compressed yet")
     size = int(frame.memory_usage(deep=True).sum())
     pool = SpillPool(device_limit=int(1.2 * size), host_limit=size // 2, directory=tmp_path)
     for name in "abcd":
