@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import importlib.util
 import os
 import subprocess
 import sys
@@ -152,9 +151,8 @@ class TestSpilling:
             raise KeyError
         assert oom._installed == []
 
-    def test_without_cudf(self) -> None:
-        if importlib.util.find_spec("cudf") is not None:
-            pytest.skip("cuDF is here")
+    def test_without_cudf(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "cudf", None)
         with pytest.raises(ImportError, match="cudf-fsst"), cudf_fsst.spilling(SpillPool()):
             pass
 
