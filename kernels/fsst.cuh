@@ -34,11 +34,22 @@ struct SegmentView {
   u64 first_row_block;       // row blocks of the launch before this segment's; some may be spare
 };
 
-// Entry k < 255 is the symbol of code k, 255 (the escape) has no bytes, 256 + b is the literal byte b.
+// Entry k < 255 is the symbol of code k, 255 (the escape) has no bytes, 256 + b is the literal byte b. The highest byte of an entry
+// is the number of its bits, but symbols of eight bytes fill theirs: their codes are consecutive (docs/format.md, section 5).
 struct DecodeTable {
-  u64 symbols[512];
-  u8 bits[512];  // 8 * length
+  u64 entries[512];
+  u32 first_eight, eights;  // code of the first symbol of eight bytes, and how many there are
+  u64 unused;               // what follows it in shared memory begins at a multiple of 16 bytes
+
+  __device__ __forceinline__ bool is_eight(u32 entry) const { return entry - first_eight < eights; }
 };
+
+// The number of bits of an entry of a DecodeTable, which becomes the symbol.
+__device__ __forceinline__ u32 split_entry(u64& entry, bool eight) {
+  const u32 bits = eight ? 64 : u32(entry >> 56);
+  entry = eight ? entry : entry & ~0ull >> 8;
+  return bits;
+}
 
 // What the encoder looks symbols up in (docs/format.md, section 6).
 struct EncodeTables {

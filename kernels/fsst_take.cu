@@ -71,9 +71,11 @@ extern "C" __global__ void __launch_bounds__(256)
     for (i32 i = min(left, 4); i > 0; --i, four >>= 8) {
       const u32 entry = (four & 255) | half;
       half = entry == 255 ? 256 : 0;
-      const i32 after = position + table->bits[entry] / 8, first = max(position, 0), last = min(after, wanted);
+      u64 symbol = table->entries[entry];
+      const i32 after = position + i32(split_entry(symbol, table->is_eight(entry))) / 8;
+      const i32 first = max(position, 0), last = min(after, wanted);
       if (first < last) {
-        u64 symbol = shift_right(table->symbols[entry], 8 * u32(first - position));
+        symbol = shift_right(symbol, 8 * u32(first - position));
         for (i32 c = first; c < last; ++c, symbol >>= 8) to[c] = u8(symbol);
       }
       position = after;

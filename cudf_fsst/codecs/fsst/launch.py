@@ -138,7 +138,7 @@ DECODE_WARPS_MAX = 8
 _PAIRS_NBYTES = 65536
 #: Bytes of the tables the kernels read.
 ENCODE_TABLES_NBYTES = HASH_SLOTS * 10 + 256 + _PAIRS_NBYTES + 8
-DECODE_TABLE_NBYTES = 512 * 9
+DECODE_TABLE_NBYTES = 512 * 8 + 16
 _MAX_HEADER = np.dtype([("states", "<u4"), ("classes", "<u4", 3), ("lengths", "u1", 256), ("class_of", "u1", 256)])
 MAX_TABLES_NBYTES = _MAX_HEADER.itemsize + MAX_STATES * (8 + 256) * 2
 
@@ -319,9 +319,13 @@ def max_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:
 @lru_cache(256)
 def decode_table(table: SymbolTable) -> npt.NDArray[np.uint8]:
     """`DecodeTable` of fsst_decode.cu, as bytes: entries 256 and up are the literal bytes."""
-    symbols = np.concatenate([table.decode_symbols, np.arange(256, dtype=np.uint64)])
-    bits = np.concatenate([table.decode_lengths * np.uint8(8), np.full(256, 8, np.uint8)])
-    return np.concatenate([symbols.view(np.uint8), bits])
+    lengths = np.concatenate([table.decode_lengths, np.ones(256, np.uint8)])
+    entries = np.concatenate([table.decode_symbols, np.arange(256, dtype=np.uint64)])
+    eights = np.flatnonzero(lengths == 8)
+    short = lengths < 8
+    entries[short] |= lengths[short].astype(np.uint64) << np.uint64(59)
+    header = np.array([eights[0] if eights.size else 0, eights.size, 0, 0], "<u4")
+    return np.concatenate([entries.view(np.uint8), header.view(np.uint8)])
 
 
 @lru_cache(4096)
