@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-@dataclass
+@dataclass(eq=False)
 class HostStrings:
     """A string column in host memory, as Arrow lays it out.
 
@@ -37,7 +37,7 @@ class HostStrings:
     null_count: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class DeviceStrings:
     """A string column in GPU memory: raw addresses and whatever keeps them alive.
 
@@ -59,7 +59,7 @@ class CharactersUnderNulls(Exception):
     """A codec that cannot drop them itself found characters under null rows (cuDF columns hardly ever have any)."""
 
 
-@dataclass
+@dataclass(eq=False)
 class ColumnBuffers:
     """A column of any type: the buffers of its Arrow layout, on the host or in GPU memory.
 

@@ -391,6 +391,7 @@ class CompressedColumn:
         """Row ranges of about `chunk_bytes` characters; one row block at least, none across segments."""
         pieces = []
         base = 0
+        chunk_bytes = min(chunk_bytes, self.chars_nbytes)  # which no position passes
         for segment in self._segments:
             with self._backend.current():
                 starts = self._backend.row_starts(segment)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
@@ -21,7 +22,7 @@ from .interop import arrow_columns, schema
 from .interop import cudf as interop_cudf
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Column:
     """A compressed column: its buffers, its exact Arrow type, and what says its dtype (`interop.schema`)."""
 
@@ -175,6 +176,14 @@ class CompressedFrame:
 
     def __contains__(self, label: object) -> bool:
         return label in self._labels
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """Refused with a TypeError: an array would drop index, labels and dtypes, or hold the labels alone.
+
+        `pandas.DataFrame` calls this as well; ``frame.decompress()`` is the DataFrame.
+        """
+        del dtype, copy
+        raise TypeError("a CompressedFrame is no array and no DataFrame; frame.decompress() is one")
 
     # Back ---------------------------------------------------------------------------------------------------------
 

@@ -104,6 +104,15 @@ def test_segments_print_no_arrays() -> None:
     assert "array" not in repr(segment)
 
 
+def test_segments_are_equal_to_themselves_alone() -> None:
+    column = words().fsst.compress()
+    (segment,) = column.segments
+    (other,) = words().fsst.compress().segments
+    assert segment in column.copy().segments
+    assert segment != other
+    assert len({segment, other, *column.copy().segments}) == 2
+
+
 def test_no_nulls_no_mask() -> None:
     column = words(800, nulls=False).fsst.compress()
     assert column.uncompressed_nbytes == column.chars_nbytes + 4 * 801

@@ -217,6 +217,24 @@ def test_what_it_says() -> None:
     assert frame.to_arrow().num_rows == ROWS
 
 
+@pytest.mark.parametrize("make", [pd.DataFrame, pd.Series, np.asarray, np.array], ids=lambda make: make.__name__)
+def test_labels_are_not_taken_for_data(make: Callable[[Any], Any]) -> None:
+    frame = pd.DataFrame({"a": [1, 2], "b": ["x", None]}).fsst.compress()
+    with pytest.raises(TypeError, match=r"frame\.decompress\(\)"):
+        make(frame)
+
+
+def test_parts_are_equal_to_themselves_alone() -> None:
+    data = pd.DataFrame({"a": range(3000), "b": [1, None, 3] * 1000, "c": ["x"] * 3000})
+    frame, other = data.fsst.compress(), data.fsst.compress()
+    for column, another in zip(frame._columns, other._columns, strict=True):
+        parts = [(column, column.node, *column.node.parts) for column in (column, another)]
+        for part, its in zip(*parts, strict=True):
+            assert part == part  # which raised
+            assert part != its
+            assert len({part, its}) == 2
+
+
 @pytest.mark.parametrize("name", ["int8", "uint64", "float16", "bool", "datetime", "timedelta", "str", "Int64"])
 def test_it_can_be_written_to(name: str) -> None:
     data = whole()[[name]].dropna()
