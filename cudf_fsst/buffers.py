@@ -37,7 +37,7 @@ class HostStrings:
     null_count: int = 0
 
 
-@dataclass(eq=False)
+@dataclass
 class DeviceStrings:
     """A string column in GPU memory: raw addresses and whatever keeps them alive.
 

@@ -262,15 +262,22 @@ def _decompress_column(compressed: Any, output: Path) -> None:
     # Types of the whole column and index: a piece of an object column may be all nulls.
     index = compressed.index if keep_index else pd.RangeIndex(1)
     names = [None if label is None else str(label) for label in index.names]  # Parquet has no others
-    whole = pd.Series("", index=index, dtype=compressed.dtype).to_frame(name).rename_axis(names)
+    index = index.set_names(names)
+    whole = pd.Series("", index=index, dtype=compressed.dtype).to_frame(name)
     schema = pa.Schema.from_pandas(whole, preserve_index=keep_index)
     del whole
     with _finished(output) as unfinished, _progress() as progress, pq.ParquetWriter(unfinished, schema) as writer:
         task = progress.add_task(f"decompressing {name}", total=rows)
         for start in range(0, max(rows, 1), step):
-            piece = compressed[start : start + step].to_frame(name).rename_axis(names)
-            writer.write_table(pa.Table.from_pandas(piece, preserve_index=keep_index).cast(schema))
-            progress.update(task, completed=min(start + step, rows))
+            stop = min(start + step, rows)
+            # Not as a Series: Python's strings do not hold any bytes.
+            columns = [compressed._arrow_range(start, stop, schema.field(0).type)]
+            if keep_index:
+                labels = pd.DataFrame(index=index[start:stop])
+                columns += pa.Table.from_pandas(labels, preserve_index=True).columns
+            columns = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+            progress.update(task, completed=stop)
     _out.print(f"{output}: {rows:,} rows, column {name!r}", highlight=False, soft_wrap=True)
 
 

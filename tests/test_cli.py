@@ -220,6 +220,45 @@ def test_decompress_takes_types_from_the_whole_column(
     assert table["i"].to_pylist() == index.tolist()
 
 
+ANY_BYTES = [b"ok", None, b"\xff\xfe", "é".encode()] * 50
+
+
+@pytest.mark.parametrize("arguments", [("-c", "text"), ()], ids=["column", "frame"])
+def test_bytes_that_are_not_utf8(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": pa.array(ANY_BYTES).view(pa.string())}), tmp_path / "in.parquet")
+    run_ok("compress", tmp_path / "in.parquet", *arguments, "-o", tmp_path / "text.fsst", "--device", "cpu")
+    assert "text" in run_ok("inspect", tmp_path / "text.fsst", "--symbols")
+    run_ok("decompress", tmp_path / "text.fsst", "-o", tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet")["text"].cast(pa.large_binary()).to_pylist() == ANY_BYTES
+
+
+@pytest.mark.parametrize("dtype", ["object", "string[python]"])
+def test_bytes_that_no_python_string_holds(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    column = pd.Series(pd.array(pa.array(ANY_BYTES).view(pa.string()), dtype="str")).fsst.compress()
+    index = pd.Index([*range(99), None, *range(100)], dtype="Int64")
+    column = column._make(column.segments, column._backend, "text", index, pd.api.types.pandas_dtype(dtype))
+    column.save(tmp_path / "text.fsst")
+    assert "xff" in run_ok("inspect", tmp_path / "text.fsst", "--symbols")
+    monkeypatch.setattr(cli, "_DECOMPRESS_CHARS", 100)
+    run_ok("decompress", tmp_path / "text.fsst", "-o", tmp_path / "out.parquet")
+    found = pq.read_table(tmp_path / "out.parquet")
+    assert found["text"].cast(pa.large_binary()).to_pylist() == ANY_BYTES
+    assert found.column(1).to_pylist() == [*range(99), None, *range(100)]
+
+
+def test_categories_that_no_python_string_holds(tmp_path: Path) -> None:
+    words = pa.array([b"ok", b"\xff\xfe"]).view(pa.string())
+    array = pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array([0, 1, 1], pa.int8()), words)])
+    frame = pd.DataFrame({"kind": pd.arrays.ArrowExtensionArray(array)}).fsst.compress()
+    stored = {"kind": "category", "categories": {"kind": "string", "storage": "pyarrow", "na": "nan"}}
+    columns = [replace(frame._columns[0], stored=stored)]
+    frame._make(frame._backend, columns, frame.columns, frame._index, (), 3).save(tmp_path / "frame.fsst")
+    assert re.search(r" kind +category +", run_ok("inspect", tmp_path / "frame.fsst"))
+    line = run_bad("decompress", tmp_path / "frame.fsst", "-o", tmp_path / "out.parquet")
+    assert "invalid start byte, column 'kind'" in line
+    assert not (tmp_path / "out.parquet").exists()
+
+
 def test_inspect(parquet: Path, tmp_path: Path) -> None:
     run_ok("compress", parquet, "--column", "text", "-o", tmp_path / "text.fsst", "--device", "cpu")
     column = cudf_fsst.load(tmp_path / "text.fsst")

@@ -11,6 +11,7 @@ import os
 import pickle
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,11 @@ def holes(series: pd.Series) -> pd.Series:
 
 
 def arrow(values: list[Any], kind: pa.DataType) -> pd.Series:
-    return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([pa.array(values, kind)])))
+    return arrow_series(pa.array(values, kind))
+
+
+def arrow_series(array: pa.Array) -> pd.Series:
+    return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([array])))
 
 
 #: Columns by name; every one is of `ROWS` rows.
@@ -275,6 +280,31 @@ def test_views(value: Any, kind: pa.DataType, tmp_path: Path) -> None:
         assert pa.array(found.array).to_pylist() == values
     with pytest.raises(TypeError, match=r"column 'a' holds .*; "):
         frame.column("a")
+
+
+def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+    """pandas itself cannot make such objects and categories, so their dtypes are put in place of Arrow's."""
+    values = [b"ok", None, b"\xff\xfe"] * 100
+    strings = pa.array(values).view(pa.string())
+    dictionary = pa.DictionaryArray.from_arrays(
+        pa.array([0, None, 1] * 100, pa.int8()), pa.array([b"ok", b"\xff\xfe"]).view(pa.string())
+    )
+    lists = pa.ListArray.from_arrays(pa.array(range(301), pa.int32()), strings)
+    data = {name: arrow_series(array) for name, array in [("s", strings), ("c", dictionary), ("l", lists)]}
+    frame = pd.DataFrame(data).fsst.compress()
+    python = {"kind": "string", "storage": "python", "na": "nan"}
+    dtypes = {"s": [{"kind": "object"}, python], "c": [{"kind": "category", "categories": python}], "l": [None]}
+    for name, stored in ((name, stored) for name, all_stored in dtypes.items() for stored in all_stored):
+        assert frame[[name]].decompress().dtypes[name] == data[name].dtype
+        part = frame[[name]]
+        part = part._make(
+            part._backend, [replace(part._columns[0], stored=stored)], part.columns, part._index, part._levels, 300
+        )
+        part = saved_and_loaded(part, tmp_path)
+        for some in (part.decompress, lambda: part[name]):  # noqa: B023
+            with pytest.raises(UnicodeDecodeError, match=f"invalid start byte.*, column '{name}'$"):
+                some()
+        assert part.to_arrow()[name].cast(frame.to_arrow()[name].type).equals(frame.to_arrow()[name])
 
 
 def test_categories_stay_strings_when_their_codes_get_a_codec() -> None:

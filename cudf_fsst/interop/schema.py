@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from .arrow import decoding
 from .arrow_columns import no_rows
 
 _KEY = b"cudf_fsst"
@@ -405,7 +406,18 @@ def _plain_categories(column: Any) -> Any:
 
 
 def decode_column(column: Any, stored: dict[str, Any] | None) -> Any:
-    """A pandas Series, without name and labels, of an Arrow ChunkedArray and what `encode_column` says of its dtype."""
+    """A pandas Series, without name and labels, of an Arrow ChunkedArray and what `encode_column` says of its dtype.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        The dtype or its categories hold Python's strings, and some bytes are not UTF-8.
+    """
+    with decoding(column):
+        return _decode_column(column, stored)
+
+
+def _decode_column(column: Any, stored: dict[str, Any] | None) -> Any:
     if stored is None or stored["kind"] == "cudf":
         return column.to_pandas()
     if stored["kind"] == "object":
@@ -529,7 +541,10 @@ def assemble_index(stored: dict[str, Any], columns: Sequence[Any]) -> Any:
     dtypes, freqs = stored["dtypes"], stored["freqs"]
     if not len(dtypes) == len(freqs) == len(names) == len(columns) or not (stored["multi"] or len(names) == 1):
         raise ValueError(f"{len(columns)} index levels instead of {len(names)}")
-    levels = [_exact(column, dtype) for column, dtype in zip(columns, dtypes, strict=True)]
+    levels = []
+    for column, dtype in zip(columns, dtypes, strict=True):
+        with decoding(column):
+            levels.append(_exact(column, dtype))
     if not stored["multi"]:
         return _with_frequency(levels[0], freqs[0]).set_names(names)
     index = pd.MultiIndex.from_arrays(levels, names=names)
