@@ -359,15 +359,71 @@ def test_equal_frames_make_equal_files(tmp_path: Path) -> None:
         ([[1, 2.5]], "as list<.*> they would change"),
         ([[float("nan")]], "they would change"),
         ([datetime.time(1, tzinfo=datetime.UTC)], "holding time values"),
+        ([datetime.time(1, fold=1)], "would change; the first is .*fold=1"),
+        ([None, datetime.datetime(2020, 1, 1, fold=1)], "would change; the first is .*fold=1"),
+        ([[datetime.time(1)], [datetime.time(1, fold=1)]], "would change; the first is .*fold=1"),
         ([datetime.datetime(2020, 1, 1), datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)], "would change"),
         (arrow([["a"]], pa.list_(pa.string_view())), "string_view"),
     ],
-    ids=["mixed", "numbers", "complex", "sparse", "objects", "dicts", "list", "nan", "time", "zones", "view"],
+    ids=("mixed numbers complex sparse objects dicts list nan time fold datetime folds zones view".split()),
 )
 def test_what_arrow_cannot_hold_is_named(values: Any, why: str) -> None:
     series = pd.Series(values, dtype=object if isinstance(values, list) and why != "complex128" else None)
     with pytest.raises(TypeError, match=f"column 'odd': .*({why})"):
         series.to_frame("odd").assign(fine=1)[["fine", "odd"]].fsst.compress()
+
+
+DECIMALS = [
+    # values, and the first that Arrow would change
+    (["-0.0", "1.5"], "-0.0"),
+    (["1.25", "1.250", "1.2500"], "1.25"),
+    (["1.5", None, "0E+1"], "0E+1"),
+    (["1E+3", "2E+3"], "1E+3"),
+    (["1.5", "Infinity"], "Infinity"),
+    (["1.5", "-Infinity"], "-Infinity"),
+    (["sNaN", "1.5"], "sNaN"),
+    (["-sNaN12"], "-sNaN12"),
+]
+
+
+@pytest.mark.parametrize(("texts", "first"), DECIMALS, ids=lambda value: str(value))
+@pytest.mark.parametrize("inside", [lambda value: value, lambda value: [value], lambda value: {"a": value}])
+def test_decimals_that_would_change(texts: list[str | None], first: str, inside: Callable[[Any], Any]) -> None:
+    values = [None if text is None else inside(decimal.Decimal(text)) for text in texts]
+    data = pd.DataFrame({"fine": 1, "odd": pd.Series(values, dtype=object)})
+    with pytest.raises(TypeError, match=r"^column 'odd': dtype object.* cannot be compressed: ") as error:
+        data.fsst.compress()
+    if not isinstance(values[0], list | dict) or "n" not in first:
+        assert repr(inside(decimal.Decimal(first))) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [["-1.50", "0.00", None, "99999999999999.99"], ["0E-10", "-1E-10"], ["0", "-7"], ["1.5", "NaN"], ["NaN"]],
+    ids=str,
+)
+def test_decimals_that_arrow_holds(texts: list[str | None], tmp_path: Path) -> None:
+    values = [None if text is None else decimal.Decimal(text) for text in texts]
+    frame = pd.DataFrame({"a": pd.Series(values, dtype=object)}).fsst.compress()
+    wanted = [None if text in (None, "NaN") else decimal.Decimal(text).as_tuple() for text in texts]
+    for one in (frame, saved_and_loaded(frame, tmp_path)):
+        assert [value if value is None else value.as_tuple() for value in one["a"]] == wanted
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [decimal.Decimal("1.250"), decimal.Decimal("2.5")],
+        [decimal.Decimal("-0"), decimal.Decimal(1)],
+        [datetime.time(1, fold=1)],
+    ],
+    ids=str,
+)
+def test_categories_that_would_change(values: list[Any]) -> None:
+    """Their dtype is equal to the one that would come back."""
+    data = pd.DataFrame({"odd": pd.Categorical(values)})
+    with pytest.raises(TypeError, match=r"column 'odd': dtype category holding .*; the first is .*(2\.5|-0|fold=1)"):
+        data.fsst.compress()
 
 
 def test_bad_arguments() -> None:
