@@ -476,7 +476,9 @@ class CompressedColumn:
         Parameters
         ----------
         path
-            Where to. The file is complete or, if anything fails, as it was.
+            Where to. The file is complete or, if anything fails, as it was. A symbolic link is followed; the
+            permissions of an older file stay. A process that is killed meanwhile may leave a file ``.cudf-fsst-*.tmp``
+            beside it, which can be deleted.
 
         Raises
         ------
