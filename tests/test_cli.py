@@ -510,6 +510,16 @@ def test_one_column_with_a_codec_and_an_index(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "out.parquet"), frame[["n"]])
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["key", "price", "parts", "flag"])
+def test_one_column_of_any_type_on_the_gpu(name: str, tmp_path: Path) -> None:
+    table = table_of_many_types()
+    pq.write_table(table, tmp_path / "in.parquet")
+    run_ok("compress", tmp_path / "in.parquet", "-c", name, "-o", tmp_path / "one.fsst", "--device", "gpu")
+    run_ok("decompress", tmp_path / "one.fsst", "-o", tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet")[name].to_pylist() == table[name].to_pylist()
+
+
 def test_names_with_dots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which Parquet's paths of nested columns have too."""
     inner = [{"b": "x" * 1000, "c": 1}] * 40

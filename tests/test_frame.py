@@ -227,6 +227,7 @@ def test_labels_are_not_taken_for_data(make: Callable[[Any], Any]) -> None:
     frame = pd.DataFrame({"a": [1, 2], "b": ["x", None]}).fsst.compress()
     with pytest.raises(TypeError, match=r"frame\.decompress\(\)"):
         make(frame)
+    assert list(frame) == ["a", "b"]
 
 
 def test_parts_are_equal_to_themselves_alone() -> None:
