@@ -114,8 +114,8 @@ class FsstFrameAccessor:
         Raises
         ------
         TypeError
-            A pandas column that Arrow cannot hold exactly (objects of mixed types, complex numbers, ...); it is named.
-            Or `codecs` that is no mapping.
+            A pandas column that Arrow cannot hold exactly (objects of mixed types, decimals of several exponents,
+            complex numbers, ...); it is named. Or `codecs` that is no mapping.
         KeyError
             `codecs` names a column that there is not.
         ValueError

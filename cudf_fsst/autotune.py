@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .codecs.fsst.tuning import DEFAULT, Choices, load, save
-from .engine import Engine
+from .engine import Engine, reading
 
 #: Timed calls of a candidate, rounds of the final comparison, candidates in it.
 _REPEAT, _ROUNDS, _FINALISTS = 3, 9, 3
@@ -61,7 +61,7 @@ def column_text(engine: Engine, file: Path, column: str, nbytes: int) -> Any:
     import pyarrow.parquet as pq
 
     pieces, chars = [], 0
-    with pq.ParquetFile(file) as parquet:
+    with reading(file), pq.ParquetFile(file) as parquet:
         groups = parquet.num_row_groups
     for group in range(groups):
         pieces.append(engine.read(file, column, [group]))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-@dataclass
+@dataclass(eq=False)
 class HostStrings:
     """A string column in host memory, as Arrow lays it out.
 
@@ -59,7 +59,7 @@ class CharactersUnderNulls(Exception):
     """A codec that cannot drop them itself found characters under null rows (cuDF columns hardly ever have any)."""
 
 
-@dataclass
+@dataclass(eq=False)
 class ColumnBuffers:
     """A column of any type: the buffers of its Arrow layout, on the host or in GPU memory.
 

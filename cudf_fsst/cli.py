@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
+import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, cast, get_args
@@ -15,9 +14,9 @@ from typing import Annotated, Any, ParamSpec, cast, get_args
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 app = typer.Typer(
     help="FSST compression of string columns, on a GPU with cuDF or on the CPU with pandas.",
@@ -25,9 +24,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-# Piped output is not squeezed into the 80 columns that Rich assumes.
-_out = Console(width=None if sys.stdout.isatty() else 110)
-_err = Console(stderr=True)
+# Piped output is not squeezed into the 80 columns that Rich assumes. Names are no markup.
+_out = Console(width=None if sys.stdout.isatty() else 110, markup=False, emoji=False)
+_err = Console(stderr=True, markup=False, emoji=False)
 
 #: Characters that `decompress` holds at a time.
 _DECOMPRESS_CHARS = 64 * 2**20
@@ -37,6 +36,20 @@ _P = ParamSpec("_P")
 
 Device = Annotated[str, typer.Option(help="auto, gpu or cpu")]
 Force = Annotated[bool, typer.Option("--force", help="overwrite an existing output")]
+
+
+def main() -> None:
+    """Run the command; a signal to end lets it remove its unfinished files first."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _end)
+    app()
+
+
+def _end(number: int, _frame: object) -> None:
+    signal.signal(number, signal.SIG_DFL)  # the next one ends it at once
+    raise SystemExit(128 + number)
 
 
 def _show_version(asked: bool) -> None:
@@ -71,10 +84,15 @@ def _one_line_errors(command: Callable[_P, None]) -> Callable[_P, None]:
             command(*args, **kwargs)
         except (CliError, DemoError, OSError, ValueError, ImportError, MemoryError) as error:
             text = " ".join(str(error).split()) or type(error).__name__
-            _err.print(f"[red]error:[/red] {escape(text)}", soft_wrap=True, highlight=False)
+            _err.print(Text.assemble(("error:", "red"), " ", _shown(text)), soft_wrap=True, highlight=False)
             raise typer.Exit(1) from None
 
     return wrapped
+
+
+def _shown(text: object) -> str:
+    """Text of any origin for the terminal: what does not print is escaped as Python escapes it."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in str(text))
 
 
 @app.command()
@@ -95,22 +113,22 @@ def demo(
     reports = []
     with tempfile.TemporaryDirectory() as temporary, _progress() as progress:
         folder = temporary if data is None else data
-        task = progress.add_task("", total=len(columns))
+        task = progress.add_task("", total=_steps(len(columns)))
         for name, table in zip(columns, tables, strict=True):
             progress.update(task, description=f"making {table}")
             path = work.make_table(table, scale, Path(folder))
-            progress.update(task, description=f"compressing and checking {name}")
+            progress.update(task, description=f"compressing and checking {_shown(name)}")
             reports.append(work.run_column(engine, path, name, rows))
             progress.advance(task)
 
     title = f"TPC-H, scale factor {scale:g}, on {engine.device} ({engine.name})"
-    shown = Table(title=escape(title), title_justify="left", box=SIMPLE)
+    shown = Table(title=_shown(title), title_justify="left", box=SIMPLE)
     shown.add_column("column", no_wrap=True)
     for heading in ("rows", "Arrow", "compressed", "ratio", "compress GB/s", "decompress GB/s", "random rows", "in ms"):
         shown.add_column(heading, justify="right")
     for report in reports:
         shown.add_row(
-            report.column,
+            _shown(report.column),
             f"{report.rows:,}",
             _size(report.uncompressed_nbytes),
             _size(report.nbytes),
@@ -140,23 +158,27 @@ def compress(
     device: Device = "auto",
     force: Force = False,
 ) -> None:
-    """Compress a Parquet file: one --column into a column, several or all of them into a frame.
+    """Compress a Parquet file: one --column of strings into a column, others, several or all into a frame.
 
-    One column has to be of strings and is read row group by row group (small ones several at a time); the file's pandas
-    index, if it has one, is not kept: rows are numbered from 0. A frame keeps the index; all of it is read at once.
+    One column of strings is read row group by row group (small ones several at a time); the file's pandas index, if it
+    has one, is not kept: rows are numbered from 0. A frame keeps the index; all of it is read at once. A single column
+    of anything else, dictionary-encoded strings included, makes a frame of one column.
     """
     import pyarrow.parquet as pq
+
+    from .engine import reading
 
     _check_output(output, file, force)
     names = list(dict.fromkeys(column or ()))
     codecs = dict(_codec(text) for text in codec or ())
-    if len(names) == 1:
+    with reading(file), pq.ParquetFile(file) as parquet:
+        schema, metadata = parquet.schema_arrow, parquet.metadata
+    columns = _frame_columns(schema, names)
+    if len(names) == 1 and names[0] in _string_columns(schema):
         if codecs:
             raise CliError("--codec is for frames; a column of strings has codec 'fsst'")
-        _compress_column(file, names[0], output, level, device)
+        _compress_column(file, names[0], metadata, output, level, device)
         return
-    with pq.ParquetFile(file) as parquet:
-        columns = _frame_columns(parquet.schema_arrow, names)
     engine = _engine(device)
     with _progress() as progress:
         progress.add_task("compressing a frame", total=None)
@@ -168,24 +190,22 @@ def compress(
     _show_compressed(output, frame, f"{len(frame):,} rows, {len(frame.columns):,} columns", engine)
 
 
-def _compress_column(file: Path, column: str, output: Path, level: str, device: str) -> None:
-    import pyarrow.parquet as pq
-
+def _compress_column(file: Path, column: str, metadata: Any, output: Path, level: str, device: str) -> None:
     from .compressor import Compressor
 
-    with pq.ParquetFile(file) as parquet:
-        _check_column(parquet.schema_arrow, column)
-        pieces = _pieces(parquet.metadata, column)
+    pieces = _pieces(metadata, column)
     engine = _engine(device)
     compressor = Compressor(level=level)
     start = 0
     with _progress() as progress:
-        for row_groups in progress.track(pieces, description=f"compressing {column}"):
+        task = progress.add_task(f"compressing {_shown(column)}", total=_steps(len(pieces)))
+        for row_groups in pieces:
             series = engine.read(file, column, row_groups)
             series.index = engine.library.RangeIndex(start, start + len(series))
             start += len(series)
             compressor.append(series)
             del series
+            progress.advance(task)
     compressed = compressor.finish().to_host()
     compressed.save(output)
     _show_compressed(output, compressed, f"{len(compressed):,} rows", engine)
@@ -193,8 +213,8 @@ def _compress_column(file: Path, column: str, output: Path, level: str, device: 
 
 def _show_compressed(output: Path, compressed: Any, shape: str, engine: Any) -> None:
     _out.print(
-        f"{output}: {shape}, {_size(compressed.uncompressed_nbytes)} -> "
-        f"{_size(compressed.nbytes)} ({compressed.ratio:.2f}x), on {engine.device}",
+        f"{_shown(output)}: {shape}, {_size(compressed.uncompressed_nbytes)} -> "
+        f"{_size(compressed.nbytes)} ({compressed.ratio:.2f}x), on {_shown(engine.device)}",
         highlight=False,
         soft_wrap=True,
     )
@@ -211,6 +231,7 @@ def decompress(
     import pyarrow.parquet as pq
 
     from .column import load
+    from .disk import replacing
     from .frame import CompressedFrame
 
     _check_output(output, file, force)
@@ -219,13 +240,13 @@ def decompress(
         _decompress_column(compressed, output)
         return
     rows, columns = compressed.shape
-    with _finished(output) as unfinished, _progress() as progress:
+    with replacing(output) as unfinished, _progress() as progress:
         progress.add_task(f"decompressing {columns} columns", total=None)
         try:
             pq.write_table(_parquet_table(compressed), unfinished)
         except NotImplementedError as error:  # Arrow's, of types that Parquet does not have
             raise CliError(str(error)) from error
-    _out.print(f"{output}: {rows:,} rows, {columns:,} columns", highlight=False, soft_wrap=True)
+    _out.print(f"{_shown(output)}: {rows:,} rows, {columns:,} columns", highlight=False, soft_wrap=True)
 
 
 def _parquet_table(frame: Any) -> Any:
@@ -254,6 +275,8 @@ def _decompress_column(compressed: Any, output: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from .disk import replacing
+
     rows = len(compressed)
     step = max(1, rows * _DECOMPRESS_CHARS // max(1, compressed.chars_nbytes))
     name = "column" if compressed.name is None else str(compressed.name)
@@ -262,16 +285,23 @@ def _decompress_column(compressed: Any, output: Path) -> None:
     # Types of the whole column and index: a piece of an object column may be all nulls.
     index = compressed.index if keep_index else pd.RangeIndex(1)
     names = [None if label is None else str(label) for label in index.names]  # Parquet has no others
-    whole = pd.Series("", index=index, dtype=compressed.dtype).to_frame(name).rename_axis(names)
+    index = index.set_names(names)
+    whole = pd.Series("", index=index, dtype=compressed.dtype).to_frame(name)
     schema = pa.Schema.from_pandas(whole, preserve_index=keep_index)
     del whole
-    with _finished(output) as unfinished, _progress() as progress, pq.ParquetWriter(unfinished, schema) as writer:
-        task = progress.add_task(f"decompressing {name}", total=rows)
+    with replacing(output) as file, _progress() as progress, pq.ParquetWriter(file, schema) as writer:
+        task = progress.add_task(f"decompressing {_shown(name)}", total=rows if step < rows else None)
         for start in range(0, max(rows, 1), step):
-            piece = compressed[start : start + step].to_frame(name).rename_axis(names)
-            writer.write_table(pa.Table.from_pandas(piece, preserve_index=keep_index).cast(schema))
-            progress.update(task, completed=min(start + step, rows))
-    _out.print(f"{output}: {rows:,} rows, column {name!r}", highlight=False, soft_wrap=True)
+            stop = min(start + step, rows)
+            # Not as a Series: Python's strings do not hold any bytes.
+            columns = [compressed._arrow_range(start, stop, schema.field(0).type)]
+            if keep_index:
+                labels = pd.DataFrame(index=index[start:stop])
+                columns += pa.Table.from_pandas(labels, preserve_index=True).columns
+            columns = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+            progress.update(task, completed=stop)
+    _out.print(f"{_shown(output)}: {rows:,} rows, column {_shown(repr(name))}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -294,9 +324,9 @@ def inspect(
     _show_facts(
         file,
         ("format version", str(FORMAT_VERSION)),
-        ("name", escape(repr(compressed.name))),
-        ("dtype", escape(str(compressed.dtype))),
-        ("index", escape(_index_kind(compressed.index))),
+        ("name", _shown(repr(compressed.name))),
+        ("dtype", _shown(compressed.dtype)),
+        ("index", _shown(_index_kind(compressed.index))),
         ("rows", f"{len(compressed):,}"),
         ("nulls", f"{compressed.null_count:,}"),
         ("bytes as Arrow has them", f"{compressed.uncompressed_nbytes:,}"),
@@ -329,7 +359,7 @@ def inspect(
     if symbols:
         for number, table in enumerate(tables):
             shown = "  ".join(f"{code}={repr(symbol)[1:]}" for code, symbol in enumerate(table.symbols))
-            _out.print(f"table {number}: {shown}", markup=False, highlight=False, soft_wrap=True)
+            _out.print(f"table {number}: {shown}", highlight=False, soft_wrap=True)
 
 
 def _inspect_frame(file: Path, frame: Any) -> None:
@@ -344,14 +374,14 @@ def _inspect_frame(file: Path, frame: Any) -> None:
         listed.add_column(heading, justify="right", no_wrap=True)
     for name, dtype, node in frame._described():
         sizes = (f"{node.null_count:,}", f"{node.uncompressed_nbytes:,}", f"{node.nbytes:,}")
-        listed.add_row(escape(name), escape(dtype), node.codec, *sizes, _ratio(node.uncompressed_nbytes, node.nbytes))
+        listed.add_row(_shown(name), _shown(dtype), node.codec, *sizes, _ratio(node.uncompressed_nbytes, node.nbytes))
     listed.add_section()
     listed.add_row("total", "", "", "", f"{frame.uncompressed_nbytes:,}", f"{frame.nbytes:,}", f"{frame.ratio:.3f}")
     _out.print(listed)
 
 
 def _show_facts(file: Path, *facts: tuple[str, str]) -> None:
-    shown = Table(title=escape(str(file)), title_justify="left", show_header=False, box=SIMPLE)
+    shown = Table(title=_shown(file), title_justify="left", show_header=False, box=SIMPLE)
     shown.add_column()
     shown.add_column(justify="right")
     for fact, value in facts:
@@ -372,6 +402,7 @@ def autotune(
     """Measure this machine's GPU and keep the fastest launch choices; they never change what is stored."""
     from . import autotune as work
     from .codecs.fsst import plan, tuning
+    from .engine import reading
     from .format import TILE_SIZES
 
     if (file is None) != (column is None):
@@ -389,7 +420,7 @@ def autotune(
         if not dry_run:
             entry.unlink(missing_ok=True)
         said = "nothing to forget" if not existed else "would be removed" if dry_run else "removed"
-        _out.print(f"{entry}: {said}", highlight=False, soft_wrap=True)
+        _out.print(f"{_shown(entry)}: {said}", highlight=False, soft_wrap=True)
         return
 
     # Text (of more bytes than characters, if it is not ASCII), codes and the decompressed text lie there together.
@@ -402,14 +433,16 @@ def autotune(
         else:
             import pyarrow.parquet as pq
 
-            _check_column(pq.read_schema(file), column)
+            with reading(file):
+                schema = pq.read_schema(file)
+            _check_column(schema, column)
             series = work.column_text(engine, file, column, nbytes)
         for size in sizes:
             number = work.count_candidates(size)
             progress.reset(task, total=number, description=f"measuring, {size}-byte tiles")
             tuned += work.tune(series, size, step=lambda: progress.advance(task))
 
-    shown = Table(title=escape(f"{gpu}, {_size(nbytes)} of text"), title_justify="left", box=SIMPLE)
+    shown = Table(title=_shown(f"{gpu}, {_size(nbytes)} of text"), title_justify="left", box=SIMPLE)
     for heading, justify in (("tiles", "right"), ("kernels of", "left"), ("fastest launch", "left")):
         shown.add_column(heading, justify=justify)  # type: ignore[arg-type]
     for heading in ("default GB/s", "best GB/s", "gain"):
@@ -428,7 +461,7 @@ def autotune(
     if dry_run:
         _out.print("Nothing was kept (--dry-run).")
     else:
-        _out.print(f"Kept in {work.store(gpu, tuned)}", highlight=False, soft_wrap=True)
+        _out.print(f"Kept in {_shown(work.store(gpu, tuned))}", highlight=False, soft_wrap=True)
 
 
 def _index_kind(index: Any) -> str:
@@ -448,14 +481,18 @@ def _engine(choice: str) -> Any:
         raise CliError(f"no usable GPU: {error}") from error
 
 
-def _check_column(schema: Any, column: str) -> None:
+def _string_columns(schema: Any) -> list[str]:
     import pyarrow as pa
 
-    strings = [
+    return [
         field.name
         for field in schema
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type) or pa.types.is_string_view(field.type)
     ]
+
+
+def _check_column(schema: Any, column: str) -> None:
+    strings = _string_columns(schema)
     if schema.names.count(column) > 1:
         raise CliError(f"the file has {schema.names.count(column)} columns named {column!r}; rename all but one")
     if column in strings:
@@ -485,7 +522,9 @@ def _codec(text: str) -> tuple[str, str]:
 
 def _pieces(metadata: Any, column: str) -> list[list[int] | None]:
     """Row groups to compress at a time: few enough to be small, enough to share a symbol table well."""
-    number = [metadata.schema.column(i).path for i in range(metadata.num_columns)].index(column)
+    leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+    # The field "b" of a column "a" has the path "a.b" too.
+    number = next(i for i, leaf in enumerate(leaves) if leaf.name == leaf.path == column)
     pieces: list[list[int] | None] = []
     nbytes = rows = 0
     for group in range(metadata.num_row_groups):
@@ -513,20 +552,23 @@ def _check_output(output: Path, file: Path, force: bool) -> None:
         raise CliError(f"{output} exists; --force overwrites it")
 
 
-@contextmanager
-def _finished(output: Path) -> Iterator[Path]:
-    """Hand out a name beside `output` and rename it when all went well, so a failed run leaves `output` as it was."""
-    with tempfile.TemporaryDirectory(dir=output.absolute().parent, prefix=f".{output.name}.") as folder:
-        unfinished = Path(folder, output.name)
-        yield unfinished
-        os.replace(unfinished, output)
+class _Count(MofNCompleteColumn):
+    """Steps done, of those there are; nothing where there is but one, of which the bar moves to and fro."""
+
+    def render(self, task: Task) -> Text:
+        return Text() if task.total is None else super().render(task)
+
+
+def _steps(count: int) -> int | None:
+    """The total of a progress bar: None for one step, which would stand at 0 until all is done."""
+    return count if count > 1 else None
 
 
 def _progress() -> Progress:
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
-        MofNCompleteColumn(),
+        _Count(),
         TimeElapsedColumn(),
         console=_err,
         transient=True,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from . import selection, storage
 from .backend import Backend, DeviceBackend, check_options, of_data, of_device
@@ -19,7 +20,7 @@ from .format import FRAME_VERSION, ROW_BLOCK
 from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop import schema
-from .interop.arrow import LARGE, to_arrow
+from .interop.arrow import LARGE, decoding, to_arrow
 
 
 class CompressedColumn:
@@ -175,6 +176,12 @@ class CompressedColumn:
         pandas.Series or cudf.Series
             cuDF's for a column on a GPU. Same values, nulls, name, index and dtype as the Series that was compressed.
             A string Index that was compressed comes back as a Series with a RangeIndex.
+
+        Raises
+        ------
+        UnicodeDecodeError
+            The dtype is ``object`` or ``string[python]``, and some bytes are not UTF-8, so that no Python string can
+            be made of them. `to_arrow` gives any bytes.
         """
         return self._out(self._series(stream))
 
@@ -224,10 +231,20 @@ class CompressedColumn:
             Of the array; None: object, with the missing values of the column's dtype.
         copy : bool, optional
             False is refused: the strings must be decoded.
+
+        Raises
+        ------
+        UnicodeDecodeError
+            Some bytes are not UTF-8, so that no Python string can be made of them.
         """
         if copy is False:
             raise ValueError("a compressed column has no array to share; np.asarray(column) decodes it")
-        return np.asarray(self.to_pandas(), dtype=dtype)
+        series = self.to_pandas()
+        try:
+            return np.asarray(series, dtype=dtype)
+        except pa.ArrowException:
+            with decoding(self.to_arrow()):
+                raise
 
     def __arrow_array__(self, type: Any = None) -> Any:
         """What ``pyarrow.array`` makes of the column: `to_arrow`, cast to the type that is asked for."""
@@ -259,7 +276,8 @@ class CompressedColumn:
         IndexError
             A row that is not there, or a mask of another length.
         UnicodeDecodeError
-            One row was asked for, and its bytes are not UTF-8. (A Series holds any bytes.)
+            One row was asked for, and its bytes are not UTF-8. A Series holds any bytes, unless its dtype is one of
+            Python's strings (see `decompress`).
         """
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
@@ -320,7 +338,7 @@ class CompressedColumn:
         return self._out(self._take(selection.mask_rows(self._values(mask), len(self)), stream=stream))
 
     def __iter__(self) -> Iterator[Any]:
-        """Values one after another, decoded piece by piece."""
+        """Values one after another, decoded piece by piece; UnicodeDecodeError where one is not UTF-8."""
         for start, stop in self._pieces(1 << 20):
             yield from self._host_range(start, stop)
 
@@ -350,10 +368,16 @@ class CompressedColumn:
 
     def _host_range(self, start: int, stop: int) -> Any:
         """Rows as a pandas Series without labels."""
+        return interop_pandas.to_series(self._host_range_strings(start, stop), self._dtype, None, None)
+
+    def _arrow_range(self, start: int, stop: int, arrow_type: Any) -> Any:
+        """Rows as Arrow's."""
+        return to_arrow(self._host_range_strings(start, stop), arrow_type)
+
+    def _host_range_strings(self, start: int, stop: int) -> Any:
         backend = self._backend
         with backend.current():
-            strings = backend.to_host_strings(backend.take_range(self._segments, start, stop, stream=None))
-        return interop_pandas.to_series(strings, self._dtype, None, None)
+            return backend.to_host_strings(backend.take_range(self._segments, start, stop, stream=None))
 
     def _scalar(self, number: int) -> Any:
         return self._host_range(number, number + 1).iloc[0]
@@ -391,6 +415,7 @@ class CompressedColumn:
         """Row ranges of about `chunk_bytes` characters; one row block at least, none across segments."""
         pieces = []
         base = 0
+        chunk_bytes = min(chunk_bytes, self.chars_nbytes)  # which no position passes
         for segment in self._segments:
             with self._backend.current():
                 starts = self._backend.row_starts(segment)
@@ -451,7 +476,9 @@ class CompressedColumn:
         Parameters
         ----------
         path
-            Where to. The file is complete or, if anything fails, as it was.
+            Where to. The file is complete or, if anything fails, as it was. A symbolic link is followed; the
+            permissions of an older file stay. A process that is killed meanwhile may leave a file ``.cudf-fsst-*.tmp``
+            beside it, which can be deleted.
 
         Raises
         ------

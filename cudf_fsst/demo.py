@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from .engine import Engine
+from .engine import Engine, reading
 
 #: Columns the demo takes unless told otherwise: free text, few distinct values, names, random characters.
 COLUMNS = ("l_comment", "l_shipinstruct", "o_comment", "c_address", "p_name")
@@ -106,7 +106,8 @@ def run_column(engine: Engine, path: Path, column: str, rows: int | None = None,
     DemoError
         No such string column, or values came back changed.
     """
-    names = pq.read_schema(path).names
+    with reading(path):
+        names = pq.read_schema(path).names
     if column not in names:
         raise DemoError(f"{path.stem} has no column {column!r}; it has {', '.join(names)}")
     series = engine.read(path, column)

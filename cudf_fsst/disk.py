@@ -1,11 +1,19 @@
-"""Large buffers to and from files: by KvikIO, in parallel, where it is installed, else as files always are.
+"""Files that are whole or not there, and large buffers to and from them.
 
-KvikIO uses GPUDirect Storage where the system has it. Whatever it cannot do is done the plain way, whose errors are the
-built-in ones: nothing depends on it but speed.
+Large buffers go by KvikIO, in parallel, where it is installed, else as files always are. KvikIO uses GPUDirect Storage
+where the system has it. Whatever it cannot do is done the plain way, whose errors are the built-in ones: nothing
+depends on it but speed.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
 from functools import cache
 from io import BufferedReader, BufferedWriter
 from typing import Any
@@ -15,6 +23,91 @@ import numpy.typing as npt
 
 #: Buffers of fewer bytes go the plain way.
 LARGE = 16 << 20
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BufferedWriter]:
+    """Write a file at once or not at all.
+
+    Hands out a new file in the same folder, which takes the name `path` when the block has ended and all of it is on
+    disk. If anything fails before, an older file at `path` stays as it was and the new one is removed. A process that
+    is killed may leave the new file, named ``.cudf-fsst-*.tmp``.
+
+    A symbolic link is followed: what it leads to is replaced. An older file's permissions stay, also its owner and
+    group where the system lets us set them; while it is being written only its owner may read the new one. Without an
+    older file the permissions are those of any new file.
+
+    Parameters
+    ----------
+    path
+        Where to.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written; `path` is a folder or a device, or a link that leads to itself.
+    """
+    target = os.path.realpath(os.fsdecode(path))
+    temporary = os.path.join(os.path.dirname(target), f".cudf-fsst-{secrets.token_hex(8)}.tmp")
+    try:
+        old = _stat_of_file(target)
+        mode = 0o666 if old is None else 0o600
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            yield file
+            file.flush()
+            if old is not None:
+                _permit_like(file.fileno(), old)
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException as error:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        if isinstance(error, OSError) and error.errno is not None:  # it names the new file, or none
+            raise OSError(error.errno, error.strerror, os.fsdecode(path)) from None
+        raise
+    _sync_folder(os.path.dirname(target))
+
+
+def _stat_of_file(target: str) -> os.stat_result | None:
+    """What the system knows of a regular file, None where there is none; OSError for anything else."""
+    try:
+        found = os.lstat(target)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), target)
+    if stat.S_ISDIR(found.st_mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), target)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file, and would be replaced by one", target)
+    return found
+
+
+def _permit_like(descriptor: int, old: os.stat_result) -> None:
+    """Give a new file the owner, group and permissions of another; without the group, its members are others."""
+    if sys.platform == "win32":
+        return
+    mode = old.st_mode & 0o777
+    new = os.fstat(descriptor)
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        try:
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+        except OSError:
+            try:
+                os.fchown(descriptor, -1, old.st_gid)
+            except OSError:
+                mode = mode & ~0o070 | (mode & 0o007) << 3
+    os.fchmod(descriptor, mode)
+
+
+def _sync_folder(folder: str) -> None:
+    """Put the new name on disk too, where the system can: the file is complete either way."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @cache

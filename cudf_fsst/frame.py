@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
@@ -21,7 +22,7 @@ from .interop import arrow_columns, schema
 from .interop import cudf as interop_cudf
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Column:
     """A compressed column: its buffers, its exact Arrow type, and what says its dtype (`interop.schema`)."""
 
@@ -92,19 +93,24 @@ class CompressedFrame:
     @property
     def dtypes(self) -> pd.Series:
         """Dtype of each column, as `decompress` gives it."""
+        with self._backend.reading(None) as read:
+            return pd.Series(self._dtypes(read), index=self._labels, dtype=object)
+
+    def _dtypes(self, read: Callable[[Node], Any] | None) -> list[Any]:
+        """Dtype of each column; without what reads them, those of categories have none."""
         interop = self._backend.interop
         found = []
-        with self._backend.reading(None) as read:
-            for column in self._columns:
-                categories = pa.types.is_dictionary(column.type)
-                # pandas' dtype of integers depends on whether there are nulls.
-                nulls = column.node.null_count > 0 and self.device == "cpu" and not categories
-                few = pa.nulls(1, column.type) if nulls else arrow_columns.no_rows(column.type)
-                some = arrow_columns.describe(few)
-                if categories:  # they are part of the dtype
+        for label, column in zip(self._labels, self._columns, strict=True):
+            categories = pa.types.is_dictionary(column.type)
+            # pandas' dtype of integers depends on whether there are nulls.
+            nulls = column.node.null_count > 0 and self.device == "cpu" and not categories
+            few = pa.nulls(1, column.type) if nulls else arrow_columns.no_rows(column.type)
+            some = arrow_columns.describe(few)
+            with _naming(f"column {label!r}"):
+                if categories and read is not None:  # they are part of the dtype
                     some.children = tuple(map(read, column.node.children))
                 found.append(interop.build(some, column.type, column.stored).dtype)
-        return pd.Series(found, index=self._labels, dtype=object)
+        return found
 
     @property
     def device(self) -> str:
@@ -152,7 +158,7 @@ class CompressedFrame:
 
     def _described(self) -> Iterator[tuple[str, str, Node]]:
         """Name, dtype and buffers of every column, then of the index' levels."""
-        for label, dtype, column in zip(self._labels, self.dtypes, self._columns, strict=True):
+        for label, dtype, column in zip(self._labels, self._dtypes(None), self._columns, strict=True):
             yield str(label), f"object: {column.type}" if dtype == np.dtype(object) else str(dtype), column.node
         for name, level in zip(self._index["names"], self._levels, strict=False):  # a RangeIndex has no levels
             yield "(index)" if name is None else f"(index) {schema.decode_name(name)}", str(level.type), level.node
@@ -175,6 +181,14 @@ class CompressedFrame:
 
     def __contains__(self, label: object) -> bool:
         return label in self._labels
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """Refused with a TypeError: an array would drop index, labels and dtypes, or hold the labels alone.
+
+        `pandas.DataFrame` calls this as well; ``frame.decompress()`` is the DataFrame.
+        """
+        del dtype, copy
+        raise TypeError("a CompressedFrame is no array and no DataFrame; frame.decompress() is one")
 
     # Back ---------------------------------------------------------------------------------------------------------
 
@@ -337,7 +351,9 @@ class CompressedFrame:
         Parameters
         ----------
         path
-            Where to. The file is complete or, if anything fails, as it was.
+            Where to. The file is complete or, if anything fails, as it was. A symbolic link is followed; the
+            permissions of an older file stay. A process that is killed meanwhile may leave a file ``.cudf-fsst-*.tmp``
+            beside it, which can be deleted.
 
         Raises
         ------
@@ -456,12 +472,15 @@ def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level
 
 @contextmanager
 def _naming(what: str) -> Iterator[None]:
-    """Errors say which column they are about."""
+    """Errors say which column they are about; Arrow's own become ValueErrors."""
     kinds = (TypeError, MemoryError, ValueError)
     try:
         yield
-    except kinds as error:
-        kind = next(kind for kind in kinds if isinstance(error, kind))
+    except UnicodeDecodeError as error:
+        reason = f"{error.reason}, {what}"
+        raise UnicodeDecodeError(error.encoding, error.object, error.start, error.end, reason) from error
+    except (*kinds, pa.ArrowException) as error:
+        kind = next((kind for kind in kinds if isinstance(error, kind)), ValueError)
         raise kind(f"{what}: {error}") from error
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
-import secrets
 import stat
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +22,7 @@ from .codecs.fsst.validate import check
 from .codecs.packed import PARAMETERS, Packed
 from .codecs.values import cpu as values
 from .codecs.values.plan import CODECS, parameter_count
-from .disk import Reader, Writer
+from .disk import Reader, Writer, replacing
 from .format import FORMAT_VERSION, FRAME_VERSION, TILE_SIZES, SegmentLayout, align
 
 #: The first byte is not ASCII, and the line ends and Control-Z show what a text-mode transfer did.
@@ -113,10 +110,7 @@ class _Place:
 def save(
     path: str | os.PathLike[str], *, segments: Sequence[Segment], schema: bytes, index: bytes | None = None
 ) -> None:
-    """Write a column to a file, at once or not at all.
-
-    The bytes go to a new file in the same folder, which takes the name `path` when all of it is on disk. If anything
-    fails before, an older file at `path` stays as it was and the new one is removed.
+    """Write a column to a file, at once or not at all (see `cudf_fsst.disk.replacing`).
 
     Parameters
     ----------
@@ -141,38 +135,13 @@ def save_streams(path: str | os.PathLike[str], *, streams: Sequence[Stream], sch
 
 
 def _write(path: str | os.PathLike[str], pieces: Iterator[Any]) -> None:
-    target = os.path.realpath(os.fsdecode(path))
-    if os.path.exists(target) and not os.path.isdir(target) and not os.path.isfile(target):
-        raise OSError(errno.EINVAL, "not a regular file, and would be replaced by one", os.fsdecode(path))
-    temporary = os.path.join(os.path.dirname(target), f".cudf-fsst-{secrets.token_hex(8)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            writer = Writer(file, temporary)
-            try:
-                for piece in pieces:
-                    writer.write(piece)
-            finally:
-                writer.finish()
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException as error:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        if isinstance(error, OSError) and error.errno is not None:  # it names the new file, or none
-            raise OSError(error.errno, error.strerror, os.fsdecode(path)) from None
-        raise
-    _sync_folder(os.path.dirname(target))
-
-
-def _sync_folder(folder: str) -> None:
-    """Put the new name on disk too, where the system can: the file is complete either way."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
+    with replacing(path) as file:
+        writer = Writer(file, file.name)
         try:
-            os.fsync(descriptor)
+            for piece in pieces:
+                writer.write(piece)
         finally:
-            os.close(descriptor)
+            writer.finish()
 
 
 def _pieces(version: int, streams: Sequence[Stream], schema: bytes, index: bytes | None) -> Iterator[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import Thread
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -102,6 +103,15 @@ def test_segments_print_no_arrays() -> None:
     (segment,) = words().fsst.compress().segments
     assert "rows=1000" in repr(segment)
     assert "array" not in repr(segment)
+
+
+def test_segments_are_equal_to_themselves_alone() -> None:
+    column = words().fsst.compress()
+    (segment,) = column.segments
+    (other,) = words().fsst.compress().segments
+    assert segment in column.copy().segments
+    assert segment != other
+    assert len({segment, other, *column.copy().segments}) == 2
 
 
 def test_no_nulls_no_mask() -> None:
@@ -207,6 +217,37 @@ def test_numpy_array(dtype) -> None:
     assert np.asarray(column.copy()[:0].fsst.compress()).shape == (0,)
     with pytest.raises(ValueError, match="decodes it"):
         np.array(column, copy=False)
+
+
+ANY_BYTES = [b"ok", "é".encode(), None, b"\xff\xfe", b"\x80"] * 300
+
+
+def of_any_bytes(dtype: Any, index: Any = None) -> cudf_fsst.CompressedColumn:
+    """A column of bytes that are not UTF-8 everywhere, of a dtype whose Series need not be able to hold them."""
+    array = pa.array(ANY_BYTES).view(pa.string())
+    column = pd.Series(pd.array(array, dtype=STR), index=index, name="n").fsst.compress()
+    return column._make(column._segments, column._backend, column.name, column.index, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_bytes_that_are_not_utf8(dtype) -> None:
+    column = of_any_bytes(dtype, pd.Index([f"label {i}" for i in range(1500)]))
+    assert column.to_arrow().cast(pa.large_binary()).to_pylist() == ANY_BYTES
+    keeps_bytes = getattr(dtype, "storage", "pyarrow" if isinstance(dtype, pd.ArrowDtype) else None) == "pyarrow"
+    for series in (column.decompress, column.to_pandas, lambda: column[:], lambda: column[0:1500:1]):
+        if keeps_bytes:
+            assert pa.array(series().array).cast(pa.large_binary()).to_pylist() == ANY_BYTES
+            continue
+        with pytest.raises(UnicodeDecodeError, match="start byte, in the row labelled label 3 of 'n'") as error:
+            series()
+        assert error.value.object == b"\xff\xfe"
+    with pytest.raises(UnicodeDecodeError, match=r"invalid start byte, in (row 3|the row labelled label 3 of 'n')$"):
+        np.asarray(column)
+    for some in (lambda: list(column), lambda: column[4]):
+        with pytest.raises(UnicodeDecodeError, match=r"invalid start byte$"):
+            some()
+    assert column[1] == "é"
+    assert column[:3].tolist()[:2] == ["ok", "é"]
 
 
 def test_arrow_array() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import cudf_fsst
@@ -159,11 +160,17 @@ def column() -> cudf_fsst.CompressedColumn:
     return pd.Series(["one", "two", None]).fsst.compress()
 
 
+def of_any_bytes() -> cudf_fsst.CompressedColumn:
+    array = pa.array([b"one", b"\xff"]).view(pa.string())
+    return pd.Series(pd.array(array, dtype="str")).fsst.compress()
+
+
 ERRORS: tuple[tuple[type[Exception], str, Callable[[Path], Any]], ...] = (
     (AttributeError, "int64", lambda _: pd.Series([1, 2]).fsst),
     (IndexError, "row 3 is out of range for a column of 3 rows", lambda _: column()[3]),
     (IndexError, "mask of 2 rows .* column of 3 rows", lambda _: column().filter(np.array([True, False]))),
     (TypeError, "rows are selected by position", lambda _: column()["a"]),
+    (UnicodeDecodeError, "invalid start byte, in row 1", lambda _: np.asarray(of_any_bytes())),
     (ValueError, "stream=7", lambda _: pd.Series(["a"]).fsst.compress(stream=7)),
     (ValueError, "tile_size .* 100", lambda _: pd.Series(["a"]).fsst.compress(tile_size=100)),
     (TypeError, "table must be a SymbolTable", lambda _: pd.Series(["a"]).fsst.compress(table=b"abc")),

@@ -11,6 +11,7 @@ import os
 import pickle
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,11 @@ def holes(series: pd.Series) -> pd.Series:
 
 
 def arrow(values: list[Any], kind: pa.DataType) -> pd.Series:
-    return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([pa.array(values, kind)])))
+    return arrow_series(pa.array(values, kind))
+
+
+def arrow_series(array: pa.Array) -> pd.Series:
+    return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([array])))
 
 
 #: Columns by name; every one is of `ROWS` rows.
@@ -217,6 +222,25 @@ def test_what_it_says() -> None:
     assert frame.to_arrow().num_rows == ROWS
 
 
+@pytest.mark.parametrize("make", [pd.DataFrame, pd.Series, np.asarray, np.array], ids=lambda make: make.__name__)
+def test_labels_are_not_taken_for_data(make: Callable[[Any], Any]) -> None:
+    frame = pd.DataFrame({"a": [1, 2], "b": ["x", None]}).fsst.compress()
+    with pytest.raises(TypeError, match=r"frame\.decompress\(\)"):
+        make(frame)
+    assert list(frame) == ["a", "b"]
+
+
+def test_parts_are_equal_to_themselves_alone() -> None:
+    data = pd.DataFrame({"a": range(3000), "b": [1, None, 3] * 1000, "c": ["x"] * 3000})
+    frame, other = data.fsst.compress(), data.fsst.compress()
+    for column, another in zip(frame._columns, other._columns, strict=True):
+        parts = [(column, column.node, *column.node.parts) for column in (column, another)]
+        for part, its in zip(*parts, strict=True):
+            assert part == part  # which raised
+            assert part != its
+            assert len({part, its}) == 2
+
+
 @pytest.mark.parametrize("name", ["int8", "uint64", "float16", "bool", "datetime", "timedelta", "str", "Int64"])
 def test_it_can_be_written_to(name: str) -> None:
     data = whole()[[name]].dropna()
@@ -257,6 +281,31 @@ def test_views(value: Any, kind: pa.DataType, tmp_path: Path) -> None:
         assert pa.array(found.array).to_pylist() == values
     with pytest.raises(TypeError, match=r"column 'a' holds .*; "):
         frame.column("a")
+
+
+def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+    """pandas itself cannot make such objects and categories, so their dtypes are put in place of Arrow's."""
+    values = [b"ok", None, b"\xff\xfe"] * 100
+    strings = pa.array(values).view(pa.string())
+    dictionary = pa.DictionaryArray.from_arrays(
+        pa.array([0, None, 1] * 100, pa.int8()), pa.array([b"ok", b"\xff\xfe"]).view(pa.string())
+    )
+    lists = pa.ListArray.from_arrays(pa.array(range(301), pa.int32()), strings)
+    data = {name: arrow_series(array) for name, array in [("s", strings), ("c", dictionary), ("l", lists)]}
+    frame = pd.DataFrame(data).fsst.compress()
+    python = {"kind": "string", "storage": "python", "na": "nan"}
+    dtypes = {"s": [{"kind": "object"}, python], "c": [{"kind": "category", "categories": python}], "l": [None]}
+    for name, stored in ((name, stored) for name, all_stored in dtypes.items() for stored in all_stored):
+        assert frame[[name]].decompress().dtypes[name] == data[name].dtype
+        part = frame[[name]]
+        part = part._make(
+            part._backend, [replace(part._columns[0], stored=stored)], part.columns, part._index, part._levels, 300
+        )
+        part = saved_and_loaded(part, tmp_path)
+        for some in (part.decompress, lambda: part[name]):  # noqa: B023
+            with pytest.raises(UnicodeDecodeError, match=f"invalid start byte.*, column '{name}'$"):
+                some()
+        assert part.to_arrow()[name].cast(frame.to_arrow()[name].type).equals(frame.to_arrow()[name])
 
 
 def test_categories_stay_strings_when_their_codes_get_a_codec() -> None:
@@ -311,15 +360,71 @@ def test_equal_frames_make_equal_files(tmp_path: Path) -> None:
         ([[1, 2.5]], "as list<.*> they would change"),
         ([[float("nan")]], "they would change"),
         ([datetime.time(1, tzinfo=datetime.UTC)], "holding time values"),
+        ([datetime.time(1, fold=1)], "would change; the first is .*fold=1"),
+        ([None, datetime.datetime(2020, 1, 1, fold=1)], "would change; the first is .*fold=1"),
+        ([[datetime.time(1)], [datetime.time(1, fold=1)]], "would change; the first is .*fold=1"),
         ([datetime.datetime(2020, 1, 1), datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)], "would change"),
         (arrow([["a"]], pa.list_(pa.string_view())), "string_view"),
     ],
-    ids=["mixed", "numbers", "complex", "sparse", "objects", "dicts", "list", "nan", "time", "zones", "view"],
+    ids=("mixed numbers complex sparse objects dicts list nan time fold datetime folds zones view".split()),
 )
 def test_what_arrow_cannot_hold_is_named(values: Any, why: str) -> None:
     series = pd.Series(values, dtype=object if isinstance(values, list) and why != "complex128" else None)
     with pytest.raises(TypeError, match=f"column 'odd': .*({why})"):
         series.to_frame("odd").assign(fine=1)[["fine", "odd"]].fsst.compress()
+
+
+DECIMALS = [
+    # values, and the first that Arrow would change
+    (["-0.0", "1.5"], "-0.0"),
+    (["1.25", "1.250", "1.2500"], "1.25"),
+    (["1.5", None, "0E+1"], "0E+1"),
+    (["1E+3", "2E+3"], "1E+3"),
+    (["1.5", "Infinity"], "Infinity"),
+    (["1.5", "-Infinity"], "-Infinity"),
+    (["sNaN", "1.5"], "sNaN"),
+    (["-sNaN12"], "-sNaN12"),
+]
+
+
+@pytest.mark.parametrize(("texts", "first"), DECIMALS, ids=lambda value: str(value))
+@pytest.mark.parametrize("inside", [lambda value: value, lambda value: [value], lambda value: {"a": value}])
+def test_decimals_that_would_change(texts: list[str | None], first: str, inside: Callable[[Any], Any]) -> None:
+    values = [None if text is None else inside(decimal.Decimal(text)) for text in texts]
+    data = pd.DataFrame({"fine": 1, "odd": pd.Series(values, dtype=object)})
+    with pytest.raises(TypeError, match=r"^column 'odd': dtype object.* cannot be compressed: ") as error:
+        data.fsst.compress()
+    if not isinstance(values[0], list | dict) or "n" not in first:
+        assert repr(inside(decimal.Decimal(first))) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [["-1.50", "0.00", None, "99999999999999.99"], ["0E-10", "-1E-10"], ["0", "-7"], ["1.5", "NaN"], ["NaN"]],
+    ids=str,
+)
+def test_decimals_that_arrow_holds(texts: list[str | None], tmp_path: Path) -> None:
+    values = [None if text is None else decimal.Decimal(text) for text in texts]
+    frame = pd.DataFrame({"a": pd.Series(values, dtype=object)}).fsst.compress()
+    wanted = [None if text in (None, "NaN") else decimal.Decimal(text).as_tuple() for text in texts]
+    for one in (frame, saved_and_loaded(frame, tmp_path)):
+        assert [value if value is None else value.as_tuple() for value in one["a"]] == wanted
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [decimal.Decimal("1.250"), decimal.Decimal("2.5")],
+        [decimal.Decimal("-0"), decimal.Decimal(1)],
+        [datetime.time(1, fold=1)],
+    ],
+    ids=str,
+)
+def test_categories_that_would_change(values: list[Any]) -> None:
+    """Their dtype is equal to the one that would come back."""
+    data = pd.DataFrame({"odd": pd.Categorical(values)})
+    with pytest.raises(TypeError, match=r"column 'odd': dtype category holding .*; the first is .*(2\.5|-0|fold=1)"):
+        data.fsst.compress()
 
 
 def test_bad_arguments() -> None:

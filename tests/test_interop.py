@@ -6,9 +6,11 @@ test_column.py and test_column_device.py run it on real ones.
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -384,6 +386,37 @@ def test_proxies_are_unwrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cudf.unwrap_proxy("data") == ("data", False)
     assert cudf.unwrap_proxy(Proxy("on GPU", "on CPU")) == ("on GPU", True)
     assert cudf.unwrap_proxy(Proxy(None, "on CPU")) == ("on CPU", True)
+
+
+ODD_LABELS = [
+    ([Decimal("-0.0"), Decimal(1)], "exactly"),
+    ([Decimal("1.250"), Decimal("2.5")], "exactly"),
+    ([Decimal("1E+3"), None], "exactly"),
+    ([dt.time(1, fold=1), dt.time(2)], "exactly"),
+    ([Decimal("Infinity"), Decimal(1)], r"Arrow has no Decimal\('Infinity'\)"),
+    ([Decimal("sNaN"), Decimal(1)], r"Arrow has no Decimal\('sNaN'\)"),
+]
+
+
+@pytest.mark.parametrize(("labels", "why"), ODD_LABELS, ids=str)
+@pytest.mark.parametrize("kind", ["index", "categories", "level"])
+def test_labels_that_are_equal_to_others(labels: list[Any], why: str, kind: str) -> None:
+    index = pd.Index(labels, dtype=object)
+    if kind != "index":
+        if "sNaN" in why:
+            pytest.skip("pandas makes no such index")
+        index = pd.CategoricalIndex(index) if kind == "categories" else pd.MultiIndex.from_arrays([index, [1, 2]])
+    with pytest.raises(TypeError, match=f"cannot be stored.*{why}.*reset_index"):
+        schema.to_bytes("who", pd.Series([], dtype="str").dtype, index)
+    with pytest.raises(TypeError, match=f"cannot be stored.*{why}.*reset_index"):
+        schema.describe_index(index)
+
+
+def test_decimals_as_labels() -> None:
+    labels = [Decimal("-1.50"), Decimal("0.00"), None]
+    described, data = schema.to_bytes("who", pd.Series([], dtype="str").dtype, pd.Index(labels, dtype=object))
+    _, _, found = schema.from_bytes(described, data, 3)
+    assert list(map(repr, found)) == list(map(repr, labels))
 
 
 def test_out_of_memory_is_not_damage(monkeypatch: pytest.MonkeyPatch) -> None:

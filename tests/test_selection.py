@@ -182,7 +182,8 @@ class TestMapChunks:
         # A segment is 3000 characters, 375 rows: one whole block of 256 rows and the rest of one.
         assert column.map_chunks(len, chunk_bytes=1) == [256, 119] * 10 + [256, 90]
         assert column.map_chunks(len, chunk_bytes=256 * 8 + 1) == [256, 119] * 10 + [256, 90]
-        assert column.map_chunks(len, chunk_bytes=10**9) == [segment.rows for segment in column.segments]
+        for huge in (10**9, 2**63, 2**70):
+            assert column.map_chunks(len, chunk_bytes=huge) == [segment.rows for segment in column.segments]
 
     def test_joins_frames(self) -> None:
         series = words()

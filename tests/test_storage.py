@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import stat
 import struct
 import tracemalloc
 from pathlib import Path
@@ -264,6 +265,92 @@ def test_save_replaces_and_follows_links(saved: Path, tmp_path: Path) -> None:
     assert link.is_symlink()
     assert storage.load(saved).schema == b"new"
     assert sorted(os.listdir(tmp_path)) == ["c.fsst", "link.fsst"]
+
+
+def test_links_are_followed_wherever_they_lead(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "a").symlink_to("folder/b")
+    (tmp_path / "folder" / "b").symlink_to("c")
+    storage.save(tmp_path / "a", segments=[], schema=b"new")  # nothing is there yet
+    assert (tmp_path / "a").is_symlink()
+    assert (tmp_path / "folder" / "b").is_symlink()
+    assert storage.load(tmp_path / "folder" / "c").schema == b"new"
+    (tmp_path / "round").symlink_to("round")
+    with pytest.raises(OSError, match=r"symbolic links: .*round'$"):
+        storage.save(tmp_path / "round", segments=[], schema=b"new")
+    assert (tmp_path / "round").is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["a", "folder", "round"]
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def written_as(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Modes that unfinished files had whenever something was written to one."""
+    modes: list[int] = []
+    write = storage.Writer.write
+
+    def watched(self: storage.Writer, piece: object) -> None:
+        modes.append(stat.S_IMODE(os.fstat(self._file.fileno()).st_mode))
+        write(self, piece)
+
+    monkeypatch.setattr(storage.Writer, "write", watched)
+    return modes
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o666, 0o777], ids=oct)
+def test_save_keeps_permissions(saved: Path, mode: int, written_as: list[int]) -> None:
+    saved.chmod(mode)
+    storage.save(saved, segments=[], schema=b"new")
+    assert mode_of(saved) == mode
+    assert set(written_as) == {0o600}
+    link = saved.with_name("link")
+    link.symlink_to(saved)
+    storage.save(link, segments=[], schema=b"newer")
+    assert mode_of(saved) == mode
+    assert storage.load(saved).schema == b"newer"
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002], ids=oct)
+def test_new_files_have_the_permissions_of_new_files(tmp_path: Path, mask: int, written_as: list[int]) -> None:
+    before = os.umask(mask)
+    try:
+        storage.save(tmp_path / "c.fsst", segments=[], schema=b"")
+        (tmp_path / "other").touch()
+    finally:
+        os.umask(before)
+    assert mode_of(tmp_path / "c.fsst") == mode_of(tmp_path / "other") == 0o666 & ~mask
+    assert set(written_as) == {0o666 & ~mask}
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+
+
+@needs_root
+def test_save_keeps_owner_and_group(saved: Path) -> None:
+    os.chown(saved, 1234, 4321)
+    saved.chmod(0o640)
+    storage.save(saved, segments=[], schema=b"new")
+    found = saved.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1234, 4321, 0o640)
+
+
+@needs_root
+@pytest.mark.parametrize(("mode", "kept"), [(0o660, 0o600), (0o664, 0o644), (0o604, 0o644), (0o640, 0o600)])
+def test_no_other_group_gets_what_a_group_had(
+    saved: Path, mode: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("Operation not permitted")
+
+    os.chown(saved, 1234, 4321)
+    saved.chmod(mode)
+    monkeypatch.setattr(os, "fchown", refuse)
+    storage.save(saved, segments=[], schema=b"new")
+    assert storage.load(saved).schema == b"new"
+    assert (saved.stat().st_gid, mode_of(saved)) == (os.getegid(), kept)
 
 
 @pytest.mark.parametrize("failing", ["fsync", "replace"])

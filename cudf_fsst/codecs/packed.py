@@ -20,9 +20,9 @@ from typing import Any
 PARAMETERS = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Packed:
-    """Consecutive values of one width, compressed; in host or GPU memory. Immutable.
+    """Consecutive values of one width, compressed; in host or GPU memory. Immutable; equal to itself alone.
 
     Attributes
     ----------

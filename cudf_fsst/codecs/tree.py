@@ -23,9 +23,9 @@ Moved = Packed | Segment
 NAMES = ("fsst", *CODECS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Node:
-    """A column, or a part of a nested one. Immutable.
+    """A column, or a part of a nested one. Immutable; equal to itself alone.
 
     Attributes
     ----------

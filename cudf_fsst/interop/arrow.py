@@ -6,6 +6,8 @@ applies to the first two. Bytes are not checked to be UTF-8: whatever the buffer
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -87,6 +89,77 @@ def to_arrow(strings: HostStrings, arrow_type: Any = None) -> Any:
     if total < LARGE:
         return _wrap(strings, strings.offsets.astype(np.int32, copy=False), arrow_type)
     return pa.chunked_array(_wrap_pieces(strings, arrow_type), type=arrow_type)
+
+
+@contextmanager
+def decoding(array: Any, where: Callable[[int], str] = "in row {}".format) -> Iterator[None]:
+    """Python strings are made of an Arrow array here: bytes that are not UTF-8 raise an error that says so.
+
+    Parameters
+    ----------
+    array : pyarrow.Array or pyarrow.ChunkedArray
+        Of any type.
+    where : callable
+        What the message says of a row's number.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        Instead of Arrow's own error, which is no ValueError. Inside dictionaries and nested types it names no row.
+    """
+    try:
+        yield
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        for strings in _strings_in(array):
+            row = _first_undecodable(strings)
+            if row is None:
+                continue
+            value = strings[row].cast(_LARGE_TYPES[1]).as_py()
+            try:
+                value.decode()
+            except UnicodeDecodeError as wrong:
+                place = where(row) if strings is array else ""
+                reason = f"{wrong.reason}, {place}" if place else wrong.reason
+                raise UnicodeDecodeError(wrong.encoding, value, wrong.start, wrong.end, reason) from error
+        raise
+
+
+def _strings_in(array: Any) -> Iterator[Any]:
+    """Arrays of the strings that an array consists of."""
+    if is_string_type(array.type):
+        yield array
+        return
+    for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
+        if pa.types.is_dictionary(chunk.type):
+            yield from _strings_in(chunk.dictionary)
+        elif pa.types.is_struct(chunk.type):
+            for field in chunk.flatten():
+                yield from _strings_in(field)
+        elif pa.types.is_list(chunk.type) or pa.types.is_large_list(chunk.type):
+            yield from _strings_in(chunk.flatten())
+
+
+def _first_undecodable(strings: Any) -> int | None:
+    """Number of the first string that is not UTF-8."""
+    values = strings.cast(_LARGE_TYPES[1])
+
+    def all_decode(start: int, stop: int) -> bool:
+        try:
+            values.slice(start, stop - start).cast(_LARGE_TYPES[0])
+        except pa.ArrowInvalid:
+            return False
+        return True
+
+    if all_decode(0, len(values)):
+        return None
+    first, end = 0, len(values)  # it is among these
+    while end - first > 1:
+        middle = (first + end) // 2
+        if all_decode(first, middle):
+            first = middle
+        else:
+            end = middle
+    return first
 
 
 def _join(array: Any) -> Any:

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..buffers import HostStrings
-from .arrow import from_arrow, is_string_type, to_arrow
+from .arrow import decoding, from_arrow, is_string_type, to_arrow
 
 #: What the accessor's error says it wants.
 WANTED = "string values (dtype str, string, object holding only strings, or an Arrow string type)"
@@ -67,14 +67,21 @@ def open_strings(data: Any) -> Iterator[HostStrings]:
 
 
 def to_series(strings: HostStrings, dtype: Any, name: Any, index: Any) -> Any:
-    """Build a Series of exactly this dtype around host buffers (characters are copied only for object storage)."""
+    """Build a Series of exactly this dtype around host buffers (characters are copied only for object storage).
+
+    Raises
+    ------
+    UnicodeDecodeError
+        The dtype holds Python's strings, and some bytes are not UTF-8.
+    """
     if isinstance(dtype, pd.ArrowDtype):
         array = pd.arrays.ArrowExtensionArray(_chunked(to_arrow(strings, dtype.pyarrow_dtype)))
         return pd.Series(array, index=index, name=name, copy=False)
     arrow = to_arrow(strings, pa.large_string())
-    if isinstance(dtype, pd.StringDtype):
-        return pd.Series(dtype.__from_arrow__(arrow), index=index, name=name, copy=False)
-    values = arrow.to_numpy(zero_copy_only=False)
+    with decoding(arrow, lambda row: "" if index is None else f"in the row labelled {index[row]} of {name!r}"):
+        if isinstance(dtype, pd.StringDtype):
+            return pd.Series(dtype.__from_arrow__(arrow), index=index, name=name, copy=False)
+        values = arrow.to_numpy(zero_copy_only=False)
     return pd.Series(values, index=index, name=name, dtype=object, copy=False)
 
 

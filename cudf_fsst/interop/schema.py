@@ -19,16 +19,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from .arrow import decoding
 from .arrow_columns import no_rows
 
 _KEY = b"cudf_fsst"
 _WITH_FREQUENCY = (pd.DatetimeIndex, pd.TimedeltaIndex)
-#: Objects that Arrow gives back as they were, unless it has been given others as well (of decimals, equal ones).
-_EXACT = frozenset([str, bytes, int, bool, dt.date, decimal.Decimal])
+#: Objects that Arrow gives back as they were, unless it has been given others as well.
+_EXACT = frozenset([str, bytes, int, bool, dt.date])
 #: Arrow types of columns that are stored as another one.
 _VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 #: Objects that it may give back changed though they are of the same type.
-_COMPARED = frozenset([pd.Timestamp, pd.Timedelta, dt.datetime, dt.time, list, dict])
+_COMPARED = frozenset([decimal.Decimal, pd.Timestamp, pd.Timedelta, dt.datetime, dt.time, list, dict])
+#: What the libraries raise on values that Arrow has no form of.
+_NO_FORM = (pa.ArrowException, OverflowError, TypeError, ValueError, decimal.InvalidOperation)
 #: Categories that version 1 of the format does not know.
 _FRAMES_ONLY = (pd.IntervalDtype, pd.PeriodDtype)
 _ARROW_TYPES = {"string": pa.string(), "large_string": pa.large_string()}
@@ -143,11 +146,11 @@ def _check_index(index: Any, notes: dict[str, Any], columns: Callable[[], Sequen
     """Raise TypeError where an index would not come back: what Arrow makes of it depends on versions of libraries."""
     try:
         found = assemble_index(notes, columns())
+        wanted = _one_missing(index) if index.dtype == np.dtype(object) and index.nlevels == 1 else index
     except MemoryError:
         raise
     except Exception as error:  # whatever the libraries raise on an index they cannot hold
-        raise TypeError(f"{_described(index)} cannot be stored: {error}; reset_index first") from error
-    wanted = _one_missing(index) if index.dtype == np.dtype(object) and index.nlevels == 1 else index
+        raise TypeError(f"{_described(index)} cannot be stored: {_why(error, index)}; reset_index first") from error
     if (
         not found.equals(wanted)
         or list(map(_dtypes, _levels(found))) != list(map(_dtypes, _levels(index)))
@@ -198,13 +201,26 @@ def _objects(index: Any) -> Iterator[Any]:
 
 def _same_objects(found: Any, wanted: Any) -> bool:
     """Whether objects, missing ones aside, came back from Arrow the same; 1 equals 1.0, but has another type."""
+    return not _changed_objects(found, wanted)
+
+
+def _changed_objects(found: Any, wanted: Any) -> list[Any]:
+    """The first of the objects, missing ones aside, that did not come back from Arrow the same; [] if all did."""
     found, wanted = _one_missing(found), _one_missing(wanted)
     types = list(map(type, wanted))
-    if list(map(type, found)) != types:
-        return False
-    if not _COMPARED.intersection(types):
-        return True
-    return all(_same(label, other) for label, other in zip(found, wanted, strict=True))
+    if list(map(type, found)) == types and not _COMPARED.intersection(types):
+        return []
+    return [other for label, other in zip(found, wanted, strict=True) if not _same(label, other)][:1]
+
+
+def _why(error: Exception, index: Any) -> str:
+    """What is wrong with labels or values that raised this; the libraries do not name decimals that are no numbers."""
+    for values in _objects(index):
+        for value in values:
+            # A quiet NaN is a missing value.
+            if isinstance(value, decimal.Decimal) and (value.is_infinite() or value.is_snan()):
+                return f"Arrow has no {value!r}"
+    return str(error)
 
 
 def _index_table(index: Any) -> Any:
@@ -213,8 +229,8 @@ def _index_table(index: Any) -> Any:
         # A RangeIndex must not become a column, one that is a level of a MultiIndex must.
         preserve = True if isinstance(index, pd.MultiIndex) else None
         table = pa.Table.from_pandas(pd.DataFrame(index=plain), preserve_index=preserve)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        raise TypeError(f"{_described(index)} cannot be stored: {error}; reset_index first") from error
+    except _NO_FORM as error:
+        raise TypeError(f"{_described(index)} cannot be stored: {_why(error, index)}; reset_index first") from error
     # Equal columns are stored as equal bytes, whatever versions of the libraries wrote them.
     pandas_notes = json.loads(table.schema.metadata[b"pandas"])
     for key in ("creator", "pandas_version"):
@@ -279,6 +295,10 @@ def _same(found: Any, wanted: Any) -> bool:
         return False
     if isinstance(wanted, (tuple, list)):
         return len(found) == len(wanted) and all(map(_same, found, wanted))
+    if isinstance(wanted, decimal.Decimal):
+        return bool(found.as_tuple() == wanted.as_tuple())  # 1.0 equals 1.00, and 0 equals -0
+    if isinstance(wanted, (dt.datetime, dt.time)) and found.fold != wanted.fold:
+        return False
     if isinstance(wanted, dict):
         return list(found) == list(wanted) and all(map(_same, found.values(), wanted.values()))
     if type(wanted) is dt.datetime and str(found.tzinfo) != str(wanted.tzinfo):
@@ -351,18 +371,23 @@ def encode_column(series: Any) -> tuple[Any, dict[str, Any] | None]:
         if isinstance(dtype, np.dtype) and dtype.kind in "iufb":
             return pa.array(series.to_numpy(), from_pandas=False), None  # a NaN is a value
         array = pa.array(series, from_pandas=True)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        raise TypeError(f"dtype {dtype} cannot be compressed: {error}") from error
+        plain = dtype != np.dtype(object) or _of_one_exact_type(series, array.type)
+    except _NO_FORM as error:
+        raise TypeError(f"dtype {dtype} cannot be compressed: {_why(error, pd.Index(series))}") from error
     stored = _encode_dtype(dtype)
     array = array.cast(_VIEWS.get(str(array.type), array.type))
     array = column = _plain_categories(pa.chunked_array([array]) if isinstance(array, pa.Array) else array)
-    plain = dtype != np.dtype(object) or _of_one_exact_type(series)
     found = decode_column(column[:0] if plain else column, stored)
     if str(found.dtype) != str(dtype) or found.dtype != dtype:
         raise TypeError(f"dtype {dtype} cannot be compressed: it would come back as {found.dtype}")
-    if not plain and not _same_objects(pd.Index(found, dtype=object), pd.Index(series, dtype=object)):
-        kind = pd.api.types.infer_dtype(series, skipna=True)
-        raise TypeError(f"dtype object holding {kind} values cannot be compressed: as {array.type} they would change")
+    changed: list[Any] = []
+    if not plain:
+        changed, values = _changed_objects(pd.Index(found, dtype=object), pd.Index(series, dtype=object)), series
+    elif isinstance(dtype, pd.CategoricalDtype) and dtype.categories.dtype == np.dtype(object):
+        changed, values = _changed_objects(found.cat.categories, dtype.categories), dtype.categories
+    if changed:
+        what = f"dtype {dtype} holding {pd.api.types.infer_dtype(values, skipna=True)} values cannot be compressed"
+        raise TypeError(f"{what}: as {array.type} they would change; the first is {changed[0]!r:.100}")
     return array, stored
 
 
@@ -384,10 +409,14 @@ def encode_arrow(column: Any, dtype: Any) -> tuple[Any, dict[str, Any] | None]:
     return column, stored
 
 
-def _of_one_exact_type(series: Any) -> bool:
-    """Whether objects, missing ones aside, are all of one type whose values Arrow gives back as they are."""
+def _of_one_exact_type(series: Any, kind: Any) -> bool:
+    """Whether objects, missing ones aside, are all of one type whose values this Arrow type gives back as they are."""
     values = series.to_numpy()
-    types = set(map(type, values[~pd.isna(values)]))
+    values = values[~pd.isna(values)]
+    types = set(map(type, values))
+    if types == {decimal.Decimal}:  # Arrow has one exponent for all, and no sign of a zero
+        alike = decimal.Decimal((0, (1,), -kind.scale)).same_quantum
+        return all(map(alike, values)) and not any(value.is_signed() for value in values if not value)
     return len(types) <= 1 and types <= _EXACT
 
 
@@ -405,7 +434,18 @@ def _plain_categories(column: Any) -> Any:
 
 
 def decode_column(column: Any, stored: dict[str, Any] | None) -> Any:
-    """A pandas Series, without name and labels, of an Arrow ChunkedArray and what `encode_column` says of its dtype."""
+    """A pandas Series, without name and labels, of an Arrow ChunkedArray and what `encode_column` says of its dtype.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        The dtype or its categories hold Python's strings, and some bytes are not UTF-8.
+    """
+    with decoding(column):
+        return _decode_column(column, stored)
+
+
+def _decode_column(column: Any, stored: dict[str, Any] | None) -> Any:
     if stored is None or stored["kind"] == "cudf":
         return column.to_pandas()
     if stored["kind"] == "object":
@@ -529,7 +569,10 @@ def assemble_index(stored: dict[str, Any], columns: Sequence[Any]) -> Any:
     dtypes, freqs = stored["dtypes"], stored["freqs"]
     if not len(dtypes) == len(freqs) == len(names) == len(columns) or not (stored["multi"] or len(names) == 1):
         raise ValueError(f"{len(columns)} index levels instead of {len(names)}")
-    levels = [_exact(column, dtype) for column, dtype in zip(columns, dtypes, strict=True)]
+    levels = []
+    for column, dtype in zip(columns, dtypes, strict=True):
+        with decoding(column):
+            levels.append(_exact(column, dtype))
     if not stored["multi"]:
         return _with_frequency(levels[0], freqs[0]).set_names(names)
     index = pd.MultiIndex.from_arrays(levels, names=names)

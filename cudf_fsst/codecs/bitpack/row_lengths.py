@@ -165,7 +165,7 @@ def unpack_ends(
     return position
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PackedLengths:
     """Row lengths of a segment: the sections of docs/format.md with these names.
 

@@ -12,9 +12,9 @@ from ...format import SegmentLayout
 from .symbols import SymbolTable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Segment:
-    """One segment, in host or GPU memory. Immutable: columns share segments.
+    """One segment, in host or GPU memory. Immutable: columns share segments. Equal to itself alone.
 
     Attributes
     ----------
