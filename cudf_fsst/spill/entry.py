@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,10 +27,17 @@ PLAIN, DEVICE, HOST, DISK = FORMS = ("plain", "device", "host", "disk")
 
 
 class Form(NamedTuple):
-    """A value as it lies somewhere; on disk, the file's path."""
+    """A value as it lies somewhere; on disk, a `File`."""
 
     value: Any
     nbytes: int
+
+
+class File(NamedTuple):
+    """What a value was written to, and how that begins: by checksums of all that follows."""
+
+    path: str
+    head: bytes
 
 
 class Counters:
@@ -39,7 +47,12 @@ class Counters:
         self.stats = SpillStats()
         self.lock = threading.Lock()
         self.ticks = itertools.count()
-        self.files = itertools.count()
+        self._files = itertools.count()
+        self._token = secrets.token_hex(8)
+
+    def file_name(self) -> str:
+        """A name that no file has had, of this pool or another."""
+        return f"{self._token}-{next(self._files):08d}.fsst"
 
     def add(self, **counts: int) -> None:
         """Add to the plain numbers."""
@@ -144,7 +157,7 @@ class Entry:
         with self.lock:
             self.dead = True
             if DISK in self.forms:
-                values.unlink(self.forms[DISK].value)
+                values.unlink(self.forms[DISK].value.path)
             self.forms.clear()
 
     @contextmanager
@@ -193,10 +206,15 @@ class Entry:
 
     def save(self, packed: Form, folder: str) -> None:
         """Add the form on disk."""
-        path = os.path.join(folder, f"{next(self._counters.files):08d}.fsst")
+        path = os.path.join(folder, self._counters.file_name())
+
+        def work() -> File:
+            packed.value.save(path)
+            return File(path, values.head(path))
+
         try:
-            self._move("save", packed.nbytes, lambda: packed.value.save(path))
-            self.forms[DISK] = Form(path, os.path.getsize(path))
+            file = self._move("save", packed.nbytes, work)
+            self.forms[DISK] = Form(file, os.path.getsize(path))
         except BaseException:
             self.drop(DISK)
             values.unlink(path)
@@ -224,11 +242,17 @@ class Entry:
         if HOST in self.forms:
             found, nbytes = self.forms[HOST]
         else:
-            path, nbytes = self.forms[DISK]
-            found = self._move("load", nbytes, lambda: values.load(path))
+            file, nbytes = self.forms[DISK]
+            found = self._move("load", nbytes, lambda: self._load(file))
         if self.home == "cpu":
             return found
         return self._move("to_device", nbytes, found.to_device)
+
+    @staticmethod
+    def _load(file: File) -> Any:
+        if values.head(file.path) != file.head:
+            raise ValueError(f"{file.path}: not the file that was written for this entry")
+        return values.load(file.path)
 
     def out(self, value: Any) -> Any:
         """A value as the user gets it."""

@@ -35,7 +35,9 @@ class SpillPool(MutableMapping[Hashable, Any]):
     compressed before one leaves it. Reading keeps what it read from, while there is room: so a value that is only read
     leaves again without being compressed, copied or written again.
 
-    Threads may use a pool at the same time; each entry is moved by one at a time.
+    Threads may use a pool at the same time; each entry is moved by one at a time. A pool belongs to the process that
+    made it: in one that was forked from that (by `multiprocessing`, a data loader) whatever asks it for something
+    raises RuntimeError, and `close`, also at the end of a ``with`` block, does nothing. It is not copied or pickled.
 
     Parameters
     ----------
@@ -70,10 +72,27 @@ class SpillPool(MutableMapping[Hashable, Any]):
             os.makedirs(directory, exist_ok=True)
             folder = os.path.abspath(tempfile.mkdtemp(prefix="cudf-fsst-spill-", dir=os.fsdecode(directory)))
         self._finalizer = weakref.finalize(self, _remove, folder, os.getpid())
-        self._tiers = Tiers(*limits, folder)
+        self._owner = os.getpid()
+        self._of_owner = Tiers(*limits, folder)
         self._left: list[Entry] = []  # entries that were replaced, until nothing of them is left
         self._executor: ThreadPoolExecutor | None = None
         self._closed = False
+
+    @property
+    def _tiers(self) -> Tiers:
+        """The entries. Of a forked process they are not: a lock that a thread held then would be held for ever."""
+        self._check_owner()
+        return self._of_owner
+
+    def _check_owner(self) -> None:
+        if not self._is_owner():
+            raise RuntimeError(
+                f"this SpillPool belongs to process {self._owner}, which made it, and cannot be used in process "
+                f"{os.getpid()}, which was forked from that; make a pool here, or get the values from there"
+            )
+
+    def _is_owner(self) -> bool:
+        return os.getpid() == self._owner
 
     # As a dict -----------------------------------------------------------------------------------------------------
 
@@ -291,7 +310,12 @@ class SpillPool(MutableMapping[Hashable, Any]):
     # Its end -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of all values and remove the files; the pool cannot be used afterwards."""
+        """Let go of all values and remove the files; the pool cannot be used afterwards.
+
+        In a process that was forked from the pool's own, nothing happens.
+        """
+        if not self._is_owner():
+            return
         with self._tiers.lock:
             self._closed = True
             executor, self._executor = self._executor, None
@@ -305,9 +329,11 @@ class SpillPool(MutableMapping[Hashable, Any]):
     @property
     def closed(self) -> bool:
         """Whether it is closed."""
+        self._check_owner()
         return self._closed
 
     def _check_open(self) -> None:
+        self._check_owner()
         if self._closed:
             raise ValueError("this SpillPool is closed")
 
@@ -317,6 +343,9 @@ class SpillPool(MutableMapping[Hashable, Any]):
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a SpillPool cannot be copied or pickled: its files are its own; hand its values over instead")
 
     # Its looks -----------------------------------------------------------------------------------------------------
 

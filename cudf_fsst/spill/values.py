@@ -11,6 +11,8 @@ from ..interop import cudf as interop_cudf
 
 #: Label of the column that such a Series becomes.
 _ONLY = "values"
+#: The preamble of a file: its sizes, a checksum of what says where its parts are and what theirs are, and its own.
+_HEAD_NBYTES = 64
 _PROTOCOL = ("nbytes", "device", "to_host", "to_device", "save", "decompress")
 
 
@@ -89,6 +91,12 @@ def load(path: str) -> Any:
     import cudf_fsst  # this package, when all of it is there
 
     return cudf_fsst.load(path)
+
+
+def head(path: str) -> bytes:
+    """The first bytes of what ``save`` wrote, up to the checksum of them: two files that begin so are equal."""
+    with open(path, "rb") as file:
+        return file.read(_HEAD_NBYTES)
 
 
 #: Errors that can be made again with another message.
