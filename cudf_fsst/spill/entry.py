@@ -82,7 +82,8 @@ class Entry:
         if not self.packed:
             values.check(name, value)
         self.framed = values.is_framed(value)
-        self.series_name = value.name if self.framed else None
+        #: Whether a compressed value gives cudf.pandas proxies.
+        self._gives_proxies = self.packed and getattr(value, "_proxied", False)
         self.name = name
         self.home = values.device_of(value)
         #: Bytes as the user has it.
@@ -94,7 +95,9 @@ class Entry:
         self.refused: set[str] = set()
         self.dead = False
         self._counters = counters
-        self.forms: dict[str, Form] = {self.top: Form(values.snapshot(value), self.nbytes)}
+        value = values.snapshot(value)
+        self._extras = values.extras(value, self.framed)
+        self.forms: dict[str, Form] = {self.top: Form(value, self.nbytes)}
         self.touch()
 
     # Seen from outside ---------------------------------------------------------------------------------------------
@@ -209,6 +212,8 @@ class Entry:
         path = os.path.join(folder, self._counters.file_name())
 
         def work() -> File:
+            if self.packed:
+                values.check_file(packed.value)
             packed.value.save(path)
             return File(path, values.head(path))
 
@@ -229,7 +234,7 @@ class Entry:
             if not self.packed:
                 packed = value
                 value = self._move(
-                    "decompress", self.nbytes, lambda: values.decompress(packed, self.framed, self.series_name)
+                    "decompress", self.nbytes, lambda: values.decompress(packed, self.framed, self._extras)
                 )
             if keep:
                 self.forms[self.top] = Form(values.snapshot(value), self.nbytes)
@@ -246,7 +251,8 @@ class Entry:
             found = self._move("load", nbytes, lambda: self._load(file))
         if self.home == "cpu":
             return found
-        return self._move("to_device", nbytes, found.to_device)
+        moved = self._move("to_device", nbytes, found.to_device)
+        return values.proxied(moved, self._gives_proxies)
 
     @staticmethod
     def _load(file: File) -> Any:

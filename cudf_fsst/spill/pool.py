@@ -25,10 +25,13 @@ _NO_DEFAULT = object()
 class SpillPool(MutableMapping[Hashable, Any]):
     """A dict of Series and DataFrames that are compressed, and then leave, when there is no room for them.
 
-    ``pool[name] = df`` keeps it, ``pool[name]`` gives it back as it was put: on the device where it came from, and
-    compressed only if it was put compressed. What is put is a snapshot: changes that are made to `df` afterwards, or to
-    what ``pool[name]`` gave, do not reach it. Memory of what someone else still holds is not freed when it leaves the
-    pool. Files are read by the pool that wrote them and by no other; what a killed process leaves is only in the way.
+    ``pool[name] = df`` keeps it, ``pool[name]`` gives it back as it was put: on the device where it came from, with its
+    ``attrs`` and flags, and compressed only if it was put compressed. What compression would change is not compressed
+    and stays in memory: pandas data of a subclass, and objects with missing values other than None.
+
+    What is put is a snapshot: changes that are made to `df` afterwards, or to what ``pool[name]`` gave, do not reach
+    it. Memory of what someone else still holds is not freed when it leaves the pool. Files are read by the pool that
+    wrote them and by no other; what a killed process leaves is only in the way.
 
     Data on a GPU goes from there, compressed in place, to pinned host memory and to disk; pandas data is compressed in
     host memory and goes to disk. The least recently used goes first, one step as far as needed; all on the GPU are
@@ -109,7 +112,8 @@ class SpillPool(MutableMapping[Hashable, Any]):
         Raises
         ------
         TypeError
-            Something else; or nothing but it could move, and it has a name or an index that a file cannot give back.
+            Something else; or nothing but it could move, and it would not come back as it is: of a subclass, with
+            objects that would change, or with a name or an index that a file cannot give back. The message says which.
         MemoryError
             There is no room, and no directory; or a move found no memory. The message names the entry.
         OSError
