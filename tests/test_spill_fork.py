@@ -119,6 +119,7 @@ def test_a_child_lets_go_of_a_pool_and_its_files_stay(tmp_path: Path) -> None:
     pool["a"] = text(1)
 
     def finalize() -> None:
+        assert pool._finalizer is not None
         pool._finalizer()
 
     def end_of_with() -> None:

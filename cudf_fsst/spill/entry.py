@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from ..interop import cudf as interop_cudf
 from . import values
+from .folder import discard
 from .stats import MOVES, SpillStats
 
 #: Forms: uncompressed; compressed in GPU memory, in host memory, in a file. The first that is there says where it lies.
@@ -160,7 +161,7 @@ class Entry:
         with self.lock:
             self.dead = True
             if DISK in self.forms:
-                values.unlink(self.forms[DISK].value.path)
+                discard(self.forms[DISK].value.path)
             self.forms.clear()
 
     @contextmanager
@@ -222,7 +223,7 @@ class Entry:
             self.forms[DISK] = Form(file, os.path.getsize(path))
         except BaseException:
             self.drop(DISK)
-            values.unlink(path)
+            discard(path)
             raise
 
     def bring(self, *, keep: bool) -> Any:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import shutil
-import tempfile
 import time
 import weakref
 from collections.abc import Hashable, Iterator, MutableMapping
@@ -13,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from .entry import DEVICE, DISK, HOST, Entry
+from .folder import Folder
 from .sizes import format_bytes, parse_bytes, parse_limit
 from .stats import SpillStats, as_html, as_text, moves_table
 from .tiers import Tiers
@@ -31,7 +30,7 @@ class SpillPool(MutableMapping[Hashable, Any]):
 
     What is put is a snapshot: changes that are made to `df` afterwards, or to what ``pool[name]`` gave, do not reach
     it. Memory of what someone else still holds is not freed when it leaves the pool. Files are read by the pool that
-    wrote them and by no other; what a killed process leaves is only in the way.
+    wrote them and by no other.
 
     Data on a GPU goes from there, compressed in place, to pinned host memory and to disk; pandas data is compressed in
     host memory and goes to disk. The least recently used goes first, one step as far as needed; all on the GPU are
@@ -52,7 +51,9 @@ class SpillPool(MutableMapping[Hashable, Any]):
         Bytes of host memory, likewise.
     directory : path, optional
         Where the pool makes a folder of its own for the files of what has no room in host memory; it is removed by
-        `close`, when the pool is no longer used, or when Python ends. None: nothing goes to disk.
+        `close`, when the pool is no longer used, or when Python ends. What a process leaves that is killed (SIGTERM
+        kills Python, too) is removed by the next pool that is made in the same directory on the same host. None:
+        nothing goes to disk.
 
     Raises
     ------
@@ -70,13 +71,10 @@ class SpillPool(MutableMapping[Hashable, Any]):
         directory: str | os.PathLike[str] | None = None,
     ) -> None:
         limits = parse_limit("device_limit", device_limit), parse_limit("host_limit", host_limit)
-        folder = None
-        if directory is not None:
-            os.makedirs(directory, exist_ok=True)
-            folder = os.path.abspath(tempfile.mkdtemp(prefix="cudf-fsst-spill-", dir=os.fsdecode(directory)))
-        self._finalizer = weakref.finalize(self, _remove, folder, os.getpid())
+        folder = None if directory is None else Folder(directory)
+        self._finalizer = None if folder is None else weakref.finalize(self, folder.remove)
         self._owner = os.getpid()
-        self._of_owner = Tiers(*limits, folder)
+        self._of_owner = Tiers(*limits, None if folder is None else folder.path)
         self._left: list[Entry] = []  # entries that were replaced, until nothing of them is left
         self._executor: ThreadPoolExecutor | None = None
         self._closed = False
@@ -316,7 +314,8 @@ class SpillPool(MutableMapping[Hashable, Any]):
     def close(self) -> None:
         """Let go of all values and remove the files; the pool cannot be used afterwards.
 
-        In a process that was forked from the pool's own, nothing happens.
+        A file that cannot be removed, here or when its entry is replaced or deleted, is no error: the log names it. In
+        a process that was forked from the pool's own, nothing happens.
         """
         if not self._is_owner():
             return
@@ -328,7 +327,8 @@ class SpillPool(MutableMapping[Hashable, Any]):
         if executor is not None:
             executor.shutdown(wait=True, cancel_futures=True)
         self._clear_left()
-        self._finalizer()
+        if self._finalizer is not None:
+            self._finalizer()
 
     @property
     def closed(self) -> bool:
@@ -394,9 +394,3 @@ class SpillPool(MutableMapping[Hashable, Any]):
 
     def _ipython_key_completions_(self) -> list[Hashable]:
         return list(self)
-
-
-def _remove(folder: str | None, owner: int) -> None:
-    """Remove a pool's folder; a forked process that inherited the pool leaves it to the pool's own."""
-    if folder is not None and os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pandas as pd
@@ -147,9 +146,3 @@ def named(error: Exception, what: str) -> Exception:
     # RMM's own MemoryError and NumPy's become the built-in one, a UnicodeEncodeError a ValueError.
     kind = next(kind for kind in NAMED if isinstance(error, kind))
     return kind(f"{what}: {error}")
-
-
-def unlink(path: str) -> None:
-    """Remove a file that may be gone already."""
-    with suppress(FileNotFoundError):
-        os.unlink(path)
