@@ -45,6 +45,7 @@ from . import frame_backend
 from .backend import check_options
 from .column import CompressedColumn
 from .frame import CompressedFrame, check_codecs
+from .interop import faithful
 
 __all__ = ["CompressedDataFrame", "Plugin", "compress", "disable", "enable", "stats"]
 
@@ -52,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 # What a header that `_write` made says, and the version of what it says.
 _MARK = "cudf-fsst"
-_VERSION = 1
+_VERSION = 2
 # Host buffers below this go into the header: a frame of a message costs more than copying them.
 _INLINE_NBYTES = 4096
 _PLUGIN = "cudf-fsst"
@@ -121,8 +122,8 @@ def enable(client: Any = None, *, threshold: int | str | None = None, min_ratio:
     -----
     Without a client, whoever gets objects of this process must have imported this module.
 
-    An object that cannot be compressed (pandas columns of mixed objects, missing values of several kinds, no memory
-    for it) is handed to the serializer there was before, and logged.
+    An object that cannot be compressed so that the same comes back (pandas columns of mixed objects, or of objects with
+    missing values other than None; no memory for it) is handed to the serializer there was before, and logged.
     """
     global _options
     options = _checked(threshold, min_ratio)
@@ -307,15 +308,15 @@ def _write(data: Any, on_device: bool, options: _Options) -> tuple[dict[str, Any
     host = isinstance(data, (pd.DataFrame, pd.Series))
     notes: dict[str, Any] = {"cudf": not host, "series": not hasattr(data, "columns")}
     if host:
-        notes |= {"attrs": data.attrs, "duplicates": data.flags.allows_duplicate_labels}
-    if notes["series"]:
+        notes["extras"] = faithful.extras(data)
+    elif notes["series"]:
         notes["name"] = data.name
     table = data.to_frame(name=0) if notes["series"] else data
     if _nbytes(table) < options.threshold * max(1, table.shape[1]):
         _count(passed=1)
         return None
     if host:
-        _check_missing(table)
+        faithful.check(data)
     frame = table.fsst.compress() if on_device or host else table.fsst.to_host()
     if (on_device or host) and frame.nbytes * options.min_ratio > frame.uncompressed_nbytes:
         _count(passed=1)
@@ -334,17 +335,6 @@ def _nbytes(table: Any) -> int:
     return cudf_frame.nbytes(table)
 
 
-def _check_missing(table: Any) -> None:
-    """Raise TypeError where an object column has missing values that would come back as None and are something else."""
-    index = table.index
-    levels = index.levels if isinstance(index, pd.MultiIndex) else [index]
-    for values in [*(table.iloc[:, i] for i in range(table.shape[1])), *levels]:
-        if values.dtype == object:
-            missing = values[pd.isna(values)]
-            if any(value is not None for value in missing):
-                raise TypeError("objects with missing values other than None")
-
-
 def _read(header: dict[str, Any], frames: list[Any]) -> Any:
     frame, notes = _put_together(header, frames)
     if notes["cudf"]:
@@ -354,10 +344,10 @@ def _read(header: dict[str, Any], frames: list[Any]) -> Any:
     _count(read=1)
     if notes["series"]:
         data = data[0]
+    if "extras" in notes:
+        return faithful.restore(data, notes["extras"])
+    if notes["series"]:
         data.name = notes["name"]
-    if "attrs" in notes:
-        data.attrs = notes["attrs"]
-        data.flags.allows_duplicate_labels = notes["duplicates"]
     return data
 
 

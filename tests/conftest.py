@@ -13,7 +13,7 @@ import pytest
 import fake_gpu
 from cudf_fsst.codecs.fsst import plan
 
-pytest.register_assert_rewrite("spill_cases")
+pytest.register_assert_rewrite("spill_cases", "nasty_values")
 
 # "ci" is what .ci/run and the README's command use; "deep" is for an evening: HYPOTHESIS_PROFILE=deep pytest.
 _COMMON = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}

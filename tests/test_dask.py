@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from distributed.protocol.serialize import deserialize_bytes, serialize_bytes
 from distributed.sizeof import safe_sizeof
 
 import cudf_fsst.dask as fsst_dask
+from nasty_values import KEPT, STAYS, identical
 
 ROWS = 60_000
 THRESHOLD = 100_000
@@ -179,6 +180,15 @@ def test_what_would_change_passes_as_before(data: pd.DataFrame, caplog: pytest.L
     pd.testing.assert_frame_equal(found, data)
 
 
+@pytest.mark.parametrize("make", {**KEPT, **STAYS}.values(), ids={**KEPT, **STAYS})
+def test_comes_back_the_same(make: Callable[[], Any]) -> None:
+    fsst_dask.enable(threshold=0, min_ratio=0)
+    wanted = make()
+    header, frames = serialize(wanted)
+    assert is_ours(header) == (make in KEPT.values())
+    identical(deserialize(header, frames), wanted)
+
+
 def test_errors_are_logged_and_lose_nothing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise MemoryError("std::bad_alloc: out_of_memory")
@@ -226,7 +236,7 @@ def test_another_version_is_refused() -> None:
     fsst_dask.enable()
     header, frames = serialize(table())
     header["sub-header"]["cudf-fsst"] = 99
-    with pytest.raises(ValueError, match="another version of cudf_fsst: version 99, not 1"):
+    with pytest.raises(ValueError, match="another version of cudf_fsst: version 99, not 2"):
         deserialize(header, frames)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -288,19 +287,6 @@ def test_collected(tmp_path: Path) -> None:
             break
         time.sleep(0.02)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_process_leaves_the_files(tmp_path: Path) -> None:
-    pool = SpillPool(host_limit=0, directory=tmp_path)
-    pool["a"] = text(1)
-    child = os.fork()
-    if child == 0:
-        pool._finalizer()
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    same(pool["a"], text(1))
 
 
 # Its looks -------------------------------------------------------------------------------------------------------

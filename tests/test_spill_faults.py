@@ -354,7 +354,7 @@ def test_a_process_killed_while_it_spills_leaves_no_half_file(tmp_path: Path) ->
     environment = {**os.environ, "PYTHONPATH": str(Path(cudf_fsst.__file__).parents[1])}
 
     def finished() -> list[Path]:
-        return [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".tmp"]
+        return [path for path in tmp_path.rglob("*") if path.suffix == ".fsst"]
 
     for wait in (0.05, 0.2, 0.4, 60):  # the last one until a file is there, however slow the machine is
         command = [sys.executable, "-c", SPILLS_FOR_EVER, str(tmp_path)]

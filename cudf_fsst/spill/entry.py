@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 
 from ..interop import cudf as interop_cudf
 from . import values
+from .folder import discard
 from .stats import MOVES, SpillStats
 
 #: Forms: uncompressed; compressed in GPU memory, in host memory, in a file. The first that is there says where it lies.
@@ -26,10 +28,17 @@ PLAIN, DEVICE, HOST, DISK = FORMS = ("plain", "device", "host", "disk")
 
 
 class Form(NamedTuple):
-    """A value as it lies somewhere; on disk, the file's path."""
+    """A value as it lies somewhere; on disk, a `File`."""
 
     value: Any
     nbytes: int
+
+
+class File(NamedTuple):
+    """What a value was written to, and how that begins: by checksums of all that follows."""
+
+    path: str
+    head: bytes
 
 
 class Counters:
@@ -39,7 +48,12 @@ class Counters:
         self.stats = SpillStats()
         self.lock = threading.Lock()
         self.ticks = itertools.count()
-        self.files = itertools.count()
+        self._files = itertools.count()
+        self._token = secrets.token_hex(8)
+
+    def file_name(self) -> str:
+        """A name that no file has had, of this pool or another."""
+        return f"{self._token}-{next(self._files):08d}.fsst"
 
     def add(self, **counts: int) -> None:
         """Add to the plain numbers."""
@@ -69,7 +83,8 @@ class Entry:
         if not self.packed:
             values.check(name, value)
         self.framed = values.is_framed(value)
-        self.series_name = value.name if self.framed else None
+        #: Whether a compressed value gives cudf.pandas proxies.
+        self._gives_proxies = self.packed and getattr(value, "_proxied", False)
         self.name = name
         self.home = values.device_of(value)
         #: Bytes as the user has it.
@@ -81,7 +96,9 @@ class Entry:
         self.refused: set[str] = set()
         self.dead = False
         self._counters = counters
-        self.forms: dict[str, Form] = {self.top: Form(values.snapshot(value), self.nbytes)}
+        value = values.snapshot(value)
+        self._extras = values.extras(value, self.framed)
+        self.forms: dict[str, Form] = {self.top: Form(value, self.nbytes)}
         self.touch()
 
     # Seen from outside ---------------------------------------------------------------------------------------------
@@ -144,7 +161,7 @@ class Entry:
         with self.lock:
             self.dead = True
             if DISK in self.forms:
-                values.unlink(self.forms[DISK].value)
+                discard(self.forms[DISK].value.path)
             self.forms.clear()
 
     @contextmanager
@@ -193,13 +210,20 @@ class Entry:
 
     def save(self, packed: Form, folder: str) -> None:
         """Add the form on disk."""
-        path = os.path.join(folder, f"{next(self._counters.files):08d}.fsst")
+        path = os.path.join(folder, self._counters.file_name())
+
+        def work() -> File:
+            if self.packed:
+                values.check_file(packed.value)
+            packed.value.save(path)
+            return File(path, values.head(path))
+
         try:
-            self._move("save", packed.nbytes, lambda: packed.value.save(path))
-            self.forms[DISK] = Form(path, os.path.getsize(path))
+            file = self._move("save", packed.nbytes, work)
+            self.forms[DISK] = Form(file, os.path.getsize(path))
         except BaseException:
             self.drop(DISK)
-            values.unlink(path)
+            discard(path)
             raise
 
     def bring(self, *, keep: bool) -> Any:
@@ -211,7 +235,7 @@ class Entry:
             if not self.packed:
                 packed = value
                 value = self._move(
-                    "decompress", self.nbytes, lambda: values.decompress(packed, self.framed, self.series_name)
+                    "decompress", self.nbytes, lambda: values.decompress(packed, self.framed, self._extras)
                 )
             if keep:
                 self.forms[self.top] = Form(values.snapshot(value), self.nbytes)
@@ -224,11 +248,18 @@ class Entry:
         if HOST in self.forms:
             found, nbytes = self.forms[HOST]
         else:
-            path, nbytes = self.forms[DISK]
-            found = self._move("load", nbytes, lambda: values.load(path))
+            file, nbytes = self.forms[DISK]
+            found = self._move("load", nbytes, lambda: self._load(file))
         if self.home == "cpu":
             return found
-        return self._move("to_device", nbytes, found.to_device)
+        moved = self._move("to_device", nbytes, found.to_device)
+        return values.proxied(moved, self._gives_proxies)
+
+    @staticmethod
+    def _load(file: File) -> Any:
+        if values.head(file.path) != file.head:
+            raise ValueError(f"{file.path}: not the file that was written for this entry")
+        return values.load(file.path)
 
     def out(self, value: Any) -> Any:
         """A value as the user gets it."""

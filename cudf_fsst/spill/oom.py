@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -44,14 +45,16 @@ def spilling(pool: SpillPool, *, reserve: int | str = "256 MiB") -> Iterator[Spi
     Raises
     ------
     RuntimeError
-        cuDF's own spilling on demand is active: it, too, answers out-of-memory, and RMM asks only one of them. At the
-        end of the block: RMM's resource was changed inside it and not changed back.
+        cuDF's own spilling on demand is active: it, too, answers out-of-memory, and RMM asks only one of them. The pool
+        belongs to a process that this one was forked from. At the end of the block: RMM's resource was changed inside
+        it and not changed back.
     ImportError
         There is no cuDF; the message says what to install.
     """
     nbytes = parse_bytes("reserve", reserve)
     if not isinstance(pool, SpillPool):
         raise TypeError(f"pool must be a SpillPool, not {type(pool).__name__}")
+    pool._check_owner()
     cudf = interop_cudf.cudf_module()
     import rmm
 
@@ -118,6 +121,7 @@ class Answer:
         self._reserve: Any = None
         self._lock = threading.Lock()
         self._thread: int | None = None
+        self._owner = os.getpid()
 
     def fill_reserve(self) -> None:
         """Set the reserve aside, if there is memory for it."""
@@ -131,6 +135,8 @@ class Answer:
 
     def __call__(self, nbytes: int) -> bool:
         """Whether to try again."""
+        if os.getpid() != self._owner:  # a fork: the pool is not its own, and locks may be held for ever
+            return False
         # Compressing allocates, too, and must not come back here: it fails, and the next entry is tried.
         if self._thread == threading.get_ident() or not self._lock.acquire(timeout=_PATIENCE):
             return False

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import shutil
-import tempfile
 import time
 import weakref
 from collections.abc import Hashable, Iterator, MutableMapping
@@ -13,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from .entry import DEVICE, DISK, HOST, Entry
+from .folder import Folder
 from .sizes import format_bytes, parse_bytes, parse_limit
 from .stats import SpillStats, as_html, as_text, moves_table
 from .tiers import Tiers
@@ -25,17 +24,22 @@ _NO_DEFAULT = object()
 class SpillPool(MutableMapping[Hashable, Any]):
     """A dict of Series and DataFrames that are compressed, and then leave, when there is no room for them.
 
-    ``pool[name] = df`` keeps it, ``pool[name]`` gives it back as it was put: on the device where it came from, and
-    compressed only if it was put compressed. What is put is a snapshot: changes that are made to `df` afterwards, or to
-    what ``pool[name]`` gave, do not reach it. Memory of what someone else still holds is not freed when it leaves the
-    pool. Files are read by the pool that wrote them and by no other; what a killed process leaves is only in the way.
+    ``pool[name] = df`` keeps it, ``pool[name]`` gives it back as it was put: on the device where it came from, with its
+    ``attrs`` and flags, and compressed only if it was put compressed. What compression would change is not compressed
+    and stays in memory: pandas data of a subclass, and objects with missing values other than None.
+
+    What is put is a snapshot: changes that are made to `df` afterwards, or to what ``pool[name]`` gave, do not reach
+    it. Memory of what someone else still holds is not freed when it leaves the pool. Files are read by the pool that
+    wrote them and by no other.
 
     Data on a GPU goes from there, compressed in place, to pinned host memory and to disk; pandas data is compressed in
     host memory and goes to disk. The least recently used goes first, one step as far as needed; all on the GPU are
     compressed before one leaves it. Reading keeps what it read from, while there is room: so a value that is only read
     leaves again without being compressed, copied or written again.
 
-    Threads may use a pool at the same time; each entry is moved by one at a time.
+    Threads may use a pool at the same time; each entry is moved by one at a time. A pool belongs to the process that
+    made it: in one that was forked from that (by `multiprocessing`, a data loader) whatever asks it for something
+    raises RuntimeError, and `close`, also at the end of a ``with`` block, does nothing. It is not copied or pickled.
 
     Parameters
     ----------
@@ -47,7 +51,9 @@ class SpillPool(MutableMapping[Hashable, Any]):
         Bytes of host memory, likewise.
     directory : path, optional
         Where the pool makes a folder of its own for the files of what has no room in host memory; it is removed by
-        `close`, when the pool is no longer used, or when Python ends. None: nothing goes to disk.
+        `close`, when the pool is no longer used, or when Python ends. What a process leaves that is killed (SIGTERM
+        kills Python, too) is removed by the next pool that is made in the same directory on the same host. None:
+        nothing goes to disk.
 
     Raises
     ------
@@ -65,15 +71,29 @@ class SpillPool(MutableMapping[Hashable, Any]):
         directory: str | os.PathLike[str] | None = None,
     ) -> None:
         limits = parse_limit("device_limit", device_limit), parse_limit("host_limit", host_limit)
-        folder = None
-        if directory is not None:
-            os.makedirs(directory, exist_ok=True)
-            folder = os.path.abspath(tempfile.mkdtemp(prefix="cudf-fsst-spill-", dir=os.fsdecode(directory)))
-        self._finalizer = weakref.finalize(self, _remove, folder, os.getpid())
-        self._tiers = Tiers(*limits, folder)
+        folder = None if directory is None else Folder(directory)
+        self._finalizer = None if folder is None else weakref.finalize(self, folder.remove)
+        self._owner = os.getpid()
+        self._of_owner = Tiers(*limits, None if folder is None else folder.path)
         self._left: list[Entry] = []  # entries that were replaced, until nothing of them is left
         self._executor: ThreadPoolExecutor | None = None
         self._closed = False
+
+    @property
+    def _tiers(self) -> Tiers:
+        """The entries. Of a forked process they are not: a lock that a thread held then would be held for ever."""
+        self._check_owner()
+        return self._of_owner
+
+    def _check_owner(self) -> None:
+        if not self._is_owner():
+            raise RuntimeError(
+                f"this SpillPool belongs to process {self._owner}, which made it, and cannot be used in process "
+                f"{os.getpid()}, which was forked from that; make a pool here, or get the values from there"
+            )
+
+    def _is_owner(self) -> bool:
+        return os.getpid() == self._owner
 
     # As a dict -----------------------------------------------------------------------------------------------------
 
@@ -90,7 +110,8 @@ class SpillPool(MutableMapping[Hashable, Any]):
         Raises
         ------
         TypeError
-            Something else; or nothing but it could move, and it has a name or an index that a file cannot give back.
+            Something else; or nothing but it could move, and it would not come back as it is: of a subclass, with
+            objects that would change, or with a name or an index that a file cannot give back. The message says which.
         MemoryError
             There is no room, and no directory; or a move found no memory. The message names the entry.
         OSError
@@ -291,7 +312,13 @@ class SpillPool(MutableMapping[Hashable, Any]):
     # Its end -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of all values and remove the files; the pool cannot be used afterwards."""
+        """Let go of all values and remove the files; the pool cannot be used afterwards.
+
+        A file that cannot be removed, here or when its entry is replaced or deleted, is no error: the log names it. In
+        a process that was forked from the pool's own, nothing happens.
+        """
+        if not self._is_owner():
+            return
         with self._tiers.lock:
             self._closed = True
             executor, self._executor = self._executor, None
@@ -300,14 +327,17 @@ class SpillPool(MutableMapping[Hashable, Any]):
         if executor is not None:
             executor.shutdown(wait=True, cancel_futures=True)
         self._clear_left()
-        self._finalizer()
+        if self._finalizer is not None:
+            self._finalizer()
 
     @property
     def closed(self) -> bool:
         """Whether it is closed."""
+        self._check_owner()
         return self._closed
 
     def _check_open(self) -> None:
+        self._check_owner()
         if self._closed:
             raise ValueError("this SpillPool is closed")
 
@@ -317,6 +347,9 @@ class SpillPool(MutableMapping[Hashable, Any]):
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a SpillPool cannot be copied or pickled: its files are its own; hand its values over instead")
 
     # Its looks -----------------------------------------------------------------------------------------------------
 
@@ -361,9 +394,3 @@ class SpillPool(MutableMapping[Hashable, Any]):
 
     def _ipython_key_completions_(self) -> list[Hashable]:
         return list(self)
-
-
-def _remove(folder: str | None, owner: int) -> None:
-    """Remove a pool's folder; a forked process that inherited the pool leaves it to the pool's own."""
-    if folder is not None and os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+
+import pandas as pd
 
 from ..column import CompressedColumn
 from ..interop import cudf as interop_cudf
+from ..interop import faithful
 
 #: Label of the column that such a Series becomes.
 _ONLY = "values"
+#: The preamble of a file: its sizes, a checksum of what says where its parts are and what theirs are, and its own.
+_HEAD_NBYTES = 64
 _PROTOCOL = ("nbytes", "device", "to_host", "to_device", "save", "decompress")
 
 
@@ -38,15 +42,18 @@ def is_framed(value: Any) -> bool:
         return False
     if not hasattr(value, "fsst"):
         return True
-    on_gpu = type(value).__module__.partition(".")[0] == "cudf"
-    return on_gpu and "range" not in type(value.index).__name__.lower()
+    return _is_cudf(type(value)) and "range" not in type(value.index).__name__.lower()
+
+
+def _is_cudf(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "cudf"
 
 
 def device_of(value: Any) -> str:
     """``"cpu"``, or ``"cuda:0"`` and so on; a Series or DataFrame of cuDF is taken to be on the current GPU."""
     if is_compressed(value):
         return str(value.device)
-    return interop_cudf.current_device() if type(value).__module__.partition(".")[0] == "cudf" else "cpu"
+    return interop_cudf.current_device() if any(map(_is_cudf, type(value).__mro__)) else "cpu"
 
 
 def on_device(device: str) -> AbstractContextManager[None]:
@@ -70,18 +77,49 @@ def snapshot(value: Any) -> Any:
     return value if is_compressed(value) else value.copy(deep=False)
 
 
+def extras(value: Any, framed: bool) -> Any:
+    """What compressing does not keep of a value, and `decompress` gives back: of such a Series of cuDF its name."""
+    if faithful.is_pandas(value):
+        return faithful.extras(value)
+    return value.name if framed else None
+
+
 def compress(data: Any) -> Any:
-    """A CompressedColumn of a Series of strings, a CompressedFrame of a DataFrame or any other Series."""
+    """A CompressedColumn of a Series of strings, a CompressedFrame of a DataFrame or any other Series.
+
+    Raises
+    ------
+    TypeError
+        It cannot be compressed, or what `decompress` gave would not be the same: such a value stays as it is.
+    """
+    if faithful.is_pandas(data):
+        faithful.check(data)
+    elif not _is_cudf(type(data)):
+        raise TypeError(f"a {type(data).__name__} would come back as one of cuDF's own")
     return (data.to_frame(name=_ONLY) if is_framed(data) else data).fsst.compress()
 
 
-def decompress(packed: Any, framed: bool, name: Any) -> Any:
-    """What `compress` was given; `framed`: it was such a Series, of this name."""
-    if not framed:
-        return packed.decompress()
-    series = packed[_ONLY]
-    series.name = name
-    return series
+def decompress(packed: Any, framed: bool, found: Any) -> Any:
+    """What `compress` was given; `framed`: it was such a Series; `found`: its `extras`."""
+    value = packed[_ONLY] if framed else packed.decompress()
+    if faithful.is_pandas(value):
+        return faithful.restore(value, found)
+    if framed:
+        value.name = found
+    return value
+
+
+def check_file(packed: Any) -> None:
+    """Raise TypeError where a compressed value is not the same when it comes from a file."""
+    if isinstance(packed, CompressedColumn) and isinstance(packed.index, pd.Index):
+        faithful.check_index(packed.index)
+
+
+def proxied(packed: Any, wanted: bool) -> Any:
+    """A compressed value that came back from the host; `wanted`: it gives cudf.pandas proxies, as it did before."""
+    if wanted:
+        packed._proxied = True
+    return packed
 
 
 def load(path: str) -> Any:
@@ -89,6 +127,12 @@ def load(path: str) -> Any:
     import cudf_fsst  # this package, when all of it is there
 
     return cudf_fsst.load(path)
+
+
+def head(path: str) -> bytes:
+    """The first bytes of what ``save`` wrote, up to the checksum of them: two files that begin so are equal."""
+    with open(path, "rb") as file:
+        return file.read(_HEAD_NBYTES)
 
 
 #: Errors that can be made again with another message.
@@ -102,9 +146,3 @@ def named(error: Exception, what: str) -> Exception:
     # RMM's own MemoryError and NumPy's become the built-in one, a UnicodeEncodeError a ValueError.
     kind = next(kind for kind in NAMED if isinstance(error, kind))
     return kind(f"{what}: {error}")
-
-
-def unlink(path: str) -> None:
-    """Remove a file that may be gone already."""
-    with suppress(FileNotFoundError):
-        os.unlink(path)
