@@ -194,6 +194,69 @@ def test_same_as_on_the_host(case: str, order: str, gpu: Gpu, monkeypatch: pytes
         assert arrow_columns.rebuild(gpu.download(found), array.type).equals(array)
 
 
+def cut_at(node: tree.Node, *streams: list[int]) -> tree.Node:
+    """The same values, the streams cut at these rows, as a file may have them."""
+    made = []
+    for stream, cuts in zip(node.streams, streams, strict=True):
+        values = cpu.decompress(stream, stream[0].itemsize)
+        pieces = [cpu.compress(piece, signed=True, codec=stream[0].codec) for piece in np.split(values, cuts)]
+        made.append(tuple(part for piece in pieces for part in piece))
+    return replace(node, streams=tuple(made))
+
+
+def decompressed(gpu: Gpu, node: tree.Node) -> ColumnBuffers:
+    """A node of the host, decompressed on the GPU."""
+    with gpu.memory.Lane() as lane, gpu.transfer.Inbox(lane) as inbox:
+        parts = inbox.receive_parts(list(node.parts))
+        lane.stream.wait_event(inbox.fill(parts, list(node.parts)))
+        found = tree.decompress_on_device(node.with_parts(iter(parts)), lane)
+        lane.synchronize()
+    return gpu.download(found)
+
+
+@pytest.mark.parametrize("order", ["lazy", "random"])
+@pytest.mark.parametrize("codec", ["bitpack", "gfc", "gpulz", "raw"])
+def test_halves_cut_at_different_rows(codec: str, order: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Low and high 64 bits of decimals are streams of their own, and a file may cut each where it likes."""
+    gpu.device.order = order
+    numbers = [int(high) * 10**18 + int(low) for high, low in rng.integers(-(10**9), 10**9, (2000, 2))]
+    whole = pa.array(numbers, pa.decimal128(38, 0))
+    some = pa.array([None if i % 3 == 0 else x for i, x in enumerate(numbers)], whole.type)
+    cuts = [([500], [1500]), ([1500], [500]), ([], [1, 1999]), ([1024], [1024])]
+    for _ in range(4):
+        cuts.append(tuple(sorted(rng.integers(1, 2000, n).tolist()) for n in rng.integers(0, 9, 2)))
+    for array in (whole, some, some[7:1900]):
+        node = tree.Compressor(codec, OPTIONS).node(arrow_columns.describe(array))
+        for low, high in cuts:
+            other = cut_at(node, *([row for row in rows if row < len(array)] for rows in (low, high)))
+            assert arrow_columns.rebuild(decompressed(gpu, other), array.type).equals(array)
+            assert arrow_columns.rebuild(tree.decompress(other), array.type).equals(array)
+
+
+@pytest.mark.parametrize("case", ["int8 with nulls", "float64 with nulls", "bool with nulls", "list"])
+def test_validity_cut_at_other_rows_than_values(case: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Each stream has cuts of its own, of any length."""
+    array = arrays()[case]
+    node = tree.Compressor("bitpack", OPTIONS).node(arrow_columns.describe(array))
+    for _ in range(3):
+        cuts = [sorted({*rng.integers(1, 2500, 5).tolist()}) for _ in node.streams]
+        other = cut_at(node, *cuts)
+        bits = replace(node, streams=(node.validity,))
+        (validity,) = cut_at(bits, sorted({*rng.integers(1, 312, 5).tolist()})).streams
+        found = decompressed(gpu, replace(other, validity=validity))
+        assert arrow_columns.rebuild(found, array.type).equals(array)
+
+
+def test_halves_need_one_piece_of_workspace(gpu: Gpu) -> None:
+    array = pa.array(range(2000), pa.int64()).cast(pa.decimal128(38, 0))
+    node = cut_at(tree.Compressor(None, OPTIONS).node(arrow_columns.describe(array)), [*range(100, 2000, 100)], [1950])
+    decompressed(gpu, cut_at(node, [500], [1500]))
+    gpu.device.allocations.clear()
+    decompressed(gpu, node)
+    parts = sum(2 for _ in node.parts)
+    assert gpu.device.allocations[parts:] == [16 * 2000, 8 * 1950]
+
+
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 @pytest.mark.parametrize("offset", [0, 1, 31, 40])
 def test_fill_nulls(itemsize: int, offset: int, gpu: Gpu) -> None:
