@@ -102,7 +102,7 @@ class FsstFrameAccessor:
             smallest on a sample, ``"raw"`` where nothing saves a twentieth; never ``"gpulz"``, which is slower than the
             link to the host.
         tile_size, level, stream
-            As in ``series.fsst.compress()``; the first two for columns of strings.
+            As in ``series.fsst.compress()``; the first two for columns of strings. An index always has the defaults.
 
         Returns
         -------

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -18,7 +20,9 @@ from cudf_fsst import frame_backend
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings, HostStrings
 from cudf_fsst.codecs import tree
 from cudf_fsst.codecs.values import cpu, plan
-from cudf_fsst.interop import arrow_columns
+from cudf_fsst.format import LEVELS, TILE_SIZES
+from cudf_fsst.frame import compress_frame
+from cudf_fsst.interop import arrow_columns, pandas_frame
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
 from emulation.emulator import Emulator
@@ -318,6 +322,50 @@ def frames(interop: Any) -> Any:
     made: Any = object.__new__(frame_backend.DeviceFrames)
     made.strings, made.interop, made.device = SimpleNamespace(current=nullcontext), interop, "cuda:0"
     return made
+
+
+WORDS = [None if i % 11 == 0 else f"label {i * i % 1009} of many" for i in range(600)]
+#: Indexes of 600 labels.
+INDEXES = {
+    "range": pd.RangeIndex(600),
+    "int64": pd.Index(np.arange(600)[::-1] * 7),
+    "str": pd.Index(WORDS, dtype="str", name="s"),
+    "category": pd.CategoricalIndex(WORDS),
+    "dates": pd.date_range("2020", periods=600, freq="h"),
+    "levels": pd.MultiIndex.from_arrays([WORDS, np.arange(600), pd.Categorical(WORDS[::-1])], names=["a", "b", None]),
+}
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_files_of_frames_are_the_same(
+    index: str, gpu: Gpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """Whatever options the call names, of columns and index."""
+
+    @contextmanager
+    def describe(data: Any) -> Iterator[Any]:
+        of_index = isinstance(data, tuple)
+        buffers, kind, stored = data if of_index else pandas_frame.describe(data)
+        # In cuDF the levels of an index come as columns do, with a dtype.
+        yield gpu.upload(buffers), kind, {"kind": "of a level"} if of_index else stored
+
+    data = pd.DataFrame({"n": rng.integers(0, 99, 600), "s": WORDS, "c": pd.Categorical(WORDS)}, index=INDEXES[index])
+    interop = SimpleNamespace(
+        describe=describe, columns=pandas_frame.columns, describe_index=pandas_frame.describe_index
+    )
+    made = tmp_path / "host", tmp_path / "gpu"
+    for tile_size in ("auto", *TILE_SIZES):
+        for level in LEVELS:
+            options = {"tile_size": tile_size, "level": level}
+            frame = compress_frame(data, **options)
+            frame.save(made[0])
+            with monkeypatch.context() as patch:
+                patch.setattr(frame_backend, "of_frame", lambda _: frames(interop))
+                compress_frame(data, to_host=True, **options).save(made[1])
+            assert made[0].read_bytes() == made[1].read_bytes(), options
+            if index == "str":
+                (part,) = frame._levels[0].node.segments
+                assert part.layout.tile_size == 256, "an index has the defaults"
 
 
 @pytest.mark.parametrize("order", ORDERS)
