@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -123,6 +124,17 @@ class Gpu:
 @pytest.fixture
 def gpu(emulator: Emulator) -> Iterator[Gpu]:
     device = FakeDevice(emulator)
+    with emulated(device, "values"):
+        yield Gpu(device)
+        if emulator.alive:
+            device.default.synchronize()
+
+
+@pytest.fixture
+def own_stream_gpu(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
+    """One whose default stream is the thread's own."""
+    monkeypatch.setenv("CUDF_PER_THREAD_STREAM", "1")
+    device = FakeDevice(emulator, per_thread=True)
     with emulated(device, "values"):
         yield Gpu(device)
         if emulator.alive:
@@ -259,6 +271,47 @@ def test_halves_need_one_piece_of_workspace(gpu: Gpu) -> None:
     decompressed(gpu, node)
     parts = sum(2 for _ in node.parts)
     assert gpu.device.allocations[parts:] == [16 * 2000, 8 * 1950]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("case", ["decimal128 with nulls", "strings", "list", "dictionary"])
+def test_default_stream_of_the_thread(case: str, order: str, own_stream_gpu: Gpu) -> None:
+    """All work is in it, or ordered by it, and none in the legacy one, which other threads use."""
+    gpu = own_stream_gpu
+    gpu.device.order = order
+    array = arrays()[case]
+    column = arrow_columns.describe(array)
+    wanted = tree.Compressor(None, OPTIONS).node(column)
+    uploaded = gpu.upload(column)
+    for stream in (None, gpu.device.stream()):
+        with gpu.memory.Lane(stream) as lane:
+            node = tree.DeviceCompressor(None, OPTIONS, lane).node(uploaded)
+        with gpu.memory.Lane(stream) as lane, gpu.transfer.Outbox() as outbox:
+            host = node.with_parts(iter(outbox.send_parts(list(node.parts), lane)))
+        same_nodes(host, wanted)
+        with gpu.memory.Lane(stream) as lane:
+            found = tree.decompress_on_device(node, lane)
+        gpu.memory.hand_over()
+        assert arrow_columns.rebuild(gpu.download(found), array.type).equals(array)
+        if node.segments:
+            cuda = importlib.import_module("cudf_fsst.codecs.fsst.cuda")
+            rows = np.array([2499, 0, 7, 7, 1300])
+            for strings in (
+                cuda.take(node.segments, rows, stream=stream),
+                cuda.take_range(node.segments, 5, 2001, stream=stream),
+            ):
+                taken = ColumnBuffers(array.type, strings.rows, strings.null_count, strings=strings)
+                gpu.memory.hand_over()
+                expected = array.take(rows) if strings.rows == rows.size else array[5:2001]
+                assert arrow_columns.rebuild(gpu.download(taken), array.type).equals(expected)
+
+
+def test_hand_over(gpu: Gpu) -> None:
+    """Threads that share a default stream wait for nothing."""
+    done: list[int] = []
+    gpu.device.default.enqueue(lambda: done.append(1))
+    gpu.memory.hand_over()
+    assert not done
 
 
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
