@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -102,7 +103,7 @@ class FsstFrameAccessor:
             smallest on a sample, ``"raw"`` where nothing saves a twentieth; never ``"gpulz"``, which is slower than the
             link to the host.
         tile_size, level, stream
-            As in ``series.fsst.compress()``; the first two for columns of strings.
+            As in ``series.fsst.compress()``; the first two for columns of strings. An index always has the defaults.
 
         Returns
         -------
@@ -141,16 +142,25 @@ class FsstFrameAccessor:
 
 
 def register() -> None:
-    """Make ``.fsst`` an attribute of pandas' and, where it can be imported, cuDF's Series and Index.
+    """Make ``.fsst`` an attribute of pandas' and, where it can be imported, cuDF's Series, Index and DataFrame.
 
-    Under cudf.pandas, pandas' functions register with its proxies.
+    Under cudf.pandas, pandas' functions register with its proxies. A cuDF that is installed and cannot be imported is
+    warned of (RuntimeWarning): everything is on the CPU then. Without a driver or a GPU it can.
     """
     pd.api.extensions.register_series_accessor("fsst")(FsstAccessor)
     pd.api.extensions.register_index_accessor("fsst")(FsstAccessor)
     pd.api.extensions.register_dataframe_accessor("fsst")(FsstFrameAccessor)
     try:
         from cudf.api import extensions
-    except Exception:  # not installed, or no driver: each of its libraries has an exception of its own for that
+    except Exception as error:  # each of its libraries has exceptions of its own
+        missing = isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "cudf"
+        if not missing:
+            why = f"{type(error).__name__}: {error}"
+            warnings.warn(
+                f"cuDF is installed and cannot be imported, so cudf_fsst does without a GPU: {why}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         return
     extensions.register_series_accessor("fsst")(FsstAccessor)
     extensions.register_index_accessor("fsst")(FsstAccessor)

@@ -57,6 +57,8 @@ class Compressor:
             It does not hold strings.
         TypeError, ValueError
             It has another dtype, or is on another device, than the first piece; or `finish` was called before.
+
+        After any of them, and after MemoryError, the pieces are what they were before.
         """
         columns = self._open()
         column = compress(data, **self._options)
@@ -78,12 +80,15 @@ class Compressor:
         ------
         ValueError
             Nothing was appended (so there is no dtype), or `finish` was called before.
+        MemoryError
+            There is none for the index. The pieces are kept, and `finish` may be called again.
         """
         columns = self._open()
         if not columns:
             raise ValueError("nothing was appended, so the column has no dtype; append an empty Series if need be")
+        column = concat(columns)
         self._columns = None
-        return concat(columns)
+        return column
 
     def _open(self) -> list[CompressedColumn]:
         if self._columns is None:

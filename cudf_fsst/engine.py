@@ -109,7 +109,7 @@ def find_engine(choice: DeviceChoice = "auto") -> Engine:
     if choice != "cpu":
         try:
             return _gpu_engine()
-        except Exception:  # not installed, or no driver: each of its libraries has an exception of its own for that
+        except Exception:  # not installed, no driver, or broken, of which `accessor.register` warned
             if choice == "gpu":
                 raise
     import pandas

@@ -310,7 +310,14 @@ class CompressedFrame:
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
     def to_host(self, *, stream: Any = None) -> CompressedFrame:
-        """The frame in (pinned) host memory, moved compressed; itself if it is there."""
+        """The frame in (pinned) host memory, moved compressed; itself if it is there.
+
+        Parameters
+        ----------
+        stream : rmm or CuPy stream, optional
+            What to work on; only for a frame on a GPU.
+        """
+        self._backend.strings.check_stream(stream)
         if self.device == "cpu":
             return self
         return self._moved(frame_backend.HostFrames(), self._backend, "to_host", stream)

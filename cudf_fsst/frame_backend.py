@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -19,7 +20,10 @@ from .interop.cudf import is_cudf_frame
 Written = tuple[Node, Any, Any]
 #: Columns whose copies are under way while one is decompressed.
 _AHEAD = 2
-Write = Callable[[Any, str | None], Written]
+#: Options of strings in an index: the defaults wherever it lies, whatever the call names for columns of strings.
+_INDEX_STRINGS: Mapping[str, Any] = MappingProxyType({})
+#: Of a Series, a codec, and options of strings if they are not the frame's.
+Write = Callable[..., Written]
 Read = Callable[[Node], ColumnBuffers]
 
 
@@ -40,7 +44,7 @@ class HostFrames:
         del to_host
         self.strings.check_stream(stream)
 
-        def write(series: Any, codec: str | None) -> Written:
+        def write(series: Any, codec: str | None, strings: Mapping[str, Any] = strings) -> Written:
             buffers, kind, stored = self.interop.describe(series)
             return tree.Compressor(codec, strings).node(buffers), kind, stored
 
@@ -50,7 +54,7 @@ class HostFrames:
         """What says an index' kind, names and dtypes, and its compressed levels."""
         del write
         notes, levels = self.interop.describe_index(index)
-        compressor = tree.Compressor(None, {})
+        compressor = tree.Compressor(None, _INDEX_STRINGS)
         return notes, [(compressor.node(buffers), kind, stored) for buffers, kind, stored in levels]
 
     @contextmanager
@@ -79,13 +83,13 @@ class DeviceFrames:
         with Lane(stream) as lane, ExitStack() as stack:
             outbox = stack.enter_context(Outbox()) if to_host else None
 
-            def write(series: Any, codec: str | None) -> Written:
+            def write(series: Any, codec: str | None, strings: Mapping[str, Any] = strings) -> Written:
                 try:
-                    return write_as(series, codec)
+                    return write_as(series, codec, strings)
                 except CharactersUnderNulls:
-                    return write_as(series, codec, drop_null_chars=True)
+                    return write_as(series, codec, strings, drop_null_chars=True)
 
-            def write_as(series: Any, codec: str | None, **options: bool) -> Written:
+            def write_as(series: Any, codec: str | None, strings: Mapping[str, Any], **options: bool) -> Written:
                 with self.interop.describe(series, **options) as (buffers, kind, stored):
                     try:
                         return tree.DeviceCompressor(codec, strings, lane, outbox).node(buffers), kind, stored
@@ -97,7 +101,8 @@ class DeviceFrames:
     def index(self, index: Any, write: Write) -> tuple[dict[str, Any], list[Written]]:
         """What says an index' kind, names and dtypes, and its compressed levels."""
         notes, levels = self.interop.describe_index(index)
-        return notes, [write(level, None) for level in levels]
+        made = [write(level, None, _INDEX_STRINGS) for level in levels]
+        return notes, [(node, kind, None) for node, kind, _ in made]  # the notes have the dtypes
 
     @contextmanager
     def reading(self, stream: Any) -> Iterator[Read]:

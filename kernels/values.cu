@@ -75,3 +75,10 @@ extern "C" __global__ void __launch_bounds__(256) join_wide(const u64* low, cons
     out[2 * row + 1] = high[row];
   }
 }
+
+// One half alone, where the two are not cut at the same rows: split_wide's way back. Two of these write every sector twice, half of
+// it each time. grid: any.
+extern "C" __global__ void __launch_bounds__(256) place_wide(const u64* values, u64 rows, u32 half, u64* out) {
+  for (u64 row = blockIdx.x * u64(blockDim.x) + threadIdx.x; row < rows; row += u64(gridDim.x) * blockDim.x)
+    out[2 * row + half] = values[row];
+}

@@ -29,6 +29,14 @@ class World:
         self.done: list[str] = []
         self.failing: int | None = None
         self.error: Callable[[], BaseException] = MemoryError
+        # Every thread has a default stream of its own: how much it was asked to do, and how much is done for sure.
+        self.asked: Counter[int] = Counter()
+        self.ended: Counter[int] = Counter()
+
+    def hand_over(self) -> None:
+        """Wait for the stream of this thread."""
+        thread = threading.get_ident()
+        self.ended[thread] = self.asked[thread]
 
     def fail(self, position: int | None, error: Callable[[], BaseException] = MemoryError) -> None:
         """Let the operation at this position from now on fail; None: none."""
@@ -52,7 +60,15 @@ class _Memory:
 
     def __init__(self, world: World, place: str, nbytes: int) -> None:
         self.world, self.place, self.nbytes = world, place, nbytes
+        self.maker = threading.get_ident()
+        world.asked[self.maker] += place != "cpu"
+        self.number = world.asked[self.maker]
         world.take(place, nbytes)
+
+    def use(self) -> None:
+        """In this thread's stream, which is behind another's work only when that has been waited for."""
+        if self.place != "cpu" and self.maker != threading.get_ident():
+            assert self.number <= self.world.ended[self.maker], "another thread may still be writing it"
 
     def __del__(self) -> None:
         self.world.take(self.place, -self.nbytes)
@@ -80,6 +96,7 @@ class FakeSeries:
         return self
 
     def compress(self) -> FakePacked:
+        self.memory.use()
         self.world.do("compress")
         size = self.nbytes if self.payload.startswith("random") else self.nbytes // RATIO
         return FakePacked(self.world, self.payload, self.nbytes, size, "cuda:0")
@@ -100,14 +117,17 @@ class FakePacked:
         return FakePacked(self.world, self.payload, self.plain_nbytes, self.nbytes, device)
 
     def to_host(self) -> FakePacked:
+        self.memory.use()
         self.world.do("to_host")
         return self._at("cpu")
 
     def to_device(self) -> FakePacked:
+        self.memory.use()
         self.world.do("to_device")
         return self._at("cuda:0")
 
     def decompress(self) -> FakeSeries:
+        self.memory.use()
         self.world.do("decompress")
         return FakeSeries(self.world, self.payload, self.plain_nbytes)
 
@@ -136,6 +156,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(values, "load", load)
     monkeypatch.setattr(interop_cudf, "current_device", lambda: "cuda:0")
     monkeypatch.setattr(interop_cudf, "on_device", lambda device: nullcontext())
+    monkeypatch.setattr(interop_cudf, "hand_over", made.hand_over)
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -124,9 +125,49 @@ def run(code: str, *paths: Path, warnings: str = "error") -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("error", ["ImportError('no libcudf')", "RuntimeError('no driver')", "OSError('libcuda.so')"])
+BROKEN = ["ImportError('no libcudf')", "RuntimeError('no driver')", "OSError('libcuda.so')", "import rapids_is_gone"]
+
+
+@pytest.mark.parametrize("error", BROKEN)
 def test_broken_cudf_leaves_pandas_alone(error: str, tmp_path: Path) -> None:
-    (tmp_path / "cudf.py").write_text(f"raise {error}\n")
+    """One warning says why there is no GPU."""
+    (tmp_path / "cudf.py").write_text(error if error.startswith("import") else f"raise {error}\n")
+    wanted = "No module named 'rapids_is_gone'" if error.startswith("import") else error.split("'")[1]
+    check = f"""
+import warnings
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    import cudf_fsst
+(one,) = found
+assert one.category is RuntimeWarning, one
+assert str(one.message).startswith("cuDF is installed and cannot be imported"), one
+assert {wanted!r} in str(one.message), one
+"""
+    run(check + USE, tmp_path)
+
+
+@pytest.mark.parametrize("error", BROKEN)
+def test_the_command_line_says_once_that_cudf_is_broken(error: str, tmp_path: Path) -> None:
+    (tmp_path / "cudf.py").write_text(error if error.startswith("import") else f"raise {error}\n")
+    pd.DataFrame({"text": ["a", None, "ccc"]}).to_parquet(tmp_path / "in.parquet")
+    command = ["compress", "in.parquet", "-o", "out.fsst"]
+    done = subprocess.run(
+        [sys.executable, "-c", "from cudf_fsst.cli import app; app()", *command],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("cannot be imported") == 1
+    assert cudf_fsst.load(tmp_path / "out.fsst").to_pandas()["text"].iloc[2] == "ccc"
+
+
+def test_no_cudf_is_no_reason_to_warn(tmp_path: Path) -> None:
+    """Nor is a folder of that name, which Python takes for a package."""
+    run("import sys; sys.modules['cudf'] = None\n" + USE)
+    (tmp_path / "cudf").mkdir()
     run(USE, tmp_path)
 
 
@@ -150,7 +191,7 @@ assert found == [("Series", "fsst", one), ("Index", "fsst", one), ("DataFrame", 
 
 
 def test_import_leaves_the_gpu_codec_alone() -> None:
-    run("import sys; sys.modules['cupy'] = None; sys.modules['rmm'] = None\n" + USE)
+    run("import sys; sys.modules.update(cudf=None, cupy=None, rmm=None)\n" + USE)
 
 
 # On a GPU -----------------------------------------------------------------------------------------------------------

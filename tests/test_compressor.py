@@ -133,6 +133,27 @@ def test_compressor_refuses() -> None:
             method()
 
 
+def test_pieces_outlive_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hours of work are in them: whatever fails, it can be tried again."""
+    parts = [words(60, seed=1), words(30, seed=2)]
+    compressor = cudf_fsst.Compressor()
+    compressor.append(parts[0])
+
+    def no_memory(*_args: object, **_options: object) -> None:
+        raise MemoryError("none left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cudf_fsst.codecs.fsst.cpu.compress", no_memory)
+        with pytest.raises(MemoryError, match="none left"):
+            compressor.append(parts[1])
+    compressor.append(parts[1])
+    with monkeypatch.context() as patch:
+        patch.setattr("cudf_fsst.interop.pandas.concat_labels", no_memory)
+        with pytest.raises(MemoryError, match="none left"):
+            compressor.finish()
+    pd.testing.assert_series_equal(compressor.finish().decompress(), pd.concat(parts))
+
+
 def test_train() -> None:
     series = words()
     table = cudf_fsst.train(series)

@@ -585,6 +585,25 @@ def test_errors_name_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
             call()
 
 
+def test_a_stream_needs_a_gpu() -> None:
+    data = whole()[["int8", "str"]]
+    frame = data.fsst.compress()
+    for call in (
+        data.fsst.compress,
+        data.fsst.to_host,
+        data.iloc[:0, :0].fsst.compress,
+        frame.decompress,
+        frame.to_host,
+        data.iloc[:0, :0].fsst.compress().to_host,
+        frame.column("str").to_host,
+    ):
+        with pytest.raises(ValueError, match=r"stream='s' needs data in GPU memory"):
+            call(stream="s")
+    compressor = cudf_fsst.Compressor(stream="s")
+    with pytest.raises(ValueError, match=r"stream='s' needs data in GPU memory"):
+        compressor.append(data["str"])
+
+
 # On a GPU -----------------------------------------------------------------------------------------------------------
 
 

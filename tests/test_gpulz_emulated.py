@@ -14,7 +14,7 @@ import gpulz_cases
 from cudf_fsst.codecs.gpulz import cpu, launch
 from cudf_fsst.codecs.packed import Packed
 from emulation.conftest import emulator
-from emulation.device import ORDERS, FakeDevice, emulated
+from emulation.device import GPUS, ORDERS, FakeDevice, emulated
 from emulation.emulator import SCHEDULES, Buffer, Emulator
 
 __all__ = ["emulator"]
@@ -73,8 +73,8 @@ class Gpu:
 
 
 @pytest.fixture
-def gpu(emulator: Emulator) -> Iterator[Gpu]:
-    device = FakeDevice(emulator)
+def gpu(request: pytest.FixtureRequest, emulator: Emulator) -> Iterator[Gpu]:
+    device = FakeDevice(emulator, getattr(request, "param", "sm_90"))
     with emulated(device, "gpulz") as cuda:
         yield Gpu(device, cuda)
         if emulator.alive:
@@ -102,6 +102,27 @@ def test_shapes(symbol: int, chunk: int, window: int, gpu: Gpu, rng: np.random.G
     found = gpu.compress(values, symbol=symbol, chunk=chunk, window=window)
     gpu.same(found, expected)
     assert gpu.decompress(found).tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("symbol", [1, 8])
+@pytest.mark.parametrize("gpu", GPUS, indirect=True)
+def test_largest_chunks_on_every_gpu(gpu: Gpu, symbol: int, rng: np.random.Generator) -> None:
+    """Four warps with chunks of 16384 bytes take 128 KiB of shared memory, which only some have."""
+    values = np.concatenate([np.tile(rng.integers(0, 9, 300), 30), rng.integers(0, 2**60, 2500)])
+    packed = cpu.compress(values, symbol=symbol, chunk=16384, window=64)
+    assert gpu.decompress(gpu.to_device(packed)).tobytes() == values.tobytes()
+
+
+def test_shared_memory() -> None:
+    """The least that a GPU has (sm_75) is enough for every choice, and where there is more it is used."""
+    for chunk in launch.CHUNKS:
+        for shared, _ in GPUS.values():
+            assert launch.decode_shared(chunk, launch.decode_warps(chunk, shared)) <= shared
+        for symbol in launch.SYMBOLS:
+            for window in launch.WINDOWS:
+                assert launch.encode_shape(symbol, chunk, window)[2] <= 64 << 10
+    assert [launch.decode_warps(16384, shared) for shared, _ in GPUS.values()] == [3, 2, 3, 4]
+    assert {launch.decode_warps(8192, shared) for shared, _ in GPUS.values()} == {4}
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

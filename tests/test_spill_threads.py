@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,33 @@ def test_prefetch(world: World) -> None:
     assert pool[0].payload == "payload 0"
     assert pool.stats.hits == 1
     assert pool.device_nbytes <= 2500
+
+
+def test_threads_with_streams_of_their_own(world: World) -> None:
+    """Whoever goes on with what another thread put, brought or compressed does not overtake that thread's stream."""
+
+    def elsewhere(call: Callable[[], Any]) -> Any:
+        with ThreadPoolExecutor(1) as threads:
+            return threads.submit(call).result(20)
+
+    with ThreadPoolExecutor(1) as user:  # alive all the time, or its number could become another thread's
+        pool = SpillPool(device_limit=2500)
+
+        def put(seed: int) -> None:
+            pool[seed] = fake(world, seed)
+
+        for seed in range(3):
+            user.submit(put, seed).result(20)
+        elsewhere(lambda: pool.make_room(10**6))  # compresses what `user` made
+        pool.prefetch(0).result(20)
+        pool[0].memory.use()
+        elsewhere(lambda: pool[1]).memory.use()
+        user.submit(lambda: pool[1].memory.use()).result(20)
+        put(4)
+        elsewhere(lambda: pool.make_room(10**6))
+        for seed in (0, 1, 2, 4):
+            assert pool[seed].payload == f"payload {seed}"
+    assert pool.stats.failed == 0
 
 
 def test_the_same_entry_comes_back_once_and_others_at_the_same_time(

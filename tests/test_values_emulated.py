@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gc
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -18,7 +21,9 @@ from cudf_fsst import frame_backend
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings, HostStrings
 from cudf_fsst.codecs import tree
 from cudf_fsst.codecs.values import cpu, plan
-from cudf_fsst.interop import arrow_columns
+from cudf_fsst.format import LEVELS, TILE_SIZES
+from cudf_fsst.frame import compress_frame
+from cudf_fsst.interop import arrow_columns, pandas_frame
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
 from emulation.emulator import Emulator
@@ -125,6 +130,17 @@ def gpu(emulator: Emulator) -> Iterator[Gpu]:
             device.default.synchronize()
 
 
+@pytest.fixture
+def own_stream_gpu(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
+    """One whose default stream is the thread's own."""
+    monkeypatch.setenv("CUDF_PER_THREAD_STREAM", "1")
+    device = FakeDevice(emulator, per_thread=True)
+    with emulated(device, "values"):
+        yield Gpu(device)
+        if emulator.alive:
+            device.default.synchronize()
+
+
 def arrays() -> dict[str, Any]:
     rng = np.random.default_rng(5)
     mask = rng.random(ROWS) < 0.3
@@ -194,6 +210,110 @@ def test_same_as_on_the_host(case: str, order: str, gpu: Gpu, monkeypatch: pytes
         assert arrow_columns.rebuild(gpu.download(found), array.type).equals(array)
 
 
+def cut_at(node: tree.Node, *streams: list[int]) -> tree.Node:
+    """The same values, the streams cut at these rows, as a file may have them."""
+    made = []
+    for stream, cuts in zip(node.streams, streams, strict=True):
+        values = cpu.decompress(stream, stream[0].itemsize)
+        pieces = [cpu.compress(piece, signed=True, codec=stream[0].codec) for piece in np.split(values, cuts)]
+        made.append(tuple(part for piece in pieces for part in piece))
+    return replace(node, streams=tuple(made))
+
+
+def decompressed(gpu: Gpu, node: tree.Node) -> ColumnBuffers:
+    """A node of the host, decompressed on the GPU."""
+    with gpu.memory.Lane() as lane, gpu.transfer.Inbox(lane) as inbox:
+        parts = inbox.receive_parts(list(node.parts))
+        lane.stream.wait_event(inbox.fill(parts, list(node.parts)))
+        found = tree.decompress_on_device(node.with_parts(iter(parts)), lane)
+        lane.synchronize()
+    return gpu.download(found)
+
+
+@pytest.mark.parametrize("order", ["lazy", "random"])
+@pytest.mark.parametrize("codec", ["bitpack", "gfc", "gpulz", "raw"])
+def test_halves_cut_at_different_rows(codec: str, order: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Low and high 64 bits of decimals are streams of their own, and a file may cut each where it likes."""
+    gpu.device.order = order
+    numbers = [int(high) * 10**18 + int(low) for high, low in rng.integers(-(10**9), 10**9, (2000, 2))]
+    whole = pa.array(numbers, pa.decimal128(38, 0))
+    some = pa.array([None if i % 3 == 0 else x for i, x in enumerate(numbers)], whole.type)
+    cuts = [([500], [1500]), ([1500], [500]), ([], [1, 1999]), ([1024], [1024])]
+    for _ in range(4):
+        cuts.append(tuple(sorted(rng.integers(1, 2000, n).tolist()) for n in rng.integers(0, 9, 2)))
+    for array in (whole, some, some[7:1900]):
+        node = tree.Compressor(codec, OPTIONS).node(arrow_columns.describe(array))
+        for low, high in cuts:
+            other = cut_at(node, *([row for row in rows if row < len(array)] for rows in (low, high)))
+            assert arrow_columns.rebuild(decompressed(gpu, other), array.type).equals(array)
+            assert arrow_columns.rebuild(tree.decompress(other), array.type).equals(array)
+
+
+@pytest.mark.parametrize("case", ["int8 with nulls", "float64 with nulls", "bool with nulls", "list"])
+def test_validity_cut_at_other_rows_than_values(case: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Each stream has cuts of its own, of any length."""
+    array = arrays()[case]
+    node = tree.Compressor("bitpack", OPTIONS).node(arrow_columns.describe(array))
+    for _ in range(3):
+        cuts = [sorted({*rng.integers(1, 2500, 5).tolist()}) for _ in node.streams]
+        other = cut_at(node, *cuts)
+        bits = replace(node, streams=(node.validity,))
+        (validity,) = cut_at(bits, sorted({*rng.integers(1, 312, 5).tolist()})).streams
+        found = decompressed(gpu, replace(other, validity=validity))
+        assert arrow_columns.rebuild(found, array.type).equals(array)
+
+
+def test_halves_need_one_piece_of_workspace(gpu: Gpu) -> None:
+    array = pa.array(range(2000), pa.int64()).cast(pa.decimal128(38, 0))
+    node = cut_at(tree.Compressor(None, OPTIONS).node(arrow_columns.describe(array)), [*range(100, 2000, 100)], [1950])
+    decompressed(gpu, cut_at(node, [500], [1500]))
+    gpu.device.allocations.clear()
+    decompressed(gpu, node)
+    parts = sum(2 for _ in node.parts)
+    assert gpu.device.allocations[parts:] == [16 * 2000, 8 * 1950]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("case", ["decimal128 with nulls", "strings", "list", "dictionary"])
+def test_default_stream_of_the_thread(case: str, order: str, own_stream_gpu: Gpu) -> None:
+    """All work is in it, or ordered by it, and none in the legacy one, which other threads use."""
+    gpu = own_stream_gpu
+    gpu.device.order = order
+    array = arrays()[case]
+    column = arrow_columns.describe(array)
+    wanted = tree.Compressor(None, OPTIONS).node(column)
+    uploaded = gpu.upload(column)
+    for stream in (None, gpu.device.stream()):
+        with gpu.memory.Lane(stream) as lane:
+            node = tree.DeviceCompressor(None, OPTIONS, lane).node(uploaded)
+        with gpu.memory.Lane(stream) as lane, gpu.transfer.Outbox() as outbox:
+            host = node.with_parts(iter(outbox.send_parts(list(node.parts), lane)))
+        same_nodes(host, wanted)
+        with gpu.memory.Lane(stream) as lane:
+            found = tree.decompress_on_device(node, lane)
+        gpu.memory.hand_over()
+        assert arrow_columns.rebuild(gpu.download(found), array.type).equals(array)
+        if node.segments:
+            cuda = importlib.import_module("cudf_fsst.codecs.fsst.cuda")
+            rows = np.array([2499, 0, 7, 7, 1300])
+            for strings in (
+                cuda.take(node.segments, rows, stream=stream),
+                cuda.take_range(node.segments, 5, 2001, stream=stream),
+            ):
+                taken = ColumnBuffers(array.type, strings.rows, strings.null_count, strings=strings)
+                gpu.memory.hand_over()
+                expected = array.take(rows) if strings.rows == rows.size else array[5:2001]
+                assert arrow_columns.rebuild(gpu.download(taken), array.type).equals(expected)
+
+
+def test_hand_over(gpu: Gpu) -> None:
+    """Threads that share a default stream wait for nothing."""
+    done: list[int] = []
+    gpu.device.default.enqueue(lambda: done.append(1))
+    gpu.memory.hand_over()
+    assert not done
+
+
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 @pytest.mark.parametrize("offset", [0, 1, 31, 40])
 def test_fill_nulls(itemsize: int, offset: int, gpu: Gpu) -> None:
@@ -255,6 +375,50 @@ def frames(interop: Any) -> Any:
     made: Any = object.__new__(frame_backend.DeviceFrames)
     made.strings, made.interop, made.device = SimpleNamespace(current=nullcontext), interop, "cuda:0"
     return made
+
+
+WORDS = [None if i % 11 == 0 else f"label {i * i % 1009} of many" for i in range(600)]
+#: Indexes of 600 labels.
+INDEXES = {
+    "range": pd.RangeIndex(600),
+    "int64": pd.Index(np.arange(600)[::-1] * 7),
+    "str": pd.Index(WORDS, dtype="str", name="s"),
+    "category": pd.CategoricalIndex(WORDS),
+    "dates": pd.date_range("2020", periods=600, freq="h"),
+    "levels": pd.MultiIndex.from_arrays([WORDS, np.arange(600), pd.Categorical(WORDS[::-1])], names=["a", "b", None]),
+}
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_files_of_frames_are_the_same(
+    index: str, gpu: Gpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """Whatever options the call names, of columns and index."""
+
+    @contextmanager
+    def describe(data: Any) -> Iterator[Any]:
+        of_index = isinstance(data, tuple)
+        buffers, kind, stored = data if of_index else pandas_frame.describe(data)
+        # In cuDF the levels of an index come as columns do, with a dtype.
+        yield gpu.upload(buffers), kind, {"kind": "of a level"} if of_index else stored
+
+    data = pd.DataFrame({"n": rng.integers(0, 99, 600), "s": WORDS, "c": pd.Categorical(WORDS)}, index=INDEXES[index])
+    interop = SimpleNamespace(
+        describe=describe, columns=pandas_frame.columns, describe_index=pandas_frame.describe_index
+    )
+    made = tmp_path / "host", tmp_path / "gpu"
+    for tile_size in ("auto", *TILE_SIZES):
+        for level in LEVELS:
+            options = {"tile_size": tile_size, "level": level}
+            frame = compress_frame(data, **options)
+            frame.save(made[0])
+            with monkeypatch.context() as patch:
+                patch.setattr(frame_backend, "of_frame", lambda _: frames(interop))
+                compress_frame(data, to_host=True, **options).save(made[1])
+            assert made[0].read_bytes() == made[1].read_bytes(), options
+            if index == "str":
+                (part,) = frame._levels[0].node.segments
+                assert part.layout.tile_size == 256, "an index has the defaults"
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -31,6 +31,17 @@ def default_stream() -> tuple[Any, Any]:
     return cupy.cuda.Stream.null, DEFAULT_STREAM
 
 
+def hand_over() -> None:
+    """Call where another thread goes on with what this one has made, or may free it.
+
+    All threads work on one default stream, in which each comes after the others, unless each has its own
+    (``CUDF_PER_THREAD_STREAM=1``). Then nothing of another thread waits for this one's, and this waits for it.
+    """
+    default, _ = default_stream()
+    if default.ptr != cupy.cuda.Stream.null.ptr:
+        default.synchronize()
+
+
 def _event(stream: Any) -> Any:
     event = cupy.cuda.Event(disable_timing=True)
     event.record(stream)

@@ -257,6 +257,13 @@ def on_device(device: str) -> Iterator[None]:
         yield
 
 
+def hand_over() -> None:
+    """Let other threads go on with what this one has made on the current GPU: see `device.memory.hand_over`."""
+    from ..device import memory
+
+    memory.hand_over()
+
+
 def read_u64(buffer: Any, offset: int, count: int) -> npt.NDArray[np.uint64]:
     """Copy 64-bit numbers that start at byte `offset` of a device buffer to the host."""
     from rmm.pylibrmm.device_buffer import copy_ptr_to_host

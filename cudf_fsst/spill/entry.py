@@ -87,6 +87,7 @@ class Entry:
         self._gives_proxies = self.packed and getattr(value, "_proxied", False)
         self.name = name
         self.home = values.device_of(value)
+        values.hand_over(self.home)
         #: Bytes as the user has it.
         self.nbytes = values.nbytes_of(value)
         self.lock = threading.Lock()
@@ -180,6 +181,7 @@ class Entry:
         try:
             with values.on_device(self.home):
                 result = work()
+            values.hand_over(self.home)
         except Exception as error:  # counted and named, then raised again, whatever it is
             self._counters.add(failed=1)
             what = f"{self.name!r}, {MOVES[kind]}"

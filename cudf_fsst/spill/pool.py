@@ -148,6 +148,10 @@ class SpillPool(MutableMapping[Hashable, Any]):
     def __getitem__(self, name: Hashable) -> Any:
         """Give a value back as it was put, on the device where it came from.
 
+        The value is complete, whichever thread brought it here. Where threads have default streams of their own
+        (``CUDF_PER_THREAD_STREAM=1``), a thread has to wait for its work with the value (``cupy.cuda.Stream.ptds``)
+        before it lets go of it, as with all data that threads share then: the pool may free it in another one.
+
         It counts as used. Room is made for it as it can be; reading does not fail because something else cannot be
         moved out of its way, but the limits may then be passed, or the value not kept where it was brought to.
 
@@ -243,7 +247,8 @@ class SpillPool(MutableMapping[Hashable, Any]):
         Returns
         -------
         concurrent.futures.Future
-            Done when the value is there; its exception, if any, is what ``pool[name]`` would raise.
+            Done when the value is there, all of it: the thread has waited for the GPU where threads have default
+            streams of their own. Its exception, if any, is what ``pool[name]`` would raise.
 
         Raises
         ------

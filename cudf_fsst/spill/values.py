@@ -61,6 +61,13 @@ def on_device(device: str) -> AbstractContextManager[None]:
     return nullcontext() if device == "cpu" else interop_cudf.on_device(device)
 
 
+def hand_over(device: str) -> None:
+    """Let other threads go on with what this one has made on a GPU; an entry is moved by any thread."""
+    if device != "cpu":
+        with on_device(device):
+            interop_cudf.hand_over()
+
+
 def nbytes_of(value: Any) -> int:
     """Bytes that a value takes, its index included."""
     if not is_compressed(value):

@@ -8,7 +8,8 @@ that the real launches run: the real sizes, grids, workspaces and orders, with t
 * work in a stream runs when the host, or another stream that has to, waits for it; or earlier, see `ORDERS`;
 * what the default stream did before an allocation may still be under way there: until then the memory changes;
 * pinned host memory must outlive the copies to and from it;
-* a kernel gets more than 48 KiB of shared memory only after asking for it.
+* a kernel gets more than 48 KiB of shared memory only after asking for it;
+* of the legacy default stream and the thread's own, nothing works on the one that is not cuDF's default.
 """
 
 from __future__ import annotations
@@ -90,6 +91,16 @@ class _Stream:
         self._device.current.pop()
 
 
+class _OtherDefault(_Stream):
+    """The default stream that is not cuDF's."""
+
+    def enqueue(self, work: Callable[[], None]) -> None:
+        raise AssertionError("work on a default stream that is not cuDF's")
+
+    def synchronize(self) -> None:
+        raise AssertionError("waiting for a default stream that is not cuDF's")
+
+
 class _Event:
     def __init__(self, **_: object) -> None:
         self._stream: _Stream | None = None
@@ -158,7 +169,8 @@ class _DeviceArray:
 class _DeviceBuffer:
     """`rmm.DeviceBuffer`."""
 
-    def __init__(self, device: FakeDevice, size: int) -> None:
+    def __init__(self, device: FakeDevice, size: int, stream: Any) -> None:
+        assert stream == device.rmm_default, "memory is allocated and freed in the order of cuDF's default stream"
         self._device = device
         self.size = int(size)
         device.allocations.append(self.size)
@@ -211,6 +223,8 @@ class FakeDevice:
         Few, so that blocks have to loop.
     order
         One of `ORDERS`.
+    per_thread
+        Whether cuDF's default stream is the thread's own, as ``CUDF_PER_THREAD_STREAM=1`` wants it.
 
     Attributes
     ----------
@@ -226,7 +240,15 @@ class FakeDevice:
         The first allocation is number 1; this one fails.
     """
 
-    def __init__(self, emulator: Emulator, gpu: str = "sm_90", multiprocessors: int = 2, order: str = "lazy") -> None:
+    def __init__(
+        self,
+        emulator: Emulator,
+        gpu: str = "sm_90",
+        multiprocessors: int = 2,
+        order: str = "lazy",
+        *,
+        per_thread: bool = False,
+    ) -> None:
         self.emulator = emulator
         self.shared_per_block, shared_per_multiprocessor = GPUS[gpu]
         self.launches: list[str] = []
@@ -238,9 +260,12 @@ class FakeDevice:
         self.order = order
         self._dice = random.Random(1)
         self._pinned: dict[int, Any] = {}  # address -> weak reference
-        self.default = _Stream(self, 0)
-        self._streams = {0: self.default}
-        self.current = [self.default]  # CuPy's current stream is the last
+        legacy, own = 0, 2  # CUDA's numbers of the two
+        self.default = _Stream(self, own if per_thread else legacy)
+        self.rmm_default = "per thread" if per_thread else "default"
+        other = _OtherDefault(self, legacy if per_thread else own)
+        self._streams = {stream.ptr: stream for stream in (self.default, other)}
+        self.current = [self._streams[legacy]]  # CuPy's current stream is the last
         self.modules = self._make_modules(
             {
                 "MultiProcessorCount": multiprocessors,
@@ -355,17 +380,17 @@ class FakeDevice:
             memcpyDeviceToHost="to host",
             memcpyDeviceToDevice="on device",
         )
-        null, streams, device = self.default, self._streams, self
+        streams, device = self._streams, self
 
         class Stream(_Stream):
             ptds: _Stream
 
             def __init__(self, *, non_blocking: bool) -> None:
                 assert non_blocking, "streams of our own must not wait for the legacy default stream"
-                super().__init__(device, len(streams))
+                super().__init__(device, 100 + len(streams))
                 streams[self.ptr] = self
 
-        Stream.null = Stream.ptds = null  # type: ignore[attr-defined]
+        Stream.null, Stream.ptds = streams[0], streams[2]  # type: ignore[attr-defined]
         cuda = module(
             "cupy.cuda",
             runtime=runtime,
@@ -384,7 +409,7 @@ class FakeDevice:
             int64=np.int64,
         )
         rmm_stream = module("rmm.pylibrmm.stream", DEFAULT_STREAM="default", PER_THREAD_DEFAULT_STREAM="per thread")
-        rmm = module("rmm", DeviceBuffer=lambda *, size, stream=None: _DeviceBuffer(self, size))
+        rmm = module("rmm", DeviceBuffer=lambda *, size, stream="default": _DeviceBuffer(self, size, stream))
         every = (cupy, cuda, runtime, rmm, module("rmm.pylibrmm", stream=rmm_stream), rmm_stream)
         return {made.__name__: made for made in every}
 

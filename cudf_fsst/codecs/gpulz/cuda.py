@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...device.memory import ALIGNMENT, Lane
+from ...device.memory import ALIGNMENT, Lane, device_attributes
 from ...format import align
 from ..cuda_kernels import blocks, get_kernel
 from ..packed import Packed
@@ -135,15 +135,10 @@ def decompress(packed: Packed, address: int, *, lane: Lane) -> None:
     """Write the values to `address`, a multiple of their size. Does not wait; damaged codes give wrong values."""
     layout = launch.layout_of(packed)
     symbol, chunk = packed.parameters
-    kernel = get_kernel("gpulz", "gpulz_decode", launch.defines(symbol, chunk), shared=True)
+    warps = launch.decode_warps(chunk, device_attributes()["shared_per_block"])
+    kernel = get_kernel("gpulz", "gpulz_decode", launch.defines(symbol, chunk, warps=warps), shared=True)
     starts = int(packed.meta.ptr)
     codes = _u64(int(packed.codes.ptr)), _u64(packed.codes_nbytes)
     sections = _u64(starts), _u64(starts + layout.counts_at), _u64(layout.chunks)
     args = (*codes, *sections, _u64(address), _u64(layout.values_nbytes))
-    lane.launch(
-        kernel,
-        blocks(layout.chunks, launch.DECODE_WARPS),
-        32 * launch.DECODE_WARPS,
-        args,
-        launch.decode_shared(chunk),
-    )
+    lane.launch(kernel, blocks(layout.chunks, warps), 32 * warps, args, launch.decode_shared(chunk, warps))

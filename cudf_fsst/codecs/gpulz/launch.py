@@ -23,7 +23,7 @@ SEARCH_WORDS = 16
 GROUP = 8
 #: Warps of a thread block that have a chunk each.
 ENCODE_CHUNKS = 2
-DECODE_WARPS = 4
+DECODE_WARPS = 4  # at most: see decode_warps
 COMPACT_WARPS = 8
 SCAN_THREADS = 1024
 
@@ -145,11 +145,14 @@ def layout_of(packed: Packed) -> Layout:
 # --- launches -------------------------------------------------------------------------------------------------------
 
 
-def defines(symbol: int, chunk: int, window: int | None = None) -> dict[str, int]:
-    """Constants of gpulz.cu; with a window the file has the encoder, without it all other kernels."""
+def defines(symbol: int, chunk: int, window: int | None = None, *, warps: int = DECODE_WARPS) -> dict[str, int]:
+    """Constants of gpulz.cu; with a window the file has the encoder, without it all other kernels.
+
+    `warps`: those of a thread block of gpulz_decode.
+    """
     made = {"SYMBOL": symbol, "CHUNK": chunk, "CHUNK_BLOCK": CHUNK_BLOCK}
     if window is None:
-        return {**made, "DECODE_WARPS": DECODE_WARPS}
+        return {**made, "DECODE_WARPS": warps}
     return {
         **made,
         "WINDOW": window,
@@ -172,15 +175,23 @@ def encode_shape(symbol: int, chunk: int, window: int) -> tuple[int, int, int]:
     return chunks, 32 * warps * chunks, chunks * (align(window * symbol) + chunk + chunk // symbol + 16)
 
 
-def decode_shared(chunk: int) -> int:
+def decode_shared(chunk: int, warps: int) -> int:
     """Bytes of shared memory of a thread block of gpulz_decode: codes and values of a chunk for each warp."""
-    return DECODE_WARPS * 2 * chunk
+    return warps * 2 * chunk
+
+
+def decode_warps(chunk: int, shared_per_block: int) -> int:
+    """Warps of a thread block of gpulz_decode: as many as the GPU has shared memory for.
+
+    Of the largest chunks 4 take 128 KiB. Every GPU has the 32 KiB for one; decoding is as fast with fewer.
+    """
+    return max(min(DECODE_WARPS, shared_per_block // decode_shared(chunk, 1)), 1)
 
 
 #: What the kernels are compiled with in tests: each symbol, window and chunk; least and most threads.
 VARIANTS = (
     *(defines(symbol, 2048) for symbol in SYMBOLS),
-    *(defines(symbol, 16384) for symbol in (1, 8)),
+    *(defines(symbol, 16384, warps=warps) for symbol in (1, 8) for warps in (4, 3, 2)),
     *(defines(symbol, 2048, 32) for symbol in SYMBOLS),
     *(defines(symbol, 16384, 255) for symbol in SYMBOLS),
     defines(1, 4096, 255),
