@@ -140,7 +140,7 @@ def _check_references(node: Node, where: str) -> None:
     rows = node.children[0].rows
     if has_offsets(node.type):
         signed = values.view(f"<i{itemsize}")
-        if signed[0] != 0 or signed[-1] != rows or (np.diff(signed) < 0).any():
+        if signed[0] != 0 or signed[-1] != rows or (signed[1:] < signed[:-1]).any():  # differences could wrap
             raise ValueError(f"{where}: its offsets do not ascend from 0 to {rows}")
         return
     if node.null_count < node.rows:
