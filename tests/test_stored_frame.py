@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tracemalloc
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,65 @@ def test_indices_of_null_rows_may_be_anything() -> None:
     array = pa.DictionaryArray.from_arrays(indices, pa.array(["a", "b"]), safe=False)
     data = pd.DataFrame({"a": pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([array])))})
     assert data.fsst.compress().to_arrow()["a"].to_pylist() == ["b", None, "a"]
+
+
+# Memory -------------------------------------------------------------------------------------------------------------
+
+MANY = 2**26
+#: What few bytes can hold: streams, type and tree of a column.
+LARGE: dict[str, Callable[[Callable[..., storage.Stream]], tuple[list[storage.Stream], Any, dict[str, Any]]]] = {
+    "nulls": lambda some: ([some(0, "u1")], pa.struct([]), tree(8 * MANY, nulls=8 * MANY, validity=0)),
+    "lists": lambda some: ([some(0, "u4")], pa.list_(pa.null()), tree(MANY - 1, values=[0], children=[tree(0)])),
+    "categories": lambda some: (
+        [some(0, "u1"), stream(np.ones(1, "u1"))],
+        pa.dictionary(pa.uint8(), pa.int8()),
+        tree(MANY, values=[0], children=[tree(1, values=[1])]),
+    ),
+    "booleans": lambda some: ([some(1, "u1")], pa.bool_(), tree(MANY, values=[0])),
+}
+
+
+@pytest.mark.parametrize("codec", ["bitpack", "gpulz"])
+@pytest.mark.parametrize("what", LARGE)
+def test_load_takes_memory_in_proportion_to_the_file(what: str, codec: str, tmp_path: Path) -> None:
+    options = {"chunk": 16384, "window": 255} if codec == "gpulz" else {}
+
+    def some(value: int, dtype: str) -> storage.Stream:
+        piece = cpu.codec_module(codec).compress(np.full(MANY // 8, value, dtype), **options)
+        return codec, [piece] * 8
+
+    path = tmp_path / "frame.fsst"
+    save_frame(path, *LARGE[what](some))
+    cudf_fsst.load(path)  # what is compiled for that does not count
+    tracemalloc.start()
+    try:
+        found = cudf_fsst.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 32 * path.stat().st_size + 4 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert len(found) >= MANY - 1
+    if what != "booleans":  # a byte each as a value, a bit in Arrow
+        assert found.uncompressed_nbytes > 64 * path.stat().st_size
+
+
+@pytest.mark.parametrize("piece_nbytes", [plan.PIECE_NBYTES, 1])
+@pytest.mark.parametrize(
+    ("bits", "nulls"), [(b"\xff\x0f", 1), (b"\xff\x1f", 0), (b"\xff\x17", 1), (b"\xef\x07", 1), (b"\xff\xff", 0)]
+)
+def test_validity_that_lies(
+    bits: bytes, nulls: int, piece_nbytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "PIECE_NBYTES", piece_nbytes)
+    path = tmp_path / "frame.fsst"
+    save_frame(path, [stream(np.frombuffer(bits, "u1"))], pa.struct([]), tree(12, nulls=nulls, validity=0))
+    with pytest.raises(ValueError, match=f"column 0: its validity does not have {nulls} nulls in 12 rows"):
+        cudf_fsst.load(path)
+    save_frame(path, [stream(np.frombuffer(b"\xff\x07", "u1"))], pa.struct([]), tree(12, nulls=1, validity=0))
+    assert cudf_fsst.load(path).to_arrow()["a"].null_count == 1
+
+
+def test_all_nulls_are_announced(tmp_path: Path) -> None:
+    """A column of nulls has no buffers in Arrow, but pandas and cuDF make some of it."""
+    data = pd.DataFrame({"a": [None] * 1000, "b": pd.arrays.ArrowExtensionArray(pa.chunked_array([pa.nulls(1000)]))})
+    strings = pd.DataFrame({"a": pd.array([None] * 1000, dtype="str")})
+    assert data.fsst.compress().uncompressed_nbytes == 2 * strings.fsst.compress().uncompressed_nbytes > 8000
