@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -95,15 +96,16 @@ class CompressedFrame:
         interop = self._backend.interop
         found = []
         with self._backend.reading(None) as read:
-            for column in self._columns:
+            for label, column in zip(self._labels, self._columns, strict=True):
                 categories = pa.types.is_dictionary(column.type)
                 # pandas' dtype of integers depends on whether there are nulls.
                 nulls = column.node.null_count > 0 and self.device == "cpu" and not categories
                 few = pa.nulls(1, column.type) if nulls else arrow_columns.no_rows(column.type)
                 some = arrow_columns.describe(few)
-                if categories:  # they are part of the dtype
-                    some.children = tuple(map(read, column.node.children))
-                found.append(interop.build(some, column.type, column.stored).dtype)
+                with _naming(f"column {label!r}"):
+                    if categories:  # they are part of the dtype
+                        some.children = tuple(map(read, column.node.children))
+                    found.append(interop.build(some, column.type, column.stored).dtype)
         return pd.Series(found, index=self._labels, dtype=object)
 
     @property
@@ -456,12 +458,15 @@ def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level
 
 @contextmanager
 def _naming(what: str) -> Iterator[None]:
-    """Errors say which column they are about."""
+    """Errors say which column they are about.
+
+    What pandas and Arrow raise of values that Python's types do not have, as dates of the year 10,000, are ValueErrors.
+    """
     kinds = (TypeError, MemoryError, ValueError)
     try:
         yield
-    except kinds as error:
-        kind = next(kind for kind in kinds if isinstance(error, kind))
+    except (*kinds, ArithmeticError, LookupError, NotImplementedError) as error:
+        kind = next((kind for kind in kinds if isinstance(error, kind)), ValueError)
         raise kind(f"{what}: {error}") from error
 
 
@@ -503,6 +508,8 @@ def from_stored(stored: storage.Stored) -> CompressedFrame:
         for i, column in enumerate(columns):
             if column.node.rows != rows:
                 raise ValueError(f"column {i}: {column.node.rows} rows, the frame has {rows}")
+            with _naming(f"column {i}"):
+                schema.check_values(column.type, column.stored, partial(stored_frame.survey, column.node))
         if "range" in index and len(range(*index["range"])) != rows:
             raise ValueError(f"the frame has {rows} rows, its index {len(range(*index['range']))} labels")
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError, NotImplementedError) as error:

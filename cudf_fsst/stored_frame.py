@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -113,6 +113,12 @@ class Reader:
         return node
 
 
+def survey(node: Node, look: Callable[[Any], None]) -> None:
+    """Show all the values of a node, as unsigned integers, some at a time."""
+    for stream in node.streams:
+        cpu.survey(stream, look)
+
+
 def _plain(kind: Any) -> bool:
     """Whether nodes of a type have no values of their own."""
     return bool(_types.is_struct(kind) or _types.is_null(kind))
@@ -134,6 +140,10 @@ def _check_references(node: Node, where: str) -> None:
             if child.rows != node.rows:
                 raise ValueError(f"{where}: a field has {child.rows} rows, not {node.rows}")
         return
+    if _types.is_boolean(node.type) and node.streams:
+        largest = max(cpu.survey(node.streams[0], _largest))
+        if largest > 1:
+            raise ValueError(f"{where}: a boolean of {largest}")
     if not node.children or not node.streams:
         return
     rows = node.children[0].rows

@@ -17,6 +17,7 @@ from cudf_fsst import storage
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.frame import compress_table
 from cudf_fsst.interop import schema
+from cudf_fsst.interop.arrow_columns import fixed_width
 
 WRAPPING = {
     pa.int32(): np.array([0, 2**31 - 1, -(2**31), -1, 4], "<i4"),
@@ -196,3 +197,145 @@ def test_all_nulls_are_announced(tmp_path: Path) -> None:
     data = pd.DataFrame({"a": [None] * 1000, "b": pd.arrays.ArrowExtensionArray(pa.chunked_array([pa.nulls(1000)]))})
     strings = pd.DataFrame({"a": pd.array([None] * 1000, dtype="str")})
     assert data.fsst.compress().uncompressed_nbytes == 2 * strings.fsst.compress().uncompressed_nbytes > 8000
+
+
+# Types and values that do not fit each other ------------------------------------------------------------------------
+
+
+def masked(name: str) -> dict[str, str]:
+    return {"kind": "masked", "type": name}
+
+
+def category(**categories: str) -> dict[str, Any]:
+    return {"kind": "category", "categories": categories}
+
+
+INTERVAL = {"kind": "interval", "closed": "left"}
+TEXT = {"kind": "string", "storage": "pyarrow", "na": "nan"}
+#: Arrow type and what is said of the dtype; reading no rows of them works.
+MISFITS: list[tuple[pa.DataType, dict[str, Any]]] = [
+    (pa.bool_(), masked("Int8")),
+    (pa.int8(), masked("boolean")),
+    (pa.int8(), masked("Float32")),
+    (pa.float32(), masked("Float64")),
+    (pa.timestamp("ns"), masked("Int64")),
+    (pa.int32(), {"kind": "period", "freq": "M"}),
+    (pa.int8(), INTERVAL),
+    (pa.struct([("left", pa.int8())]), INTERVAL),
+    (pa.struct([("left", pa.string()), ("right", pa.string())]), INTERVAL),
+    (pa.int8(), category(kind="string", storage="pyarrow", na="nan")),
+    (pa.dictionary(pa.int8(), pa.float64()), category(kind="period", freq="M")),
+    (pa.dictionary(pa.int8(), pa.int8()), category(**INTERVAL)),
+    (pa.dictionary(pa.int8(), pa.bool_()), category(**masked("Int8"))),
+    (pa.dictionary(pa.int8(), pa.string()), {"kind": "object"}),
+    (pa.dictionary(pa.int8(), pa.string()), TEXT),
+    (pa.list_(pa.dictionary(pa.int8(), pa.string())), {"kind": "object"}),
+    (pa.list_(pa.int8()), TEXT),
+    (pa.timestamp("ns", tz="No/Where"), {"kind": "object"}),
+]
+
+
+def filled(kind: pa.DataType, streams: list[storage.Stream], rows: int = 2) -> dict[str, Any]:
+    """A tree of this type whose values are all zeros or empty."""
+    children: list[dict[str, Any]] = []
+    values: list[int] = []
+    strings = None
+    if rows == 0:
+        pass
+    elif pa.types.is_string(kind):
+        streams.append(("fsst", pd.Series([""] * rows).fsst.compress().segments))
+        strings = len(streams) - 1
+    elif not pa.types.is_struct(kind):
+        lists = pa.types.is_list(kind)
+        width = 4 if lists else fixed_width(kind)
+        streams.append(stream(np.zeros(rows + lists, f"u{width}")))
+        values.append(len(streams) - 1)
+    if pa.types.is_struct(kind):
+        children = [filled(kind.field(i).type, streams, rows) for i in range(kind.num_fields)]
+    elif pa.types.is_dictionary(kind) or pa.types.is_list(kind):
+        children = [filled(kind.value_type, streams, 1 if pa.types.is_dictionary(kind) else 0)]
+    return tree(rows, values=values, strings=strings, children=children)
+
+
+@pytest.mark.parametrize(("kind", "dtype"), MISFITS, ids=str)
+def test_dtypes_that_do_not_fit(kind: pa.DataType, dtype: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "frame.fsst"
+    streams: list[storage.Stream] = []
+    column = filled(kind, streams)
+    save_frame(path, streams, kind, column)
+    if kind != pa.timestamp("ns", tz="No/Where"):
+        cudf_fsst.load(path).decompress()
+    save_frame(path, streams, kind, column, dtype)
+    with pytest.raises(ValueError, match=r"frame\.fsst: column 0: dtype .* does not fit Arrow type"):
+        cudf_fsst.load(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "fine"),
+    [
+        (np.array([1, 127], "i8"), "Int8", True),
+        (np.array([1, 128], "i8"), "Int8", False),
+        (np.array([-1, 5], "i8"), "UInt8", False),
+        (np.array([2**64 - 1, 5], "u8"), "Int64", False),
+        (np.array([1.0, 2.0]), "Int64", True),
+        (np.array([1.0, 2.5]), "Int64", False),
+    ],
+)
+def test_numbers_of_another_type_than_their_dtype(values: Any, dtype: str, fine: bool, tmp_path: Path) -> None:
+    path = tmp_path / "frame.fsst"
+    column = tree(2, values=[0])
+    save_frame(path, [stream(values)], pa.from_numpy_dtype(values.dtype), column, masked(dtype))
+    if fine:
+        pd.testing.assert_series_equal(cudf_fsst.load(path)["a"], pd.Series(values.astype("i8"), dtype=dtype, name="a"))
+        return
+    with pytest.raises(ValueError, match=rf"frame\.fsst: column 0: values of Arrow type .* do not fit dtype {dtype}"):
+        cudf_fsst.load(path)
+
+
+@pytest.mark.parametrize("codec", ["raw", "bitpack", "gpulz"])
+def test_booleans_above_one(codec: str, tmp_path: Path) -> None:
+    path = tmp_path / "frame.fsst"
+    bits = np.zeros(5000, "u1")
+    bits[4321] = 2
+    for kind, column in (
+        (pa.bool_(), tree(5000, values=[0])),
+        (pa.struct([("b", pa.bool_())]), tree(5000, children=[tree(5000, values=[0])])),
+    ):
+        save_frame(path, [stream(bits, codec)], kind, column)
+        with pytest.raises(ValueError, match=r"frame\.fsst: column 0.*: a boolean of 2"):
+            cudf_fsst.load(path)
+    save_frame(path, [stream(bits // 2, codec)], pa.bool_(), tree(5000, values=[0]))
+    assert cudf_fsst.load(path)["a"].sum() == 1
+
+
+#: Values that Arrow has and Python has not: type, bits, dtype.
+EXTREMES: list[tuple[pa.DataType, Any, dict[str, Any] | None]] = [
+    (pa.date32(), np.array([2**31 - 1], "i4"), None),
+    (pa.date32(), np.array([-(2**31)], "i4"), {"kind": "object"}),
+    (pa.date64(), np.array([2**62], "i8"), None),
+    (pa.date64(), np.array([2**62], "i8"), {"kind": "object"}),
+    (pa.time32("s"), np.array([2**31 - 1], "i4"), None),
+    (pa.time64("ns"), np.array([2**63 - 1], "i8"), None),
+    (pa.timestamp("s"), np.array([2**63 - 1], "i8"), {"kind": "object"}),
+    (pa.duration("s"), np.array([2**63 - 1], "i8"), {"kind": "object"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "values", "dtype"), EXTREMES, ids=str)
+def test_values_that_python_does_not_have(kind: pa.DataType, values: Any, dtype: Any, tmp_path: Path) -> None:
+    path = tmp_path / "frame.fsst"
+    save_frame(path, [stream(values)], kind, tree(1, values=[0]), dtype)
+    found = cudf_fsst.load(path)
+    assert found.to_arrow()["a"].cast(f"int{8 * values.itemsize}").to_pylist() == values.tolist()
+    with pytest.raises(ValueError, match="column 'a': ") as caught:
+        found.decompress()
+    assert type(caught.value) is ValueError
+
+
+def test_categories_that_are_equal(tmp_path: Path) -> None:
+    path = tmp_path / "frame.fsst"
+    kind = pa.dictionary(pa.int8(), pa.int8())
+    streams = [stream(np.array([0, 1], "i1")), stream(np.array([7, 7], "i1"))]
+    save_frame(path, streams, kind, tree(2, values=[0], children=[tree(2, values=[1])]))
+    with pytest.raises(ValueError, match=r"column 'a': .*unique"):
+        cudf_fsst.load(path).decompress()

@@ -126,6 +126,35 @@ def no_rows(kind: Any) -> Any:
     return pa.array([], kind)
 
 
+def one_row(kind: Any) -> Any:
+    """An array of one row whose values, and those of its children, are 0 or empty."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, one_row(kind.storage_type))
+    if _types.is_null(kind):
+        return pa.nulls(1)
+    if _is_strings(kind):
+        return pa.array([b""], pa.binary()).cast(kind)
+    if _types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(one_row(kind.index_type), one_row(kind.value_type), ordered=kind.ordered)
+    children = []
+    if _types.is_list(kind) or _types.is_large_list(kind):
+        children = [one_row(kind.value_type)]
+        values: Any = np.array([0, 1], f"<i{4 if _types.is_list(kind) else 8}")
+    elif _types.is_struct(kind):
+        children = [one_row(kind.field(i).type) for i in range(kind.num_fields)]
+        return pa.Array.from_buffers(kind, 1, [None], children=children)
+    else:
+        values = bytes(fixed_width(kind))
+    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(values)], children=children)
+
+
+def holds_dictionary(kind: Any) -> bool:
+    """Whether a type is one of dictionaries, or has such a part."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return holds_dictionary(kind.storage_type)
+    return bool(_types.is_dictionary(kind)) or any(holds_dictionary(kind.field(i).type) for i in range(kind.num_fields))
+
+
 def _values(array: Any) -> npt.NDArray[Any]:
     """Values of fixed width, as unsigned integers."""
     rows = len(array)
