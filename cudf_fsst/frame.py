@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -479,14 +480,17 @@ def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level
 
 @contextmanager
 def _naming(what: str) -> Iterator[None]:
-    """Errors say which column they are about; Arrow's own become ValueErrors."""
+    """Errors say which column they are about.
+
+    What pandas and Arrow raise of values that Python's types do not have, as dates of the year 10,000, are ValueErrors.
+    """
     kinds = (TypeError, MemoryError, ValueError)
     try:
         yield
     except UnicodeDecodeError as error:
         reason = f"{error.reason}, {what}"
         raise UnicodeDecodeError(error.encoding, error.object, error.start, error.end, reason) from error
-    except (*kinds, pa.ArrowException) as error:
+    except (*kinds, pa.ArrowException, ArithmeticError, LookupError, NotImplementedError) as error:
         kind = next((kind for kind in kinds if isinstance(error, kind)), ValueError)
         raise kind(f"{what}: {error}") from error
 
@@ -529,6 +533,8 @@ def from_stored(stored: storage.Stored) -> CompressedFrame:
         for i, column in enumerate(columns):
             if column.node.rows != rows:
                 raise ValueError(f"column {i}: {column.node.rows} rows, the frame has {rows}")
+            with _naming(f"column {i}"):
+                schema.check_values(column.type, column.stored, partial(stored_frame.survey, column.node))
         if "range" in index and len(range(*index["range"])) != rows:
             raise ValueError(f"the frame has {rows} rows, its index {len(range(*index['range']))} labels")
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError, NotImplementedError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BufferedReader
@@ -30,7 +30,7 @@ MAGIC = b"\x89FST\r\n\x1a\n"
 #: Start of every section of a file (bytes).
 FILE_ALIGNMENT = 64
 FSST = "fsst"
-#: Files smaller than this (bytes) are checked before a thread would have started.
+#: Fewer bytes than this are checked before a thread would have started.
 _WORTH_THREADS = 2**20
 
 # magic, version, -, bytes of the file, columns, segments, sections, -, checksum of the records, -
@@ -147,7 +147,8 @@ def _write(path: str | os.PathLike[str], pieces: Iterator[Any]) -> None:
 def _pieces(version: int, streams: Sequence[Stream], schema: bytes, index: bytes | None) -> Iterator[Any]:
     """The bytes of a file, piece by piece."""
     tables: dict[tuple[int, SymbolTable], int] = {}
-    columns = records = b""
+    columns: list[bytes] = []
+    records: list[bytes] = []
     parts: list[Any] = []
     for number, (codec, own) in enumerate(streams):
         first_table, first_part = len(tables), len(parts)
@@ -155,14 +156,13 @@ def _pieces(version: int, streams: Sequence[Stream], schema: bytes, index: bytes
             parts.append(part)
             if isinstance(part, Packed):
                 numbers = (*part.parameters, *[0] * (PARAMETERS - len(part.parameters)))
-                records += _PACKED.pack(part.rows, part.values_nbytes, 0, part.itemsize, *numbers)
+                records.append(_PACKED.pack(part.rows, part.values_nbytes, 0, part.itemsize, *numbers))
                 continue
             layout = part.layout
             table = tables.setdefault((number, part.table), len(tables))
-            records += _SEGMENT.pack(
-                layout.rows, layout.chars, part.null_count, layout.tile_size, table, layout.row_bits_words
-            )
-        columns += _COLUMN.pack(
+            numbers = layout.rows, layout.chars, part.null_count, layout.tile_size, table, layout.row_bits_words
+            records.append(_SEGMENT.pack(*numbers))
+        column = _COLUMN.pack(
             codec.encode(),
             sum(part.rows for part in own),
             sum(part.values_nbytes if isinstance(part, Packed) else part.chars for part in own),
@@ -172,6 +172,7 @@ def _pieces(version: int, streams: Sequence[Stream], schema: bytes, index: bytes
             first_table,
             len(tables) - first_table,
         )
+        columns.append(column)
 
     contents: list[tuple[int, int, Any]] = [(_SCHEMA, 0, schema)]
     if index is not None:
@@ -180,17 +181,17 @@ def _pieces(version: int, streams: Sequence[Stream], schema: bytes, index: bytes
     contents += [(_META, number, np.ascontiguousarray(part.meta)) for number, part in enumerate(parts)]
     contents += [(_CODES, number, np.ascontiguousarray(part.codes)) for number, part in enumerate(parts)]
 
-    end = _PREAMBLE_NBYTES + len(columns) + len(records) + _SECTION.size * len(contents)
+    end = _PREAMBLE_NBYTES + _COLUMN.size * len(streams) + _SEGMENT.size * len(parts) + _SECTION.size * len(contents)
     gaps = []
-    directory = b""
+    directory = []
     for kind, number, content in contents:
         offset = align(end, FILE_ALIGNMENT)
         gaps.append(bytes(offset - end))
         nbytes = memoryview(content).nbytes
-        directory += _SECTION.pack(kind, number, offset, nbytes, xxhash.xxh3_64_intdigest(content))
+        directory.append(_SECTION.pack(kind, number, offset, nbytes, xxhash.xxh3_64_intdigest(content)))
         end = offset + nbytes
 
-    head = columns + records + directory
+    head = b"".join((*columns, *records, *directory))
     preamble = _PREAMBLE.pack(
         MAGIC, version, end, len(streams), len(parts), len(contents), xxhash.xxh3_64_intdigest(head)
     )
@@ -274,25 +275,40 @@ def _load(opened: BufferedReader, file: Reader, file_nbytes: int) -> Stored:
         contents[one.kind, one.number] = _read(file, one.nbytes, one.name)
         end = one.offset + one.nbytes
     # The checks let go of the interpreter, so threads share them.
-    with ThreadPoolExecutor(num_threads()) as pool:
-        each: Any = pool.map if file_nbytes >= _WORTH_THREADS else map
-        _run(each(lambda one: _check_checksum(one, contents[one.kind, one.number]), places))
-        tables = [_read_table(number, contents[_TABLE, number]) for number in range(tables_count)]
-        loaded = [
-            part.make(tables, contents[_META, number], contents[_CODES, number])
-            for number, part in enumerate(described)
-        ]
-        _run(each(_check_segment, range(segments), loaded))
+    sizes = [place.nbytes for place in places]
+    _share(lambda place: _check_checksum(place, contents[place.kind, place.number]), places, sizes)
+    tables = [_read_table(number, contents[_TABLE, number]) for number in range(tables_count)]
+    loaded = [
+        part.make(tables, contents[_META, number], contents[_CODES, number]) for number, part in enumerate(described)
+    ]
+    _share(lambda numbered: _check_segment(*numbered), list(enumerate(loaded)), [part.nbytes for part in loaded])
     schema, index = contents[_SCHEMA, 0].tobytes(), contents.get((_INDEX, 0))
     each_part = iter(loaded)
     streams: list[Stream] = [(record.codec, [next(each_part) for _ in range(record.segments)]) for record in records]
     return Stored(version, streams, schema, None if index is None else index.tobytes())
 
 
-def _run(results: Iterable[None]) -> None:
-    """Wait for all; the first error is raised."""
-    for _ in results:
-        pass
+def _share(function: Callable[[Any], None], items: Sequence[Any], sizes: Sequence[int]) -> None:
+    """Call the function for every item, in threads that take so many of them at a time that it is worth it."""
+    runs: list[list[Any]] = [[]]
+    nbytes = 0
+    for item, size in zip(items, sizes, strict=True):
+        if nbytes >= _WORTH_THREADS:
+            runs.append([])
+            nbytes = 0
+        runs[-1].append(item)
+        nbytes += size
+
+    def work(run: list[Any]) -> None:
+        for item in run:
+            function(item)
+
+    if len(runs) == 1:
+        work(runs[0])
+        return
+    with ThreadPoolExecutor(num_threads()) as pool:
+        for _ in pool.map(work, runs):  # the first error is raised
+            pass
 
 
 def _read(file: Reader, nbytes: int, name: str) -> npt.NDArray[np.uint8]:
@@ -344,7 +360,7 @@ def _column_records(text: bytes, segments: int, codecs: Sequence[str]) -> list[_
     records: list[_Record] = []
     next_segment = next_table = 0
     for number in range(len(text) // _COLUMN.size):
-        record = text[number * _COLUMN.size :][: _COLUMN.size]
+        record = text[number * _COLUMN.size : (number + 1) * _COLUMN.size]
         codec, rows, nbytes, nulls, first_segment, count, first_table, tables = stored = _COLUMN.unpack(record)
         name = codec.rstrip(b"\0").decode("ascii", "replace")
         if name not in codecs:
@@ -411,7 +427,7 @@ def _part_records(records: bytes, column: _Record) -> list[Any]:
     """What the segment records of a column say."""
     parts: list[Any] = []
     for number in range(column.segments):
-        record = records[number * _SEGMENT.size :][: _SEGMENT.size]
+        record = records[number * _SEGMENT.size : (number + 1) * _SEGMENT.size]
         form = _SEGMENT if column.codec == FSST else _PACKED
         fields = form.unpack(record)
         if form.pack(*fields) != record:

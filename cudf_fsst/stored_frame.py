@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,8 +79,9 @@ class Reader:
         validity: tuple[Packed, ...] = ()
         if stored["validity"] is not None:
             validity = self._values(stored["validity"], -(-rows // 8), 1, where)
-            bits = np.unpackbits(cpu.decompress(validity, 1), bitorder="little")
-            if bits[rows:].any() or int(bits[:rows].sum()) != rows - nulls:
+            found = cpu.survey(validity, lambda bits: (int(np.bitwise_count(bits).sum(dtype=np.int64)), int(bits[-1])))
+            past = found[-1][1] >> rows % 8 if rows % 8 else 0
+            if past or sum(ones for ones, _ in found) != rows - nulls:
                 raise ValueError(f"{where}: its validity does not have {nulls} nulls in {rows} rows")
         elif nulls and not (is_strings(kind) or _types.is_null(kind)):
             raise ValueError(f"{where}: {nulls} nulls without a validity")
@@ -112,6 +113,12 @@ class Reader:
         return node
 
 
+def survey(node: Node, look: Callable[[Any], None]) -> None:
+    """Show all the values of a node, as unsigned integers, some at a time."""
+    for stream in node.streams:
+        cpu.survey(stream, look)
+
+
 def _plain(kind: Any) -> bool:
     """Whether nodes of a type have no values of their own."""
     return bool(_types.is_struct(kind) or _types.is_null(kind))
@@ -133,18 +140,32 @@ def _check_references(node: Node, where: str) -> None:
             if child.rows != node.rows:
                 raise ValueError(f"{where}: a field has {child.rows} rows, not {node.rows}")
         return
+    if _types.is_boolean(node.type) and node.streams:
+        largest = max(cpu.survey(node.streams[0], _largest))
+        if largest > 1:
+            raise ValueError(f"{where}: a boolean of {largest}")
     if not node.children or not node.streams:
         return
-    itemsize = node.streams[0][0].itemsize
-    values = cpu.decompress(node.streams[0], itemsize)
     rows = node.children[0].rows
     if has_offsets(node.type):
-        signed = values.view(f"<i{itemsize}")
-        if signed[0] != 0 or signed[-1] != rows or (np.diff(signed) < 0).any():
+        found = cpu.survey(node.streams[0], _ascent)
+        edges = [edge for first, last, _ in found for edge in (first, last)]
+        ascending = edges == sorted(edges) and all(ascends for _, _, ascends in found)
+        if not ascending or edges[0] != 0 or edges[-1] != rows:
             raise ValueError(f"{where}: its offsets do not ascend from 0 to {rows}")
         return
     if node.null_count < node.rows:
         # Codes under nulls were filled in from others, or are 0.
-        largest = int(values.max())
+        largest = max(cpu.survey(node.streams[0], _largest))
         if largest >= rows:
             raise ValueError(f"{where}: code {largest} of {rows} categories")
+
+
+def _largest(values: Any) -> int:
+    return int(values.max())
+
+
+def _ascent(offsets: Any) -> tuple[int, int, bool]:
+    """The first and the last offset, and whether none is smaller than the one before it (differences could wrap)."""
+    signed = offsets.view(f"<i{offsets.itemsize}")
+    return int(signed[0]), int(signed[-1]), not bool((signed[1:] < signed[:-1]).any())

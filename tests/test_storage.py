@@ -6,7 +6,9 @@ import os
 import resource
 import stat
 import struct
+import time
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from cudf_fsst import storage
 from cudf_fsst.codecs.fsst import cpu
 from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.codecs.values import cpu as values
 from cudf_fsst.format import FRAME_VERSION
 from handmade import handmade_segment, rows_of
 from reference_reader import rows_of_file
@@ -406,4 +409,54 @@ def test_damage_of_a_big_file_is_found_in_threads(tmp_path: Path) -> None:
     data[places_of(data)[5, 2][0] + 1000] ^= 1
     path.write_bytes(data)
     with pytest.raises(ValueError, match="codes of segment 2: checksum does not match"):
+        storage.load(path)
+
+
+def seconds(path: Path, streams: list[storage.Stream]) -> float:
+    """CPU time of writing and reading these streams, without what happens once."""
+    times = []
+    for _ in range(2):
+        begin = time.process_time()
+        storage.save_streams(path, streams=streams, schema=b"")
+        storage.load(path)
+        times.append(time.process_time() - begin)
+    return min(times)
+
+
+PIECE = values.compress(np.zeros(1, np.uint8), codec="raw")[0]
+MANY: dict[str, Callable[[int], list[storage.Stream]]] = {
+    "empty streams": lambda count: [("raw", [])] * 4 * count,
+    "streams": lambda count: [("raw", [PIECE])] * count,
+    "pieces": lambda count: [("raw", [PIECE] * count)],
+    "segments": lambda count: [("fsst", [handmade_segment([b"the fox"], TABLE)] * count)],
+}
+
+
+@pytest.mark.parametrize("what", MANY)
+def test_time_is_in_proportion_to_records(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "c.fsst"
+    few, many = (seconds(path, MANY[what](count)) for count in (2000, 16_000))
+    assert many < 20 * few  # 8 times as many; 64 times as long if it were quadratic
+
+
+def test_thousands_of_segments(tmp_path: Path) -> None:
+    """In more runs than a thread takes at a time, some without characters, some with a table of their own."""
+    path = tmp_path / "c.fsst"
+    tables = [SymbolTable.from_symbols([b"%03d" % number]) for number in range(300)]
+    rows = [[b"%03d" % (number % 300) * (number % 50), None][: 1 + number % 2] for number in range(9000)]
+    segments = [handmade_segment(some, tables[number % 300]) for number, some in enumerate(rows)]
+    storage.save(path, segments=segments, schema=b"")
+    assert path.stat().st_size > 2 * storage._WORTH_THREADS
+    stored = storage.load(path).segments
+    assert_same(stored, segments)
+    everything = [row for some in rows for row in some]
+    assert rows_of(cpu.decompress(stored)) == everything
+    assert rows_of(cpu.take_range(stored, 700, 800)) == everything[700:800]
+    picked = np.arange(0, len(everything), 37)[::-1].copy()
+    assert rows_of(cpu.take(stored, picked)) == [everything[row] for row in picked]
+    data = bytearray(path.read_bytes())
+    start, size = places_of(data)[5, 8999]
+    data[start + size - 1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="codes of segment 8999: checksum does not match"):
         storage.load(path)

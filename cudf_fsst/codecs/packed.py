@@ -3,9 +3,10 @@
 Each is a package of this name with two modules that have the same functions:
 
 ``cpu``
-    ``compress(values, *, signed, **options) -> Packed``, ``decompress(packed, out)`` and ``check(packed)``;
+    ``compress(values, *, signed, **options) -> Packed``, ``decompress(packed, out, first, last)``, of which `first` is
+    a multiple of ``unit(packed)``, and ``check(packed)``;
 ``cuda``
-    the same in GPU memory, given by addresses, on a `Lane`; the bytes are equal.
+    ``compress`` and ``decompress``, of all values, in GPU memory, given by addresses, on a `Lane`; the bytes are equal.
 
 The values are bits to them: rows times `itemsize` bytes. What lies under nulls is filled in before
 (``codecs/nulls.py``).

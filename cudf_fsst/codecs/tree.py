@@ -82,7 +82,13 @@ class Node:
 
     @property
     def uncompressed_nbytes(self) -> int:
-        """Bytes of the column in Arrow (cuDF's booleans take 8 times what these do)."""
+        """Bytes of the column in Arrow (cuDF's booleans take 8 times what these do).
+
+        Nulls without a type, and structs without fields, have no buffers in Arrow, but pandas and cuDF make some. They
+        count as strings that are all null, which is what cuDF makes of nulls.
+        """
+        if pa.types.is_null(self.type) or (pa.types.is_struct(self.type) and not self.children):
+            return -(-self.rows // 8) + (self.rows + 1) * 4
         mask = -(-self.rows // 8) if self.null_count else 0
         if self.segments:
             chars = sum(segment.chars for segment in self.segments)

@@ -45,9 +45,12 @@ def from_arrow(array: Any) -> HostStrings:
     ------
     TypeError
         Any other type.
+    ValueError
+        Buffers that are too short.
     """
     if array.type not in _SMALL_TYPES + _LARGE_TYPES:
         raise TypeError(f"expected an Arrow array of strings, got {array.type}")
+    array.validate()  # the offsets between the first and the last are for the codec to check
     if isinstance(array, pa.ChunkedArray):
         array = _join(array)
     rows = len(array)

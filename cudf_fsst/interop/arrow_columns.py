@@ -34,13 +34,57 @@ def describe(array: Any) -> ColumnBuffers:
     ------
     TypeError
         A type that cannot be compressed.
+    ValueError
+        Buffers that are too short, offsets that decrease, or indices of a dictionary that lie outside it.
     """
     if isinstance(array, pa.ChunkedArray):
+        for chunk in array.chunks:
+            _check(chunk)
         if _is_strings(array.type):  # which may be more characters than the type's offsets can count
             return ColumnBuffers(array.type, len(array), array.null_count, strings=from_arrow(array))
         array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [no_rows(array.type)])
+    else:
+        _check(array)
+    return _described(array)
+
+
+def _check(array: Any) -> None:
+    """Raise ValueError where an array refers to values that are not there; who made it need not have looked.
+
+    Offsets of strings are for the codec to check.
+    """
+    array.validate()  # sizes of buffers and children
     if isinstance(array.type, pa.BaseExtensionType):
-        return describe(array.storage)
+        array = array.storage
+    kind = array.type
+    if _types.is_dictionary(kind):
+        codes = _values(array.indices)
+        if codes.size and int(codes.max()) >= len(array.dictionary):  # perhaps of a null row, where any will do
+            codes = codes[array.is_valid().to_numpy(zero_copy_only=False)]
+            if codes.size and int(codes.max()) >= len(array.dictionary):
+                raise ValueError(f"an index of a dictionary of {len(array.dictionary)} values lies outside it")
+        _check(array.dictionary)
+    elif _types.is_list(kind) or _types.is_large_list(kind):
+        offsets = _offsets(array)
+        if (offsets[1:] < offsets[:-1]).any():  # differences could wrap
+            raise ValueError("offsets of lists decrease")
+        _check(array.values)
+    elif _types.is_struct(kind):
+        for i in range(kind.num_fields):
+            _check(array.field(i))
+
+
+def _offsets(array: Any) -> npt.NDArray[Any]:
+    """Offsets of an array of lists."""
+    rows, width = len(array), 4 if _types.is_list(array.type) else 8
+    if rows == 0:
+        return np.zeros(1, f"<i{width}")
+    return np.frombuffer(array.buffers()[1], f"<i{width}")[array.offset : array.offset + rows + 1]
+
+
+def _described(array: Any) -> ColumnBuffers:
+    if isinstance(array.type, pa.BaseExtensionType):
+        return _described(array.storage)
     kind, rows = array.type, len(array)
     nulls = int(array.null_count)
     if _types.is_null(kind):
@@ -51,19 +95,16 @@ def describe(array: Any) -> ColumnBuffers:
     common = ColumnBuffers(kind, rows, nulls, validity, array.offset if nulls else 0, owners=(array,))
     if _types.is_dictionary(kind):
         common.values, common.itemsize = _values(array.indices), fixed_width(kind)
-        common.children = (describe(array.dictionary),)
+        common.children = (_described(array.dictionary),)
     elif fixed_width(kind):
         common.values, common.itemsize = _values(array), fixed_width(kind)
     elif _types.is_list(kind) or _types.is_large_list(kind):
-        width = 4 if _types.is_list(kind) else 8
-        offsets = np.zeros(1, f"<i{width}")
-        if rows:
-            offsets = np.frombuffer(array.buffers()[1], f"<i{width}")[array.offset : array.offset + rows + 1]
-        first, last = int(offsets[0]), int(offsets[-1])
+        offsets = _offsets(array)
+        first, last, width = int(offsets[0]), int(offsets[-1]), offsets.itemsize
         common.values, common.itemsize = (offsets - offsets[0]).view(f"<u{width}"), width
-        common.children = (describe(array.values.slice(first, last - first)),)
+        common.children = (_described(array.values.slice(first, last - first)),)
     elif _types.is_struct(kind):
-        common.children = tuple(describe(array.field(i)) for i in range(kind.num_fields))
+        common.children = tuple(_described(array.field(i)) for i in range(kind.num_fields))
     else:
         raise TypeError(f"Arrow type {kind} cannot be compressed")
     return common
@@ -83,6 +124,35 @@ def no_rows(kind: Any) -> Any:
             no_rows(kind.index_type), no_rows(kind.value_type), ordered=kind.ordered, safe=False
         )
     return pa.array([], kind)
+
+
+def one_row(kind: Any) -> Any:
+    """An array of one row whose values, and those of its children, are 0 or empty."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, one_row(kind.storage_type))
+    if _types.is_null(kind):
+        return pa.nulls(1)
+    if _is_strings(kind):
+        return pa.array([b""], pa.binary()).cast(kind)
+    if _types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(one_row(kind.index_type), one_row(kind.value_type), ordered=kind.ordered)
+    children = []
+    if _types.is_list(kind) or _types.is_large_list(kind):
+        children = [one_row(kind.value_type)]
+        values: Any = np.array([0, 1], f"<i{4 if _types.is_list(kind) else 8}")
+    elif _types.is_struct(kind):
+        children = [one_row(kind.field(i).type) for i in range(kind.num_fields)]
+        return pa.Array.from_buffers(kind, 1, [None], children=children)
+    else:
+        values = bytes(fixed_width(kind))
+    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(values)], children=children)
+
+
+def holds_dictionary(kind: Any) -> bool:
+    """Whether a type is one of dictionaries, or has such a part."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return holds_dictionary(kind.storage_type)
+    return bool(_types.is_dictionary(kind)) or any(holds_dictionary(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _values(array: Any) -> npt.NDArray[Any]:

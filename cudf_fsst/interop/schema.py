@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 
 from .arrow import decoding
-from .arrow_columns import no_rows
+from .arrow_columns import holds_dictionary, no_rows, one_row
 
 _KEY = b"cudf_fsst"
 _WITH_FREQUENCY = (pd.DatetimeIndex, pd.TimedeltaIndex)
@@ -459,14 +459,55 @@ def _decode_column(column: Any, stored: dict[str, Any] | None) -> Any:
 
 def check_dtypes(columns: Sequence[tuple[Any, Any]], index: dict[str, Any], levels: Sequence[Any]) -> None:
     """Raise ValueError where columns (type and dtype's description) or an index could not be decoded."""
+    tried = set()
+    for number, (kind, stored) in enumerate(columns):
+        try:
+            key = kind, json.dumps(stored)
+            if key not in tried:
+                tried.add(key)
+                _try_dtype(kind, stored)
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever the libraries raise of types that do not go together
+            raise ValueError(f"column {number}: dtype {stored!r} does not fit Arrow type {kind}: {error}") from error
     try:
-        for kind, stored in columns:
-            decode_column(pa.chunked_array([no_rows(kind)]), stored)
         assemble_index(index, [pa.chunked_array([no_rows(kind)]) for kind in levels])
     except MemoryError:
         raise
     except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
         raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _try_dtype(kind: Any, stored: dict[str, Any] | None) -> None:
+    """Decode a row of zeros: reading no rows says nothing of how values are converted."""
+    if stored is not None and stored["kind"] in ("object", "string") and holds_dictionary(kind):
+        raise ValueError("each row would be a copy of its category")
+    found = decode_column(pa.chunked_array([one_row(kind)]), stored)
+    if stored is not None and stored["kind"] == "masked" and str(found.dtype) != stored["type"]:
+        raise ValueError(f"it would be {found.dtype}")
+
+
+def check_values(kind: Any, stored: dict[str, Any] | None, survey: Callable[[Callable[[Any], None]], Any]) -> None:
+    """Raise ValueError where numbers of this Arrow type cannot be of a nullable dtype, which is of another type.
+
+    Parameters
+    ----------
+    survey
+        Calls what it is given with all the values, as unsigned integers, some at a time.
+    """
+    if stored is None or stored["kind"] != "masked":
+        return
+    dtype = pd.api.types.pandas_dtype(stored["type"])
+    if pa.types.is_null(kind) or kind == pa.from_numpy_dtype(dtype.numpy_dtype):
+        return
+
+    def convert(values: Any) -> None:
+        decode_column(pa.chunked_array([pa.array(values.view(kind.to_pandas_dtype()))]), stored)
+
+    try:
+        survey(convert)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise ValueError(f"values of Arrow type {kind} do not fit dtype {dtype}: {error}") from error
 
 
 def decode_any_dtype(stored: dict[str, Any], kind: Any) -> Any:
@@ -621,6 +662,8 @@ def _exact(column: Any, stored: Any) -> Any:
         left, right = (pd.Index(end.to_pandas()) for end in column.combine_chunks().flatten())
         return pd.IntervalIndex.from_arrays(left, right, closed=stored["closed"])
     if kind == "period":
+        if column.type != pa.int64():
+            raise ValueError(f"ordinals of periods of Arrow type {column.type}")
         return pd.PeriodIndex.from_ordinals(column.to_numpy(), freq=stored["freq"])
     values = column.to_pandas()
     if kind is None or kind == "numpy":

@@ -350,11 +350,24 @@ def test_wrong_options(options: dict, message: str) -> None:
         cpu.compress(column([b"a"]), **options)
 
 
-def test_wrong_offsets() -> None:
-    chars = np.zeros(10, np.uint8)
-    for offsets, message in (([0, 11], "outside"), ([-1, 5], "outside"), ([0, 5, 3, 8], "ends before it starts")):
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize(
+    ("offsets", "dtype", "message"),
+    [
+        ([0, 11], np.int64, "outside"),
+        ([-1, 5], np.int64, "outside"),
+        ([0, 5, 3, 8], np.int64, "row 1 ends before it starts: offsets 5 and 3"),
+        # Every difference, taken modulo 2^32 or 2^64, is positive.
+        ([0, 2**31 - 1, -(2**31), -1, 10], np.int32, "row 1 ends before it starts"),
+        ([0, 2**63 - 1, -(2**63), -1, 10], np.int64, "row 1 ends before it starts"),
+    ],
+)
+def test_wrong_offsets(offsets: list[int], dtype: type, message: str, nulls: bool) -> None:
+    validity = np.array([0b11110], np.uint8) if nulls else None
+    strings = HostStrings(len(offsets) - 1, np.zeros(10, np.uint8), np.array(offsets, dtype), validity, 0, int(nulls))
+    for work in (cpu.compress, cpu.train):
         with pytest.raises(ValueError, match=message):
-            cpu.compress(HostStrings(len(offsets) - 1, chars, np.array(offsets, np.int64)))
+            work(strings)
 
 
 @given(st.data())

@@ -297,8 +297,14 @@ def check(packed: Packed) -> None:
             raise ValueError(f"damaged segment: bytes {end} to {start} of meta are not zero")
 
 
-def decompress(packed: Packed, out: npt.NDArray[np.uint8]) -> None:
-    """Write the values' bytes to `out`, exactly as many as they are.
+def unit(packed: Packed) -> int:
+    """A range of values to decompress begins at a multiple of this."""
+    del packed
+    return _BLOCK
+
+
+def decompress(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int | None = None) -> None:
+    """Write the bytes of values `first` to ``last - 1`` (default: all) to `out`, exactly as many as they are.
 
     Raises
     ------
@@ -306,13 +312,16 @@ def decompress(packed: Packed, out: npt.NDArray[np.uint8]) -> None:
         The segment is damaged, or `out` has another size. What was written to `out` until then is undefined.
     """
     made = _layout(packed)
-    if out.dtype != np.uint8 or out.shape != (packed.values_nbytes,) or not out.flags.writeable:
-        raise ValueError(f"the values need {packed.values_nbytes} writable bytes, not an array of shape {out.shape}")
+    last = made.rows if last is None else last
+    nbytes = (last - first) * made.itemsize
+    if out.dtype != np.uint8 or out.shape != (nbytes,) or not out.flags.writeable:
+        raise ValueError(f"the values need {nbytes} writable bytes, not an array of shape {out.shape}")
     starts, bases, slopes = _sections(made, packed.meta)
     units = packed.codes_nbytes // launch.UNIT_NBYTES
     place, to = address(packed.codes), address(out)
+    begin, end = first // _BLOCK, -(-last // _BLOCK)
     # One compiled version: numbers of 64 bits, in arrays of our own.
-    wide = [numbers.astype(np.uint64) for numbers in (starts, bases, slopes)]
-    bad = _unpack(*wide, made.itemsize, made.rows, place, units, to)
+    wide = [numbers.astype(np.uint64) for numbers in (starts[begin : end + 1], bases[begin:end], slopes[begin:end])]
+    bad = _unpack(*wide, made.itemsize, last - first, place, units, to)
     if bad >= 0:
-        raise ValueError(f"damaged segment: block {bad} does not lie in codes, or has too many bits")
+        raise ValueError(f"damaged segment: block {begin + bad} does not lie in codes, or has too many bits")

@@ -29,8 +29,20 @@ def _offset(offsets: int, itemsize: int, index: int) -> int:
 
 
 @njit()
-def _measure(offsets: int, itemsize: int, rows: int, minima: Any, words: Any, starts: Any) -> int:
-    """Fill minimum, word count and start of every row block; -1, or the first row with a negative length."""
+def _first_decrease(offsets: int, itemsize: int, rows: int) -> int:
+    """The first row that ends before it starts, or -1. A difference of untrusted offsets could wrap."""
+    start = _offset(offsets, itemsize, 0)
+    for row in range(rows):
+        end = _offset(offsets, itemsize, row + 1)
+        if end < start:
+            return row
+        start = end
+    return -1
+
+
+@njit()
+def _measure(offsets: int, itemsize: int, rows: int, minima: Any, words: Any, starts: Any) -> None:
+    """Fill minimum, word count and start of every row block."""
     base = _offset(offsets, itemsize, 0)
     start = base
     for block in range(minima.size):
@@ -41,8 +53,6 @@ def _measure(offsets: int, itemsize: int, rows: int, minima: Any, words: Any, st
             end = _offset(offsets, itemsize, row + 1)
             length = end - start
             start = end
-            if length < 0:
-                return row
             smallest = min(smallest, length)
             largest = max(largest, length)
         minima[block] = np.uint32(smallest)
@@ -51,7 +61,6 @@ def _measure(offsets: int, itemsize: int, rows: int, minima: Any, words: Any, st
             width += 1
         words[block] = 8 * width
     starts[minima.size] = np.uint64(start - base)
-    return -1
 
 
 @njit()
@@ -186,27 +195,33 @@ class PackedLengths:
         return int(self.row_words[-1])
 
 
+def check_ascending(offsets: npt.NDArray[Any]) -> None:
+    """Raise ValueError if an offset (int32 or int64) is smaller than the one before it."""
+    bad = _first_decrease(address(offsets), offsets.itemsize, offsets.size - 1)
+    if bad >= 0:
+        raise ValueError(f"row {bad} ends before it starts: offsets {offsets[bad]} and {offsets[bad + 1]}")
+
+
 def measure(offsets: npt.NDArray[Any]) -> PackedLengths:
     """Choose minimum and width of every row block.
 
     Parameters
     ----------
     offsets : ndarray of int32 or int64, shape (rows + 1,)
-        Need not start at 0.
+        Need not start at 0, and must not decrease (`check_ascending`).
 
     Raises
     ------
     ValueError
-        An offset is smaller than the one before it, or the lengths need more than 2^32 - 1 words.
+        The lengths need more than 2^32 - 1 words.
     """
     rows = offsets.size - 1
     blocks = -(-rows // ROW_BLOCK)
     starts = np.zeros(blocks + 1, np.uint64)
     minima = np.zeros(blocks, np.uint32)
     words = np.zeros(blocks + 1, np.int64)
-    bad = _measure(address(offsets), offsets.itemsize, rows, minima, words[1:], starts) if rows else -1
-    if bad >= 0:
-        raise ValueError(f"row {bad} ends before it starts: offsets {offsets[bad]} and {offsets[bad + 1]}")
+    if rows:
+        _measure(address(offsets), offsets.itemsize, rows, minima, words[1:], starts)
     np.cumsum(words, out=words)
     if words[-1] > _MAX_WORDS:
         raise ValueError(f"row lengths of one segment need {words[-1]} words, the format allows {_MAX_WORDS}")

@@ -247,11 +247,12 @@ def packed_layout(packed: Packed) -> Layout:
 
 
 def _stored_starts(packed: Packed, plan: Layout) -> npt.NDArray[np.uint64]:
+    """``starts`` in ``meta``; the buffers have the sizes they should."""
     for name in ("meta", "codes"):
         found, expected = getattr(packed, name).size, getattr(packed, f"{name}_nbytes")
         if found != expected:
             raise ValueError(f"{name} has {found} bytes, not {expected}")
-    starts: npt.NDArray[np.uint64] = np.ascontiguousarray(packed.meta)[: 8 * (plan.chunks + 1)].copy().view("<u8")
+    starts: npt.NDArray[np.uint64] = np.ascontiguousarray(packed.meta)[: 8 * (plan.chunks + 1)].view("<u8")
     return starts
 
 
@@ -268,13 +269,18 @@ def check(packed: Packed) -> None:
     if packed.meta[starts.nbytes :].any():
         raise ValueError("the bytes behind the starts of gfc chunks are not 0")
     wide, codes = packed.itemsize == 8, np.ascontiguousarray(packed.codes)
-    reason, number = _check(starts, wide, plan.rows, plan.chunk, address(codes), codes.size)
+    reason, number = _check(starts.copy(), wide, plan.rows, plan.chunk, address(codes), codes.size)
     if reason:
         raise ValueError(f"gfc chunk {number}: {_REASONS[reason]}")
 
 
-def decompress(packed: Packed, out: npt.NDArray[np.uint8]) -> None:
-    """Decompress into `out`, of exactly ``packed.values_nbytes`` bytes.
+def unit(packed: Packed) -> int:
+    """A range of values to decompress begins at a multiple of this."""
+    return packed_layout(packed).chunk
+
+
+def decompress(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int | None = None) -> None:
+    """Decompress values `first` to ``last - 1`` (default: all) into `out`, of exactly their size.
 
     Raises
     ------
@@ -283,9 +289,12 @@ def decompress(packed: Packed, out: npt.NDArray[np.uint8]) -> None:
     """
     plan = packed_layout(packed)
     starts = _stored_starts(packed, plan)
-    if out.size != packed.values_nbytes:
-        raise ValueError(f"{packed.values_nbytes} bytes of values do not go into {out.size}")
+    last = plan.rows if last is None else last
+    if out.size != (last - first) * packed.itemsize:
+        raise ValueError(f"{(last - first) * packed.itemsize} bytes of values do not go into {out.size}")
     wide, codes = packed.itemsize == 8, np.ascontiguousarray(packed.codes)
-    bad = _decode(starts, wide, plan.rows, plan.dim, plan.chunk, address(codes), codes.size, address(out))
+    begin, end = first // plan.chunk, -(-last // plan.chunk)
+    starts = starts[begin : end + 1].copy()
+    bad = _decode(starts, wide, last - first, plan.dim, plan.chunk, address(codes), codes.size, address(out))
     if bad >= 0:
-        raise ValueError(f"gfc chunk {bad} is damaged")
+        raise ValueError(f"gfc chunk {begin + bad} is damaged")

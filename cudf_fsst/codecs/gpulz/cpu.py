@@ -293,7 +293,8 @@ def measure(values: npt.NDArray[Any], *, signed: bool = False, **options: Any) -
     return _best(values, complete(values.itemsize, **options), store=False).nbytes
 
 
-def _decoded(packed: Packed, out: int) -> None:
+def _decoded(packed: Packed, first: int, last: int, out: int) -> None:
+    """Decode values `first` to ``last - 1``."""
     layout = layout_of(packed)
     for name, array, nbytes in (
         ("meta", packed.meta, packed.meta_nbytes),
@@ -301,13 +302,21 @@ def _decoded(packed: Packed, out: int) -> None:
     ):
         if array.size != nbytes:
             raise ValueError(f"gpulz: {name} has {array.size} bytes, not {nbytes}")
-    meta = packed.meta.copy()  # aligned and writable, so that one compiled version serves all
-    starts, counts = _sections(meta, layout)
-    codes = address(packed.codes), packed.codes_nbytes
-    bad = _decompress(*codes, starts, counts, packed.values_nbytes, *packed.parameters, out)
+    starts, counts = _sections(packed.meta, layout)
+    gaps = packed.meta[starts.nbytes : layout.counts_at], packed.meta[layout.counts_at + counts.nbytes :]
+    step = layout.chunk * CHUNK_BLOCK
+    begin, end = first * packed.itemsize // step, -(-last * packed.itemsize // step)
+    # Copies are aligned and writable, so that one compiled version serves all.
+    starts, counts = starts[begin : end + 1].copy(), counts[begin * CHUNK_BLOCK : end * CHUNK_BLOCK].copy()
+    start, stop = int(starts[0]), int(starts[-1])
+    ends_right = stop == packed.codes_nbytes if end == layout.blocks else stop <= packed.codes_nbytes
+    bad = 0
+    if (start == 0 or begin > 0) and start <= stop and ends_right:
+        starts -= starts[0]
+        codes = address(packed.codes) + start, stop - start
+        bad = _decompress(*codes, starts, counts, (last - first) * packed.itemsize, *packed.parameters, out)
     if bad >= 0:
-        raise ValueError(f"damaged gpulz codes: chunk {bad}")
-    gaps = meta[starts.nbytes : layout.counts_at], meta[layout.counts_at + counts.nbytes :]
+        raise ValueError(f"damaged gpulz codes: chunk {begin * CHUNK_BLOCK + bad}")
     if any(gap.any() for gap in gaps):
         raise ValueError("damaged gpulz meta: bytes between sections are not 0")
 
@@ -320,17 +329,23 @@ def check(packed: Packed) -> None:
     ValueError
         Saying what is wrong.
     """
-    _decoded(packed, 0)
+    _decoded(packed, 0, packed.rows, 0)
 
 
-def decompress(packed: Packed, out: npt.NDArray[np.uint8]) -> None:
-    """Write the values' bytes to `out`, an array of exactly their size.
+def unit(packed: Packed) -> int:
+    """A range of values to decompress begins at a multiple of this."""
+    return layout_of(packed).chunk * CHUNK_BLOCK // packed.itemsize
+
+
+def decompress(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int | None = None) -> None:
+    """Write the bytes of values `first` to ``last - 1`` (default: all) to `out`, an array of exactly their size.
 
     Raises
     ------
     ValueError
         The codes are damaged, or `out` has another size.
     """
-    if out.nbytes != packed.values_nbytes:
-        raise ValueError(f"the values have {packed.values_nbytes} bytes, out has {out.nbytes}")
-    _decoded(packed, address(out))
+    last = packed.rows if last is None else last
+    if out.nbytes != (last - first) * packed.itemsize:
+        raise ValueError(f"the values have {(last - first) * packed.itemsize} bytes, out has {out.nbytes}")
+    _decoded(packed, first, last, address(out))

@@ -33,7 +33,17 @@ def check(packed: Packed) -> None:
         )
 
 
-def decompress(packed: Packed, out: npt.NDArray[np.uint8]) -> None:
-    """Copy the values to `out`."""
+def unit(packed: Packed) -> int:
+    """A range of values to decompress begins at a multiple of this."""
+    del packed
+    return 1
+
+
+def decompress(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int | None = None) -> None:
+    """Copy values `first` to ``last - 1`` (default: all) to `out`, an array of exactly their size."""
     check(packed)
-    out[:] = packed.codes
+    last = packed.rows if last is None else last
+    values = packed.codes[first * packed.itemsize : last * packed.itemsize]
+    if out.size != values.size:
+        raise ValueError(f"{values.size} bytes of values do not go into {out.size}")
+    out[:] = values

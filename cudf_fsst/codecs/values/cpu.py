@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,10 @@ from ..jit import njit
 from ..packed import Packed
 from . import plan
 from .launch import FILL_BLOCK
+
+#: Bytes of values that `survey` holds at a time, or what a codec decodes at once, which is up to twice as much.
+_WALK_NBYTES = 2**18
+_T = TypeVar("_T")
 
 
 def codec_module(name: str) -> Any:
@@ -98,6 +102,39 @@ def decompress(stream: Sequence[Packed], itemsize: int) -> npt.NDArray[Any]:
     if jobs:
         _map(lambda job: codec_module(job[0].codec).decompress(*job), jobs)
     return out
+
+
+def _walk(piece: Packed) -> Iterator[npt.NDArray[Any]]:
+    """Values of a piece, some at a time, each time in the same room."""
+    module = codec_module(piece.codec)
+    unit = module.unit(piece)
+    step = max(1, _WALK_NBYTES // (unit * piece.itemsize)) * unit
+    room = np.empty(min(step, piece.rows) * piece.itemsize, np.uint8)
+    for first in range(0, piece.rows, step):
+        last = min(first + step, piece.rows)
+        part = room[: (last - first) * piece.itemsize]
+        module.decompress(piece, part, first, last)
+        yield part.view(f"<u{piece.itemsize}")
+
+
+def survey(stream: Sequence[Packed], look: Callable[[npt.NDArray[Any]], _T]) -> list[_T]:
+    """What `look` finds in the values of a stream, without ever holding them all.
+
+    Parameters
+    ----------
+    stream
+        Pieces that were checked.
+    look
+        Called in threads, with up to half a MiB of the values, as unsigned integers, which it must not keep.
+
+    Returns
+    -------
+    list
+        What it returned, in the order of the values.
+    """
+    if not stream:
+        return []
+    return [found for some in _map(lambda piece: list(map(look, _walk(piece))), stream) for found in some]
 
 
 def check(stream: Iterable[Packed]) -> None:
