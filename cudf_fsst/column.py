@@ -293,10 +293,7 @@ class CompressedColumn:
                 return self._scalar(selection.row_number(number, len(self)))
         if key is None or isinstance(key, (str, bytes, bool, np.bool_, tuple, dict, type(Ellipsis))):
             raise TypeError(f"rows are selected by position: an int, a slice, integers or a mask, not {key!r}")
-        values = self._values(key)
-        if values.dtype.kind == "b":
-            return self._out(self._take(selection.mask_rows(values, len(self))))
-        return self._out(self._take(selection.row_numbers(values, len(self))))
+        return self._out(self._take(self._numbers(key)))
 
     def take(self, rows: Any, *, stream: Any = None) -> Any:
         """Rows by number, in any order, repeated or not.
@@ -318,7 +315,7 @@ class CompressedColumn:
         IndexError
             A row that is not there.
         """
-        return self._out(self._take(selection.row_numbers(self._values(rows), len(self)), stream=stream))
+        return self._out(self._take(self._numbers(rows, selection.row_numbers), stream=stream))
 
     def filter(self, mask: Any, *, stream: Any = None) -> Any:
         """Rows where a mask is true.
@@ -335,16 +332,20 @@ class CompressedColumn:
         Series
             With the index labels of these rows.
         """
-        return self._out(self._take(selection.mask_rows(self._values(mask), len(self)), stream=stream))
+        return self._out(self._take(self._numbers(mask, selection.mask_rows), stream=stream))
 
     def __iter__(self) -> Iterator[Any]:
         """Values one after another, decoded piece by piece; UnicodeDecodeError where one is not UTF-8."""
         for start, stop in self._pieces(1 << 20):
             yield from self._host_range(start, stop)
 
-    def _values(self, key: Any) -> Any:
+    def _numbers(self, key: Any, how: Callable[[Any, int], Any] | None = None) -> Any:
+        """Numbers of the rows that are selected; without `how`, the key's type says whether it is a mask."""
         key, _ = interop_cudf.unwrap_proxy(key)
-        return self._backend.interop.row_values(key)
+        with self._backend.current():
+            values = self._backend.interop.row_values(key)
+            how = how or (selection.mask_rows if values.dtype.kind == "b" else selection.row_numbers)
+            return how(values, len(self))
 
     def _take(self, rows: Any, *, labels: Any = None, stream: Any = None) -> Any:
         backend = self._backend
@@ -404,11 +405,12 @@ class CompressedColumn:
         if chunk_bytes <= 0:
             raise ValueError(f"chunk_bytes must be positive, not {chunk_bytes}")
         pieces = self._pieces(chunk_bytes) or [(0, 0)]
-        results = [func(self._out(self._take_range(start, stop))) for start, stop in pieces]
         # Proxies are joined by pandas, which is a proxy itself then.
         interop = interop_pandas if self._proxied else self._backend.interop
-        if all(interop.is_frame(result) for result in results):
-            return results[0] if len(results) == 1 else interop.concat(results)
+        with self._backend.current():
+            results = [func(self._out(self._take_range(start, stop))) for start, stop in pieces]
+            if all(interop.is_frame(result) for result in results):
+                return results[0] if len(results) == 1 else interop.concat(results)
         return results
 
     def _pieces(self, chunk_bytes: int) -> list[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import decimal
 import gc
@@ -10,7 +11,7 @@ import io
 import os
 import pickle
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,9 @@ from hypothesis import strategies as st
 import cudf_fsst
 import reference_frame_reader
 from cudf_fsst import storage
+from cudf_fsst.codecs.values import cpu as values_cpu
 from cudf_fsst.codecs.values import plan
+from cudf_fsst.format import LEVELS, TILE_SIZES
 
 ROWS = 3000
 
@@ -624,6 +627,25 @@ ON_GPU = [
 ]
 
 
+#: Indexes whose strings, categories and nulls are compressed.
+LABELS: dict[str, Callable[[], Any]] = {
+    **INDEXES,
+    "strings with nulls": lambda: pd.Index([None if i % 11 == 0 else f"label {i}" for i in range(ROWS)]),
+    "categories": lambda: pd.CategoricalIndex([f"kind {i % 40}" for i in range(ROWS)], name="k"),
+}
+
+
+def same_streams(paths: Sequence[Path]) -> None:
+    """Two files of frames hold the same compressed bytes."""
+    sections = [cudf_fsst.storage.load(path).streams for path in paths]
+    assert len(sections[0]) == len(sections[1])
+    for (codec, parts), (other, others) in zip(*sections, strict=True):
+        assert codec == other
+        for part, same_part in zip(parts, others, strict=True):
+            np.testing.assert_array_equal(part.meta, same_part.meta)
+            np.testing.assert_array_equal(part.codes, same_part.codes)
+
+
 @pytest.mark.gpu
 class TestGpu:
     @pytest.mark.parametrize("name", ON_GPU)
@@ -668,13 +690,42 @@ class TestGpu:
         made = [tmp_path / "host", tmp_path / "gpu"]
         data.fsst.compress().save(made[0])
         cudf.from_pandas(data, nan_as_null=False).fsst.compress().save(made[1])
-        sections = [cudf_fsst.storage.load(path).streams for path in made]
-        assert len(sections[0]) == len(sections[1])
-        for (codec, parts), (other, others) in zip(*sections, strict=True):
-            assert codec == other
-            for part, same_part in zip(parts, others, strict=True):
-                np.testing.assert_array_equal(part.meta, same_part.meta)
-                np.testing.assert_array_equal(part.codes, same_part.codes)
+        same_streams(made)
+
+    @pytest.mark.parametrize("name", LABELS)
+    def test_same_bytes_for_all_options(self, name: str, tmp_path: Path) -> None:
+        """Of columns, which the options are for, and of the index, which has none."""
+        import cudf
+
+        data = whole()[["int8", "str", "category"]].set_axis(LABELS[name]())
+        there = cudf.from_pandas(data)
+        made = [tmp_path / "host", tmp_path / "gpu"]
+        for tile_size in ("auto", *TILE_SIZES):
+            for level in LEVELS:
+                options = {"tile_size": tile_size, "level": level}
+                data.fsst.compress(**options).save(made[0])
+                for frame in (there.fsst.compress(**options), there.fsst.to_host(**options)):
+                    frame.save(made[1])
+                    same_streams(made)
+
+    def test_halves_of_decimals_cut_at_different_rows(self) -> None:
+        """A file may have them so, though none of ours has."""
+        import cudf
+
+        numbers = [decimal.Decimal(i**9) * (-1) ** i if i % 7 else None for i in range(2000)]
+        table = pa.table({"a": pa.array(numbers, pa.decimal128(38, 0))})
+        frame = cudf.DataFrame.from_arrow(table).fsst.to_host()
+        (column,) = frame._columns
+        for cuts in (([500], [1500]), ([1500], [500]), ([1, 1999], [])):
+            streams = []
+            for stream, rows in zip(column.node.streams, cuts, strict=True):
+                codec, values = stream[0].codec, values_cpu.decompress(stream, 8)
+                pieces = [values_cpu.compress(piece, codec=codec) for piece in np.split(values, rows)]
+                streams.append(tuple(part for piece in pieces for part in piece))
+            node = dataclasses.replace(column.node, streams=tuple(streams))
+            frame._columns = (dataclasses.replace(column, node=node),)
+            for found in (frame.to_cudf(), frame.to_device().decompress()):
+                assert found["a"].to_arrow().to_pylist() == numbers
 
     def test_decimals_lists_and_structs(self) -> None:
         import cudf

@@ -420,6 +420,43 @@ def test_segments_of_different_tile_sizes(gpu: Gpu, rng: np.random.Generator) ->
     same_strings(gpu.download(strings), column([*rows, *[b""] * 5]))
 
 
+def test_thousands_of_segments(gpu: Gpu, rng: np.random.Generator) -> None:
+    """Such as a `Compressor` has that gets small pieces; some with tables, nulls and tile sizes of their own."""
+    from cudf_fsst.device import transfer
+
+    table = cpu.train(column(list(text(rng, 3000))))
+    rows: list[bytes | None] = []
+    segments: list[Segment] = []
+    for i in range(2000):
+        piece: list[bytes | None] = [b"%d %s" % (i, WORDS[i % 14]), *([None] * (i % 50 == 7)), b"", WORDS[i % 7]]
+        own_table, tile_size = None if i % 100 == 3 else table, 512 if i % 200 == 5 else 256
+        segments += cpu.compress(column(piece), table=own_table, tile_size=tile_size)
+        rows += piece
+    expected = column(rows)
+    assert len(segments) == 2000
+    there = transfer.to_device(segments)
+    same_segments(gpu.cuda.to_host(there), segments)
+    for found in (gpu.cuda.decompress(there), gpu.cuda.receive(segments)):
+        same_strings(gpu.download(found), expected)
+    wanted = rng.integers(0, len(rows), 3000)
+    same_strings(gpu.download(gpu.cuda.take(there, wanted)), cpu.take(segments, wanted))
+    for start, stop in ((0, 1), (3000, 3001), (17, len(rows) - 3), (len(rows) - 1, len(rows))):
+        same_strings(gpu.download(gpu.cuda.take_range(there, start, stop)), cpu.take_range(segments, start, stop))
+    alike = [segment for segment in segments if segment.layout.tile_size == 256]
+    same_strings(gpu.download(gpu.cuda.receive(alike)), cpu.decompress(alike))
+
+
+def test_a_call_that_makes_many_segments(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "segment_size", lambda chars: 30)
+    monkeypatch.setattr(plan, "TABLE_SCOPE", 30 * 1500)
+    strings = column([None if i % 9 == 0 else WORDS[i % 14] for i in range(6000)])
+    expected = cpu.compress(strings)
+    assert len(expected) > 800
+    segments = gpu.cuda.compress(gpu.upload(strings))
+    same_segments(gpu.cuda.to_host(segments), expected)
+    same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
+
+
 # ------------------------------------------------------------------------------------------------------ launch choices
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -9,8 +13,46 @@ import pytest
 
 import cudf_fsst
 from column_cases import words
+from cudf_fsst import selection
+from cudf_fsst.interop import pandas as interop_pandas
 
 # Selections ---------------------------------------------------------------------------------------------------------
+
+
+def test_keys_and_pieces_are_looked_at_on_the_columns_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With several GPUs another one may be the current one, whose kernels cannot read the column's memory."""
+    column = words().fsst.compress()
+    current = []
+
+    @contextmanager
+    def on_device() -> Iterator[None]:
+        current.append("the column's")
+        yield
+        current.pop()
+
+    def here(key: Any) -> Any:
+        assert current
+        return np.asarray(key)
+
+    monkeypatch.setattr(column._backend, "current", on_device)
+    monkeypatch.setattr(interop_pandas, "row_values", here)
+    rows = selection.row_numbers
+
+    def numbers(values: Any, length: int) -> Any:
+        assert current
+        return rows(values, length)
+
+    monkeypatch.setattr(selection, "row_numbers", numbers)
+    mask = np.arange(1000) < 5
+    for found in (column[[0, 1, 2, 3, 4]], column.take([0, 1, 2, 3, 4]), column[mask], column.filter(mask)):
+        assert len(found) == 5
+
+    def count(piece: pd.Series) -> pd.Series:
+        assert current
+        return piece
+
+    pd.testing.assert_series_equal(column.map_chunks(count, chunk_bytes=1000), words())
+    assert not current
 
 
 @pytest.mark.usefixtures("small_segments")

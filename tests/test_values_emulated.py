@@ -273,6 +273,20 @@ def test_halves_need_one_piece_of_workspace(gpu: Gpu) -> None:
     assert gpu.device.allocations[parts:] == [16 * 2000, 8 * 1950]
 
 
+@pytest.mark.parametrize("forked", [False, True])
+def test_thousands_of_pieces(forked: bool, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "PIECE_NBYTES", 1024)
+    array = pa.array(np.arange(140_000).astype("i8"))
+    column = arrow_columns.describe(array)
+    wanted = tree.Compressor("raw", OPTIONS).node(column)
+    assert len(list(wanted.parts)) > 1000
+    uploaded = gpu.upload(column)
+    with gpu.memory.Lane(gpu.device.stream() if forked else None) as lane, gpu.transfer.Outbox() as outbox:
+        host = tree.DeviceCompressor("raw", OPTIONS, lane, outbox).node(uploaded)
+    same_nodes(host, wanted)
+    assert arrow_columns.rebuild(decompressed(gpu, wanted), array.type).equals(array)
+
+
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("case", ["decimal128 with nulls", "strings", "list", "dictionary"])
 def test_default_stream_of_the_thread(case: str, order: str, own_stream_gpu: Gpu) -> None:

@@ -69,7 +69,7 @@ class Lane:
         else:
             raise TypeError(f"stream must be a CUDA stream or None, not {type(stream).__name__}")
         self._forked = self.stream.ptr != self.default.ptr
-        self._held: list[Any] = []  # until the default stream waits for the work that uses them
+        self._held: dict[int, Any] = {}  # by id, until the default stream waits for the work that uses them
 
     def __enter__(self) -> Lane:
         self._follow_default()
@@ -101,7 +101,7 @@ class Lane:
         """An `rmm.DeviceBuffer` of exactly `nbytes`, ready to use on this stream."""
         buffer = rmm.DeviceBuffer(size=nbytes, stream=self._rmm_default)
         if self._forked:
-            self._held.append(buffer)
+            self._held[id(buffer)] = buffer
             self._follow_default()
         return buffer
 
@@ -111,7 +111,7 @@ class Lane:
 
     def let_go(self, buffer: Any) -> None:
         """Forget a buffer that `allocate` gave: the host knows that all work with it has ended."""
-        self._held = [held for held in self._held if held is not buffer]
+        self._held.pop(id(buffer), None)
 
     def copy(self, to: int, source: int, nbytes: int) -> None:
         """Copy bytes within the GPU's memory."""

@@ -190,16 +190,23 @@ def index_to_device(index: Any) -> Any:
 
 
 def row_values(key: Any) -> Any:
-    """Numbers or booleans of a selection, as a CuPy array if they are on the GPU; missing booleans are False."""
+    """Numbers or booleans of a selection; missing booleans are False.
+
+    What is on a GPU becomes a CuPy array on the current one.
+    """
     import cupy
 
     cudf = cudf_module()
     if isinstance(key, (cudf.Series, cudf.Index)):
         if key.dtype.kind == "b" and key.isna().any():
             key = key.fillna(False)
-        return key.values
+        key = key.values
     if hasattr(key, "__cuda_array_interface__"):
-        return cupy.asarray(key)
+        array = cupy.asarray(key)
+        if array.device.id == cupy.cuda.runtime.getDevice():
+            return array
+        array.device.synchronize()  # its streams are not this GPU's
+        return array.copy()
     from . import pandas
 
     return pandas.row_values(key)

@@ -21,7 +21,7 @@ import random
 import sys
 import types
 import weakref
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -260,6 +260,7 @@ class FakeDevice:
         self.order = order
         self._dice = random.Random(1)
         self._pinned: dict[int, Any] = {}  # address -> weak reference
+        self._pinned_at: list[int] = []  # the addresses, in order
         legacy, own = 0, 2  # CUDA's numbers of the two
         self.default = _Stream(self, own if per_thread else legacy)
         self.rmm_default = "per thread" if per_thread else "default"
@@ -333,15 +334,19 @@ class FakeDevice:
     def _alloc_pinned(self, nbytes: int) -> npt.NDArray[np.uint8]:
         area = np.full(nbytes, 0xA5, np.uint8)
         address = area.ctypes.data
-        self._pinned[address] = weakref.ref(area, lambda _: self._pinned.pop(address, None))
+        self._pinned[address] = weakref.ref(area, lambda _: self._forget_pinned(address))
+        insort(self._pinned_at, address)
         return area
 
+    def _forget_pinned(self, address: int) -> None:
+        del self._pinned[address]
+        self._pinned_at.remove(address)
+
     def _pinned_area(self, address: int) -> Any:
-        for area in list(self._pinned.values()):
-            array = area()
-            if array is not None and array.ctypes.data <= address < array.ctypes.data + array.size:
-                return area
-        return None
+        place = bisect_right(self._pinned_at, address)
+        area = self._pinned[self._pinned_at[place - 1]] if place else None
+        array = None if area is None else area()
+        return area if array is not None and address < array.ctypes.data + array.size else None
 
     def _alive(self, area: Any, address: int) -> int:
         assert area is None or area() is not None, "a copy to or from pinned memory that was given back"
