@@ -17,7 +17,7 @@ import pytest
 from cudf_fsst import SpillPool, disk
 from cudf_fsst.spill import values
 from fake_gpu import World, files_under
-from spill_cases import check_books, fake, same, text
+from spill_cases import check_books, check_noted, fake, same, text
 
 #: Rounds of the soak test, over all threads; CUDF_FSST_SOAK_ROUNDS=10000 for the long one.
 SOAK_ROUNDS = int(os.environ.get("CUDF_FSST_SOAK_ROUNDS", "800"))
@@ -114,6 +114,7 @@ def test_soak_of_pandas_data(tmp_path: Path) -> None:
             assert pool.host_nbytes <= 4 * size
             assert len(files_under(tmp_path)) <= len(pool)
             assert pool.disk_nbytes == sum(path.stat().st_size for path in tmp_path.rglob("*.fsst"))
+            check_noted(pool)
             pool.clear()
             gc.collect()
             used.append(tracemalloc.get_traced_memory()[0])
