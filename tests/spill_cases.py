@@ -11,6 +11,7 @@ import pandas as pd
 
 from cudf_fsst import SpillPool
 from cudf_fsst.spill import values
+from cudf_fsst.spill.books import APPLIES
 from fake_gpu import FakeSeries, World
 
 
@@ -42,10 +43,21 @@ def check_books(pool: SpillPool, world: World, folder: Path | None = None) -> No
         if world.used["cuda:0"] + world.used["cpu"] == pool.device_nbytes + pool.host_nbytes:
             break
         time.sleep(0.01)
+    check_noted(pool)
     assert pool.device_nbytes == world.used["cuda:0"]
     assert pool.host_nbytes == world.used["cpu"]
     if folder is not None:
         assert pool.disk_nbytes == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def check_noted(pool: SpillPool) -> None:
+    """What a pool notes of its entries is what going through them gives."""
+    books = pool._tiers
+    for tier in ("device", "host", "disk"):
+        assert books.nbytes(tier) == sum(entry.nbytes_in(tier) for entry in books.all()), tier
+    for (step, tier), applies in APPLIES.items():
+        wanted = [entry for entry in books.all() if step not in entry.refused and applies(entry)]
+        assert list(books.oldest_first(step, tier)) == sorted(wanted, key=lambda entry: entry.used), (step, tier)
 
 
 def words(seed: int, rows: int = 200_000) -> Any:

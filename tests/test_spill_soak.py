@@ -17,7 +17,7 @@ import pytest
 from cudf_fsst import SpillPool, disk
 from cudf_fsst.spill import values
 from fake_gpu import World, files_under
-from spill_cases import check_books, fake, same, text
+from spill_cases import check_books, check_noted, fake, same, text
 
 #: Rounds of the soak test, over all threads; CUDF_FSST_SOAK_ROUNDS=10000 for the long one.
 SOAK_ROUNDS = int(os.environ.get("CUDF_FSST_SOAK_ROUNDS", "800"))
@@ -114,6 +114,7 @@ def test_soak_of_pandas_data(tmp_path: Path) -> None:
             assert pool.host_nbytes <= 4 * size
             assert len(files_under(tmp_path)) <= len(pool)
             assert pool.disk_nbytes == sum(path.stat().st_size for path in tmp_path.rglob("*.fsst"))
+            check_noted(pool)
             pool.clear()
             gc.collect()
             used.append(tracemalloc.get_traced_memory()[0])
@@ -127,22 +128,23 @@ def test_soak_of_pandas_data(tmp_path: Path) -> None:
 
 # On a GPU --------------------------------------------------------------------------------------------------------
 
-#: Rows of a frame. `noise`, which no codec makes smaller, has more than a MiB: less would lie in CuPy's pinned memory.
-ROWS = 150_000
+#: Rows of the frames: of some all buffers are small, down to a few bytes; of others one, `noise`, has more than a MiB.
+ROWS = (150_000, 150_000, 20_000, 150_000, 150_000, 300)
 
 
 def _frame(seed: int) -> pd.DataFrame:
     """A frame of several dtypes, with nulls; number `seed` of its columns is missing."""
     rng = np.random.default_rng(seed)
-    missing = rng.random(ROWS) < 0.1
+    rows = ROWS[seed]
+    missing = rng.random(rows) < 0.1
     columns = {
-        "text": pd.concat([text(seed, rows=ROWS // 100)] * 100, ignore_index=True).mask(missing),
-        "sorted": pd.Series(np.cumsum(rng.integers(0, 9, ROWS))),
-        "small": pd.Series(rng.integers(-100, 100, ROWS).astype("i2")),
-        "price": pd.Series(np.cumsum(rng.random(ROWS)).astype("f4")),
-        "kind": pd.Series(pd.Categorical(rng.choice(["rail", "truck", "ship"], ROWS), ordered=True)).mask(missing),
-        "when": pd.Series(pd.Timestamp("2020") + pd.to_timedelta(rng.integers(0, 10**6, ROWS), "s")).mask(missing),
-        "noise": pd.Series(rng.normal(size=ROWS)),
+        "text": pd.concat([text(seed, rows=rows // 100)] * 100, ignore_index=True).mask(missing),
+        "sorted": pd.Series(np.cumsum(rng.integers(0, 9, rows))),
+        "small": pd.Series(rng.integers(-100, 100, rows).astype("i2")),
+        "price": pd.Series(np.cumsum(rng.random(rows)).astype("f4")),
+        "kind": pd.Series(pd.Categorical(rng.choice(["rail", "truck", "ship"], rows), ordered=True)).mask(missing),
+        "when": pd.Series(pd.Timestamp("2020") + pd.to_timedelta(rng.integers(0, 10**6, rows), "s")).mask(missing),
+        "noise": pd.Series(rng.normal(size=rows)),
     }
     del columns[list(columns)[seed]]
     made = pd.DataFrame(columns)
@@ -178,11 +180,14 @@ def _soak_of_frames(
     """The soak; `device_nbytes` and `pinned_nbytes` say how much memory anything has taken."""
     tables = [frame.to_arrow() for frame in frames]
     plain = packed = 0
+    buffers: list[int] = []
     for frame, table in zip(frames, tables, strict=True):
         compressed = frame.fsst.compress()
         plain, packed = max(plain, values.nbytes_of(frame)), max(packed, compressed.nbytes)
+        buffers += [part.codes.size for column in compressed._everything for part in column.node.parts]
         # Whatever is made once and kept is made here.
         assert compressed.to_host().to_device().decompress().to_arrow().equals(table, check_metadata=True)
+    assert min(buffers) < 1000 < 1 << 20 < max(buffers)
     del frame, compressed
     gc.collect()
     before, pinned = device_nbytes(), pinned_nbytes()

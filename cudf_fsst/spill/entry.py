@@ -1,7 +1,7 @@
 """One value of a pool: the forms it is kept in, and the moves that make one of another.
 
 A form is added when it is complete and dropped when another is there, each in one assignment. So whatever fails, at
-whatever point, the value is as it was; and since nothing is counted beside the forms, no count can be wrong.
+whatever point, the value is as it was. What its pool notes of it (`Books`) is made of the forms and follows them.
 
 A form is kept until its room is needed, though it may not be the only one: a value that was read from the host and not
 touched leaves the GPU again without a move.
@@ -16,12 +16,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..interop import cudf as interop_cudf
 from . import values
 from .folder import discard
 from .stats import MOVES, SpillStats
+
+if TYPE_CHECKING:
+    from .books import Books
 
 #: Forms: uncompressed; compressed in GPU memory, in host memory, in a file. The first that is there says where it lies.
 PLAIN, DEVICE, HOST, DISK = FORMS = ("plain", "device", "host", "disk")
@@ -71,12 +74,12 @@ class Counters:
 
 
 class Entry:
-    """A value of a pool.
+    """A value of a pool; `books` are told of its changes, whether they list it or not.
 
     All but the properties is called by whoever holds `lock`. Who holds one entry's lock never waits for another's.
     """
 
-    def __init__(self, name: Any, value: Any, counters: Counters) -> None:
+    def __init__(self, name: Any, value: Any, books: Books) -> None:
         value, self.proxied = interop_cudf.unwrap_proxy(value)
         #: Whether it was put compressed, and comes back so.
         self.packed = values.is_compressed(value)
@@ -96,7 +99,7 @@ class Entry:
         #: Steps that failed in a way that would fail again.
         self.refused: set[str] = set()
         self.dead = False
-        self._counters = counters
+        self._books, self._counters = books, books.counters
         value = values.snapshot(value)
         self._extras = values.extras(value, self.framed)
         self.forms: dict[str, Form] = {self.top: Form(value, self.nbytes)}
@@ -120,10 +123,17 @@ class Entry:
         """Where a form lies: DEVICE, HOST or DISK."""
         return self.packed_at_home if form == PLAIN else form
 
+    def nbytes_by_tier(self) -> dict[str, int]:
+        """Bytes in the tiers where there are any, those included that are on their way there."""
+        found = dict(self.pending)
+        for kind, form in dict(self.forms).items():
+            tier = self.tier(kind)
+            found[tier] = found.get(tier, 0) + form.nbytes
+        return found
+
     def nbytes_in(self, tier: str) -> int:
         """Bytes in a tier, those included that are on their way to it."""
-        forms = dict(self.forms)
-        return self.pending.get(tier, 0) + sum(form.nbytes for kind, form in forms.items() if self.tier(kind) == tier)
+        return self.nbytes_by_tier().get(tier, 0)
 
     @property
     def compressed_nbytes(self) -> int | None:
@@ -152,10 +162,21 @@ class Entry:
         """Whether it has one of these forms."""
         return any(form in self.forms for form in forms)
 
+    def _add(self, kind: str, form: Form) -> None:
+        with self._books.changing(self):
+            self.forms[kind] = form
+
     def drop(self, *forms: str) -> None:
         """Drop forms; another is there."""
-        for form in forms:
-            self.forms.pop(form, None)
+        dropped = []  # memory is freed when the books have been let go of
+        with self._books.changing(self):
+            for form in forms:
+                dropped.append(self.forms.pop(form, None))
+
+    def refuse(self, step: str) -> None:
+        """A step failed in a way that would fail again."""
+        with self._books.changing(self):
+            self.refused.add(step)
 
     def discard(self) -> None:
         """Drop everything: the entry has left its pool."""
@@ -168,11 +189,16 @@ class Entry:
     @contextmanager
     def reserved(self, tier: str, nbytes: int) -> Iterator[None]:
         """Count bytes as there while they are brought there."""
-        self.pending[tier] = nbytes
         try:
+            with self._books.changing(self):
+                self.pending[tier] = nbytes
             yield
         finally:
-            self.pending.pop(tier, None)
+            try:
+                with self._books.changing(self):
+                    self.pending.pop(tier, None)
+            finally:
+                self.pending.pop(tier, None)  # that was interrupted
 
     # Moves ---------------------------------------------------------------------------------------------------------
 
@@ -199,16 +225,16 @@ class Entry:
         packed = self._move("compress", plain.nbytes, lambda: values.compress(plain.value))
         form = Form(packed, values.nbytes_of(packed))
         if form.nbytes < plain.nbytes:
-            self.forms[self.packed_at_home] = form
+            self._add(self.packed_at_home, form)
             self.drop(PLAIN)
         else:
-            self.refused.add("shrink")
+            self.refuse("shrink")
         return form
 
     def to_host(self, packed: Form) -> None:
         """Add the form in host memory."""
         moved = self._move("to_host", packed.nbytes, packed.value.to_host)
-        self.forms[HOST] = Form(moved, packed.nbytes)
+        self._add(HOST, Form(moved, packed.nbytes))
 
     def save(self, packed: Form, folder: str) -> None:
         """Add the form on disk."""
@@ -222,7 +248,7 @@ class Entry:
 
         try:
             file = self._move("save", packed.nbytes, work)
-            self.forms[DISK] = Form(file, os.path.getsize(path))
+            self._add(DISK, Form(file, os.path.getsize(path)))
         except BaseException:
             self.drop(DISK)
             discard(path)
@@ -240,7 +266,7 @@ class Entry:
                     "decompress", self.nbytes, lambda: values.decompress(packed, self.framed, self._extras)
                 )
             if keep:
-                self.forms[self.top] = Form(values.snapshot(value), self.nbytes)
+                self._add(self.top, Form(values.snapshot(value), self.nbytes))
         return value
 
     def _packed_home(self) -> Any:

@@ -75,7 +75,7 @@ class SpillPool(MutableMapping[Hashable, Any]):
         self._finalizer = None if folder is None else weakref.finalize(self, folder.remove)
         self._owner = os.getpid()
         self._of_owner = Tiers(*limits, None if folder is None else folder.path)
-        self._left: list[Entry] = []  # entries that were replaced, until nothing of them is left
+        self._left: dict[Entry, None] = {}  # entries that were replaced, until nothing of them is left
         self._executor: ThreadPoolExecutor | None = None
         self._closed = False
 
@@ -119,30 +119,29 @@ class SpillPool(MutableMapping[Hashable, Any]):
 
         After any of them the pool has what it had under this name before.
         """
-        entry = Entry(name, value, self._tiers.counters)
+        entry = Entry(name, value, self._tiers)
         del value
         old: Entry | None = None
         try:
             with self._tiers.lock:
                 self._check_open()
-                old = self._tiers.entries.get(name)
-                self._tiers.entries[name] = entry
+                old = self._tiers.put(name, entry)
             self._tiers.settle(entry, strict=True)
         except BaseException:
             with self._tiers.lock:
                 if self._tiers.entries.get(name) is entry:
                     if old is not None and not old.dead:
-                        self._tiers.entries[name] = old
+                        self._tiers.put(name, old)
                     else:
-                        del self._tiers.entries[name]
+                        self._tiers.remove(name)
                 elif old is not None:  # another thread has put or removed something since
-                    self._left.append(old)
-                self._left.append(entry)
+                    self._left[old] = None
+                self._left[entry] = None
             self._clear_left()
             raise
         if old is not None:
             with self._tiers.lock:
-                self._left.append(old)
+                self._left[old] = None
             self._clear_left()
 
     def __getitem__(self, name: Hashable) -> Any:
@@ -178,13 +177,13 @@ class SpillPool(MutableMapping[Hashable, Any]):
         with self._tiers.lock:
             self._check_open()
             entry = self._tiers.entries[name]
-            entry.touch()
+            self._tiers.touch(entry)
             return entry
 
     def __delitem__(self, name: Hashable) -> None:
         with self._tiers.lock:
             self._check_open()
-            self._left.append(self._tiers.entries.pop(name))
+            self._left[self._tiers.remove(name)] = None
         self._clear_left()
 
     def pop(self, name: Hashable, default: Any = _NO_DEFAULT) -> Any:
@@ -200,8 +199,7 @@ class SpillPool(MutableMapping[Hashable, Any]):
             with self._tiers.lock:
                 if found is None or self._tiers.entries.get(name) is not entry:
                     continue  # another thread put one
-                del self._tiers.entries[name]
-                self._left.append(entry)
+                self._left[self._tiers.remove(name)] = None
             self._clear_left()
             return found[0]
 
@@ -209,8 +207,7 @@ class SpillPool(MutableMapping[Hashable, Any]):
         """Remove all values."""
         with self._tiers.lock:
             self._check_open()
-            self._left.extend(self._tiers.entries.values())
-            self._tiers.entries.clear()
+            self._left.update(dict.fromkeys(self._tiers.remove_all()))
         self._clear_left()
 
     def __contains__(self, name: object) -> bool:
@@ -233,11 +230,10 @@ class SpillPool(MutableMapping[Hashable, Any]):
             with self._tiers.lock:
                 if not self._left:
                     return
-                entry = self._left[-1]
+                entry = next(reversed(self._left))
             entry.discard()
             with self._tiers.lock:
-                if entry in self._left:
-                    self._left.remove(entry)
+                self._left.pop(entry, None)
 
     # What a dict cannot do -----------------------------------------------------------------------------------------
 
@@ -327,8 +323,7 @@ class SpillPool(MutableMapping[Hashable, Any]):
         with self._tiers.lock:
             self._closed = True
             executor, self._executor = self._executor, None
-            self._left.extend(self._tiers.entries.values())
-            self._tiers.entries.clear()
+            self._left.update(dict.fromkeys(self._tiers.remove_all()))
         if executor is not None:
             executor.shutdown(wait=True, cancel_futures=True)
         self._clear_left()

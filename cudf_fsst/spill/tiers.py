@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .entry import DEVICE, DISK, HOST, PLAIN, Counters, Entry
+from .books import APPLIES, Books
+from .entry import DEVICE, DISK, HOST, PLAIN, Entry
 from .sizes import format_bytes
 
 _LIMITS = {DEVICE: "device_limit", HOST: "host_limit"}
@@ -35,7 +35,7 @@ class Step(NamedTuple):
     entries: Iterable[Entry]
 
 
-class Tiers:
+class Tiers(Books):
     """The entries of a pool, and the room they may take.
 
     The least recently used gives way first: it is compressed where it lies; when all are, moved to host memory, from
@@ -46,25 +46,9 @@ class Tiers:
     """
 
     def __init__(self, device_limit: int | None, host_limit: int | None, folder: str | None) -> None:
+        super().__init__()
         self.limits = {DEVICE: device_limit, HOST: host_limit}
         self.folder = folder
-        self.counters = Counters()
-        self.entries: dict[Any, Entry] = {}
-        #: Held shortly, and never while memory is allocated.
-        self.lock = threading.Lock()
-
-    def all(self) -> list[Entry]:
-        """Entries in the order in which they were put."""
-        with self.lock:
-            return list(self.entries.values())
-
-    def oldest_first(self, skip: Entry | None = None) -> list[Entry]:
-        """Entries in the order in which they were used."""
-        return sorted((entry for entry in self.all() if entry is not skip), key=lambda entry: entry.used)
-
-    def nbytes(self, tier: str) -> int:
-        """Bytes in a tier."""
-        return sum(entry.nbytes_in(tier) for entry in self.all())
 
     def fits(self, tier: str, extra: int = 0) -> bool:
         """Whether a tier is within its limit, with some more bytes in it."""
@@ -94,7 +78,7 @@ class Tiers:
         """Make room for an entry that comes back; where that fails it comes back all the same, but is not kept."""
         source = dict(entry.forms).get(entry.packed_at_home)
         extra = entry.nbytes - (0 if source is None else source.nbytes)  # the source gives way to the value
-        self._sweep(tier, self._steps(tier, self.oldest_first(skip=entry)), lambda _: self.fits(tier, extra))
+        self._sweep(tier, self._steps(tier, skip=entry), lambda _: self.fits(tier, extra))
 
     # Limits --------------------------------------------------------------------------------------------------------
 
@@ -122,8 +106,8 @@ class Tiers:
         while True:
             # Compressed forms that it has beside the value go before others have to leave the tier.
             twice = Step("twice", lambda entry: entry.has(PLAIN) and entry.has(tier), self._drop_source, [entry])
-            *first, leave = self._steps(tier, self.oldest_first(skip=entry))
-            steps = [*first, twice, leave, *self._steps(tier, [entry])]
+            *first, leave = self._steps(tier, skip=entry)
+            steps = [*first, twice, leave, *self._steps(tier, only=entry)]
             try:
                 if self._sweep(tier, steps, lambda _: self.fits(tier), trouble) or not strict:
                     return
@@ -143,13 +127,15 @@ class Tiers:
 
     def make_room(self, nbytes: int, device: str | None, *, compress: bool) -> int:
         """Free bytes of GPU memory without waiting for anything; how many it were."""
-        entries = [entry for entry in self.oldest_first() if device in (None, entry.home)]
+        entries = sorted(self.all(), key=lambda entry: entry.used)
         steps = [
-            Step("drop", lambda entry: self._has_copy(entry), self._drop_copy, entries),
+            Step("drop", self._has_copy, self._drop_copy, entries),
             Step("leave", lambda entry: entry.has(DEVICE), self._leave_device, entries),
         ]
         if compress:
-            steps += self._steps(DEVICE, entries)
+            steps += self._steps(DEVICE)
+        if device is not None:
+            steps = [step._replace(entries=(one for one in step.entries if one.home == device)) for step in steps]
         freed = 0
 
         def enough(more: int) -> bool:
@@ -188,7 +174,7 @@ class Tiers:
                     pass
                 except Exception as error:  # this one stays where it is; another may make the room
                     if not isinstance(error, (OSError, MemoryError)):
-                        entry.refused.add(step.name)
+                        entry.refuse(step.name)
                     _forget_locals(error)
                     if trouble is not None:
                         trouble.error = trouble.error or error
@@ -199,19 +185,18 @@ class Tiers:
                     return True
         return False
 
-    def _steps(self, tier: str, others: list[Entry]) -> list[Step]:
-        """What makes room in a tier, at the cost of all but the entry that is wanted."""
-        shrink = Step("shrink", lambda entry: self._plain_in(tier, entry), self._shrink, others)
+    def _steps(self, tier: str, *, skip: Entry | None = None, only: Entry | None = None) -> list[Step]:
+        """What makes room in a tier, at the cost of all entries, all but one, or one."""
+
+        def step(name: str, work: Callable[[Entry], None]) -> Step:
+            others = (entry for entry in self.oldest_first(name, tier) if entry is not skip)
+            return Step(name, APPLIES[name, tier], work, others if only is None else [only])
+
         if tier == DEVICE:
-            return [shrink, Step("leave", lambda entry: entry.nbytes_in(DEVICE) > 0, self._leave_device, others)]
-        spare = Step("spare", self._has_spare, self._drop_spare, others)
-        return [spare, shrink, Step("write", lambda entry: entry.nbytes_in(HOST) > 0, self._leave_host, others)]
+            return [step("shrink", self._shrink), step("leave", self._leave_device)]
+        return [step("spare", self._drop_spare), step("shrink", self._shrink), step("write", self._leave_host)]
 
     # Steps ---------------------------------------------------------------------------------------------------------
-
-    @staticmethod
-    def _plain_in(tier: str, entry: Entry) -> bool:
-        return entry.has(PLAIN) and entry.tier(PLAIN) == tier
 
     @staticmethod
     def _has_copy(entry: Entry) -> bool:
@@ -221,10 +206,6 @@ class Tiers:
     def _drop_copy(self, entry: Entry) -> None:
         """Keep one form on the GPU, or none if another lies elsewhere."""
         self._drop(entry, *([PLAIN, DEVICE] if entry.has(HOST, DISK) else [PLAIN]))
-
-    @staticmethod
-    def _has_spare(entry: Entry) -> bool:
-        return entry.home != "cpu" and entry.has(HOST) and entry.has(PLAIN, DEVICE)
 
     def _drop_spare(self, entry: Entry) -> None:
         """It is on the GPU, and needs not be in host memory as well."""
@@ -274,8 +255,7 @@ class Tiers:
             return True
         if nbytes > limit:
             return False
-        steps = self._steps(HOST, self.oldest_first(skip=entry))
-        return self._sweep(HOST, steps, lambda _: self.fits(HOST, nbytes))
+        return self._sweep(HOST, self._steps(HOST, skip=entry), lambda _: self.fits(HOST, nbytes))
 
     def _drop(self, entry: Entry, *forms: str) -> None:
         entry.drop(*forms)

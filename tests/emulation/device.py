@@ -191,6 +191,14 @@ class _DeviceBuffer:
             self._device.default.enqueue(self._buffer.free)
 
 
+class _PinnedBuffer:
+    """`rmm.DeviceBuffer` of a resource that gives pinned host memory."""
+
+    def __init__(self, device: FakeDevice, size: int) -> None:
+        self._area = device._alloc_pinned(size)
+        self.ptr, self.size = self._area.ctypes.data, size
+
+
 class _Kernel:
     """`cupy.RawKernel`."""
 
@@ -414,8 +422,17 @@ class FakeDevice:
             int64=np.int64,
         )
         rmm_stream = module("rmm.pylibrmm.stream", DEFAULT_STREAM="default", PER_THREAD_DEFAULT_STREAM="per thread")
-        rmm = module("rmm", DeviceBuffer=lambda *, size, stream="default": _DeviceBuffer(self, size, stream))
-        every = (cupy, cuda, runtime, rmm, module("rmm.pylibrmm", stream=rmm_stream), rmm_stream)
+
+        def rmm_buffer(*, size: int, stream: Any = "default", mr: Any = None) -> _DeviceBuffer | _PinnedBuffer:
+            return _DeviceBuffer(self, size, stream) if mr is None else _PinnedBuffer(self, size)
+
+        mr = module(
+            "rmm.mr",
+            PinnedHostMemoryResource=lambda: "pinned",
+            PoolMemoryResource=lambda upstream, initial_pool_size: (upstream, initial_pool_size),
+        )
+        rmm = module("rmm", DeviceBuffer=rmm_buffer, mr=mr)
+        every = (cupy, cuda, runtime, rmm, mr, module("rmm.pylibrmm", stream=rmm_stream), rmm_stream)
         return {made.__name__: made for made in every}
 
 

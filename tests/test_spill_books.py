@@ -1,0 +1,194 @@
+"""What a pool notes of its entries: always right, and the same work for few entries and for many."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cudf_fsst import SpillPool
+from cudf_fsst.spill.books import Books
+from fake_gpu import FakeSeries, World
+from spill_cases import PLAIN, SLACK, check_books, check_noted, fake, text
+
+
+def _steps(pool: SpillPool, world: World) -> list[Callable[[], Any]]:
+    """Uses of a pool whose entries go through all tiers."""
+    return [
+        *[lambda seed=seed: pool.__setitem__(seed, fake(world, seed)) for seed in range(8)],
+        *[lambda seed=seed: pool[seed] for seed in (0, 3, 1, 7, 2, 0, 6)],
+        lambda: pool.__setitem__(3, fake(world, 13)),
+        lambda: pool.__setitem__("noise", FakeSeries(world, "random", 1000)),
+        lambda: pool.pop(2),
+        lambda: pool.make_room(700),
+        lambda: pool.prefetch(4).result(20),
+        lambda: pool.__delitem__(5),
+        lambda: pool["noise"],
+        lambda: pool.clear(),
+        lambda: pool.__setitem__("a", fake(world, 1)),
+    ]
+
+
+def test_notes_are_right_after_every_step(world: World, tmp_path: Path) -> None:
+    pool = SpillPool(device_limit=2000, host_limit=600, directory=tmp_path)
+    for step in _steps(pool, world):
+        step()
+        check_books(pool, world, tmp_path)
+    pool.close()
+    check_noted(pool)
+
+
+@pytest.mark.parametrize("name", ["_count", "_queue", "_take_out"])
+def test_interrupted_while_something_is_noted(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """At every point once: nothing is lost or counted twice, and the next use finds all as it is."""
+    real = getattr(Books, name)
+    calls = failing = 0
+
+    def work(*args: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == failing:
+            raise KeyboardInterrupt
+        real(*args)
+
+    monkeypatch.setattr(Books, name, work)
+    position = 0
+    while position == 0 or calls >= position:
+        position += 1
+        calls, failing = 0, position
+        folder = tmp_path / str(position)
+        with SpillPool(device_limit=2000, host_limit=600, directory=folder) as pool:
+            for step in _steps(pool, world):
+                try:
+                    step()
+                except (KeyboardInterrupt, KeyError):  # what could not be put is not there later
+                    failing = 0
+                    calls = max(calls, position)
+                check_noted(pool)
+                assert all(entry.forms and not entry.pending for entry in pool._tiers.all())
+        assert sum(world.used.values()) == 0
+    assert position > 2
+
+
+def test_order_of_use_survives_other_moves(tmp_path: Path) -> None:
+    """What is compressed later than others was used before them, say."""
+    pool = SpillPool(host_limit=10**9, directory=tmp_path)
+    for seed in range(6):
+        pool[seed] = text(seed)
+    entries = pool._tiers.entries
+    for seed in (4, 1, 5, 0):
+        with entries[seed].lock:
+            entries[seed].compress()
+    check_noted(pool)
+    pool[1]
+    check_noted(pool)
+    pool._tiers.limits["host"] = 0
+    pool.make_room(0)
+    pool[6] = text(6)
+    assert [pool.where(name) for name in pool] == ["disk"] * 7
+    check_noted(pool)
+
+
+# Many entries -----------------------------------------------------------------------------------------------------
+
+
+def _seconds(work: Callable[[int], object], rounds: int = 6, calls: int = 40) -> float:
+    """Of a call, in the best round."""
+    found = []
+    number = 0
+    for _ in range(rounds):
+        started = time.perf_counter()
+        for _ in range(calls):
+            work(number)
+            number += 1
+        found.append((time.perf_counter() - started) / calls)
+    return min(found)
+
+
+def _put_that_fits(world: World, entries: int, folder: Path) -> float:
+    pool = SpillPool(device_limit=10**12, host_limit=10**12, directory=folder)
+    for name in range(entries):
+        pool[name] = fake(world, name)
+    return _seconds(lambda number: pool.__setitem__(("new", number), fake(world, number)))
+
+
+def _put_that_makes_another_leave(world: World, entries: int, folder: Path) -> float:
+    del folder
+    pool = SpillPool(device_limit=4000)
+    for name in range(entries):
+        pool[name] = fake(world, name)
+    assert pool.stats.moves["to_host"].count > entries - 20
+    return _seconds(lambda number: pool.__setitem__(("new", number), fake(world, number)))
+
+
+def _put_among_what_cannot_shrink(world: World, entries: int, folder: Path) -> float:
+    del folder
+    pool = SpillPool(device_limit=1000 * entries)
+    for name in range(entries):
+        pool[name] = FakeSeries(world, "random", 1000)
+    return _seconds(lambda number: pool.__setitem__(("new", number), FakeSeries(world, "random", 1000)))
+
+
+def _read(world: World, entries: int, folder: Path) -> float:
+    del folder
+    pool = SpillPool(device_limit=4000)
+    for name in range(entries):
+        pool[name] = fake(world, name)
+    return _seconds(lambda number: pool[number])
+
+
+def _replace(world: World, entries: int, folder: Path) -> float:
+    del folder
+    pool = SpillPool(device_limit=4000)
+    for name in range(entries):
+        pool[name] = fake(world, name)
+    return _seconds(lambda number: pool.__setitem__(number, fake(world, number)))
+
+
+def _clear(world: World, entries: int, folder: Path) -> float:
+    """An entry's part of it."""
+    del folder
+    pool = SpillPool()
+    for name in range(entries):
+        pool[name] = fake(world, name)
+    return _seconds(lambda _: pool.clear(), rounds=1, calls=1) / entries
+
+
+MEASURED = [_put_that_fits, _put_that_makes_another_leave, _put_among_what_cannot_shrink, _read, _replace, _clear]
+
+
+@pytest.mark.parametrize("measure", MEASURED, ids=lambda measure: measure.__name__)
+def test_time_does_not_grow_with_the_entries(
+    world: World, tmp_path: Path, measure: Callable[[World, int, Path], float]
+) -> None:
+    """16 times the entries take the same time; what grew with them took 10 times as long or more."""
+    few, many = measure(world, 500, tmp_path), measure(world, 8000, tmp_path)
+    assert many < 5 * few + 100e-6, f"{few * 1e6:.0f} us with 500 entries, {many * 1e6:.0f} us with 8,000"
+
+
+def test_pandas_data_by_the_thousand(tmp_path: Path) -> None:
+    """The pool's part of a put is small beside what pandas takes to say how large the value is."""
+    series = pd.Series(np.arange(10))
+    with SpillPool(host_limit=10**9, directory=tmp_path) as pool:
+        for name in range(4000):
+            pool[name] = series
+        took = _seconds(lambda number: pool.__setitem__(("new", number), series))
+    assert took < 2e-3, f"{took * 1e6:.0f} us"
+
+
+def test_limits_hold_with_many_entries(tmp_path: Path) -> None:
+    with SpillPool(host_limit=4 * PLAIN + SLACK, directory=tmp_path) as pool:
+        for seed in range(60):
+            pool[seed] = text(seed % 7)
+            assert pool.host_nbytes <= 4 * PLAIN + SLACK
+        check_noted(pool)
+        for seed in range(0, 60, 7):
+            assert pool[seed].equals(text(seed % 7))
+        check_noted(pool)
