@@ -637,6 +637,26 @@ def test_damaged_segments(part: str, tile_size: int, gpu: Gpu, rng: np.random.Ge
                 gpu.cuda.take_range(segments, start, stop)
 
 
+@pytest.mark.parametrize("name", ["meta", "codes"])
+def test_truncated_buffers(name: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Nothing is launched that would read behind their ends."""
+    (segment,) = cpu.compress(column(list(text(rng, 3000))))
+    for nbytes in (0, getattr(segment, name).size - 1):
+        short = dataclasses.replace(segment, **{name: getattr(segment, name)[:nbytes]})
+        with pytest.raises(ValueError, match=r"a segment has \d+ \+ \d+ bytes, needs"):
+            cpu.decompress([short])
+        segments = gpu.cuda.to_device([segment, short])
+        for read, *arguments in (
+            (gpu.cuda.decompress, segments),
+            (gpu.cuda.take, segments, np.array([1, segment.rows])),
+            (gpu.cuda.take_range, segments, 0, segment.rows + 1),
+            (gpu.cuda.receive, [segment, short]),
+        ):
+            with pytest.raises(ValueError, match=r"a segment has \d+ \+ \d+ bytes, needs"):
+                read(*arguments)
+    assert gpu.device.launches == []
+
+
 @pytest.mark.parametrize("first", [90, 3000])
 def test_range_that_ends_before_it_begins(first: int, gpu: Gpu, rng: np.random.Generator) -> None:
     """A damaged last row block sends the range's end to the segment's start; a whole segment may stand before it."""

@@ -348,6 +348,29 @@ def test_fill_nulls(itemsize: int, offset: int, gpu: Gpu) -> None:
                 np.testing.assert_array_equal(gpu.read(out).view(values.dtype), wanted)
 
 
+@pytest.mark.parametrize("name", ["meta", "codes"])
+@pytest.mark.parametrize("codec", plan.CODECS)
+def test_truncated_buffers(codec: str, name: str, gpu: Gpu) -> None:
+    """Nothing is launched or copied that would read behind their ends."""
+    (packed,) = cpu.compress(np.arange(3000, dtype="u8") ** 2, codec=codec)
+    if not getattr(packed, name).size:
+        return  # raw has no meta
+    for nbytes in (0, getattr(packed, name).size - 1):
+        short = replace(packed, **{name: getattr(packed, name)[:nbytes]})
+        with pytest.raises(ValueError, match=f"{name} has {nbytes} bytes, not {getattr(packed, name).size}"):
+            cpu.decompress([short], 8)
+        with pytest.raises(ValueError, match=f"{name} has {nbytes} bytes, not {getattr(packed, name).size}"):
+            cpu.check([short])
+        with gpu.memory.Lane() as lane:
+            out = lane.allocate(packed.values_nbytes)
+            node = tree.Node(pa.uint64(), 3000, 0, streams=(tuple(gpu.transfer.to_device([short])),))
+            with pytest.raises(ValueError, match=f"{name} has {nbytes} bytes, not {getattr(packed, name).size}"):
+                tree.decompress_on_device(node, lane)
+            del out
+    assert gpu.device.launches == []
+    gpu.device.default.synchronize()
+
+
 @pytest.mark.parametrize("case", ["decimal128 with nulls", "struct"])
 def test_out_of_memory(case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever allocation fails, nothing stays behind and nothing else suffers."""

@@ -57,3 +57,11 @@ class Packed:
     def values_nbytes(self) -> int:
         """Bytes of the values."""
         return self.rows * self.itemsize
+
+
+def check_buffers(packed: Packed) -> None:
+    """Raise ValueError unless the buffers, on the host or on a GPU, have the sizes that are stated."""
+    for name in ("meta", "codes"):
+        found, stated = getattr(packed, name).size, getattr(packed, f"{name}_nbytes")
+        if found != stated:
+            raise ValueError(f"damaged segment: {name} has {found} bytes, not {stated}")

@@ -263,9 +263,9 @@ def _sections(made: launch.Layout, meta: npt.NDArray[np.uint8]) -> tuple[npt.NDA
 def _layout(packed: Packed) -> launch.Layout:
     made = launch.layout(packed)
     for name in ("meta", "codes"):
-        array, nbytes = getattr(packed, name), getattr(packed, f"{name}_nbytes")
-        if array.dtype != np.uint8 or array.shape != (nbytes,) or not array.flags.c_contiguous:
-            raise ValueError(f"damaged segment: {name} has {array.size} bytes, not {nbytes}")
+        array = getattr(packed, name)
+        if array.dtype != np.uint8 or array.ndim != 1 or not array.flags.c_contiguous:
+            raise ValueError(f"damaged segment: {name} is no array of bytes, but of shape {array.shape}, {array.dtype}")
     return made
 
 

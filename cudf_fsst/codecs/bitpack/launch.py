@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...format import align
-from ..packed import Packed
+from ..packed import Packed, check_buffers
 
 #: Values that share a base and a width.
 BLOCK = 1024
@@ -96,6 +96,7 @@ def layout(packed: Packed) -> Layout:
     most = 8 * packed.itemsize * made.blocks
     if packed.codes_nbytes % UNIT_NBYTES or packed.codes_nbytes // UNIT_NBYTES > most:
         raise ValueError(f"damaged segment: codes of {packed.codes_nbytes} bytes for {packed.rows} values")
+    check_buffers(packed)
     return made
 
 

@@ -282,11 +282,7 @@ class _Reader:
 
     def __init__(self, segment: Segment) -> None:
         layout = segment.layout
-        if segment.meta.size != layout.meta_nbytes or segment.codes.size != segment.codes_nbytes:
-            raise ValueError(
-                f"a segment has {segment.meta.size} + {segment.codes.size} bytes, "
-                f"needs {layout.meta_nbytes} + {segment.codes_nbytes}"
-            )
+        segment.check_buffers()
         self.segment = segment
         meta = address(segment.meta)
         at = {name: meta + section.offset for name, section in layout.sections.items()}

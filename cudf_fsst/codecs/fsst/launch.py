@@ -342,7 +342,15 @@ def _layout_words(layout: SegmentLayout) -> npt.NDArray[np.uint64]:
 
 
 def describe(segments: Sequence[Segment]) -> npt.NDArray[np.void]:
-    """Descriptors of segments in GPU memory, without what depends on the call."""
+    """Descriptors of segments in GPU memory, without what depends on the call.
+
+    Raises
+    ------
+    ValueError
+        A buffer has not the size that its segment states.
+    """
+    for segment in segments:
+        segment.check_buffers()
     words = np.array([_layout_words(segment.layout) for segment in segments])
     meta = np.array([segment.meta.ptr for segment in segments], np.uint64)
     words[:, _ADDRESSES] += meta[:, None]

@@ -47,6 +47,14 @@ class Segment:
         """Bytes of the two buffers (the table, which segments share, is not counted)."""
         return self.layout.meta_nbytes + self.codes_nbytes
 
+    def check_buffers(self) -> None:
+        """Raise ValueError unless the buffers, on the host or on a GPU, have the sizes that are stated."""
+        if self.meta.size != self.layout.meta_nbytes or self.codes.size != self.codes_nbytes:
+            raise ValueError(
+                f"a segment has {self.meta.size} + {self.codes.size} bytes, "
+                f"needs {self.layout.meta_nbytes} + {self.codes_nbytes}"
+            )
+
     def section(self, name: str) -> npt.NDArray[Any]:
         """A section of ``meta`` as a numpy view (host segments only)."""
         place = self.layout.sections[name]

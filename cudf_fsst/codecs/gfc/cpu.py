@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..jit import njit
-from ..packed import Packed
+from ..packed import Packed, check_buffers
 from ..unaligned import address, load8, load32, load64, store8, store32, store64
 from .launch import SUBCHUNK, Layout, choose_dim, layout
 
@@ -243,15 +243,11 @@ def packed_layout(packed: Packed) -> Layout:
     plan = layout(packed.rows, packed.itemsize, *packed.parameters)
     if packed.meta_nbytes != plan.meta_nbytes:
         raise ValueError(f"meta of {plan.chunks} gfc chunks has {plan.meta_nbytes} bytes, not {packed.meta_nbytes}")
+    check_buffers(packed)
     return plan
 
 
 def _stored_starts(packed: Packed, plan: Layout) -> npt.NDArray[np.uint64]:
-    """``starts`` in ``meta``; the buffers have the sizes they should."""
-    for name in ("meta", "codes"):
-        found, expected = getattr(packed, name).size, getattr(packed, f"{name}_nbytes")
-        if found != expected:
-            raise ValueError(f"{name} has {found} bytes, not {expected}")
     starts: npt.NDArray[np.uint64] = np.ascontiguousarray(packed.meta)[: 8 * (plan.chunks + 1)].view("<u8")
     return starts
 

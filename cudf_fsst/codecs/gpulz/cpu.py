@@ -296,12 +296,6 @@ def measure(values: npt.NDArray[Any], *, signed: bool = False, **options: Any) -
 def _decoded(packed: Packed, first: int, last: int, out: int) -> None:
     """Decode values `first` to ``last - 1``."""
     layout = layout_of(packed)
-    for name, array, nbytes in (
-        ("meta", packed.meta, packed.meta_nbytes),
-        ("codes", packed.codes, packed.codes_nbytes),
-    ):
-        if array.size != nbytes:
-            raise ValueError(f"gpulz: {name} has {array.size} bytes, not {nbytes}")
     starts, counts = _sections(packed.meta, layout)
     gaps = packed.meta[starts.nbytes : layout.counts_at], packed.meta[layout.counts_at + counts.nbytes :]
     step = layout.chunk * CHUNK_BLOCK

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..packed import Packed
+from ..packed import Packed, check_buffers
 
 _NOTHING = np.empty(0, np.uint8)
 
@@ -26,11 +26,12 @@ def compress(values: npt.NDArray[Any], *, signed: bool = False) -> Packed:
 
 
 def check(packed: Packed) -> None:
-    """Raise ValueError unless the bytes are as many as the values'."""
+    """Raise ValueError unless the bytes, on the host or on a GPU, are as many as the values'."""
     if packed.meta_nbytes or packed.codes_nbytes != packed.values_nbytes:
         raise ValueError(
             f"{packed.rows} values of {packed.itemsize} bytes stored in {packed.meta_nbytes} + {packed.codes_nbytes}"
         )
+    check_buffers(packed)
 
 
 def unit(packed: Packed) -> int:

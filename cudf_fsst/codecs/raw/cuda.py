@@ -6,6 +6,7 @@ import numpy as np
 
 from ...device.memory import Lane
 from ..packed import Packed
+from .cpu import check
 
 
 def workspace_nbytes(rows: int, itemsize: int) -> int:
@@ -31,5 +32,6 @@ def compress(address: int, rows: int, itemsize: int, *, signed: bool = False, la
 
 
 def decompress(packed: Packed, address: int, *, lane: Lane) -> None:
-    """Copy the values to an address."""
+    """Copy the values to an address; ValueError where there are not as many bytes as they have."""
+    check(packed)
     lane.copy(address, packed.codes.ptr, packed.values_nbytes)
