@@ -438,7 +438,8 @@ def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level
     levels = [name for name in table.column_names if name in noted]
     nulls = {table[name].type for name in levels if table[name].null_count}
     masked = {kind: dtype for kind, dtype in _MASKED.items() if kind in nulls}  # else they would become floats
-    index = table.select(levels).to_pandas(types_mapper=masked.get).index
+    # Given a mapper, pyarrow asks extension types (periods, intervals) no more.
+    index = table.select(levels).to_pandas(types_mapper=lambda kind: masked.get(kind) or _extension_dtype(kind)).index
     names = [name for name in table.column_names if name not in levels]
     labels = dict(zip(names, empty.columns, strict=True))
     wanted = check_codecs({labels.get(name, name): codec for name, codec in (codecs or {}).items()}, empty.columns)
@@ -452,6 +453,17 @@ def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level
         described, made = backend.index(index, write)
     made_levels = [_Column(*level) for level in made]
     return CompressedFrame._make(backend, columns, empty.columns, described, made_levels, len(index))
+
+
+def _extension_dtype(kind: Any) -> Any:
+    """pandas' own dtype for an Arrow type, None if it has none."""
+    if not isinstance(kind, pa.BaseExtensionType):
+        return None
+    try:
+        dtype = kind.to_pandas_dtype()
+    except NotImplementedError:
+        return None
+    return dtype if hasattr(dtype, "__from_arrow__") else None
 
 
 @contextmanager

@@ -21,6 +21,10 @@ import pyarrow as pa
 
 from .arrow_columns import no_rows
 
+# pandas registers its Arrow types, of periods and intervals, when it first makes an array of one. Before that Arrow
+# reads such columns as the integers and structs that they are stored as.
+pa.array(pd.array([], dtype="period[D]"))
+
 _KEY = b"cudf_fsst"
 _WITH_FREQUENCY = (pd.DatetimeIndex, pd.TimedeltaIndex)
 #: Objects that Arrow gives back as they were, unless it has been given others as well (of decimals, equal ones).
@@ -407,7 +411,7 @@ def _plain_categories(column: Any) -> Any:
 def decode_column(column: Any, stored: dict[str, Any] | None) -> Any:
     """A pandas Series, without name and labels, of an Arrow ChunkedArray and what `encode_column` says of its dtype."""
     if stored is None or stored["kind"] == "cudf":
-        return column.to_pandas()
+        return pd.Series(_zoned_intervals(column), copy=False) if _has_zoned_intervals(column) else column.to_pandas()
     if stored["kind"] == "object":
         values = np.empty(len(column), object)
         values[:] = column.to_pylist()
@@ -575,10 +579,11 @@ def _exact(column: Any, stored: Any) -> Any:
         codes = joined.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         return pd.CategoricalIndex(pd.Categorical.from_codes(codes, categories, ordered=joined.type.ordered))
     if kind == "interval":
-        left, right = (pd.Index(end.to_pandas()) for end in column.combine_chunks().flatten())
-        return pd.IntervalIndex.from_arrays(left, right, closed=stored["closed"])
+        return _intervals(column, stored["closed"])
     if kind == "period":
         return pd.PeriodIndex.from_ordinals(column.to_numpy(), freq=stored["freq"])
+    if kind is None and _has_zoned_intervals(column):
+        return _zoned_intervals(column)
     values = column.to_pandas()
     if kind is None or kind == "numpy":
         return pd.Index(values, dtype=values.dtype)
@@ -586,6 +591,22 @@ def _exact(column: Any, stored: Any) -> Any:
     if dtype == np.dtype(object):
         return _one_missing(values)
     return pd.Index(values.astype(dtype), dtype=dtype)
+
+
+def _intervals(column: Any, closed: str) -> Any:
+    left, right = (pd.Index(end.to_pandas()) for end in column.combine_chunks().flatten())
+    return pd.IntervalIndex.from_arrays(left, right, closed=closed)
+
+
+def _has_zoned_intervals(column: Any) -> bool:
+    """Whether a column holds intervals of times with a zone, of which pandas makes an error if there are no rows."""
+    kind = column.type
+    return getattr(kind, "extension_name", None) == "pandas.interval" and getattr(kind.subtype, "tz", None) is not None
+
+
+def _zoned_intervals(column: Any) -> Any:
+    kind = column.type
+    return _intervals(pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type), kind.closed)
 
 
 def _one_missing(values: Any) -> Any:
