@@ -235,22 +235,23 @@ class CompressedFrame:
             labels = self._labels.take(places)
             columns = [self._columns[place] for place in places]
             return self._make(self._backend, columns, labels, self._index, self._levels, self._rows, self._proxied)
-        column = self._columns[self._place(key)]
+        place = self._place(key)
+        column, label = self._columns[place], self._labels[place]  # which the key may only mean, as a text does a time
         backend = self._backend
         with backend.reading(None) as read:
             index = self._build_index(backend, read)
-            with _naming(f"column {key!r}"):
+            with _naming(f"column {label!r}"):
                 values = backend.interop.build(read(column.node), column.type, column.stored)
-            return self._out(backend.interop.series(values, key, index))
+            return self._out(backend.interop.series(values, label, index))
 
     def _place(self, label: Any) -> int:
         try:
             place = self._labels.get_loc(label)
         except pd.errors.InvalidIndexError as error:
             raise KeyError(label) from error
-        if not isinstance(place, int):
+        if not isinstance(place, (int, np.integer)):
             raise KeyError(f"{label!r} names several columns")
-        return place
+        return int(place)
 
     def column(self, label: Any) -> CompressedColumn:
         """A column of strings, still compressed.
@@ -262,7 +263,8 @@ class CompressedFrame:
         TypeError
             It does not hold strings.
         """
-        column = self._columns[self._place(label)]
+        place = self._place(label)
+        column, label = self._columns[place], self._labels[place]
         if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.stored is None:
             raise TypeError(f"column {label!r} holds {column.type}, not strings; frame[{label!r}] decompresses it")
         if column.stored.get("type") == "string_view":

@@ -196,6 +196,46 @@ def test_labels_of_columns(labels: pd.Index, tmp_path: Path) -> None:
     pd.testing.assert_index_equal(frame.columns, data.columns)
 
 
+@pytest.mark.parametrize(
+    ("labels", "key"),
+    [
+        (pd.interval_range(0, 2), pd.Interval(0, 1)),
+        (pd.interval_range(0, 2), 0.5),
+        (pd.date_range("2020", periods=2), "2020-01-01"),
+        (pd.period_range("2020", periods=2, freq="D"), "2020-01-01"),
+        (pd.timedelta_range("1s", periods=2), "1s"),
+        (pd.CategoricalIndex(["a", "b"]), "a"),
+        (pd.Index([1, 2], dtype="uint8"), 1),
+        (pd.Index([1, 2], dtype="Int64"), 1),
+        (pd.MultiIndex.from_arrays([pd.interval_range(0, 2), ["a", "b"]]), (pd.Interval(0, 1), "a")),
+    ],
+    ids=str,
+)
+def test_a_column_has_its_label(labels: pd.Index, key: Any) -> None:
+    """Whatever names it."""
+    data = pd.DataFrame([["a", 1], ["b", 2]]).set_axis(labels, axis=1)
+    frame = data.fsst.compress()
+    pd.testing.assert_series_equal(frame[key], data[key])
+    for name in (frame[key].name, frame.column(key).name, frame.column(key).decompress().name):
+        assert type(name) is type(data[key].name)
+        assert name == labels[0]
+    pd.testing.assert_frame_equal(frame[[key]].decompress(), data[[labels[0]]])
+
+
+def test_a_label_of_several_columns() -> None:
+    intervals = pd.interval_range(0, 2)
+    for labels, key in (
+        (pd.Index(["a", "a"]), "a"),
+        (intervals.take([0, 0]), intervals[0]),
+        (pd.CategoricalIndex(["a", "a"]), "a"),
+        (pd.date_range("2020", periods=2), "2020"),
+    ):
+        frame = pd.DataFrame([["a", 1], ["b", 2]]).set_axis(labels, axis=1).fsst.compress()
+        for ask in (frame.__getitem__, frame.column, lambda key, frame=frame: frame[[key]]):
+            with pytest.raises(KeyError, match="names several columns"):
+                ask(key)
+
+
 def test_no_columns_and_no_rows(tmp_path: Path) -> None:
     for data in (pd.DataFrame(index=range(3)), pd.DataFrame(), pd.DataFrame({"a": []})):
         frame = data.fsst.compress()
