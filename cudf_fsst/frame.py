@@ -293,7 +293,8 @@ class CompressedFrame:
         host = self.to_host()
         with host._backend.reading(None) as read:
             arrays = [host._backend.interop.to_arrow(read(column.node), column.type) for column in host._columns]
-        return pa.Table.from_arrays(arrays, names=[str(label) for label in self._labels])
+        fields = [(str(label), array.type) for label, array in zip(self._labels, arrays, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema.of_fields(fields))
 
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
@@ -517,8 +518,8 @@ def from_stored(stored: storage.Stored) -> CompressedFrame:
         for i, column in enumerate(columns):
             if column.node.rows != rows:
                 raise ValueError(f"column {i}: {column.node.rows} rows, the frame has {rows}")
-        if "range" in index and len(range(*index["range"])) != rows:
-            raise ValueError(f"the frame has {rows} rows, its index {len(range(*index['range']))} labels")
+        if "range" in index and schema.range_length(index) != rows:
+            raise ValueError(f"the frame has {rows} rows, its index {schema.range_length(index)} labels")
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError, NotImplementedError) as error:
         # JSON of another shape than `save` writes, or an Arrow type that no column has.
         raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error

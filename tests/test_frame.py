@@ -245,6 +245,34 @@ def test_no_columns_and_no_rows(tmp_path: Path) -> None:
         assert repr(frame)
 
 
+def test_labels_without_utf8(tmp_path: Path) -> None:
+    """Lone surrogates, in labels and in names of labels."""
+    frame = pd.DataFrame([[1, 2]], columns=pd.Index(["a", "\ud800"], dtype=object)).fsst.compress()
+    for call in (lambda: frame.save(tmp_path / "frame"), frame.to_arrow):
+        with pytest.raises(TypeError, match=r"the name '\\ud800' cannot be stored"):
+            call()
+    assert list(tmp_path.iterdir()) == []
+    data = pd.DataFrame([[1, 2]], index=pd.Index(["\ud800"], dtype=object))
+    with pytest.raises(TypeError, match=r"the index: an index of dtype object cannot be stored: .*'\\ud800'"):
+        data.fsst.compress()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.MultiIndex.from_arrays([pd.Index([1, 2], dtype="uint8"), pd.Index([1.5, 2], dtype="float32")]),
+        pd.MultiIndex.from_arrays([pd.Index(["a", "b"], dtype="string"), pd.Index(["a", "b"], dtype=object)]),
+        pd.MultiIndex.from_arrays([pd.DatetimeIndex(["2020", "2021"]).as_unit("s"), [True, False]]),
+        pd.MultiIndex(levels=[[2], ["a"]], codes=[[0, -1], [-1, 0]]),
+    ],
+    ids=str,
+)
+def test_levels_of_labels_have_their_dtypes(labels: pd.MultiIndex, tmp_path: Path) -> None:
+    """Which files of version 2 name."""
+    data = pd.DataFrame([[1, 2]], columns=labels)
+    same_when_loaded(data.fsst.compress(), data, tmp_path)
+
+
 def test_what_it_says() -> None:
     data = whole()
     frame = data.fsst.compress()
@@ -453,9 +481,14 @@ def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
     assert refused > 100
 
 
+#: What a file says of the labels of a frame with a column "a".
+LABELS = {"names": [None], "multi": False, "dtypes": ["str"], "freqs": [None], "labels": ["a"]}
+
+
 @pytest.mark.parametrize(
     "change",
     [
+        {},  # the others change what is read
         {"type": pa.binary(100)},
         {"type": pa.string_view()},
         {"type": pa.list_(pa.int32(), 3)},
@@ -466,6 +499,16 @@ def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
         {"type": pa.month_day_nano_interval()},
         {"rows": float("inf")},
         {"index": {"names": [None], "range": [0, 2**70, 1]}},
+        {"index": {"names": [None], "range": [0, 2**63, 1]}},
+        {"index": {"names": [None], "range": [0, 9, 0]}},
+        {"index": {"names": [None], "range": [0, 9.0, 1]}},
+        {"labels": {"names": [None], "range": [0, 2**63, 1]}},
+        {"labels": LABELS | {"dtypes": ["S1000000000"]}},
+        {"labels": LABELS | {"dtypes": ["V1000000000"]}},
+        {"labels": LABELS | {"dtypes": [["U", 10**9]]}},
+        {"labels": LABELS | {"dtypes": []}},
+        {"labels": LABELS | {"multi": True}},
+        {"labels": LABELS | {"multi": True, "labels": [{"tuple": ["a", "b"]}], "dtypes": ["str", "S9"]}},
     ],
     ids=str,
 )
@@ -473,9 +516,9 @@ def test_schemas_that_nobody_writes(change: dict[str, Any], tmp_path: Path) -> N
     from cudf_fsst.interop import schema
 
     path = tmp_path / "frame.fsst"
-    tree = {"rows": 9, "nulls": 0, "validity": None, "values": [], "strings": None, "children": []}
+    tree = {"rows": 9, "nulls": 9, "validity": None, "values": [], "strings": None, "children": []}
     notes = {
-        "labels": schema.encode_labels(pd.Index(["a"])),
+        "labels": LABELS,
         "index": {"names": [None], "range": [0, 9, 1]},
         "rows": 9,
         "columns": [{"dtype": None, "tree": tree}],
@@ -483,6 +526,10 @@ def test_schemas_that_nobody_writes(change: dict[str, Any], tmp_path: Path) -> N
     }
     notes |= change
     fields = [("a", notes.pop("type", pa.null()))]
+    if not change:
+        storage.save_streams(path, streams=[], schema=schema.frame_to_bytes(fields, notes))
+        assert cudf_fsst.load(path).shape == (9, 1)
+        return
     storage.save_streams(path, streams=[], schema=schema.frame_to_bytes(fields, notes))
     with pytest.raises(ValueError, match=r"frame\.fsst: "):
         cudf_fsst.load(path)

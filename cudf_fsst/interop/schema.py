@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -70,10 +70,7 @@ def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
             categories = level.categories.dtype
             raise TypeError(f"{_described(index)} of {categories} cannot be stored; reset_index first")
     table = _index_table(index)
-    try:
-        field = pa.field("None" if name is None else str(name), _arrow_type(dtype))
-    except ValueError as error:  # a lone surrogate
-        raise TypeError(f"the name {name!a} cannot be stored: {error}") from error
+    field = _field("None" if name is None else str(name), _arrow_type(dtype))
     pandas_notes = json.loads(table.schema.metadata[b"pandas"])
     pandas_notes["columns"].insert(0, _pandas_column(field.name, dtype))
     metadata = {b"pandas": json.dumps(pandas_notes).encode(), _KEY: json.dumps(notes).encode()}
@@ -116,19 +113,26 @@ def from_bytes(schema: Any, index: Any, rows: int) -> tuple[Any, Any, Any]:
         notes = json.loads((arrow_schema.metadata or {})[_KEY])
         name = decode_name(notes["name"])
         dtype = _decode_dtype(notes["dtype"])
+        ranged = range_length(notes["index"]) if "range" in notes["index"] else None
         found = _decode_index(notes["index"], index)
     except MemoryError:
         raise
     except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
         raise ValueError(f"the column's schema cannot be read: {type(error).__name__}: {error}") from error
-    if len(found) != rows:
-        raise ValueError(f"the column has {rows} rows, but its stored index has {len(found)} labels")
+    labels = len(found) if ranged is None else ranged
+    if labels != rows:
+        raise ValueError(f"the column has {rows} rows, but its stored index has {labels} labels")
     return name, dtype, found
 
 
-def frame_to_bytes(fields: Sequence[tuple[str, Any]], notes: dict[str, Any]) -> bytes:
-    """Describe a frame: an Arrow schema of these fields (name and type), with `notes` in its metadata."""
-    schema = pa.schema([pa.field(name, kind) for name, kind in fields])
+def of_fields(fields: Iterable[tuple[str, Any]]) -> Any:
+    """An Arrow schema of names and types; TypeError where Arrow cannot hold a name, which has a lone surrogate."""
+    return pa.schema([_field(name, kind) for name, kind in fields])
+
+
+def frame_to_bytes(fields: Iterable[tuple[str, Any]], notes: dict[str, Any]) -> bytes:
+    """Describe a frame: the Arrow schema that `of_fields` makes, with `notes` in its metadata."""
+    schema = of_fields(fields)
     return schema.with_metadata({_KEY: json.dumps({"frame": notes}).encode()}).serialize().to_pybytes()
 
 
@@ -224,6 +228,13 @@ def _index_table(index: Any) -> Any:
     for key in ("creator", "pandas_version"):
         pandas_notes.pop(key, None)
     return table.replace_schema_metadata({b"pandas": json.dumps(pandas_notes).encode()})
+
+
+def _field(name: str, kind: Any) -> Any:
+    try:
+        return pa.field(name, kind)
+    except UnicodeEncodeError as error:  # a lone surrogate
+        raise TypeError(f"the name {name!a} cannot be stored: {error}") from error
 
 
 def _pandas_column(name: str, dtype: Any) -> dict[str, Any]:
@@ -468,12 +479,47 @@ def decode_labels(stored: dict[str, Any]) -> Any:
     """Labels of a frame's columns that `encode_labels` wrote."""
     names = [decode_name(name) for name in stored["names"]]
     if "range" in stored:
+        range_length(stored)
         return pd.RangeIndex(*stored["range"], name=names[0])
     labels = [decode_name(label) for label in stored["labels"]]
-    if stored["multi"]:
-        return pd.MultiIndex.from_tuples(labels, names=names)
-    found = pd.Index(labels, dtype=stored["dtypes"][0], tupleize_cols=False)
-    return _with_frequency(found, stored["freqs"][0]).set_names(names)
+    dtypes = [None if text == "category" else _label_dtype(text) for text in stored["dtypes"]]
+    if not stored["multi"]:
+        found = pd.Index(labels, dtype=dtypes[0], tupleize_cols=False)
+        return _with_frequency(found, stored["freqs"][0]).set_names(names)
+    if any(type(label) is not tuple or len(label) != len(names) for label in labels) or len(dtypes) != len(names):
+        raise ValueError(f"labels of {len(names)} levels, with dtypes {stored['dtypes']!r}")
+    index = pd.MultiIndex.from_tuples(labels, names=names)
+    for number, dtype in enumerate(dtypes):
+        if dtype is not None and index.levels[number].dtype != dtype:
+            index = index.set_levels(index.levels[number].astype(dtype), level=number)
+    return index
+
+
+def _label_dtype(text: Any) -> Any:
+    """The dtype that a file names for labels, each of which is a name; ValueError for any other."""
+    found = inside = pd.api.types.pandas_dtype(text) if isinstance(text, str) else None
+    if isinstance(inside, pd.SparseDtype):
+        inside = inside.subtype
+    of_names = (pd.StringDtype, pd.ArrowDtype, pd.DatetimeTZDtype)
+    if not (
+        isinstance(inside, of_names)
+        or (isinstance(inside, np.dtype) and inside.kind in "iufbOM")
+        or str(inside) in _MASKED
+    ):
+        raise ValueError(f"labels of dtype {text!r}")
+    return found
+
+
+def range_length(stored: dict[str, Any]) -> int:
+    """How many labels a RangeIndex has that a file describes; ValueError where it describes none.
+
+    More than `len` could say, if need be.
+    """
+    numbers = stored["range"]
+    if len(numbers) != 3 or any(type(number) is not int for number in numbers) or numbers[2] == 0:
+        raise ValueError(f"a range index of {numbers!r}")
+    start, stop, step = numbers
+    return max(0, -((start - stop) // step))
 
 
 # Indexes ----------------------------------------------------------------------------------------------------------
