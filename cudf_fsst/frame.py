@@ -19,6 +19,7 @@ from .codecs.tree import NAMES, Compressor, Node
 from .column import CompressedColumn
 from .interop import arrow_columns, schema
 from .interop import cudf as interop_cudf
+from .stored_index import StoredIndex
 
 
 @dataclass(frozen=True)
@@ -270,8 +271,12 @@ class CompressedFrame:
         if column.stored.get("type") == "string_view":
             raise TypeError(f"column {label!r} holds string_view, which is for frames only; convert it to string")
         backend = self._backend
-        with backend.reading(None) as read:
-            index = self._build_index(backend, read)
+        if self.device == "cpu" and self._levels:
+            levels = tuple((level.node, level.type, level.stored) for level in self._levels)
+            index: Any = StoredIndex(self._index, self._rows, levels)
+        else:
+            with backend.reading(None) as read:
+                index = self._build_index(backend, read)
         dtype = schema.decode_string_dtype(column.stored)
         return CompressedColumn._make(column.node.segments, backend.strings, label, index, dtype, self._proxied)
 
@@ -418,16 +423,6 @@ def compress_frame(
     return CompressedFrame._make(backend, columns, labels, notes, made_levels, len(data), proxied)
 
 
-#: What pandas can read Arrow's types as, where there are nulls, without making floats or objects of them.
-_MASKED: dict[Any, Any] = {
-    pa.bool_(): pd.BooleanDtype(),
-    **{
-        getattr(pa, name.lower())(): pd.api.types.pandas_dtype(name)
-        for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
-    },
-}
-
-
 def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level: str = "default") -> CompressedFrame:
     """Compress a pyarrow.Table: the frame pandas makes of it, but with columns' values and nulls exactly Arrow's.
 
@@ -440,7 +435,7 @@ def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level
     noted = (table.schema.pandas_metadata or {}).get("index_columns", [])  # a RangeIndex is no column
     levels = [name for name in table.column_names if name in noted]
     nulls = {table[name].type for name in levels if table[name].null_count}
-    masked = {kind: dtype for kind, dtype in _MASKED.items() if kind in nulls}  # else they would become floats
+    masked = {kind: dtype for kind, dtype in schema.NULLABLE.items() if kind in nulls}  # else they would become floats
     # Given a mapper, pyarrow asks extension types (periods, intervals) no more.
     index = table.select(levels).to_pandas(types_mapper=lambda kind: masked.get(kind) or _extension_dtype(kind)).index
     names = [name for name in table.column_names if name not in levels]

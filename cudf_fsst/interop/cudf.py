@@ -54,8 +54,16 @@ def labels(data: Any) -> tuple[Any, Any]:
 
 
 def view(index: Any) -> Any:
-    """The index itself: a column in GPU memory shares its index with the Series it comes from."""
-    return index
+    """The same labels as an Index of its own, whose names can be set without changing the other's; nothing is copied.
+
+    cuDF itself hands out the very index of a Series.
+    """
+    return index.copy(deep=False)
+
+
+def is_range(index: Any) -> bool:
+    """Whether an index is three numbers."""
+    return isinstance(index, cudf_module().RangeIndex)
 
 
 @contextmanager
@@ -177,11 +185,6 @@ def to_host_strings(strings: DeviceStrings) -> HostStrings:
         return HostStrings(0, np.empty(0, np.uint8), np.zeros(1, np.int32))
     # The default dtype: its Arrow form has 64-bit offsets, so any number of characters fits.
     return from_arrow(to_series(strings, None, None, None).to_arrow())
-
-
-def index_to_host(index: Any) -> Any:
-    """The same index in pandas."""
-    return index.to_pandas()
 
 
 def index_to_device(index: Any) -> Any:

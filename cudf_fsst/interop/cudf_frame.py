@@ -211,7 +211,8 @@ def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
     levels = [index.get_level_values(i) if multi else index for i in range(index.nlevels)]
     series = [cudf.Series._from_column(level._column) for level in levels]
     dtypes = [_stored(one.dtype) for one in series]
-    return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": [None] * len(levels)}, series
+    freqs = [None if multi else schema.frequency_name(getattr(level, "freq", None)) for level in levels]
+    return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs}, series
 
 
 def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any, Any]]) -> Any:
@@ -224,7 +225,12 @@ def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any
         return cudf.RangeIndex(start, stop, step, name=names[0])
     series = [build(buffers, kind, stored) for (buffers, kind, _), stored in zip(levels, notes["dtypes"], strict=True)]
     if not notes["multi"]:
-        return cudf.Index(series[0], name=names[0])
+        made = cudf.Index(series[0], name=names[0])
+        if notes["freqs"][0] is None or not isinstance(made, cudf.DatetimeIndex):
+            return made
+        freq = pd.tseries.frequencies.to_offset(notes["freqs"][0])
+        # cuDF's constructor would look at all labels, and take only some of the frequencies that it keeps.
+        return cudf.DatetimeIndex._from_column(made._column, name=names[0], freq=freq)
     made = cudf.MultiIndex.from_frame(cudf.DataFrame(dict(enumerate(series))))
     made.names = names
     return made

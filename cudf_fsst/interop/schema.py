@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from . import index_stream
 from .arrow_columns import no_rows
 
 # pandas registers its Arrow types, of periods and intervals, when it first makes an array of one. Before that Arrow
@@ -38,6 +39,15 @@ _FRAMES_ONLY = (pd.IntervalDtype, pd.PeriodDtype)
 _ARROW_TYPES = {"string": pa.string(), "large_string": pa.large_string()}
 #: pandas' nullable dtypes, which pyarrow keeps for columns but not for an index.
 _MASKED = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64", "boolean")
+
+#: What pandas can read Arrow's types as, where there are nulls, without making floats or objects of them.
+NULLABLE: dict[Any, Any] = {
+    pa.bool_(): pd.BooleanDtype(),
+    **{
+        getattr(pa, name.lower())(): pd.api.types.pandas_dtype(name)
+        for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+    },
+}
 
 
 def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
@@ -85,44 +95,37 @@ def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
             empty = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
             writer.write_batch(pa.RecordBatch.from_arrays(empty, schema=table.schema))
     stored = sink.getvalue()
-    _check_index(index, notes["index"], lambda: _stored_columns(stored))
+    _check_index(index, notes["index"], lambda: index_stream.read(stored).columns)
     return schema.serialize().to_pybytes(), stored.to_pybytes()
 
 
-def from_bytes(schema: Any, index: Any, rows: int) -> tuple[Any, Any, Any]:
-    """Read what `to_bytes` wrote.
+def from_bytes(schema: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """Read the schema that `to_bytes` wrote.
 
     Parameters
     ----------
     schema : bytes-like
-    index : bytes-like or None
-    rows : int
-        How many labels the index must have.
 
     Returns
     -------
-    name, dtype, index
+    name, dtype
+    index : dict
+        What `assemble_index` wants to know.
 
     Raises
     ------
     ValueError
-        Damaged or foreign bytes, or an index of another length.
+        Damaged or foreign bytes.
     """
     try:
         arrow_schema = pa.ipc.read_schema(pa.py_buffer(schema))
         notes = json.loads((arrow_schema.metadata or {})[_KEY])
-        name = decode_name(notes["name"])
-        dtype = _decode_dtype(notes["dtype"])
-        ranged = range_length(notes["index"]) if "range" in notes["index"] else None
-        found = _decode_index(notes["index"], index)
+        index = notes["index"]
+        return decode_name(notes["name"]), _decode_dtype(notes["dtype"]), dict(index)
     except MemoryError:
         raise
     except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
         raise ValueError(f"the column's schema cannot be read: {type(error).__name__}: {error}") from error
-    labels = len(found) if ranged is None else ranged
-    if labels != rows:
-        raise ValueError(f"the column has {rows} rows, but its stored index has {labels} labels")
-    return name, dtype, found
 
 
 def of_fields(fields: Iterable[tuple[str, Any]]) -> Any:
@@ -227,7 +230,8 @@ def _index_table(index: Any) -> Any:
     pandas_notes = json.loads(table.schema.metadata[b"pandas"])
     for key in ("creator", "pandas_version"):
         pandas_notes.pop(key, None)
-    return table.replace_schema_metadata({b"pandas": json.dumps(pandas_notes).encode()})
+    # And however their values are cut.
+    return table.replace_schema_metadata({b"pandas": json.dumps(pandas_notes).encode()}).combine_chunks()
 
 
 def _field(name: str, kind: Any) -> Any:
@@ -437,11 +441,16 @@ def check_dtypes(columns: Sequence[tuple[Any, Any]], index: dict[str, Any], leve
     try:
         for kind, stored in columns:
             decode_column(pa.chunked_array([no_rows(kind)]), stored)
-        assemble_index(index, [pa.chunked_array([no_rows(kind)]) for kind in levels])
+        check_index(index, levels)
     except MemoryError:
         raise
     except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
         raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error
+
+
+def check_index(index: dict[str, Any], levels: Sequence[Any]) -> Any:
+    """The index that `assemble_index` makes of levels of these types, without rows (but for a RangeIndex)."""
+    return assemble_index(index, [pa.chunked_array([no_rows(kind)]) for kind in levels])
 
 
 def decode_any_dtype(stored: dict[str, Any], kind: Any) -> Any:
@@ -550,29 +559,26 @@ def _encode_beside_missing(level: Any, codes: Any) -> dict[str, str] | None:
 
 
 def _encode_frequency(level: Any) -> str | None:
+    return frequency_name(level.freq) if isinstance(level, _WITH_FREQUENCY) else None
+
+
+def frequency_name(freq: Any) -> str | None:
     """A frequency's name, where the name says all of it (that of a calendar with holidays does not)."""
-    if not isinstance(level, _WITH_FREQUENCY) or level.freq is None:
+    if freq is None:
         return None
+    name = str(freq.freqstr)
     try:
-        told = pd.tseries.frequencies.to_offset(level.freqstr) == level.freq
+        told = pd.tseries.frequencies.to_offset(name) == freq
     except ValueError:  # "<DateOffset: months=1>", say
         told = False
-    return level.freqstr if told else None
-
-
-def _decode_index(stored: dict[str, Any], data: Any) -> Any:
-    return assemble_index(stored, [] if "range" in stored else _stored_columns(data))
-
-
-def _stored_columns(data: Any) -> list[Any]:
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        table = reader.read_all()
-    table.validate(full=True)
-    return table.columns
+    return name if told else None
 
 
 def assemble_index(stored: dict[str, Any], columns: Sequence[Any]) -> Any:
-    """An index of what `describe_index` says and the Arrow columns of its levels."""
+    """An index of what `describe_index` says and the Arrow columns of its levels.
+
+    Integers and booleans with nulls, which only cuDF has without a dtype for them, get pandas' nullable dtypes.
+    """
     names = [decode_name(name) for name in stored["names"]]
     if "range" in stored:
         return pd.RangeIndex(*stored["range"], name=names[0])
@@ -628,10 +634,13 @@ def _exact(column: Any, stored: Any) -> Any:
         return _intervals(column, stored["closed"])
     if kind == "period":
         return pd.PeriodIndex.from_ordinals(column.to_numpy(), freq=stored["freq"])
-    if kind is None and _has_zoned_intervals(column):
+    natural = kind in (None, "cudf")
+    if natural and column.null_count and column.type in NULLABLE:
+        return pd.Index(NULLABLE[column.type].__from_arrow__(column))
+    if natural and _has_zoned_intervals(column):
         return _zoned_intervals(column)
     values = column.to_pandas()
-    if kind is None or kind == "numpy":
+    if natural or kind == "numpy":
         return pd.Index(values, dtype=values.dtype)
     dtype = _decode_dtype(stored)
     if dtype == np.dtype(object):
