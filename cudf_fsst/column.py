@@ -15,7 +15,7 @@ from . import selection, storage, stored_index
 from .backend import Backend, DeviceBackend, check_options, of_data, of_device
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
-from .format import FRAME_VERSION, ROW_BLOCK
+from .format import FORMAT_VERSION, ROW_BLOCK
 from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop import schema
@@ -185,6 +185,8 @@ class CompressedColumn:
         -------
         pandas.Series or cudf.Series
             cuDF's for a column on a GPU. Same values, nulls, name, index and dtype as the Series that was compressed.
+            In pandas, cuDF's labels that are integers or booleans with missing ones are of a nullable dtype (Int64,
+            boolean, ...), never floats; back on a GPU they are as they were.
             A string Index that was compressed comes back as a Series with a RangeIndex.
         """
         return self._out(self._series(stream))
@@ -199,7 +201,7 @@ class CompressedColumn:
             return backend.interop.to_series(strings, self._dtype, self._name, self._labels())
 
     def to_pandas(self) -> Any:
-        """The column as a pandas.Series."""
+        """The column as a pandas.Series: what `decompress` gives for the column in host memory."""
         with self._backend.current():
             index = self._index_on_host()
         if isinstance(index, StoredIndex):
@@ -463,6 +465,8 @@ class CompressedColumn:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the column to a file, from which `cudf_fsst.load` reads it; see docs/format.md.
 
+        Format version 1, or 3 for an index that version 1 cannot say exactly.
+
         Parameters
         ----------
         path
@@ -478,6 +482,12 @@ class CompressedColumn:
             The file cannot be written.
         """
         host = self.to_host()
+        levels = stored_index.described(host._index)
+        if levels is not None:
+            from .frame import save_column
+
+            save_column(path, host._segments, host._name, host._dtype, *levels)
+            return
         described, index = schema.to_bytes(host._name, host._dtype, host._labels())
         storage.save(path, segments=host._segments, schema=described, index=index)
 
@@ -635,7 +645,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     CompressedColumn or CompressedFrame
-        In host memory, whatever it was saved from; ``to_device()`` moves it.
+        In host memory, whatever it was saved from; ``to_device()`` moves it. Loading takes memory in proportion to the
+        file: a column's index, which may be larger, is made when it is asked for.
 
     Raises
     ------
@@ -647,7 +658,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     stored = storage.load(path)
     try:
-        if stored.version == FRAME_VERSION:
+        if stored.version != FORMAT_VERSION:
             from .frame import from_stored
 
             return from_stored(stored)

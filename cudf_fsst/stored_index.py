@@ -9,6 +9,7 @@ import pandas as pd
 
 from . import frame_backend
 from .codecs import tree
+from .frame_backend import Written
 from .interop import index_stream, pandas_frame, schema
 
 
@@ -43,6 +44,29 @@ class StoredIndex:
     def __reduce__(self) -> tuple[Any, ...]:
         return StoredIndex, (self.notes, self.rows, self.source, self._names)
 
+    @property
+    def is_compressed(self) -> bool:
+        """Whether it has levels as files of version 3 keep them."""
+        return bool(self._levels)
+
+    @property
+    def in_version_1(self) -> bool:
+        """Whether version 1 of the format, which knows what pandas has, can say it exactly."""
+        levels = zip(self._levels, self.notes["dtypes"], strict=True) if self._levels else ()
+        return not any(
+            dtype == {"kind": "cudf"} if dtype is not None else node.null_count and schema.has_integers(kind)
+            for (node, kind, _), dtype in levels
+        )
+
+    def described(self) -> tuple[dict[str, Any], tuple[Written, ...]]:
+        """Notes with the names, and compressed levels, as files keep them."""
+        names = self.notes["names"] if self._names is None else [schema.encode_name(name) for name in self._names]
+        return self.notes | {"names": names}, self._levels
+
+    @property
+    def _levels(self) -> tuple[Written, ...]:
+        return self.source if isinstance(self.source, tuple) else ()
+
     def to_pandas(self) -> pd.Index:
         """The index, made once; hand out views of it.
 
@@ -65,18 +89,18 @@ class StoredIndex:
         """The index in the memory of the current GPU."""
         from .interop import cudf, cudf_frame
 
-        if not isinstance(self.source, tuple):
+        if not self._levels:
             return cudf.index_to_device(self.to_pandas())
-        nodes = [node for node, _, _ in self.source]
+        nodes = [node for node, _, _ in self._levels]
         with frame_backend.DeviceFrames().receiving(nodes) as read:
-            made = cudf_frame.build_index(self.notes, [(read(node), kind, dtype) for node, kind, dtype in self.source])
+            made = cudf_frame.build_index(self.notes, [(read(node), kind, dtype) for node, kind, dtype in self._levels])
         if self._names is not None:
             made.names = self._names
         return made
 
     def _columns(self) -> list[Any]:
-        if isinstance(self.source, tuple):
-            return [pandas_frame.to_arrow(tree.decompress(node), kind) for node, kind, _ in self.source]
+        if self._levels:
+            return [pandas_frame.to_arrow(tree.decompress(node), kind) for node, kind, _ in self._levels]
         table = index_stream.read(self.source) if isinstance(self.source, bytes) else self.source
         return list(table.columns)
 
@@ -107,6 +131,23 @@ def of_file(notes: dict[str, Any], stream: bytes | None, rows: int) -> Any:
     except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
         raise ValueError(f"the column's index cannot be read: {type(error).__name__}: {error}") from error
     raise ValueError(f"the column has {rows} rows, but its stored index has {labels} labels")
+
+
+def described(index: Any) -> tuple[dict[str, Any], tuple[Written, ...]] | None:
+    """How files of version 3 keep a column's index; None for one that version 1 says exactly, or nothing does."""
+    made = index
+    if isinstance(index, StoredIndex):
+        if not index.in_version_1:
+            return index.described()
+        made = index.to_pandas()
+    if schema.in_version_1(made):
+        return None
+    if isinstance(index, StoredIndex) and index.is_compressed:
+        return index.described()
+    host = frame_backend.HostFrames()
+    with host.writing({}, None, False) as write:
+        notes, levels = host.index(made, write)
+    return notes, tuple(levels)
 
 
 def of_cudf(index: Any, device: str) -> Any:

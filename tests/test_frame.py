@@ -222,6 +222,31 @@ def test_a_column_has_its_label(labels: pd.Index, key: Any) -> None:
     pd.testing.assert_frame_equal(frame[[key]].decompress(), data[[labels[0]]])
 
 
+@pytest.mark.parametrize(
+    "labels", [pd.Index(["a", "b"]), pd.RangeIndex(2), pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])], ids=str
+)
+def test_labels_are_not_shared(labels: pd.Index) -> None:
+    """Who gets some may rename them, and the rows' as well."""
+    data = pd.DataFrame([[1, 2]], columns=labels, index=pd.Index([5]))
+    frame = data.fsst.compress()
+    data.columns.names = ["theirs"] * labels.nlevels
+    for some in (
+        frame.columns,
+        frame.codecs.index,
+        frame.dtypes.index,
+        frame._table().index,
+        frame[list(labels)].columns,
+        frame.copy().columns,
+        frame.decompress().columns,
+    ):
+        assert some.names == [None] * labels.nlevels
+        some.names = ["theirs"] * labels.nlevels
+    for some in (frame.index, frame.decompress().index, frame[labels[0]].index):
+        assert some.name is None
+        some.name = "theirs"
+    assert frame.columns.names == [None] * labels.nlevels
+
+
 def test_a_label_of_several_columns() -> None:
     intervals = pd.interval_range(0, 2)
     for labels, key in (
@@ -271,6 +296,109 @@ def test_levels_of_labels_have_their_dtypes(labels: pd.MultiIndex, tmp_path: Pat
     """Which files of version 2 name."""
     data = pd.DataFrame([[1, 2]], columns=labels)
     same_when_loaded(data.fsst.compress(), data, tmp_path)
+
+
+def intervals_and_times() -> pd.MultiIndex:
+    times = pd.date_range("2020", periods=3, unit="s", tz="Europe/Paris")
+    return pd.MultiIndex.from_arrays([pd.interval_range(0, 3), times, ["a", "b", "c"]], names=["i", None, ("t", 1)])
+
+
+#: Labels of three columns that version 2 of the format cannot say.
+EXACT_LABELS: dict[str, Callable[[], pd.Index]] = {
+    "intervals": lambda: pd.interval_range(0, 3, name="bin"),
+    "intervals of times": lambda: pd.interval_range(pd.Timestamp("2020", tz="Europe/Paris"), periods=3),
+    "periods": lambda: pd.period_range("2020", periods=3, freq="M"),
+    "durations": lambda: pd.timedelta_range("1s", periods=3),
+    "categories": lambda: pd.CategoricalIndex(list("aba"), categories=list("cab"), ordered=True, name="c"),
+    "categories of intervals": lambda: pd.CategoricalIndex(pd.cut([1, 2, 3], 2)),
+    "categories of nothing": lambda: pd.CategoricalIndex([None] * 3),
+    "nullable integers": lambda: pd.Index([1, None, 2**60 + 1], dtype="Int64"),
+    "arrow strings": lambda: pd.Index(["a", None, "c"], dtype=pd.ArrowDtype(pa.string())),
+    "arrow dictionary": lambda: pd.Index(
+        pd.arrays.ArrowExtensionArray(pa.chunked_array([["a", "b", "a"]]).dictionary_encode())
+    ),
+    "python strings": lambda: pd.Index(["a", "b", "c"], dtype=pd.StringDtype("python")),
+    "dates": lambda: pd.Index([datetime.date(2020, 1, day) for day in (1, 2, 3)], dtype=object),
+    "bytes": lambda: pd.Index([b"a", b"\xff", b""], dtype=object),
+    "not a time": lambda: pd.DatetimeIndex(["2020", None, "2021"]),
+    "level of categories": lambda: pd.MultiIndex.from_arrays([pd.Categorical(list("aba")), [1, 2, 3]], names=["x", 5]),
+    "level with frequency": lambda: pd.MultiIndex.from_arrays([pd.date_range("2020", periods=3), [1, 2, 3]]),
+    "levels of kinds": intervals_and_times,
+}
+
+
+def version(path: Path) -> int:
+    return storage.version_of(path)
+
+
+@pytest.mark.parametrize("name", EXACT_LABELS)
+def test_exact_labels(name: str, tmp_path: Path) -> None:
+    """Which only version 3 can say."""
+    labels = EXACT_LABELS[name]()
+    data = pd.DataFrame([[1, "a", 1.5], [2, None, 2.5]]).set_axis(labels, axis=1)
+    frame = data.fsst.compress()
+    same_when_loaded(frame, data, tmp_path)
+    assert version(tmp_path / "frame.fsst") == 3
+    fresh.same_index(cudf_fsst.load(tmp_path / "frame.fsst").columns, labels)
+    cudf_fsst.load(tmp_path / "frame.fsst").save(tmp_path / "again.fsst")
+    assert (tmp_path / "again.fsst").read_bytes() == (tmp_path / "frame.fsst").read_bytes()
+    # Label levels come behind the columns; all are as they are.
+    read = reference_frame_reader.read(tmp_path / "frame.fsst")
+    assert [field for field, _ in read[3:]] == [f"label {level}" for level in range(labels.nlevels)]
+    if not isinstance(labels, pd.MultiIndex):
+        kept = frame[labels[[0, 2]]] if labels.is_unique else frame
+        same_when_loaded(kept, data[labels[[0, 2]]] if labels.is_unique else data, tmp_path)
+
+
+def test_labels_that_pandas_makes(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"a": list("xyxz"), "b": pd.Categorical(list("ppqq")), "c": pd.cut([1, 2, 3, 9], 3)})
+    for data in (
+        pd.get_dummies(rows["b"]),
+        pd.get_dummies(rows),
+        pd.crosstab(rows["a"], rows["b"]),
+        pd.crosstab(rows["a"], rows["c"]),
+        pd.crosstab(rows["a"], [rows["b"], rows["c"]]),
+        rows.groupby(["a", "b"], observed=False).size().unstack(),
+    ):
+        same_when_loaded(data.fsst.compress(), data, tmp_path)
+
+
+def test_labels_that_version_2_says_are_written_so(tmp_path: Path) -> None:
+    for labels in (
+        pd.RangeIndex(2),
+        pd.Index(["a", "a"]),
+        pd.Index(["a", None]),
+        pd.Index([1, "x"], dtype=object, name="who"),
+        pd.Index([np.int64(1), np.int64(2)], dtype=object),
+        pd.Index([1, 2], dtype="uint8"),
+        pd.Index([1.5, np.nan], dtype="float32"),
+        pd.Index(["a", "b"], dtype="string"),
+        pd.MultiIndex.from_tuples([("a", 1), ("a", 2)], names=["p", "q"]),
+        pd.date_range("2020", periods=2, tz="Europe/Berlin"),
+        pd.Index([("a", 1), ("b", 2)], tupleize_cols=False),
+    ):
+        data = pd.DataFrame([[1, 2]], columns=labels)
+        data.fsst.compress().save(tmp_path / "frame.fsst")
+        assert version(tmp_path / "frame.fsst") == 2
+        pd.testing.assert_index_equal(cudf_fsst.load(tmp_path / "frame.fsst").columns, labels, exact=True)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.Index([object(), "a"], dtype=object),
+        pd.Index([1j, 2]),
+        pd.CategoricalIndex([1, "x"]),
+        pd.MultiIndex.from_arrays([pd.CategoricalIndex([1, "x"]), [1, 2]]),
+        pd.Index(["a", "b"], name=frozenset()),
+    ],
+    ids=["objects", "complex", "categories", "level", "name"],
+)
+def test_labels_that_no_version_says(labels: pd.Index, tmp_path: Path) -> None:
+    frame = pd.DataFrame([[1, 2]], columns=labels).fsst.compress()
+    with pytest.raises(TypeError, match=r"^the labels of the columns: .*; rename the columns first"):
+        frame.save(tmp_path / "frame.fsst")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_it_says() -> None:

@@ -174,8 +174,6 @@ def test_saved_time_as_name(name: pd.Timestamp, tmp_path: Path) -> None:
     [
         pd.Index([1, "x"], dtype=object),
         pd.Index([1j, 2]),
-        pd.CategoricalIndex(pd.interval_range(0, 2)),
-        pd.CategoricalIndex(pd.period_range("2020", periods=2, freq="M")),
         pd.MultiIndex(levels=[[2**60 + 1]], codes=[[0, -1]]),  # its column is of floats
         pd.Index([2**63, 0], dtype=object),
         pd.Index([2**70, 0], dtype=object),
@@ -193,8 +191,6 @@ def test_saved_time_as_name(name: pd.Timestamp, tmp_path: Path) -> None:
     ids=[
         "mixed",
         "complex",
-        "interval_categories",
-        "period_categories",
         "big_integers_with_missing",
         "2**63",
         "2**70",

@@ -60,6 +60,7 @@ def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
     dtype : pandas dtype
         One that `cudf_fsst.interop.pandas.is_string_dtype` accepts.
     index : pandas.Index
+        One that version 1 of the format knows (`in_version_1`).
 
     Returns
     -------
@@ -75,10 +76,6 @@ def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
         Missing labels of an object index count as the same, and become None.
     """
     notes = {"name": encode_name(name), "dtype": _encode_dtype(dtype), "index": _encode_index(index)}
-    for level in _levels(index):
-        if isinstance(level.dtype, pd.CategoricalDtype) and isinstance(level.categories.dtype, _FRAMES_ONLY):
-            categories = level.categories.dtype
-            raise TypeError(f"{_described(index)} of {categories} cannot be stored; reset_index first")
     table = _index_table(index)
     field = _field("None" if name is None else str(name), _arrow_type(dtype))
     pandas_notes = json.loads(table.schema.metadata[b"pandas"])
@@ -97,6 +94,19 @@ def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
     stored = sink.getvalue()
     _check_index(index, notes["index"], lambda: index_stream.read(stored).columns)
     return schema.serialize().to_pybytes(), stored.to_pybytes()
+
+
+def in_version_1(index: Any) -> bool:
+    """Whether version 1 of the format has what an index' categories need, if it can be stored at all."""
+    return not any(
+        isinstance(level.dtype, pd.CategoricalDtype) and isinstance(level.categories.dtype, _FRAMES_ONLY)
+        for level in _levels(index)
+    )
+
+
+def has_integers(kind: Any) -> bool:
+    """Whether pandas, left alone, makes floats or objects of such a column's values where some are missing."""
+    return kind in NULLABLE or (_is_interval(kind) and pa.types.is_integer(kind.subtype))
 
 
 def from_bytes(schema: Any) -> tuple[Any, Any, dict[str, Any]]:
@@ -294,6 +304,8 @@ def _encode_plain(name: Any) -> Any:
 
 def _same(found: Any, wanted: Any) -> bool:
     """Whether names, labels or objects are equal and of the same type; of times also unit and time zone."""
+    if found is wanted:
+        return True
     if type(found) is not type(wanted):
         return False
     if isinstance(wanted, (tuple, list)):
@@ -460,28 +472,56 @@ def decode_any_dtype(stored: dict[str, Any], kind: Any) -> Any:
     return pd.api.types.pandas_dtype(stored["type"]) if stored["kind"] == "masked" else _decode_dtype(stored)
 
 
+def arrow_type(dtype: Any) -> Any:
+    """The Arrow type of the field of a column of strings."""
+    return _arrow_type(dtype)
+
+
 def decode_string_dtype(stored: dict[str, Any]) -> Any:
     """The dtype of a column of strings that `encode_column` described."""
     return _decode_dtype(stored)
 
 
 def encode_dtype(dtype: Any) -> dict[str, Any] | None:
-    """What `decode_column` wants to know of a dtype that pandas and cuDF share."""
+    """What `decode_column` wants to know of a dtype that pandas and cuDF share, and of a column of strings."""
     return _encode_dtype(dtype)
 
 
 def encode_labels(labels: Any) -> dict[str, Any]:
-    """The labels of a frame's columns as JSON; TypeError where they would not come back."""
+    """The labels of a frame's columns as JSON; TypeError where they would not come back exactly."""
     names = [encode_name(name) for name in labels.names]
     if isinstance(labels, pd.RangeIndex):
         return {"names": names, "range": [labels.start, labels.stop, labels.step]}
     multi = isinstance(labels, pd.MultiIndex)
-    if not multi and isinstance(labels.dtype, pd.CategoricalDtype):
-        raise TypeError("column labels of dtype category cannot be stored; rename the columns first")
     dtypes = [str(level.dtype) for level in _levels(labels)]
     freqs = [None if multi else _encode_frequency(labels)]
     encoded = [encode_name(label) for label in labels]
-    return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs, "labels": encoded}
+    stored = {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs, "labels": encoded}
+    try:
+        found = decode_labels(stored)
+    except Exception as error:  # whatever pandas raises on dtypes that are not for such labels
+        raise TypeError(f"labels of dtypes {', '.join(dtypes)} cannot be stored: {error}") from error
+    _check_labels(found, labels)
+    return stored
+
+
+def describe_labels(labels: Any) -> tuple[dict[str, Any], list[Any]]:
+    """As `describe_index`, of labels that `encode_labels` refuses; all of them come back exactly, or TypeError."""
+    notes, columns = describe_index(labels)
+    _check_labels(assemble_index(notes, columns), labels)
+    return notes, columns
+
+
+def _check_labels(found: Any, wanted: Any) -> None:
+    """Raise TypeError where labels of columns are not the same; objects of NumPy's numbers become Python's."""
+    same = (
+        type(found) is type(wanted)
+        and list(map(_dtypes, _levels(found))) == list(map(_dtypes, _levels(wanted)))
+        and list(map(_encode_frequency, _levels(found))) == list(map(_encode_frequency, _levels(wanted)))
+        and all(_same(_plain(label), _plain(other)) for label, other in zip(found, wanted, strict=True))
+    )
+    if not same:
+        raise TypeError(f"{_described(wanted)} cannot be stored exactly")
 
 
 def decode_labels(stored: dict[str, Any]) -> Any:
@@ -655,8 +695,11 @@ def _intervals(column: Any, closed: str) -> Any:
 
 def _has_zoned_intervals(column: Any) -> bool:
     """Whether a column holds intervals of times with a zone, of which pandas makes an error if there are no rows."""
-    kind = column.type
-    return getattr(kind, "extension_name", None) == "pandas.interval" and getattr(kind.subtype, "tz", None) is not None
+    return _is_interval(column.type) and getattr(column.type.subtype, "tz", None) is not None
+
+
+def _is_interval(kind: Any) -> bool:
+    return getattr(kind, "extension_name", None) == "pandas.interval"
 
 
 def _zoned_intervals(column: Any) -> Any:
