@@ -152,6 +152,23 @@ class TestGpu:
                 if data is series:
                     assert (tmp_path / "gpu").read_bytes() == (tmp_path / "host").read_bytes()
 
+    def test_frequency_that_cudf_does_not_have(self) -> None:
+        """The dates survive."""
+        labels = pd.date_range("2020", periods=6, freq="B")
+        for data in (pd.Series(list("abcdef"), index=labels), pd.DataFrame({"c": range(6)}, index=labels)):
+            for back in (data.fsst.compress().to_cudf(), data.fsst.compress().to_device().decompress()):
+                assert back.index.to_pandas().tolist() == labels.tolist()
+                assert data.index.freq == "B"
+
+    def test_levels_named_by_numbers(self) -> None:
+        import cudf
+
+        index = pd.MultiIndex.from_arrays([[5, 6, 7], ["a", "b", "c"]], names=[1, 0])
+        for data in (pd.Series(["x", None, "z"], index=index), pd.DataFrame({"c": range(3)}, index=index)):
+            packed = cudf.from_pandas(data).fsst.compress()
+            for found in (packed.to_host().index, packed.to_host().to_device().index.to_pandas()):
+                pd.testing.assert_index_equal(found, index)
+
     def test_selections(self, series) -> None:
         import cudf
         import cupy

@@ -212,6 +212,18 @@ def test_index_that_cannot_be_saved(index: pd.Index, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_levels_named_by_numbers(tmp_path: Path) -> None:
+    """Which pandas takes for a level's number where another level has none of its own."""
+    for names in ([1, 0], [1, "x"], [0, 0]):
+        index = pd.MultiIndex.from_arrays([[5, 6], pd.Index(["a", "b"], dtype=object)], names=names)
+        series = pd.Series(["x", None], index=index, dtype=STR)
+        series.fsst.compress().save(tmp_path / "column")
+        fresh.same_series(tmp_path / "column", series)
+        mixed = pd.MultiIndex.from_arrays([[5, 6], pd.Index([1, 2.5], dtype=object)], names=names)
+        with pytest.raises(TypeError, match="cannot be stored exactly"):
+            pd.Series(["a", "b"], index=mixed).fsst.compress().save(tmp_path / "column")
+
+
 def test_multi_index_is_named_with_its_dtypes(tmp_path: Path) -> None:
     index = pd.MultiIndex.from_arrays([pd.Index([1, 2.5], dtype=object), [1, 2]])
     with pytest.raises(TypeError, match=r"^a MultiIndex of dtypes object, int64 cannot be stored exactly"):

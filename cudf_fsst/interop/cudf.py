@@ -188,8 +188,16 @@ def to_host_strings(strings: DeviceStrings) -> HostStrings:
 
 
 def index_to_device(index: Any) -> Any:
-    """The same index in cuDF."""
-    return cudf_module().from_pandas(index)
+    """The same index in cuDF, without a frequency that cuDF does not have, as business days."""
+    cudf = cudf_module()
+    try:
+        return cudf.from_pandas(index)
+    except ValueError:
+        if getattr(index, "freq", None) is None:
+            raise
+    plain = index.copy(deep=True)
+    plain.freq = None
+    return cudf.from_pandas(plain)
 
 
 def row_values(key: Any) -> Any:

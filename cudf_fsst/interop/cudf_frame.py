@@ -7,7 +7,7 @@ buffers (``offset()``), and the categories of a categorical column lie in its dt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pandas as pd
@@ -208,6 +208,8 @@ def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
     if isinstance(index, cudf.RangeIndex):
         return {"names": names, "range": [index.start, index.stop, index.step]}, []
     multi = isinstance(index, cudf.MultiIndex)
+    index = strings.view(index)
+    index.names = [None] * index.nlevels  # a level is found by its name first, which may be a number
     levels = [index.get_level_values(i) if multi else index for i in range(index.nlevels)]
     series = [cudf.Series._from_column(level._column) for level in levels]
     dtypes = [_stored(one.dtype) for one in series]
@@ -226,11 +228,12 @@ def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any
     series = [build(buffers, kind, stored) for (buffers, kind, _), stored in zip(levels, notes["dtypes"], strict=True)]
     if not notes["multi"]:
         made = cudf.Index(series[0], name=names[0])
-        if notes["freqs"][0] is None or not isinstance(made, cudf.DatetimeIndex):
-            return made
         freq = pd.tseries.frequencies.to_offset(notes["freqs"][0])
-        # cuDF's constructor would look at all labels, and take only some of the frequencies that it keeps.
-        return cudf.DatetimeIndex._from_column(made._column, name=names[0], freq=freq)
+        if freq is not None and isinstance(made, cudf.DatetimeIndex):
+            with suppress(ValueError):  # of one that cuDF does not have, as business days
+                # Its constructor would look at all labels, and refuse months of several lengths.
+                made = cudf.DatetimeIndex._from_column(made._column, name=names[0], freq=freq)
+        return made
     made = cudf.MultiIndex.from_frame(cudf.DataFrame(dict(enumerate(series))))
     made.names = names
     return made

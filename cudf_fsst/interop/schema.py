@@ -210,6 +210,7 @@ def _described(index: Any) -> str:
 
 def _objects(index: Any) -> Iterator[Any]:
     """An index' labels and categories that are objects."""
+    index = index.set_names([None] * index.nlevels)  # a level is found by its name first, which may be a number
     for number, level in enumerate(_levels(index)):
         if level.dtype == np.dtype(object):
             yield index.get_level_values(number)
