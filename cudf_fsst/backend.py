@@ -67,10 +67,6 @@ class HostBackend:
         assert isinstance(strings, HostStrings)
         return strings
 
-    def to_host_index(self, index: Any) -> Any:
-        """An index in pandas."""
-        return index
-
     def row_starts(self, segment: Segment) -> Any:
         """Character positions of a segment's row blocks."""
         return segment.section("row_starts")
@@ -141,10 +137,6 @@ class DeviceBackend:
         """A codec's result in host memory."""
         found: HostStrings = self.interop.to_host_strings(strings)
         return found
-
-    def to_host_index(self, index: Any) -> Any:
-        """An index in pandas."""
-        return self.interop.index_to_host(index)
 
     def row_starts(self, segment: Segment) -> Any:
         """Character positions of a segment's row blocks."""

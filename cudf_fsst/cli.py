@@ -312,8 +312,8 @@ def inspect(
 ) -> None:
     """Show what a compressed column holds: sizes, ratios, segments, symbol tables; of a frame, its columns."""
     from .column import load
-    from .format import FORMAT_VERSION
     from .frame import CompressedFrame
+    from .storage import version_of
 
     compressed = load(file)
     if isinstance(compressed, CompressedFrame):
@@ -323,7 +323,7 @@ def inspect(
     tables = compressed.tables
     _show_facts(
         file,
-        ("format version", str(FORMAT_VERSION)),
+        ("format version", str(version_of(file))),
         ("name", _shown(repr(compressed.name))),
         ("dtype", _shown(compressed.dtype)),
         ("index", _shown(_index_kind(compressed.index))),
@@ -363,10 +363,10 @@ def inspect(
 
 
 def _inspect_frame(file: Path, frame: Any) -> None:
-    from .format import FRAME_VERSION
+    from .storage import version_of
 
     rows, columns = frame.shape
-    _show_facts(file, ("format version", str(FRAME_VERSION)), ("rows", f"{rows:,}"), ("columns", f"{columns:,}"))
+    _show_facts(file, ("format version", str(version_of(file))), ("rows", f"{rows:,}"), ("columns", f"{columns:,}"))
     listed = Table(title="columns", title_justify="left", box=SIMPLE)
     for heading in ("name", "dtype", "codec"):
         listed.add_column(heading, overflow="fold")

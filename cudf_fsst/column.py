@@ -12,15 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from . import selection, storage
+from . import selection, storage, stored_index
 from .backend import Backend, DeviceBackend, check_options, of_data, of_device
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
-from .format import FRAME_VERSION, ROW_BLOCK
+from .format import FORMAT_VERSION, ROW_BLOCK
 from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop import schema
 from .interop.arrow import LARGE, decoding, to_arrow
+from .stored_index import StoredIndex
 
 
 class CompressedColumn:
@@ -54,7 +55,7 @@ class CompressedColumn:
         column._segments = tuple(segments)
         column._backend = backend
         column._name = name
-        column._index = backend.interop.view(index)
+        column._index = index if isinstance(index, StoredIndex) else backend.interop.view(index)
         column._dtype = dtype
         # Came from a cudf.pandas proxy, so Series go back as proxies.
         column._proxied = proxied
@@ -77,7 +78,17 @@ class CompressedColumn:
 
     def _labels(self) -> Any:
         """The index, to hand out: who gets it may rename it."""
-        return self._backend.interop.view(self._index)
+        index = self._index
+        return self._backend.interop.view(index.to_pandas() if isinstance(index, StoredIndex) else index)
+
+    def _index_on_host(self) -> Any:
+        """The index as a column in host memory keeps it."""
+        return self._index if self.device == "cpu" else stored_index.of_cudf(self._index, self.device)
+
+    def _index_on_device(self) -> Any:
+        """The index of a column in host memory, in the memory of the current GPU."""
+        index = self._index
+        return index.to_cudf() if isinstance(index, StoredIndex) else interop_cudf.index_to_device(index)
 
     @property
     def dtype(self) -> Any:
@@ -175,6 +186,8 @@ class CompressedColumn:
         -------
         pandas.Series or cudf.Series
             cuDF's for a column on a GPU. Same values, nulls, name, index and dtype as the Series that was compressed.
+            In pandas, cuDF's labels that are integers or booleans with missing ones are of a nullable dtype (Int64,
+            boolean, ...), never floats; back on a GPU they are as they were.
             A string Index that was compressed comes back as a Series with a RangeIndex.
 
         Raises
@@ -195,8 +208,12 @@ class CompressedColumn:
             return backend.interop.to_series(strings, self._dtype, self._name, self._labels())
 
     def to_pandas(self) -> Any:
-        """The column as a pandas.Series."""
-        index = self._backend.to_host_index(self._labels())
+        """The column as a pandas.Series: what `decompress` gives for the column in host memory."""
+        with self._backend.current():
+            index = self._index_on_host()
+        if isinstance(index, StoredIndex):
+            index = index.to_pandas()
+        index = interop_pandas.view(index)
         if not self._segments:
             return interop_pandas.empty(self._dtype, self._name, index)
         return interop_pandas.to_series(self._host_strings(), self._dtype, self._name, index)
@@ -206,7 +223,7 @@ class CompressedColumn:
         if self.device != "cpu":
             return self._series()
         device = DeviceBackend()
-        index = device.interop.index_to_device(self._index)
+        index = self._index_on_device()
         if not self._segments:
             return device.interop.empty(self._dtype, self._name, index)
         return device.interop.to_series(device.receive(self._segments), self._dtype, self._name, index)
@@ -283,7 +300,7 @@ class CompressedColumn:
             start, stop, step = key.indices(len(self))
             if step == 1:
                 return self._out(self._take_range(start, max(start, stop)))
-            return self._out(self._take(np.arange(start, stop, step, dtype=np.int64), labels=self._index[key]))
+            return self._out(self._take(np.arange(start, stop, step, dtype=np.int64), labels=self._labels()[key]))
         if not isinstance(key, (bool, np.bool_)):
             try:
                 number = operator.index(key)
@@ -352,7 +369,7 @@ class CompressedColumn:
         backend.check_stream(stream)
         with backend.current():
             if labels is None:
-                labels = backend.interop.take_labels(self._index, rows)
+                labels = backend.interop.take_labels(self._labels(), rows)
             if rows.size == 0:
                 return backend.interop.empty(self._dtype, self._name, labels)
             strings = backend.take(self._segments, rows, stream=stream)
@@ -361,7 +378,7 @@ class CompressedColumn:
     def _take_range(self, start: int, stop: int) -> Any:
         backend = self._backend
         with backend.current():
-            labels = self._index[start:stop]
+            labels = self._labels()[start:stop]
             if start == stop:
                 return backend.interop.empty(self._dtype, self._name, labels)
             strings = backend.take_range(self._segments, start, stop, stream=None)
@@ -444,7 +461,7 @@ class CompressedColumn:
         host = of_device("cpu")
         with backend.current():
             segments = backend.codec.to_host(self._segments, stream=stream) if self._segments else []
-            index = backend.to_host_index(self._index)
+            index = self._index_on_host()
         return self._make(segments, host, self._name, index, self._dtype)
 
     def to_device(self, *, stream: Any = None) -> CompressedColumn:
@@ -459,7 +476,7 @@ class CompressedColumn:
             return self
         device = DeviceBackend()
         segments = device.codec.to_device(self._segments, stream=stream) if self._segments else []
-        index = device.interop.index_to_device(self._index)
+        index = self._index_on_device()
         return self._make(segments, device, self._name, index, self._dtype)
 
     def copy(self) -> CompressedColumn:
@@ -474,6 +491,8 @@ class CompressedColumn:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the column to a file, from which `cudf_fsst.load` reads it; see docs/format.md.
+
+        Format version 1, or 3 for an index that version 1 cannot say exactly.
 
         Parameters
         ----------
@@ -492,7 +511,13 @@ class CompressedColumn:
             The file cannot be written.
         """
         host = self.to_host()
-        described, index = schema.to_bytes(host._name, host._dtype, host._index)
+        levels = stored_index.described(host._index)
+        if levels is not None:
+            from .frame import save_column
+
+            save_column(path, host._segments, host._name, host._dtype, *levels)
+            return
+        described, index = schema.to_bytes(host._name, host._dtype, host._labels())
         storage.save(path, segments=host._segments, schema=described, index=index)
 
     @classmethod
@@ -505,8 +530,8 @@ class CompressedColumn:
 
     def __reduce__(self) -> tuple[Any, ...]:
         on_gpu = self.device != "cpu"
-        segments = self.to_host()._segments if on_gpu else self._segments
-        return _restore, (on_gpu, segments, self._name, self._index, self._dtype, self._proxied)
+        host = self.to_host()
+        return _restore, (on_gpu, host._segments, self._name, host._index, self._dtype, self._proxied)
 
     def _out(self, data: Any) -> Any:
         return interop_cudf.wrap_proxy(data) if self._proxied else data
@@ -516,11 +541,10 @@ def _restore(
     on_gpu: bool, segments: tuple[Segment, ...], name: Any, index: Any, dtype: Any, proxied: bool
 ) -> CompressedColumn:
     """Unpickle a column; one that was on a GPU goes to the current one."""
-    if not on_gpu:
-        return CompressedColumn._make(segments, of_device("cpu"), name, index, dtype, proxied)
-    device = DeviceBackend()
-    moved = device.codec.to_device(segments) if segments else []
-    return CompressedColumn._make(moved, device, name, index, dtype, proxied)
+    column = CompressedColumn._make(segments, of_device("cpu"), name, index, dtype)
+    column = column.to_device() if on_gpu else column
+    column._proxied = proxied
+    return column
 
 
 def compress(
@@ -568,7 +592,8 @@ def compress_checked(
     name, index = backend.interop.labels(data)
     if to_host and isinstance(backend, DeviceBackend):
         segments = backend.compress_to_host(data, **options)
-        return CompressedColumn._make(segments, of_device("cpu"), name, backend.to_host_index(index), data.dtype)
+        index = stored_index.of_cudf(index, backend.device)
+        return CompressedColumn._make(segments, of_device("cpu"), name, index, data.dtype)
     segments = backend.compress(data, **options)
     return CompressedColumn._make(segments, backend, name, index, data.dtype, proxied and backend.device != "cpu")
 
@@ -632,7 +657,7 @@ def concat(columns: Sequence[CompressedColumn]) -> CompressedColumn:
     segments = [segment for column in columns for segment in column._segments]
     with backend.current():
         name, index = backend.interop.concat_labels(
-            [column._name for column in columns], [column._index for column in columns]
+            [column._name for column in columns], [column._labels() for column in columns]
         )
     proxied = any(column._proxied for column in columns)
     return CompressedColumn._make(segments, backend, name, index, first._dtype, proxied)
@@ -649,7 +674,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     CompressedColumn or CompressedFrame
-        In host memory, whatever it was saved from; ``to_device()`` moves it.
+        In host memory, whatever it was saved from; ``to_device()`` moves it. Loading takes memory in proportion to the
+        file: a column's index, which may be larger, is made when it is asked for.
 
     Raises
     ------
@@ -661,13 +687,14 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     stored = storage.load(path)
     try:
-        if stored.version == FRAME_VERSION:
+        if stored.version != FORMAT_VERSION:
             from .frame import from_stored
 
             return from_stored(stored)
         segments = stored.segments
         rows = sum(segment.rows for segment in segments)
-        name, dtype, index = schema.from_bytes(stored.schema, stored.index, rows)
+        name, dtype, notes = schema.from_bytes(stored.schema)
+        index = stored_index.of_file(notes, stored.index, rows)
     except ValueError as error:
         raise ValueError(f"{os.fsdecode(path)}: {error}") from error
     return CompressedColumn._make(segments, of_device("cpu"), name, index, dtype)

@@ -11,6 +11,8 @@ from functools import cached_property
 #: Version of the stored format of columns, and of frames: 0 was never released.
 FORMAT_VERSION = 1
 FRAME_VERSION = 2
+#: Of both, where the others could not say their labels or their index exactly.
+EXACT_VERSION = 3
 #: Tile sizes (uncompressed bytes) the format allows.
 TILE_SIZES = (128, 256, 512, 1024)
 #: Compression levels there are; each writes this format.

@@ -17,10 +17,14 @@ import pyarrow as pa
 
 from . import frame_backend, storage, stored_frame
 from .backend import check_options
+from .codecs import tree
 from .codecs.tree import NAMES, Compressor, Node
+from .codecs.values import cpu
 from .column import CompressedColumn
-from .interop import arrow_columns, schema
+from .format import EXACT_VERSION, FRAME_VERSION
+from .interop import arrow_columns, pandas_frame, schema
 from .interop import cudf as interop_cudf
+from .stored_index import StoredIndex
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +99,7 @@ class CompressedFrame:
     def dtypes(self) -> pd.Series:
         """Dtype of each column, as `decompress` gives it."""
         with self._backend.reading(None) as read:
-            return pd.Series(self._dtypes(read), index=self._labels, dtype=object)
+            return pd.Series(self._dtypes(read), index=self.columns, dtype=object)
 
     def _dtypes(self, read: Callable[[Node], Any] | None) -> list[Any]:
         """Dtype of each column; without what reads them, those of categories have none."""
@@ -140,7 +144,7 @@ class CompressedFrame:
     @property
     def codecs(self) -> pd.Series:
         """Codec of each column (of a nested one, of its leaves)."""
-        return pd.Series([column.node.codec for column in self._columns], index=self._labels, dtype="str")
+        return pd.Series([column.node.codec for column in self._columns], index=self.columns, dtype="str")
 
     def _table(self) -> pd.DataFrame:
         """Sizes of the columns."""
@@ -154,7 +158,7 @@ class CompressedFrame:
                 "bytes": [node.nbytes for node in nodes],
                 "ratio": [round(node.uncompressed_nbytes / node.nbytes, 2) if node.nbytes else 1.0 for node in nodes],
             },
-            index=self._labels,
+            index=self.columns,
         )
 
     def _described(self) -> Iterator[tuple[str, str, Node]]:
@@ -250,22 +254,23 @@ class CompressedFrame:
             labels = self._labels.take(places)
             columns = [self._columns[place] for place in places]
             return self._make(self._backend, columns, labels, self._index, self._levels, self._rows, self._proxied)
-        column = self._columns[self._place(key)]
+        place = self._place(key)
+        column, label = self._columns[place], self._labels[place]  # which the key may only mean, as a text does a time
         backend = self._backend
         with backend.reading(None) as read:
             index = self._build_index(backend, read)
-            with _naming(f"column {key!r}"):
+            with _naming(f"column {label!r}"):
                 values = backend.interop.build(read(column.node), column.type, column.stored)
-            return self._out(backend.interop.series(values, key, index))
+            return self._out(backend.interop.series(values, label, index))
 
     def _place(self, label: Any) -> int:
         try:
             place = self._labels.get_loc(label)
         except pd.errors.InvalidIndexError as error:
             raise KeyError(label) from error
-        if not isinstance(place, int):
+        if not isinstance(place, (int, np.integer)):
             raise KeyError(f"{label!r} names several columns")
-        return place
+        return int(place)
 
     def column(self, label: Any) -> CompressedColumn:
         """A column of strings, still compressed.
@@ -277,14 +282,19 @@ class CompressedFrame:
         TypeError
             It does not hold strings.
         """
-        column = self._columns[self._place(label)]
+        place = self._place(label)
+        column, label = self._columns[place], self._labels[place]
         if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.stored is None:
             raise TypeError(f"column {label!r} holds {column.type}, not strings; frame[{label!r}] decompresses it")
         if column.stored.get("type") == "string_view":
             raise TypeError(f"column {label!r} holds string_view, which is for frames only; convert it to string")
         backend = self._backend
-        with backend.reading(None) as read:
-            index = self._build_index(backend, read)
+        if self.device == "cpu" and self._levels:
+            levels = tuple((level.node, level.type, level.stored) for level in self._levels)
+            index: Any = StoredIndex(self._index, self._rows, levels)
+        else:
+            with backend.reading(None) as read:
+                index = self._build_index(backend, read)
         dtype = schema.decode_string_dtype(column.stored)
         return CompressedColumn._make(column.node.segments, backend.strings, label, index, dtype, self._proxied)
 
@@ -306,7 +316,8 @@ class CompressedFrame:
         host = self.to_host()
         with host._backend.reading(None) as read:
             arrays = [host._backend.interop.to_arrow(read(column.node), column.type) for column in host._columns]
-        return pa.Table.from_arrays(arrays, names=[str(label) for label in self._labels])
+        fields = [(str(label), array.type) for label, array in zip(self._labels, arrays, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema.of_fields(fields))
 
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
@@ -356,6 +367,8 @@ class CompressedFrame:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the frame to a file, from which `cudf_fsst.load` reads it; see docs/format.md.
 
+        Format version 2, or 3 for labels of columns that version 2 cannot say exactly.
+
         Parameters
         ----------
         path
@@ -371,20 +384,7 @@ class CompressedFrame:
             The file cannot be written.
         """
         host = self.to_host()
-        streams: list[storage.Stream] = []
-        described = [
-            {"dtype": column.stored, "tree": stored_frame.describe(column.node, streams)} for column in host._everything
-        ]
-        notes = {
-            "labels": schema.encode_labels(self._labels),
-            "index": self._index,
-            "rows": self._rows,
-            "columns": described[: len(self._columns)],
-            "levels": described[len(self._columns) :],
-        }
-        names = [*map(str, self._labels), *(f"index {i}" for i in range(len(self._levels)))]
-        fields = [(name, column.type) for name, column in zip(names, host._everything, strict=True)]
-        storage.save_streams(path, streams=streams, schema=schema.frame_to_bytes(fields, notes))
+        save(path, "frame", self._labels, host._columns, self._index, host._levels, self._rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         on_gpu = self.device != "cpu"
@@ -439,16 +439,6 @@ def compress_frame(
     return CompressedFrame._make(backend, columns, labels, notes, made_levels, len(data), proxied)
 
 
-#: What pandas can read Arrow's types as, where there are nulls, without making floats or objects of them.
-_MASKED: dict[Any, Any] = {
-    pa.bool_(): pd.BooleanDtype(),
-    **{
-        getattr(pa, name.lower())(): pd.api.types.pandas_dtype(name)
-        for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
-    },
-}
-
-
 def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level: str = "default") -> CompressedFrame:
     """Compress a pyarrow.Table: the frame pandas makes of it, but with columns' values and nulls exactly Arrow's.
 
@@ -461,8 +451,9 @@ def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level
     noted = (table.schema.pandas_metadata or {}).get("index_columns", [])  # a RangeIndex is no column
     levels = [name for name in table.column_names if name in noted]
     nulls = {table[name].type for name in levels if table[name].null_count}
-    masked = {kind: dtype for kind, dtype in _MASKED.items() if kind in nulls}  # else they would become floats
-    index = table.select(levels).to_pandas(types_mapper=masked.get).index
+    masked = {kind: dtype for kind, dtype in schema.NULLABLE.items() if kind in nulls}  # else they would become floats
+    # Given a mapper, pyarrow asks extension types (periods, intervals) no more.
+    index = table.select(levels).to_pandas(types_mapper=lambda kind: masked.get(kind) or _extension_dtype(kind)).index
     names = [name for name in table.column_names if name not in levels]
     labels = dict(zip(names, empty.columns, strict=True))
     wanted = check_codecs({labels.get(name, name): codec for name, codec in (codecs or {}).items()}, empty.columns)
@@ -476,6 +467,17 @@ def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level
         described, made = backend.index(index, write)
     made_levels = [_Column(*level) for level in made]
     return CompressedFrame._make(backend, columns, empty.columns, described, made_levels, len(index))
+
+
+def _extension_dtype(kind: Any) -> Any:
+    """pandas' own dtype for an Arrow type, None if it has none."""
+    if not isinstance(kind, pa.BaseExtensionType):
+        return None
+    try:
+        dtype = kind.to_pandas_dtype()
+    except NotImplementedError:
+        return None
+    return dtype if hasattr(dtype, "__from_arrow__") else None
 
 
 @contextmanager
@@ -508,22 +510,91 @@ def check_codecs(codecs: Mapping[Any, str] | None, labels: Any) -> dict[Any, str
     return wanted
 
 
-def from_stored(stored: storage.Stored) -> CompressedFrame:
-    """The frame of a file; ValueError names what does not fit together."""
+def save(
+    path: Any,
+    holds: str,
+    labels: Any,
+    columns: Sequence[_Column],
+    index: dict[str, Any],
+    levels: Sequence[_Column],
+    rows: int,
+) -> None:
+    """Write columns in host memory as a file of version 2, or of version 3 where that needs it.
+
+    `holds` is ``"frame"`` or ``"column"``; the label of a column is its name.
+    """
+    named: Sequence[_Column] = ()
+    try:
+        described = schema.encode_labels(labels)
+    except TypeError as error:
+        described, named = _label_levels(labels, error)
+    everything = [*columns, *levels, *named]
+    streams: list[storage.Stream] = []
+    trees = [{"dtype": one.stored, "tree": stored_frame.describe(one.node, streams)} for one in everything]
+    notes = {"labels": described, "index": index, "rows": rows}
+    notes["columns"], notes["levels"] = trees[: len(columns)], trees[len(columns) : len(columns) + len(levels)]
+    version = FRAME_VERSION
+    if named or holds != "frame":
+        version = EXACT_VERSION
+        notes |= {"holds": holds, "label_levels": trees[len(columns) + len(levels) :]}
+    names = [*map(str, labels), *(f"index {i}" for i in range(len(levels))), *(f"label {i}" for i in range(len(named)))]
+    fields = [(name, one.type) for name, one in zip(names, everything, strict=True)]
+    storage.save_streams(path, streams=streams, schema=schema.frame_to_bytes(fields, notes), version=version)
+
+
+def save_column(path: Any, segments: Sequence[Any], name: Any, dtype: Any, index: Any, levels: Sequence[Any]) -> None:
+    """Write a column in host memory as a file of version 3; `index` and `levels` are its index'."""
+    kind, rows = schema.arrow_type(dtype), sum(segment.rows for segment in segments)
+    node = Node(kind, rows, sum(segment.null_count for segment in segments), segments=tuple(segments))
+    column = _Column(node, kind, schema.encode_dtype(dtype))
+    labels = pd.Index([name], dtype=object, tupleize_cols=False)
+    save(path, "column", labels, [column], index, [_Column(*level) for level in levels], rows)
+
+
+class _Plain(Compressor):
+    """Store values as they are, so that reading labels takes memory in proportion to the file."""
+
+    def compress_validity(self, column: Any) -> Any:
+        bits = np.unpackbits(column.validity, bitorder="little")[column.validity_offset :][: column.rows]
+        return cpu.compress(np.packbits(bits, bitorder="little"), codec=stored_frame.RAW)
+
+    def wanted(self, column: Any) -> dict[str, Any]:
+        return super().wanted(column) | {"codec": stored_frame.RAW}
+
+
+def _label_levels(labels: Any, error: TypeError) -> tuple[dict[str, Any], list[_Column]]:
+    """Labels as version 3 keeps those that version 2 cannot say, which `error` tells."""
+    try:
+        described, arrays = schema.describe_labels(labels)
+    except TypeError:
+        raise TypeError(f"the labels of the columns: {error}; rename the columns first") from error
+    store = _Plain(None, {})
+    return described, [_Column(store.node(arrow_columns.describe(array)), array.type, None) for array in arrays]
+
+
+def from_stored(stored: storage.Stored) -> CompressedFrame | CompressedColumn:
+    """The frame of a file, or the column of one of version 3; ValueError names what does not fit together."""
     types, notes = schema.frame_from_bytes(stored.schema)
     if stored.index is not None:
         raise ValueError("the file of a frame has no section of its index")
     try:
-        rows, labels = int(notes["rows"]), schema.decode_labels(notes["labels"])
+        rows, holds, named = int(notes["rows"]), "frame", []
+        if stored.version == EXACT_VERSION:
+            holds, named = notes["holds"], notes["label_levels"]
+            if holds not in ("frame", "column"):
+                raise ValueError(f"the file holds {holds!r}, not a frame or a column")
         described = [*notes["columns"], *notes["levels"]]
-        if len(described) != len(types) or len(labels) != len(notes["columns"]):
-            raise ValueError(f"{len(described)} columns for {len(types)} fields and {len(labels)} labels")
+        if len(described) + len(named) != len(types):
+            raise ValueError(f"{len(described) + len(named)} columns and levels for {len(types)} fields")
         reader = stored_frame.Reader(stored.streams)
         columns = [
             _Column(reader.node(one["tree"], kind, f"column {i}"), kind, one["dtype"])
-            for i, (one, kind) in enumerate(zip(described, types, strict=True))
+            for i, (one, kind) in enumerate(zip(described, types[: len(described)], strict=True))
         ]
+        labels = _read_labels(notes["labels"], named, types[len(described) :], reader, len(notes["columns"]))
         reader.finish()
+        if len(labels) != len(notes["columns"]):
+            raise ValueError(f"{len(labels)} labels for {len(notes['columns'])} columns")
         index = notes["index"]
         schema.check_dtypes(
             [(column.type, column.stored) for column in columns[: len(notes["columns"])]],
@@ -535,10 +606,68 @@ def from_stored(stored: storage.Stored) -> CompressedFrame:
                 raise ValueError(f"column {i}: {column.node.rows} rows, the frame has {rows}")
             with _naming(f"column {i}"):
                 schema.check_values(column.type, column.stored, partial(stored_frame.survey, column.node))
-        if "range" in index and len(range(*index["range"])) != rows:
-            raise ValueError(f"the frame has {rows} rows, its index {len(range(*index['range']))} labels")
+        if "range" in index and schema.range_length(index) != rows:
+            raise ValueError(f"the frame has {rows} rows, its index {schema.range_length(index)} labels")
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError, NotImplementedError) as error:
         # JSON of another shape than `save` writes, or an Arrow type that no column has.
         raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error
     count = len(notes["columns"])
+    if holds == "column":
+        return _stored_column(columns[:count], labels, index, columns[count:], rows)
     return CompressedFrame._make(frame_backend.HostFrames(), columns[:count], labels, index, columns[count:], rows)
+
+
+def _read_labels(
+    stored: dict[str, Any], levels: Sequence[Any], types: Sequence[Any], reader: stored_frame.Reader, count: int
+) -> Any:
+    """Labels of `count` columns, in memory in proportion to the file."""
+    if "range" in stored and schema.range_length(stored) != count:
+        raise ValueError(f"{schema.range_length(stored)} labels for {count} columns")
+    if "labels" in stored or "range" in stored:
+        if levels:
+            raise ValueError(f"{len(levels)} levels of labels that have none")
+        return schema.decode_labels(stored)
+    reader.check_plain()
+    nodes = []
+    for i, (one, kind) in enumerate(zip(levels, types, strict=True)):
+        node = reader.node(one["tree"], kind, f"labels, level {i}")
+        if node.rows != count:
+            raise ValueError(f"labels, level {i}: {node.rows} rows for {count} columns")
+        for null in _nulls(node):
+            if null.rows > count:
+                raise ValueError(f"labels, level {i}: {null.rows} nulls for {count} columns")
+        nodes.append(node)
+    try:
+        return pandas_frame.build_index(
+            stored, [(tree.decompress(node), kind, None) for node, kind in zip(nodes, types, strict=True)]
+        )
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
+        raise ValueError(f"the labels cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _nulls(node: Node) -> Iterator[Node]:
+    """A node and those below it that are of nulls, whose rows take no bytes."""
+    if pa.types.is_null(node.type):
+        yield node
+    for child in node.children:
+        yield from _nulls(child)
+
+
+def _stored_column(
+    columns: Sequence[_Column], labels: Any, index: dict[str, Any], levels: Sequence[_Column], rows: int
+) -> CompressedColumn:
+    if len(columns) != 1:
+        raise ValueError(f"the file of a column holds {len(columns)}")
+    [column] = columns
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.stored is None:
+        raise ValueError(f"the file of a column holds {column.type}, not strings")
+    try:
+        dtype = schema.decode_string_dtype(column.stored)
+    except KeyError as error:
+        raise ValueError(f"the file of a column holds strings of dtype {column.stored!r}") from error
+    parts = tuple((level.node, level.type, level.stored) for level in levels)
+    made = schema.assemble_index(index, []) if "range" in index else StoredIndex(index, rows, parts)
+    backend = frame_backend.HostFrames().strings
+    return CompressedColumn._make(column.node.segments, backend, labels[0], made, dtype)

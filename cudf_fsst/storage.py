@@ -23,7 +23,7 @@ from .codecs.packed import PARAMETERS, Packed
 from .codecs.values import cpu as values
 from .codecs.values.plan import CODECS, parameter_count
 from .disk import Reader, Writer, replacing
-from .format import FORMAT_VERSION, FRAME_VERSION, TILE_SIZES, SegmentLayout, align
+from .format import EXACT_VERSION, FORMAT_VERSION, FRAME_VERSION, TILE_SIZES, SegmentLayout, align
 
 #: The first byte is not ASCII, and the line ends and Control-Z show what a text-mode transfer did.
 MAGIC = b"\x89FST\r\n\x1a\n"
@@ -67,9 +67,9 @@ class Stored:
     Attributes
     ----------
     version : int
-        1: a column; 2: a frame.
+        1: a column; 2: a frame; 3: either.
     streams : list of (str, list of Segment or Packed)
-        Of a column one; of a frame those that `cudf_fsst.stored_frame` puts together.
+        Of version 1 one; of others those that `cudf_fsst.stored_frame` puts together.
     schema : bytes
         Names, exact dtypes and pandas metadata, as `cudf_fsst.interop` made them.
     index : bytes or None
@@ -129,9 +129,11 @@ def save(
     _write(path, _pieces(FORMAT_VERSION, [(FSST, segments)], schema, index))
 
 
-def save_streams(path: str | os.PathLike[str], *, streams: Sequence[Stream], schema: bytes) -> None:
-    """Write the streams of a frame to a file, at once or not at all; see `save`."""
-    _write(path, _pieces(FRAME_VERSION, streams, schema, None))
+def save_streams(
+    path: str | os.PathLike[str], *, streams: Sequence[Stream], schema: bytes, version: int = FRAME_VERSION
+) -> None:
+    """Write the streams of a file of version 2 or 3, at once or not at all; see `save`."""
+    _write(path, _pieces(version, streams, schema, None))
 
 
 def _write(path: str | os.PathLike[str], pieces: Iterator[Any]) -> None:
@@ -235,6 +237,12 @@ def load(path: str | os.PathLike[str]) -> Stored:
             reader.close()
 
 
+def version_of(path: str | os.PathLike[str]) -> int:
+    """The format version of a file that `load` reads."""
+    with open(path, "rb") as file:
+        return int.from_bytes(file.read(len(MAGIC) + 4)[len(MAGIC) :], "little")
+
+
 def _load(opened: BufferedReader, file: Reader, file_nbytes: int) -> Stored:
     version, columns, segments, sections, records_checksum = _read_preamble(opened, file_nbytes)
     if version == FORMAT_VERSION and columns != 1:
@@ -324,8 +332,8 @@ def _read_preamble(file: BufferedReader, file_nbytes: int) -> tuple[int, int, in
         raise ValueError("not a cudf_fsst file: it does not begin with its magic bytes")
     if len(start) == 12:
         version = int.from_bytes(start[8:], "little")
-        if version not in (FORMAT_VERSION, FRAME_VERSION):
-            known = f"{FORMAT_VERSION} and {FRAME_VERSION}"
+        if version not in (FORMAT_VERSION, FRAME_VERSION, EXACT_VERSION):
+            known = f"{FORMAT_VERSION}, {FRAME_VERSION} and {EXACT_VERSION}"
             raise ValueError(f"stored in format version {version}; this cudf_fsst reads versions {known}")
     preamble = start + file.read(_PREAMBLE_NBYTES - len(start))
     if len(preamble) < _PREAMBLE_NBYTES:

@@ -16,6 +16,7 @@ from .interop.arrow_columns import fixed_width
 from .storage import FSST, Stream
 
 _types = pa.types
+RAW = "raw"
 
 
 def describe(node: Node, streams: list[Stream]) -> dict[str, Any]:
@@ -40,6 +41,12 @@ class Reader:
 
     def __init__(self, streams: Sequence[Stream]) -> None:
         self._streams, self._next = streams, 0
+
+    def check_plain(self) -> None:
+        """Raise ValueError unless the streams that are left take memory in proportion to the file when decoded."""
+        for number, (codec, _) in enumerate(self._streams[self._next :], self._next):
+            if codec not in (RAW, FSST):
+                raise ValueError(f"stream {number}, of labels, is of codec {codec}, not {RAW} or {FSST}")
 
     def finish(self) -> None:
         """Raise ValueError if streams are left."""

@@ -1,4 +1,4 @@
-"""A slow reader of stored frames, written from docs/format.md (sections 8 and 11-16) alone.
+"""A slow reader of stored frames, written from docs/format.md (sections 8 and 11-17) alone.
 
 It shares nothing with the package. Arrow reads the schema; all else is plain Python, the codecs in the other
 `reference_*` modules.
@@ -25,22 +25,33 @@ Stream = tuple[str, list[Any]]
 
 
 def read(path: Any) -> list[tuple[str, list[Any]]]:
-    """Names of the fields and their values: of all columns, then of the levels of the index."""
+    """Names of the fields and their values: of all columns, then of the levels of the index, then of the labels."""
     with open(path, "rb") as file:
         return frame_of_file(file.read())
 
 
 def frame_of_file(data: bytes) -> list[tuple[str, list[Any]]]:
-    """All values of the frame that `data`, a file's bytes, holds (section 16)."""
+    """All values of the frame that `data`, a file's bytes, holds (sections 16 and 17)."""
     streams, schema = streams_of_file(data)
     arrow_schema = pa.ipc.read_schema(pa.py_buffer(schema))
     frame = json.loads(arrow_schema.metadata[b"cudf_fsst"])["frame"]
     described = [*frame["columns"], *frame["levels"]]
-    need(len(described) == len(arrow_schema), "fields of the schema")
+    labels = []
+    if u32(data, 8) == 3:
+        labels = frame["label_levels"]
+        need(frame["holds"] in ("frame", "column"), "what the file holds")
+        need(frame["holds"] == "frame" or len(frame["columns"]) == 1, "columns of a column")
+        need(not labels or not {"labels", "range"} & set(frame["labels"]), "labels")
+    need(len(described) + len(labels) == len(arrow_schema), "fields of the schema")
     reader = Trees(streams)
     values = []
-    for field, one in zip(arrow_schema, described, strict=True):
-        need(one["tree"]["rows"] == frame["rows"], "rows of a column")
+    for field, one in zip(arrow_schema, [*described, *labels], strict=True):
+        rows = frame["rows"]
+        if len(values) >= len(described):
+            rows = len(frame["columns"])
+            codecs = {codec for codec, _ in streams[reader.used :]}
+            need(codecs <= {"raw", "fsst"}, "codecs of labels")
+        need(one["tree"]["rows"] == rows, "rows of a column or a level")
         values.append((field.name, reader.values(one["tree"], field.type)))
     need(reader.used == len(streams), "streams that nothing uses")
     return values
@@ -49,7 +60,7 @@ def frame_of_file(data: bytes) -> list[tuple[str, list[Any]]]:
 def streams_of_file(data: bytes) -> tuple[list[Stream], bytes]:
     """Streams with their decoded values (bytes, or rows of strings), and the schema (sections 8 and 16)."""
     need(data[:8] == bytes.fromhex("89 46 53 54 0D 0A 1A 0A"), "magic")
-    need(len(data) >= 64 and u32(data, 8) == 2, "version")
+    need(len(data) >= 64 and u32(data, 8) in (2, 3), "version")
     need(checksum(data[:56]) == u64(data, 56), "checksum of the preamble")
     need(u64(data, 16) == len(data), "size of the file")
     need(not any(data[12:16]) and not any(data[36:40]) and not any(data[48:56]), "zero bytes of the preamble")

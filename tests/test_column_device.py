@@ -71,6 +71,104 @@ class TestGpu:
         cudf.testing.assert_series_equal(column[1:5], series.iloc[1:5])
         cudf.testing.assert_series_equal(pickle.loads(pickle.dumps(column)).decompress(), series)
 
+    @pytest.mark.parametrize("name", ["k", None])
+    @pytest.mark.parametrize(
+        ("values", "dtype", "nullable"),
+        [
+            ([1, None, 2**60 + 1, -3], "int64", "Int64"),
+            ([1, None, 0, 255], "uint8", "UInt8"),
+            ([True, None, False, True], "bool", "boolean"),
+        ],
+        ids=["int64", "uint8", "bool"],
+    )
+    def test_index_with_missing_labels(self, values: list, dtype: str, nullable: str, name, tmp_path: Path) -> None:
+        """pandas would make floats and objects of them."""
+        import cudf
+
+        index = cudf.Index(cudf.Series(values, dtype=dtype), name=name)
+        series = cudf.Series(["a", None, "ccc", "d"], index=index)
+        wanted = pd.Index(values, dtype=nullable, name=name)
+        column = series.fsst.compress()
+        for host in (column.to_host(), series.fsst.to_host()):
+            pd.testing.assert_index_equal(host.index, wanted, exact=True)
+        pd.testing.assert_index_equal(column.to_pandas().index, wanted, exact=True)
+        column.save(tmp_path / "column")
+        loaded = cudf_fsst.load(tmp_path / "column")
+        pd.testing.assert_index_equal(loaded.index, wanted, exact=True)
+        for back in (column.to_host().to_device(), loaded.to_device(), pickle.loads(pickle.dumps(column))):
+            assert back.index.dtype == index.dtype
+            assert back.index.to_arrow().to_pylist() == values
+            assert back.index.name == name
+        for back in (column.to_host().to_cudf(), loaded.to_cudf(), column.decompress()):
+            assert back.index.to_arrow().to_pylist() == values
+
+    def test_levels_with_missing_labels(self, tmp_path: Path) -> None:
+        import cudf
+
+        levels = {"x": cudf.Series([1, None, 2**60 + 1]), "y": cudf.Series(["a", "b", None])}
+        index = cudf.MultiIndex.from_frame(cudf.DataFrame(levels))
+        column = cudf.Series(["a", None, "ccc"], index=index).fsst.compress()
+        wanted = pd.MultiIndex.from_arrays([pd.Index([1, None, 2**60 + 1], dtype="Int64"), ["a", "b", None]])
+        wanted.names = ["x", "y"]
+        column.save(tmp_path / "column")
+        for host in (column.to_host(), cudf_fsst.load(tmp_path / "column")):
+            pd.testing.assert_index_equal(host.index, wanted)
+            back = host.to_device().index
+            assert list(back.names) == ["x", "y"]
+            assert back.get_level_values(0).to_arrow().to_pylist() == [1, None, 2**60 + 1]
+
+    @pytest.mark.parametrize("kind", ["range_with_step", "integers", "str", "dates", "categories", "tuples"])
+    def test_index_is_not_shared(self, kind: str) -> None:
+        import cudf
+
+        values = ["a", None, "ccc", "", "e", "f"]
+        series = cudf.from_pandas(pd.Series(values, index=INDEXES[kind], dtype="str"))
+        names = list(series.index.names)
+        column = series.fsst.compress()
+        frame = series.to_frame("c").fsst.compress()
+        copy = column.copy()
+        given = [series.index, column.index, copy.index, column[:].index, column[1:3].index, column[[4, 1]].index]
+        given += [column.decompress().index, copy.decompress().index, frame.index, frame["c"].index]
+        given += [frame.decompress().index, column.to_host().to_cudf().index, column.to_host().index]
+        for labels in given:
+            labels.names = [("new", number) for number in range(labels.nlevels)]
+        for kept in (column, copy, column.to_host(), frame):
+            assert list(kept.index.names) == names
+            assert list(kept.decompress().index.names) == names
+
+    def test_index_keeps_its_frequency(self, tmp_path: Path) -> None:
+        import cudf
+
+        for freq in ("D", "ME"):
+            labels = pd.date_range("2020", periods=6, freq=freq, name="day")
+            series = cudf.from_pandas(pd.Series(list("abcdef"), index=labels, dtype="str"))
+            for data in (series, series.to_frame("c")):
+                packed = data.fsst.compress()
+                packed.save(tmp_path / "gpu")
+                data.to_pandas().fsst.compress().save(tmp_path / "host")
+                for host in (packed.to_host(), cudf_fsst.load(tmp_path / "gpu")):
+                    pd.testing.assert_index_equal(host.index, series.index.to_pandas(), check_freq=True)
+                assert packed.to_host().to_device().index.freq == series.index.freq
+                if data is series:
+                    assert (tmp_path / "gpu").read_bytes() == (tmp_path / "host").read_bytes()
+
+    def test_frequency_that_cudf_does_not_have(self) -> None:
+        """The dates survive."""
+        labels = pd.date_range("2020", periods=6, freq="B")
+        for data in (pd.Series(list("abcdef"), index=labels), pd.DataFrame({"c": range(6)}, index=labels)):
+            for back in (data.fsst.compress().to_cudf(), data.fsst.compress().to_device().decompress()):
+                assert back.index.to_pandas().tolist() == labels.tolist()
+                assert data.index.freq == "B"
+
+    def test_levels_named_by_numbers(self) -> None:
+        import cudf
+
+        index = pd.MultiIndex.from_arrays([[5, 6, 7], ["a", "b", "c"]], names=[1, 0])
+        for data in (pd.Series(["x", None, "z"], index=index), pd.DataFrame({"c": range(3)}, index=index)):
+            packed = cudf.from_pandas(data).fsst.compress()
+            for found in (packed.to_host().index, packed.to_host().to_device().index.to_pandas()):
+                pd.testing.assert_index_equal(found, index)
+
     def test_selections(self, series) -> None:
         import cudf
         import cupy

@@ -15,7 +15,7 @@ from cudf_fsst import storage
 from cudf_fsst.codecs.fsst import cpu, plan
 from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
-from cudf_fsst.format import FORMAT_VERSION, FRAME_VERSION, LEVELS, TILE_SIZES
+from cudf_fsst.format import EXACT_VERSION, FORMAT_VERSION, FRAME_VERSION, LEVELS, TILE_SIZES
 from handmade import handmade_segment, longest, rows_of, strings_of
 
 Rows = list[bytes | None]
@@ -147,7 +147,7 @@ def test_the_sample_is_the_written_one(m: int, start: int, level: str) -> None:
 
 def test_the_text_names_the_version() -> None:
     text = (Path(__file__).parents[1] / "docs" / "format.md").read_text()
-    assert text.startswith(f"# The stored format, versions {FORMAT_VERSION} and {FRAME_VERSION}\n")
+    assert text.startswith(f"# The stored format, versions {FORMAT_VERSION}, {FRAME_VERSION} and {EXACT_VERSION}\n")
     assert f"| 8-11 | u32 | version: {FORMAT_VERSION} |" in text
 
 

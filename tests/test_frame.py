@@ -25,6 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cudf_fsst
+import fresh
 import reference_frame_reader
 from cudf_fsst import storage
 from cudf_fsst.codecs.values import cpu as values_cpu
@@ -134,6 +135,12 @@ def saved_and_loaded(frame: Any, folder: Path) -> Any:
     return cudf_fsst.load(folder / "frame.fsst")
 
 
+def same_when_loaded(frame: Any, wanted: pd.DataFrame, folder: Path) -> None:
+    """Save the frame and load it in another process."""
+    frame.save(folder / "frame.fsst")
+    fresh.same_frame(folder / "frame.fsst", wanted)
+
+
 def same_values(found: Any, wanted: Any) -> bool:
     """Python's values; NaN is equal to itself."""
     if isinstance(wanted, list):
@@ -154,7 +161,7 @@ def test_dtype(name: str, tmp_path: Path) -> None:
         pd.testing.assert_series_equal(frame.dtypes, part.dtypes)
         pd.testing.assert_index_equal(frame.index, part.index)
         pd.testing.assert_series_equal(frame["the column"], part["the column"])
-        same(saved_and_loaded(frame, tmp_path).decompress(), part)
+        same_when_loaded(frame, part, tmp_path)
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -173,7 +180,7 @@ def test_index(name: str, tmp_path: Path) -> None:
     data = whole()[["int8", "str"]].set_axis(INDEXES[name]())
     frame = data.fsst.compress()
     same(frame.decompress(), data)
-    same(saved_and_loaded(frame, tmp_path).decompress(), data)
+    same_when_loaded(frame, data, tmp_path)
     pd.testing.assert_series_equal(frame["str"], data["str"])
 
 
@@ -193,17 +200,213 @@ def test_labels_of_columns(labels: pd.Index, tmp_path: Path) -> None:
     data = pd.DataFrame({0: [1, 2, 3], 1: ["a", "b", None]}).set_axis(labels, axis=1)
     frame = data.fsst.compress()
     same(frame.decompress(), data)
-    same(saved_and_loaded(frame, tmp_path).decompress(), data)
+    same_when_loaded(frame, data, tmp_path)
     pd.testing.assert_index_equal(frame.columns, data.columns)
+
+
+@pytest.mark.parametrize(
+    ("labels", "key"),
+    [
+        (pd.interval_range(0, 2), pd.Interval(0, 1)),
+        (pd.interval_range(0, 2), 0.5),
+        (pd.date_range("2020", periods=2), "2020-01-01"),
+        (pd.period_range("2020", periods=2, freq="D"), "2020-01-01"),
+        (pd.timedelta_range("1s", periods=2), "1s"),
+        (pd.CategoricalIndex(["a", "b"]), "a"),
+        (pd.Index([1, 2], dtype="uint8"), 1),
+        (pd.Index([1, 2], dtype="Int64"), 1),
+        (pd.MultiIndex.from_arrays([pd.interval_range(0, 2), ["a", "b"]]), (pd.Interval(0, 1), "a")),
+    ],
+    ids=str,
+)
+def test_a_column_has_its_label(labels: pd.Index, key: Any) -> None:
+    """Whatever names it."""
+    data = pd.DataFrame([["a", 1], ["b", 2]]).set_axis(labels, axis=1)
+    frame = data.fsst.compress()
+    pd.testing.assert_series_equal(frame[key], data[key])
+    for name in (frame[key].name, frame.column(key).name, frame.column(key).decompress().name):
+        assert type(name) is type(data[key].name)
+        assert name == labels[0]
+    pd.testing.assert_frame_equal(frame[[key]].decompress(), data[[labels[0]]])
+
+
+@pytest.mark.parametrize(
+    "labels", [pd.Index(["a", "b"]), pd.RangeIndex(2), pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])], ids=str
+)
+def test_labels_are_not_shared(labels: pd.Index) -> None:
+    """Who gets some may rename them, and the rows' as well."""
+    data = pd.DataFrame([[1, 2]], columns=labels, index=pd.Index([5]))
+    frame = data.fsst.compress()
+    data.columns.names = ["theirs"] * labels.nlevels
+    for some in (
+        frame.columns,
+        frame.codecs.index,
+        frame.dtypes.index,
+        frame._table().index,
+        frame[list(labels)].columns,
+        frame.copy().columns,
+        frame.decompress().columns,
+    ):
+        assert some.names == [None] * labels.nlevels
+        some.names = ["theirs"] * labels.nlevels
+    for some in (frame.index, frame.decompress().index, frame[labels[0]].index):
+        assert some.name is None
+        some.name = "theirs"
+    assert frame.columns.names == [None] * labels.nlevels
+
+
+def test_a_label_of_several_columns() -> None:
+    intervals = pd.interval_range(0, 2)
+    for labels, key in (
+        (pd.Index(["a", "a"]), "a"),
+        (intervals.take([0, 0]), intervals[0]),
+        (pd.CategoricalIndex(["a", "a"]), "a"),
+        (pd.date_range("2020", periods=2), "2020"),
+    ):
+        frame = pd.DataFrame([["a", 1], ["b", 2]]).set_axis(labels, axis=1).fsst.compress()
+        for ask in (frame.__getitem__, frame.column, lambda key, frame=frame: frame[[key]]):
+            with pytest.raises(KeyError, match="names several columns"):
+                ask(key)
 
 
 def test_no_columns_and_no_rows(tmp_path: Path) -> None:
     for data in (pd.DataFrame(index=range(3)), pd.DataFrame(), pd.DataFrame({"a": []})):
         frame = data.fsst.compress()
         same(frame.decompress(), data)
-        same(saved_and_loaded(frame, tmp_path).decompress(), data)
+        same_when_loaded(frame, data, tmp_path)
         assert frame.ratio == 1.0
         assert repr(frame)
+
+
+def test_labels_without_utf8(tmp_path: Path) -> None:
+    """Lone surrogates, in labels and in names of labels."""
+    frame = pd.DataFrame([[1, 2]], columns=pd.Index(["a", "\ud800"], dtype=object)).fsst.compress()
+    for call in (lambda: frame.save(tmp_path / "frame"), frame.to_arrow):
+        with pytest.raises(TypeError, match=r"the name '\\ud800' cannot be stored"):
+            call()
+    assert list(tmp_path.iterdir()) == []
+    data = pd.DataFrame([[1, 2]], index=pd.Index(["\ud800"], dtype=object))
+    with pytest.raises(TypeError, match=r"the index: an index of dtype object cannot be stored: .*'\\ud800'"):
+        data.fsst.compress()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.MultiIndex.from_arrays([pd.Index([1, 2], dtype="uint8"), pd.Index([1.5, 2], dtype="float32")]),
+        pd.MultiIndex.from_arrays([pd.Index(["a", "b"], dtype="string"), pd.Index(["a", "b"], dtype=object)]),
+        pd.MultiIndex.from_arrays([pd.DatetimeIndex(["2020", "2021"]).as_unit("s"), [True, False]]),
+        pd.MultiIndex(levels=[[2], ["a"]], codes=[[0, -1], [-1, 0]]),
+    ],
+    ids=str,
+)
+def test_levels_of_labels_have_their_dtypes(labels: pd.MultiIndex, tmp_path: Path) -> None:
+    """Which files of version 2 name."""
+    data = pd.DataFrame([[1, 2]], columns=labels)
+    same_when_loaded(data.fsst.compress(), data, tmp_path)
+
+
+def intervals_and_times() -> pd.MultiIndex:
+    times = pd.date_range("2020", periods=3, unit="s", tz="Europe/Paris")
+    return pd.MultiIndex.from_arrays([pd.interval_range(0, 3), times, ["a", "b", "c"]], names=["i", None, ("t", 1)])
+
+
+#: Labels of three columns that version 2 of the format cannot say.
+EXACT_LABELS: dict[str, Callable[[], pd.Index]] = {
+    "intervals": lambda: pd.interval_range(0, 3, name="bin"),
+    "intervals of times": lambda: pd.interval_range(pd.Timestamp("2020", tz="Europe/Paris"), periods=3),
+    "periods": lambda: pd.period_range("2020", periods=3, freq="M"),
+    "durations": lambda: pd.timedelta_range("1s", periods=3),
+    "categories": lambda: pd.CategoricalIndex(list("aba"), categories=list("cab"), ordered=True, name="c"),
+    "categories of intervals": lambda: pd.CategoricalIndex(pd.cut([1, 2, 3], 2)),
+    "categories of nothing": lambda: pd.CategoricalIndex([None] * 3),
+    "nullable integers": lambda: pd.Index([1, None, 2**60 + 1], dtype="Int64"),
+    "arrow strings": lambda: pd.Index(["a", None, "c"], dtype=pd.ArrowDtype(pa.string())),
+    "arrow dictionary": lambda: pd.Index(
+        pd.arrays.ArrowExtensionArray(pa.chunked_array([["a", "b", "a"]]).dictionary_encode())
+    ),
+    "python strings": lambda: pd.Index(["a", "b", "c"], dtype=pd.StringDtype("python")),
+    "dates": lambda: pd.Index([datetime.date(2020, 1, day) for day in (1, 2, 3)], dtype=object),
+    "bytes": lambda: pd.Index([b"a", b"\xff", b""], dtype=object),
+    "not a time": lambda: pd.DatetimeIndex(["2020", None, "2021"]),
+    "level of categories": lambda: pd.MultiIndex.from_arrays([pd.Categorical(list("aba")), [1, 2, 3]], names=["x", 5]),
+    "level with frequency": lambda: pd.MultiIndex.from_arrays([pd.date_range("2020", periods=3), [1, 2, 3]]),
+    "levels of kinds": intervals_and_times,
+}
+
+
+def version(path: Path) -> int:
+    return storage.version_of(path)
+
+
+@pytest.mark.parametrize("name", EXACT_LABELS)
+def test_exact_labels(name: str, tmp_path: Path) -> None:
+    """Which only version 3 can say."""
+    labels = EXACT_LABELS[name]()
+    data = pd.DataFrame([[1, "a", 1.5], [2, None, 2.5]]).set_axis(labels, axis=1)
+    frame = data.fsst.compress()
+    same_when_loaded(frame, data, tmp_path)
+    assert version(tmp_path / "frame.fsst") == 3
+    fresh.same_index(cudf_fsst.load(tmp_path / "frame.fsst").columns, labels)
+    cudf_fsst.load(tmp_path / "frame.fsst").save(tmp_path / "again.fsst")
+    assert (tmp_path / "again.fsst").read_bytes() == (tmp_path / "frame.fsst").read_bytes()
+    # Label levels come behind the columns; all are as they are.
+    read = reference_frame_reader.read(tmp_path / "frame.fsst")
+    assert [field for field, _ in read[3:]] == [f"label {level}" for level in range(labels.nlevels)]
+    if not isinstance(labels, pd.MultiIndex):
+        kept = frame[labels[[0, 2]]] if labels.is_unique else frame
+        same_when_loaded(kept, data[labels[[0, 2]]] if labels.is_unique else data, tmp_path)
+
+
+def test_labels_that_pandas_makes(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"a": list("xyxz"), "b": pd.Categorical(list("ppqq")), "c": pd.cut([1, 2, 3, 9], 3)})
+    for data in (
+        pd.get_dummies(rows["b"]),
+        pd.get_dummies(rows),
+        pd.crosstab(rows["a"], rows["b"]),
+        pd.crosstab(rows["a"], rows["c"]),
+        pd.crosstab(rows["a"], [rows["b"], rows["c"]]),
+        rows.groupby(["a", "b"], observed=False).size().unstack(),
+    ):
+        same_when_loaded(data.fsst.compress(), data, tmp_path)
+
+
+def test_labels_that_version_2_says_are_written_so(tmp_path: Path) -> None:
+    for labels in (
+        pd.RangeIndex(2),
+        pd.Index(["a", "a"]),
+        pd.Index(["a", None]),
+        pd.Index([1, "x"], dtype=object, name="who"),
+        pd.Index([np.int64(1), np.int64(2)], dtype=object),
+        pd.Index([1, 2], dtype="uint8"),
+        pd.Index([1.5, np.nan], dtype="float32"),
+        pd.Index(["a", "b"], dtype="string"),
+        pd.MultiIndex.from_tuples([("a", 1), ("a", 2)], names=["p", "q"]),
+        pd.date_range("2020", periods=2, tz="Europe/Berlin"),
+        pd.Index([("a", 1), ("b", 2)], tupleize_cols=False),
+    ):
+        data = pd.DataFrame([[1, 2]], columns=labels)
+        data.fsst.compress().save(tmp_path / "frame.fsst")
+        assert version(tmp_path / "frame.fsst") == 2
+        pd.testing.assert_index_equal(cudf_fsst.load(tmp_path / "frame.fsst").columns, labels, exact=True)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.Index([object(), "a"], dtype=object),
+        pd.Index([1j, 2]),
+        pd.CategoricalIndex([1, "x"]),
+        pd.MultiIndex.from_arrays([pd.CategoricalIndex([1, "x"]), [1, 2]]),
+        pd.Index(["a", "b"], name=frozenset()),
+    ],
+    ids=["objects", "complex", "categories", "level", "name"],
+)
+def test_labels_that_no_version_says(labels: pd.Index, tmp_path: Path) -> None:
+    frame = pd.DataFrame([[1, 2]], columns=labels).fsst.compress()
+    with pytest.raises(TypeError, match=r"^the labels of the columns: .*; rename the columns first"):
+        frame.save(tmp_path / "frame.fsst")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_it_says() -> None:
@@ -340,7 +543,7 @@ def test_named_codec(codec: str, tmp_path: Path) -> None:
     data = data.drop(columns="category of numbers") if codec == "gfc" else data
     frame = data.fsst.compress(codecs=dict.fromkeys(data, codec))
     assert all(codec in found for found in frame.codecs), frame.codecs
-    same(saved_and_loaded(frame, tmp_path).decompress(), data)
+    same_when_loaded(frame, data, tmp_path)
 
 
 def test_equal_frames_make_equal_files(tmp_path: Path) -> None:
@@ -459,7 +662,7 @@ def test_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(plan, "PIECE_NBYTES", 4096)
     data = whole()
     frame = data.fsst.compress()
-    same(saved_and_loaded(frame, tmp_path).decompress(), data)
+    same_when_loaded(frame, data, tmp_path)
 
 
 @given(st.data())
@@ -514,9 +717,14 @@ def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
     assert refused > 100
 
 
+#: What a file says of the labels of a frame with a column "a".
+LABELS = {"names": [None], "multi": False, "dtypes": ["str"], "freqs": [None], "labels": ["a"]}
+
+
 @pytest.mark.parametrize(
     "change",
     [
+        {},  # the others change what is read
         {"type": pa.binary(100)},
         {"type": pa.string_view()},
         {"type": pa.list_(pa.int32(), 3)},
@@ -527,6 +735,16 @@ def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
         {"type": pa.month_day_nano_interval()},
         {"rows": float("inf")},
         {"index": {"names": [None], "range": [0, 2**70, 1]}},
+        {"index": {"names": [None], "range": [0, 2**63, 1]}},
+        {"index": {"names": [None], "range": [0, 9, 0]}},
+        {"index": {"names": [None], "range": [0, 9.0, 1]}},
+        {"labels": {"names": [None], "range": [0, 2**63, 1]}},
+        {"labels": LABELS | {"dtypes": ["S1000000000"]}},
+        {"labels": LABELS | {"dtypes": ["V1000000000"]}},
+        {"labels": LABELS | {"dtypes": [["U", 10**9]]}},
+        {"labels": LABELS | {"dtypes": []}},
+        {"labels": LABELS | {"multi": True}},
+        {"labels": LABELS | {"multi": True, "labels": [{"tuple": ["a", "b"]}], "dtypes": ["str", "S9"]}},
     ],
     ids=str,
 )
@@ -534,9 +752,9 @@ def test_schemas_that_nobody_writes(change: dict[str, Any], tmp_path: Path) -> N
     from cudf_fsst.interop import schema
 
     path = tmp_path / "frame.fsst"
-    tree = {"rows": 9, "nulls": 0, "validity": None, "values": [], "strings": None, "children": []}
+    tree = {"rows": 9, "nulls": 9, "validity": None, "values": [], "strings": None, "children": []}
     notes = {
-        "labels": schema.encode_labels(pd.Index(["a"])),
+        "labels": LABELS,
         "index": {"names": [None], "range": [0, 9, 1]},
         "rows": 9,
         "columns": [{"dtype": None, "tree": tree}],
@@ -544,6 +762,10 @@ def test_schemas_that_nobody_writes(change: dict[str, Any], tmp_path: Path) -> N
     }
     notes |= change
     fields = [("a", notes.pop("type", pa.null()))]
+    if not change:
+        storage.save_streams(path, streams=[], schema=schema.frame_to_bytes(fields, notes))
+        assert cudf_fsst.load(path).shape == (9, 1)
+        return
     storage.save_streams(path, streams=[], schema=schema.frame_to_bytes(fields, notes))
     with pytest.raises(ValueError, match=r"frame\.fsst: "):
         cudf_fsst.load(path)

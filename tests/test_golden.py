@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
 import cudf_fsst
+import fresh
 import reference_frame_reader
 import reference_reader
 from cudf_fsst import storage
@@ -18,6 +21,7 @@ from handmade import rows_of
 FRAMES = Path(__file__).parent / "golden" / "frames"
 FRAME_NAMES = sorted(path.stem for path in FRAMES.glob("*.fsst"))
 FOLDER = Path(__file__).parent / "golden"
+VERSION_3 = sorted(path.stem for path in (FOLDER / "version3").glob("*.fsst"))
 NAMES = sorted(path.stem for path in FOLDER.glob("*.fsst"))
 
 
@@ -80,3 +84,45 @@ def test_the_reference_reader_reads_the_frame(name: str) -> None:
 
 def test_there_are_golden_frames() -> None:
     assert len(FRAME_NAMES) >= 6
+
+
+def shows(loaded: Any, wanted: str) -> None:
+    """Check what a file of version 3 holds; for a fresh process."""
+    from golden.make import shown
+
+    assert shown(loaded) == wanted
+
+
+@pytest.mark.parametrize("name", VERSION_3)
+def test_version_3(name: str, tmp_path: Path) -> None:
+    """Read as before, and still written with the same bytes."""
+    path = FOLDER / "version3" / f"{name}.fsst"
+    assert storage.version_of(path) == 3
+    fresh.check(path, shows, path.with_suffix(".txt").read_text(encoding="utf-8"))
+    cudf_fsst.load(path).save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("name", VERSION_3)
+def test_the_reference_reader_reads_version_3(name: str) -> None:
+    path = FOLDER / "version3" / f"{name}.fsst"
+    loaded = cudf_fsst.load(path)
+    found = reference_frame_reader.read(path)
+    if isinstance(loaded, cudf_fsst.CompressedColumn):
+        assert found[0][1] == loaded.to_arrow().to_pylist()
+        assert [len(values) for _, values in found] == [5] * len(found)
+        return
+    _, columns = loaded.shape
+    assert found[:columns] == list(loaded.to_arrow().to_pydict().items())
+    assert len(found) == columns + loaded.columns.nlevels
+    for number, (_, values) in enumerate(found[columns:]):
+        labels = [None if pd.isna(label) else label for label in loaded.columns.get_level_values(number)]
+        if isinstance(values[0], dict):
+            values = [pd.Interval(value["left"], value["right"]) for value in values]
+        elif isinstance(labels[0], pd.Period):
+            labels = [label.ordinal for label in labels]
+        assert values == labels
+
+
+def test_there_are_golden_files_of_version_3() -> None:
+    assert len(VERSION_3) >= 4

@@ -54,8 +54,16 @@ def labels(data: Any) -> tuple[Any, Any]:
 
 
 def view(index: Any) -> Any:
-    """The index itself: a column in GPU memory shares its index with the Series it comes from."""
-    return index
+    """The same labels as an Index of its own, whose names can be set without changing the other's; nothing is copied.
+
+    cuDF itself hands out the very index of a Series.
+    """
+    return index.copy(deep=False)
+
+
+def is_range(index: Any) -> bool:
+    """Whether an index is three numbers."""
+    return isinstance(index, cudf_module().RangeIndex)
 
 
 @contextmanager
@@ -179,14 +187,17 @@ def to_host_strings(strings: DeviceStrings) -> HostStrings:
     return from_arrow(to_series(strings, None, None, None).to_arrow())
 
 
-def index_to_host(index: Any) -> Any:
-    """The same index in pandas."""
-    return index.to_pandas()
-
-
 def index_to_device(index: Any) -> Any:
-    """The same index in cuDF."""
-    return cudf_module().from_pandas(index)
+    """The same index in cuDF, without a frequency that cuDF does not have, as business days."""
+    cudf = cudf_module()
+    try:
+        return cudf.from_pandas(index)
+    except ValueError:
+        if getattr(index, "freq", None) is None:
+            raise
+    plain = index.copy(deep=True)
+    plain.freq = None
+    return cudf.from_pandas(plain)
 
 
 def row_values(key: Any) -> Any:

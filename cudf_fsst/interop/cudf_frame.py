@@ -7,7 +7,7 @@ buffers (``offset()``), and the categories of a categorical column lie in its dt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pandas as pd
@@ -208,10 +208,13 @@ def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
     if isinstance(index, cudf.RangeIndex):
         return {"names": names, "range": [index.start, index.stop, index.step]}, []
     multi = isinstance(index, cudf.MultiIndex)
+    index = strings.view(index)
+    index.names = [None] * index.nlevels  # a level is found by its name first, which may be a number
     levels = [index.get_level_values(i) if multi else index for i in range(index.nlevels)]
     series = [cudf.Series._from_column(level._column) for level in levels]
     dtypes = [_stored(one.dtype) for one in series]
-    return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": [None] * len(levels)}, series
+    freqs = [None if multi else schema.frequency_name(getattr(level, "freq", None)) for level in levels]
+    return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs}, series
 
 
 def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any, Any]]) -> Any:
@@ -224,7 +227,13 @@ def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any
         return cudf.RangeIndex(start, stop, step, name=names[0])
     series = [build(buffers, kind, stored) for (buffers, kind, _), stored in zip(levels, notes["dtypes"], strict=True)]
     if not notes["multi"]:
-        return cudf.Index(series[0], name=names[0])
+        made = cudf.Index(series[0], name=names[0])
+        freq = pd.tseries.frequencies.to_offset(notes["freqs"][0])
+        if freq is not None and isinstance(made, cudf.DatetimeIndex):
+            with suppress(ValueError):  # of one that cuDF does not have, as business days
+                # Its constructor would look at all labels, and refuse months of several lengths.
+                made = cudf.DatetimeIndex._from_column(made._column, name=names[0], freq=freq)
+        return made
     made = cudf.MultiIndex.from_frame(cudf.DataFrame(dict(enumerate(series))))
     made.names = names
     return made

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,8 +19,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from . import index_stream
 from .arrow import decoding
 from .arrow_columns import holds_dictionary, no_rows, one_row
+
+# pandas registers its Arrow types, of periods and intervals, when it first makes an array of one. Before that Arrow
+# reads such columns as the integers and structs that they are stored as.
+pa.array(pd.array([], dtype="period[D]"))
 
 _KEY = b"cudf_fsst"
 _WITH_FREQUENCY = (pd.DatetimeIndex, pd.TimedeltaIndex)
@@ -38,6 +43,15 @@ _ARROW_TYPES = {"string": pa.string(), "large_string": pa.large_string()}
 #: pandas' nullable dtypes, which pyarrow keeps for columns but not for an index.
 _MASKED = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64", "boolean")
 
+#: What pandas can read Arrow's types as, where there are nulls, without making floats or objects of them.
+NULLABLE: dict[Any, Any] = {
+    pa.bool_(): pd.BooleanDtype(),
+    **{
+        getattr(pa, name.lower())(): pd.api.types.pandas_dtype(name)
+        for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+    },
+}
+
 
 def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
     """Describe a column.
@@ -49,6 +63,7 @@ def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
     dtype : pandas dtype
         One that `cudf_fsst.interop.pandas.is_string_dtype` accepts.
     index : pandas.Index
+        One that version 1 of the format knows (`in_version_1`).
 
     Returns
     -------
@@ -64,15 +79,8 @@ def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
         Missing labels of an object index count as the same, and become None.
     """
     notes = {"name": encode_name(name), "dtype": _encode_dtype(dtype), "index": _encode_index(index)}
-    for level in _levels(index):
-        if isinstance(level.dtype, pd.CategoricalDtype) and isinstance(level.categories.dtype, _FRAMES_ONLY):
-            categories = level.categories.dtype
-            raise TypeError(f"{_described(index)} of {categories} cannot be stored; reset_index first")
     table = _index_table(index)
-    try:
-        field = pa.field("None" if name is None else str(name), _arrow_type(dtype))
-    except ValueError as error:  # a lone surrogate
-        raise TypeError(f"the name {name!a} cannot be stored: {error}") from error
+    field = _field("None" if name is None else str(name), _arrow_type(dtype))
     pandas_notes = json.loads(table.schema.metadata[b"pandas"])
     pandas_notes["columns"].insert(0, _pandas_column(field.name, dtype))
     metadata = {b"pandas": json.dumps(pandas_notes).encode(), _KEY: json.dumps(notes).encode()}
@@ -87,47 +95,60 @@ def to_bytes(name: Any, dtype: Any, index: Any) -> tuple[bytes, bytes | None]:
             empty = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
             writer.write_batch(pa.RecordBatch.from_arrays(empty, schema=table.schema))
     stored = sink.getvalue()
-    _check_index(index, notes["index"], lambda: _stored_columns(stored))
+    _check_index(index, notes["index"], lambda: index_stream.read(stored).columns)
     return schema.serialize().to_pybytes(), stored.to_pybytes()
 
 
-def from_bytes(schema: Any, index: Any, rows: int) -> tuple[Any, Any, Any]:
-    """Read what `to_bytes` wrote.
+def in_version_1(index: Any) -> bool:
+    """Whether version 1 of the format has what an index' categories need, if it can be stored at all."""
+    return not any(
+        isinstance(level.dtype, pd.CategoricalDtype) and isinstance(level.categories.dtype, _FRAMES_ONLY)
+        for level in _levels(index)
+    )
+
+
+def has_integers(kind: Any) -> bool:
+    """Whether pandas, left alone, makes floats or objects of such a column's values where some are missing."""
+    return kind in NULLABLE or (_is_interval(kind) and pa.types.is_integer(kind.subtype))
+
+
+def from_bytes(schema: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """Read the schema that `to_bytes` wrote.
 
     Parameters
     ----------
     schema : bytes-like
-    index : bytes-like or None
-    rows : int
-        How many labels the index must have.
 
     Returns
     -------
-    name, dtype, index
+    name, dtype
+    index : dict
+        What `assemble_index` wants to know.
 
     Raises
     ------
     ValueError
-        Damaged or foreign bytes, or an index of another length.
+        Damaged or foreign bytes.
     """
     try:
         arrow_schema = pa.ipc.read_schema(pa.py_buffer(schema))
         notes = json.loads((arrow_schema.metadata or {})[_KEY])
-        name = decode_name(notes["name"])
-        dtype = _decode_dtype(notes["dtype"])
-        found = _decode_index(notes["index"], index)
+        index = notes["index"]
+        return decode_name(notes["name"]), _decode_dtype(notes["dtype"]), dict(index)
     except MemoryError:
         raise
     except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
         raise ValueError(f"the column's schema cannot be read: {type(error).__name__}: {error}") from error
-    if len(found) != rows:
-        raise ValueError(f"the column has {rows} rows, but its stored index has {len(found)} labels")
-    return name, dtype, found
 
 
-def frame_to_bytes(fields: Sequence[tuple[str, Any]], notes: dict[str, Any]) -> bytes:
-    """Describe a frame: an Arrow schema of these fields (name and type), with `notes` in its metadata."""
-    schema = pa.schema([pa.field(name, kind) for name, kind in fields])
+def of_fields(fields: Iterable[tuple[str, Any]]) -> Any:
+    """An Arrow schema of names and types; TypeError where Arrow cannot hold a name, which has a lone surrogate."""
+    return pa.schema([_field(name, kind) for name, kind in fields])
+
+
+def frame_to_bytes(fields: Iterable[tuple[str, Any]], notes: dict[str, Any]) -> bytes:
+    """Describe a frame: the Arrow schema that `of_fields` makes, with `notes` in its metadata."""
+    schema = of_fields(fields)
     return schema.with_metadata({_KEY: json.dumps({"frame": notes}).encode()}).serialize().to_pybytes()
 
 
@@ -192,6 +213,7 @@ def _described(index: Any) -> str:
 
 def _objects(index: Any) -> Iterator[Any]:
     """An index' labels and categories that are objects."""
+    index = index.set_names([None] * index.nlevels)  # a level is found by its name first, which may be a number
     for number, level in enumerate(_levels(index)):
         if level.dtype == np.dtype(object):
             yield index.get_level_values(number)
@@ -235,7 +257,15 @@ def _index_table(index: Any) -> Any:
     pandas_notes = json.loads(table.schema.metadata[b"pandas"])
     for key in ("creator", "pandas_version"):
         pandas_notes.pop(key, None)
-    return table.replace_schema_metadata({b"pandas": json.dumps(pandas_notes).encode()})
+    # And however their values are cut.
+    return table.replace_schema_metadata({b"pandas": json.dumps(pandas_notes).encode()}).combine_chunks()
+
+
+def _field(name: str, kind: Any) -> Any:
+    try:
+        return pa.field(name, kind)
+    except UnicodeEncodeError as error:  # a lone surrogate
+        raise TypeError(f"the name {name!a} cannot be stored: {error}") from error
 
 
 def _pandas_column(name: str, dtype: Any) -> dict[str, Any]:
@@ -291,6 +321,8 @@ def _encode_plain(name: Any) -> Any:
 
 def _same(found: Any, wanted: Any) -> bool:
     """Whether names, labels or objects are equal and of the same type; of times also unit and time zone."""
+    if found is wanted:
+        return True
     if type(found) is not type(wanted):
         return False
     if isinstance(wanted, (tuple, list)):
@@ -447,7 +479,7 @@ def decode_column(column: Any, stored: dict[str, Any] | None) -> Any:
 
 def _decode_column(column: Any, stored: dict[str, Any] | None) -> Any:
     if stored is None or stored["kind"] == "cudf":
-        return column.to_pandas()
+        return pd.Series(_zoned_intervals(column), copy=False) if _has_zoned_intervals(column) else column.to_pandas()
     if stored["kind"] == "object":
         values = np.empty(len(column), object)
         values[:] = column.to_pylist()
@@ -471,7 +503,7 @@ def check_dtypes(columns: Sequence[tuple[Any, Any]], index: dict[str, Any], leve
         except Exception as error:  # whatever the libraries raise of types that do not go together
             raise ValueError(f"column {number}: dtype {stored!r} does not fit Arrow type {kind}: {error}") from error
     try:
-        assemble_index(index, [pa.chunked_array([no_rows(kind)]) for kind in levels])
+        check_index(index, levels)
     except MemoryError:
         raise
     except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
@@ -510,11 +542,21 @@ def check_values(kind: Any, stored: dict[str, Any] | None, survey: Callable[[Cal
         raise ValueError(f"values of Arrow type {kind} do not fit dtype {dtype}: {error}") from error
 
 
+def check_index(index: dict[str, Any], levels: Sequence[Any]) -> Any:
+    """The index that `assemble_index` makes of levels of these types, without rows (but for a RangeIndex)."""
+    return assemble_index(index, [pa.chunked_array([no_rows(kind)]) for kind in levels])
+
+
 def decode_any_dtype(stored: dict[str, Any], kind: Any) -> Any:
     """The dtype of a column of this Arrow type that `encode_dtype` described."""
     if stored["kind"] == "arrow":
         return pd.ArrowDtype(kind)
     return pd.api.types.pandas_dtype(stored["type"]) if stored["kind"] == "masked" else _decode_dtype(stored)
+
+
+def arrow_type(dtype: Any) -> Any:
+    """The Arrow type of the field of a column of strings."""
+    return _arrow_type(dtype)
 
 
 def decode_string_dtype(stored: dict[str, Any]) -> Any:
@@ -523,34 +565,92 @@ def decode_string_dtype(stored: dict[str, Any]) -> Any:
 
 
 def encode_dtype(dtype: Any) -> dict[str, Any] | None:
-    """What `decode_column` wants to know of a dtype that pandas and cuDF share."""
+    """What `decode_column` wants to know of a dtype that pandas and cuDF share, and of a column of strings."""
     return _encode_dtype(dtype)
 
 
 def encode_labels(labels: Any) -> dict[str, Any]:
-    """The labels of a frame's columns as JSON; TypeError where they would not come back."""
+    """The labels of a frame's columns as JSON; TypeError where they would not come back exactly."""
     names = [encode_name(name) for name in labels.names]
     if isinstance(labels, pd.RangeIndex):
         return {"names": names, "range": [labels.start, labels.stop, labels.step]}
     multi = isinstance(labels, pd.MultiIndex)
-    if not multi and isinstance(labels.dtype, pd.CategoricalDtype):
-        raise TypeError("column labels of dtype category cannot be stored; rename the columns first")
     dtypes = [str(level.dtype) for level in _levels(labels)]
     freqs = [None if multi else _encode_frequency(labels)]
     encoded = [encode_name(label) for label in labels]
-    return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs, "labels": encoded}
+    stored = {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs, "labels": encoded}
+    try:
+        found = decode_labels(stored)
+    except Exception as error:  # whatever pandas raises on dtypes that are not for such labels
+        raise TypeError(f"labels of dtypes {', '.join(dtypes)} cannot be stored: {error}") from error
+    _check_labels(found, labels)
+    return stored
+
+
+def describe_labels(labels: Any) -> tuple[dict[str, Any], list[Any]]:
+    """As `describe_index`, of labels that `encode_labels` refuses; all of them come back exactly, or TypeError."""
+    notes, columns = describe_index(labels)
+    _check_labels(assemble_index(notes, columns), labels)
+    return notes, columns
+
+
+def _check_labels(found: Any, wanted: Any) -> None:
+    """Raise TypeError where labels of columns are not the same; objects of NumPy's numbers become Python's."""
+    same = (
+        type(found) is type(wanted)
+        and list(map(_dtypes, _levels(found))) == list(map(_dtypes, _levels(wanted)))
+        and list(map(_encode_frequency, _levels(found))) == list(map(_encode_frequency, _levels(wanted)))
+        and all(_same(_plain(label), _plain(other)) for label, other in zip(found, wanted, strict=True))
+    )
+    if not same:
+        raise TypeError(f"{_described(wanted)} cannot be stored exactly")
 
 
 def decode_labels(stored: dict[str, Any]) -> Any:
     """Labels of a frame's columns that `encode_labels` wrote."""
     names = [decode_name(name) for name in stored["names"]]
     if "range" in stored:
+        range_length(stored)
         return pd.RangeIndex(*stored["range"], name=names[0])
     labels = [decode_name(label) for label in stored["labels"]]
-    if stored["multi"]:
-        return pd.MultiIndex.from_tuples(labels, names=names)
-    found = pd.Index(labels, dtype=stored["dtypes"][0], tupleize_cols=False)
-    return _with_frequency(found, stored["freqs"][0]).set_names(names)
+    dtypes = [None if text == "category" else _label_dtype(text) for text in stored["dtypes"]]
+    if not stored["multi"]:
+        found = pd.Index(labels, dtype=dtypes[0], tupleize_cols=False)
+        return _with_frequency(found, stored["freqs"][0]).set_names(names)
+    if any(type(label) is not tuple or len(label) != len(names) for label in labels) or len(dtypes) != len(names):
+        raise ValueError(f"labels of {len(names)} levels, with dtypes {stored['dtypes']!r}")
+    index = pd.MultiIndex.from_tuples(labels, names=names)
+    for number, dtype in enumerate(dtypes):
+        if dtype is not None and index.levels[number].dtype != dtype:
+            index = index.set_levels(index.levels[number].astype(dtype), level=number)
+    return index
+
+
+def _label_dtype(text: Any) -> Any:
+    """The dtype that a file names for labels, each of which is a name; ValueError for any other."""
+    found = inside = pd.api.types.pandas_dtype(text) if isinstance(text, str) else None
+    if isinstance(inside, pd.SparseDtype):
+        inside = inside.subtype
+    of_names = (pd.StringDtype, pd.ArrowDtype, pd.DatetimeTZDtype)
+    if not (
+        isinstance(inside, of_names)
+        or (isinstance(inside, np.dtype) and inside.kind in "iufbOM")
+        or str(inside) in _MASKED
+    ):
+        raise ValueError(f"labels of dtype {text!r}")
+    return found
+
+
+def range_length(stored: dict[str, Any]) -> int:
+    """How many labels a RangeIndex has that a file describes; ValueError where it describes none.
+
+    More than `len` could say, if need be.
+    """
+    numbers = stored["range"]
+    if len(numbers) != 3 or any(type(number) is not int for number in numbers) or numbers[2] == 0:
+        raise ValueError(f"a range index of {numbers!r}")
+    start, stop, step = numbers
+    return max(0, -((start - stop) // step))
 
 
 # Indexes ----------------------------------------------------------------------------------------------------------
@@ -581,29 +681,26 @@ def _encode_beside_missing(level: Any, codes: Any) -> dict[str, str] | None:
 
 
 def _encode_frequency(level: Any) -> str | None:
+    return frequency_name(level.freq) if isinstance(level, _WITH_FREQUENCY) else None
+
+
+def frequency_name(freq: Any) -> str | None:
     """A frequency's name, where the name says all of it (that of a calendar with holidays does not)."""
-    if not isinstance(level, _WITH_FREQUENCY) or level.freq is None:
+    if freq is None:
         return None
+    name = str(freq.freqstr)
     try:
-        told = pd.tseries.frequencies.to_offset(level.freqstr) == level.freq
+        told = pd.tseries.frequencies.to_offset(name) == freq
     except ValueError:  # "<DateOffset: months=1>", say
         told = False
-    return level.freqstr if told else None
-
-
-def _decode_index(stored: dict[str, Any], data: Any) -> Any:
-    return assemble_index(stored, [] if "range" in stored else _stored_columns(data))
-
-
-def _stored_columns(data: Any) -> list[Any]:
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        table = reader.read_all()
-    table.validate(full=True)
-    return table.columns
+    return name if told else None
 
 
 def assemble_index(stored: dict[str, Any], columns: Sequence[Any]) -> Any:
-    """An index of what `describe_index` says and the Arrow columns of its levels."""
+    """An index of what `describe_index` says and the Arrow columns of its levels.
+
+    Integers and booleans with nulls, which only cuDF has without a dtype for them, get pandas' nullable dtypes.
+    """
     names = [decode_name(name) for name in stored["names"]]
     if "range" in stored:
         return pd.RangeIndex(*stored["range"], name=names[0])
@@ -659,19 +756,42 @@ def _exact(column: Any, stored: Any) -> Any:
         codes = joined.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         return pd.CategoricalIndex(pd.Categorical.from_codes(codes, categories, ordered=joined.type.ordered))
     if kind == "interval":
-        left, right = (pd.Index(end.to_pandas()) for end in column.combine_chunks().flatten())
-        return pd.IntervalIndex.from_arrays(left, right, closed=stored["closed"])
+        return _intervals(column, stored["closed"])
     if kind == "period":
         if column.type != pa.int64():
             raise ValueError(f"ordinals of periods of Arrow type {column.type}")
         return pd.PeriodIndex.from_ordinals(column.to_numpy(), freq=stored["freq"])
+    natural = kind in (None, "cudf")
+    if natural and column.null_count and column.type in NULLABLE:
+        return pd.Index(NULLABLE[column.type].__from_arrow__(column))
+    if natural and _has_zoned_intervals(column):
+        return _zoned_intervals(column)
     values = column.to_pandas()
-    if kind is None or kind == "numpy":
+    if natural or kind == "numpy":
         return pd.Index(values, dtype=values.dtype)
     dtype = _decode_dtype(stored)
     if dtype == np.dtype(object):
         return _one_missing(values)
     return pd.Index(values.astype(dtype), dtype=dtype)
+
+
+def _intervals(column: Any, closed: str) -> Any:
+    left, right = (pd.Index(end.to_pandas()) for end in column.combine_chunks().flatten())
+    return pd.IntervalIndex.from_arrays(left, right, closed=closed)
+
+
+def _has_zoned_intervals(column: Any) -> bool:
+    """Whether a column holds intervals of times with a zone, of which pandas makes an error if there are no rows."""
+    return _is_interval(column.type) and getattr(column.type.subtype, "tz", None) is not None
+
+
+def _is_interval(kind: Any) -> bool:
+    return getattr(kind, "extension_name", None) == "pandas.interval"
+
+
+def _zoned_intervals(column: Any) -> Any:
+    kind = column.type
+    return _intervals(pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type), kind.closed)
 
 
 def _one_missing(values: Any) -> Any:

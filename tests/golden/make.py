@@ -5,7 +5,7 @@ ones go to the end of `columns`, as all draw from one generator.
 
 ``NAME.fsst`` is the stored column, ``NAME.json`` what it holds: a list with, for each row, ``null`` or its bytes as
 Latin-1 text. ``frames/NAME.fsst`` is a stored frame, ``frames/NAME.txt`` the rows of its Arrow table, as Python shows
-them.
+them. ``version3/NAME.fsst`` is a frame or a column of version 3, ``version3/NAME.txt`` what `shown` shows of it.
 """
 
 from __future__ import annotations
@@ -118,9 +118,65 @@ def frames() -> dict[str, tuple[Any, dict[str, str]]]:
     }
 
 
+def version_3() -> dict[str, Any]:
+    """Name -> a compressed frame or column that only version 3 can say."""
+    import pandas as pd
+    import pyarrow as pa
+
+    from cudf_fsst import CompressedColumn
+    from cudf_fsst.codecs import tree
+    from cudf_fsst.interop import arrow_columns
+    from cudf_fsst.stored_index import StoredIndex
+
+    rows = pd.DataFrame([[1, "a", 1.5, True], [2, None, 2.5, False]])
+    words = ["one", None, "three", "four", "five"]
+    kinds = pd.MultiIndex.from_arrays(
+        [
+            pd.interval_range(0, 4),
+            pd.Categorical(list("abca"), categories=list("cbad"), ordered=True),
+            pd.date_range("2020", periods=4, tz="Europe/Paris", unit="s"),
+            pd.Index([1, 2, None, 4], dtype="UInt8"),
+        ],
+        names=["bin", None, ("t", 1), 5],
+    )
+    bins = pd.CategoricalIndex(pd.cut([1.0, 5.0, 9.0, float("nan"), 2.0], 3), name="bin")
+    # What cuDF has: integers with missing labels.
+    arrays = [pa.array([1, None, 2**60 + 1, 4, None]), pa.array([True, None, False, True, True])]
+    levels = tuple((tree.Compressor(None, {}).node(arrow_columns.describe(one)), one.type, None) for one in arrays)
+    notes = {"names": ["i", None], "multi": True, "dtypes": [None] * 2, "freqs": [None] * 2}
+    plain = pd.Series(words).fsst.compress()
+    return {
+        "levels_of_labels": rows.set_axis(kinds, axis=1).fsst.compress(),
+        "periods": rows.set_axis(pd.period_range("2020", periods=4, freq="Q"), axis=1).fsst.compress(),
+        "column_of_bins": pd.Series(words, index=bins, name=("a", 1)).fsst.compress(),
+        "column_of_nulls": CompressedColumn._make(
+            plain.segments, plain._backend, "n", StoredIndex(notes, 5, levels), plain.dtype
+        ),
+    }
+
+
+def shown(loaded: Any) -> str:
+    """Labels, index and values, with their types."""
+    import pandas as pd
+
+    data = loaded.decompress()
+    labels = data.columns if isinstance(data, pd.DataFrame) else pd.Index([data.name], tupleize_cols=False)
+    lines = []
+    for index in (labels, data.index):
+        dtypes = [str(level.dtype) for level in (index.levels if isinstance(index, pd.MultiIndex) else [index])]
+        lines += [f"{list(index.names)!r} {dtypes!r}", *map(repr, index.tolist())]
+    return "\n".join([*lines, repr(data.to_numpy().tolist())]) + "\n"
+
+
 def main() -> None:
     """Write the golden files that are not there."""
     import cudf_fsst  # noqa: F401 - registers the accessors
+
+    for name, compressed in version_3().items():
+        path = FOLDER / "version3" / f"{name}.fsst"
+        if not path.exists():
+            compressed.save(path)
+            path.with_suffix(".txt").write_text(shown(compressed), encoding="utf-8")
 
     for name, (frame, codecs) in frames().items():
         path = FOLDER / "frames" / f"{name}.fsst"
