@@ -228,24 +228,27 @@ def decompress(
     force: Force = False,
 ) -> None:
     """Write a compressed column back as a Parquet file with one column, a frame as one with all of its columns."""
-    import pyarrow.parquet as pq
-
     from .column import load
-    from .disk import replacing
     from .frame import CompressedFrame
 
     _check_output(output, file, force)
     compressed = load(file)
-    if not isinstance(compressed, CompressedFrame):
-        _decompress_column(compressed, output)
-        return
+    work = _decompress_frame if isinstance(compressed, CompressedFrame) else _decompress_column
+    try:
+        work(compressed, output)
+    except (NotImplementedError, TypeError) as error:  # Arrow's, of types and names that Parquet does not have
+        raise CliError(str(error)) from error
+
+
+def _decompress_frame(compressed: Any, output: Path) -> None:
+    import pyarrow.parquet as pq
+
+    from .disk import replacing
+
     rows, columns = compressed.shape
     with replacing(output) as unfinished, _progress() as progress:
         progress.add_task(f"decompressing {columns} columns", total=None)
-        try:
-            pq.write_table(_parquet_table(compressed), unfinished)
-        except NotImplementedError as error:  # Arrow's, of types that Parquet does not have
-            raise CliError(str(error)) from error
+        pq.write_table(_parquet_table(compressed), unfinished)
     _out.print(f"{_shown(output)}: {rows:,} rows, {columns:,} columns", highlight=False, soft_wrap=True)
 
 

@@ -476,6 +476,16 @@ def test_types_that_parquet_does_not_have(tmp_path: Path) -> None:
     assert not (tmp_path / "out.parquet").exists()
 
 
+def test_indexes_that_parquet_does_not_have(tmp_path: Path) -> None:
+    path, output = tmp_path / "c.fsst", tmp_path / "c.parquet"
+    categories = pd.CategoricalIndex(pd.interval_range(0, 3))
+    pd.Series(["a", "b", "c"], index=categories, dtype="str").fsst.compress().save(path)
+    assert "nsupported cast" in run_bad("decompress", path, "-o", output)
+    pd.DataFrame({"a": [1]}).rename_axis(columns=pd.Timestamp("2020")).fsst.compress().save(path)
+    assert "Timestamp" in run_bad("decompress", path, "-o", output)
+    assert not output.exists()
+
+
 def test_frame_of_some_columns(tmp_path: Path) -> None:
     pq.write_table(table_of_many_types(), tmp_path / "in.parquet")
     arguments = ("-c", "key", "-c", "day", "-c", "key", "--codec", "key=gfc", "--codec", "day=raw", "--level", "max")

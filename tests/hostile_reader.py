@@ -1,0 +1,203 @@
+"""Puts hostile files through all that reads a file: ``python tests/hostile_reader.py FIRST COUNT``.
+
+It prints a JSON object for each case that went wrong, and at the end what all did. A crash or a hang ends the process;
+the file that ``CUDF_FSST_HOSTILE_CASE`` names holds the number of the case that did it. To look at one again:
+``PYTHONPATH=.:tests python tests/hostile_reader.py NUMBER 1``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import io
+import itertools
+import json
+import os
+import resource
+import sys
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import typer
+
+import cudf_fsst
+import hostile
+from cudf_fsst import cli
+
+#: What a case may take: seconds, bytes while it is loaded, and bytes beside what it says that it is.
+SECONDS = 30
+LOAD_NBYTES = 64 << 20
+READ_NBYTES = 256 << 20
+#: Nothing that is larger is decompressed.
+LARGE = 16 << 20
+
+
+class WrongError(Exception):
+    """An error of a kind that nobody expects, or too much memory."""
+
+
+def allowed(error: BaseException) -> bool:
+    """Whether an error is one of the built-in kinds that say what is wrong."""
+    return type(error) in (ValueError, TypeError, UnicodeDecodeError)
+
+
+class Reader:
+    """Reads files in a folder and counts what comes of it."""
+
+    def __init__(self, folder: str) -> None:
+        self.path, self.other = Path(folder, "c.fsst"), Path(folder, "other.fsst")
+        self.parquet = Path(folder, "c.parquet")
+        self.counts: Counter[str] = Counter()
+
+    def tried(self, what: str, function: Callable[[], Any]) -> Any:
+        """What a function gives, or None after an error that is allowed."""
+        try:
+            found = function()
+        except Exception as error:
+            if not allowed(error):
+                raise WrongError(f"{what}: {type(error).__module__}.{type(error).__name__}: {error}") from error
+            self.counts[f"{what} refused"] += 1
+            return None
+        self.counts[what] += 1
+        return found
+
+    def read(self, number: int, data: bytes) -> None:
+        """All that a user does with a file."""
+        self.path.write_bytes(data)
+        before = peak()
+        try:
+            found = cudf_fsst.load(self.path)
+        except ValueError as error:
+            if not allowed(error) or not str(error).startswith(f"{self.path}: "):
+                raise WrongError(f"load: {type(error).__name__}: {error}") from error
+            self.counts["refused"] += 1
+            found = None
+        if peak() - before > LOAD_NBYTES:
+            raise WrongError(f"load: took {peak() - before} bytes")
+        if found is None:
+            return
+        if found.uncompressed_nbytes > LARGE or len(found) > LARGE:
+            self.counts["large"] += 1
+            return
+        frame = isinstance(found, cudf_fsst.CompressedFrame)
+        (self.read_frame if frame else self.read_column)(found)
+        if number % 32 == 0:
+            self.command_line()
+        if peak() - before > READ_NBYTES:
+            raise WrongError(f"took {peak() - before} bytes of {found.uncompressed_nbytes}")
+
+    def read_frame(self, found: Any) -> None:
+        repr(found)
+        table = self.tried("to_arrow", found.to_arrow)
+        if table is not None:
+            table.validate()
+            any_error(table.to_pylist)
+        any_error(lambda: looked_at(self.tried("index", lambda: found.index)))
+        self.tried("dtypes", lambda: found.dtypes)
+        any_error(lambda: looked_at(self.tried("decompress", found.decompress)))
+        for place, label in enumerate(found.columns[:3]):
+            if (found.columns == label).sum() == 1 and found.columns.get_loc(label) == place:
+                any_error(lambda label=label: looked_at(self.tried("a column", lambda: found[label])))
+        self.again(found)
+
+    def read_column(self, found: Any) -> None:
+        rows = len(found)
+        any_error(lambda: looked_at(self.tried("index", lambda: found.index)))
+        any_error(lambda: looked_at(self.tried("decompress", found.decompress)))
+        if rows:
+            some = [0, rows - 1, rows // 2]
+            self.tried("take", lambda: found.take(some))
+            self.tried("a row", lambda: found[rows - 1])
+            self.tried("a slice", lambda: found[rows // 3 : rows // 2 + 1])
+            self.tried("a mask", lambda: found.filter(np.arange(rows) % 7 == 0))
+        self.tried("iteration", lambda: list(itertools.islice(found, 50)))
+        self.tried("map_chunks", lambda: found.map_chunks(len, chunk_bytes=1000))
+        self.tried("to_arrow", found.to_arrow)
+        self.again(found)
+
+    def again(self, found: Any) -> None:
+        """What was loaded can be saved, and loaded again."""
+        if self.tried("save", lambda: found.save(self.other) or True):
+            assert len(cudf_fsst.load(self.other)) == len(found)
+
+    def command_line(self) -> None:
+        for command in (
+            lambda: cli.inspect(self.path, symbols=True),
+            lambda: cli.decompress(self.path, output=self.parquet, force=True),
+        ):
+            try:
+                with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                    command()
+            except typer.Exit:
+                self.counts["command refused"] += 1
+            else:
+                self.counts["command"] += 1
+
+
+def looked_at(found: Any) -> None:
+    """Take some values out of what was decompressed."""
+    if found is None:
+        return
+    columns = [found[label] for label in found.columns] if isinstance(found, pd.DataFrame) else [found]
+    for column in columns:
+        list(itertools.islice(column, 20))
+        str(column[-5:])
+
+
+def any_error(function: Callable[[], Any]) -> None:
+    """What pandas and Arrow make of odd values is theirs, but not what `Reader.tried` found; a crash is nobody's."""
+    try:
+        function()
+    except WrongError:
+        raise
+    except Exception:
+        pass
+
+
+def peak() -> int:
+    """The most bytes that this process ever had in memory."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def main(first: int, count: int) -> int:
+    warnings.simplefilter("ignore")
+    faulthandler.enable()
+    cli._out.file = cli._err.file = io.StringIO()
+    note = os.environ.get("CUDF_FSST_HOSTILE_CASE")
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        place = stack.enter_context(open(note, "wb", buffering=0)) if note else None
+        reader = Reader(folder)
+        for name, data in hostile.subjects():  # what is compiled and imported for them does not count
+            reader.read(0, data)
+            if not reader.counts:
+                raise AssertionError(f"{name} is not sound")
+        reader.counts.clear()
+        used = peak()
+        limit = used + (4 << 30)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        for number in range(first, first + count):
+            name, data = hostile.hostile(number)
+            if place is not None:
+                os.pwrite(place.fileno(), f"{number:20} {name:60}".encode(), 0)
+            faulthandler.dump_traceback_later(SECONDS, exit=True)
+            try:
+                reader.read(number, data)
+            except BaseException as error:
+                failures += 1
+                text = "".join(traceback.format_exception(error))
+                print(json.dumps({"case": number, "of": name, "error": str(error) or repr(error), "trace": text}))
+            faulthandler.cancel_dump_traceback_later()
+    print(json.dumps({"counts": reader.counts}))
+    return int(failures > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))
