@@ -718,7 +718,7 @@ def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
 
 
 #: What a file says of the labels of a frame with a column "a".
-LABELS = {"names": [None], "multi": False, "dtypes": ["str"], "freqs": [None], "labels": ["a"]}
+STORED_LABELS = {"names": [None], "multi": False, "dtypes": ["str"], "freqs": [None], "labels": ["a"]}
 
 
 @pytest.mark.parametrize(
@@ -739,12 +739,12 @@ LABELS = {"names": [None], "multi": False, "dtypes": ["str"], "freqs": [None], "
         {"index": {"names": [None], "range": [0, 9, 0]}},
         {"index": {"names": [None], "range": [0, 9.0, 1]}},
         {"labels": {"names": [None], "range": [0, 2**63, 1]}},
-        {"labels": LABELS | {"dtypes": ["S1000000000"]}},
-        {"labels": LABELS | {"dtypes": ["V1000000000"]}},
-        {"labels": LABELS | {"dtypes": [["U", 10**9]]}},
-        {"labels": LABELS | {"dtypes": []}},
-        {"labels": LABELS | {"multi": True}},
-        {"labels": LABELS | {"multi": True, "labels": [{"tuple": ["a", "b"]}], "dtypes": ["str", "S9"]}},
+        {"labels": STORED_LABELS | {"dtypes": ["S1000000000"]}},
+        {"labels": STORED_LABELS | {"dtypes": ["V1000000000"]}},
+        {"labels": STORED_LABELS | {"dtypes": [["U", 10**9]]}},
+        {"labels": STORED_LABELS | {"dtypes": []}},
+        {"labels": STORED_LABELS | {"multi": True}},
+        {"labels": STORED_LABELS | {"multi": True, "labels": [{"tuple": ["a", "b"]}], "dtypes": ["str", "S9"]}},
     ],
     ids=str,
 )
@@ -754,7 +754,7 @@ def test_schemas_that_nobody_writes(change: dict[str, Any], tmp_path: Path) -> N
     path = tmp_path / "frame.fsst"
     tree = {"rows": 9, "nulls": 9, "validity": None, "values": [], "strings": None, "children": []}
     notes = {
-        "labels": LABELS,
+        "labels": STORED_LABELS,
         "index": {"names": [None], "range": [0, 9, 1]},
         "rows": 9,
         "columns": [{"dtype": None, "tree": tree}],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import logging
 import os
 import subprocess
 import sys
@@ -208,6 +209,62 @@ def test_reading_goes_on_when_the_disk_is_full(tmp_path: Path, monkeypatch: pyte
         same(pool[seed], text(seed))
         assert pool.host_nbytes <= PLAIN + SLACK
     assert pool.stats.failed > 0
+
+
+class TestLog:
+    """What cannot move is told in the log, once for each value and step, whoever goes on all the same."""
+
+    def records(self, caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+        return [record for record in caplog.records if record.name == "cudf_fsst.spill.tiers"]
+
+    def test_a_full_disk_while_reading(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        pool = SpillPool(host_limit=PLAIN + SLACK, directory=tmp_path)
+        for seed in range(3):
+            pool[seed] = text(seed)
+        assert self.records(caplog) == []
+        full = OSError(errno.ENOSPC, "No space left on device")
+        monkeypatch.setattr(CompressedColumn, "save", lambda *_: (_ for _ in ()).throw(full))
+        for _ in range(3):
+            same(pool[0], text(0))
+        told = self.records(caplog)
+        assert [record.levelname for record in told] == ["WARNING"]
+        assert "2, while it was written to disk: No space left" in told[0].getMessage()
+        assert "Traceback" not in told[0].getMessage()
+        assert pool.stats.failed > 1
+
+    def test_where_is_told_on_request(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(values, "compress", lambda *_: (_ for _ in ()).throw(MemoryError("no memory")))
+        pool = SpillPool(host_limit=0, directory=tmp_path)
+        with caplog.at_level(logging.DEBUG, "cudf_fsst.spill.tiers"), pytest.raises(MemoryError, match="'a', while"):
+            pool["a"] = text(1)
+        assert "Traceback" in caplog.text
+
+    def test_errors_that_nobody_expects(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A mistake of this package, say: reading goes on, and the log says where it was made."""
+        pool = SpillPool(device_limit=1500)
+        pool["a"], pool["b"] = fake(world, 1), fake(world, 2)
+        pool._tiers.limits["device"] = 0
+
+        def wrong(series: FakeSeries) -> FakePacked:
+            raise AttributeError("no such thing")
+
+        monkeypatch.setattr(FakeSeries, "compress", wrong)
+        for name in "cd":
+            with pytest.raises(AttributeError, match="no such thing"):
+                pool[name] = fake(world, 3)
+        assert pool["a"].payload == "payload 1"
+        told = [record.getMessage() for record in self.records(caplog)]
+        # That they be compressed, and that they leave; "a" was compressed when "b" came.
+        for name in "bcd":
+            assert sum(f"'{name}', while it was compressed: AttributeError" in one for one in told) == 2
+        assert len(told) == 6
+        assert all("in wrong" in one for one in told)
 
 
 # Made anew each time: an error keeps the frames it went through, and so their values.

@@ -208,9 +208,12 @@ def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
     if isinstance(index, cudf.RangeIndex):
         return {"names": names, "range": [index.start, index.stop, index.step]}, []
     multi = isinstance(index, cudf.MultiIndex)
-    index = strings.view(index)
-    index.names = [None] * index.nlevels  # a level is found by its name first, which may be a number
-    levels = [index.get_level_values(i) if multi else index for i in range(index.nlevels)]
+    levels = [strings.view(index)]
+    if multi:
+        index = levels.pop()
+        # A level is found by its name first, which may be a number, and only names that differ replace older ones.
+        index.names = [f"level {i}" for i in range(index.nlevels)]
+        levels = [index.get_level_values(name) for name in index.names]
     series = [cudf.Series._from_column(level._column) for level in levels]
     dtypes = [_stored(one.dtype) for one in series]
     freqs = [None if multi else schema.frequency_name(getattr(level, "freq", None)) for level in levels]

@@ -17,15 +17,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pandas.core.arrays.arrow.extension_types
 import pyarrow as pa
 
 from . import index_stream
 from .arrow import decoding
 from .arrow_columns import holds_dictionary, no_rows, one_row
 
-# pandas registers its Arrow types, of periods and intervals, when it first makes an array of one. Before that Arrow
-# reads such columns as the integers and structs that they are stored as.
-pa.array(pd.array([], dtype="period[D]"))
+# `extension_types` registers pandas' Arrow types, of periods and intervals; pandas imports it when it first makes an
+# array of one. Before that Arrow reads such columns as the integers and structs that they are stored as. (Making an
+# array here would not do: under cudf.pandas it is a proxy, which Arrow does not take.)
 
 _KEY = b"cudf_fsst"
 _WITH_FREQUENCY = (pd.DatetimeIndex, pd.TimedeltaIndex)

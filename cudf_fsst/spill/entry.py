@@ -98,6 +98,8 @@ class Entry:
         self.pending: dict[str, int] = {}
         #: Steps that failed in a way that would fail again.
         self.refused: set[str] = set()
+        #: Steps whose failure the log tells.
+        self.told: set[str] = set()
         self.dead = False
         self._books, self._counters = books, books.counters
         value = values.snapshot(value)

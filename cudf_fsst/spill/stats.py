@@ -50,8 +50,8 @@ class SpillStats:
     misses : int
         Times that it had to be brought back (by a prefetch as well).
     failed : int
-        Moves that failed. Of those that only should have made room while a value was read, this is all there is to
-        see: reading goes on.
+        Moves that failed. Those that only should have made room while a value was read are to be seen here and in the
+        log (a warning of ``cudf_fsst.spill.tiers``, once for each value and kind of move): reading goes on.
     dropped : int
         Forms of values that were dropped to make room without a move: another form lay elsewhere already.
     moves : dict of str to Moves

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from . import values
 from .books import APPLIES, Books
 from .entry import DEVICE, DISK, HOST, PLAIN, Entry
 from .sizes import format_bytes
+
+logger = logging.getLogger(__name__)
 
 _LIMITS = {DEVICE: "device_limit", HOST: "host_limit"}
 
@@ -90,8 +94,8 @@ class Tiers(Books):
         entry
             It gives way last.
         strict
-            Raise what kept entries from moving. Otherwise only `SpillStats.failed` tells: what was read can always give
-            way by itself, since it lies elsewhere too.
+            Raise what kept entries from moving. Otherwise only `SpillStats.failed` and the log tell: what was read can
+            always give way by itself, since it lies elsewhere too.
 
         Raises
         ------
@@ -152,7 +156,8 @@ class Tiers(Books):
         """Go through steps until there is enough room; False if there is not in the end.
 
         `enough` is told the bytes that were freed since it was asked. An entry that cannot move stays as it is, and the
-        next one is tried; `trouble` tells why.
+        next one is tried; the log and `trouble` tell why. That is so for any error, since what moves is the user's, and
+        reading one value must not fail because another one does.
         """
         if enough(0):
             return True
@@ -173,6 +178,7 @@ class Tiers(Books):
                 except _NoRoom:
                     pass
                 except Exception as error:  # this one stays where it is; another may make the room
+                    _log(entry, step, error)
                     if not isinstance(error, (OSError, MemoryError)):
                         entry.refuse(step.name)
                     _forget_locals(error)
@@ -260,6 +266,20 @@ class Tiers(Books):
     def _drop(self, entry: Entry, *forms: str) -> None:
         entry.drop(*forms)
         self.counters.add(dropped=1)
+
+
+def _log(entry: Entry, step: Step, error: Exception) -> None:
+    """Say in the log why an entry cannot give way, once for each step; of errors that nobody expects, say where."""
+    if step.name in entry.told:
+        return
+    entry.told.add(step.name)
+    told = str(error)
+    if not isinstance(error, values.NAMED):
+        told = f"{getattr(error, '__notes__', [repr(entry.name)])[-1]}: {type(error).__name__}: {error}"
+    if not isinstance(error, values.NAMED) or logger.isEnabledFor(logging.DEBUG):
+        # As text: a record with the error would keep what its frames hold for as long as a handler keeps the record.
+        told = "\n".join([told, *traceback.format_exception(error)])
+    logger.warning("a value stays where it is in its SpillPool: %s", told)
 
 
 def _forget_locals(error: BaseException | None) -> None:
