@@ -170,11 +170,26 @@ def frames() -> Iterator[tuple[str, pd.DataFrame]]:
     labels = pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)], names=["u", None])
     yield "labels", pd.DataFrame(np.arange(12.0).reshape(4, 3), columns=labels, index=pd.interval_range(0, 4))
     yield "dates as labels", pd.DataFrame(np.arange(6).reshape(2, 3), columns=pd.date_range("2020", periods=3))
+    days = pd.date_range("2020", periods=2)
+    names = pd.MultiIndex(
+        levels=[pd.interval_range(0.0, 3), pd.CategoricalIndex(["y", "x"], ordered=True), days],
+        codes=[[0, -1, 2], [1, 0, -1], [0, 1, 1]],
+        names=["u", None, ("v", 1)],
+    )
+    yield "labels of several types", pd.DataFrame(np.arange(12).reshape(4, 3), columns=names)
     yield "no columns", pd.DataFrame(index=pd.RangeIndex(3, 9, 2, name="r"))
     yield "no rows", pd.DataFrame({"a": np.empty(0), "b": pd.Series([], dtype="str")})
     long = np.arange(5000)
     words = [f"word {i % 50}" for i in long]
     yield "long", pd.DataFrame({"a": long**2, "b": np.sqrt(long), "c": words, "d": long % 3 > 0})
+
+
+def nested_labels() -> Iterator[tuple[str, pa.Array]]:
+    """Labels of columns that a file may have, though pandas does little with them."""
+    yield "lists", pa.array([[1, None], [], None], pa.list_(pa.int8()))
+    yield "nulls", pa.array([[None], [], [None, None]], pa.large_list(pa.null()))
+    yield "structs", pa.array([{"a": 1, "b": "x"}, None, {}], pa.struct([("a", pa.int64()), ("b", pa.string())]))
+    yield "codes", pa.array(["k", None, "l"]).dictionary_encode()
 
 
 @functools.cache
@@ -196,6 +211,11 @@ def subjects() -> list[tuple[str, bytes]]:
         for name, frame in frames():
             frame.fsst.compress(codecs=codecs.get(name)).save(path)
             made.append((f"frame of {name}", path.read_bytes()))
+        for name, labels in nested_labels():
+            packed = pd.DataFrame(np.arange(6).reshape(2, 3)).fsst.compress()
+            packed._labels = pd.Index(pd.arrays.ArrowExtensionArray(labels))
+            packed.save(path)
+            made.append((f"frame with {name} as labels", path.read_bytes()))
     return made
 
 
@@ -454,7 +474,7 @@ def rows_of_a_tree(dice: random.Random, file: File) -> None:
         frame["rows"] = rows
         if "range" in frame["index"]:
             frame["index"]["range"] = [0, rows, 1]
-        for one in [*frame["columns"], *frame["levels"]]:
+        for one in [*frame["columns"], *frame["levels"], *frame.get("label_levels", [])]:
             if dice.random() < 0.9:
                 one["tree"]["rows"] = rows
                 if one["tree"]["nulls"]:

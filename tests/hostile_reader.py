@@ -94,6 +94,11 @@ class Reader:
             raise WrongError(f"took {peak() - before} bytes of {found.uncompressed_nbytes}")
 
     def read_frame(self, found: Any) -> None:
+        try:
+            list(map(str, found.columns))
+        except (OverflowError, NotImplementedError):  # pandas has no text for times in years that Python does not have
+            self.counts["labels without a text"] += 1
+            return
         repr(found)
         table = self.tried("to_arrow", found.to_arrow)
         if table is not None:
@@ -103,7 +108,7 @@ class Reader:
         self.tried("dtypes", lambda: found.dtypes)
         any_error(lambda: looked_at(self.tried("decompress", found.decompress)))
         for place, label in enumerate(found.columns[:3]):
-            if (found.columns == label).sum() == 1 and found.columns.get_loc(label) == place:
+            if is_at(found.columns, label, place):
                 any_error(lambda label=label: looked_at(self.tried("a column", lambda: found[label])))
         self.again(found)
 
@@ -139,6 +144,14 @@ class Reader:
                 self.counts["command refused"] += 1
             else:
                 self.counts["command"] += 1
+
+
+def is_at(labels: Any, label: Any, place: int) -> bool:
+    """Whether a label is one column's, this one's; lists and structs are nobody's."""
+    try:
+        return bool((labels == label).sum() == 1 and labels.get_loc(label) == place)
+    except (TypeError, KeyError, ValueError, NotImplementedError):
+        return False
 
 
 def looked_at(found: Any) -> None:
