@@ -77,6 +77,9 @@ COLUMNS: dict[str, Callable[[], pd.Series]] = {
     ),
     "category of periods": lambda: pd.Series(pd.Categorical(pd.period_range("2020", periods=ROWS, freq="M"))),
     "category without any": lambda: pd.Series(pd.Categorical([None] * ROWS)),
+    "category without any object": lambda: pd.Series(
+        [None] * ROWS, dtype=pd.CategoricalDtype(pd.Index([], dtype=object))
+    ),
     "Float64 with NaN": lambda: pd.Series(
         pd.arrays.FloatingArray(np.tile([1.5, np.nan, 2.0], ROWS // 3), np.tile([False, False, True], ROWS // 3))
     ),

@@ -71,12 +71,17 @@ def hand_over(device: str) -> None:
 def nbytes_of(value: Any) -> int:
     """Bytes that a value takes, its index included."""
     if not is_compressed(value):
-        used = value.memory_usage(deep=True)
-        return int(used.sum() if hasattr(used, "sum") else used)
+        return _memory_usage(value)
     nbytes = int(value.nbytes)
     if isinstance(value, CompressedColumn):  # counts everything but its index
-        nbytes += int(value.index.memory_usage(deep=True))
+        nbytes += _memory_usage(value.index)
     return nbytes
+
+
+def _memory_usage(data: Any) -> int:
+    deep = {"deep": True} if isinstance(data, (pd.DataFrame, pd.Series, pd.Index)) else {}  # cuDF warns, and ignores it
+    used = data.memory_usage(**deep)
+    return int(used.sum() if hasattr(used, "sum") else used)
 
 
 def snapshot(value: Any) -> Any:
