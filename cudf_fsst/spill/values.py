@@ -36,7 +36,7 @@ def check(name: Any, value: Any) -> None:
 def is_framed(value: Any) -> bool:
     """Whether a frame has to compress this Series: one of anything but strings, or of cuDF with an index of its own.
 
-    The index of a CompressedColumn leaves the GPU through pandas, which has no integers with missing values.
+    A frame compresses its index. A column in GPU memory keeps its index as it is.
     """
     if is_compressed(value) or hasattr(value, "columns"):
         return False
