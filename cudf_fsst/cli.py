@@ -556,7 +556,7 @@ def _check_output(output: Path, file: Path, force: bool) -> None:
 
 
 class _Count(MofNCompleteColumn):
-    """Steps done, of those there are; nothing where there is but one, of which the bar moves to and fro."""
+    """Steps done, of those there are. Of a single step there is no count: its bar just moves."""
 
     def render(self, task: Task) -> Text:
         return Text() if task.total is None else super().render(task)

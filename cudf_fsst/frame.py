@@ -580,7 +580,7 @@ def from_stored(stored: storage.Stored) -> CompressedFrame | CompressedColumn:
     try:
         rows, holds, named = notes["rows"], "frame", []
         if type(rows) is not int or not 0 <= rows < 2**63:
-            raise ValueError(f"{rows!r} rows")
+            raise ValueError(f"a frame of {rows!r} rows")
         if stored.version == EXACT_VERSION:
             holds, named = notes["holds"], notes["label_levels"]
             if holds not in ("frame", "column"):
@@ -640,9 +640,10 @@ def _read_labels(
                 raise ValueError(f"labels, level {i}: {null.rows} nulls for {count} columns")
         nodes.append(node)
     try:
-        return pandas_frame.build_index(
-            stored, [(tree.decompress(node), kind, None) for node, kind in zip(nodes, types, strict=True)]
-        )
+        columns = [pandas_frame.to_arrow(tree.decompress(node), kind) for node, kind in zip(nodes, types, strict=True)]
+        for column in columns:
+            column.validate(full=True)  # labels are shown, so their texts have to be some
+        return schema.assemble_index(stored, columns)
     except MemoryError:
         raise
     except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user

@@ -175,6 +175,13 @@ def frames() -> Iterator[tuple[str, pd.DataFrame]]:
     kinds = [pd.Categorical(["x", None, "y"]), pd.period_range("2020", periods=3, freq="M"), [b"a", b"\xff", None]]
     yield "levels of labels", pd.DataFrame(np.arange(6).reshape(2, 3), columns=pd.MultiIndex.from_arrays(kinds))
     yield "dates as labels", pd.DataFrame(np.arange(6).reshape(2, 3), columns=pd.date_range("2020", periods=3))
+    days = pd.date_range("2020", periods=2)
+    names = pd.MultiIndex(
+        levels=[pd.interval_range(0.0, 3), pd.CategoricalIndex(["y", "x"], ordered=True), days],
+        codes=[[0, -1, 2], [1, 0, -1], [0, 1, 1]],
+        names=["u", None, ("v", 1)],
+    )
+    yield "labels of several types", pd.DataFrame(np.arange(12).reshape(4, 3), columns=names)
     yield "no columns", pd.DataFrame(index=pd.RangeIndex(3, 9, 2, name="r"))
     yield "no rows", pd.DataFrame({"a": np.empty(0), "b": pd.Series([], dtype="str")})
     long = np.arange(5000)
@@ -208,6 +215,14 @@ def much() -> Iterator[tuple[str, list[storage.Stream], pa.DataType, dict[str, A
     yield "null", [], pa.null(), tree(count, nulls=count)
 
 
+def nested_labels() -> Iterator[tuple[str, pa.Array]]:
+    """Labels of columns that a file may have, though pandas does little with them."""
+    yield "lists", pa.array([[1, None], [], None], pa.list_(pa.int8()))
+    yield "nulls", pa.array([[None], [], [None, None]], pa.large_list(pa.null()))
+    yield "structs", pa.array([{"a": 1, "b": "x"}, None, {}], pa.struct([("a", pa.int64()), ("b", pa.string())]))
+    yield "codes", pa.array(["k", None, "l"]).dictionary_encode()
+
+
 @functools.cache
 def subjects() -> list[tuple[str, bytes]]:
     """Sound files by name."""
@@ -234,6 +249,11 @@ def subjects() -> list[tuple[str, bytes]]:
             described = schema.frame_to_bytes([("a", kind)], notes | {"columns": [{"dtype": None, "tree": tree}]})
             storage.save_streams(path, streams=streams, schema=described)
             made.append((f"frame of many {name}", path.read_bytes()))
+        for name, labels in nested_labels():
+            packed = pd.DataFrame(np.arange(6).reshape(2, 3)).fsst.compress()
+            packed._labels = pd.Index(pd.arrays.ArrowExtensionArray(labels))
+            packed.save(path)
+            made.append((f"frame with {name} as labels", path.read_bytes()))
     return made
 
 
@@ -501,7 +521,7 @@ def rows_of_a_tree(dice: random.Random, file: File) -> None:
         frame["rows"] = rows
         if "range" in frame["index"]:
             frame["index"]["range"] = [0, rows, 1]
-        for one in [*frame["columns"], *frame["levels"]]:
+        for one in [*frame["columns"], *frame["levels"], *frame.get("label_levels", [])]:
             if dice.random() < 0.9:
                 one["tree"]["rows"] = rows
                 if one["tree"]["nulls"]:

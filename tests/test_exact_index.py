@@ -229,6 +229,23 @@ def test_labels_do_not_expand(tmp_path: Path) -> None:
         cudf_fsst.load(tmp_path / "frame")
 
 
+@pytest.mark.parametrize("categories", [False, True])
+def test_labels_that_are_no_text(categories: bool, tmp_path: Path) -> None:
+    """Labels are shown and compared, so bytes that are not UTF-8 are refused."""
+
+    def change(notes: dict[str, Any]) -> None:
+        notes["labels"]["dtypes"] = [{"kind": "arrow", "type": str(texts)}]
+
+    labels = pa.array([b"a", b"\xff"], pa.binary())
+    texts, codec = pa.string(), "auto"
+    if categories:
+        labels, texts, codec = labels.dictionary_encode(), pa.dictionary(pa.int32(), texts), "raw"
+    index = pd.Index(pd.arrays.ArrowExtensionArray(labels))
+    saved_with(tmp_path / "frame", index, change, codec=codec, kind=texts)
+    with pytest.raises(ValueError, match=r"frame: the labels cannot be read: .*[Ii]nvalid UTF8"):
+        cudf_fsst.load(tmp_path / "frame")
+
+
 # From a GPU and back ------------------------------------------------------------------------------------------------
 
 

@@ -77,6 +77,9 @@ COLUMNS: dict[str, Callable[[], pd.Series]] = {
     ),
     "category of periods": lambda: pd.Series(pd.Categorical(pd.period_range("2020", periods=ROWS, freq="M"))),
     "category without any": lambda: pd.Series(pd.Categorical([None] * ROWS)),
+    "category without any object": lambda: pd.Series(
+        [None] * ROWS, dtype=pd.CategoricalDtype(pd.Index([], dtype=object))
+    ),
     "Float64 with NaN": lambda: pd.Series(
         pd.arrays.FloatingArray(np.tile([1.5, np.nan, 2.0], ROWS // 3), np.tile([False, False, True], ROWS // 3))
     ),
@@ -389,6 +392,15 @@ def test_labels_that_version_2_says_are_written_so(tmp_path: Path) -> None:
         data.fsst.compress().save(tmp_path / "frame.fsst")
         assert version(tmp_path / "frame.fsst") == 2
         pd.testing.assert_index_equal(cudf_fsst.load(tmp_path / "frame.fsst").columns, labels, exact=True)
+
+
+@pytest.mark.parametrize("dtype", ["timedelta64[s]", "period[M]", "interval[float64, both]", "complex128"])
+def test_no_labels_of_any_dtype_are_written_in_version_2(dtype: str, tmp_path: Path) -> None:
+    """That version has a dtype for them, and says all there is to say."""
+    data = pd.DataFrame(index=range(3), columns=pd.Index([], dtype=dtype, name="n"))
+    data.fsst.compress().save(tmp_path / "frame.fsst")
+    assert version(tmp_path / "frame.fsst") == 2
+    fresh.same_frame(tmp_path / "frame.fsst", data)
 
 
 @pytest.mark.parametrize(
@@ -715,6 +727,20 @@ def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
             read.pop("arrow list").to_list()  # to_csv() takes most of the test's time for lists
             read.to_csv(io.StringIO())
     assert refused > 100
+
+
+def test_a_frame_without_columns_of_too_many_rows(tmp_path: Path) -> None:
+    """Nobody else counts the rows of such a frame."""
+    from cudf_fsst.frame import save
+
+    for rows, fine in ((2**63 - 1, True), (2**63, False)):
+        index = {"names": [None], "range": [0, rows, 1]}
+        save(tmp_path / "frame.fsst", "frame", pd.Index([], dtype="str"), [], index, [], rows)
+        if fine:
+            assert len(cudf_fsst.load(tmp_path / "frame.fsst")) == rows
+            continue
+        with pytest.raises(ValueError, match=f"frame.fsst: a frame of {rows} rows"):
+            cudf_fsst.load(tmp_path / "frame.fsst")
 
 
 #: What a file says of the labels of a frame with a column "a".

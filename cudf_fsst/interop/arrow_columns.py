@@ -135,7 +135,10 @@ def one_row(kind: Any) -> Any:
     if _is_strings(kind):
         return pa.array([b""], pa.binary()).cast(kind)
     if _types.is_dictionary(kind):
-        return pa.DictionaryArray.from_arrays(one_row(kind.index_type), one_row(kind.value_type), ordered=kind.ordered)
+        codes, dictionary = one_row(kind.index_type), one_row(kind.value_type)
+        if _types.is_null(kind.value_type):  # categories of no type, so there are none
+            codes, dictionary = pa.nulls(1, kind.index_type), dictionary[:0]
+        return pa.DictionaryArray.from_arrays(codes, dictionary, ordered=kind.ordered)
     children = []
     if _types.is_list(kind) or _types.is_large_list(kind):
         children = [one_row(kind.value_type)]

@@ -614,7 +614,9 @@ def decode_labels(stored: dict[str, Any]) -> Any:
         range_length(stored)
         return pd.RangeIndex(*stored["range"], name=names[0])
     labels = [decode_name(label) for label in stored["labels"]]
-    dtypes = [None if text == "category" else _label_dtype(text) for text in stored["dtypes"]]
+    # No label says nothing against a dtype.
+    read = _label_dtype if labels else pd.api.types.pandas_dtype
+    dtypes = [None if text == "category" else read(text) for text in stored["dtypes"]]
     if not stored["multi"]:
         found = pd.Index(labels, dtype=dtypes[0], tupleize_cols=False)
         return _with_frequency(found, stored["freqs"][0]).set_names(names)

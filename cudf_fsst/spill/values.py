@@ -36,7 +36,7 @@ def check(name: Any, value: Any) -> None:
 def is_framed(value: Any) -> bool:
     """Whether a frame has to compress this Series: one of anything but strings, or of cuDF with an index of its own.
 
-    The index of a CompressedColumn leaves the GPU through pandas, which has no integers with missing values.
+    A frame compresses its index. A column in GPU memory keeps its index as it is.
     """
     if is_compressed(value) or hasattr(value, "columns"):
         return False
@@ -71,12 +71,17 @@ def hand_over(device: str) -> None:
 def nbytes_of(value: Any) -> int:
     """Bytes that a value takes, its index included."""
     if not is_compressed(value):
-        used = value.memory_usage(deep=True)
-        return int(used.sum() if hasattr(used, "sum") else used)
+        return _memory_usage(value)
     nbytes = int(value.nbytes)
     if isinstance(value, CompressedColumn):  # counts everything but its index
-        nbytes += int(value.index.memory_usage(deep=True))
+        nbytes += _memory_usage(value.index)
     return nbytes
+
+
+def _memory_usage(data: Any) -> int:
+    deep = {"deep": True} if isinstance(data, (pd.DataFrame, pd.Series, pd.Index)) else {}  # cuDF warns, and ignores it
+    used = data.memory_usage(**deep)
+    return int(used.sum() if hasattr(used, "sum") else used)
 
 
 def snapshot(value: Any) -> Any:
