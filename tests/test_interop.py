@@ -432,3 +432,10 @@ def test_out_of_memory_is_not_damage(monkeypatch: pytest.MonkeyPatch) -> None:
         stored_index.of_file(schema.from_bytes(stored)[2], labels, 2)
     with pytest.raises(MemoryError, match="no more"):
         schema.to_bytes("who", pd.Series([], dtype="str").dtype, index)
+
+
+def test_labels_that_pandas_cannot_compare() -> None:
+    labels = pd.Index(pd.arrays.ArrowExtensionArray(pa.chunked_array([pa.array(["a", "b"], pa.string_view())])))
+    for write in (schema.describe_index, lambda index: schema.to_bytes("who", pd.Series([], dtype="str").dtype, index)):
+        with pytest.raises(TypeError, match=r"string_view\[pyarrow\] cannot be stored: .*reset_index"):
+            write(labels)

@@ -169,12 +169,13 @@ def _check_index(index: Any, notes: dict[str, Any], columns: Callable[[], Sequen
     try:
         found = assemble_index(notes, columns())
         wanted = _one_missing(index) if index.dtype == np.dtype(object) and index.nlevels == 1 else index
+        equal = found.equals(wanted)
     except MemoryError:
         raise
     except Exception as error:  # whatever the libraries raise on an index they cannot hold
         raise TypeError(f"{_described(index)} cannot be stored: {_why(error, index)}; reset_index first") from error
     if (
-        not found.equals(wanted)
+        not equal
         or list(map(_dtypes, _levels(found))) != list(map(_dtypes, _levels(index)))
         or not all(map(_same_objects, _objects(found), _objects(index)))
     ):
