@@ -293,7 +293,10 @@ def rows_everywhere(dice: random.Random, file: File) -> None:
     for record in file.columns:
         first, count = struct.unpack_from("<II", record, 32)
         if count and dice.random() < 0.5:
-            segment = file.segments[first + dice.randrange(count)]
+            place = first + dice.randrange(count)
+            if place >= len(file.segments):  # another mutation was there before
+                continue
+            segment = file.segments[place]
             (old,) = struct.unpack_from("<Q", segment, offset)
             (total,) = struct.unpack_from("<Q", record, 8 + offset)
             new = near(dice, old, 64)

@@ -147,6 +147,10 @@ STAYS: dict[str, Callable[[], Any]] = {
     "categories as index, with a name": lambda: frame(
         index=pd.CategoricalIndex(categories("x", "y", name="kinds"), name="i")
     ),
+    "categories with a frequency": lambda: frame(pd.Series(pd.Categorical(pd.date_range("2020", periods=ROWS)))),
+    "a level of categories with a frequency": lambda: frame(
+        index=pd.MultiIndex.from_arrays([pd.Categorical(pd.timedelta_range(0, periods=ROWS, freq="h")), range(ROWS)])
+    ),
     "a frame of a subclass": lambda: noted(Frame({"x": range(ROWS)})),
     "a series of a subclass": lambda: noted(Series(["a"] * ROWS)),
 }

@@ -17,6 +17,7 @@ import pytest
 
 import cudf_fsst
 from cudf_fsst import SpillPool
+from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.spill import oom
 from fake_gpu import World, files_under
 from spill_cases import PACKED, PLAIN, SLACK, fake, same, text
@@ -229,6 +230,28 @@ def test_forked_while_threads_use_it(tmp_path: Path) -> None:
             thread.join()
     for seed in range(3):
         same(pool[seed], text(seed))
+
+
+def test_forked_while_a_thread_makes_a_table() -> None:
+    """What one table makes of itself when it is asked, no other waits for: nobody would ever let go of it here."""
+    started, go = threading.Event(), threading.Event()
+
+    class Slow(tuple[bytes, ...]):
+        def __iter__(self) -> Any:
+            started.set()
+            go.wait()
+            return super().__iter__()
+
+    table = SymbolTable.from_symbols([b"a"])
+    table.__dict__["symbols"] = Slow([b"a"])
+    thread = threading.Thread(target=lambda: table.decode_symbols)
+    thread.start()
+    started.wait()
+    try:
+        assert in_child(lambda: SymbolTable.from_symbols([b"b"]).decode_symbols.tolist()[:2]) == [98, 0]
+    finally:
+        go.set()
+        thread.join()
 
 
 def test_rmm_asks_in_a_child(world: World) -> None:

@@ -93,6 +93,8 @@ def _check_values(values: Any, what: str) -> None:
 def _check_categories(categories: Any, what: str) -> None:
     if categories.name is not None:
         raise TypeError(f"{what}: categories with a name, {categories.name!r}, which they would lose")
+    if not isinstance(categories.dtype, pd.PeriodDtype) and getattr(categories, "freq", None) is not None:
+        raise TypeError(f"{what}: categories with a frequency, {categories.freqstr}, which they would lose")
     if categories.dtype == np.dtype(object):
         try:
             schema.describe_index(categories)
