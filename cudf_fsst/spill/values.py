@@ -37,7 +37,7 @@ def check(name: Any, value: Any) -> None:
 def is_framed(value: Any) -> bool:
     """Whether a frame has to compress this Series: one of anything but strings, or of cuDF with an index of its own.
 
-    The index of a CompressedColumn leaves the GPU through pandas, which has no integers with missing values.
+    A CompressedColumn keeps its index on the GPU as it is; a frame compresses that, too.
     """
     if is_compressed(value) or hasattr(value, "columns"):
         return False
