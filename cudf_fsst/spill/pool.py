@@ -38,8 +38,8 @@ class SpillPool(MutableMapping[Hashable, Any]):
     leaves again without being compressed, copied or written again.
 
     Threads may use a pool at the same time; each entry is moved by one at a time. A pool belongs to the process that
-    made it: in one that was forked from that (by `multiprocessing`, a data loader) whatever asks it for something
-    raises RuntimeError, and `close`, also at the end of a ``with`` block, does nothing. It is not copied or pickled.
+    made it: in one that was forked from that (by `multiprocessing`, a data loader) all but `repr` raises
+    RuntimeError, and `close`, also at the end of a ``with`` block, does nothing. It is not copied or pickled.
 
     Parameters
     ----------
