@@ -250,6 +250,9 @@ class CompressedFrame:
         if isinstance(key, slice):
             raise TypeError(f"a CompressedFrame is indexed by labels of columns, not by rows: {key!r}")
         if isinstance(key, (list, np.ndarray, pd.Index, pd.Series)):
+            kind = pd.api.types.infer_dtype
+            if kind(key) == "boolean" and kind(self._labels) != "boolean":
+                raise TypeError("a CompressedFrame is indexed by labels of columns, not by a mask of rows")
             places = [self._place(label) for label in key]
             labels = self._labels.take(places)
             columns = [self._columns[place] for place in places]

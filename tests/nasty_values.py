@@ -123,6 +123,11 @@ KEPT: dict[str, Callable[[], Any]] = {
     "zeros and NaN": lambda: frame(pd.Series([np.nan, -0.0, 0.0] * 20)),
     "time zones": lambda: frame(pd.Series(pd.date_range("2020", periods=ROWS, tz="Europe/Berlin"))),
     "NaT": lambda: frame(pd.Series(np.array(["2020-01-01", "NaT"] * 30, "M8[s]"))),
+    # pandas warns of the `nbytes` of these.
+    "periods as categories": lambda: pd.Series(pd.Categorical(pd.period_range("2020", periods=ROWS, freq="M"))),
+    "times with a zone as categories": lambda: pd.Series(
+        pd.Categorical(pd.DatetimeIndex(pd.date_range("2020", periods=ROWS, tz="Europe/Berlin"), freq=None))
+    ),
 }
 
 #: What would change, and so is not compressed.
@@ -144,6 +149,7 @@ STAYS: dict[str, Callable[[], Any]] = {
     "numbers as categories": lambda: frame(categories(1, 2.5)),
     "texts of NumPy as categories": lambda: categories(np.str_("x"), "y"),
     "categories with a name": lambda: frame(categories("x", "y", name="kinds")),
+    "categories with a frequency": lambda: frame(pd.Series(pd.Categorical(pd.date_range("2020", periods=ROWS)))),
     "categories as index, with a name": lambda: frame(
         index=pd.CategoricalIndex(categories("x", "y", name="kinds"), name="i")
     ),

@@ -78,8 +78,6 @@ def _uses(pool: SpillPool) -> dict[str, Callable[[], Any]]:
         "stats": lambda: pool.stats,
         "closed": lambda: pool.closed,
         "with": lambda: pool.__enter__(),
-        "repr": lambda: repr(pool),
-        "html": lambda: pool._repr_html_(),
         "completions": lambda: pool._ipython_key_completions_(),
     }
 
@@ -98,6 +96,14 @@ def test_what_a_forked_process_asks_is_refused_at_once(tmp_path: Path, use: str)
     assert "forked" in message
     same(pool["a"], text(1))
     same(pool["b"], text(2))
+
+
+def test_a_forked_process_can_show_it(tmp_path: Path) -> None:
+    """Tracebacks and logs do."""
+    pool = SpillPool(directory=tmp_path)
+    with pool._tiers.lock:
+        shown = in_child(lambda: [repr(pool), pool._repr_html_()])
+    assert shown == [f"SpillPool of process {os.getpid()}, from which this one was forked"] * 2
 
 
 def test_reading_in_a_child_changes_nothing(tmp_path: Path) -> None:
@@ -222,7 +228,7 @@ def test_forked_while_threads_use_it(tmp_path: Path) -> None:
         thread.start()
     try:
         for _ in range(10):
-            assert in_child(lambda: [len(pool[0]), repr(pool)])[0] == "RuntimeError"
+            assert in_child(lambda: len(pool[0]))[0] == "RuntimeError"
             assert in_child(pool.close) is None
     finally:
         stop.set()

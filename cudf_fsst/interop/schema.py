@@ -243,7 +243,8 @@ def _why(error: Exception, index: Any) -> str:
             # A quiet NaN is a missing value.
             if isinstance(value, decimal.Decimal) and (value.is_infinite() or value.is_snan()):
                 return f"Arrow has no {value!r}"
-    return str(error)
+    # Arrow's errors collect what they happened in.
+    return "; ".join(error.args) if all(isinstance(part, str) for part in error.args) else str(error)
 
 
 def _index_table(index: Any) -> Any:
