@@ -149,7 +149,6 @@ STAYS: dict[str, Callable[[], Any]] = {
     "numbers as categories": lambda: frame(categories(1, 2.5)),
     "texts of NumPy as categories": lambda: categories(np.str_("x"), "y"),
     "categories with a name": lambda: frame(categories("x", "y", name="kinds")),
-    "categories with a frequency": lambda: frame(pd.Series(pd.Categorical(pd.date_range("2020", periods=ROWS)))),
     "categories as index, with a name": lambda: frame(
         index=pd.CategoricalIndex(categories("x", "y", name="kinds"), name="i")
     ),
