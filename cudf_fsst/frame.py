@@ -581,9 +581,9 @@ def from_stored(stored: storage.Stored) -> CompressedFrame | CompressedColumn:
     if stored.index is not None:
         raise ValueError("the file of a frame has no section of its index")
     try:
-        rows, holds, named = int(notes["rows"]), "frame", []
-        if not 0 <= rows < 2**63:
-            raise ValueError(f"a frame of {rows} rows")
+        rows, holds, named = notes["rows"], "frame", []
+        if type(rows) is not int or not 0 <= rows < 2**63:
+            raise ValueError(f"a frame of {rows!r} rows")
         if stored.version == EXACT_VERSION:
             holds, named = notes["holds"], notes["label_levels"]
             if holds not in ("frame", "column"):
@@ -613,7 +613,7 @@ def from_stored(stored: storage.Stored) -> CompressedFrame | CompressedColumn:
                 schema.check_values(column.type, column.stored, partial(stored_frame.survey, column.node))
         if "range" in index and schema.range_length(index) != rows:
             raise ValueError(f"the frame has {rows} rows, its index {schema.range_length(index)} labels")
-    except (KeyError, TypeError, AttributeError, IndexError, OverflowError, NotImplementedError) as error:
+    except (LookupError, TypeError, AttributeError, OverflowError, NotImplementedError, RecursionError) as error:
         # JSON of another shape than `save` writes, or an Arrow type that no column has.
         raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error
     count = len(notes["columns"])

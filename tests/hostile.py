@@ -27,6 +27,7 @@ import xxhash
 from column_cases import DTYPES, INDEXES
 from cudf_fsst import storage
 from cudf_fsst.codecs.values import cpu, plan
+from cudf_fsst.interop import schema
 
 GOLDEN = Path(__file__).parent / "golden"
 SCHEMA, INDEX, TABLE, META, CODES = range(1, 6)
@@ -169,6 +170,10 @@ def frames() -> Iterator[tuple[str, pd.DataFrame]]:
     )
     labels = pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)], names=["u", None])
     yield "labels", pd.DataFrame(np.arange(12.0).reshape(4, 3), columns=labels, index=pd.interval_range(0, 4))
+    intervals = pd.interval_range(0, 3)  # labels of version 3
+    yield "intervals as labels", pd.DataFrame(np.arange(6).reshape(2, 3), columns=intervals, index=list("ab"))
+    kinds = [pd.Categorical(["x", None, "y"]), pd.period_range("2020", periods=3, freq="M"), [b"a", b"\xff", None]]
+    yield "levels of labels", pd.DataFrame(np.arange(6).reshape(2, 3), columns=pd.MultiIndex.from_arrays(kinds))
     yield "dates as labels", pd.DataFrame(np.arange(6).reshape(2, 3), columns=pd.date_range("2020", periods=3))
     days = pd.date_range("2020", periods=2)
     names = pd.MultiIndex(
@@ -182,6 +187,32 @@ def frames() -> Iterator[tuple[str, pd.DataFrame]]:
     long = np.arange(5000)
     words = [f"word {i % 50}" for i in long]
     yield "long", pd.DataFrame({"a": long**2, "b": np.sqrt(long), "c": words, "d": long % 3 > 0})
+
+
+def much() -> Iterator[tuple[str, list[storage.Stream], pa.DataType, dict[str, Any]]]:
+    """Columns of which a few bytes stand for very many values: name, streams, type and tree."""
+    count = 2**22
+
+    def tree(rows: int, **keys: Any) -> dict[str, Any]:
+        return {"rows": rows, "nulls": 0, "validity": None, "values": [], "strings": None, "children": []} | keys
+
+    for codec, options in (("bitpack", {}), ("gpulz", {"chunk": 16384, "window": 255})):
+        packed = {
+            width: [cpu.codec_module(codec).compress(np.zeros(count // 8, f"u{width}"), **options)] * 8
+            for width in (1, 4)
+        }
+        yield (
+            f"nulls, {codec}",
+            [(codec, packed[1])],
+            pa.struct([]),
+            tree(8 * count, nulls=8 * count, validity=0),
+        )
+        lists = tree(count - 1, values=[0], children=[tree(0)])
+        yield f"lists, {codec}", [(codec, packed[4])], pa.list_(pa.null()), lists
+        one = storage.FSST, pd.Series(["a"]).fsst.compress().segments
+        codes = tree(count, values=[0], children=[tree(1, strings=1)])
+        yield f"codes, {codec}", [(codec, packed[1]), one], pa.dictionary(pa.int8(), pa.string()), codes
+    yield "null", [], pa.null(), tree(count, nulls=count)
 
 
 def nested_labels() -> Iterator[tuple[str, pa.Array]]:
@@ -211,6 +242,13 @@ def subjects() -> list[tuple[str, bytes]]:
         for name, frame in frames():
             frame.fsst.compress(codecs=codecs.get(name)).save(path)
             made.append((f"frame of {name}", path.read_bytes()))
+        for name, streams, kind, tree in much():
+            index = {"names": [None], "range": [0, tree["rows"], 1]}
+            labels = schema.encode_labels(pd.Index(["a"]))
+            notes = {"labels": labels, "index": index, "rows": tree["rows"], "levels": []}
+            described = schema.frame_to_bytes([("a", kind)], notes | {"columns": [{"dtype": None, "tree": tree}]})
+            storage.save_streams(path, streams=streams, schema=described)
+            made.append((f"frame of many {name}", path.read_bytes()))
         for name, labels in nested_labels():
             packed = pd.DataFrame(np.arange(6).reshape(2, 3)).fsst.compress()
             packed._labels = pd.Index(pd.arrays.ArrowExtensionArray(labels))
@@ -244,6 +282,15 @@ def change_number(dice: random.Random, data: bytearray) -> None:
         place = dice.choice([0, 1, places - 1, *(dice.randrange(places) for _ in range(5))]) % places * width
         old = int.from_bytes(data[place : place + width], "little")
         data[place : place + width] = near(dice, old, 8 * width).to_bytes(width, "little")
+
+
+def change_numbers(dice: random.Random, data: bytearray, width: int) -> None:
+    """Numbers one after another whose differences, modulo what there is, are those of an ascending sequence."""
+    half, places = 2 ** (8 * width - 1), len(data) // width
+    wrapping = [half - 1, half, 2 * half - 1]
+    first = max(0, dice.randrange(places) - 3)
+    for place, value in zip(range(first, places - 1), wrapping, strict=False):
+        data[place * width : (place + 1) * width] = value.to_bytes(width, "little")
 
 
 def change_bytes(dice: random.Random, data: bytearray) -> None:
@@ -292,11 +339,8 @@ def rows_everywhere(dice: random.Random, file: File) -> None:
     offset = dice.choice([0, 8, 16])
     for record in file.columns:
         first, count = struct.unpack_from("<II", record, 32)
-        if count and dice.random() < 0.5:
-            place = first + dice.randrange(count)
-            if place >= len(file.segments):  # another mutation was there before
-                continue
-            segment = file.segments[place]
+        if 0 < count <= len(file.segments) - first and dice.random() < 0.5:
+            segment = file.segments[first + dice.randrange(count)]
             (old,) = struct.unpack_from("<Q", segment, offset)
             (total,) = struct.unpack_from("<Q", record, 8 + offset)
             new = near(dice, old, 64)
@@ -383,8 +427,8 @@ def change_schema(content: bytearray, change: Callable[[list[Any], Any], Any]) -
         notes = change(fields := list(old), json.loads(metadata[KEY]))
         metadata[KEY] = json.dumps(notes).encode()
         content[:] = pa.schema(fields, metadata=metadata).serialize().to_pybytes()
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        pass  # there is no such schema, or another mutation was there before
+    except Exception:  # there is no such schema, or another mutation was there before
+        pass
 
 
 def in_types(dice: random.Random, file: File) -> None:
@@ -447,7 +491,7 @@ def change_json(dice: random.Random, notes: Any, graft: Any) -> Any:
             one, name = dice.choice(same)
             holder[key] = copy.deepcopy(one[name])
     elif type(old) is int and how < 0.8:
-        holder[key] = dice.choice([near(dice, old, 64), old + 1, old - 1, -old, 2**64, 2**70, float(old)])
+        holder[key] = dice.choice([near(dice, old, 64), old + 1, old - 1, -old, 2**64, 2**70, float(old % 2**60)])
     elif isinstance(old, str) and how < 0.8:
         holder[key] = dice.choice([*_TEXTS, old.upper(), old * 2, old[:-1]])
     else:
@@ -496,9 +540,70 @@ def in_arrow_bytes(dice: random.Random, file: File) -> None:
     dice.choice([change_number, change_bytes])(dice, content)
 
 
+def hostile_arrays(rows: int) -> list[Any]:
+    """Arrays that Arrow makes without a look at what is in them."""
+    wrapping = np.array([0, 2**31 - 1, -(2**31), -1, *[1] * rows], "<i4")[: rows + 1]
+    wrapping[-1:] = 1
+    text, codes = pa.py_buffer(b"\xff"), pa.array(([0, 7, -1] * rows)[:rows], pa.int8())
+    texts, binaries = (
+        pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(np.arange(rows + 1, dtype="<i4").clip(max=1)), text])
+        for kind in (pa.string(), pa.binary())
+    )
+    return [
+        pa.DictionaryArray.from_arrays(codes, pa.array(["a"]), safe=False),
+        *(pa.nulls(rows, kind) for kind in (pa.null(), pa.list_(pa.int8()), pa.timestamp("s", "No/Where"))),
+        *(texts, binaries),
+        *(pa.array([2**63 - 1] * rows).cast(kind) for kind in (pa.date64(), pa.timestamp("s"), pa.duration("ns"))),
+        *(
+            pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(wrapping), *more], children=children)
+            for kind, more, children in ((pa.string(), [text], None), (pa.list_(pa.int8()), [], [codes[:1]]))
+            if rows
+        ),
+    ]
+
+
+def in_index(dice: random.Random, file: File) -> None:
+    """Other labels in a column's index, the schema's fields left as they are or changed, too."""
+    content = file.section(INDEX)
+    if content is None:
+        in_json(dice, file)
+        return
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(bytes(content))) as reader:
+            table = reader.read_all()
+        place = dice.randrange(table.num_columns)
+        rows = dice.choice([table.num_rows, table.num_rows, near(dice, table.num_rows, 6)])
+        array = dice.choice(hostile_arrays(rows))
+        columns = [*table.columns]
+        columns[place] = array
+        columns = [column if len(column) == rows else array for column in columns]
+        names = [table.field(i).with_type(column.type) for i, column in enumerate(columns)]
+        made = pa.RecordBatch.from_arrays(
+            [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns],
+            schema=pa.schema(names, metadata=table.schema.metadata),
+        )
+        sink = pa.BufferOutputStream()
+        options = pa.ipc.IpcWriteOptions(compression=dice.choice([None, None, "zstd", "lz4"]))
+        with pa.ipc.new_stream(sink, made.schema, options=options) as writer:
+            writer.write_batch(made)
+    except (pa.ArrowException, OSError, TypeError, ValueError):
+        return  # another mutation was there before
+    content[:] = sink.getvalue().to_pybytes()
+    if dice.random() < 0.7:
+        types = dict(zip(made.schema.names, made.schema.types, strict=True))
+
+        def change(fields: list[Any], notes: Any) -> Any:
+            fields[1:] = [field.with_type(types.get(field.name, field.type)) for field in fields[1:]]
+            return notes
+
+        schema_content = file.section(SCHEMA)
+        assert schema_content is not None
+        change_schema(schema_content, change)
+
+
 ANYWHERE: list[Mutation] = [
     *(in_preamble, in_directory, in_arrow_bytes),
-    *2 * [in_record, rows_everywhere, exchange, rows_of_a_tree],
+    *2 * [in_record, rows_everywhere, exchange, rows_of_a_tree, in_index],
     *5 * [in_section, in_json, in_types],
 ]
 #: What the codecs see.
@@ -517,8 +622,11 @@ def change_values(dice: random.Random, data: bytes) -> bytes:
         codec, parts = streams[place]
         itemsize = parts[0].itemsize
         content = bytearray(cpu.decompress(parts, itemsize).tobytes())
-        for _ in range(dice.choice([1, 1, 3, 10])):
-            change_number(dice, content)
+        if dice.random() < 0.3:
+            change_numbers(dice, content, itemsize)
+        else:
+            for _ in range(dice.choice([1, 1, 3, 10])):
+                change_number(dice, content)
         if dice.random() < 0.3:
             codec = dice.choice([name for name in plan.CODECS if name != "gfc" or itemsize >= 4])
         values = np.frombuffer(content, f"<u{itemsize}")
@@ -532,7 +640,7 @@ def hostile(number: int) -> tuple[str, bytes]:
     """The name of a sound file, and what became of it."""
     dice = random.Random(number)
     name, data = choose(dice)
-    if "frame" in name and dice.random() < 0.4:
+    if "frame" in name and "many" not in name and dice.random() < 0.4:
         data = change_values(dice, data)
         if dice.random() < 0.7:
             return name, data
@@ -547,8 +655,9 @@ def hostile_segments(number: int) -> tuple[str, bytes]:
 
 
 def choose(dice: random.Random) -> tuple[str, bytes]:
-    of_frames = dice.random() < 0.6
-    return dice.choice([(name, data) for name, data in subjects() if ("frame" in name) == of_frames])
+    kind = dice.choices(["column", "frame", "many"], [38, 60, 2])[0]
+    kinds = ["many" if "many" in name else "frame" if "frame" in name else "column" for name, _ in subjects()]
+    return dice.choice([subject for subject, found in zip(subjects(), kinds, strict=True) if found == kind])
 
 
 def changed(dice: random.Random, data: bytes, mutations: list[Mutation]) -> bytes:

@@ -208,6 +208,16 @@ def test_validity_that_lies(
     assert cudf_fsst.load(path).to_arrow()["a"].null_count == 1
 
 
+@pytest.mark.parametrize("rows", [2**63, -1, 1.5, None, True])
+def test_rows_that_no_frame_has(rows: Any, tmp_path: Path) -> None:
+    path = tmp_path / "frame.fsst"
+    index = {"names": [None], "range": [0, rows, 1]}
+    notes = {"labels": schema.encode_labels(pd.RangeIndex(0)), "index": index, "columns": [], "levels": []}
+    storage.save_streams(path, streams=[], schema=schema.frame_to_bytes([], notes | {"rows": rows}))
+    with pytest.raises(ValueError, match=rf"frame\.fsst: .*{rows}"):
+        cudf_fsst.load(path)
+
+
 def test_all_nulls_are_announced(tmp_path: Path) -> None:
     """A column of nulls has no buffers in Arrow, but pandas and cuDF make some of it."""
     data = pd.DataFrame({"a": [None] * 1000, "b": pd.arrays.ArrowExtensionArray(pa.chunked_array([pa.nulls(1000)]))})
