@@ -22,6 +22,7 @@ app = typer.Typer(
     help="FSST compression of string columns, on a GPU with cuDF or on the CPU with pandas.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode="markdown",  # paragraphs of docstrings are wrapped anew
     pretty_exceptions_enable=False,
 )
 # Piped output is not squeezed into the 80 columns that Rich assumes. Names are no markup.
@@ -124,8 +125,9 @@ def demo(
     title = f"TPC-H, scale factor {scale:g}, on {engine.device} ({engine.name})"
     shown = Table(title=_shown(title), title_justify="left", box=SIMPLE)
     shown.add_column("column", no_wrap=True)
-    for heading in ("rows", "Arrow", "compressed", "ratio", "compress GB/s", "decompress GB/s", "random rows", "in ms"):
-        shown.add_column(heading, justify="right")
+    headings = ["rows", "Arrow", "FSST", "ratio", "compress\nGB/s", "decom-\npress\nGB/s", "random\nrows", "in ms"]
+    for heading in headings:
+        shown.add_column(heading, justify="right", no_wrap=True)
     for report in reports:
         shown.add_row(
             _shown(report.column),
@@ -138,7 +140,7 @@ def demo(
             f"{report.taken_rows:,}",
             f"{report.take_seconds * 1e3:.2f}",
         )
-    _out.print(shown)
+    _print_table(shown)
     total = sum(report.rows for report in reports)
     _out.print(f"All {total:,} rows came back equal, and so did the random ones.", highlight=False)
 
@@ -344,7 +346,7 @@ def inspect(
 
     listed = Table(title="segments", title_justify="left", box=SIMPLE)
     for heading in ("number", "rows", "characters", "codes", "ratio", "tile size", "nulls", "table", "symbols"):
-        listed.add_column(heading, justify="right")
+        listed.add_column(heading, justify="right", no_wrap=True)
     for number, segment in enumerate(segments):
         listed.add_row(
             str(number),
@@ -358,7 +360,7 @@ def inspect(
             str(len(segment.table)),
         )
     if segments:
-        _out.print(listed)
+        _print_table(listed)
     if symbols:
         for number, table in enumerate(tables):
             shown = "  ".join(f"{code}={repr(symbol)[1:]}" for code, symbol in enumerate(table.symbols))
@@ -380,7 +382,14 @@ def _inspect_frame(file: Path, frame: Any) -> None:
         listed.add_row(_shown(name), _shown(dtype), node.codec, *sizes, _ratio(node.uncompressed_nbytes, node.nbytes))
     listed.add_section()
     listed.add_row("total", "", "", "", f"{frame.uncompressed_nbytes:,}", f"{frame.nbytes:,}", f"{frame.ratio:.3f}")
-    _out.print(listed)
+    _print_table(listed)
+
+
+def _print_table(table: Table) -> None:
+    """Print a table; where it is too wide, with less space between its columns, for numbers must not be cut short."""
+    if _out.measure(table, options=_out.options.update(max_width=10_000)).maximum > _out.width:
+        table.padding = 0
+    _out.print(table)
 
 
 def _show_facts(file: Path, *facts: tuple[str, str]) -> None:
@@ -460,7 +469,7 @@ def autotune(
             f"{one.best_gbps:,.0f}",
             f"{gain:+.1%}",
         )
-    _out.print(shown)
+    _print_table(shown)
     if dry_run:
         _out.print("Nothing was kept (--dry-run).")
     else:

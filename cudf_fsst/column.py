@@ -384,9 +384,11 @@ class CompressedColumn:
             strings = backend.take_range(self._segments, start, stop, stream=None)
             return backend.interop.to_series(strings, self._dtype, self._name, labels)
 
-    def _host_range(self, start: int, stop: int) -> Any:
-        """Rows as a pandas Series without labels."""
-        return interop_pandas.to_series(self._host_range_strings(start, stop), self._dtype, None, None)
+    def _host_range(self, start: int, stop: int) -> Iterator[Any]:
+        """Values of rows, as a pandas Series has them; an error names the row."""
+        strings = self._host_range_strings(start, stop)
+        with decoding(to_arrow(strings, pa.large_string()), lambda row: f"in row {start + row}"):
+            yield from interop_pandas.to_series(strings, self._dtype, None, None)
 
     def _arrow_range(self, start: int, stop: int, arrow_type: Any) -> Any:
         """Rows as Arrow's."""
@@ -398,7 +400,12 @@ class CompressedColumn:
             return backend.to_host_strings(backend.take_range(self._segments, start, stop, stream=None))
 
     def _scalar(self, number: int) -> Any:
-        return self._host_range(number, number + 1).iloc[0]
+        strings = self._host_range_strings(number, number + 1)
+        try:
+            return interop_pandas.to_series(strings, self._dtype, None, None).iloc[0]
+        except UnicodeDecodeError as error:
+            reason = f"{error.reason}, in row {number}"
+            raise UnicodeDecodeError(error.encoding, error.object, error.start, error.end, reason) from error
 
     def map_chunks(self, func: Callable[[Any], Any], *, chunk_bytes: int = 64 << 20) -> Any:
         """Call a function on piece after piece of the decompressed column, and join the results.

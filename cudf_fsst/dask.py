@@ -30,16 +30,20 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
-from dask import config, delayed
-from dask import persist as dask_persist
-from dask.base import DaskMethodsMixin, replace_name_in_key
-from dask.delayed import Delayed, optimize
-from dask.highlevelgraph import HighLevelGraph
-from dask.sizeof import sizeof
-from dask.utils import Dispatch, parse_bytes
-from distributed import WorkerPlugin
-from distributed.protocol import dask_deserialize, dask_serialize
-from distributed.protocol.cuda import cuda_deserialize, cuda_serialize
+
+try:
+    from dask import config, delayed
+    from dask import persist as dask_persist
+    from dask.base import DaskMethodsMixin, replace_name_in_key
+    from dask.delayed import Delayed, optimize
+    from dask.highlevelgraph import HighLevelGraph
+    from dask.sizeof import sizeof
+    from dask.utils import Dispatch, parse_bytes
+    from distributed import WorkerPlugin
+    from distributed.protocol import dask_deserialize, dask_serialize
+    from distributed.protocol.cuda import cuda_deserialize, cuda_serialize
+except ModuleNotFoundError as error:
+    raise ImportError(f'{__name__} needs Dask ({error}); install it with: pip install "cudf-fsst[dask]"') from error
 
 from . import frame_backend
 from .backend import check_options

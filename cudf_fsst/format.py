@@ -6,7 +6,8 @@ Shared by every codec side: host arrays and device buffers have the same bytes, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+
+from .lazy import lazy
 
 #: Version of the stored format of columns, and of frames: 0 was never released.
 FORMAT_VERSION = 1
@@ -83,7 +84,7 @@ class SegmentLayout:
     def tile_length_itemsize(self) -> int:
         return 1 if self.tile_size <= 256 else 2
 
-    @cached_property
+    @lazy
     def sections(self) -> dict[str, Section]:
         """Section name -> place, in stored order."""
         wanted = (
@@ -102,7 +103,7 @@ class SegmentLayout:
             offset = align(offset + itemsize * count)
         return sections
 
-    @cached_property
+    @lazy
     def meta_nbytes(self) -> int:
         last = self.sections["validity"]
         return align(last.offset + last.nbytes)

@@ -250,6 +250,9 @@ class CompressedFrame:
         if isinstance(key, slice):
             raise TypeError(f"a CompressedFrame is indexed by labels of columns, not by rows: {key!r}")
         if isinstance(key, (list, np.ndarray, pd.Index, pd.Series)):
+            kind = pd.api.types.infer_dtype
+            if kind(key) == "boolean" and kind(self._labels) != "boolean":
+                raise TypeError("a CompressedFrame is indexed by labels of columns, not by a mask of rows")
             places = [self._place(label) for label in key]
             labels = self._labels.take(places)
             columns = [self._columns[place] for place in places]
@@ -635,9 +638,10 @@ def _read_labels(
         node = reader.node(one["tree"], kind, f"labels, level {i}")
         if node.rows != count:
             raise ValueError(f"labels, level {i}: {node.rows} rows for {count} columns")
-        for null in _nulls(node):
-            if null.rows > count:
-                raise ValueError(f"labels, level {i}: {null.rows} nulls for {count} columns")
+        for inner in _nulls_and_strings(node):
+            # Categories are all different, so one may have no characters; only a damaged file has more rows than this.
+            if inner.rows > count + 1 + sum(segment.chars for segment in inner.segments):
+                raise ValueError(f"labels, level {i}: {inner.rows} rows of {inner.type} for {count} columns")
         nodes.append(node)
     try:
         columns = [pandas_frame.to_arrow(tree.decompress(node), kind) for node, kind in zip(nodes, types, strict=True)]
@@ -650,12 +654,12 @@ def _read_labels(
         raise ValueError(f"the labels cannot be read: {type(error).__name__}: {error}") from error
 
 
-def _nulls(node: Node) -> Iterator[Node]:
-    """A node and those below it that are of nulls, whose rows take no bytes."""
-    if pa.types.is_null(node.type):
+def _nulls_and_strings(node: Node) -> Iterator[Node]:
+    """A node and those below it whose rows may take next to no bytes."""
+    if pa.types.is_null(node.type) or tree.is_strings(node.type):
         yield node
     for child in node.children:
-        yield from _nulls(child)
+        yield from _nulls_and_strings(child)
 
 
 def _stored_column(

@@ -123,6 +123,11 @@ KEPT: dict[str, Callable[[], Any]] = {
     "zeros and NaN": lambda: frame(pd.Series([np.nan, -0.0, 0.0] * 20)),
     "time zones": lambda: frame(pd.Series(pd.date_range("2020", periods=ROWS, tz="Europe/Berlin"))),
     "NaT": lambda: frame(pd.Series(np.array(["2020-01-01", "NaT"] * 30, "M8[s]"))),
+    # pandas warns of the `nbytes` of these.
+    "periods as categories": lambda: pd.Series(pd.Categorical(pd.period_range("2020", periods=ROWS, freq="M"))),
+    "times with a zone as categories": lambda: pd.Series(
+        pd.Categorical(pd.DatetimeIndex(pd.date_range("2020", periods=ROWS, tz="Europe/Berlin"), freq=None))
+    ),
 }
 
 #: What would change, and so is not compressed.
@@ -146,6 +151,10 @@ STAYS: dict[str, Callable[[], Any]] = {
     "categories with a name": lambda: frame(categories("x", "y", name="kinds")),
     "categories as index, with a name": lambda: frame(
         index=pd.CategoricalIndex(categories("x", "y", name="kinds"), name="i")
+    ),
+    "categories with a frequency": lambda: frame(pd.Series(pd.Categorical(pd.date_range("2020", periods=ROWS)))),
+    "a level of categories with a frequency": lambda: frame(
+        index=pd.MultiIndex.from_arrays([pd.Categorical(pd.timedelta_range(0, periods=ROWS, freq="h")), range(ROWS)])
     ),
     "a frame of a subclass": lambda: noted(Frame({"x": range(ROWS)})),
     "a series of a subclass": lambda: noted(Series(["a"] * ROWS)),

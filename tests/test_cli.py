@@ -27,7 +27,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import cudf_fsst
-from cudf_fsst import cli
+from cudf_fsst import cli, demo
 from cudf_fsst.codecs.fsst import tuning
 from cudf_fsst.codecs.fsst.tuning import Choices
 from cudf_fsst.engine import Engine
@@ -80,6 +80,30 @@ def test_demo_checks_and_shows_every_column(tmp_path: Path) -> None:
     assert {path.name for path in made} == {"lineitem.parquet", "customer.parquet"}
     run_ok("demo", "--scale", 0.001, "--device", "cpu", "--data", tmp_path, "--rows", 7, "--column", "l_comment")
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")} == made
+
+
+def test_tables_fit_into_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without cutting a number short."""
+    text = io.StringIO()
+    monkeypatch.setattr(cli, "_out", Console(width=80, file=text, markup=False, emoji=False))
+    size = 5_999_989 * 123
+    big = demo.Report("l_shipinstruct", 5_999_989, size, size, size // 8, 7.996, 0.99, 0.76, 1000, 0.01234)
+    monkeypatch.setattr(demo, "make_table", lambda *_: tmp_path)
+    monkeypatch.setattr(demo, "run_column", lambda *_: big)
+    run_ok("demo", "--device", "cpu")
+    pd.DataFrame({"number": range(300_000), "text": "x" * 200}).to_parquet(tmp_path / "in.parquet")
+    for options in ((), ("-c", "text")):
+        run_ok("compress", tmp_path / "in.parquet", "-o", tmp_path / "out.fsst", "--force", "--device", "cpu", *options)
+        run_ok("inspect", tmp_path / "out.fsst")
+    shown = text.getvalue()
+    assert "5,999,989" in shown
+    assert "60,000,000" in shown
+    assert "…" not in shown
+
+
+def test_paragraphs_of_the_help_are_wrapped_anew() -> None:
+    shown = CliRunner().invoke(cli.app, ["compress", "--help"], env={"COLUMNS": "80"}).stdout
+    assert "index, if it has one, is not kept" in shown
 
 
 def test_demo_notices_a_changed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -833,7 +857,7 @@ def test_a_signal_leaves_no_unfinished_file(command: str, number: int, parquet: 
     options = ["-c", "text", "--device", "cpu"] if command == "compress" else []
     code = """
 import os, sys, time
-from cudf_fsst import cli
+from cudf_fsst import cli, demo
 def slow(_):
     print("writing", flush=True)
     time.sleep(60)

@@ -243,8 +243,8 @@ def test_bytes_that_are_not_utf8(dtype) -> None:
         assert error.value.object == b"\xff\xfe"
     with pytest.raises(UnicodeDecodeError, match=r"invalid start byte, in (row 3|the row labelled label 3 of 'n')$"):
         np.asarray(column)
-    for some in (lambda: list(column), lambda: column[4]):
-        with pytest.raises(UnicodeDecodeError, match=r"invalid start byte$"):
+    for row, some in ((3, lambda: list(column)), (4, lambda: column[4]), (1499, lambda: column[-1])):
+        with pytest.raises(UnicodeDecodeError, match=f"invalid start byte, in row {row}$"):
             some()
     assert column[1] == "é"
     assert column[:3].tolist()[:2] == ["ok", "é"]

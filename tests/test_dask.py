@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -72,6 +74,13 @@ def is_ours(header: dict[str, Any]) -> bool:
 
 def more(before: dict[str, int]) -> dict[str, int]:
     return {name: number - before[name] for name, number in fsst_dask.stats().items()}
+
+
+def test_without_dask() -> None:
+    code = "import sys; sys.modules['dask'] = None; import cudf_fsst; import cudf_fsst.dask"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "needs Dask" in done.stderr
+    assert 'pip install "cudf-fsst[dask]"' in done.stderr
 
 
 # One process --------------------------------------------------------------------------------------------------------

@@ -156,6 +156,12 @@ def fill_a_pool(_: Path) -> None:
         pool["a"] = pd.Series(["a long string", "and another"])
 
 
+def use_a_pool_after_a_fork(_: Path) -> None:
+    pool = cudf_fsst.SpillPool()
+    pool._owner += 1  # as a child of that process has it
+    len(pool)
+
+
 def column() -> cudf_fsst.CompressedColumn:
     return pd.Series(["one", "two", None]).fsst.compress()
 
@@ -183,6 +189,7 @@ ERRORS: tuple[tuple[type[Exception], str, Callable[[Path], Any]], ...] = (
     (KeyError, "does not have: 'm'", lambda _: pd.DataFrame({"n": [1]}).fsst.compress(codecs={"m": "raw"})),
     (ValueError, "column 'n': codec 'fsst'", lambda _: pd.DataFrame({"n": [1]}).fsst.compress(codecs={"n": "fsst"})),
     (MemoryError, "'a'", fill_a_pool),
+    (RuntimeError, "belongs to process .* cannot be used in process", use_a_pool_after_a_fork),
 )
 
 

@@ -225,8 +225,23 @@ def test_labels_do_not_expand(tmp_path: Path) -> None:
     saved_with(tmp_path / "frame", labels, lambda notes: None, kind=nulls)
     fresh.same_index(cudf_fsst.load(tmp_path / "frame").columns, labels)
     saved_with(tmp_path / "frame", labels, many, kind=nulls)
-    with pytest.raises(ValueError, match=f"labels, level 0: {2**40} nulls for 2 columns"):
+    with pytest.raises(ValueError, match=f"labels, level 0: {2**40} rows of null for 2 columns"):
         cudf_fsst.load(tmp_path / "frame")
+
+
+def test_labels_with_categories_of_no_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One category may be empty; thousands would take no bytes in the file and many in memory."""
+    described, _ = schema.describe_labels(pd.CategoricalIndex(["a", "b"]))
+    for categories, refused in ((["", "b"], False), (["", "b", *[""] * 998], True)):
+        array = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(categories))
+        made = described, [pa.chunked_array([array])]
+        monkeypatch.setattr(schema, "describe_labels", lambda _, made=made: made)
+        saved_with(tmp_path / "frame", pd.Index([]), lambda notes: None)
+        if refused:
+            with pytest.raises(ValueError, match="labels, level 0: 1000 rows of string for 2 columns"):
+                cudf_fsst.load(tmp_path / "frame")
+        else:
+            assert list(cudf_fsst.load(tmp_path / "frame").columns) == categories
 
 
 @pytest.mark.parametrize("categories", [False, True])

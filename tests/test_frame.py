@@ -484,6 +484,15 @@ def test_columns_of_it() -> None:
     for missing in ("nobody", {}):
         with pytest.raises(KeyError, match=str(missing)):
             frame[missing]
+    for mask in (
+        data["int8"] > 0,
+        (data["int8"] > 0).to_numpy(),
+        [True] * ROWS,
+        pd.array([True, None], dtype="boolean"),
+    ):
+        with pytest.raises(TypeError, match="not by a mask of rows"):
+            frame[pd.Index(mask) if isinstance(mask, pd.arrays.BooleanArray) else mask]
+    assert pd.DataFrame({True: [1], False: [2]}).fsst.compress()[[False, True]].columns.tolist() == [False, True]
     with pytest.raises(TypeError, match="not by rows"):
         frame[:5]
 

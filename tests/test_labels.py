@@ -207,7 +207,7 @@ def test_saved_time_as_name(name: pd.Timestamp, tmp_path: Path) -> None:
 )
 def test_index_that_cannot_be_saved(index: pd.Index, tmp_path: Path) -> None:
     column = pd.Series(["a", "b"], index=index).fsst.compress()
-    with pytest.raises(TypeError, match=r"cannot be stored.*reset_index"):
+    with pytest.raises(TypeError, match=r"cannot be stored(?!: \().*reset_index"):
         column.save(tmp_path / "column")
     assert list(tmp_path.iterdir()) == []
 

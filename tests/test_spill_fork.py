@@ -17,6 +17,7 @@ import pytest
 
 import cudf_fsst
 from cudf_fsst import SpillPool
+from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.spill import oom
 from fake_gpu import World, files_under
 from spill_cases import PACKED, PLAIN, SLACK, fake, same, text
@@ -77,8 +78,6 @@ def _uses(pool: SpillPool) -> dict[str, Callable[[], Any]]:
         "stats": lambda: pool.stats,
         "closed": lambda: pool.closed,
         "with": lambda: pool.__enter__(),
-        "repr": lambda: repr(pool),
-        "html": lambda: pool._repr_html_(),
         "completions": lambda: pool._ipython_key_completions_(),
     }
 
@@ -97,6 +96,14 @@ def test_what_a_forked_process_asks_is_refused_at_once(tmp_path: Path, use: str)
     assert "forked" in message
     same(pool["a"], text(1))
     same(pool["b"], text(2))
+
+
+def test_a_forked_process_can_show_it(tmp_path: Path) -> None:
+    """Tracebacks and logs do."""
+    pool = SpillPool(directory=tmp_path)
+    with pool._tiers.lock:
+        shown = in_child(lambda: [repr(pool), pool._repr_html_()])
+    assert shown == [f"SpillPool of process {os.getpid()}, from which this one was forked"] * 2
 
 
 def test_reading_in_a_child_changes_nothing(tmp_path: Path) -> None:
@@ -221,7 +228,7 @@ def test_forked_while_threads_use_it(tmp_path: Path) -> None:
         thread.start()
     try:
         for _ in range(10):
-            assert in_child(lambda: [len(pool[0]), repr(pool)])[0] == "RuntimeError"
+            assert in_child(lambda: len(pool[0]))[0] == "RuntimeError"
             assert in_child(pool.close) is None
     finally:
         stop.set()
@@ -229,6 +236,28 @@ def test_forked_while_threads_use_it(tmp_path: Path) -> None:
             thread.join()
     for seed in range(3):
         same(pool[seed], text(seed))
+
+
+def test_forked_while_a_thread_makes_a_table() -> None:
+    """What one table makes of itself when it is asked, no other waits for: nobody would ever let go of it here."""
+    started, go = threading.Event(), threading.Event()
+
+    class Slow(tuple[bytes, ...]):
+        def __iter__(self) -> Any:
+            started.set()
+            go.wait()
+            return super().__iter__()
+
+    table = SymbolTable.from_symbols([b"a"])
+    table.__dict__["symbols"] = Slow([b"a"])
+    thread = threading.Thread(target=lambda: table.decode_symbols)
+    thread.start()
+    started.wait()
+    try:
+        assert in_child(lambda: SymbolTable.from_symbols([b"b"]).decode_symbols.tolist()[:2]) == [98, 0]
+    finally:
+        go.set()
+        thread.join()
 
 
 def test_rmm_asks_in_a_child(world: World) -> None:

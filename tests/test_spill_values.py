@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from cudf_fsst import SpillPool
 from cudf_fsst.spill import values
 from fake_gpu import FakePacked, FakeSeries, World
-from nasty_values import KEPT, ROWS, STAYS, identical, labels, noted
+from nasty_values import KEPT, ROWS, STAYS, frame, identical, labels, noted, objects
 from spill_cases import PLAIN, SLACK, check_books, fake, text
 
 
@@ -53,6 +55,29 @@ def test_what_would_change_is_not_compressed(tmp_path: Path, make: Callable[[], 
         with pytest.raises(TypeError, match=r"'value', while it was compressed: .* would"):
             pool["value"] = wanted
         assert list(pool) == []
+
+
+def test_decimals_that_signal(tmp_path: Path) -> None:
+    """pandas cannot tell whether they are missing."""
+    wanted = frame(objects(Decimal("1.5"), Decimal("sNaN")))
+    with SpillPool(host_limit=0, directory=tmp_path) as pool:
+        with pytest.raises(TypeError, match=r"'value', .* column 'value': .* Arrow has no Decimal\('sNaN'\)"):
+            pool["value"] = wanted
+        with pytest.raises(TypeError, match=r"'labels', .* Arrow has no Decimal\('sNaN'\)"):
+            pool["labels"] = frame(index=labels(Decimal("sNaN")))
+
+
+def test_what_pandas_cannot_measure(tmp_path: Path) -> None:
+    views = pd.Series(pd.arrays.ArrowExtensionArray(pa.array(["a", "b"] * 30, pa.string_view())))
+    with SpillPool(host_limit=0, directory=tmp_path) as pool:
+        for name, wanted in {"series": views, "frame": views.to_frame("v")}.items():
+            pool[name] = wanted
+            assert pool.where(name) == "disk"
+            assert pa.Table.from_pandas(pd.DataFrame(pool[name])).equals(pa.Table.from_pandas(pd.DataFrame(wanted)))
+    labelled = frame(columns=pd.Index(["a", "\udc80"], dtype=object))
+    pool = SpillPool()
+    pool["labelled"] = labelled
+    assert list(pool["labelled"].columns) == ["a", "\udc80"]
 
 
 def test_attrs_are_a_snapshot(tmp_path: Path) -> None:

@@ -176,6 +176,22 @@ def test_load_takes_memory_in_proportion_to_the_file(what: str, codec: str, tmp_
         assert found.uncompressed_nbytes > 64 * path.stat().st_size
 
 
+def test_codes_of_categories_stay_narrow() -> None:
+    """Decompressing takes a few bytes a row where the codes have one."""
+    rows = 2**20
+    found = pd.DataFrame({"a": pd.Categorical.from_codes(np.zeros(rows, "i1"), ["x"])}).fsst.compress()
+    whole = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(whole)
+    pa.set_memory_pool(pool)
+    tracemalloc.start()
+    try:
+        found.decompress()
+        assert pool.max_memory() + tracemalloc.get_traced_memory()[1] < 7 * rows
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(whole)
+
+
 @pytest.mark.parametrize("piece_nbytes", [plan.PIECE_NBYTES, 1])
 @pytest.mark.parametrize(
     ("bits", "nulls"), [(b"\xff\x0f", 1), (b"\xff\x1f", 0), (b"\xff\x17", 1), (b"\xef\x07", 1), (b"\xff\xff", 0)]

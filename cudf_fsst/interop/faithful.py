@@ -83,7 +83,11 @@ def _check_values(values: Any, what: str) -> None:
         _check_categories(values.dtype.categories, what)
     elif values.dtype == np.dtype(object):
         objects = values.to_numpy()
-        if any(value is not None for value in objects[pd.isna(objects)]):
+        try:
+            missing = objects[pd.isna(objects)]
+        except ArithmeticError:  # pandas compares decimals, also such as signal; compressing refuses these by name
+            return
+        if any(value is not None for value in missing):
             raise TypeError(f"{what}: objects with missing values other than None, which they would become")
         kinds = {kind.__name__ for kind in set(map(type, objects)) if issubclass(kind, str) and kind is not str}
         if kinds:
@@ -93,6 +97,8 @@ def _check_values(values: Any, what: str) -> None:
 def _check_categories(categories: Any, what: str) -> None:
     if categories.name is not None:
         raise TypeError(f"{what}: categories with a name, {categories.name!r}, which they would lose")
+    if isinstance(categories, (pd.DatetimeIndex, pd.TimedeltaIndex)) and categories.freq is not None:
+        raise TypeError(f"{what}: categories with a frequency, {categories.freqstr!r}, which they would lose")
     if categories.dtype == np.dtype(object):
         try:
             schema.describe_index(categories)

@@ -244,7 +244,8 @@ def _why(error: Exception, index: Any) -> str:
             # A quiet NaN is a missing value.
             if isinstance(value, decimal.Decimal) and (value.is_infinite() or value.is_snan()):
                 return f"Arrow has no {value!r}"
-    return str(error)
+    # Arrow's errors collect what they happened in.
+    return "; ".join(error.args) if all(isinstance(part, str) for part in error.args) else str(error)
 
 
 def _index_table(index: Any) -> Any:
@@ -757,7 +758,9 @@ def _exact(column: Any, stored: Any) -> Any:
         joined = column.unify_dictionaries().combine_chunks()
         joined = joined if isinstance(joined, pa.Array) else joined.chunk(0)
         categories = _exact(pa.chunked_array([joined.dictionary]), stored["categories"])
-        codes = joined.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = joined.indices  # not all cast, which would take eight bytes a row for one
+        codes = codes if pa.types.is_signed_integer(codes.type) else codes.cast(pa.int64())
+        codes = codes.fill_null(-1).to_numpy(zero_copy_only=False)
         return pd.CategoricalIndex(pd.Categorical.from_codes(codes, categories, ordered=joined.type.ordered))
     if kind == "interval":
         return _intervals(column, stored["closed"])

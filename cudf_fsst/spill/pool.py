@@ -38,8 +38,8 @@ class SpillPool(MutableMapping[Hashable, Any]):
     leaves again without being compressed, copied or written again.
 
     Threads may use a pool at the same time; each entry is moved by one at a time. A pool belongs to the process that
-    made it: in one that was forked from that (by `multiprocessing`, a data loader) whatever asks it for something
-    raises RuntimeError, and `close`, also at the end of a ``with`` block, does nothing. It is not copied or pickled.
+    made it: in one that was forked from that (by `multiprocessing`, a data loader) all but `repr` raises
+    RuntimeError, and `close`, also at the end of a ``with`` block, does nothing. It is not copied or pickled.
 
     Parameters
     ----------
@@ -382,12 +382,16 @@ class SpillPool(MutableMapping[Hashable, Any]):
         return [table for table in (self._entries_table(), moves_table(self.stats)) if len(table) > 1]
 
     def __repr__(self) -> str:
+        if not self._is_owner():  # a traceback or a log may ask for it
+            return f"SpillPool of process {self._owner}, from which this one was forked"
         lines = [self._summary()]
         for table in self._tables():
             lines += ["", *("  " + line for line in as_text(table))]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
+        if not self._is_owner():
+            return repr(self)
         captions = iter([self._summary(), "moves"])
         tables = self._tables() or [[["empty"]]]
         return "".join(as_html(next(captions), table) for table in tables)

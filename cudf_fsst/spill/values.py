@@ -15,7 +15,8 @@ from ..interop import faithful
 _ONLY = "values"
 #: The preamble of a file: its sizes, a checksum of what says where its parts are and what theirs are, and its own.
 _HEAD_NBYTES = 64
-_PROTOCOL = ("nbytes", "device", "to_host", "to_device", "save", "decompress")
+#: What a compressed value has; first what no Series has, of whose `nbytes` pandas may warn.
+_PROTOCOL = ("decompress", "to_host", "to_device", "device", "nbytes", "save")
 
 
 def is_compressed(value: Any) -> bool:
@@ -79,9 +80,19 @@ def nbytes_of(value: Any) -> int:
 
 
 def _memory_usage(data: Any) -> int:
-    deep = {"deep": True} if isinstance(data, (pd.DataFrame, pd.Series, pd.Index)) else {}  # cuDF warns, and ignores it
-    used = data.memory_usage(**deep)
+    if isinstance(data, pd.DataFrame):  # whose own sum has its labels as index, which not all can be
+        return _of_pandas(data.index) + sum(_of_pandas(column, index=False) for _, column in data.items())
+    if isinstance(data, (pd.Series, pd.Index)):
+        return _of_pandas(data)
+    used = data.memory_usage()  # of cuDF, which warns of `deep`
     return int(used.sum() if hasattr(used, "sum") else used)
+
+
+def _of_pandas(data: Any, **options: bool) -> int:
+    try:
+        return int(data.memory_usage(deep=True, **options))
+    except NotImplementedError:  # string views
+        return int(data.nbytes)
 
 
 def snapshot(value: Any) -> Any:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from ...lazy import lazy
 
 #: Code that says: the next byte stands for itself.
 ESCAPE = 255
@@ -87,12 +88,12 @@ class SymbolTable:
         table.__dict__["_words"] = words, lengths
         return table
 
-    @cached_property
+    @lazy
     def symbols(self) -> tuple[bytes, ...]:
         words, lengths = self._words
         return tuple([words[8 * i : 8 * i + length] for i, length in enumerate(lengths)])
 
-    @cached_property
+    @lazy
     def _hash(self) -> int:
         return hash(self.symbols)
 
@@ -168,17 +169,17 @@ class SymbolTable:
             lengths[len(symbol) - 1] += 1
         return struct.pack("<QB", word, 0) + lengths + b"".join(self.symbols)
 
-    @cached_property
+    @lazy
     def nbytes(self) -> int:
         """Bytes of `to_bytes()`."""
         return _HEADER_NBYTES + sum(map(len, self.symbols))
 
-    @cached_property
+    @lazy
     def two_byte_limit(self) -> int:
         """Codes below it stand for two-byte symbols."""
         return sum(len(symbol) == 2 for symbol in self.symbols)
 
-    @cached_property
+    @lazy
     def decode_symbols(self) -> npt.NDArray[np.uint64]:
         """Code -> its symbol as a little-endian number, uint64[256]; 0 for 255 and unused codes."""
         joined = b"".join(symbol.ljust(MAX_SYMBOL_LENGTH, b"\0") for symbol in self.symbols)
@@ -186,14 +187,14 @@ class SymbolTable:
         array[: len(self.symbols)] = np.frombuffer(joined, "<u8")
         return _read_only(array)
 
-    @cached_property
+    @lazy
     def decode_lengths(self) -> npt.NDArray[np.uint8]:
         """Code -> length of its symbol, uint8[256]; 0 for 255 and unused codes."""
         array = np.zeros(256, np.uint8)
         array[: len(self.symbols)] = [len(symbol) for symbol in self.symbols]
         return _read_only(array)
 
-    @cached_property
+    @lazy
     def byte_codes(self) -> npt.NDArray[np.uint8]:
         """Byte -> code of the one-byte symbol, or 255; uint8[256]."""
         array = np.full(256, ESCAPE, np.uint8)
@@ -204,7 +205,7 @@ class SymbolTable:
             array[symbol[0]] = code
         return _read_only(array)
 
-    @cached_property
+    @lazy
     def pair_codes(self) -> npt.NDArray[np.uint8]:
         """Index ``b0 | b1 << 8`` -> code of the symbol ``b0 b1``, else of ``b0``, else 255; uint8[65536]."""
         array = np.tile(self.byte_codes, 256)
@@ -213,7 +214,7 @@ class SymbolTable:
             array[symbol[0] | symbol[1] << 8] = code
         return _read_only(array)
 
-    @cached_property
+    @lazy
     def _hash_tables(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
         symbols = np.zeros(HASH_SLOTS, np.uint64)
         # An empty slot holds a symbol that no text leads to it: b"\0\0\0" belongs to slot 0, b"\1\0\0" does not.
