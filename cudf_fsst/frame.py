@@ -478,7 +478,7 @@ def _extension_dtype(kind: Any) -> Any:
         return None
     try:
         dtype = kind.to_pandas_dtype()
-    except NotImplementedError:
+    except NotImplementedError:  # Arrow's way to say that there is none
         return None
     return dtype if hasattr(dtype, "__from_arrow__") else None
 

@@ -91,7 +91,7 @@ def _memory_usage(data: Any) -> int:
 def _of_pandas(data: Any, **options: bool) -> int:
     try:
         return int(data.memory_usage(deep=True, **options))
-    except NotImplementedError:  # string views
+    except NotImplementedError:  # pandas cannot count string views deeply
         return int(data.nbytes)
 
 
