@@ -427,8 +427,8 @@ def change_schema(content: bytearray, change: Callable[[list[Any], Any], Any]) -
         notes = change(fields := list(old), json.loads(metadata[KEY]))
         metadata[KEY] = json.dumps(notes).encode()
         content[:] = pa.schema(fields, metadata=metadata).serialize().to_pybytes()
-    except Exception:  # there is no such schema, or another mutation was there before
-        pass
+    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError):
+        pass  # another mutation was there before, or Arrow has no such schema: 1 or 2 of a hundred
 
 
 def in_types(dice: random.Random, file: File) -> None:
