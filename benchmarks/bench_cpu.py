@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from cudf_fsst.buffers import HostStrings
 from cudf_fsst.codecs.fsst import cpu
-from cudf_fsst.format import TILE_SIZES
+from cudf_fsst.codecs.fsst.layout import TILE_SIZES
 
 #: File: the original library's ratio, encode and decode MB/s, and LZ4's encode and decode MB/s beside it.
 ORIGINAL = {

@@ -25,8 +25,8 @@ from bench_others import (
 from datasets import characters
 
 from cudf_fsst.codecs.fsst import plan
+from cudf_fsst.codecs.fsst.layout import TILE_SIZES
 from cudf_fsst.device.memory import pinned
-from cudf_fsst.format import TILE_SIZES
 
 #: Characters of the columns of a sweep over sizes.
 SIZES = (1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30, 1 << 33)

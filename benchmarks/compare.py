@@ -173,7 +173,7 @@ def main() -> None:
     import cupy
     import timing
 
-    from cudf_fsst.format import LEVELS
+    from cudf_fsst.codecs.fsst.layout import LEVELS
 
     makers = dict(datasets.wanted(options))
     file = ResultsFile(options.out, timing.machine(), **timing.run())

@@ -10,9 +10,9 @@ import pandas as pd
 import pyarrow as pa
 
 from .buffers import CharactersUnderNulls, HostStrings
+from .codecs.fsst.layout import LEVELS, TILE_SIZES
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
-from .format import LEVELS, TILE_SIZES
 from .interop.cudf import is_cudf
 
 

@@ -245,7 +245,7 @@ def decompress(
 def _decompress_frame(compressed: Any, output: Path) -> None:
     import pyarrow.parquet as pq
 
-    from .disk import replacing
+    from .files.disk import replacing
 
     rows, columns = compressed.shape
     with replacing(output) as unfinished, _progress() as progress:
@@ -280,7 +280,7 @@ def _decompress_column(compressed: Any, output: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from .disk import replacing
+    from .files.disk import replacing
 
     rows = len(compressed)
     step = max(1, rows * _DECOMPRESS_CHARS // max(1, compressed.chars_nbytes))
@@ -317,8 +317,8 @@ def inspect(
 ) -> None:
     """Show what a compressed column holds: sizes, ratios, segments, symbol tables; of a frame, its columns."""
     from .column import load
+    from .files.storage import version_of
     from .frame import CompressedFrame
-    from .storage import version_of
 
     compressed = load(file)
     if isinstance(compressed, CompressedFrame):
@@ -368,7 +368,7 @@ def inspect(
 
 
 def _inspect_frame(file: Path, frame: Any) -> None:
-    from .storage import version_of
+    from .files.storage import version_of
 
     rows, columns = frame.shape
     _show_facts(file, ("format version", str(version_of(file))), ("rows", f"{rows:,}"), ("columns", f"{columns:,}"))
@@ -414,8 +414,8 @@ def autotune(
     """Measure this machine's GPU and keep the fastest launch choices; they never change what is stored."""
     from . import autotune as work
     from .codecs.fsst import plan, tuning
+    from .codecs.fsst.layout import TILE_SIZES
     from .engine import reading
-    from .format import TILE_SIZES
 
     if (file is None) != (column is None):
         raise CliError("--file and --column go together")

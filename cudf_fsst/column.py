@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from . import selection, storage, stored_index
+from . import selection, stored_index
 from .backend import Backend, DeviceBackend, check_options, of_data, of_device
+from .codecs.fsst.layout import ROW_BLOCK
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
-from .format import FORMAT_VERSION, ROW_BLOCK
+from .files import storage
+from .files.versions import FORMAT_VERSION
 from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop import schema

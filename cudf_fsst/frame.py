@@ -15,13 +15,15 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from . import frame_backend, storage, stored_frame
+from . import frame_backend
 from .backend import check_options
-from .codecs import tree
-from .codecs.tree import NAMES, Compressor, Node
+from .codecs import host
+from .codecs.host import Compressor
+from .codecs.node import NAMES, Node, is_strings
 from .codecs.values import cpu
 from .column import CompressedColumn
-from .format import EXACT_VERSION, FRAME_VERSION
+from .files import storage, trees
+from .files.versions import EXACT_VERSION, FRAME_VERSION
 from .interop import arrow_columns, pandas_frame, schema
 from .interop import cudf as interop_cudf
 from .stored_index import StoredIndex
@@ -533,13 +535,13 @@ def save(
         described, named = _label_levels(labels, error)
     everything = [*columns, *levels, *named]
     streams: list[storage.Stream] = []
-    trees = [{"dtype": one.stored, "tree": stored_frame.describe(one.node, streams)} for one in everything]
+    forests = [{"dtype": one.stored, "tree": trees.describe(one.node, streams)} for one in everything]
     notes = {"labels": described, "index": index, "rows": rows}
-    notes["columns"], notes["levels"] = trees[: len(columns)], trees[len(columns) : len(columns) + len(levels)]
+    notes["columns"], notes["levels"] = forests[: len(columns)], forests[len(columns) : len(columns) + len(levels)]
     version = FRAME_VERSION
     if named or holds != "frame":
         version = EXACT_VERSION
-        notes |= {"holds": holds, "label_levels": trees[len(columns) + len(levels) :]}
+        notes |= {"holds": holds, "label_levels": forests[len(columns) + len(levels) :]}
     names = [*map(str, labels), *(f"index {i}" for i in range(len(levels))), *(f"label {i}" for i in range(len(named)))]
     fields = [(name, one.type) for name, one in zip(names, everything, strict=True)]
     storage.save_streams(path, streams=streams, schema=schema.frame_to_bytes(fields, notes), version=version)
@@ -559,10 +561,10 @@ class _Plain(Compressor):
 
     def compress_validity(self, column: Any) -> Any:
         bits = np.unpackbits(column.validity, bitorder="little")[column.validity_offset :][: column.rows]
-        return cpu.compress(np.packbits(bits, bitorder="little"), codec=stored_frame.RAW)
+        return cpu.compress(np.packbits(bits, bitorder="little"), codec=trees.RAW)
 
     def wanted(self, column: Any) -> dict[str, Any]:
-        return super().wanted(column) | {"codec": stored_frame.RAW}
+        return super().wanted(column) | {"codec": trees.RAW}
 
 
 def _label_levels(labels: Any, error: TypeError) -> tuple[dict[str, Any], list[_Column]]:
@@ -591,7 +593,7 @@ def from_stored(stored: storage.Stored) -> CompressedFrame | CompressedColumn:
         described = [*notes["columns"], *notes["levels"]]
         if len(described) + len(named) != len(types):
             raise ValueError(f"{len(described) + len(named)} columns and levels for {len(types)} fields")
-        reader = stored_frame.Reader(stored.streams)
+        reader = trees.Reader(stored.streams)
         columns = [
             _Column(reader.node(one["tree"], kind, f"column {i}"), kind, one["dtype"])
             for i, (one, kind) in enumerate(zip(described, types[: len(described)], strict=True))
@@ -610,7 +612,7 @@ def from_stored(stored: storage.Stored) -> CompressedFrame | CompressedColumn:
             if column.node.rows != rows:
                 raise ValueError(f"column {i}: {column.node.rows} rows, the frame has {rows}")
             with _naming(f"column {i}"):
-                schema.check_values(column.type, column.stored, partial(stored_frame.survey, column.node))
+                schema.check_values(column.type, column.stored, partial(trees.survey, column.node))
         if "range" in index and schema.range_length(index) != rows:
             raise ValueError(f"the frame has {rows} rows, its index {schema.range_length(index)} labels")
     except (LookupError, TypeError, AttributeError, OverflowError, NotImplementedError, RecursionError) as error:
@@ -623,7 +625,7 @@ def from_stored(stored: storage.Stored) -> CompressedFrame | CompressedColumn:
 
 
 def _read_labels(
-    stored: dict[str, Any], levels: Sequence[Any], types: Sequence[Any], reader: stored_frame.Reader, count: int
+    stored: dict[str, Any], levels: Sequence[Any], types: Sequence[Any], reader: trees.Reader, count: int
 ) -> Any:
     """Labels of `count` columns, in memory in proportion to the file."""
     if "range" in stored and schema.range_length(stored) != count:
@@ -644,7 +646,7 @@ def _read_labels(
                 raise ValueError(f"labels, level {i}: {inner.rows} rows of {inner.type} for {count} columns")
         nodes.append(node)
     try:
-        columns = [pandas_frame.to_arrow(tree.decompress(node), kind) for node, kind in zip(nodes, types, strict=True)]
+        columns = [pandas_frame.to_arrow(host.decompress(node), kind) for node, kind in zip(nodes, types, strict=True)]
         for column in columns:
             column.validate(full=True)  # labels are shown, so their texts have to be some
         return schema.assemble_index(stored, columns)
@@ -656,7 +658,7 @@ def _read_labels(
 
 def _nulls_and_strings(node: Node) -> Iterator[Node]:
     """A node and those below it whose rows may take next to no bytes."""
-    if pa.types.is_null(node.type) or tree.is_strings(node.type):
+    if pa.types.is_null(node.type) or is_strings(node.type):
         yield node
     for child in node.children:
         yield from _nulls_and_strings(child)

@@ -12,8 +12,8 @@ import pandas as pd
 
 from .backend import DeviceBackend, HostBackend
 from .buffers import CharactersUnderNulls, ColumnBuffers
-from .codecs import tree
-from .codecs.tree import Moved, Node
+from .codecs import host
+from .codecs.node import Moved, Node
 from .interop.cudf import is_cudf_frame
 
 #: Node, Arrow type and dtype's description of a compressed column.
@@ -46,7 +46,7 @@ class HostFrames:
 
         def write(series: Any, codec: str | None, strings: Mapping[str, Any] = strings) -> Written:
             buffers, kind, stored = self.interop.describe(series)
-            return tree.Compressor(codec, strings).node(buffers), kind, stored
+            return host.Compressor(codec, strings).node(buffers), kind, stored
 
         yield write
 
@@ -54,14 +54,14 @@ class HostFrames:
         """What says an index' kind, names and dtypes, and its compressed levels."""
         del write
         notes, levels = self.interop.describe_index(index)
-        compressor = tree.Compressor(None, _INDEX_STRINGS)
+        compressor = host.Compressor(None, _INDEX_STRINGS)
         return notes, [(compressor.node(buffers), kind, stored) for buffers, kind, stored in levels]
 
     @contextmanager
     def reading(self, stream: Any) -> Iterator[Read]:
         """What decompresses a node."""
         self.strings.check_stream(stream)
-        yield tree.decompress
+        yield host.decompress
 
 
 class DeviceFrames:
@@ -77,6 +77,7 @@ class DeviceFrames:
     @contextmanager
     def writing(self, strings: Mapping[str, Any], stream: Any, to_host: bool) -> Iterator[Write]:
         """What compresses a Series; with `to_host`, its parts are in host memory when the context ends."""
+        from .codecs import device
         from .device.memory import Lane
         from .device.transfer import Outbox
 
@@ -92,7 +93,7 @@ class DeviceFrames:
             def write_as(series: Any, codec: str | None, strings: Mapping[str, Any], **options: bool) -> Written:
                 with self.interop.describe(series, **options) as (buffers, kind, stored):
                     try:
-                        return tree.DeviceCompressor(codec, strings, lane, outbox).node(buffers), kind, stored
+                        return device.DeviceCompressor(codec, strings, lane, outbox).node(buffers), kind, stored
                     finally:
                         lane.rejoin()  # cuDF may free or spill the buffers next
 
@@ -107,12 +108,13 @@ class DeviceFrames:
     @contextmanager
     def reading(self, stream: Any) -> Iterator[Read]:
         """What decompresses a node."""
+        from .codecs import device
         from .device.memory import Lane
 
         with self.strings.current(), Lane(stream) as lane:
 
             def read(node: Node) -> ColumnBuffers:
-                made = tree.decompress_on_device(node, lane)
+                made = device.decompress(node, lane)
                 lane.rejoin()  # cuDF works with them in the default stream next
                 return made
 
@@ -121,6 +123,7 @@ class DeviceFrames:
     @contextmanager
     def receiving(self, nodes: Sequence[Node]) -> Iterator[Read]:
         """What decompresses nodes that are in host memory, each once and in this order, while the next ones arrive."""
+        from .codecs import device
         from .device.memory import Lane
         from .device.transfer import Inbox
 
@@ -144,7 +147,7 @@ class DeviceFrames:
                 bring_next()
                 target, event = arriving.popleft()
                 lane.stream.wait_event(event)
-                return tree.decompress_on_device(target, lane)
+                return device.decompress(target, lane)
 
             yield read
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from . import frame_backend
-from .codecs import tree
+from .codecs import host
 from .frame_backend import Written
 from .interop import index_stream, pandas_frame, schema
 
@@ -100,7 +100,7 @@ class StoredIndex:
 
     def _columns(self) -> list[Any]:
         if self._levels:
-            return [pandas_frame.to_arrow(tree.decompress(node), kind) for node, kind, _ in self._levels]
+            return [pandas_frame.to_arrow(host.decompress(node), kind) for node, kind, _ in self._levels]
         table = index_stream.read(self.source) if isinstance(self.source, bytes) else self.source
         return list(table.columns)
 
@@ -144,9 +144,9 @@ def described(index: Any) -> tuple[dict[str, Any], tuple[Written, ...]] | None:
         return None
     if isinstance(index, StoredIndex) and index.is_compressed:
         return index.described()
-    host = frame_backend.HostFrames()
-    with host.writing({}, None, False) as write:
-        notes, levels = host.index(made, write)
+    frames = frame_backend.HostFrames()
+    with frames.writing({}, None, False) as write:
+        notes, levels = frames.index(made, write)
     return notes, tuple(levels)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cudf_fsst.interop import cudf as interop_cudf
-from cudf_fsst.spill import values
+from cudf_fsst.spill import held
 
 #: How much smaller data is compressed.
 RATIO = 4
@@ -147,13 +147,13 @@ class FakePacked:
 def install(monkeypatch: pytest.MonkeyPatch) -> World:
     """Make the stand-ins' GPU the current one."""
     made = World()
-    real_load = values.load
+    real_load = held.load
 
     def load(path: str) -> Any:
         with open(path, "rb") as file:
             return real_load(path) if file.read(4) == b"\x89FST" else FakePacked.load(made, path)
 
-    monkeypatch.setattr(values, "load", load)
+    monkeypatch.setattr(held, "load", load)
     monkeypatch.setattr(interop_cudf, "current_device", lambda: "cuda:0")
     monkeypatch.setattr(interop_cudf, "on_device", lambda device: nullcontext())
     monkeypatch.setattr(interop_cudf, "hand_over", made.hand_over)

@@ -25,8 +25,8 @@ import pyarrow as pa
 import xxhash
 
 from column_cases import DTYPES, INDEXES
-from cudf_fsst import storage
 from cudf_fsst.codecs.values import cpu, plan
+from cudf_fsst.files import storage
 from cudf_fsst.interop import schema
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cudf_fsst import SpillPool
-from cudf_fsst.spill import values
+from cudf_fsst.spill import held
 from cudf_fsst.spill.books import APPLIES
 from fake_gpu import FakeSeries, World
 
@@ -27,7 +27,7 @@ def same(found: pd.Series, wanted: pd.Series) -> None:
 
 
 PLAIN = int(text(0).memory_usage(deep=True))
-PACKED = values.nbytes_of(text(0).fsst.compress())
+PACKED = held.nbytes_of(text(0).fsst.compress())
 #: Seeds differ by less.
 SLACK = PACKED // 3
 assert PACKED * 2 < PLAIN

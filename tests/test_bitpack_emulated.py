@@ -12,7 +12,7 @@ import pytest
 
 from bitpack_cases import BLOCK, cases
 from cudf_fsst.codecs.bitpack import cpu, launch
-from cudf_fsst.codecs.packed import Packed
+from cudf_fsst.codecs.part import Packed
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated
 from emulation.emulator import SCHEDULES, Emulator

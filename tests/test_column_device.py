@@ -13,7 +13,7 @@ import pytest
 import cudf_fsst
 from checker import rows_of, strings_of
 from column_cases import DTYPES, INDEXES, words
-from cudf_fsst.format import LEVELS
+from cudf_fsst.codecs.fsst.layout import LEVELS
 from cudf_fsst.interop.arrow import to_arrow
 
 

@@ -69,7 +69,7 @@ def test_save_and_load(dtype, tmp_path: Path) -> None:
 
 
 def test_load_of_foreign_schema(tmp_path: Path) -> None:
-    from cudf_fsst import storage
+    from cudf_fsst.files import storage
 
     column = words(10).fsst.compress()
     foreign = pa.schema([("a", pa.string())]).serialize().to_pybytes()
@@ -94,7 +94,7 @@ def test_load_of_foreign_schema(tmp_path: Path) -> None:
     ids=str,
 )
 def test_load_of_a_schema_that_lies(key: str, value, tmp_path: Path) -> None:
-    from cudf_fsst import storage
+    from cudf_fsst.files import storage
     from cudf_fsst.interop import schema
 
     column = words(10).fsst.compress()

@@ -18,7 +18,7 @@ import pytest
 
 import cudf_fsst
 from cudf_fsst.codecs.fsst import plan
-from cudf_fsst.format import LEVELS
+from cudf_fsst.codecs.fsst.layout import LEVELS
 
 pytestmark = pytest.mark.gpu
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import cudf_fsst
-from cudf_fsst import disk
+from cudf_fsst.files import disk
 
 
 class FakeKvikIO:

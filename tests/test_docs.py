@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import cudf_fsst
-from cudf_fsst.format import FORMAT_VERSION
+from cudf_fsst.files.versions import FORMAT_VERSION
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()

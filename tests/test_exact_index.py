@@ -23,8 +23,9 @@ import fresh
 import reference_frame_reader
 from column_cases import STR
 from cudf_fsst import column as column_module
-from cudf_fsst import frame_backend, storage
-from cudf_fsst.codecs import tree
+from cudf_fsst import frame_backend
+from cudf_fsst.codecs import host
+from cudf_fsst.files import storage
 from cudf_fsst.interop import arrow_columns, cudf_frame, pandas_frame, schema
 from cudf_fsst.interop import cudf as interop_cudf
 from cudf_fsst.stored_index import StoredIndex
@@ -41,10 +42,10 @@ def level(values: list[Any], kind: Any) -> pa.ChunkedArray:
 
 def as_cudf_has_it(*levels: pa.ChunkedArray, names: list[Any] | None = None) -> StoredIndex:
     """An index of such levels, as a column has it that came from a GPU."""
-    host = [(tree.Compressor(None, {}).node(arrow_columns.describe(one)), one.type, None) for one in levels]
+    made = [(host.Compressor(None, {}).node(arrow_columns.describe(one)), one.type, None) for one in levels]
     none: list[Any] = [None] * len(levels)
     notes = {"names": none, "multi": len(levels) > 1, "dtypes": none, "freqs": none}
-    return StoredIndex(notes, len(levels[0]), tuple(host), names)
+    return StoredIndex(notes, len(levels[0]), tuple(made), names)
 
 
 def with_index(index: Any, values: list[str | None] = VALUES, name: Any = "n") -> cudf_fsst.CompressedColumn:
@@ -149,15 +150,15 @@ def column_of(*parts: Any) -> Any:
 
 def saved_with(path: Path, labels: pd.Index, change: Any, *, codec: str = "raw", kind: Any = None) -> None:
     """A frame of version 3 with two columns and these labels, what it says changed by `change(notes)`."""
-    from cudf_fsst import stored_frame
+    from cudf_fsst.files import trees
 
     data = pd.DataFrame([[1, 2], [3, 4], [5, 6]]).fsst.compress()
     described, arrays = schema.describe_labels(labels)
-    made = tree.Compressor(codec if codec != "auto" else None, {})
+    made = host.Compressor(codec if codec != "auto" else None, {})
     nodes = [made.node(arrow_columns.describe(array)) for array in arrays]
     streams: list[Any] = []
-    columns = [{"dtype": None, "tree": stored_frame.describe(one.node, streams)} for one in data._columns]
-    levels = [{"dtype": None, "tree": stored_frame.describe(node, streams)} for node in nodes]
+    columns = [{"dtype": None, "tree": trees.describe(one.node, streams)} for one in data._columns]
+    levels = [{"dtype": None, "tree": trees.describe(node, streams)} for node in nodes]
     index = {"names": [None], "range": [0, 3, 1]}
     notes = {"labels": described, "index": index, "rows": 3, "columns": columns, "levels": []}
     notes |= {"holds": "frame", "label_levels": levels}
@@ -337,12 +338,12 @@ class Frames(frame_backend.HostFrames):
 
     def index(self, index: Index, write: Any) -> Any:
         notes = {"names": [schema.encode_name(index.name)], "multi": False, "dtypes": [None], "freqs": [None]}
-        node = tree.Compressor(None, {}).node(arrow_columns.describe(index.column))
+        node = host.Compressor(None, {}).node(arrow_columns.describe(index.column))
         return notes, [(node, index.column.type, None)]
 
     @contextmanager
     def receiving(self, nodes: Any) -> Iterator[Any]:
-        yield tree.decompress
+        yield host.decompress
 
 
 @pytest.fixture

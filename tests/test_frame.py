@@ -27,10 +27,10 @@ from hypothesis import strategies as st
 import cudf_fsst
 import fresh
 import reference_frame_reader
-from cudf_fsst import storage
+from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.values import cpu as values_cpu
 from cudf_fsst.codecs.values import plan
-from cudf_fsst.format import LEVELS, TILE_SIZES
+from cudf_fsst.files import storage
 
 ROWS = 3000
 
@@ -894,7 +894,7 @@ LABELS: dict[str, Callable[[], Any]] = {
 
 def same_streams(paths: Sequence[Path]) -> None:
     """Two files of frames hold the same compressed bytes."""
-    sections = [cudf_fsst.storage.load(path).streams for path in paths]
+    sections = [storage.load(path).streams for path in paths]
     assert len(sections[0]) == len(sections[1])
     for (codec, parts), (other, others) in zip(*sections, strict=True):
         assert codec == other
@@ -975,11 +975,11 @@ class TestGpu:
         (column,) = frame._columns
         for cuts in (([500], [1500]), ([1500], [500]), ([1, 1999], [])):
             streams = []
-            for stream, rows in zip(column.node.streams, cuts, strict=True):
+            for stream, rows in zip(column.node.values, cuts, strict=True):
                 codec, values = stream[0].codec, values_cpu.decompress(stream, 8)
                 pieces = [values_cpu.compress(piece, codec=codec) for piece in np.split(values, rows)]
                 streams.append(tuple(part for piece in pieces for part in piece))
-            node = dataclasses.replace(column.node, streams=tuple(streams))
+            node = dataclasses.replace(column.node, values=tuple(streams))
             frame._columns = (dataclasses.replace(column, node=node),)
             for found in (frame.to_cudf(), frame.to_device().decompress()):
                 assert found["a"].to_arrow().to_pylist() == numbers

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from cudf_fsst.buffers import DeviceStrings, HostStrings
 from cudf_fsst.codecs.fsst import cpu, launch, plan, tuning
+from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.fsst.tuning import Choices
-from cudf_fsst.format import LEVELS, TILE_SIZES
 from emulation.conftest import emulator
 from emulation.device import GPU_NAME, GPUS, ORDERS, FakeDevice, emulated, failing_every_allocation
 from emulation.emulator import SCHEDULES, Buffer, Emulator

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from cudf_fsst.codecs.gfc import cpu
-from cudf_fsst.codecs.packed import Packed
+from cudf_fsst.codecs.part import Packed
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated
 from emulation.emulator import SCHEDULES, Emulator

@@ -13,9 +13,9 @@ import cudf_fsst
 import fresh
 import reference_frame_reader
 import reference_reader
-from cudf_fsst import storage
 from cudf_fsst.codecs.fsst import cpu
-from cudf_fsst.codecs.packed import Packed
+from cudf_fsst.codecs.part import Packed
+from cudf_fsst.files import storage
 from handmade import rows_of
 
 FRAMES = Path(__file__).parent / "golden" / "frames"

@@ -12,7 +12,7 @@ import pytest
 
 import gpulz_cases
 from cudf_fsst.codecs.gpulz import cpu, launch
-from cudf_fsst.codecs.packed import Packed
+from cudf_fsst.codecs.part import Packed
 from emulation.conftest import emulator
 from emulation.device import GPUS, ORDERS, FakeDevice, emulated
 from emulation.emulator import SCHEDULES, Buffer, Emulator

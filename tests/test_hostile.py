@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 import hostile
-from cudf_fsst import storage
 from cudf_fsst.codecs.fsst import cpu as fsst
 from cudf_fsst.codecs.values import cpu
+from cudf_fsst.files import storage
 from emulation.conftest import emulator
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Emulator

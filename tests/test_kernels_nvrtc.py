@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from cudf_fsst.codecs.fsst import launch
+from cudf_fsst.codecs.fsst.layout import TILE_SIZES
 from cudf_fsst.device import kernels
-from cudf_fsst.format import TILE_SIZES
 
 
 def _variants(path: Path) -> Iterable[Any]:

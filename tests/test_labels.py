@@ -274,7 +274,7 @@ def test_frequency_that_its_name_does_not_tell(freq: pd.offsets.BaseOffset, tmp_
 
 def with_index_stream(path: Path, series: pd.Series, stream: bytes) -> None:
     """A stored column with another IPC stream as its index."""
-    from cudf_fsst import storage
+    from cudf_fsst.files import storage
     from cudf_fsst.interop import schema
 
     column = series.fsst.compress()
@@ -390,7 +390,7 @@ def test_streams_of_others(index: pd.Index, compression: str | None, tmp_path: P
 
 
 def test_load_wants_as_many_labels_as_rows(tmp_path: Path) -> None:
-    from cudf_fsst import storage
+    from cudf_fsst.files import storage
     from cudf_fsst.interop import schema
 
     column = words(10).fsst.compress()

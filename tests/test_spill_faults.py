@@ -188,7 +188,7 @@ def test_disk_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("cudf_fsst.storage.os.fsync", full)
+        patch.setattr("cudf_fsst.files.storage.os.fsync", full)
         with pytest.raises(OSError, match=r"'[ab]', while it was written to disk: No space left") as caught:
             pool["b"] = text(2)
         assert caught.value.errno == errno.ENOSPC

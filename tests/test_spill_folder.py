@@ -259,7 +259,7 @@ def test_a_failed_save_whose_file_cannot_be_removed(
 ) -> None:
     """The error is the save's."""
     pool = SpillPool(host_limit=0, directory=directory)
-    monkeypatch.setattr("cudf_fsst.spill.values.head", lambda path: (_ for _ in ()).throw(OSError(5, "cannot be read")))
+    monkeypatch.setattr("cudf_fsst.spill.held.head", lambda path: (_ for _ in ()).throw(OSError(5, "cannot be read")))
     stuck = Stuck(monkeypatch)
     monkeypatch.setattr("cudf_fsst.spill.entry.Counters.file_name", lambda counters: "one.fsst")
     stuck.names = {"one.fsst"}

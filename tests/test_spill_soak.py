@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from cudf_fsst import SpillPool, disk
-from cudf_fsst.spill import values
+from cudf_fsst.spill import held
 from fake_gpu import World, files_under
 from spill_cases import check_books, check_noted, fake, same, text
 
@@ -183,7 +183,7 @@ def _soak_of_frames(
     buffers: list[int] = []
     for frame, table in zip(frames, tables, strict=True):
         compressed = frame.fsst.compress()
-        plain, packed = max(plain, values.nbytes_of(frame)), max(packed, compressed.nbytes)
+        plain, packed = max(plain, held.nbytes_of(frame)), max(packed, compressed.nbytes)
         buffers += [part.codes.size for column in compressed._everything for part in column.node.parts]
         # Whatever is made once and kept is made here.
         assert compressed.to_host().to_device().decompress().to_arrow().equals(table, check_metadata=True)
@@ -203,9 +203,9 @@ def _soak_of_frames(
     pool = SpillPool(device_limit=3 * plain, host_limit=3 * packed, directory=folder)
     try:
         for _ in range(3):
-            held = _soak(pool, lambda seed: frames[seed].copy(), check, SOAK_ROUNDS // 3, look=look, nbytes=plain)
+            kept = _soak(pool, lambda seed: frames[seed].copy(), check, SOAK_ROUNDS // 3, look=look, nbytes=plain)
             gc.collect()
-            assert set(pool) == set(held)
+            assert set(pool) == set(kept)
             assert pool.device_nbytes <= 3 * plain
             assert pool.host_nbytes <= 3 * packed
             assert device_nbytes() <= before + pool.device_nbytes + slack

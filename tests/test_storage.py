@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 import xxhash
 
-from cudf_fsst import storage
 from cudf_fsst.codecs.fsst import cpu
 from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.values import cpu as values
-from cudf_fsst.format import EXACT_VERSION
+from cudf_fsst.files import storage
+from cudf_fsst.files.versions import EXACT_VERSION
 from handmade import handmade_segment, rows_of
 from reference_reader import rows_of_file
 

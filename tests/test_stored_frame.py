@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import cudf_fsst
-from cudf_fsst import storage
 from cudf_fsst.codecs.values import cpu, plan
+from cudf_fsst.files import storage
 from cudf_fsst.frame import compress_table
 from cudf_fsst.interop import schema
 from cudf_fsst.interop.arrow_columns import fixed_width

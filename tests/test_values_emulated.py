@@ -19,9 +19,11 @@ import pytest
 
 from cudf_fsst import frame_backend
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings, HostStrings
-from cudf_fsst.codecs import tree
+from cudf_fsst.codecs import host as on_host
+from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
+from cudf_fsst.codecs.node import Node
+from cudf_fsst.codecs.part import Packed
 from cudf_fsst.codecs.values import cpu, plan
-from cudf_fsst.format import LEVELS, TILE_SIZES
 from cudf_fsst.frame import compress_frame
 from cudf_fsst.interop import arrow_columns, pandas_frame
 from emulation.conftest import emulator
@@ -141,6 +143,13 @@ def own_stream_gpu(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Itera
             device.default.synchronize()
 
 
+def on_device() -> Any:
+    """`cudf_fsst.codecs.device`, as it was imported for the emulated GPU."""
+    import sys
+
+    return sys.modules["cudf_fsst.codecs.device"]
+
+
 def arrays() -> dict[str, Any]:
     rng = np.random.default_rng(5)
     mask = rng.random(ROWS) < 0.3
@@ -169,13 +178,13 @@ def arrays() -> dict[str, Any]:
 CASES = tuple(arrays())
 
 
-def same_nodes(found: tree.Node, wanted: tree.Node) -> None:
+def same_nodes(found: Node, wanted: Node) -> None:
     assert (found.type, found.rows, found.null_count) == (wanted.type, wanted.rows, wanted.null_count)
     parts, others = list(found.parts), list(wanted.parts)
     assert len(parts) == len(others)
     for part, other in zip(parts, others, strict=True):
         assert type(part) is type(other)
-        if isinstance(part, tree.Packed):
+        if isinstance(part, Packed):
             assert (part.codec, part.rows, part.itemsize, part.parameters) == (
                 other.codec,
                 other.rows,
@@ -198,34 +207,34 @@ def test_same_as_on_the_host(case: str, order: str, gpu: Gpu, monkeypatch: pytes
     parts = [whole, whole[70:2201]] if not pa.types.is_nested(whole.type) else [whole]
     for array in parts:
         column = arrow_columns.describe(array)
-        wanted = tree.Compressor(None, OPTIONS).node(column)
+        wanted = on_host.Compressor(None, OPTIONS).node(column)
         with gpu.memory.Lane() as lane:
-            compressor = tree.DeviceCompressor(None, OPTIONS, lane)
+            compressor = on_device().DeviceCompressor(None, OPTIONS, lane)
             node = compressor.node(gpu.upload(column))
             with gpu.transfer.Outbox() as outbox:
                 host = node.with_parts(iter(outbox.send_parts(list(node.parts), lane)))
             same_nodes(host, wanted)
-            found = tree.decompress_on_device(node, lane)
+            found = on_device().decompress(node, lane)
             lane.synchronize()
         assert arrow_columns.rebuild(gpu.download(found), array.type).equals(array)
 
 
-def cut_at(node: tree.Node, *streams: list[int]) -> tree.Node:
+def cut_at(node: Node, *streams: list[int]) -> Node:
     """The same values, the streams cut at these rows, as a file may have them."""
     made = []
-    for stream, cuts in zip(node.streams, streams, strict=True):
+    for stream, cuts in zip(node.values, streams, strict=True):
         values = cpu.decompress(stream, stream[0].itemsize)
         pieces = [cpu.compress(piece, signed=True, codec=stream[0].codec) for piece in np.split(values, cuts)]
         made.append(tuple(part for piece in pieces for part in piece))
-    return replace(node, streams=tuple(made))
+    return replace(node, values=tuple(made))
 
 
-def decompressed(gpu: Gpu, node: tree.Node) -> ColumnBuffers:
+def decompressed(gpu: Gpu, node: Node) -> ColumnBuffers:
     """A node of the host, decompressed on the GPU."""
     with gpu.memory.Lane() as lane, gpu.transfer.Inbox(lane) as inbox:
         parts = inbox.receive_parts(list(node.parts))
         lane.stream.wait_event(inbox.fill(parts, list(node.parts)))
-        found = tree.decompress_on_device(node.with_parts(iter(parts)), lane)
+        found = on_device().decompress(node.with_parts(iter(parts)), lane)
         lane.synchronize()
     return gpu.download(found)
 
@@ -242,30 +251,32 @@ def test_halves_cut_at_different_rows(codec: str, order: str, gpu: Gpu, rng: np.
     for _ in range(4):
         cuts.append(tuple(sorted(rng.integers(1, 2000, n).tolist()) for n in rng.integers(0, 9, 2)))
     for array in (whole, some, some[7:1900]):
-        node = tree.Compressor(codec, OPTIONS).node(arrow_columns.describe(array))
+        node = on_host.Compressor(codec, OPTIONS).node(arrow_columns.describe(array))
         for low, high in cuts:
             other = cut_at(node, *([row for row in rows if row < len(array)] for rows in (low, high)))
             assert arrow_columns.rebuild(decompressed(gpu, other), array.type).equals(array)
-            assert arrow_columns.rebuild(tree.decompress(other), array.type).equals(array)
+            assert arrow_columns.rebuild(on_host.decompress(other), array.type).equals(array)
 
 
 @pytest.mark.parametrize("case", ["int8 with nulls", "float64 with nulls", "bool with nulls", "list"])
 def test_validity_cut_at_other_rows_than_values(case: str, gpu: Gpu, rng: np.random.Generator) -> None:
     """Each stream has cuts of its own, of any length."""
     array = arrays()[case]
-    node = tree.Compressor("bitpack", OPTIONS).node(arrow_columns.describe(array))
+    node = on_host.Compressor("bitpack", OPTIONS).node(arrow_columns.describe(array))
     for _ in range(3):
-        cuts = [sorted({*rng.integers(1, 2500, 5).tolist()}) for _ in node.streams]
+        cuts = [sorted({*rng.integers(1, 2500, 5).tolist()}) for _ in node.values]
         other = cut_at(node, *cuts)
-        bits = replace(node, streams=(node.validity,))
-        (validity,) = cut_at(bits, sorted({*rng.integers(1, 312, 5).tolist()})).streams
+        bits = replace(node, values=(node.validity,))
+        (validity,) = cut_at(bits, sorted({*rng.integers(1, 312, 5).tolist()})).values
         found = decompressed(gpu, replace(other, validity=validity))
         assert arrow_columns.rebuild(found, array.type).equals(array)
 
 
 def test_halves_need_one_piece_of_workspace(gpu: Gpu) -> None:
     array = pa.array(range(2000), pa.int64()).cast(pa.decimal128(38, 0))
-    node = cut_at(tree.Compressor(None, OPTIONS).node(arrow_columns.describe(array)), [*range(100, 2000, 100)], [1950])
+    node = cut_at(
+        on_host.Compressor(None, OPTIONS).node(arrow_columns.describe(array)), [*range(100, 2000, 100)], [1950]
+    )
     decompressed(gpu, cut_at(node, [500], [1500]))
     gpu.device.allocations.clear()
     decompressed(gpu, node)
@@ -278,11 +289,11 @@ def test_thousands_of_pieces(forked: bool, gpu: Gpu, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(plan, "PIECE_NBYTES", 1024)
     array = pa.array(np.arange(140_000).astype("i8"))
     column = arrow_columns.describe(array)
-    wanted = tree.Compressor("raw", OPTIONS).node(column)
+    wanted = on_host.Compressor("raw", OPTIONS).node(column)
     assert len(list(wanted.parts)) > 1000
     uploaded = gpu.upload(column)
     with gpu.memory.Lane(gpu.device.stream() if forked else None) as lane, gpu.transfer.Outbox() as outbox:
-        host = tree.DeviceCompressor("raw", OPTIONS, lane, outbox).node(uploaded)
+        host = on_device().DeviceCompressor("raw", OPTIONS, lane, outbox).node(uploaded)
     same_nodes(host, wanted)
     assert arrow_columns.rebuild(decompressed(gpu, wanted), array.type).equals(array)
 
@@ -295,16 +306,16 @@ def test_default_stream_of_the_thread(case: str, order: str, own_stream_gpu: Gpu
     gpu.device.order = order
     array = arrays()[case]
     column = arrow_columns.describe(array)
-    wanted = tree.Compressor(None, OPTIONS).node(column)
+    wanted = on_host.Compressor(None, OPTIONS).node(column)
     uploaded = gpu.upload(column)
     for stream in (None, gpu.device.stream()):
         with gpu.memory.Lane(stream) as lane:
-            node = tree.DeviceCompressor(None, OPTIONS, lane).node(uploaded)
+            node = on_device().DeviceCompressor(None, OPTIONS, lane).node(uploaded)
         with gpu.memory.Lane(stream) as lane, gpu.transfer.Outbox() as outbox:
             host = node.with_parts(iter(outbox.send_parts(list(node.parts), lane)))
         same_nodes(host, wanted)
         with gpu.memory.Lane(stream) as lane:
-            found = tree.decompress_on_device(node, lane)
+            found = on_device().decompress(node, lane)
         gpu.memory.hand_over()
         assert arrow_columns.rebuild(gpu.download(found), array.type).equals(array)
         if node.segments:
@@ -363,9 +374,9 @@ def test_truncated_buffers(codec: str, name: str, gpu: Gpu) -> None:
             cpu.check([short])
         with gpu.memory.Lane() as lane:
             out = lane.allocate(packed.values_nbytes)
-            node = tree.Node(pa.uint64(), 3000, 0, streams=(tuple(gpu.transfer.to_device([short])),))
+            node = Node(pa.uint64(), 3000, 0, values=(tuple(gpu.transfer.to_device([short])),))
             with pytest.raises(ValueError, match=f"{name} has {nbytes} bytes, not {getattr(packed, name).size}"):
-                tree.decompress_on_device(node, lane)
+                on_device().decompress(node, lane)
             del out
     assert gpu.device.launches == []
     gpu.device.default.synchronize()
@@ -378,29 +389,29 @@ def test_out_of_memory(case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> 
     device = gpu.device
     device.order = "random"
     column = arrow_columns.describe(arrays()[case])
-    wanted = tree.Compressor(None, OPTIONS).node(column)
+    wanted = on_host.Compressor(None, OPTIONS).node(column)
     uploaded = gpu.upload(column)
 
     def compress() -> Any:
         with gpu.memory.Lane() as lane:
-            return tree.DeviceCompressor(None, OPTIONS, lane).node(uploaded)
+            return on_device().DeviceCompressor(None, OPTIONS, lane).node(uploaded)
 
     def to_host() -> Any:
         with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
-            return tree.DeviceCompressor(None, OPTIONS, lane, outbox).node(uploaded)
+            return on_device().DeviceCompressor(None, OPTIONS, lane, outbox).node(uploaded)
 
     node, host = compress(), to_host()
     same_nodes(host, wanted)
 
     def decompress() -> Any:
         with gpu.memory.Lane() as lane:
-            return tree.decompress_on_device(node, lane)
+            return on_device().decompress(node, lane)
 
     def receive() -> Any:
         with gpu.memory.Lane() as lane, gpu.transfer.Inbox(lane) as inbox:
             parts = inbox.receive_parts(list(host.parts))
             lane.stream.wait_event(inbox.fill(parts, list(host.parts)))
-            return tree.decompress_on_device(host.with_parts(iter(parts)), lane)
+            return on_device().decompress(host.with_parts(iter(parts)), lane)
 
     for call in (compress, to_host, decompress, receive):
         failing_every_allocation(device, call)
@@ -468,7 +479,7 @@ def test_cudf_beside_a_stream(case: str, order: str, gpu: Gpu) -> None:
     rmm: Any = sys.modules["rmm"]
     array = arrays()[case]
     column = arrow_columns.describe(array)
-    wanted = tree.Compressor(None, OPTIONS).node(column)
+    wanted = on_host.Compressor(None, OPTIONS).node(column)
 
     @contextmanager
     def describe(_series: str) -> Iterator[Any]:
@@ -508,7 +519,7 @@ def test_received_columns_are_let_go_of(gpu: Gpu) -> None:
     """Each is gone when it is decompressed."""
     array = arrays()["int64"]
     column = arrow_columns.describe(array)
-    nodes = [tree.Compressor(None, OPTIONS).node(column) for _ in range(5)]
+    nodes = [on_host.Compressor(None, OPTIONS).node(column) for _ in range(5)]
     with frames(None).receiving(nodes) as read:
         live = [len(gpu.device.live)]
         for node in nodes:
@@ -537,4 +548,4 @@ def test_characters_under_nulls_are_tried_again(gpu: Gpu) -> None:
     with frames(SimpleNamespace(describe=describe)).writing(OPTIONS, None, True) as write:
         node, *_ = write("a", None)
     assert asked == [False, True]
-    same_nodes(node, tree.Compressor(None, OPTIONS).node(column))
+    same_nodes(node, on_host.Compressor(None, OPTIONS).node(column))

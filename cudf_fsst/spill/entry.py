@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..interop import cudf as interop_cudf
-from . import values
+from . import held
 from .folder import discard
 from .stats import MOVES, SpillStats
 
@@ -82,17 +82,17 @@ class Entry:
     def __init__(self, name: Any, value: Any, books: Books) -> None:
         value, self.proxied = interop_cudf.unwrap_proxy(value)
         #: Whether it was put compressed, and comes back so.
-        self.packed = values.is_compressed(value)
+        self.packed = held.is_compressed(value)
         if not self.packed:
-            values.check(name, value)
-        self.framed = values.is_framed(value)
+            held.check(name, value)
+        self.framed = held.is_framed(value)
         #: Whether a compressed value gives cudf.pandas proxies.
         self._gives_proxies = self.packed and getattr(value, "_proxied", False)
         self.name = name
-        self.home = values.device_of(value)
-        values.hand_over(self.home)
+        self.home = held.device_of(value)
+        held.hand_over(self.home)
         #: Bytes as the user has it.
-        self.nbytes = values.nbytes_of(value)
+        self.nbytes = held.nbytes_of(value)
         self.lock = threading.Lock()
         #: Bytes that are being brought to a tier, by tier.
         self.pending: dict[str, int] = {}
@@ -102,8 +102,8 @@ class Entry:
         self.told: set[str] = set()
         self.dead = False
         self._books, self._counters = books, books.counters
-        value = values.snapshot(value)
-        self._extras = values.extras(value, self.framed)
+        value = held.snapshot(value)
+        self._extras = held.extras(value, self.framed)
         self.forms: dict[str, Form] = {self.top: Form(value, self.nbytes)}
         self.touch()
 
@@ -207,25 +207,25 @@ class Entry:
     def _move(self, kind: str, nbytes: int, work: Callable[[], Any]) -> Any:
         started = time.perf_counter()
         try:
-            with values.on_device(self.home):
+            with held.on_device(self.home):
                 result = work()
-            values.hand_over(self.home)
+            held.hand_over(self.home)
         except Exception as error:  # counted and named, then raised again, whatever it is
             self._counters.add(failed=1)
             what = f"{self.name!r}, {MOVES[kind]}"
-            if not isinstance(error, values.NAMED):
+            if not isinstance(error, held.NAMED):
                 error.add_note(what)
                 raise
             # No variable holds the new error: its frames would hold it, and it them, and so what was being moved.
-            raise values.named(error, what) from error
+            raise held.named(error, what) from error
         self._counters.moved(kind, nbytes, time.perf_counter() - started)
         return result
 
     def compress(self) -> Form:
         """The uncompressed form compressed where it lies; takes its place, unless that saves nothing."""
         plain = self.forms[PLAIN]
-        packed = self._move("compress", plain.nbytes, lambda: values.compress(plain.value))
-        form = Form(packed, values.nbytes_of(packed))
+        packed = self._move("compress", plain.nbytes, lambda: held.compress(plain.value))
+        form = Form(packed, held.nbytes_of(packed))
         if form.nbytes < plain.nbytes:
             self._add(self.packed_at_home, form)
             self.drop(PLAIN)
@@ -244,9 +244,9 @@ class Entry:
 
         def work() -> File:
             if self.packed:
-                values.check_file(packed.value)
+                held.check_file(packed.value)
             packed.value.save(path)
-            return File(path, values.head(path))
+            return File(path, held.head(path))
 
         try:
             file = self._move("save", packed.nbytes, work)
@@ -265,10 +265,10 @@ class Entry:
             if not self.packed:
                 packed = value
                 value = self._move(
-                    "decompress", self.nbytes, lambda: values.decompress(packed, self.framed, self._extras)
+                    "decompress", self.nbytes, lambda: held.decompress(packed, self.framed, self._extras)
                 )
             if keep:
-                self._add(self.top, Form(values.snapshot(value), self.nbytes))
+                self._add(self.top, Form(held.snapshot(value), self.nbytes))
         return value
 
     def _packed_home(self) -> Any:
@@ -283,15 +283,15 @@ class Entry:
         if self.home == "cpu":
             return found
         moved = self._move("to_device", nbytes, found.to_device)
-        return values.proxied(moved, self._gives_proxies)
+        return held.proxied(moved, self._gives_proxies)
 
     @staticmethod
     def _load(file: File) -> Any:
-        if values.head(file.path) != file.head:
+        if held.head(file.path) != file.head:
             raise ValueError(f"{file.path}: not the file that was written for this entry")
-        return values.load(file.path)
+        return held.load(file.path)
 
     def out(self, value: Any) -> Any:
         """A value as the user gets it."""
-        value = values.snapshot(value)
+        value = held.snapshot(value)
         return interop_cudf.wrap_proxy(value) if self.proxied and not self.packed else value

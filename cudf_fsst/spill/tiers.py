@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from . import values
+from . import held
 from .books import APPLIES, Books
 from .entry import DEVICE, DISK, HOST, PLAIN, Entry
 from .sizes import format_bytes
@@ -274,9 +274,9 @@ def _log(entry: Entry, step: Step, error: Exception) -> None:
         return
     entry.told.add(step.name)
     told = str(error)
-    if not isinstance(error, values.NAMED):
+    if not isinstance(error, held.NAMED):
         told = f"{getattr(error, '__notes__', [repr(entry.name)])[-1]}: {type(error).__name__}: {error}"
-    if not isinstance(error, values.NAMED) or logger.isEnabledFor(logging.DEBUG):
+    if not isinstance(error, held.NAMED) or logger.isEnabledFor(logging.DEBUG):
         # As text: a record with the error would keep what its frames hold for as long as a handler keeps the record.
         told = "\n".join([told, *traceback.format_exception(error)])
     logger.warning("a value stays where it is in its SpillPool: %s", told)

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as arrays
 import reference_bitpack
 from bitpack_cases import BLOCK, cases
 from cudf_fsst.codecs.bitpack import cpu, launch
-from cudf_fsst.codecs.packed import Packed
+from cudf_fsst.codecs.part import Packed
 
 CASES = [pytest.param(size, name, id=f"{8 * size}: {name}") for size in launch.ITEMSIZES for name in cases(size)]
 

@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudf_fsst.buffers import HostStrings
-from cudf_fsst.codecs.bitpack import row_lengths
-from cudf_fsst.codecs.fsst import cpu, plan
+from cudf_fsst.codecs.fsst import cpu, plan, row_lengths
+from cudf_fsst.codecs.fsst.layout import TILE_SIZES
 from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable, hash_slot
-from cudf_fsst.format import TILE_SIZES
 
 Rows = list[bytes | None]
 
@@ -311,7 +310,7 @@ def test_import_where_nothing_can_be_cached() -> None:
 from numba.core import caching
 caching.CacheImpl._locator_classes = []
 import cudf_fsst
-from cudf_fsst.codecs.bitpack import row_lengths
+from cudf_fsst.codecs.fsst import row_lengths
 from cudf_fsst.codecs.jit import njit
 assert njit()(lambda number: number + 1)(1) == 2
 assert type(row_lengths.unpack_ends._cache).__name__ == "NullCache"

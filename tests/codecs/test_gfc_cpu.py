@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import reference_gfc
 from cudf_fsst.codecs.gfc import cpu, launch
-from cudf_fsst.codecs.packed import Packed
+from cudf_fsst.codecs.part import Packed
 from gfc_cases import CASES, CHUNK, DIMS, cases
 
 

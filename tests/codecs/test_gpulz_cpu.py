@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 import gpulz_cases
 import reference_gpulz
 from cudf_fsst.codecs.gpulz import cpu, launch
-from cudf_fsst.codecs.packed import Packed
+from cudf_fsst.codecs.part import Packed
 
 CASES = list(gpulz_cases.columns(np.random.default_rng(0)))
 by_options = pytest.mark.parametrize("options", gpulz_cases.OPTIONS, ids=str)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from cudf_fsst.buffers import HostStrings
 from cudf_fsst.codecs.fsst import cpu, plan
+from cudf_fsst.codecs.fsst.layout import LEVELS
 from cudf_fsst.codecs.fsst.symbols import hash_slot
 from cudf_fsst.codecs.fsst.train import MAX_SAMPLE, train_table
-from cudf_fsst.format import LEVELS
 
 #: Characters / codes that the original FSST library (scalar C++, string by string) reaches.
 ORIGINAL_RATIO = {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cudf_fsst.codecs.packed import Packed
+from cudf_fsst.codecs.part import Packed
 from cudf_fsst.codecs.values import cpu
 
 #: Codec, its options, itemsize.

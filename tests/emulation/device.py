@@ -471,6 +471,7 @@ _GPU_MODULES = (
     "cudf_fsst.codecs.cuda_kernels",
     *(f"cudf_fsst.codecs.fsst.{name}" for name in ("cuda_kernels", "cuda_compress", "cuda_read", "cuda")),
     *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw", "values")),
+    "cudf_fsst.codecs.device",
 )
 
 

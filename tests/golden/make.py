@@ -19,10 +19,10 @@ from typing import Any
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
-from cudf_fsst import storage  # noqa: E402
 from cudf_fsst.codecs.fsst import cpu  # noqa: E402
 from cudf_fsst.codecs.fsst.segment import Segment  # noqa: E402
 from cudf_fsst.codecs.fsst.symbols import SymbolTable  # noqa: E402
+from cudf_fsst.files import storage  # noqa: E402
 from handmade import handmade_segment, strings_of  # noqa: E402  # needs the path above
 
 Rows = list[bytes | None]
@@ -124,7 +124,7 @@ def version_3() -> dict[str, Any]:
     import pyarrow as pa
 
     from cudf_fsst import CompressedColumn
-    from cudf_fsst.codecs import tree
+    from cudf_fsst.codecs import host
     from cudf_fsst.interop import arrow_columns
     from cudf_fsst.stored_index import StoredIndex
 
@@ -142,7 +142,7 @@ def version_3() -> dict[str, Any]:
     bins = pd.CategoricalIndex(pd.cut([1.0, 5.0, 9.0, float("nan"), 2.0], 3), name="bin")
     # What cuDF has: integers with missing labels.
     arrays = [pa.array([1, None, 2**60 + 1, 4, None]), pa.array([True, None, False, True, True])]
-    levels = tuple((tree.Compressor(None, {}).node(arrow_columns.describe(one)), one.type, None) for one in arrays)
+    levels = tuple((host.Compressor(None, {}).node(arrow_columns.describe(one)), one.type, None) for one in arrays)
     notes = {"names": ["i", None], "multi": True, "dtypes": [None] * 2, "freqs": [None] * 2}
     plain = pd.Series(words).fsst.compress()
     return {

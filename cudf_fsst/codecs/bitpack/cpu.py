@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..jit import njit
-from ..packed import Packed
+from ..part import Packed
 from ..unaligned import address, copy, load8, load16, load32, load64, store8, store16, store32, store64
 from . import launch
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...device.memory import Lane
 from ..cuda_kernels import blocks, get_kernel
-from ..packed import Packed
+from ..part import Packed
 from . import launch
 
 _u32, _u64 = np.uint32, np.uint64

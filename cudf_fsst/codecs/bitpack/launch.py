@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...format import align
-from ..packed import Packed, check_buffers
+from ..part import Packed, align, check_buffers
 
 #: Values that share a base and a width.
 BLOCK = 1024

@@ -21,12 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...buffers import HostStrings
-from ...format import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
-from ..bitpack.row_lengths import check_ascending, measure, pack, unpack_ends
 from ..unaligned import address
 from . import cpu_kernels as kernels
 from . import plan
 from .automaton import automaton
+from .layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
+from .row_lengths import check_ascending, measure, pack, unpack_ends
 from .segment import Segment
 from .symbols import SymbolTable
 from .train import train_table

@@ -31,10 +31,10 @@ import numpy.typing as npt
 from ...buffers import CharactersUnderNulls, DeviceStrings
 from ...device.memory import Lane, Workspace, device_attributes, pinned, side_streams
 from ...device.transfer import Outbox
-from ...format import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from . import launch, plan
 from .cpu import num_threads
 from .cuda_kernels import blocks, choices, get_kernel
+from .layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from .segment import Segment
 from .symbols import SymbolTable
 from .train import train_table
@@ -545,9 +545,9 @@ def compress(
     table
         Symbol table for all segments; None trains one for every scope (docs/format.md, section 7).
     tile_size
-        One of `cudf_fsst.format.TILE_SIZES`, or ``"auto"``.
+        One of `cudf_fsst.codecs.fsst.layout.TILE_SIZES`, or ``"auto"``.
     level
-        One of `cudf_fsst.format.LEVELS`.
+        One of `cudf_fsst.codecs.fsst.layout.LEVELS`.
     stream
         CUDA stream to work on; None: cuDF's default stream.
     outbox

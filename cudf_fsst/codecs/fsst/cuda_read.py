@@ -13,9 +13,9 @@ import numpy.typing as npt
 from ...buffers import DeviceStrings
 from ...device.memory import Lane, device_attributes, pinned
 from ...device.transfer import Inbox
-from ...format import ROW_BLOCK, TILE_BLOCK
 from . import launch
 from .cuda_kernels import blocks, choices, get_kernel
+from .layout import ROW_BLOCK, TILE_BLOCK
 from .segment import Segment
 from .symbols import SymbolTable
 

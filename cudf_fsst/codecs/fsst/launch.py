@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...format import ROW_BLOCK, TILE_BLOCK, SegmentLayout, align
+from ..part import align
 from . import train
 from .automaton import COST_SHIFT, MAX_STATES, automaton
+from .layout import ROW_BLOCK, TILE_BLOCK, SegmentLayout
 from .plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
 from .segment import Segment
 from .symbols import ESCAPE, HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS, SymbolTable

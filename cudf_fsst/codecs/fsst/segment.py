@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...format import SegmentLayout
+from .layout import SegmentLayout
 from .symbols import SymbolTable
 
 

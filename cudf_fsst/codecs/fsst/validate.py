@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from ...format import ROW_BLOCK, TILE_BLOCK, TILE_SIZES
 from ..jit import njit
+from .layout import ROW_BLOCK, TILE_BLOCK, TILE_SIZES
 from .segment import Segment
 
 #: What the compiled checks return where they find nothing wrong; otherwise a reason and where it was found.

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..jit import njit
-from ..packed import Packed, check_buffers
+from ..part import Packed, check_buffers
 from ..unaligned import address, load8, load32, load64, store8, store32, store64
 from .launch import SUBCHUNK, Layout, choose_dim, layout
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...device.memory import ALIGNMENT, Lane
-from ...format import align
 from ..cuda_kernels import blocks, get_kernel
-from ..packed import Packed
+from ..part import Packed, align
 from . import launch
 from .cpu import packed_layout
 from .launch import Layout, layout

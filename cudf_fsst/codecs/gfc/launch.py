@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ...format import align
+from ..part import align
 
 #: Values of a subchunk: a lane of a warp has one.
 SUBCHUNK = 32

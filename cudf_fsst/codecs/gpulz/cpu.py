@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..jit import njit
-from ..packed import Packed
+from ..part import Packed
 from ..unaligned import address, copy, load8, load16, load32, load64, store8, store16, store32, store64
 from .launch import CHUNK_BLOCK, Layout, Options, layout_of, most_nbytes
 from .launch import options as complete

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...format import align
-from ..packed import Packed, check_buffers
+from ..part import Packed, align, check_buffers
 
 #: Bytes of a symbol, bytes of a chunk, and symbols of the window that the format allows.
 SYMBOLS = (1, 2, 4, 8)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..packed import Packed, check_buffers
+from ..part import Packed, check_buffers
 
 _NOTHING = np.empty(0, np.uint8)
 

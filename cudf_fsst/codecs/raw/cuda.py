@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...device.memory import Lane
-from ..packed import Packed
+from ..part import Packed
 from .cpu import check
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..fsst.cpu import num_threads
 from ..jit import njit
-from ..packed import Packed
+from ..part import Packed
 from . import plan
 from .launch import FILL_BLOCK
 

@@ -12,7 +12,7 @@ import numpy as np
 from ...device.memory import Lane, device_attributes
 from ..cuda_kernels import blocks, get_kernel
 from ..fsst import launch as fsst
-from ..packed import Packed
+from ..part import Packed
 from . import plan
 from .launch import DEFINES, FILL_BLOCK
 

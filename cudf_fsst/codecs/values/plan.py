@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..packed import Packed
+from ..part import Packed
 from .launch import FILL_BLOCK
 
 #: Codecs of fixed-width values.

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from cudf_fsst import SpillPool
-from cudf_fsst.spill import values
+from cudf_fsst.spill import held
 from fake_gpu import FakePacked, FakeSeries, World
 from nasty_values import KEPT, ROWS, STAYS, frame, identical, labels, noted, objects
 from spill_cases import PLAIN, SLACK, check_books, fake, text
@@ -42,7 +42,7 @@ def test_comes_back_the_same_without_spilling(make: Callable[[], Any]) -> None:
 @pytest.mark.parametrize("make", STAYS.values(), ids=STAYS)
 def test_what_would_change_is_not_compressed(tmp_path: Path, make: Callable[[], Any]) -> None:
     wanted = make()
-    size = values.nbytes_of(wanted)
+    size = held.nbytes_of(wanted)
     with SpillPool(host_limit=size + PLAIN + SLACK, directory=tmp_path) as pool:
         pool["value"] = wanted
         for seed in range(4):
@@ -99,7 +99,7 @@ def test_attrs_are_a_snapshot(tmp_path: Path) -> None:
 
 def test_labels_of_a_compressed_column_that_a_file_would_change(tmp_path: Path) -> None:
     packed = pd.Series("a", labels(np.nan), dtype="str").fsst.compress()
-    with SpillPool(host_limit=values.nbytes_of(packed) + SLACK, directory=tmp_path) as pool:
+    with SpillPool(host_limit=held.nbytes_of(packed) + SLACK, directory=tmp_path) as pool:
         pool["a"] = packed
         pool["b"] = text(1)
         assert [pool.where(name) for name in "ab"] == ["host, compressed", "disk"]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from .codecs.fsst.segment import Segment
-from .codecs.packed import Packed
-from .codecs.tree import Node, has_offsets, is_strings
-from .codecs.values import cpu
-from .interop.arrow_columns import fixed_width
+from ..codecs.fsst.segment import Segment
+from ..codecs.node import Node, has_offsets, is_strings
+from ..codecs.part import Packed
+from ..codecs.values import cpu
+from ..interop.arrow_columns import fixed_width
 from .storage import FSST, Stream
 
 _types = pa.types
@@ -30,7 +30,7 @@ def describe(node: Node, streams: list[Stream]) -> dict[str, Any]:
         "rows": node.rows,
         "nulls": node.null_count,
         "validity": number(node.validity, node.validity[0].codec) if node.validity else None,
-        "values": [number(stream, stream[0].codec) for stream in node.streams],
+        "values": [number(stream, stream[0].codec) for stream in node.values],
         "strings": number(node.segments, FSST) if node.segments else None,
         "children": [describe(child, streams) for child in node.children],
     }
@@ -122,7 +122,7 @@ class Reader:
 
 def survey(node: Node, look: Callable[[Any], None]) -> None:
     """Show all the values of a node, as unsigned integers, some at a time."""
-    for stream in node.streams:
+    for stream in node.values:
         cpu.survey(stream, look)
 
 
@@ -147,15 +147,15 @@ def _check_references(node: Node, where: str) -> None:
             if child.rows != node.rows:
                 raise ValueError(f"{where}: a field has {child.rows} rows, not {node.rows}")
         return
-    if _types.is_boolean(node.type) and node.streams:
-        largest = max(cpu.survey(node.streams[0], _largest))
+    if _types.is_boolean(node.type) and node.values:
+        largest = max(cpu.survey(node.values[0], _largest))
         if largest > 1:
             raise ValueError(f"{where}: a boolean of {largest}")
-    if not node.children or not node.streams:
+    if not node.children or not node.values:
         return
     rows = node.children[0].rows
     if has_offsets(node.type):
-        found = cpu.survey(node.streams[0], _ascent)
+        found = cpu.survey(node.values[0], _ascent)
         edges = [edge for first, last, _ in found for edge in (first, last)]
         ascending = edges == sorted(edges) and all(ascends for _, _, ascends in found)
         if not ascending or edges[0] != 0 or edges[-1] != rows:
@@ -163,7 +163,7 @@ def _check_references(node: Node, where: str) -> None:
         return
     if node.null_count < node.rows:
         # Codes under nulls were filled in from others, or are 0.
-        largest = max(cpu.survey(node.streams[0], _largest))
+        largest = max(cpu.survey(node.values[0], _largest))
         if largest >= rows:
             raise ValueError(f"{where}: code {largest} of {rows} categories")
 

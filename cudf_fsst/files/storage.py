@@ -15,15 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from .codecs.fsst.cpu import num_threads
-from .codecs.fsst.segment import Segment
-from .codecs.fsst.symbols import SymbolTable
-from .codecs.fsst.validate import check
-from .codecs.packed import PARAMETERS, Packed
-from .codecs.values import cpu as values
-from .codecs.values.plan import CODECS, parameter_count
+from ..codecs.fsst.cpu import num_threads
+from ..codecs.fsst.layout import TILE_SIZES, SegmentLayout
+from ..codecs.fsst.segment import Segment
+from ..codecs.fsst.symbols import SymbolTable
+from ..codecs.fsst.validate import check
+from ..codecs.part import PARAMETERS, Packed, align
+from ..codecs.values import cpu as values
+from ..codecs.values.plan import CODECS, parameter_count
 from .disk import Reader, Writer, replacing
-from .format import EXACT_VERSION, FORMAT_VERSION, FRAME_VERSION, TILE_SIZES, SegmentLayout, align
+from .versions import EXACT_VERSION, FORMAT_VERSION, FRAME_VERSION
 
 #: The first byte is not ASCII, and the line ends and Control-Z show what a text-mode transfer did.
 MAGIC = b"\x89FST\r\n\x1a\n"
@@ -69,7 +70,7 @@ class Stored:
     version : int
         1: a column; 2: a frame; 3: either.
     streams : list of (str, list of Segment or Packed)
-        Of version 1 one; of others those that `cudf_fsst.stored_frame` puts together.
+        Of version 1 one; of others those that `cudf_fsst.files.trees` puts together.
     schema : bytes
         Names, exact dtypes and pandas metadata, as `cudf_fsst.interop` made them.
     index : bytes or None
@@ -110,7 +111,7 @@ class _Place:
 def save(
     path: str | os.PathLike[str], *, segments: Sequence[Segment], schema: bytes, index: bytes | None = None
 ) -> None:
-    """Write a column to a file, at once or not at all (see `cudf_fsst.disk.replacing`).
+    """Write a column to a file, at once or not at all (see `cudf_fsst.files.disk.replacing`).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The layout of a segment's bytes (docs/format.md, sections 2-4).
+"""The layout of an FSST segment's bytes (docs/format.md, sections 2-4).
 
 Shared by every codec side: host arrays and device buffers have the same bytes, so moving a segment is two copies.
 """
@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .lazy import lazy
+from ...lazy import lazy
+from ..part import align
 
-#: Version of the stored format of columns, and of frames: 0 was never released.
-FORMAT_VERSION = 1
-FRAME_VERSION = 2
-#: Of both, where the others could not say their labels or their index exactly.
-EXACT_VERSION = 3
 #: Tile sizes (uncompressed bytes) the format allows.
 TILE_SIZES = (128, 256, 512, 1024)
 #: Compression levels there are; each writes this format.
@@ -24,8 +20,6 @@ TILE_BLOCK = 128
 ROW_BLOCK = 256
 #: Largest ``minimum`` a row block can store.
 ROW_MINIMUM_LIMIT = 2**32 - 1
-#: Start of every section of ``meta`` (bytes).
-ALIGNMENT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +33,6 @@ class Section:
     @property
     def nbytes(self) -> int:
         return self.itemsize * self.count
-
-
-def align(nbytes: int, to: int = ALIGNMENT) -> int:
-    """Round `nbytes` up to a multiple of `to`."""
-    return -(-nbytes // to) * to
 
 
 @dataclass(frozen=True)

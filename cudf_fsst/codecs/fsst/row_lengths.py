@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...format import ROW_BLOCK, ROW_MINIMUM_LIMIT
 from ..jit import njit
 from ..unaligned import address, load32, load64, store32, store64
+from .layout import ROW_BLOCK, ROW_MINIMUM_LIMIT
 
 _MAX_WIDTH = 63
 _MAX_WORDS = 2**32 - 1

@@ -1,15 +1,7 @@
-"""Fixed-width values, compressed: what the codecs ``bitpack``, ``gfc``, ``gpulz`` and ``raw`` make and read.
+"""Parts: what every codec makes, two buffers that lie in host memory or on a GPU with the same bytes.
 
-Each is a package of this name with two modules that have the same functions:
-
-``cpu``
-    ``compress(values, *, signed, **options) -> Packed``, ``decompress(packed, out, first, last)``, of which `first` is
-    a multiple of ``unit(packed)``, and ``check(packed)``;
-``cuda``
-    ``compress`` and ``decompress``, of all values, in GPU memory, given by addresses, on a `Lane`; the bytes are equal.
-
-The values are bits to them: rows times `itemsize` bytes. What lies under nulls is filled in before
-(``codecs/nulls.py``).
+A part has one life on the host, where ``meta`` and ``codes`` are arrays, and one on a GPU, where they are
+`rmm.DeviceBuffer`; moving it is two copies. Codecs for fixed-width values make `Packed`, FSST makes `Segment`.
 """
 
 from __future__ import annotations
@@ -19,11 +11,21 @@ from typing import Any
 
 #: Numbers of a codec's own in a stored segment record.
 PARAMETERS = 4
+#: Start of every section of ``meta`` (bytes).
+ALIGNMENT = 16
+
+
+def align(nbytes: int, to: int = ALIGNMENT) -> int:
+    """Round `nbytes` up to a multiple of `to`."""
+    return -(-nbytes // to) * to
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
     """Consecutive values of one width, compressed; in host or GPU memory. Immutable; equal to itself alone.
+
+    The values are bits to a codec: rows times `itemsize` bytes. What lies under nulls is filled in before
+    (``codecs/values``).
 
     Attributes
     ----------

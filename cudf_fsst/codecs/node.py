@@ -1,0 +1,143 @@
+"""A column of any type, compressed: a tree of nodes as its Arrow type has them, whose buffers the codecs made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from ..buffers import ColumnBuffers
+from .fsst.segment import Segment
+from .part import Packed
+from .values.plan import CODECS
+
+#: Consecutive parts, of the values of one column.
+Parts = tuple[Packed, ...]
+Moved = Packed | Segment
+#: What `codecs=` may name for a column.
+NAMES = ("fsst", *CODECS)
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A column, or a part of a nested one. Immutable; equal to itself alone.
+
+    Attributes
+    ----------
+    type : pyarrow.DataType
+    rows, null_count : int
+    validity : tuple of Packed
+        Arrow validity bitmap, row 0 at bit 0, as bytes; () without nulls, and for strings, whose segments have it.
+    values : tuple of tuple of Packed
+        One, of the values (`ColumnBuffers.values`); two of numbers of 16 bytes, the low halves and the high ones; none
+        of strings, structs and nulls.
+    segments : tuple of Segment
+        Of strings.
+    children : tuple of Node
+    """
+
+    type: Any
+    rows: int
+    null_count: int
+    validity: Parts = ()
+    values: tuple[Parts, ...] = ()
+    segments: tuple[Segment, ...] = ()
+    children: tuple[Node, ...] = ()
+
+    @property
+    def parts(self) -> Iterator[Moved]:
+        """Everything that has buffers, in stored order."""
+        yield from self.validity
+        for parts in self.values:
+            yield from parts
+        yield from self.segments
+        for child in self.children:
+            yield from child.parts
+
+    def with_parts(self, parts: Iterator[Moved]) -> Node:
+        """The same with other parts, taken in the order of `parts`."""
+
+        def some(old: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(next(parts) for _ in old)
+
+        return replace(
+            self,
+            validity=some(self.validity),
+            values=tuple(some(parts) for parts in self.values),
+            segments=some(self.segments),
+            children=tuple(child.with_parts(parts) for child in self.children),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers and symbol tables."""
+        parts = list(self.parts)
+        tables = {part.table for part in parts if isinstance(part, Segment)}
+        return sum(part.nbytes for part in parts) + sum(table.nbytes for table in tables)
+
+    @property
+    def uncompressed_nbytes(self) -> int:
+        """Bytes of the column in Arrow (cuDF's booleans take 8 times what these do).
+
+        Nulls without a type, and structs without fields, have no buffers in Arrow, but pandas and cuDF make some. They
+        count as strings that are all null, which is what cuDF makes of nulls.
+        """
+        if pa.types.is_null(self.type) or (pa.types.is_struct(self.type) and not self.children):
+            return -(-self.rows // 8) + (self.rows + 1) * 4
+        mask = -(-self.rows // 8) if self.null_count else 0
+        if self.segments:
+            chars = sum(segment.chars for segment in self.segments)
+            return mask + chars + (self.rows + 1) * (4 if chars < 2**31 else 8)
+        values = sum(part.values_nbytes for parts in self.values for part in parts)
+        if pa.types.is_boolean(self.type):
+            values = -(-values // 8)
+        return mask + values + sum(child.uncompressed_nbytes for child in self.children)
+
+    @property
+    def codec(self) -> str:
+        """The codec of its values; of a nested column, of its leaves."""
+        if is_strings(self.type):
+            return "fsst"
+        own = [parts[0].codec for parts in self.values if parts]
+        return ", ".join(dict.fromkeys([*own, *(child.codec for child in self.children if child.rows)])) or "raw"
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """What is to be compressed, and how.
+
+    Attributes
+    ----------
+    column : ColumnBuffers
+    codec : str or None
+        What the user wants for the leaves (of categoricals for the codes); None: the best on a sample.
+    strings : mapping
+        Options of strings: ``table``, ``tile_size``, ``level``.
+    """
+
+    column: ColumnBuffers
+    codec: str | None = None
+    strings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def has_offsets(arrow_type: Any) -> bool:
+    """Whether a column's values are offsets: one more than rows, and none of them null."""
+    return bool(pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type))
+
+
+def is_signed(arrow_type: Any) -> bool:
+    """Whether values, as integers, have a sign."""
+    types = pa.types
+    if types.is_dictionary(arrow_type):
+        return bool(types.is_signed_integer(arrow_type.index_type))
+    return bool(types.is_signed_integer(arrow_type) or types.is_temporal(arrow_type) or types.is_decimal(arrow_type))
+
+
+def is_strings(arrow_type: Any) -> bool:
+    """Whether a column's values are strings of bytes."""
+    types = pa.types
+    return any(
+        kind(arrow_type) for kind in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    )

@@ -1,0 +1,1 @@
+"""Files: one writer, and readers of all versions."""

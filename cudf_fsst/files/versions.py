@@ -1,0 +1,9 @@
+"""Versions of the stored format (docs/format.md): 0 was never released."""
+
+from __future__ import annotations
+
+#: Of a column, and of a frame.
+FORMAT_VERSION = 1
+FRAME_VERSION = 2
+#: Of both, where the others could not say their labels, their index or their dtype exactly.
+EXACT_VERSION = 3
