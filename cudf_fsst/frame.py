@@ -646,7 +646,7 @@ def _read_labels(
                 raise ValueError(f"labels, level {i}: {inner.rows} rows of {inner.type} for {count} columns")
         nodes.append(node)
     try:
-        columns = [pandas_frame.to_arrow(host.decompress(node), kind) for node, kind in zip(nodes, types, strict=True)]
+        columns = [pandas_frame.to_arrow(host.read([node])[0], kind) for node, kind in zip(nodes, types, strict=True)]
         for column in columns:
             column.validate(full=True)  # labels are shown, so their texts have to be some
         return schema.assemble_index(stored, columns)

@@ -61,7 +61,7 @@ class HostFrames:
     def reading(self, stream: Any) -> Iterator[Read]:
         """What decompresses a node."""
         self.strings.check_stream(stream)
-        yield host.decompress
+        yield lambda node: host.read([node])[0]
 
 
 class DeviceFrames:

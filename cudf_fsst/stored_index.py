@@ -100,7 +100,7 @@ class StoredIndex:
 
     def _columns(self) -> list[Any]:
         if self._levels:
-            return [pandas_frame.to_arrow(host.decompress(node), kind) for node, kind, _ in self._levels]
+            return [pandas_frame.to_arrow(host.read([node])[0], kind) for node, kind, _ in self._levels]
         table = index_stream.read(self.source) if isinstance(self.source, bytes) else self.source
         return list(table.columns)
 
