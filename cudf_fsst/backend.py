@@ -50,7 +50,7 @@ class HostBackend:
     def decompress(self, segments: Sequence[Segment], *, stream: Any) -> Any:
         """All rows."""
         self.check_stream(stream)
-        return self.codec.decompress(segments)
+        return self.codec.read(segments)
 
     def take(self, segments: Sequence[Segment], rows: Any, *, stream: Any) -> Any:
         """Rows by number."""
@@ -60,7 +60,7 @@ class HostBackend:
     def take_range(self, segments: Sequence[Segment], start: int, stop: int, *, stream: Any) -> Any:
         """Consecutive rows."""
         self.check_stream(stream)
-        return self.codec.take_range(segments, start, stop)
+        return self.codec.read(segments, start, stop)
 
     def to_host_strings(self, strings: Any) -> HostStrings:
         """A codec's result in host memory."""

@@ -19,7 +19,8 @@ from . import frame_backend
 from .backend import check_options
 from .codecs import host
 from .codecs.host import Compressor
-from .codecs.node import NAMES, Node, is_strings
+from .codecs.node import Node, is_strings
+from .codecs.registry import NAMES
 from .codecs.values import cpu
 from .column import CompressedColumn
 from .files import storage, trees

@@ -327,7 +327,7 @@ class Gpu:
     def to_host_strings(self, segments: Any) -> Any:
         from cudf_fsst.codecs.fsst import cpu
 
-        return cpu.decompress(segments)
+        return cpu.read(segments)
 
 
 class Frames(frame_backend.HostFrames):
