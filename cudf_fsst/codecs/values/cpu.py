@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..contract import Host
 from ..fsst.cpu import num_threads
 from ..jit import njit
-from ..part import Packed
+from ..part import Packed, edges_of
 from ..registry import of_values
 from . import plan
 from .launch import FILL_BLOCK
@@ -167,11 +167,6 @@ def take(stream: Sequence[Packed], itemsize: int, rows: npt.NDArray[np.int64]) -
 
     _map(work, np.flatnonzero(begins < ends).tolist())
     return out
-
-
-def edges_of(parts: Sequence[Any]) -> npt.NDArray[np.int64]:
-    """The first row of every part, and behind them how many rows there are."""
-    return np.cumsum([0, *(part.rows for part in parts)], dtype=np.int64)
 
 
 def _touched(edges: npt.NDArray[np.int64], start: int, stop: int) -> tuple[int, int]:
