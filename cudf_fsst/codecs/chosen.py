@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,3 +105,14 @@ def _sorted_by(
     made, made_places, counts = np.empty_like(rows), np.empty_like(rows), np.zeros(1 << bits, np.int64)
     _pass(rows, places, shift, made, made_places, counts)
     return made, made_places, counts
+
+
+def shares_of(rows: npt.NDArray[np.int64], edges: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """Of each part that has some of the ascending rows: its number, and which of them."""
+    numbers = np.arange(edges.size - 1)
+    if rows.size < numbers.size:
+        numbers = np.unique(np.searchsorted(edges, rows, side="right") - 1)
+    firsts, lasts = np.searchsorted(rows, edges[numbers]), np.searchsorted(rows, edges[numbers + 1])
+    for number, first, last in zip(numbers.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
+        if first < last:
+            yield number, first, last

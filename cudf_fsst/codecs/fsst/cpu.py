@@ -11,7 +11,7 @@ end in `ValueError`, never in a read or write out of bounds.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import accumulate, pairwise
@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ..bitmap import put, rebased
-from ..chosen import chosen
+from ..chosen import chosen, shares_of
 from ..part import edges_of
 from ..unaligned import address
 from . import cpu_kernels as kernels
@@ -466,7 +466,7 @@ def take(
     valid: npt.NDArray[np.bool_] | None = None
     # Which rows, and which offsets if these are in the same order.
     pieces: list[tuple[_Reader, int, slice, slice]] = []
-    for number, first, last in _shares(rows, edges):
+    for number, first, last in shares_of(rows, edges):
         reader, base = _Reader(segments[number]), int(edges[number])
         for a, b in _cut(first, last, _CHUNK_ROWS):
             pieces.append((reader, base, slice(a, b), slice(0, None) if places.size else slice(a, b + 1)))
@@ -500,17 +500,6 @@ def take(
     null_count = 0 if valid is None else count - int(np.count_nonzero(valid))
     validity = np.packbits(valid, bitorder="little") if valid is not None and null_count else None
     return HostStrings(count, chars, offsets.astype(_offset_dtype(chars.size), copy=False), validity, 0, null_count)
-
-
-def _shares(rows: npt.NDArray[np.int64], edges: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
-    """Of each segment that has some of the ascending rows: its number, and which of them."""
-    numbers = np.arange(edges.size - 1)
-    if rows.size < numbers.size:
-        numbers = np.unique(np.searchsorted(edges, rows, side="right") - 1)
-    firsts, lasts = np.searchsorted(rows, edges[numbers]), np.searchsorted(rows, edges[numbers + 1])
-    for number, first, last in zip(numbers.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
-        if first < last:
-            yield number, first, last
 
 
 def _long_rows(

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..chosen import chosen, shares_of
 from ..contract import Host
 from ..fsst.cpu import num_threads
 from ..jit import njit
@@ -20,11 +21,14 @@ from .launch import FILL_BLOCK
 
 #: Bytes of values that a thread decodes at once, at least a unit.
 _JOB_NBYTES = 2**22
-#: Bytes of values from which `take` takes at once, at least a unit's.
+#: Bytes of values from which `take` takes at once, and the units they lie in.
 _WINDOW_NBYTES = 2**22
 #: Bytes of values that `survey` holds at a time, or what a codec decodes at once, which is up to twice as much.
 _WALK_NBYTES = 2**18
+#: Chosen rows for which no threads are started.
+_FEW_ROWS = 2**12
 _T = TypeVar("_T")
+Edges = npt.NDArray[np.int64] | None
 
 
 def side(name: str) -> Host:
@@ -99,8 +103,10 @@ def compress(
     return tuple(_map(lambda piece: module.encode(piece, signed=signed, **options), cut))
 
 
-def read(stream: Sequence[Packed], itemsize: int, start: int = 0, stop: int | None = None) -> npt.NDArray[Any]:
-    """Values `start` to ``stop - 1`` (default: all) of a stream, as unsigned integers.
+def read(
+    stream: Sequence[Packed], itemsize: int, start: int = 0, stop: int | None = None, *, edges: Edges = None
+) -> npt.NDArray[Any]:
+    """Values `start` to ``stop - 1`` (default: all) of a stream, as unsigned integers; `edges` as `take` has them.
 
     Raises
     ------
@@ -109,7 +115,7 @@ def read(stream: Sequence[Packed], itemsize: int, start: int = 0, stop: int | No
     ValueError
         A piece is damaged.
     """
-    edges = edges_of(stream)
+    edges = edges_of(stream) if edges is None else edges
     total = int(edges[-1])
     stop = total if stop is None else stop
     if not 0 <= start <= stop <= total:
@@ -128,11 +134,18 @@ def read(stream: Sequence[Packed], itemsize: int, start: int = 0, stop: int | No
     return out
 
 
-def take(stream: Sequence[Packed], itemsize: int, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def take(
+    stream: Sequence[Packed], itemsize: int, rows: npt.NDArray[np.int64], *, edges: Edges = None
+) -> npt.NDArray[Any]:
     """Values `rows` of a stream, in any order, repeated or not, as unsigned integers.
 
-    The stream is cut into windows. Of each that has rows, the units that they need are decoded once, and the values
-    taken from there.
+    Rows are brought together in windows, so that no unit is decoded twice, what is held is bounded, and values are
+    taken from memory that is near.
+
+    Parameters
+    ----------
+    edges : ndarray of int64
+        `edges_of` the stream, if that is at hand.
 
     Raises
     ------
@@ -141,32 +154,44 @@ def take(stream: Sequence[Packed], itemsize: int, rows: npt.NDArray[np.int64]) -
     ValueError
         A piece is damaged.
     """
-    out = np.empty(rows.size, f"<u{itemsize}")
-    if rows.size == 0:
-        return out
-    edges = edges_of(stream)
-    if rows.min() < 0 or rows.max() >= edges[-1]:
-        raise IndexError(f"values {rows.min()} to {rows.max()} of {edges[-1]}")
-    pieces, starts = _windows(stream, edges)
-    places = None
-    if (rows[1:] < rows[:-1]).any():
-        places = np.argsort(np.searchsorted(starts, rows, side="right"), kind="stable")
-        rows = rows[places]
-        ends = np.searchsorted(np.searchsorted(starts, rows, side="right"), np.arange(1, starts.size + 1), side="right")
+    edges = edges_of(stream) if edges is None else edges
+    wanted = chosen(rows, int(edges[-1]))
+    if wanted.a_range:
+        return read(stream, itemsize, wanted.lowest, wanted.highest + 1, edges=edges)
+    out = np.empty(wanted.rows.size, f"<u{itemsize}")
+    step = max(1, _WINDOW_NBYTES // itemsize)
+    if len(stream) > 1 or wanted.ascending or wanted.descending:
+        rows, places = wanted.sorted()
+        shares = [
+            (number, a, b)
+            for number, first, last in shares_of(rows, edges)
+            for a, b in _windows(rows, first, last, step)
+            if a < b
+        ]
     else:
-        ends = np.append(np.searchsorted(rows, starts[1:]), rows.size)
-    begins = np.concatenate([[0], ends[:-1]])
+        rows, places, ends = wanted.grouped(step.bit_length() - 1)
+        shares = [(0, int(a), int(b)) for a, b in pairwise([0, *ends]) if a < b]
 
-    def work(window: int) -> None:
-        part = slice(begins[window], ends[window])
-        number = pieces[window]
-        found = out[part] if places is None else np.empty(part.stop - part.start, out.dtype)
-        side(stream[number].codec).take(stream[number], rows[part] - edges[number], found)
-        if places is not None:
-            out[places[part]] = found
+    def work(share: tuple[int, int, int]) -> None:
+        number, first, last = share
+        found = np.empty(last - first, out.dtype) if places.size else out[first:last]
+        side(stream[number].codec).take(stream[number], rows[first:last] - edges[number], found)
+        if places.size:
+            out[places[first:last]] = found
 
-    _map(work, np.flatnonzero(begins < ends).tolist())
+    if rows.size <= _FEW_ROWS:
+        for share in shares:
+            work(share)
+    else:
+        _map(work, shares)
     return out
+
+
+def _windows(rows: npt.NDArray[np.int64], first: int, last: int, step: int) -> list[tuple[int, int]]:
+    """Cut ascending rows `first` to ``last - 1`` where their numbers pass multiples of `step`."""
+    begin, end = int(rows[first]), int(rows[last - 1])
+    limits = np.arange(begin // step * step + step, end + 1, step)
+    return list(pairwise([first, *(np.searchsorted(rows[first:last], limits) + first).tolist(), last]))
 
 
 def _touched(edges: npt.NDArray[np.int64], start: int, stop: int) -> tuple[int, int]:
@@ -186,17 +211,6 @@ def _cut(first: int, last: int, step: int) -> list[tuple[int, int]]:
     """Cut a range at the multiples of `step`."""
     edges = [first, *range((first // step + 1) * step, last, step), last]
     return list(pairwise(edges)) if first < last else []
-
-
-def _windows(stream: Sequence[Packed], edges: npt.NDArray[np.int64]) -> tuple[list[int], npt.NDArray[np.int64]]:
-    """Of every window, the number of its piece and its first row."""
-    pieces: list[int] = []
-    starts = []
-    for number, piece in enumerate(stream):
-        some = np.arange(0, piece.rows, _step(piece, _WINDOW_NBYTES), dtype=np.int64)
-        pieces.extend([number] * some.size)
-        starts.append(some + edges[number])
-    return pieces, np.concatenate(starts)
 
 
 def _decode_some(piece: Packed, first: int, last: int, out: npt.NDArray[np.uint8]) -> None:
