@@ -25,6 +25,10 @@ _JOB_NBYTES = 2**22
 _WINDOW_NBYTES = 2**22
 #: Bytes of values that `survey` holds at a time, or what a codec decodes at once, which is up to twice as much.
 _WALK_NBYTES = 2**18
+#: All values are decompressed, and chosen ones taken from there, where these are at least one of so many.
+_DENSE = 32
+#: The same in a window, of rows that ascend or descend.
+_DENSE_IN_ORDER = 16
 #: Chosen rows for which no threads are started.
 _FEW_ROWS = 2**12
 _T = TypeVar("_T")
@@ -139,8 +143,8 @@ def take(
 ) -> npt.NDArray[Any]:
     """Values `rows` of a stream, in any order, repeated or not, as unsigned integers.
 
-    Rows are brought together in windows, so that no unit is decoded twice, what is held is bounded, and values are
-    taken from memory that is near.
+    Rows are brought together in windows, so that no unit is decoded twice, and what is held is bounded. Many rows in no
+    order are taken from all the values, decompressed, which is faster.
 
     Parameters
     ----------
@@ -155,27 +159,44 @@ def take(
         A piece is damaged.
     """
     edges = edges_of(stream) if edges is None else edges
-    wanted = chosen(rows, int(edges[-1]))
+    total = int(edges[-1])
+    wanted = chosen(rows, total)
     if wanted.a_range:
         return read(stream, itemsize, wanted.lowest, wanted.highest + 1, edges=edges)
+    in_order = wanted.ascending or wanted.descending
+    if not in_order and wanted.rows.size * _DENSE >= total:
+        return read(stream, itemsize, edges=edges)[wanted.rows]
     out = np.empty(wanted.rows.size, f"<u{itemsize}")
     step = max(1, _WINDOW_NBYTES // itemsize)
-    if len(stream) > 1 or wanted.ascending or wanted.descending:
-        rows, places = wanted.sorted()
+    rows, places = wanted.rows, np.empty(0, np.int64)
+    if len(stream) > 1 or in_order:
+        if not in_order:
+            rows, places = wanted.sorted()
+        up = rows if wanted.ascending or not in_order else rows[::-1]
         shares = [
             (number, a, b)
-            for number, first, last in shares_of(rows, edges)
-            for a, b in _windows(rows, first, last, step)
+            for number, first, last in shares_of(up, edges)
+            for a, b in _windows(up, first, last, step)
             if a < b
         ]
+        if up is not rows:
+            shares = [(number, rows.size - b, rows.size - a) for number, a, b in shares]
     else:
         rows, places, ends = wanted.grouped(step.bit_length() - 1)
         shares = [(0, int(a), int(b)) for a, b in pairwise([0, *ends]) if a < b]
 
     def work(share: tuple[int, int, int]) -> None:
         number, first, last = share
+        piece, some = stream[number], rows[first:last]
         found = np.empty(last - first, out.dtype) if places.size else out[first:last]
-        side(stream[number].codec).take(stream[number], rows[first:last] - edges[number], found)
+        if in_order and some.size * _DENSE_IN_ORDER > abs(int(some[-1] - some[0])):
+            begin = int(min(some[0], some[-1]) - edges[number])
+            end = int(max(some[0], some[-1]) - edges[number]) + 1
+            room = np.empty(end - begin, out.dtype)
+            _decode_some(piece, begin, end, room.view(np.uint8))
+            _pick(room, some, begin + edges[number], found)
+        else:
+            side(piece.codec).take(piece, some - edges[number], found)
         if places.size:
             out[places[first:last]] = found
 
@@ -185,6 +206,12 @@ def take(
     else:
         _map(work, shares)
     return out
+
+
+@njit()
+def _pick(values: Any, rows: Any, base: int, out: Any) -> None:
+    for i in range(rows.size):
+        out[i] = values[rows[i] - base]
 
 
 def _windows(rows: npt.NDArray[np.int64], first: int, last: int, step: int) -> list[tuple[int, int]]:
