@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from cudf_fsst import frame_backend
+from cudf_fsst import backend
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings, HostStrings
 from cudf_fsst.codecs import host as on_host
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES

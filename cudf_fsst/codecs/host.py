@@ -22,9 +22,38 @@ def compress(columns: Sequence[Wanted]) -> list[Node]:
     return [Compressor(one.codec, one.strings).node(one.column) for one in columns]
 
 
-def read(nodes: Sequence[Node]) -> list[ColumnBuffers]:
-    """All rows of columns."""
-    return [decompress(node) for node in nodes]
+def read(nodes: Sequence[Node], start: int = 0, stop: int | None = None) -> list[ColumnBuffers]:
+    """Rows ``start:stop`` of columns; all without a `stop`."""
+    from ..interop import arrow_columns
+
+    made = []
+    for node in nodes:
+        if start == 0 and stop is None:
+            made.append(decompress(node))
+        elif node.segments and stop is not None and start < stop:
+            strings = fsst.take_range(node.segments, start, stop)
+            made.append(ColumnBuffers(node.type, strings.rows, strings.null_count, strings=strings))
+        else:
+            whole = arrow_columns.rebuild(decompress(node), node.type)
+            made.append(
+                arrow_columns.describe(whole.take(pa.array(range(*slice(start, stop).indices(node.rows)), pa.int64())))
+            )
+    return made
+
+
+def take(nodes: Sequence[Node], rows: Any) -> list[ColumnBuffers]:
+    """Rows by number."""
+    from ..interop import arrow_columns
+
+    made = []
+    for node in nodes:
+        if node.segments and rows.size:
+            strings = fsst.take(node.segments, rows)
+            made.append(ColumnBuffers(node.type, strings.rows, strings.null_count, strings=strings))
+        else:
+            whole = arrow_columns.rebuild(decompress(node), node.type)
+            made.append(arrow_columns.describe(whole.take(pa.array(rows))))
+    return made
 
 
 class Compressor:
