@@ -343,7 +343,7 @@ class Frames(frame_backend.HostFrames):
 
     @contextmanager
     def receiving(self, nodes: Any) -> Iterator[Any]:
-        yield host.decompress
+        yield lambda node: host.read([node])[0]
 
 
 @pytest.fixture
