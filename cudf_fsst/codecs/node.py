@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..buffers import ColumnBuffers
-from .fsst.segment import Segment
+from .fsst.segment import Segment, Segments
 from .part import Packed
 from .values.plan import CODECS
 
@@ -45,6 +45,9 @@ class Node:
     values: tuple[Parts, ...] = ()
     segments: tuple[Segment, ...] = ()
     children: tuple[Node, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "segments", Segments(self.segments))
 
     @property
     def parts(self) -> Iterator[Moved]:
