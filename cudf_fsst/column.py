@@ -735,5 +735,5 @@ def train(data: Any, *, level: str = "default", stream: Any = None) -> SymbolTab
     check_options(None, "auto", level)
     backend, data, _ = checked(data)
     if not backend.interop.holds_strings(data):
-        raise TypeError(f"a symbol table is trained on strings, not on {data.dtype}")
+        raise AttributeError(f"a symbol table is trained on strings, not on {data.dtype}")
     return backend.train(data, level=level, stream=stream)
