@@ -181,6 +181,25 @@ def side_streams(count: int) -> list[Any]:
     return list(streams[:count])
 
 
+class Slice:
+    """Some bytes of a device buffer, which stays as long as this."""
+
+    __slots__ = ("buffer", "ptr", "size")
+
+    def __init__(self, buffer: Any, offset: int, nbytes: int) -> None:
+        self.buffer = buffer
+        self.ptr, self.size = buffer.ptr + offset, nbytes
+
+    @property
+    def nbytes(self) -> int:
+        return self.size
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        place = (self.ptr, False)
+        return {"shape": (self.size,), "strides": None, "typestr": "|u1", "data": place, "version": 0}
+
+
 class Workspace:
     """The one temporary buffer of a call, handed out front to back.
 
