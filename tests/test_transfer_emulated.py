@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -150,3 +151,29 @@ def test_gathered_memory_is_let_go_of_when_it_has_been_copied(transfer: Any, dev
         outbox.send(lane.allocate(1), lane)
         gc.collect()
         assert len(device.live) <= 2
+
+
+def test_small_pinned_arrays_share_areas(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory: Any = sys.modules["cudf_fsst.device.memory"]
+    monkeypatch.setattr(memory, "_AREA", 4096)
+    before = len(device._pinned)
+    held = [memory.pinned(count, np.int64) for count in (1, 9, 0, 100, 3, 127, 128, 100, 100, 100, 100, 5)]
+    for number, one in enumerate(held):
+        one[:] = number
+    assert [set(one.tolist()) for one in held] == [{number} if one.size else set() for number, one in enumerate(held)]
+    assert all(one.ctypes.data % 8 == 0 for one in held)
+    assert len(device._pinned) - before == 3  # one that is large, and two areas
+    last = held[1]
+    del held, one
+    memory.pinned(100, np.int64)
+    gc.collect()
+    assert len(device._pinned) - before == 2
+    assert set(last) == {1}
+
+    def elsewhere() -> None:
+        memory.pinned(1, np.int64)[:] = 99
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert set(last) == {1}

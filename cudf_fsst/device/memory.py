@@ -161,16 +161,26 @@ class Lane:
         kernel(grid, (block,), args, shared_mem=shared, stream=self.stream)
 
 
+_of_thread = threading.local()
+# Small pinned arrays are cut from areas of so much, one after another. An area is free again when none of them is left.
+_AREA = 64 << 10
+
+
 def pinned(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An uninitialised array in pinned host memory, from CuPy's pool of it."""
+    """An uninitialised array in pinned host memory, from CuPy's pool of it; made for what the host waits for."""
     dtype = np.dtype(dtype)
     nbytes = count * dtype.itemsize
-    memory = cupy.cuda.alloc_pinned_memory(max(nbytes, 1))
-    array = np.frombuffer(memory, dtype=np.uint8, count=nbytes)
-    return array.view(dtype)
+    if nbytes >= _AREA // 4:
+        return _pinned_area(nbytes)[:nbytes].view(dtype)
+    area, used = _of_thread.__dict__.get("area", (None, _AREA))
+    if used + nbytes > _AREA:
+        area, used = _pinned_area(_AREA), 0
+    _of_thread.area = area, used + -(-nbytes // 64) * 64
+    return area[used : used + nbytes].view(dtype)
 
 
-_of_thread = threading.local()
+def _pinned_area(nbytes: int) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(cupy.cuda.alloc_pinned_memory(max(nbytes, 1)), np.uint8)
 
 
 def side_streams(count: int) -> list[Any]:
