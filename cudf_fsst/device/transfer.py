@@ -102,14 +102,15 @@ class Outbox:
 
     def send(self, buffer: Any, after: Lane) -> npt.NDArray[np.uint8]:
         """Start to copy a device buffer, behind what is enqueued in the lane `after`."""
-        return self._send([buffer], after)[0]
+        return self.send_all([buffer], after)[0]
 
     def send_parts(self, parts: Sequence[Part], after: Lane) -> list[Part]:
-        """Start to copy parts; the more at once, the more small buffers travel together."""
-        sent = iter(self._send([buffer for part in parts for buffer in (part.meta, part.codes)], after))
+        """Start to copy the buffers of parts."""
+        sent = iter(self.send_all([buffer for part in parts for buffer in (part.meta, part.codes)], after))
         return [replace(part, meta=next(sent), codes=next(sent)) for part in parts]
 
-    def _send(self, buffers: Sequence[Any], after: Lane) -> list[npt.NDArray[np.uint8]]:
+    def send_all(self, buffers: Sequence[Any], after: Lane) -> list[npt.NDArray[np.uint8]]:
+        """Start to copy device buffers; the more at once, the more small ones travel together."""
         sizes = [buffer.size for buffer in buffers]
         alone, groups = _grouped(sizes)
         hosts = iter(host_buffers([*(sizes[number] for number in alone), *(group.nbytes for group in groups)]))
