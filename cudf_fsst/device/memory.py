@@ -24,6 +24,7 @@ ALIGNMENT = 256
 _PITCH_LIMIT = 2**31 - 1
 
 
+@cache
 def default_stream() -> tuple[Any, Any]:
     """The stream cuDF works on, as CuPy's and as RMM's object."""
     if os.environ.get("CUDF_PER_THREAD_STREAM") == "1":
