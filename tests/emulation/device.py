@@ -508,6 +508,10 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
             if hasattr(module, "HostPool"):
                 module._pool = _HostPool(device)
                 module._returned = _Returned(module._pool)
+            if name == own[0]:
+                module._AREA = 0  # every pinned array is an allocation of its own
+            if hasattr(module, "Inbox"):
+                module._SMALL = 0  # every buffer has memory, and red zones, of its own
             if name != own[0] and hasattr(module, "Workspace"):
                 module.Workspace = _strict_workspace(module.Workspace)
         yield sys.modules[f"cudf_fsst.codecs.{codec}.cuda"]
