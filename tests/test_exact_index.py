@@ -23,7 +23,7 @@ import fresh
 import reference_frame_reader
 from column_cases import STR
 from cudf_fsst import column as column_module
-from cudf_fsst import frame_backend
+from cudf_fsst import backend
 from cudf_fsst.codecs import host
 from cudf_fsst.files import storage
 from cudf_fsst.interop import arrow_columns, cudf_frame, pandas_frame, schema
@@ -343,7 +343,7 @@ class Frames(frame_backend.HostFrames):
 
     @contextmanager
     def receiving(self, nodes: Any) -> Iterator[Any]:
-        yield host.decompress
+        yield lambda node: host.read([node])[0]
 
 
 @pytest.fixture
