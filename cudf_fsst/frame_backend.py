@@ -13,7 +13,7 @@ import pandas as pd
 from .backend import DeviceBackend, HostBackend
 from .buffers import CharactersUnderNulls, ColumnBuffers
 from .codecs import host
-from .codecs.node import Moved, Node
+from .codecs.node import Moved, Node, Wanted
 from .interop.cudf import is_cudf_frame
 
 #: Node, Arrow type and dtype's description of a compressed column.
@@ -93,7 +93,8 @@ class DeviceFrames:
             def write_as(series: Any, codec: str | None, strings: Mapping[str, Any], **options: bool) -> Written:
                 with self.interop.describe(series, **options) as (buffers, kind, stored):
                     try:
-                        return device.DeviceCompressor(codec, strings, lane, outbox).node(buffers), kind, stored
+                        wanted = Wanted(buffers, codec, strings)
+                        return device.compress([wanted], lane=lane, outbox=outbox)[0], kind, stored
                     finally:
                         lane.rejoin()  # cuDF may free or spill the buffers next
 

@@ -21,7 +21,7 @@ from cudf_fsst import frame_backend
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings, HostStrings
 from cudf_fsst.codecs import host as on_host
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
-from cudf_fsst.codecs.node import Node
+from cudf_fsst.codecs.node import Node, Wanted
 from cudf_fsst.codecs.part import Packed
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.frame import compress_frame
@@ -150,6 +150,25 @@ def on_device() -> Any:
     return sys.modules["cudf_fsst.codecs.device"]
 
 
+def values_on_gpu() -> Any:
+    import sys
+
+    return sys.modules["cudf_fsst.codecs.values.cuda"]
+
+
+def waits() -> Any:
+    import sys
+
+    return sys.modules["cudf_fsst.device.waits"]
+
+
+def compress_one(column: ColumnBuffers, codec: str | None, lane: Any, outbox: Any = None) -> Node:
+    """Compress a column in GPU memory."""
+    node: Node
+    (node,) = on_device().compress([Wanted(column, codec, OPTIONS)], lane=lane, outbox=outbox)
+    return node
+
+
 def arrays() -> dict[str, Any]:
     rng = np.random.default_rng(5)
     mask = rng.random(ROWS) < 0.3
@@ -209,8 +228,7 @@ def test_same_as_on_the_host(case: str, order: str, gpu: Gpu, monkeypatch: pytes
         column = arrow_columns.describe(array)
         wanted = on_host.Compressor(None, OPTIONS).node(column)
         with gpu.memory.Lane() as lane:
-            compressor = on_device().DeviceCompressor(None, OPTIONS, lane)
-            node = compressor.node(gpu.upload(column))
+            node = compress_one(gpu.upload(column), None, lane)
             with gpu.transfer.Outbox() as outbox:
                 host = node.with_parts(iter(outbox.send_parts(list(node.parts), lane)))
             same_nodes(host, wanted)
@@ -293,7 +311,7 @@ def test_thousands_of_pieces(forked: bool, gpu: Gpu, monkeypatch: pytest.MonkeyP
     assert len(list(wanted.parts)) > 1000
     uploaded = gpu.upload(column)
     with gpu.memory.Lane(gpu.device.stream() if forked else None) as lane, gpu.transfer.Outbox() as outbox:
-        host = on_device().DeviceCompressor("raw", OPTIONS, lane, outbox).node(uploaded)
+        host = compress_one(uploaded, "raw", lane, outbox)
     same_nodes(host, wanted)
     assert arrow_columns.rebuild(decompressed(gpu, wanted), array.type).equals(array)
 
@@ -310,7 +328,7 @@ def test_default_stream_of_the_thread(case: str, order: str, own_stream_gpu: Gpu
     uploaded = gpu.upload(column)
     for stream in (None, gpu.device.stream()):
         with gpu.memory.Lane(stream) as lane:
-            node = on_device().DeviceCompressor(None, OPTIONS, lane).node(uploaded)
+            node = compress_one(uploaded, None, lane)
         with gpu.memory.Lane(stream) as lane, gpu.transfer.Outbox() as outbox:
             host = node.with_parts(iter(outbox.send_parts(list(node.parts), lane)))
         same_nodes(host, wanted)
@@ -342,21 +360,21 @@ def test_hand_over(gpu: Gpu) -> None:
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 @pytest.mark.parametrize("offset", [0, 1, 31, 40])
 def test_fill_nulls(itemsize: int, offset: int, gpu: Gpu) -> None:
-    import sys
-
-    cuda: Any = sys.modules["cudf_fsst.codecs.values.cuda"]
     rng = np.random.default_rng(offset)
+    tasks, wanted = [], []
     for rows in (1, 31, 32, 33, 1023, 1024, 1025, 2100):
         values = rng.integers(0, 255, rows).astype(f"u{itemsize}")
         for share in (0.0, 0.02, 0.5, 1.0):
             bits = rng.random(offset + rows) < share
             validity = np.packbits(np.pad(bits, (0, -bits.size % 32)), bitorder="little")
-            wanted = cpu.fill_nulls(values, validity, offset)
-            with gpu.memory.Lane() as lane:
-                out = lane.allocate(values.nbytes)
-                cuda.fill_nulls(gpu.place(values), rows, itemsize, gpu.place(validity), offset, out=out.ptr, lane=lane)
-                lane.synchronize()
-                np.testing.assert_array_equal(gpu.read(out).view(values.dtype), wanted)
+            source = values_on_gpu().Source(gpu.place(values), rows, itemsize, None, gpu.place(validity), offset)
+            tasks.append(values_on_gpu().Task(source, codec="raw"))
+            wanted.append(cpu.fill_nulls(values, validity, offset))
+    with gpu.memory.Lane() as lane:
+        (made,) = waits().run(lane, values_on_gpu().compress(tasks, lane=lane))
+        lane.synchronize()
+    for (part,), expected in zip(made, wanted, strict=True):
+        np.testing.assert_array_equal(gpu.read(part.codes).view(expected.dtype), expected)
 
 
 @pytest.mark.parametrize("name", ["meta", "codes"])
@@ -394,11 +412,11 @@ def test_out_of_memory(case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> 
 
     def compress() -> Any:
         with gpu.memory.Lane() as lane:
-            return on_device().DeviceCompressor(None, OPTIONS, lane).node(uploaded)
+            return compress_one(uploaded, None, lane)
 
     def to_host() -> Any:
         with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
-            return on_device().DeviceCompressor(None, OPTIONS, lane, outbox).node(uploaded)
+            return compress_one(uploaded, None, lane, outbox)
 
     node, host = compress(), to_host()
     same_nodes(host, wanted)

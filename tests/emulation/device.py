@@ -467,10 +467,11 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
 
 #: The modules that the GPU sides of all codecs consist of, in an order in which they can be imported.
 _GPU_MODULES = (
-    *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer")),
+    *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer", "waits")),
     "cudf_fsst.codecs.cuda_kernels",
     *(f"cudf_fsst.codecs.fsst.{name}" for name in ("cuda_kernels", "cuda_compress", "cuda_read", "cuda")),
-    *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw", "values")),
+    *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
+    *(f"cudf_fsst.codecs.values.{name}" for name in ("cuda_compress", "cuda")),
     "cudf_fsst.codecs.device",
 )
 
@@ -502,6 +503,19 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
                 setattr(parent, child, value)
             elif hasattr(parent, child):
                 delattr(parent, child)
+
+
+def compress_as(
+    codec: str, address: int, values: npt.NDArray[Any], *, signed: bool = False, lane: Any, **options: int
+) -> Any:
+    """`values`, a copy of which lies at an address of the emulated GPU, compressed by a codec."""
+    cuda: Any = sys.modules["cudf_fsst.codecs.values.cuda"]
+    waits: Any = sys.modules["cudf_fsst.device.waits"]
+    plan: Any = importlib.import_module("cudf_fsst.codecs.values.plan")
+    source = cuda.Source(address, values.size, values.itemsize)
+    choice = plan.Choice(codec, tuple(options.items()))
+    (packed,) = waits.run(lane, cuda.compress_as(source, choice, signed=signed, lane=lane))
+    return packed
 
 
 def failing_every_allocation(
