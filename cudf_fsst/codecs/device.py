@@ -111,8 +111,8 @@ def _build(column: ColumnBuffers, streams: Iterator[Parts], segments: Iterator[S
     return Node(column.type, column.rows, column.null_count, validity, values, own, children)
 
 
-def read(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
-    """All rows of columns."""
+def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None = None) -> list[ColumnBuffers]:
+    """Rows ``start:stop`` of columns; all without a `stop`."""
     return [decompress(node, lane) for node in nodes]
 
 
