@@ -81,6 +81,7 @@ class _Stream:
         self.enqueue(event.synchronize)
 
     def synchronize(self) -> None:
+        self._device.waits += 1
         self.run_to(self._enqueued)
 
     def __enter__(self) -> _Stream:
@@ -260,6 +261,8 @@ class FakeDevice:
         Names of the kernels launched so far.
     shapes : dict of set
         Grids and blocks that they were launched with.
+    waits : int
+        How often the host waited for a stream.
     live : set of int
         Addresses of the buffers from RMM that are in use.
     allocations : list of int
@@ -280,6 +283,7 @@ class FakeDevice:
         self.emulator = emulator
         self.shared_per_block, shared_per_multiprocessor = GPUS[gpu]
         self.launches: list[str] = []
+        self.waits = 0
         self.shapes: defaultdict[str, set[tuple[tuple[int, ...], tuple[int, ...]]]] = defaultdict(set)
         self._kernels: dict[tuple[Any, ...], _Kernel] = {}
         self.live: set[int] = set()
