@@ -114,7 +114,7 @@ class DeviceFrames:
         with self.strings.current(), Lane(stream) as lane:
 
             def read(node: Node) -> ColumnBuffers:
-                made = device.decompress(node, lane)
+                (made,) = device.read([node], lane=lane)
                 lane.rejoin()  # cuDF works with them in the default stream next
                 return made
 
@@ -147,7 +147,7 @@ class DeviceFrames:
                 bring_next()
                 target, event = arriving.popleft()
                 lane.stream.wait_event(event)
-                return device.decompress(target, lane)
+                return device.read([target], lane=lane)[0]
 
             yield read
 

@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..buffers import ColumnBuffers, DeviceStrings
+from ..buffers import ColumnBuffers
 from ..device.memory import Lane
 from ..device.transfer import Outbox
+from .device_read import read, take
 from .fsst import cuda as fsst
 from .fsst.segment import Segment
 from .host import Compressor
-from .node import Node, Parts, Wanted, has_offsets, is_strings
+from .node import Node, Parts, Wanted, has_offsets
 from .values import cuda as fixed
-from .values import plan
+
+__all__ = ["DeviceCompressor", "compress", "read", "take"]
 
 
 def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:
     """Compress columns; `outbox`: where their parts go as soon as they are made."""
     return [DeviceCompressor(one.codec, one.strings, lane, outbox).node(one.column) for one in columns]
-
-
-def read(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
-    """All rows of columns."""
-    return [decompress(node, lane) for node in nodes]
 
 
 class DeviceCompressor(Compressor):
@@ -56,39 +53,3 @@ class DeviceCompressor(Compressor):
             stream = fixed.compress(source, **{**options, "signed": signed}, lane=self.lane)
             streams.append(self._sent(stream))
         return tuple(streams)
-
-
-def decompress(node: Node, lane: Any) -> ColumnBuffers:
-    """Buffers of a column in GPU memory: ``owners`` are validity and values, `rmm.DeviceBuffer` each or None."""
-    validity = values = None
-    itemsize = 0
-    strings: DeviceStrings | None = None
-    if is_strings(node.type):
-        strings = fsst.decompress(node.segments, stream=lane.given)
-    if node.validity:
-        # cuDF's masks are padded to 64 bytes.
-        validity = lane.allocate(-(-node.rows // 512) * 64)
-        lane.zero(validity.ptr, validity.size)
-        fixed.decompress(node.validity, validity.ptr, lane=lane)
-    if node.values:
-        rows = plan.pieces_rows(node.values[0])
-        width = node.values[0][0].itemsize
-        itemsize = width * len(node.values)
-        values = lane.allocate(rows * itemsize)
-        if len(node.values) == 1:
-            fixed.decompress(node.values[0], values.ptr, lane=lane)
-        else:
-            low, high = node.values
-            fixed.decompress_wide(low, high, values.ptr, lane=lane)
-    return ColumnBuffers(
-        node.type,
-        node.rows,
-        node.null_count,
-        None if validity is None else validity.ptr,
-        0,
-        None if values is None else values.ptr,
-        itemsize,
-        strings,
-        tuple(decompress(child, lane) for child in node.children),
-        (validity, values),
-    )

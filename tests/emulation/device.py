@@ -469,8 +469,12 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
 _GPU_MODULES = (
     *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer")),
     "cudf_fsst.codecs.cuda_kernels",
+    "cudf_fsst.codecs.cuda_tables",
     *(f"cudf_fsst.codecs.fsst.{name}" for name in ("cuda_kernels", "cuda_compress", "cuda_read", "cuda")),
-    *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw", "values")),
+    *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
+    "cudf_fsst.codecs.values.cuda_read",
+    "cudf_fsst.codecs.values.cuda",
+    "cudf_fsst.codecs.device_read",
     "cudf_fsst.codecs.device",
 )
 

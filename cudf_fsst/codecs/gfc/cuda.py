@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...device.memory import ALIGNMENT, Lane
 from ..cuda_kernels import blocks, get_kernel
+from ..cuda_tables import Piece, Tables
 from ..part import Packed, align
 from . import launch
 from .cpu import packed_layout
 from .launch import Layout, layout
 
-__all__ = ["compress", "decompress", "measure", "workspace_nbytes"]
+__all__ = ["chunk_rows", "compress", "decompress", "measure", "workspace_nbytes"]
 
 _u32, _u64 = np.uint32, np.uint64
 
@@ -109,24 +111,35 @@ def measure(
     _measure_chunks(plan, address, lane, workspace, 0, out)
 
 
-def decompress(packed: Packed, address: int, *, lane: Lane) -> None:
-    """Start to decompress to a GPU address, a multiple of the itemsize. Damaged bytes give some values.
+def chunk_rows(packed: Packed) -> int:
+    """Values that are decompressed together; ValueError as `decompress`."""
+    return packed_layout(packed).chunk
+
+
+def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: int = 0) -> None:
+    """Add the launches that decompress to `tables`. Damaged bytes give some values.
+
+    Parameters
+    ----------
+    touched
+        Not 0: address of a byte for each chunk, from the first wanted one on; those of 0 are left out.
 
     Raises
     ------
     ValueError
         The sizes and parameters are impossible, or disagree.
     """
-    plan = packed_layout(packed)
-    lane.launch(
-        _kernel("gfc_decode", plan),
-        blocks(plan.chunks, launch.WARPS),
-        32 * launch.WARPS,
-        (
-            _u64(packed.meta.ptr),
-            _u64(packed.codes.ptr),
-            _u64(packed.codes_nbytes),
-            *_plan_arguments(plan),
-            _u64(address),
-        ),
-    )
+    del lane
+    for itemsize in launch.ITEMSIZES:
+        fields: list[int] = []
+        grids = []
+        for piece in pieces:
+            packed = piece.packed
+            if packed.itemsize == itemsize:
+                plan = packed_layout(packed)
+                fields += (packed.meta.ptr, packed.codes.ptr, packed.codes_nbytes, plan.dim, plan.chunk, touched)
+                fields += piece.wanted
+                grids.append(blocks(blocks(piece.end, plan.chunk) - piece.begin // plan.chunk, launch.WARPS))
+        if grids:
+            kernel = get_kernel("gfc", "gfc_decode", launch.defines(itemsize))
+            tables.add_jobs(kernel, 32 * launch.WARPS, grids, fields)
