@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -72,19 +71,6 @@ def values(path: Path) -> Callable[[str, str], Any]:
     return made
 
 
-def event_seconds(call: Callable[[], Any], repeat: int) -> float:
-    """Median seconds of a call in the default stream."""
-    begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-    times = []
-    for _ in range(2 + repeat):
-        begin.record()
-        call()
-        end.record()
-        end.synchronize()
-        times.append(cupy.cuda.get_elapsed_time(begin, end) / 1e3)
-    return statistics.median(times[2:])
-
-
 def measure(codec: str, array: Any, options: dict[str, int], repeat: int) -> Iterator[tuple[str, float]]:
     module = importlib.import_module(f"cudf_fsst.codecs.{codec}.cuda")
     rows, itemsize = array.size, array.dtype.itemsize
@@ -102,10 +88,12 @@ def measure(codec: str, array: Any, options: dict[str, int], repeat: int) -> Ite
         module.decompress(packed, back.data.ptr, lane=lane)
         assert bool((back.view("u1") == array.view("u1")).all()), f"{codec}: not the same after a round trip"
         yield "ratio", array.nbytes / packed.nbytes
-        yield "compress_gbps", array.nbytes / 1e9 / event_seconds(compress, repeat)
+        yield "compress_gbps", array.nbytes / 1e9 / timing.event_seconds(compress, repeat)
         yield (
             "decompress_gbps",
-            array.nbytes / 1e9 / event_seconds(lambda: module.decompress(packed, back.data.ptr, lane=lane), repeat),
+            array.nbytes
+            / 1e9
+            / timing.event_seconds(lambda: module.decompress(packed, back.data.ptr, lane=lane), repeat),
         )
 
 

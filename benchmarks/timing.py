@@ -42,6 +42,19 @@ def wall_seconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 2) -> f
     return statistics.median(times)
 
 
+def event_seconds(call: Callable[[], Any], repeat: int) -> float:
+    """Median seconds of a call by CUDA events in the default stream, which the call's other streams follow and join."""
+    begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+    times = []
+    for _ in range(2 + repeat):
+        begin.record()
+        call()
+        end.record()
+        end.synchronize()
+        times.append(cupy.cuda.get_elapsed_time(begin, end) / 1e3)
+    return statistics.median(times[2:])
+
+
 def kernel_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 2) -> dict[str, float]:
     """Median milliseconds of a call's kernels.
 

@@ -496,11 +496,10 @@ __device__ __forceinline__ void unpack_long_block(const PackedBlock& block, u32 
   }
 }
 
-// Rows row_begin .. row_end of every segment -> offsets out_row .. of the output, and the offset after the last row of all.
-// Row blocks are counted from the one that holds row_begin. grid: any; block: 256 threads. `out_chars`: characters of the whole output.
+// Rows row_begin .. row_end of every segment -> offsets out_row .. of its column, and the offset after the last row of each column.
+// Row blocks are counted from the one that holds row_begin. grid: any; block: 256 threads.
 extern "C" __global__ void __launch_bounds__(256, 4)
-    row_lengths_unpack(const SegmentView* segments, u32 segment_count, u64 row_blocks, u8* offsets, u32 wide,
-                       u64 out_rows, u64 out_chars) {
+    row_lengths_unpack(const SegmentView* segments, u32 segment_count, u64 row_blocks) {
   __shared__ u32 rooms[8][PADDED_ROWS];
   u32* const staged = rooms[threadIdx.x / 32];
   const Run run(row_blocks);
@@ -509,14 +508,15 @@ extern "C" __global__ void __launch_bounds__(256, 4)
   for (u64 unit = run.begin; unit < run.end; ++unit) {
     while (k + 1 < segment_count && segments[k + 1].first_row_block <= unit) ++k;
     const SegmentView& s = segments[k];
+    const bool wide = s.wide_offsets;
     const u64 b = s.row_begin / ROW_BLOCK + unit - s.first_row_block, first = b * ROW_BLOCK;
     const PackedBlock block(s, b);
     const u64 before = reinterpret_cast<const u64*>(s.row_starts)[b] - s.char_begin + s.out_char;
     const u32 from = u32(max(first, s.row_begin) - first);
     const u32 to = u32(max(first, min(first + ROW_BLOCK, s.row_end)) - first);
     const u64 at = s.out_row + first - s.row_begin;  // of the block's first row; below 0 where that is not wanted
-    u32* const narrow = reinterpret_cast<u32*>(offsets) + at;
-    u64* const whole = reinterpret_cast<u64*>(offsets) + at;
+    u32* const narrow = reinterpret_cast<u32*>(s.offsets_to) + at;
+    u64* const whole = reinterpret_cast<u64*>(s.offsets_to) + at;
     const bool sums_fit = block.width <= 22 && block.minimum < 1u << 22;
     if (sums_fit && wide)
       unpack_block(block, from, to, before, staged, whole);
@@ -526,14 +526,34 @@ extern "C" __global__ void __launch_bounds__(256, 4)
       unpack_long_block(block, from, to, before, whole);
     else
       unpack_long_block(block, from, to, before, narrow);
+    if (s.last && first + ROW_BLOCK >= s.row_end && lane_id() == 0) {
+      const u64 chars = s.out_char + (s.char_end - s.char_begin);
+      if (wide)
+        whole[s.row_end - first] = chars;
+      else
+        narrow[s.row_end - first] = u32(chars);
+    }
     __syncwarp();
   }
-  if (run.begin == 0 && lane_id() == 0) {
-    if (wide)
-      reinterpret_cast<u64*>(offsets)[out_rows] = out_chars;
-    else
-      reinterpret_cast<u32*>(offsets)[out_rows] = u32(out_chars);
+}
+
+// Where the first row and the row after the last one of some rows of a segment begin. Of edge i: edges[2 * i] is the segment,
+// edges[2 * i + 1] a row of it, or the number of its rows; starts[i] its first character. LOCATE_LANES threads an edge, whole warps.
+extern "C" __global__ void __launch_bounds__(256)
+    locate_edges(const SegmentView* segments, const u64* edges, u64 count, u64* starts) {
+  const u64 thread = blockIdx.x * u64(blockDim.x) + threadIdx.x, i = min(thread / LOCATE_LANES, count - 1);
+  const SegmentView& s = segments[edges[2 * i]];
+  const u64 row = edges[2 * i + 1], b = row / ROW_BLOCK;
+  u64 start = s.chars;
+  if (row < s.rows) {
+    start = PackedBlock(s, b).sum_before(u32(row % ROW_BLOCK), lane_id() % LOCATE_LANES, LOCATE_LANES);
+    if (lane_id() % LOCATE_LANES == 0) start += reinterpret_cast<const u64*>(s.row_starts)[b];
+  } else if (lane_id() % LOCATE_LANES != 0) {
+    start = 0;
   }
+#pragma unroll
+  for (u32 delta = 1; delta < LOCATE_LANES; delta *= 2) start += __shfl_xor_sync(ALL_LANES, start, delta);
+  if (thread < count * LOCATE_LANES && lane_id() % LOCATE_LANES == 0) starts[i] = min(start, s.chars);
 }
 
 // Where rows lie. For rows[i] (a row of the column): segments_of[i] its segment, starts[i] its first character there, lengths[i],
@@ -573,26 +593,47 @@ extern "C" __global__ void __launch_bounds__(256) copy_bits(const u32* from, u64
   to[i] = __funnelshift_r(low, high, shift) & mask;
 }
 
-// Validity of rows row_begin .. row_end of every segment, one after another, to bit 0 of `to`. One thread a word.
+// Validity of rows row_begin .. row_end of every segment that has some to write. Columns that write none have no bits: the out_bit of
+// all their segments is that of the next column. Words behind a column's last row become 0. One thread a word, whole warps.
 extern "C" __global__ void __launch_bounds__(256)
-    gather_validity(const SegmentView* segments, u32 segment_count, u64 rows, u32* to) {
+    gather_validity(const SegmentView* segments, u32 segment_count, u64 words) {
   const u64 i = blockIdx.x * u64(blockDim.x) + threadIdx.x;
-  if (32 * i >= rows) return;
-  const u64 end = min(32 * i + 32, rows);
-  u32 k = find_segment<&SegmentView::out_row>(segments, segment_count, 32 * i);
-  u32 word = 0;
-  for (u64 row = 32 * i; row < end;) {
-    const SegmentView& s = segments[k];
-    const u64 stop = min(end, s.out_row + (s.row_end - s.row_begin));
-    const u8* validity = reinterpret_cast<const u8*>(s.validity);
-    for (; row < stop; ++row) {
-      const u64 local = s.row_begin + (row - s.out_row);
-      const u32 bit = validity == nullptr ? 1 : validity[local / 8] >> (local % 8) & 1;
-      word |= bit << (row % 32);
+  u64 nulls_to = 0;
+  u32 nulls = 0;
+  if (i < words) {
+    u64 bit = 32 * i;
+    const u64 end = bit + 32;
+    u32 k = find_segment<&SegmentView::out_bit>(segments, segment_count, bit), word = 0;
+    nulls_to = segments[k].nulls_to;
+    u32* const to = reinterpret_cast<u32*>(segments[k].validity_to) + i;
+    for (; k < segment_count && segments[k].out_bit <= bit; ++k) {
+      const SegmentView& s = segments[k];
+      const u64 stop = min(end, s.out_bit + (s.row_end - s.row_begin));
+      if (stop <= bit) break;
+      const u32 count = u32(stop - bit);
+      u32 bits = ~0u;
+      if (s.validity != 0) {
+        const u32* validity = reinterpret_cast<const u32*>(s.validity);
+        const u64 first = s.row_begin + (bit - s.out_bit), last = first + count - 1;
+        const u32 low = validity[first / 32], high = last / 32 > first / 32 ? validity[last / 32] : 0;
+        bits = __funnelshift_r(low, high, u32(first % 32));
+      }
+      bits &= ~0u >> (32 - count);
+      nulls += count - __popc(bits);
+      word |= bits << (bit % 32);
+      bit = stop;
     }
-    ++k;
+    *to = word;
   }
-  to[i] = word;
+  if (__any_sync(ALL_LANES, nulls_to != 0)) {
+    const u64 first = __shfl_sync(ALL_LANES, nulls_to, 0);
+    if (__all_sync(ALL_LANES, nulls_to == first || nulls == 0)) {
+      nulls = __shfl_sync(ALL_LANES, warp_inclusive_sum(nulls), 31);
+      if (lane_id() > 0) nulls = 0;
+      nulls_to = first;
+    }
+    if (nulls_to != 0 && nulls > 0) atomicAdd(reinterpret_cast<u64*>(nulls_to), u64(nulls));
+  }
 }
 
 // Validity of chosen rows: bit i of `to` is the validity of rows[i]. One thread a row, whole warps.

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from cudf_fsst.buffers import DeviceStrings, HostStrings
 from cudf_fsst.codecs.fsst import cpu, launch, plan, tuning
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
-from cudf_fsst.codecs.fsst.segment import Segment
+from cudf_fsst.codecs.fsst.segment import Segment, Segments
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.fsst.tuning import Choices
 from cudf_fsst.codecs.part import align
@@ -416,12 +416,15 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
         for first, last in ((0, rows), (rows // 3, rows - rows // 5)):
             view["row_begin"], view["row_end"] = first, last
             view["char_begin"], view["char_end"] = offsets[first], offsets[last]
-            there[0].write(view.view(np.uint8))
             expected = (offsets[first : last + 1] - offsets[first]).astype(np.int64 if wide else np.int32)
             found, touched = buffer(expected.nbytes), -(-last // 256) - first // 256
-            totals = (u64(expected.size - 1), u64(expected[-1]))
-            module.launch("row_lengths_unpack", 1, 256, (*there, u64(touched), found, u32(wide), *totals))
+            view["offsets_to"], view["wide_offsets"], view["last"] = found.address, wide, 1
+            there[0].write(view.view(np.uint8))
+            module.launch("row_lengths_unpack", 1, 256, (*there, u64(touched)))
             np.testing.assert_array_equal(found.read(expected.dtype), expected)
+            edges, begins = buffer(np.array([[0, first], [0, last]], np.uint64)), buffer(16)
+            module.launch("locate_edges", 1, 256, (there[0], edges, u64(2), begins))
+            np.testing.assert_array_equal(begins.read(np.int64), offsets[[first, last]])
         arrays = [buffer(8 * rows) for _ in range(4)]
         every = buffer(np.arange(rows, dtype=np.uint64))
         module.launch("locate_rows", -(-rows * launch.LOCATE_LANES // 256), 256, (*there, every, u64(rows), *arrays))
@@ -442,6 +445,49 @@ def test_segments_of_different_tile_sizes(gpu: Gpu, rng: np.random.Generator) ->
     segments += cpu.compress(column([b""] * 5))
     strings = gpu.cuda.decompress(gpu.cuda.to_device(segments))
     same_strings(gpu.download(strings), column([*rows, *[b""] * 5]))
+
+
+def several(rng: np.random.Generator, count: int) -> list[list[bytes | None]]:
+    """Columns of so many rows: with few nulls, of single characters, of nothing, of many nulls and giant rows."""
+    words = (text(rng, 60 * count) * 9)[:count]
+    return [
+        [None if i % 700 == 9 else row for i, row in enumerate(words)],
+        [b"ANR"[i % 3 : i % 3 + 1] for i in rng.integers(0, 99, count)],
+        [b"" for _ in range(count)],
+        [None if i % 3 == 0 else row * (1 + 1000 * (i % 500 == 1)) for i, row in enumerate(words)],
+    ]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_several_columns_in_one_call(
+    beside: bool, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the same rows: all, or a range; one launch for all that share a tile size, one wait for a range."""
+    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.device.memory import Lane
+
+    if beside:
+        monkeypatch.setattr(cuda_read, "_ROWS_BESIDE", 1)
+    gpu.device.order = "random"
+    count = 1500
+    columns = several(rng, count)
+    on_host = [cpu.compress(column(rows), tile_size=256 if i else 512) for i, rows in enumerate(columns)]
+    assert max(map(len, on_host)) > 2
+    there = [Segments(gpu.cuda.to_device(segments)) for segments in on_host]
+    waits: list[int] = []
+    monkeypatch.setattr(Lane, "synchronize", lambda lane: (waits.append(1), lane.stream.synchronize()))
+    for start, stop in ((0, None), (0, count), (0, 1), (3, None), (10, 10), (count - 1, None), (300, 1203), (511, 513)):
+        for some in (slice(0, 4), slice(1, 2), slice(3, None), slice(2, 3)):
+            waits.clear()
+            gpu.device.launches.clear()
+            with Lane() as lane:
+                found = cuda_read.read(there[some], lane=lane, start=start, stop=stop)
+            assert len(waits) == (start < (stop or count) and (start, stop or count) != (0, count))
+            assert gpu.device.launches.count("fsst_decode") <= 2
+            assert gpu.device.launches.count("row_lengths_unpack") <= 1
+            assert gpu.device.launches.count("gather_validity") <= 1
+            for one, rows in zip(found, columns[some], strict=True):
+                same_strings(gpu.download(one), column(rows[start:stop]))
 
 
 def test_thousands_of_segments(gpu: Gpu, rng: np.random.Generator) -> None:

@@ -21,8 +21,8 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
     return [DeviceCompressor(one.codec, one.strings, lane, outbox).node(one.column) for one in columns]
 
 
-def read(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
-    """All rows of columns."""
+def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None = None) -> list[ColumnBuffers]:
+    """Rows ``start:stop`` of columns; all without a `stop`."""
     return [decompress(node, lane) for node in nodes]
 
 

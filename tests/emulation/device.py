@@ -23,7 +23,7 @@ import types
 import weakref
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -191,12 +191,32 @@ class _DeviceBuffer:
             self._device.default.enqueue(self._buffer.free)
 
 
-class _PinnedBuffer:
-    """`rmm.DeviceBuffer` of a resource that gives pinned host memory."""
+class _HostPool:
+    """`HostPool` whose ranges are allocations of their own."""
 
-    def __init__(self, device: FakeDevice, size: int) -> None:
-        self._area = device._alloc_pinned(size)
-        self.ptr, self.size = self._area.ctypes.data, size
+    def __init__(self, device: FakeDevice) -> None:
+        self._device = device
+        self.areas: dict[int, npt.NDArray[np.uint8]] = {}
+
+    def take(self, sizes: Sequence[int], limit: int) -> list[tuple[int, None]]:
+        areas = [self._device._alloc_pinned(size) for size in sizes]
+        self.areas.update((area.ctypes.data, area) for area in areas)
+        return [(area.ctypes.data, None) for area in areas]
+
+    def give(self, address: int, pages: None, nbytes: int) -> None:
+        pass
+
+
+class _Returned(deque[tuple[int, None, int]]):
+    """What was given back is gone at once."""
+
+    def __init__(self, pool: _HostPool) -> None:
+        super().__init__()
+        self._pool = pool
+
+    def append(self, given: tuple[int, None, int]) -> None:
+        del self._pool.areas[given[0]]
+        super().append(given)
 
 
 class _Kernel:
@@ -423,16 +443,11 @@ class FakeDevice:
         )
         rmm_stream = module("rmm.pylibrmm.stream", DEFAULT_STREAM="default", PER_THREAD_DEFAULT_STREAM="per thread")
 
-        def rmm_buffer(*, size: int, stream: Any = "default", mr: Any = None) -> _DeviceBuffer | _PinnedBuffer:
-            return _DeviceBuffer(self, size, stream) if mr is None else _PinnedBuffer(self, size)
+        def rmm_buffer(*, size: int, stream: Any = "default") -> _DeviceBuffer:
+            return _DeviceBuffer(self, size, stream)
 
-        mr = module(
-            "rmm.mr",
-            PinnedHostMemoryResource=lambda: "pinned",
-            PoolMemoryResource=lambda upstream, initial_pool_size: (upstream, initial_pool_size),
-        )
-        rmm = module("rmm", DeviceBuffer=rmm_buffer, mr=mr)
-        every = (cupy, cuda, runtime, rmm, mr, module("rmm.pylibrmm", stream=rmm_stream), rmm_stream)
+        rmm = module("rmm", DeviceBuffer=rmm_buffer)
+        every = (cupy, cuda, runtime, rmm, module("rmm.pylibrmm", stream=rmm_stream), rmm_stream)
         return {made.__name__: made for made in every}
 
 
@@ -490,6 +505,9 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
             module: Any = importlib.import_module(name)
             if hasattr(module, "kernel"):
                 module.kernel = device.kernel
+            if hasattr(module, "HostPool"):
+                module._pool = _HostPool(device)
+                module._returned = _Returned(module._pool)
             if name != own[0] and hasattr(module, "Workspace"):
                 module.Workspace = _strict_workspace(module.Workspace)
         yield sys.modules[f"cudf_fsst.codecs.{codec}.cuda"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +17,10 @@ from ..part import Packed
 from . import plan
 from .launch import FILL_BLOCK
 
+#: Bytes of values that a thread decodes at once, at least a unit.
+_JOB_NBYTES = 2**22
+#: Bytes of values from which `take` takes at once, at least a unit's.
+_WINDOW_NBYTES = 2**22
 #: Bytes of values that `survey` holds at a time, or what a codec decodes at once, which is up to twice as much.
 _WALK_NBYTES = 2**18
 _T = TypeVar("_T")
@@ -54,9 +59,10 @@ def fill_nulls(values: npt.NDArray[Any], validity: npt.NDArray[np.uint8], offset
 
 
 def _map(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    if len(items) == 1:
-        return [function(items[0])]
-    with ThreadPoolExecutor(num_threads()) as threads:
+    count = min(num_threads(), len(items))
+    if count <= 1:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(count) as threads:
         return list(threads.map(function, items))
 
 
@@ -94,14 +100,140 @@ def compress(
     return tuple(_map(lambda piece: module.compress(piece, signed=signed, **options), cut))
 
 
-def decompress(stream: Sequence[Packed], itemsize: int) -> npt.NDArray[Any]:
-    """Values of a stream, as unsigned integers."""
-    out = np.empty(plan.pieces_rows(stream), f"<u{itemsize}")
-    ends = np.cumsum([piece.rows for piece in stream])
-    jobs = [(piece, out[end - piece.rows : end].view(np.uint8)) for piece, end in zip(stream, ends, strict=True)]
+def decompress(stream: Sequence[Packed], itemsize: int, start: int = 0, stop: int | None = None) -> npt.NDArray[Any]:
+    """Values `start` to ``stop - 1`` (default: all) of a stream, as unsigned integers.
+
+    Raises
+    ------
+    IndexError
+        The values are not there.
+    ValueError
+        A piece is damaged.
+    """
+    edges = edges_of(stream)
+    total = int(edges[-1])
+    stop = total if stop is None else stop
+    if not 0 <= start <= stop <= total:
+        raise IndexError(f"values {start} to {stop} of {total}")
+    out = np.empty(stop - start, f"<u{itemsize}")
+    jobs: list[tuple[Packed, int, int, npt.NDArray[np.uint8]]] = []
+    for number in range(*_touched(edges, start, stop)):
+        base, piece = int(edges[number]), stream[number]
+        first, last = max(start - base, 0), min(stop - base, piece.rows)
+        jobs.extend(
+            (piece, a, b, out[base + a - start : base + b - start].view(np.uint8))
+            for a, b in _cut(first, last, _step(piece, _JOB_NBYTES))
+        )
     if jobs:
-        _map(lambda job: codec_module(job[0].codec).decompress(*job), jobs)
+        _map(lambda job: _decode_some(*job), jobs)
     return out
+
+
+def take(stream: Sequence[Packed], itemsize: int, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Values `rows` of a stream, in any order, repeated or not, as unsigned integers.
+
+    The stream is cut into windows. Of each that has rows, the units that they need are decoded once, and the values
+    taken from there.
+
+    Raises
+    ------
+    IndexError
+        A value is not there.
+    ValueError
+        A piece is damaged.
+    """
+    out = np.empty(rows.size, f"<u{itemsize}")
+    if rows.size == 0:
+        return out
+    edges = edges_of(stream)
+    if rows.min() < 0 or rows.max() >= edges[-1]:
+        raise IndexError(f"values {rows.min()} to {rows.max()} of {edges[-1]}")
+    pieces, starts = _windows(stream, edges)
+    places = None
+    if (rows[1:] < rows[:-1]).any():
+        places = np.argsort(np.searchsorted(starts, rows, side="right"), kind="stable")
+        rows = rows[places]
+        ends = np.searchsorted(np.searchsorted(starts, rows, side="right"), np.arange(1, starts.size + 1), side="right")
+    else:
+        ends = np.append(np.searchsorted(rows, starts[1:]), rows.size)
+    begins = np.concatenate([[0], ends[:-1]])
+
+    def work(window: int) -> None:
+        part = slice(begins[window], ends[window])
+        number = pieces[window]
+        found = _take_window(stream[number], rows[part] - edges[number])
+        out[part if places is None else places[part]] = found
+
+    _map(work, np.flatnonzero(begins < ends).tolist())
+    return out
+
+
+def edges_of(parts: Sequence[Any]) -> npt.NDArray[np.int64]:
+    """The first row of every part, and behind them how many rows there are."""
+    return np.cumsum([0, *(part.rows for part in parts)], dtype=np.int64)
+
+
+def _touched(edges: npt.NDArray[np.int64], start: int, stop: int) -> tuple[int, int]:
+    """The first and last (exclusive) part that have rows of a range."""
+    if start == stop:
+        return 0, 0
+    return int(np.searchsorted(edges, start, side="right")) - 1, int(np.searchsorted(edges, stop))
+
+
+def _step(piece: Packed, nbytes: int) -> int:
+    """As many rows as have `nbytes`, in whole units; one unit at least."""
+    unit: int = codec_module(piece.codec).unit(piece)
+    return max(1, nbytes // (unit * piece.itemsize)) * unit
+
+
+def _cut(first: int, last: int, step: int) -> list[tuple[int, int]]:
+    """Cut a range at the multiples of `step`."""
+    edges = [first, *range((first // step + 1) * step, last, step), last]
+    return list(pairwise(edges)) if first < last else []
+
+
+def _windows(stream: Sequence[Packed], edges: npt.NDArray[np.int64]) -> tuple[list[int], npt.NDArray[np.int64]]:
+    """Of every window, the number of its piece and its first row."""
+    pieces: list[int] = []
+    starts = []
+    for number, piece in enumerate(stream):
+        some = np.arange(0, piece.rows, _step(piece, _WINDOW_NBYTES), dtype=np.int64)
+        pieces.extend([number] * some.size)
+        starts.append(some + edges[number])
+    return pieces, np.concatenate(starts)
+
+
+def _decode_some(piece: Packed, first: int, last: int, out: npt.NDArray[np.uint8]) -> None:
+    """Decode values `first` to ``last - 1``, which need not be whole units."""
+    module, size = codec_module(piece.codec), piece.itemsize
+    unit = module.unit(piece)
+    begin, end = first // unit * unit, min(-(-last // unit) * unit, piece.rows)
+    if begin == first and end == last:
+        module.decompress(piece, out, first, last)
+        return
+    room = np.empty((end - begin) * size, np.uint8)
+    module.decompress(piece, room, begin, end)
+    out[:] = room[(first - begin) * size : (last - begin) * size]
+
+
+def _take_window(piece: Packed, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Values of a piece, which lie in one window."""
+    unit = codec_module(piece.codec).unit(piece)
+    units = rows // unit
+    first = int(units.min())
+    touched = np.zeros(int(units.max()) - first + 1, np.bool_)
+    touched[units - first] = True
+    # Units that follow each other are decoded together.
+    edges = np.flatnonzero(np.diff(touched.astype(np.int8), prepend=0, append=0))
+    room = np.empty(np.count_nonzero(touched) * unit, f"<u{piece.itemsize}")
+    at = 0
+    for begin, end in zip((edges[::2] + first) * unit, (edges[1::2] + first) * unit, strict=True):
+        last = min(int(end), piece.rows)
+        to = room[at : at + last - int(begin)]
+        codec_module(piece.codec).decompress(piece, to.view(np.uint8), int(begin), last)
+        at += to.size
+    slots = np.cumsum(touched) - 1
+    return room[(slots[units - first] - units) * unit + rows]
 
 
 def _walk(piece: Packed) -> Iterator[npt.NDArray[Any]]:
