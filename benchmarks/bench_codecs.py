@@ -21,6 +21,9 @@ import cupy
 import rmm.mr
 import timing
 
+from cudf_fsst.codecs.values import cuda as values_cuda
+from cudf_fsst.codecs.values import plan
+from cudf_fsst.device import waits
 from cudf_fsst.device.memory import Lane
 
 NBYTES = 1 << 28
@@ -77,12 +80,11 @@ def measure(codec: str, array: Any, options: dict[str, int], repeat: int) -> Ite
     signed = array.dtype.kind == "i"
     back = cupy.empty_like(array)
     with Lane() as lane:
-        workspace = lane.allocate(module.workspace_nbytes(rows, itemsize, **options))
+        source, choice = values_cuda.Source(array.data.ptr, rows, itemsize), plan.Choice(codec, tuple(options.items()))
 
         def compress() -> Any:
-            return module.compress(
-                array.data.ptr, rows, itemsize, signed=signed, lane=lane, workspace=workspace.ptr, **options
-            )
+            (made,) = waits.run(lane, values_cuda.compress_as(source, choice, signed=signed, lane=lane))
+            return made
 
         packed = compress()
         module.decompress(packed, back.data.ptr, lane=lane)
