@@ -538,10 +538,11 @@ extern "C" __global__ void __launch_bounds__(TAKE_ROWS, TAKE_BLOCKS)
   }
 }
 
-// chunks of chunk_chars characters from begins[i] (the last may be shorter: end) to out + i * chunk_chars. grid: one block a chunk.
+// `chunks` chunks of chunk_chars characters to `out`, one after another; a chunk may be shorter. `bounds`: where they begin, where they
+// end, and addresses of the addresses that these count from, an array behind the other. grid: one block a chunk.
 extern "C" __global__ void __launch_bounds__(256)
-    fsst_sample(const u8* __restrict__ chars, const u64* __restrict__ begins, const u64* __restrict__ ends,
-                u64 chunk_chars, u8* out) {
-  const u64 begin = begins[blockIdx.x], end = ends[blockIdx.x];
+    fsst_sample(const u64* __restrict__ bounds, u64 chunks, u64 chunk_chars, u8* out) {
+  const u64 begin = bounds[blockIdx.x], end = bounds[chunks + blockIdx.x];
+  const u8* chars = *reinterpret_cast<const u8* const*>(bounds[2 * chunks + blockIdx.x]);
   for (u64 i = begin + threadIdx.x; i < end; i += blockDim.x) out[blockIdx.x * chunk_chars + i - begin] = chars[i];
 }

@@ -25,6 +25,7 @@ from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.fsst.segment import Segment, Segments
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.fsst.tuning import Choices
+from cudf_fsst.codecs.part import align
 from emulation.conftest import emulator
 from emulation.device import GPU_NAME, GPUS, ORDERS, FakeDevice, emulated, failing_every_allocation
 from emulation.emulator import SCHEDULES, Buffer, Emulator
@@ -62,6 +63,7 @@ class Gpu:
             validity.address if validity else 0,
             strings.validity_offset,
             strings.null_count,
+            chars_limit=strings.chars.size if strings.offsets[-1] - strings.offsets[0] == strings.chars.size else None,
         )
 
     def download(self, strings: DeviceStrings) -> HostStrings:
@@ -378,18 +380,40 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
         strings = buffer((offsets + begin).astype(np.int64 if wide else np.int32))
         view = np.zeros(1, launch.DESCRIPTOR)
         view["rows"], view["chars"], view["tile_shift"] = rows, offsets[-1], 8
-        bounds, words, total = buffer(np.array([0, rows], np.uint64)), buffer(4 * units), buffer(8)
+        places, words = launch.found_places(0, 1), buffer(4 * units)
+        found_at = buffer(8 * places.end)
+        one = launch.ColumnView(0, strings.address, wide, rows, 0, 0, 2**60, 1, found_at.address, words.address, 0)
+        one_column = buffer(launch.words([one]))
         there = (buffer(view.view(np.uint8)), u32(1))
-        module.launch("row_lengths_measure", 1, 256, (strings, u32(wide), bounds, u32(1), u64(units), words))
-        module.launch("row_lengths_scan", 1, 1024, (bounds, words, total))
+        module.launch("segment_begins", 1, 128, (one_column,))
+        module.launch("row_lengths_measure", 1, 256, (one_column, u32(1), u64(units)))
+        module.launch("row_lengths_scan", 1, 1024, (one_column,))
+        numbers = found_at.read(np.int64).tolist()
+        assert numbers[: places.nulls] == [0, rows, 0, offsets[-1]]
+        assert (numbers[places.null_chars], numbers[places.first_char]) == (0, begin)
         row_blocks = -(-rows // 256)
-        view["row_bits_words"] = total.read(np.int64)
+        view["row_bits_words"] = numbers[places.words]
         sizes = {"row_starts": 8 * (row_blocks + 1), "row_minima": 4 * row_blocks, "row_words": 4 * (row_blocks + 1)}
         sizes["row_bits"] = 4 * int(view["row_bits_words"][0])
         for name, nbytes in sizes.items():
-            view[name] = buffer(nbytes).address
-        there[0].write(view.view(np.uint8))
-        module.launch("row_lengths_pack", 1, 256, (strings, u32(wide), *there, u64(units), words))
+            view[name] = buffer(align(nbytes)).address
+        pack = launch.PackView(
+            offsets=strings.address,
+            wide=wide,
+            rows=rows,
+            chars=int(offsets[-1]),
+            words=words.address,
+            first_row_block=0,
+            validity=0,
+            validity_offset=0,
+            tile_shift=62,  # of the codes' sections there is hardly anything
+            row_bits_words=numbers[places.words],
+            block_starts=buffer(16).address,
+            tile_lengths=buffer(16).address,
+            stored_validity=0,
+            **{name: int(view[name][0]) for name in sizes},
+        )
+        module.launch("row_lengths_pack", 1, 256, (buffer(launch.words([pack])), u32(1), u64(row_blocks)))
         for first, last in ((0, rows), (rows // 3, rows - rows // 5)):
             view["row_begin"], view["row_end"] = first, last
             view["char_begin"], view["char_end"] = offsets[first], offsets[last]
@@ -701,7 +725,7 @@ def test_launch_choices_change_no_byte(
         if case.startswith("one warp"):
             assert {block for _, block in shapes["fsst_encode"] | shapes["fsst_decode"]} == {(32,)}
         if case == "one warp":
-            assert {grid for grid, _ in shapes["fsst_encode"]} == {(1,)}
+            assert {grid for grid, _ in shapes["fsst_encode"]} == {(1, 1)}
     ignored = [record.getMessage() for record in caplog.records if record.name == "cudf_fsst"]
     assert len(ignored) == (case in USELESS), "one warning, not one a call"
     assert all(str(file) in line for line in ignored)

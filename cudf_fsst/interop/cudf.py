@@ -93,6 +93,7 @@ def describe_strings(column: Any) -> DeviceStrings:
     child = column.child(0)
     itemsize = 8 if child.type().id() == plc.TypeId.INT64 else 4
     chars = column.data()
+    whole = column.offset() == 0 and child.size() == rows + 1
     null_count = column.null_count()
     return DeviceStrings(
         rows=rows,
@@ -103,6 +104,7 @@ def describe_strings(column: Any) -> DeviceStrings:
         validity_offset=column.offset() if null_count else 0,
         null_count=null_count,
         owners=(column,),
+        chars_limit=(0 if chars is None else chars.size) if whole else None,
     )
 
 
