@@ -7,12 +7,18 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from cudf_fsst.codecs import host
+from cudf_fsst.codecs.node import Wanted
 from cudf_fsst.codecs.part import Packed
+from cudf_fsst.interop import arrow_columns
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
 from emulation.emulator import Emulator
@@ -198,6 +204,34 @@ def test_past_the_pinned_limit(limit: int, transfer: Any) -> None:
     assert pinned.pinned_nbytes() <= limit
     same(host, wanted)
     same(transfer.to_host(transfer.to_device(host)), wanted)
+
+
+@pytest.mark.parametrize("group", [0, 3000, 1 << 24])
+def test_columns_arrive_in_groups(group: int, transfer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And are let go of when they are decompressed."""
+    from cudf_fsst.backend import device as backend
+
+    monkeypatch.setattr(backend, "_GROUP", group)
+    read: Any = sys.modules["cudf_fsst.codecs.device"]
+    memory: Any = sys.modules["cudf_fsst.device.memory"]
+    rng = np.random.default_rng(0)
+    wanted = [rng.integers(0, 256, 900 if number % 3 else 300).astype("u4") for number in range(9)]
+    nodes = host.compress([Wanted(arrow_columns.describe(pa.array(values)), "raw") for values in wanted])
+    groups: list[int] = []
+    real = read.read
+
+    def counted(some: Any, **options: Any) -> Any:
+        groups.append(len(some))
+        return real(some, **options)
+
+    monkeypatch.setattr(read, "read", counted)
+    receiver: Any = object.__new__(backend.DeviceBackend)
+    receiver.interop, receiver.device = SimpleNamespace(on_device=lambda _device: nullcontext()), "cuda:0"
+    made = receiver.receive(nodes)
+    assert groups == {0: [1] * 9, 3000: [2, 1] * 3, 1 << 24: [9]}[group]
+    for column, values in zip(made, wanted, strict=True):
+        with memory.Lane() as lane:
+            np.testing.assert_array_equal(lane.read(column.values, values.size, "u4"), values)
 
 
 def test_small_pinned_arrays_share_areas(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
