@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
@@ -15,8 +15,26 @@ from ..interop import cudf
 from ..naming import naming
 from .content import Asked, Described
 
-#: Columns whose copies are under way while one is decompressed.
-_AHEAD = 2
+#: Groups of columns whose copies are under way while one is decompressed, and the compressed bytes of a group.
+_AHEAD, _GROUP = 2, 16 << 20
+
+
+def _groups(nodes: Sequence[Node]) -> Iterator[list[Node]]:
+    """Columns that are decompressed at once: large ones each by itself, many small ones together."""
+    group: list[Node] = []
+    nbytes = 0
+    for node in nodes:
+        group.append(node)
+        nbytes += sum(part.nbytes for part in node.parts)
+        if nbytes >= _GROUP:
+            yield group
+            group, nbytes = [], 0
+    if group:
+        yield group
+
+
+def _parts(nodes: Sequence[Node]) -> list[Moved]:
+    return [part for node in nodes for part in node.parts]
 
 
 class DeviceBackend:
@@ -117,18 +135,18 @@ class DeviceBackend:
 
         with self.current(), Lane() as lane, Inbox(lane) as inbox:
             # Memory is taken before there is any work that the copies would have to wait for.
-            coming = deque(
-                (node.with_parts(iter(inbox.receive_parts(list(node.parts)))), node) for node in nodes
-            )  # which lets go of them one by one
-            arriving: deque[tuple[Node, Any]] = deque()
+            moved = iter(inbox.receive_parts(_parts(nodes)))
+            coming = deque(([node.with_parts(moved) for node in some], some) for some in _groups(nodes))
+            del moved  # what is decompressed is let go of
+            arriving: deque[tuple[list[Node], Any]] = deque()
             made: list[ColumnBuffers] = []
             while coming or arriving:
                 while coming and len(arriving) <= _AHEAD:
-                    target, node = coming.popleft()
-                    arriving.append((target, inbox.fill(list(target.parts), list(node.parts))))
-                target, event = arriving.popleft()
+                    targets, some = coming.popleft()
+                    arriving.append((targets, inbox.fill(_parts(targets), _parts(some))))
+                targets, event = arriving.popleft()
                 lane.stream.wait_event(event)
-                made += device.read([target], lane=lane)
+                made += device.read(targets, lane=lane)
             return made
 
     def to_host_strings(self, strings: Any) -> HostStrings:

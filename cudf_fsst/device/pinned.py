@@ -46,6 +46,13 @@ class _Memory:
         self._range, self._returned = (address, pages, rounded(nbytes)), _returned
         self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
 
+    def keep(self, nbytes: int) -> None:
+        """Give all but the first bytes back to the pool."""
+        address, pages, taken = self._range
+        if rounded(nbytes) < taken:
+            self._range = address, pages, rounded(nbytes)
+            self._returned.append((address + rounded(nbytes), pages, taken - rounded(nbytes)))
+
     def __del__(self) -> None:
         self._returned.append(self._range)
 
@@ -131,3 +138,9 @@ def host_buffers(sizes: Sequence[int]) -> list[npt.NDArray[np.uint8]]:
 def is_pinned(array: npt.NDArray[np.uint8]) -> bool:
     """Whether an array is one of `host_buffers` and lies in the pool."""
     return isinstance(array.base, _Memory)
+
+
+def keep(array: npt.NDArray[np.uint8], nbytes: int) -> npt.NDArray[np.uint8]:
+    """The first bytes of an array for which `is_pinned` holds; the rest goes back to the pool."""
+    array.base.keep(max(nbytes, 1))  # type: ignore[union-attr]
+    return array[:nbytes]

@@ -216,7 +216,7 @@ class _Returned(deque[tuple[int, None, int]]):
         self._pool = pool
 
     def append(self, given: tuple[int, None, int]) -> None:
-        del self._pool.areas[given[0]]
+        self._pool.areas.pop(given[0], None)  # None: the end of a range whose front is kept
         super().append(given)
 
 
