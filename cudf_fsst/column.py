@@ -20,7 +20,8 @@ from .backend.content import move
 from .codecs.fsst.layout import ROW_BLOCK
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
-from .codecs.node import NAMES, Content
+from .codecs.node import Content
+from .codecs.registry import NAMES
 from .files import columns as files
 from .index import CompressedIndex
 from .interop import arrow_columns, schema
@@ -243,7 +244,13 @@ class CompressedColumn:
         """A Series of rows that were read, and of their labels."""
         content = self._content
         return self._backend.interop.column_series(
-            values, content.type, content.stored, self._dtype, self._name, labels
+            values,
+            content.type,
+            content.stored,
+            self._dtype if self._is_text else None,
+            self._name,
+            labels,
+            nullable=self.null_count > 0,
         )
 
     def to_pandas(self) -> Any:
@@ -735,5 +742,5 @@ def train(data: Any, *, level: str = "default", stream: Any = None) -> SymbolTab
     check_options(None, "auto", level)
     backend, data, _ = checked(data)
     if not backend.interop.holds_strings(data):
-        raise TypeError(f"a symbol table is trained on strings, not on {data.dtype}")
+        raise AttributeError(f"a symbol table is trained on strings, not on {data.dtype}")
     return backend.train(data, level=level, stream=stream)

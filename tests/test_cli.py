@@ -16,6 +16,8 @@ from cli_cases import run_bad, run_ok
 from column_cases import VALUES
 from cudf_fsst import cli
 from cudf_fsst.engine import Engine
+from cudf_fsst.index import keep
+from cudf_fsst.interop import schema
 
 
 def test_round_trip(parquet: Path, tmp_path: Path) -> None:
@@ -135,7 +137,9 @@ def test_bytes_that_are_not_utf8(arguments: tuple[str, ...], tmp_path: Path) -> 
 def test_bytes_that_no_python_string_holds(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     column = pd.Series(pd.array(pa.array(ANY_BYTES).view(pa.string()), dtype="str")).fsst.compress()
     index = pd.Index([*range(99), None, *range(100)], dtype="Int64")
-    column = column._make(column.segments, column._backend, "text", index, pd.api.types.pandas_dtype(dtype))
+    found = pd.api.types.pandas_dtype(dtype)
+    content = replace(column._content, type=schema.arrow_type(found), stored=schema.encode_dtype(found))
+    column = column._make(content, column._backend, "text", keep(index), found)
     column.save(tmp_path / "text.fsst")
     assert "xff" in run_ok("inspect", tmp_path / "text.fsst", "--symbols")
     monkeypatch.setattr(cli, "_DECOMPRESS_CHARS", 100)
@@ -151,7 +155,7 @@ def test_categories_that_no_python_string_holds(tmp_path: Path) -> None:
     frame = pd.DataFrame({"kind": pd.arrays.ArrowExtensionArray(array)}).fsst.compress()
     stored = {"kind": "category", "categories": {"kind": "string", "storage": "pyarrow", "na": "nan"}}
     columns = [replace(frame._columns[0], stored=stored)]
-    frame._make(frame._backend, columns, frame.columns, frame._index, (), 3).save(tmp_path / "frame.fsst")
+    frame._make(frame._backend, columns, frame.columns, frame._index).save(tmp_path / "frame.fsst")
     assert re.search(r" kind +category +", run_ok("inspect", tmp_path / "frame.fsst"))
     line = run_bad("decompress", tmp_path / "frame.fsst", "-o", tmp_path / "out.parquet")
     assert "invalid start byte, column 'kind'" in line

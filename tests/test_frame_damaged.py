@@ -63,7 +63,7 @@ def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
 
 def test_a_frame_without_columns_of_too_many_rows(tmp_path: Path) -> None:
     """Nobody else counts the rows of such a frame."""
-    from cudf_fsst.frame import save
+    from cudf_fsst.files.columns import save
 
     for rows, fine in ((2**63 - 1, True), (2**63, False)):
         index = {"names": [None], "range": [0, rows, 1]}

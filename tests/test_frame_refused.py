@@ -140,12 +140,12 @@ def test_errors_name_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> Any:
         raise MemoryError("no memory")
 
-    monkeypatch.setattr("cudf_fsst.interop.pandas_frame.build", fails)
+    monkeypatch.setattr("cudf_fsst.interop.pandas.build", fails)
     for call in (frame.decompress, lambda: frame["int8"]):
         with pytest.raises(MemoryError, match=r"^column 'int8': no memory$"):
             call()
-    monkeypatch.setattr("cudf_fsst.interop.pandas_frame.build_index", fails)
-    monkeypatch.setattr("cudf_fsst.interop.pandas_frame.describe_index", fails)
+    monkeypatch.setattr("cudf_fsst.interop.pandas.build_index", fails)
+    monkeypatch.setattr("cudf_fsst.interop.pandas.describe_index", fails)
     for call in (frame.decompress, data.fsst.compress):
         with pytest.raises(MemoryError, match=r"^the index: no memory$"):
             call()

@@ -58,7 +58,8 @@ class DeviceBackend:
             notes, levels = self.interop.describe_index(index)
         wanted, types = [], []
         with ExitStack() as opened:
-            for one in (*asked, *(Asked(level, what="the index") for level in levels)):
+            every = (*asked, *(Asked(level, what="the index") for level in levels))
+            for one in every:
                 with naming(one.what):
                     buffers, kind, stored = opened.enter_context(self.interop.describe(one.data, **options))
                     check_codec(one.codec, kind)
@@ -67,7 +68,12 @@ class DeviceBackend:
             # At its end cuDF may free or spill the buffers, in the default stream, which waits for the lane then.
             with Lane(stream) as lane, ExitStack() as sending:
                 outbox = sending.enter_context(Outbox()) if to_host else None
-                nodes = device.compress(wanted, lane=lane, outbox=outbox)
+                try:
+                    nodes = device.compress(wanted, lane=lane, outbox=outbox)
+                except ValueError as error:
+                    number = getattr(error, "column", None)
+                    with naming(None if number is None else every[number].what):
+                        raise
         made = [Content(node, kind, stored) for node, (kind, stored) in zip(nodes, types, strict=True)]
         if index is None:
             return made, None
@@ -101,7 +107,7 @@ class DeviceBackend:
         from ..device.memory import Lane
 
         with self.current(), Lane(stream) as lane:
-            return device.take(nodes, rows, lane=lane)  # type: ignore[attr-defined]
+            return device.take(nodes, rows, lane=lane)
 
     def receive(self, nodes: Sequence[Node]) -> list[ColumnBuffers]:
         """All rows of columns in host memory, on this device; one is decompressed while the next ones arrive."""

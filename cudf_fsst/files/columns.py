@@ -216,7 +216,7 @@ def _text(stored: storage.Stored) -> Loaded:
     segments = stored.segments
     rows = sum(segment.rows for segment in segments)
     name, dtype, notes = schema.from_bytes(stored.schema)
-    stream = _check_index(notes, stored.index, rows)
+    stream = check_index(notes, stored.index, rows)
     kind = schema.arrow_type(dtype)
     node = Node(kind, rows, sum(segment.null_count for segment in segments), segments=tuple(segments))
     labels = pd.Index([name], dtype=object, tupleize_cols=False)
@@ -224,7 +224,7 @@ def _text(stored: storage.Stored) -> Loaded:
     return Loaded("column", labels, [content], notes, [], rows, stream, dtype)
 
 
-def _check_index(notes: dict[str, Any], stream: bytes | None, rows: int) -> Any:
+def check_index(notes: dict[str, Any], stream: bytes | None, rows: int) -> Any:
     """The Arrow stream of an index of version 1, or its columns where they take no more memory; None of a RangeIndex.
 
     Everything is checked that can be checked in memory in proportion to the file.

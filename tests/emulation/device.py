@@ -81,6 +81,7 @@ class _Stream:
         self.enqueue(event.synchronize)
 
     def synchronize(self) -> None:
+        self._device.waits += 1
         self.run_to(self._enqueued)
 
     def __enter__(self) -> _Stream:
@@ -260,6 +261,8 @@ class FakeDevice:
         Names of the kernels launched so far.
     shapes : dict of set
         Grids and blocks that they were launched with.
+    waits : int
+        How often the host waited for a stream.
     live : set of int
         Addresses of the buffers from RMM that are in use.
     allocations : list of int
@@ -280,6 +283,7 @@ class FakeDevice:
         self.emulator = emulator
         self.shared_per_block, shared_per_multiprocessor = GPUS[gpu]
         self.launches: list[str] = []
+        self.waits = 0
         self.shapes: defaultdict[str, set[tuple[tuple[int, ...], tuple[int, ...]]]] = defaultdict(set)
         self._kernels: dict[tuple[Any, ...], _Kernel] = {}
         self.live: set[int] = set()
@@ -482,10 +486,13 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
 
 #: The modules that the GPU sides of all codecs consist of, in an order in which they can be imported.
 _GPU_MODULES = (
-    *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer")),
+    *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer", "waits")),
     "cudf_fsst.codecs.cuda_kernels",
+    "cudf_fsst.codecs.cuda_tables",
     *(f"cudf_fsst.codecs.fsst.{name}" for name in ("cuda_kernels", "cuda_compress", "cuda_read", "cuda")),
-    *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw", "values")),
+    *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
+    *(f"cudf_fsst.codecs.values.{name}" for name in ("cuda_compress", "cuda_read", "cuda")),
+    "cudf_fsst.codecs.device_read",
     "cudf_fsst.codecs.device",
 )
 
@@ -508,6 +515,10 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
             if hasattr(module, "HostPool"):
                 module._pool = _HostPool(device)
                 module._returned = _Returned(module._pool)
+            if name == own[0]:
+                module._AREA = 0  # every pinned array is an allocation of its own
+            if hasattr(module, "Inbox"):
+                module._SMALL = 0  # every buffer has memory, and red zones, of its own
             if name != own[0] and hasattr(module, "Workspace"):
                 module.Workspace = _strict_workspace(module.Workspace)
         yield sys.modules[f"cudf_fsst.codecs.{codec}.cuda"]
@@ -520,6 +531,19 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
                 setattr(parent, child, value)
             elif hasattr(parent, child):
                 delattr(parent, child)
+
+
+def compress_as(
+    codec: str, address: int, values: npt.NDArray[Any], *, signed: bool = False, lane: Any, **options: int
+) -> Any:
+    """`values`, a copy of which lies at an address of the emulated GPU, compressed by a codec."""
+    cuda: Any = sys.modules["cudf_fsst.codecs.values.cuda"]
+    waits: Any = sys.modules["cudf_fsst.device.waits"]
+    plan: Any = importlib.import_module("cudf_fsst.codecs.values.plan")
+    source = cuda.Source(address, values.size, values.itemsize)
+    choice = plan.Choice(codec, tuple(options.items()))
+    (packed,) = waits.run(lane, cuda.compress_as(source, choice, signed=signed, lane=lane))
+    return packed
 
 
 def failing_every_allocation(
