@@ -27,6 +27,7 @@ from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.node import Node, Wanted
 from cudf_fsst.codecs.part import Packed
+from cudf_fsst.codecs.registry import VALUES
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.frame import compress_frame
 from cudf_fsst.interop import arrow_columns
@@ -627,7 +628,7 @@ def test_launches_and_waits_of_a_frame(
 
 
 @pytest.mark.parametrize("order", ["lazy", "random"])
-@pytest.mark.parametrize("codec", [None, *plan.CODECS])
+@pytest.mark.parametrize("codec", [None, *(codec.NAME for codec in VALUES)])
 def test_the_room_is_used_again(
     codec: str | None, order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,8 +20,8 @@ import numpy as np
 from ...device.memory import ALIGNMENT, Lane, Workspace, pinned
 from ...device.transfer import Outbox
 from ..cuda_kernels import blocks, get_kernel
-from ..part import Packed
-from ..registry import align, of_values
+from ..part import Packed, align
+from ..registry import of_values
 from . import plan
 from .launch import DEFINES, FILL_BLOCK
 
