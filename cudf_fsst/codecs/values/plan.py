@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 from ..part import Packed
 from .launch import FILL_BLOCK
@@ -22,8 +23,7 @@ _PARAMETERS = {"bitpack": 2, "gfc": 2, "gpulz": 2, "raw": 0}
 _DIMS = (1, 2, 3, 4, 8)
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """A codec and its options."""
 
     codec: str
@@ -45,6 +45,7 @@ def sample_runs(rows: int) -> list[tuple[int, int]]:
     return [(i * step, i * step + RUN_ROWS) for i in range(SAMPLE_RUNS)]
 
 
+@cache
 def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequence[Choice]:
     """What is measured on the sample, in the order in which ties are decided; `raw` is what they are measured against.
 
@@ -68,7 +69,7 @@ def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequ
         return (Choice("gpulz"),)
     if codec == "gfc" and itemsize not in (4, 8):
         raise ValueError(f"codec 'gfc' takes values of 4 or 8 bytes, not {itemsize}")
-    gfc = [Choice("gfc", (("dim", dim),)) for dim in (_DIMS if floats or codec == "gfc" else (1,))]
+    gfc = tuple(Choice("gfc", (("dim", dim),)) for dim in (_DIMS if floats or codec == "gfc" else (1,)))
     if codec == "gfc":
         return gfc
     if codec == "bitpack" or itemsize not in ((4, 8) if floats else (8,)):
