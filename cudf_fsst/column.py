@@ -243,7 +243,13 @@ class CompressedColumn:
         """A Series of rows that were read, and of their labels."""
         content = self._content
         return self._backend.interop.column_series(
-            values, content.type, content.stored, self._dtype, self._name, labels
+            values,
+            content.type,
+            content.stored,
+            self._dtype if self._is_text else None,
+            self._name,
+            labels,
+            nullable=self.null_count > 0,
         )
 
     def to_pandas(self) -> Any:

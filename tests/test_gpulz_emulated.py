@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,9 +46,10 @@ class Gpu:
         return made
 
     def decompress(self, packed: Packed, offset: int = 0, stream: Any = None) -> npt.NDArray[np.uint8]:
+        read: Any = sys.modules["cudf_fsst.codecs.values.cuda_read"]
         out = self.emulator.buffer(packed.values_nbytes, offset=offset)
         with self.cuda.Lane(stream) as lane:
-            self.cuda.decompress(packed, out.address, lane=lane)
+            read.decompress([read.Job(((packed,),), out.address)], lane=lane)
         self.device.default.synchronize()
         found = out.read()
         out.free()

@@ -11,11 +11,14 @@ from ..buffers import ColumnBuffers, DeviceStrings
 from ..device import waits
 from ..device.memory import Lane
 from ..device.transfer import Outbox
+from .device_read import read, take
 from .fsst import cuda as fsst
 from .fsst.segment import Segment
-from .node import Node, Parts, Wanted, has_offsets, is_signed, is_strings
+from .node import Node, Parts, Wanted, has_offsets, is_signed
 from .values import cuda as fixed
 from .values import plan
+
+__all__ = ["compress", "read", "take"]
 
 
 def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:
@@ -109,44 +112,3 @@ def _build(column: ColumnBuffers, streams: Iterator[Parts], segments: Iterator[S
     values = tuple(next(streams) for _ in _halves(column))
     children = tuple(_build(child, streams, segments) for child in column.children)
     return Node(column.type, column.rows, column.null_count, validity, values, own, children)
-
-
-def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None = None) -> list[ColumnBuffers]:
-    """Rows ``start:stop`` of columns; all without a `stop`."""
-    return [decompress(node, lane) for node in nodes]
-
-
-def decompress(node: Node, lane: Any) -> ColumnBuffers:
-    """Buffers of a column in GPU memory: ``owners`` are validity and values, `rmm.DeviceBuffer` each or None."""
-    validity = values = None
-    itemsize = 0
-    strings: DeviceStrings | None = None
-    if is_strings(node.type):
-        strings = fsst.decompress(node.segments, stream=lane.given)
-    if node.validity:
-        # cuDF's masks are padded to 64 bytes.
-        validity = lane.allocate(-(-node.rows // 512) * 64)
-        lane.zero(validity.ptr, validity.size)
-        fixed.decompress(node.validity, validity.ptr, lane=lane)
-    if node.values:
-        rows = plan.pieces_rows(node.values[0])
-        width = node.values[0][0].itemsize
-        itemsize = width * len(node.values)
-        values = lane.allocate(rows * itemsize)
-        if len(node.values) == 1:
-            fixed.decompress(node.values[0], values.ptr, lane=lane)
-        else:
-            low, high = node.values
-            fixed.decompress_wide(low, high, values.ptr, lane=lane)
-    return ColumnBuffers(
-        node.type,
-        node.rows,
-        node.null_count,
-        None if validity is None else validity.ptr,
-        0,
-        None if values is None else values.ptr,
-        itemsize,
-        strings,
-        tuple(decompress(child, lane) for child in node.children),
-        (validity, values),
-    )

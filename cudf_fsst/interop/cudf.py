@@ -93,6 +93,7 @@ def describe_strings(column: Any) -> DeviceStrings:
     child = column.child(0)
     itemsize = 8 if child.type().id() == plc.TypeId.INT64 else 4
     chars = column.data()
+    whole = column.offset() == 0 and child.size() == rows + 1
     null_count = column.null_count()
     return DeviceStrings(
         rows=rows,
@@ -103,6 +104,7 @@ def describe_strings(column: Any) -> DeviceStrings:
         validity_offset=column.offset() if null_count else 0,
         null_count=null_count,
         owners=(column,),
+        chars_limit=(0 if chars is None else chars.size) if whole else None,
     )
 
 
@@ -393,8 +395,11 @@ def _describe(column: Any, kind: Any, of_strings: Callable[[Any], DeviceStrings]
     return made
 
 
-def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None) -> Any:
-    """A Series of what `describe` gave or a host frame holds, without name and labels."""
+def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nullable: bool = False) -> Any:
+    """A Series of what `describe` gave or a host frame holds, without name and labels.
+
+    `nullable`, which `pandas.build` has, makes no difference: cuDF's dtypes do not depend on nulls.
+    """
     import cudf
     from cudf.core.column import ColumnBase
 
@@ -485,7 +490,7 @@ def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
     return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs}, series
 
 
-def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any]]) -> Any:
+def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any, bool]]) -> Any:
     """An index of what `describe_index` gave or a host frame holds."""
     import cudf
 
@@ -493,7 +498,7 @@ def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any
     if "range" in notes:
         start, stop, step = notes["range"]
         return cudf.RangeIndex(start, stop, step, name=names[0])
-    series = [build(buffers, kind, stored) for (buffers, kind), stored in zip(levels, notes["dtypes"], strict=True)]
+    series = [build(buffers, kind, stored) for (buffers, kind, _), stored in zip(levels, notes["dtypes"], strict=True)]
     if not notes["multi"]:
         made = cudf.Index(series[0], name=names[0])
         freq = pd.tseries.frequencies.to_offset(notes["freqs"][0])
@@ -524,11 +529,18 @@ def series(values: Any, name: Any, index: Any) -> Any:
 
 
 def column_series(
-    column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, dtype: Any, name: Any, index: Any
+    column: ColumnBuffers,
+    kind: Any,
+    stored: dict[str, Any] | None,
+    dtype: Any,
+    name: Any,
+    index: Any,
+    *,
+    nullable: bool = False,
 ) -> Any:
     """A Series of what `describe` gave or a host column holds."""
     del dtype  # which `stored` says
-    return series(build(column, kind, stored), name, index)
+    return series(build(column, kind, stored, nullable=nullable), name, index)
 
 
 def holds_strings(data: Any) -> bool:
