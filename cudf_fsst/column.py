@@ -20,7 +20,8 @@ from .backend.content import move
 from .codecs.fsst.layout import ROW_BLOCK
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
-from .codecs.node import NAMES, Content
+from .codecs.node import Content
+from .codecs.registry import NAMES
 from .files import columns as files
 from .index import CompressedIndex
 from .interop import arrow_columns, schema

@@ -18,7 +18,8 @@ from . import selection
 from .backend import Asked, Backend, DeviceBackend, HostBackend, check_options, of_frame
 from .backend.content import move
 from .codecs import host
-from .codecs.node import NAMES, Content, Node, Wanted, check_codec
+from .codecs.node import Content, Node, Wanted, check_codec
+from .codecs.registry import NAMES
 from .column import CompressedColumn, dtype_of
 from .column import of_loaded as column_of
 from .files import columns as files

@@ -47,8 +47,9 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]
             raise
-    kinds = fixed.compress(values, lane=lane, outbox=outbox), fsst.compress(strings, lane=lane, outbox=outbox)
-    parts, segments = waits.run(lane, *kinds)
+    parts, segments = waits.run(
+        lane, fixed.compress(values, lane=lane, outbox=outbox), fsst.compress(strings, lane=lane, outbox=outbox)
+    )
     streams, rest = iter(parts), iter(segments)
     return [_build(one.column, streams, rest) for one in columns]
 

@@ -14,7 +14,7 @@ from ..buffers import ColumnBuffers
 from ..device.memory import Lane, pinned
 from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import Rows
-from .fsst import cuda as fsst
+from .fsst import cuda_read as fsst
 from .node import Node, has_offsets, is_strings
 from .values import cuda_read as fixed
 from .values.launch import DEFINES
@@ -182,8 +182,7 @@ class _Reader:
             fixed.decompress(jobs, lane=lane)
             for rows, some in taken.items():
                 fixed.take(some, rows, lane=lane)
-            for made, node, wanted in strings:
-                self._read_strings(made, node, wanted)
+            self._read_strings(strings)
             self._descend(lists)
         if not self._counted:
             return
@@ -196,14 +195,23 @@ class _Reader:
             if count == 0:
                 made.validity, made.owners = None, (None, made.owners[1])
 
-    def _read_strings(self, made: ColumnBuffers, node: Node, wanted: _Range | _Chosen) -> None:
-        if isinstance(wanted, _Chosen):
-            made.strings = fsst.take(node.segments, wanted.owner, stream=self._lane.given)
-        elif wanted.rows == node.rows:
-            made.strings = fsst.decompress(node.segments, stream=self._lane.given)
-        else:
-            made.strings = fsst.take_range(node.segments, wanted.start, wanted.stop, stream=self._lane.given)
-        made.null_count = made.strings.null_count
+    def _read_strings(self, asked: Sequence[tuple[ColumnBuffers, Node, _Range | _Chosen]]) -> None:
+        """Those of the same rows together."""
+        alike: dict[_Range | _Chosen, list[tuple[ColumnBuffers, Node]]] = {}
+        for made, node, wanted in asked:
+            # Whole columns are read without a wait, and columns of no rows have no segments.
+            key = _Range(0, -1) if isinstance(wanted, _Range) and wanted.rows == node.rows else wanted
+            alike.setdefault(key, []).append((made, node))
+        for wanted, some in alike.items():
+            columns = [node.segments for _, node in some]
+            if isinstance(wanted, _Chosen):
+                found = fsst.take(columns, wanted.owner, lane=self._lane)
+            elif wanted.stop < 0:
+                found = fsst.read(columns, lane=self._lane)
+            else:
+                found = fsst.read(columns, lane=self._lane, start=wanted.start, stop=wanted.stop)
+            for (made, _), strings in zip(some, found, strict=True):
+                made.strings, made.null_count = strings, strings.null_count
 
     def _descend(self, lists: Sequence[_List]) -> None:
         """Ask for the values of lists, once their offsets say which."""

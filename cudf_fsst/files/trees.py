@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..codecs import raw
 from ..codecs.fsst.segment import Segment
 from ..codecs.node import Node, has_offsets, is_strings
 from ..codecs.part import Packed
@@ -16,7 +17,7 @@ from ..interop.arrow_columns import fixed_width
 from .storage import FSST, Stream
 
 _types = pa.types
-RAW = "raw"
+RAW = raw.NAME
 
 
 def describe(node: Node, streams: list[Stream]) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def _of_one_codec(parts: Sequence[Packed]) -> Sequence[Packed]:
     codec = parts[0].codec
     if all(part.codec == codec for part in parts):
         return parts
-    return cpu.compress(cpu.decompress(parts, parts[0].itemsize), codec=codec)
+    return cpu.compress(cpu.read(parts, parts[0].itemsize), codec=codec)
 
 
 class Reader:

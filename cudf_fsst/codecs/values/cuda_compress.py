@@ -10,11 +10,9 @@ room of limited size before they are measured, and once more before they are pac
 
 from __future__ import annotations
 
-import importlib
 import math
 from array import array
 from collections.abc import Generator, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +21,7 @@ from ...device.memory import ALIGNMENT, Lane, Workspace, pinned
 from ...device.transfer import Outbox
 from ..cuda_kernels import blocks, get_kernel
 from ..part import Packed, align
+from ..registry import of_values
 from . import plan
 from .launch import DEFINES, FILL_BLOCK
 
@@ -33,12 +32,6 @@ _ROOM_NBYTES = 16 << 20
 #: 64-bit words of the largest job.
 _JOB_WORDS = 12
 _Fields = tuple[int, ...]
-
-
-@cache
-def codec_module(name: str) -> Any:
-    """The GPU side of a codec."""
-    return importlib.import_module(f"...codecs.{name}.cuda", __package__)
 
 
 class Source(NamedTuple):
@@ -176,7 +169,7 @@ class _Item:
         self.nbytes = self.rows * itemsize
         #: Of each choice; none where the only one is raw.
         self.jobs = [
-            codec_module(choice.codec).Job(self.rows, itemsize, task.signed, work, **dict(choice.options))
+            of_values(choice.codec).device().Job(self.rows, itemsize, task.signed, work, **dict(choice.options))
             for choice in choices
             if choice.codec != "raw"
         ]
@@ -286,7 +279,7 @@ class _Batch:
 
     def _launch(self, launches: _Launches, kernel: str, groups: _Groups) -> None:
         for (codec, itemsize), jobs in groups.items():
-            module = codec_module(codec)
+            module = of_values(codec).device()
             launches.add(getattr(module, kernel)(itemsize), module.THREADS, jobs)
 
     def measure(self, lane: Lane) -> Generator[None, None, None]:
@@ -313,7 +306,7 @@ class _Batch:
                 scans.setdefault(job.codec, []).append(job.scan(at))
                 at += 16
         for codec, sums in scans.items():
-            module = codec_module(codec)
+            module = of_values(codec).device()
             launches.add_single(module.scan_kernel(), module.SCAN_THREADS, sums)
         launches.run(lane, self.work[self._jobs_at])
         totals = pinned((at - first) // 8, _u64)
@@ -449,4 +442,4 @@ def _gpulz(source: Source, start: int, stop: int, lane: Lane, **options: Any) ->
         launches = _Launches()
         launches.add(_gather_kernel(), _THREADS, [source.gather(start, stop, address)])
         launches.run(lane, int(room.ptr))
-    return (yield from codec_module("gpulz").compress(address, rows, itemsize, lane=lane, **options))
+    return (yield from of_values("gpulz").device().compress(address, rows, itemsize, lane=lane, **options))
