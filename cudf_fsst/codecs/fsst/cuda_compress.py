@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...buffers import CharactersUnderNulls, DeviceStrings
+from ...device import waits
 from ...device.memory import Lane, Workspace, current_device, device_attributes, pinned, side_streams
 from ...device.transfer import Outbox
 from . import launch, plan
@@ -918,18 +919,6 @@ def check_level(level: str) -> None:
         raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
 
 
-def _run(lane: Lane, steps: Generator[None, None, Any]) -> Any:
-    """Wait for the lane wherever `steps` yield; their result."""
-    try:
-        while True:
-            next(steps)
-            lane.synchronize()
-    except StopIteration as end:
-        return end.value
-    finally:
-        steps.close()
-
-
 def compress_one(
     strings: DeviceStrings,
     *,
@@ -957,7 +946,8 @@ def compress_one(
         See `compress`.
     """
     with Lane(stream) as lane:
-        (segments,) = _run(lane, compress([Task(strings, table, tile_size, level)], lane=lane, outbox=outbox))
+        steps = compress([Task(strings, table, tile_size, level)], lane=lane, outbox=outbox)
+        ((segments,),) = waits.run(lane, steps)
         return list(segments)
 
 
@@ -990,5 +980,6 @@ def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None)
     if strings.rows == 0:  # such a column may have no offsets
         return train_table(np.empty(0, np.uint8), np.empty(0, np.int64))
     with Lane(stream) as lane:
-        table: SymbolTable = _run(lane, _train(Task(strings, level=level), lane))
+        table: SymbolTable
+        (table,) = waits.run(lane, _train(Task(strings, level=level), lane))
         return table
