@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from ..device import waits
 from ..device.memory import Lane
 from ..device.transfer import Outbox
 from .fsst import cuda as fsst
+from .fsst import cuda_compress
 from .fsst.segment import Segment
 from .node import Node, Parts, Wanted, has_offsets, is_signed, is_strings
 from .values import cuda as fixed
@@ -37,7 +38,7 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         the number of the column.
     """
     values: list[fixed.Task] = []
-    strings: list[tuple[DeviceStrings, Mapping[str, Any]]] = []
+    strings: list[cuda_compress.Task] = []
     for number, one in enumerate(columns):
         try:
             _collect(one.column, one.codec, one.strings, values, strings)
@@ -45,18 +46,12 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
             error.column = number  # type: ignore[attr-defined]
             raise
     parts, segments = waits.run(
-        lane, fixed.compress(values, lane=lane, outbox=outbox), _compress_strings(strings, lane, outbox)
+        lane,
+        fixed.compress(values, lane=lane, outbox=outbox),
+        cuda_compress.compress(strings, lane=lane, outbox=outbox),
     )
     streams, rest = iter(parts), iter(segments)
     return [_build(one.column, streams, rest) for one in columns]
-
-
-def _compress_strings(
-    strings: Sequence[tuple[DeviceStrings, Mapping[str, Any]]], lane: Lane, outbox: Outbox | None
-) -> Generator[None, None, list[list[Segment]]]:
-    """Columns of strings one by one, each with waits of its own."""
-    yield from ()
-    return [fsst.compress(one, stream=lane.given, outbox=outbox, **options) for one, options in strings]
 
 
 def _has_validity(column: ColumnBuffers) -> bool:
@@ -75,14 +70,14 @@ def _collect(
     codec: str | None,
     options: Mapping[str, Any],
     values: list[fixed.Task],
-    strings: list[tuple[DeviceStrings, Mapping[str, Any]]],
+    strings: list[cuda_compress.Task],
 ) -> None:
     """Everything that a column consists of, in the order in which `_build` takes it."""
     if column.strings is not None:
         if codec not in (None, "fsst"):
             raise ValueError(f"codec {codec!r} does not take strings, only 'fsst' does")
         assert isinstance(column.strings, DeviceStrings)
-        strings.append((column.strings, options))
+        strings.append(cuda_compress.Task(column.strings, **options))
     if _has_validity(column):
         values.append(fixed.Task(fixed.Source.bitmap(column.validity, column.validity_offset, column.rows)))
     if halves := _halves(column):

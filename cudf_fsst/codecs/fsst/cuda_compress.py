@@ -34,8 +34,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...buffers import CharactersUnderNulls, DeviceStrings
+from ...device import waits
 from ...device.memory import Lane, Workspace, current_device, device_attributes, pinned, side_streams
 from ...device.transfer import Outbox
+from ...device.waits import Steps
 from . import launch, plan
 from .cpu import num_threads
 from .cuda_kernels import blocks, choices, get_kernel
@@ -58,8 +60,6 @@ _SLOTS = 2
 _SHORT_ROUND = 40 << 20
 _LONG_ROUND, _LONG_ROUND_SHARE = 4 << 20, 128
 
-#: A generator that yields where the host has to wait for the lane.
-Waiting = Generator[None, None, Any]
 #: What fsst_train exports of its tables, on its way to the host; None without any.
 Exported = npt.NDArray[np.void] | None
 
@@ -260,7 +260,7 @@ def _plan(number: int, task: Task, chars_limit: int, *, one_scope: bool) -> _Col
     )
 
 
-def _plans(tasks: Sequence[Task], lane: Lane, *, one_scope: bool = False) -> Waiting:
+def _plans(tasks: Sequence[Task], lane: Lane, *, one_scope: bool = False) -> Steps:
     """Plan all columns that have rows; waits for the ends of the characters, unless their limits say enough."""
     limits = [task.strings.chars_limit for task in tasks]
     # Sizes up to a limit share a plan where they share the size of a segment: then there are just fewer segments.
@@ -470,7 +470,7 @@ def _cuts(room: _Round, numbers: Sequence[int]) -> list[list[_Cut]]:
     return every
 
 
-def _samples(room: _Round, cuts: Sequence[Sequence[_Cut]]) -> Waiting:
+def _samples(room: _Round, cuts: Sequence[Sequence[_Cut]]) -> Steps:
     """Gather the samples of all scopes that are trained on the CPU: of every column, characters and chunk starts."""
     lane, begins, ends, firsts, scopes = room.lane, [], [], [], []
     chunk = plan.SAMPLE_CHUNK
@@ -508,7 +508,7 @@ def _samples(room: _Round, cuts: Sequence[Sequence[_Cut]]) -> Waiting:
     return samples
 
 
-def _train_on_cpu(room: _Round, cuts: Sequence[Sequence[_Cut]]) -> Waiting:
+def _train_on_cpu(room: _Round, cuts: Sequence[Sequence[_Cut]]) -> Steps:
     """Stage 1 of level ``"max"``: tables of the columns whose tables are trained in threads of the CPU."""
     samples = yield from _samples(room, cuts)
     with ThreadPoolExecutor(num_threads(), "cudf_fsst-train") as threads:
@@ -670,7 +670,7 @@ def _pack(room: _Round, cuts: Sequence[Sequence[_Cut]], metas: Sequence[Sequence
 
 def _compress_short(
     room: _Round, tables: Sequence[_Tables], results: _Results, outbox: Outbox | None, exported: Exported
-) -> Waiting:
+) -> Steps:
     """Stages 2 to 5 of columns of one segment each, before and after the wait that they share."""
     lane = room.lane
     waves = [_wave(room, i, 0, tables[i], 0, slot) for i, slot in enumerate(room.slots)]
@@ -843,7 +843,7 @@ def _compress_long(
         results.segments[cut.column.number].append(segment)
 
 
-def _compress_round(columns: Sequence[_Column], lane: Lane, results: _Results, outbox: Outbox | None) -> Waiting:
+def _compress_round(columns: Sequence[_Column], lane: Lane, results: _Results, outbox: Outbox | None) -> Steps:
     """Compress columns that share a workspace."""
     short, on_gpu = columns[0].short, any(column.source == "gpu" for column in columns)
     with ExitStack() as memory, ExitStack() as streams:  # all streams have ended, or joined, when memory is given back
@@ -918,18 +918,6 @@ def check_level(level: str) -> None:
         raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
 
 
-def _run(lane: Lane, steps: Generator[None, None, Any]) -> Any:
-    """Wait for the lane wherever `steps` yield; their result."""
-    try:
-        while True:
-            next(steps)
-            lane.synchronize()
-    except StopIteration as end:
-        return end.value
-    finally:
-        steps.close()
-
-
 def compress_one(
     strings: DeviceStrings,
     *,
@@ -957,11 +945,11 @@ def compress_one(
         See `compress`.
     """
     with Lane(stream) as lane:
-        (segments,) = _run(lane, compress([Task(strings, table, tile_size, level)], lane=lane, outbox=outbox))
+        ((segments,),) = waits.run(lane, compress([Task(strings, table, tile_size, level)], lane=lane, outbox=outbox))
         return list(segments)
 
 
-def _train(task: Task, lane: Lane) -> Waiting:
+def _train(task: Task, lane: Lane) -> Steps:
     """Stage 1 for one column with one scope."""
     columns = yield from _plans([task], lane, one_scope=True)
     with ExitStack() as memory, ExitStack() as streams:
@@ -990,5 +978,6 @@ def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None)
     if strings.rows == 0:  # such a column may have no offsets
         return train_table(np.empty(0, np.uint8), np.empty(0, np.int64))
     with Lane(stream) as lane:
-        table: SymbolTable = _run(lane, _train(Task(strings, level=level), lane))
+        (table,) = waits.run(lane, _train(Task(strings, level=level), lane))
+        assert isinstance(table, SymbolTable)
         return table
