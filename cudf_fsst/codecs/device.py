@@ -45,11 +45,14 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]
             raise
-    parts, segments = waits.run(
-        lane,
+    steps = (
         fixed.compress(values, lane=lane, outbox=outbox),
         cuda_compress.compress(strings, lane=lane, outbox=outbox),
     )
+    if cuda_compress.takes_all(strings):
+        parts, segments = (waits.run(lane, one)[0] for one in steps)
+    else:
+        parts, segments = waits.run(lane, *steps)
     streams, rest = iter(parts), iter(segments)
     return [_build(one.column, streams, rest) for one in columns]
 
