@@ -27,7 +27,6 @@ from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.node import Node, Wanted
 from cudf_fsst.codecs.part import Packed
-from cudf_fsst.codecs.registry import VALUES
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.frame import compress_frame
 from cudf_fsst.interop import arrow_columns
