@@ -7,7 +7,7 @@
 // - row 32 * k + lane the lane's k-th, and a warp sum for every k: unpack 0.239 ms, measure 0.122, pack 0.206.
 // - as now, a warp a row block: unpack 0.133, measure 0.086; with runs of row blocks, 16 thread blocks a multiprocessor: 0.121 and
 //   0.088. 4 or 8 thread blocks: measure 0.098 to 0.101; 32: as 16. A warp starts by waiting for memory six times in a row.
-#include "fsst.cuh"
+#include "fsst_compress.cuh"
 #include "row_lengths.cuh"
 
 #define ROWS_PER_LANE (ROW_BLOCK / 32)
@@ -19,51 +19,41 @@ __device__ __forceinline__ u32 padded(u32 i) { return i + i / 32; }
 
 // Offsets of 32 or 64 bits, as they are stored: the first need not be 0.
 struct Offsets {
-  const u8* data;
-  u32 wide;
+  u64 data, wide;
   __device__ __forceinline__ u64 operator[](u64 row) const {
     return wide ? reinterpret_cast<const u64*>(data)[row] : reinterpret_cast<const u32*>(data)[row];
   }
 };
 
-// Rows and characters where segments begin: segment k takes the rows that start at characters k * segment_chars and up.
-// rows_begin[k], chars_begin[k] for k = 0 .. segments (the last: all rows, all characters). grid: covers segments + 1 threads.
-extern "C" __global__ void segment_begins(const u8* offsets_data, u32 wide, u64 rows, u64 segment_chars, u32 segments,
-                                          u64* rows_begin, u64* chars_begin) {
+// Rows and characters where segments begin: segment k takes the rows that start at characters k * segment_chars and up; the last
+// that has characters also the empty rows behind it. grid: x covers the most segments + 1 threads, y = columns.
+extern "C" __global__ void segment_begins(const ColumnView* columns) {
+  const ColumnView& column = columns[blockIdx.y];
   const u32 k = blockIdx.x * blockDim.x + threadIdx.x;
-  if (k > segments) return;
-  const Offsets offsets = {offsets_data, wide};
-  const u64 first = offsets[0];
+  if (k > column.segments) return;
+  const Offsets offsets = {column.offsets, column.wide};
+  const Found found(column.found, column.segments);
+  const u64 rows = column.rows, first = offsets[0], chars = offsets[rows] - first, begin = k * column.segment_chars;
   u64 low = 0, high = rows;
-  if (k == segments) low = rows;
-  if (k == 0) high = 0;
+  if (k == 0)
+    high = 0;
+  else if (k == column.segments || begin >= chars)
+    low = rows;
   while (low < high) {
     const u64 middle = (low + high) / 2;
-    if (offsets[middle] - first < k * segment_chars)
+    if (offsets[middle] - first < begin)
       low = middle + 1;
     else
       high = middle;
   }
-  rows_begin[k] = low;
-  chars_begin[k] = offsets[low] - first;
-}
-
-// Nulls of every segment, and characters that lie under nulls: counts[k] += nulls; *null_chars += characters.
-// grid: any x, y = segments. Rows of segment k: rows_begin[k] .. rows_begin[k + 1].
-extern "C" __global__ void __launch_bounds__(256)
-    count_nulls(const u8* offsets_data, u32 wide, const u32* validity, u64 validity_offset, const u64* rows_begin,
-                u64* counts, u64* null_chars) {
-  const Offsets offsets = {offsets_data, wide};
-  const u64 begin = rows_begin[blockIdx.y], end = rows_begin[blockIdx.y + 1];
-  u64 nulls = 0, chars = 0;
-  for (u64 row = begin + blockIdx.x * u64(blockDim.x) + threadIdx.x; row < end; row += u64(gridDim.x) * blockDim.x) {
-    const u64 bit = validity_offset + row;
-    if (validity[bit / 32] >> (bit % 32) & 1) continue;
-    ++nulls;
-    chars += offsets[row + 1] - offsets[row];
+  found.rows_begin[k] = low;
+  found.chars_begin[k] = offsets[low] - first;
+  if (k < column.segments) {
+    found.nulls[k] = found.codes[k] = 0;
+  } else {
+    *found.null_chars = 0;
+    *found.first_char = column.chars + first;
   }
-  if (nulls > 0) atomicAdd(&counts[blockIdx.y], nulls);
-  if (chars > 0) atomicAdd(null_chars, chars);
 }
 
 // The smallest of the warp's values.
@@ -83,9 +73,24 @@ __device__ __forceinline__ u32 row_block_width(T& low, T high) {
   return 64 - __clzll(static_cast<long long>(high - low));
 }
 
+// Nulls that a lane has seen, and their characters.
+struct Nulls {
+  u64 rows, chars;
+
+  // Adds what the warp has seen to the numbers of a segment, and begins anew.
+  __device__ __forceinline__ void add_to(const Found& found, u32 segment) {
+    rows = warp_inclusive_sum(rows);
+    chars = warp_inclusive_sum(chars);
+    if (lane_id() == 31 && rows > 0) atomicAdd(&found.nulls[segment], rows);
+    if (lane_id() == 31 && chars > 0) atomicAdd(found.null_chars, chars);
+    rows = chars = 0;
+  }
+};
+
 // row_words of one row block, as a count: the warp reads the offsets of rows first .. first + count (count <= ROW_BLOCK).
+// validity: 0, or the address of a bitmap in which bit `bit` is the first row's.
 template <typename T>
-__device__ __forceinline__ u32 measure_block(const T* offsets, u32 count) {
+__device__ __forceinline__ u32 measure_block(const T* offsets, u32 count, u64 validity, u64 bit, Nulls& nulls) {
   T low = ~T(0), high = 0;
 #pragma unroll
   for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
@@ -94,6 +99,10 @@ __device__ __forceinline__ u32 measure_block(const T* offsets, u32 count) {
       const T length = offsets[i + 1] - offsets[i];
       low = min(low, length);
       high = max(high, length);
+      if (validity != 0 && !(reinterpret_cast<const u32*>(validity)[(bit + i) / 32] >> ((bit + i) % 32) & 1)) {
+        ++nulls.rows;
+        nulls.chars += length;
+      }
     }
   }
   return ROW_BLOCK / 32 * row_block_width(low, high);
@@ -104,64 +113,99 @@ __device__ __forceinline__ u32 measure_block(const T* offsets, u32 count) {
 struct Run {
   u64 begin, end;
   __device__ __forceinline__ explicit Run(u64 row_blocks) {
-    const u64 warps = gridDim.x * u64(blockDim.x / 32), warp = blockIdx.x * u64(blockDim.x / 32) + threadIdx.x / 32;
-    const u64 each = (row_blocks + warps - 1) / warps;
+    const u32 warps = gridDim.x * (blockDim.x / 32), warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+    const u64 each = (u32(row_blocks) + warps - 1) / warps;
     begin = min(warp * each, row_blocks), end = min(begin + each, row_blocks);
   }
 };
 
-// The first of the row blocks that a launch has for segment k: enough for the rows between `rows_begin`s, at most one too many, and
+// The first of the row blocks that a column has for segment k: enough for the rows between `rows_begin`s, at most one too many, and
 // known as soon as those are.
 __device__ __forceinline__ u64 first_row_block(const u64* rows_begin, u32 k) { return rows_begin[k] / ROW_BLOCK + k; }
 
-// row_words of every row block, as counts (row_lengths_scan turns them into indices). grid: any; block: 256 threads.
-// rows_begin: as segment_begins writes them.
-extern "C" __global__ void __launch_bounds__(256, 6)
-    row_lengths_measure(const u8* offsets, u32 wide, const u64* rows_begin, u32 segment_count, u64 row_blocks,
-                        u32* words) {
-  const Run run(row_blocks);
-  if (run.begin >= run.end) return;
-  u32 k = 0, high = segment_count;
+// row_words of a column's row blocks begin .. end, and the nulls there.
+__device__ __forceinline__ void measure_run(const ColumnView& column, u64 begin, u64 end) {
+  const Found found(column.found, column.segments);
+  const u64* rows_begin = found.rows_begin;
+  const u32 segments = u32(column.segments);
+  u32 k = 0, high = segments;
   while (high - k > 1) {
     const u32 middle = (k + high) / 2;
-    if (first_row_block(rows_begin, middle) <= run.begin)
+    if (first_row_block(rows_begin, middle) <= begin)
       k = middle;
     else
       high = middle;
   }
-  for (u64 unit = run.begin; unit < run.end; ++unit) {
-    while (k + 1 < segment_count && first_row_block(rows_begin, k + 1) <= unit) ++k;
-    const u64 row = rows_begin[k] + (unit - first_row_block(rows_begin, k)) * ROW_BLOCK, end = rows_begin[k + 1];
-    if (row >= end) continue;
-    const u32 count = u32(min(end - row, u64(ROW_BLOCK)));
-    const u32 found = wide ? measure_block(reinterpret_cast<const u64*>(offsets) + row, count)
-                           : measure_block(reinterpret_cast<const u32*>(offsets) + row, count);
-    if (lane_id() == 0) words[unit] = found;
+  Nulls nulls = {0, 0};
+  for (u64 unit = begin; unit < end; ++unit) {
+    if (k + 1 < segments && first_row_block(rows_begin, k + 1) <= unit) {
+      if (column.validity != 0) nulls.add_to(found, k);
+      while (k + 1 < segments && first_row_block(rows_begin, k + 1) <= unit) ++k;
+    }
+    const u64 row = rows_begin[k] + (unit - first_row_block(rows_begin, k)) * ROW_BLOCK, stop = rows_begin[k + 1];
+    if (row >= stop) continue;
+    const u32 count = u32(min(stop - row, u64(ROW_BLOCK)));
+    const u64 bit = column.validity_offset + row;
+    const u32 words =
+        column.wide
+            ? measure_block(reinterpret_cast<const u64*>(column.offsets) + row, count, column.validity, bit, nulls)
+            : measure_block(reinterpret_cast<const u32*>(column.offsets) + row, count, column.validity, bit, nulls);
+    if (lane_id() == 0) reinterpret_cast<u32*>(column.row_words)[unit] = words;
+  }
+  if (column.validity != 0) nulls.add_to(found, k);
+}
+
+// row_words of every row block, as counts (row_lengths_scan turns them into indices), and every segment's nulls. grid: any; block:
+// 256 threads.
+extern "C" __global__ void __launch_bounds__(256, 5)
+    row_lengths_measure(const ColumnView* columns, u32 column_count, u64 row_blocks) {
+  const Run run(row_blocks);
+  if (run.begin >= run.end) return;
+  u32 c = find_view<&ColumnView::first_row_block>(columns, column_count, run.begin);
+  for (u64 unit = run.begin; unit < run.end; ++c) {
+    const u64 first = columns[c].first_row_block;
+    const u64 stop = c + 1 < column_count ? min(run.end, columns[c + 1].first_row_block) : run.end;
+    measure_run(columns[c], unit - first, stop - first);
+    unit = stop;
   }
 }
 
-// In place: a segment's counts become indices; totals[k] is their sum. grid: one block of 1024 threads a segment.
-extern "C" __global__ void __launch_bounds__(1024, 1) row_lengths_scan(const u64* rows_begin, u32* words, u64* totals) {
+// In place: a segment's counts become indices; Found::words[k] is their sum. grid: x = the most segments, y = columns; block: 1024
+// threads. A thread has SCANNED neighbours: with one, a block loops 107 times over 28 M rows of one character.
+#define SCANNED 8
+extern "C" __global__ void __launch_bounds__(1024, 1) row_lengths_scan(const ColumnView* columns) {
   __shared__ u32 warp_sums[32];
+  const ColumnView& column = columns[blockIdx.y];
   const u32 k = blockIdx.x;
-  const u64 count = (rows_begin[k + 1] - rows_begin[k] + ROW_BLOCK - 1) / ROW_BLOCK;
-  u32* mine = words + first_row_block(rows_begin, k);
+  if (k >= column.segments) return;
+  const Found found(column.found, column.segments);
+  const u64 count = (found.rows_begin[k + 1] - found.rows_begin[k] + ROW_BLOCK - 1) / ROW_BLOCK;
+  u32* mine = reinterpret_cast<u32*>(column.row_words) + first_row_block(found.rows_begin, k);
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
   u32 before = 0;
-  for (u64 base = 0; base < count; base += 1024) {
-    const u64 i = base + threadIdx.x;
-    const u32 value = i < count ? mine[i] : 0;
-    u32 inclusive = warp_inclusive_sum(value);
+  for (u64 base = 0; base < count; base += 1024 * SCANNED) {
+    const u64 first = base + SCANNED * threadIdx.x;
+    u32 values[SCANNED], sum = 0;
+#pragma unroll
+    for (u32 i = 0; i < SCANNED; ++i) values[i] = first + i < count ? mine[first + i] : 0;
+#pragma unroll
+    for (u32 i = 0; i < SCANNED; ++i) sum += values[i];
+    u32 inclusive = warp_inclusive_sum(sum);
     if (lane == 31) warp_sums[warp] = inclusive;
     __syncthreads();
     if (warp == 0) warp_sums[lane] = warp_inclusive_sum(warp_sums[lane]);
     __syncthreads();
     if (warp > 0) inclusive += warp_sums[warp - 1];
-    if (i < count) mine[i] = before + inclusive - value;
+    u32 index = before + inclusive - sum;
+#pragma unroll
+    for (u32 i = 0; i < SCANNED; ++i) {
+      if (first + i < count) mine[first + i] = index;
+      index += values[i];
+    }
     before += warp_sums[31];
     __syncthreads();
   }
-  if (threadIdx.x == 0) totals[blockIdx.x] = before;
+  if (threadIdx.x == 0) found.words[k] = before;
 }
 
 // Shared memory of a warp that packs: the offsets of a row block, then its bits.
@@ -172,10 +216,24 @@ union PackRoom {
   u8 bytes[1];
 };
 
+// Writes what is stored of row block b beside its bits.
+__device__ __forceinline__ void put_block(const PackView& s, u64 b, u64 start, u32 minimum, u32 words_before,
+                                          u32 words_after) {
+  u64* row_starts = reinterpret_cast<u64*>(s.row_starts);
+  u32* row_words = reinterpret_cast<u32*>(s.row_words);
+  row_starts[b] = start;
+  row_words[b] = words_before;
+  reinterpret_cast<u32*>(s.row_minima)[b] = minimum;
+  if ((b + 1) * ROW_BLOCK >= s.rows) {
+    row_starts[b + 1] = s.chars;
+    row_words[b + 1] = words_after;
+  }
+}
+
 // Packs row block b of a segment, whose row_bits begin at word `words_before`: rows 0 .. count of `offsets`.
 template <typename T>
-__device__ __forceinline__ void pack_block(const SegmentView& s, u64 b, const T* offsets, T first_offset, u32 count,
-                                           u32 words_before, T* staged, PackRoom& room) {
+__device__ __forceinline__ void pack_block(const PackView& s, u32 b, const T* offsets, u32 count, u32 words_before,
+                                           T* staged, PackRoom& room) {
   const u32 lane = lane_id();
 #pragma unroll
   for (u32 k = 0; k < ROWS_PER_LANE; ++k) staged[padded(32 * k + lane)] = offsets[min(32 * k + lane, count)];
@@ -228,41 +286,103 @@ __device__ __forceinline__ void pack_block(const SegmentView& s, u64 b, const T*
   u32* const row_bits = reinterpret_cast<u32*>(s.row_bits) + words_before;
   for (u32 i = lane; i < block_words; i += 32) row_bits[i] = room.words[i];
   if (lane == 0) {
-    u64* row_starts = reinterpret_cast<u64*>(s.row_starts);
-    u32* row_words = reinterpret_cast<u32*>(s.row_words);
-    row_starts[b] = block_offset - first_offset;
-    row_words[b] = words_before;
-    reinterpret_cast<u32*>(s.row_minima)[b] = u32(low);
-    if ((b + 1) * ROW_BLOCK >= s.rows) {
-      row_starts[b + 1] = s.chars;
-      row_words[b + 1] = words_before + block_words;
-    }
+    const T first_offset = *reinterpret_cast<const T*>(s.offsets);
+    put_block(s, b, block_offset - first_offset, u32(low), words_before, words_before + block_words);
   }
   __syncwarp();
 }
 
-// Writes row_starts, row_minima, row_words and row_bits. grid: any; block: 256 threads. `words` as row_lengths_scan left it.
-extern "C" __global__ void __launch_bounds__(256, 4)
-    row_lengths_pack(const u8* offsets, u32 wide, const SegmentView* segments, u32 segment_count, u64 row_blocks,
-                     const u32* words) {
+// Row blocks begin .. end of a segment, 32 at a time. Where all rows of a block are equally long (flags, codes, keys), the first says
+// all that is stored of it, and a lane is enough.
+template <typename T>
+__device__ __forceinline__ void pack_run(const PackView& s, u32 begin, u32 end, T* staged, PackRoom& room) {
+  for (u32 base = begin; base < end; base += 32) {
+    u32 before = 0, after = 0;
+    if (base + lane_id() < end) {
+      const u64 b = base + lane_id();
+      const u32* words = reinterpret_cast<const u32*>(s.words) + b;
+      before = words[0];
+      after = (b + 1) * ROW_BLOCK < s.rows ? words[1] : u32(s.row_bits_words);
+      if (before == after) {
+        const T* offsets = reinterpret_cast<const T*>(s.offsets) + b * ROW_BLOCK;
+        const T start = offsets[0];
+        put_block(s, b, start - *reinterpret_cast<const T*>(s.offsets), u32(offsets[1] - start), before, after);
+      }
+    }
+    for (u32 rest = __ballot_sync(ALL_LANES, before != after); rest != 0; rest &= rest - 1) {
+      const u32 i = __ffs(rest) - 1;
+      const u64 first = u64(base + i) * ROW_BLOCK;
+      const u32 count = u32(min(s.rows - first, u64(ROW_BLOCK)));
+      const T* offsets = reinterpret_cast<const T*>(s.offsets) + first;
+      pack_block(s, base + i, offsets, count, __shfl_sync(ALL_LANES, before, i), staged, room);
+    }
+  }
+}
+
+// Validity of row blocks begin .. end of a segment. The last word is filled with zeros.
+__device__ __forceinline__ void copy_validity(const PackView& s, u64 begin, u64 end) {
+  constexpr u64 per_block = ROW_BLOCK / 32;
+  const u32* from = reinterpret_cast<const u32*>(s.validity);
+  const u64 stop = min(per_block * end, (s.rows + 31) / 32);
+  for (u64 i = per_block * begin + lane_id(); i < stop; i += 32) {
+    const u64 left = s.rows - 32 * i, first = s.validity_offset + 32 * i, last = first + min(left, u64(32)) - 1;
+    const u32 low = from[first / 32], high = last / 32 > first / 32 ? from[last / 32] : 0;
+    const u32 mask = left >= 32 ? ~0u : (1u << left) - 1;
+    reinterpret_cast<u32*>(s.stored_validity)[i] = __funnelshift_r(low, high, u32(first % 32)) & mask;
+  }
+}
+
+// Zeros between the sections of `meta`, a lane each; block_starts of a segment without characters.
+__device__ __forceinline__ void fill_gaps(const PackView& s) {
+  const u64 tiles = (s.chars + (1ull << s.tile_shift) - 1) >> s.tile_shift;
+  const u64 tile_blocks = (tiles + TILE_BLOCK - 1) / TILE_BLOCK, row_blocks = (s.rows + ROW_BLOCK - 1) / ROW_BLOCK;
+  u64 end = 0;
+  switch (lane_id()) {
+    case 0:
+      end = s.block_starts + 8 * (tile_blocks + 1);
+      break;
+    case 1:
+      end = s.row_starts + 8 * (row_blocks + 1);
+      break;
+    case 2:
+      end = s.row_minima + 4 * row_blocks;
+      break;
+    case 3:
+      end = s.row_words + 4 * (row_blocks + 1);
+      break;
+    case 4:
+      end = s.tile_lengths + (tiles << (s.tile_shift > 8));
+      break;
+    case 5:
+      end = s.row_bits + 4 * s.row_bits_words;
+      break;
+    case 6:
+      end = s.validity != 0 ? s.stored_validity + 4 * ((s.rows + 31) / 32) : 0;
+      break;
+  }
+  for (; end % SECTION_ALIGNMENT != 0; ++end) *reinterpret_cast<u8*>(end) = 0;
+  if (lane_id() == 0 && tiles == 0) *reinterpret_cast<u64*>(s.block_starts) = 0;
+}
+
+// Writes `meta` but for what the codes decide: block_starts and tile_lengths. grid: any; block: 256 threads.
+extern "C" __global__ void __launch_bounds__(256, 3)
+    row_lengths_pack(const PackView* segments, u32 segment_count, u64 row_blocks) {
   __shared__ PackRoom rooms[8];
   PackRoom& room = rooms[threadIdx.x / 32];
   const Run run(row_blocks);
   if (run.begin >= run.end) return;
-  u32 k = find_segment<&SegmentView::first_row_block>(segments, segment_count, run.begin);
-  for (u64 unit = run.begin; unit < run.end; ++unit) {
-    while (k + 1 < segment_count && segments[k + 1].first_row_block <= unit) ++k;
-    const SegmentView& s = segments[k];
-    const u64 b = unit - s.first_row_block, first = b * ROW_BLOCK, begin = s.first_row;
-    if (first >= s.rows) continue;
-    const u32 count = u32(min(s.rows - first, u64(ROW_BLOCK))), words_before = words[unit];
-    if (wide) {
-      const u64* from = reinterpret_cast<const u64*>(offsets) + begin;
-      pack_block(s, b, from + first, from[0], count, words_before, room.wide, room);
-    } else {
-      const u32* from = reinterpret_cast<const u32*>(offsets) + begin;
-      pack_block(s, b, from + first, from[0], count, words_before, room.narrow, room);
-    }
+  u32 k = find_view<&PackView::first_row_block>(segments, segment_count, run.begin);
+  for (u64 unit = run.begin; unit < run.end; ++k) {
+    const PackView& s = segments[k];
+    const u64 stop = k + 1 < segment_count ? min(run.end, segments[k + 1].first_row_block) : run.end;
+    const u32 begin = u32(unit - s.first_row_block), end = u32(stop - s.first_row_block);
+    if (begin == 0) fill_gaps(s);
+    if (s.validity != 0) copy_validity(s, begin, end);
+    if (s.wide)
+      pack_run(s, begin, end, room.wide, room);
+    else
+      pack_run(s, begin, end, room.narrow, room);
+    unit = stop;
   }
 }
 

@@ -9,7 +9,8 @@ from ...buffers import DeviceStrings
 from ...device.memory import Lane
 from ...device.transfer import to_device, to_host
 from . import cuda_read
-from .cuda_compress import compress, train
+from .cuda_compress import compress_one as compress
+from .cuda_compress import train
 from .cuda_read import receive
 from .segment import Segment
 

@@ -31,13 +31,15 @@ def mask_rows(mask: Any, *, lane: Lane) -> Any:
     Parameters
     ----------
     mask : cupy.ndarray of bool
-        One dimension, one byte behind another.
+        One dimension.
     lane
 
     Returns
     -------
     cupy.ndarray of int64
     """
+    with lane.stream:
+        mask = cupy.ascontiguousarray(mask)
     begin = int(mask.data.ptr)
     end = begin + int(mask.size)
     grid = blocks(end - begin // 4 * 4, launch.MASK_BLOCK)
