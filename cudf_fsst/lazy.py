@@ -1,8 +1,9 @@
-"""Properties that are made when they are asked for, and kept."""
+"""What is made of an object that does not change when it is first asked for, and kept with it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -27,3 +28,17 @@ class lazy(Generic[_T]):
             return self  # type: ignore[return-value]  # what documentation tools ask for
         value = instance.__dict__[self._name] = self._make(instance)
         return value
+
+
+def kept(make: Callable[[Any], _T]) -> Callable[[Any], _T]:
+    """A function of one object, whose result is kept with the object: a `lazy` that another room has."""
+    name = f"{make.__module__}.{make.__qualname__}"
+
+    @wraps(make)
+    def call(of: Any) -> _T:
+        found: _T | None = of.__dict__.get(name)
+        if found is None:
+            found = of.__dict__[name] = make(of)
+        return found
+
+    return call

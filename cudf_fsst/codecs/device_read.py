@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ..buffers import ColumnBuffers
 from ..device.memory import Lane, pinned
+from ..lazy import kept
 from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import Rows
 from .fsst import cuda as fsst
@@ -96,6 +97,28 @@ class _List:
     owner: Any
 
 
+@dataclass(frozen=True)
+class _Shape:
+    """What `_Reader` asks of a node: which buffers it has."""
+
+    nulls: bool
+    strings: bool
+    offsets: bool
+    dictionary: bool
+    itemsize: int
+
+
+@kept
+def _shape(node: Node) -> _Shape:
+    return _Shape(
+        pa.types.is_null(node.type),
+        is_strings(node.type),
+        has_offsets(node.type),
+        pa.types.is_dictionary(node.type),
+        node.values[0][0].itemsize * len(node.values) if node.values else 0,
+    )
+
+
 class _Reader:
     """Columns that are read together, with their children: level by level, as the offsets of lists allow."""
 
@@ -110,29 +133,29 @@ class _Reader:
 
     def ask(self, node: Node, wanted: _Range | _Chosen) -> ColumnBuffers:
         """Buffers that `run` fills in."""
-        lane, rows = self._lane, wanted.rows
-        made = ColumnBuffers(node.type, rows)
+        lane, rows, shape = self._lane, wanted.rows, _shape(node)
+        made = ColumnBuffers(node.type, rows, rows if shape.nulls else 0)
         whole = isinstance(wanted, _Range) and rows == node.rows
-        if pa.types.is_null(node.type):
-            made.null_count = rows
-        if is_strings(node.type):
+        if shape.strings:
             self._strings.append((made, node, wanted))
         validity = self._validity(made, node, wanted, whole) if node.validity and rows else None
         values = None
-        if node.values and (rows or has_offsets(node.type)):
-            made.itemsize = node.values[0][0].itemsize * len(node.values)
-            values = lane.allocate((rows + has_offsets(node.type)) * made.itemsize)
+        if node.values and (rows or shape.offsets):
+            made.itemsize = shape.itemsize
+            values = lane.allocate((rows + shape.offsets) * shape.itemsize)
             made.values = values.ptr
-            if has_offsets(node.type):
+            if shape.offsets:
                 self._offsets(made, node, wanted, whole)
             elif isinstance(wanted, _Range):
                 self._jobs.append(fixed.Job(node.values, values.ptr, wanted.start, wanted.stop))
             else:
                 self._take(Rows(wanted.address, rows), fixed.Job(node.values, values.ptr))
         made.owners = validity, values
-        if pa.types.is_dictionary(node.type):
+        if not node.children:
+            pass
+        elif shape.dictionary:
             made.children = tuple(self.ask(child, _Range(0, child.rows)) for child in node.children)
-        elif not has_offsets(node.type):
+        elif not shape.offsets:
             made.children = tuple(self.ask(child, wanted) for child in node.children)
         elif not node.values:  # without rows
             made.children = tuple(self.ask(child, _Range(0, 0)) for child in node.children)

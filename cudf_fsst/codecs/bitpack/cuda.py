@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...device.memory import Lane
+from ...lazy import kept
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Piece, Rows, Tables, TakenColumn
 from ..part import Packed
@@ -106,6 +107,7 @@ def compress(address: int, rows: int, itemsize: int, *, signed: bool = False, la
     return made.packed(units, signed, meta, codes)
 
 
+@kept
 def describe(packed: Packed) -> tuple[int, ...]:
     """What kernels know of a part (``Segment`` in kernels/bitpack.cu).
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...device.memory import ALIGNMENT, Lane
+from ...lazy import kept
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Piece, Tables
 from ..part import Packed, align
@@ -111,9 +112,14 @@ def measure(
     _measure_chunks(plan, address, lane, workspace, 0, out)
 
 
+@kept
+def _layout(packed: Packed) -> Layout:
+    return packed_layout(packed)
+
+
 def chunk_rows(packed: Packed) -> int:
     """Values that are decompressed together; ValueError as `decompress`."""
-    return packed_layout(packed).chunk
+    return _layout(packed).chunk
 
 
 def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: int = 0) -> None:
@@ -136,7 +142,7 @@ def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: 
         for piece in pieces:
             packed = piece.packed
             if packed.itemsize == itemsize:
-                plan = packed_layout(packed)
+                plan = _layout(packed)
                 fields += (packed.meta.ptr, packed.codes.ptr, packed.codes_nbytes, plan.dim, plan.chunk, touched)
                 fields += piece.wanted
                 grids.append(blocks(blocks(piece.end, plan.chunk) - piece.begin // plan.chunk, launch.WARPS))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...device.memory import Lane
+from ...lazy import kept
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Piece, Tables
 from ..part import Packed
@@ -38,6 +39,7 @@ def compress(address: int, rows: int, itemsize: int, *, signed: bool = False, la
     return Packed("raw", rows, itemsize, (), meta, codes, 0, rows * itemsize)
 
 
+@kept
 def describe(packed: Packed) -> tuple[int, ...]:
     """What kernels know of a part; ValueError where there are not as many bytes as the values have."""
     check(packed)
