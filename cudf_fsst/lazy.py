@@ -1,12 +1,14 @@
-"""What is made of an object that does not change when it is first asked for, and kept with it."""
+"""What is made when it is asked for, and kept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 _T = TypeVar("_T")
+_K = TypeVar("_K")
 
 
 class lazy(Generic[_T]):
@@ -30,15 +32,15 @@ class lazy(Generic[_T]):
         return value
 
 
-def kept(make: Callable[[Any], _T]) -> Callable[[Any], _T]:
-    """A function of one object, whose result is kept with the object: a `lazy` that another room has."""
-    name = f"{make.__module__}.{make.__qualname__}"
+def kept_with(make: Callable[[_K], _T]) -> Callable[[_K], _T]:
+    """Keep what a function makes of an object as long as that lives; what is made must not refer to it."""
+    made: WeakKeyDictionary[_K, _T] = WeakKeyDictionary()
 
     @wraps(make)
-    def call(of: Any) -> _T:
-        found: _T | None = of.__dict__.get(name)
+    def get(of: _K) -> _T:
+        found = made.get(of)
         if found is None:
-            found = of.__dict__[name] = make(of)
+            found = made[of] = make(of)
         return found
 
-    return call
+    return get

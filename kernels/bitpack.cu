@@ -47,6 +47,12 @@ typedef u32 Number;
 #define FEW_ROWS (UNPACK_ROWS > 2 ? 2 : UNPACK_ROWS)
 // Neighbouring codes of a lane that are put or taken as one number: to put one takes a dozen instructions, however narrow it is.
 #define MERGED (ITEM_NBYTES < 4 ? 4 / ITEM_NBYTES : 1)
+// Thread blocks of bitpack_measure on a multiprocessor; with as few registers as 5 need, code for newer GPUs spills.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+#define MEASURE_BLOCKS 4
+#else
+#define MEASURE_BLOCKS 5
+#endif
 // In a block's kind, beside its width.
 #define KIND_DELTA 128u
 
@@ -111,9 +117,18 @@ struct Range {
   __device__ __forceinline__ u32 width() const { return bits_of(high - low); }
 };
 
+// Values to measure: kinds, bases and slopes of all their blocks.
+struct MeasureJob {
+  u64 first;         // see find_job
+  u64 values, rows;  // address, count
+  u64 is_signed;
+  u64 kinds, bases, slopes;  // addresses: u8, Value, Value of every block
+};
+
+// What is measured goes to the entries of block b.
 template <bool fast>
-__device__ __forceinline__ void measure_block(const Value* values, u32 count, Number flip, u8* kind, Value* base,
-                                              Value* slope) {
+__device__ __forceinline__ void measure_block(const Value* values, u32 count, const MeasureJob& job, u32 b) {
+  const Number flip = Number(u32(job.is_signed)) << (BITS - 1);
   Range plain = {LOW_BITS, 0}, differences = {LOW_BITS, 0};  // ordered as unsigned numbers
   Number carry = 0, first = 0;
 #pragma unroll 1
@@ -138,30 +153,35 @@ __device__ __forceinline__ void measure_block(const Value* values, u32 count, Nu
   plain.reduce();
   differences.reduce();
   if (lane_id() != 0) return;
-  const bool delta = count == BITPACK_BLOCK && differences.width() < plain.width();
-  *kind = u8(delta ? differences.width() | KIND_DELTA : plain.width());
-  *base = Value(delta ? first : plain.low ^ flip);
-  *slope = Value(delta ? differences.low ^ SIGN : 0);
+  const bool delta = (fast || count == BITPACK_BLOCK) && differences.width() < plain.width();
+  reinterpret_cast<u8*>(job.kinds)[b] = u8(delta ? differences.width() | KIND_DELTA : plain.width());
+  reinterpret_cast<Value*>(job.bases)[b] = Value(delta ? first : plain.low ^ flip);
+  reinterpret_cast<Value*>(job.slopes)[b] = Value(delta ? differences.low ^ SIGN : 0);
 }
 
 // kinds, bases and slopes of all blocks.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    bitpack_measure(const Value* values, u64 rows, u32 is_signed, u8* kinds, Value* bases, Value* slopes) {
-  const u64 b = blockIdx.x * u64(BITPACK_WARPS) + threadIdx.x / 32, begin = b * BITPACK_BLOCK;
+extern "C" __global__ void __launch_bounds__(THREADS, MEASURE_BLOCKS)
+    bitpack_measure(const MeasureJob* jobs, u32 count_of_jobs) {
+  __shared__ MeasureJob job;
+  find_job(jobs, count_of_jobs, job);
+  const u32 b = u32(blockIdx.x - job.first) * BITPACK_WARPS + threadIdx.x / 32;
+  const u64 begin = u64(b) * BITPACK_BLOCK, rows = job.rows;
   if (begin >= rows) return;
+  const Value* values = reinterpret_cast<const Value*>(job.values) + begin;
   const u32 count = u32(min(rows - begin, u64(BITPACK_BLOCK)));
-  const Number flip = is_signed ? SIGN : 0;
-  if (count == BITPACK_BLOCK && reinterpret_cast<u64>(values) % 16 == 0)
-    measure_block<true>(values + begin, count, flip, kinds + b, bases + b, slopes + b);
+  if (count == BITPACK_BLOCK && job.values % 16 == 0)
+    measure_block<true>(values, count, job, b);
   else
-    measure_block<false>(values + begin, count, flip, kinds + b, bases + b, slopes + b);
+    measure_block<false>(values, count, job, b);
 }
 
-// starts (without the last) from kinds; totals: units, whether a block has differences, bytes of meta and codes. `nbytes`: also
-// these bytes. grid: one block. `kinds` and `starts` have room for a multiple of 16 entries.
-extern "C" __global__ void __launch_bounds__(BITPACK_SCAN_THREADS, 1)
-    bitpack_scan(const u8* kinds, u32 blocks, u64 meta_nbytes, u64 meta_delta_nbytes, u32* starts, u64* totals,
-                 u64* nbytes) {
+// starts (without the last) from kinds, for streams of all item sizes; totals: units, whether a block has differences. grid: a
+// thread block a job. Both arrays have room for a multiple of 16 entries.
+extern "C" __global__ void __launch_bounds__(BITPACK_SCAN_THREADS, 1) bitpack_scan(const ScanJob* jobs) {
+  const ScanJob& job = jobs[blockIdx.x];
+  const u8* kinds = reinterpret_cast<const u8*>(job.sizes);
+  u32* starts = reinterpret_cast<u32*>(job.starts);
+  const u32 blocks = u32(job.count);
   __shared__ u32 warp_sums[BITPACK_SCAN_THREADS / 32];
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
   u32 units = 0;
@@ -203,11 +223,9 @@ extern "C" __global__ void __launch_bounds__(BITPACK_SCAN_THREADS, 1)
   }
   delta = __syncthreads_or(delta);
   if (threadIdx.x != 0) return;
-  const u64 all = (delta ? meta_delta_nbytes : meta_nbytes) + u64(units) * (BITPACK_BLOCK / 8);
+  u64* totals = reinterpret_cast<u64*>(job.totals);
   totals[0] = units;
   totals[1] = delta;
-  totals[2] = all;
-  if (nbytes != nullptr) *nbytes = all;
 }
 
 // Puts numbers of up to 32 bits, the same for all lanes, one after another in the lane's words.
@@ -282,31 +300,50 @@ __device__ __forceinline__ void fill_gap(u8* meta, u64 end) {
   if (at < (end + 15) / 16 * 16) meta[at] = 0;
 }
 
-// Writes meta, whose sections `bases` and `slopes` (if has_delta) begin at these bytes, and codes. `kinds`, `starts`, `bases`,
-// `slopes`, `units`: as the kernels before left them.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    bitpack_pack(const Value* values, u64 rows, const u8* kinds, const u32* starts, const Value* bases,
-                 const Value* slopes, u32 units, u32 has_delta, u8* meta, u64 bases_at, u64 slopes_at, u32* codes) {
-  const u64 b = blockIdx.x * u64(BITPACK_WARPS) + threadIdx.x / 32, begin = b * BITPACK_BLOCK;
+// Values to pack. Their blocks are some or all of a stream's; all addresses are of the first one's entries.
+struct PackJob {
+  u64 first;                         // see find_job
+  u64 values, rows;                  // address, count
+  u64 kinds, bases, slopes, starts;  // addresses, as the kernels before left them
+  u64 out_starts, out_bases;         // addresses, sections of meta
+  u64 out_slopes;                    // the same, 0: there are none
+  u64 codes;                         // address, of the stream's first block
+  u64 end;                           // 0, or, where the stream's last block is among these, its units + 1
+};
+
+// Zeros from `end` to the next multiple of 16, in meta.
+__device__ __forceinline__ void fill_gap(u64 end) {
+  const u64 at = end + lane_id();
+  if (at < (end + 15) / 16 * 16) *reinterpret_cast<u8*>(at) = 0;
+}
+
+// Writes meta and codes.
+extern "C" __global__ void __launch_bounds__(THREADS) bitpack_pack(const PackJob* jobs, u32 count_of_jobs) {
+  __shared__ PackJob job;
+  find_job(jobs, count_of_jobs, job);
+  const u64 b = (blockIdx.x - job.first) * BITPACK_WARPS + threadIdx.x / 32, begin = b * BITPACK_BLOCK, rows = job.rows;
   if (begin >= rows) return;
+  const Value* values = reinterpret_cast<const Value*>(job.values);
   const u32 count = u32(min(rows - begin, u64(BITPACK_BLOCK)));
-  const u32 kind = kinds[b], start = starts[b];
-  const Value base = bases[b], slope = slopes[b];
-  u32* words = codes + u64(start & ~BITPACK_DELTA) * 32;
-  if (count == BITPACK_BLOCK && reinterpret_cast<u64>(values) % 16 == 0)
+  const u32 kind = reinterpret_cast<const u8*>(job.kinds)[b], start = reinterpret_cast<const u32*>(job.starts)[b];
+  const Value base = reinterpret_cast<const Value*>(job.bases)[b],
+              slope = reinterpret_cast<const Value*>(job.slopes)[b];
+  if (lane_id() == 0) {
+    reinterpret_cast<u32*>(job.out_starts)[b] = start;
+    reinterpret_cast<Value*>(job.out_bases)[b] = base;
+    if (job.out_slopes != 0) reinterpret_cast<Value*>(job.out_slopes)[b] = slope;
+  }
+  if (job.end != 0 && begin + count == rows) {
+    if (lane_id() == 0) reinterpret_cast<u32*>(job.out_starts)[b + 1] = u32(job.end - 1);
+    fill_gap(job.out_starts + 4 * (b + 2));
+    fill_gap(job.out_bases + ITEM_NBYTES * (b + 1));
+    if (job.out_slopes != 0) fill_gap(job.out_slopes + ITEM_NBYTES * (b + 1));
+  }
+  u32* words = reinterpret_cast<u32*>(job.codes) + u64(start & ~BITPACK_DELTA) * 32;
+  if (count == BITPACK_BLOCK && job.values % 16 == 0)
     pack_block<true>(values + begin, count, base, slope, kind, words);
   else
     pack_block<false>(values + begin, count, base, slope, kind, words);
-  if (lane_id() == 0) {
-    reinterpret_cast<u32*>(meta)[b] = start;
-    reinterpret_cast<Value*>(meta + bases_at)[b] = base;
-    if (has_delta) reinterpret_cast<Value*>(meta + slopes_at)[b] = slope;
-  }
-  if (begin + count < rows) return;
-  if (lane_id() == 0) reinterpret_cast<u32*>(meta)[b + 1] = units;
-  fill_gap(meta, 4 * (b + 2));
-  fill_gap(meta, bases_at + ITEM_NBYTES * (b + 1));
-  if (has_delta) fill_gap(meta, slopes_at + ITEM_NBYTES * (b + 1));
 }
 
 // Numbers `first` to `first` + N - 1 of the lane whose words begin at `words`, each MERGED codes of `width` bits. Where a

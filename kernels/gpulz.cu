@@ -204,12 +204,10 @@ __device__ __forceinline__ u32 visited(u32 best) {
 }
 
 // grid: covers the chunks, CHUNKS a block; block: WARPS * CHUNKS warps; shared memory: see launch.encode_shape.
-// `slots`: CHUNK bytes for each chunk, or null (nothing but counts and sums is written); sums[b] += bytes of the codes of the
-// chunks of block b. Where `unless` is given and holds at most `limit`, nothing happens.
+// `slots`: CHUNK bytes for each chunk; sums[b] += bytes of the codes of the chunks of block b.
 extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, ENCODE_THREADS < 800 ? 800 / ENCODE_THREADS : 1)
-    gpulz_encode(const u8* values, u64 values_nbytes, u8* slots, u32* counts, u32* sums, const u64* unless, u64 limit) {
+    gpulz_encode(const u8* values, u64 values_nbytes, u8* slots, u32* counts, u32* sums) {
   DYNAMIC_SHARED(u8, shared_memory);
-  if (unless != nullptr && *unless <= limit) return;
   const u32 lane = lane_id(), in_block = threadIdx.x / (32 * WARPS);
   const u32 thread = threadIdx.x % (32 * WARPS), warp = thread / 32;
   const u64 chunk = blockIdx.x * u64(CHUNKS) + in_block;
@@ -278,7 +276,6 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, ENCODE_THREADS < 80
     counts[chunk] = raw ? 0 : now.tokens | now.matches << 16;
     atomicAdd(&sums[chunk / CHUNK_BLOCK], raw ? raw_size : size);
   }
-  if (slots == nullptr) return;
   u8* slot = slots + chunk * CHUNK;
   if (raw) {  // what follows the values in shared memory is zero
     copy_chunk<false>(shared, reinterpret_cast<u64>(slot), raw_size, thread, 32 * WARPS);
@@ -312,12 +309,10 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, ENCODE_THREADS < 80
 
 #else
 
-// sums of chunk blocks -> starts[b], where the codes of block b start, and starts[blocks] (`starts` may be null); *total = all of
-// them + `more`. Not if `unless` holds at most `limit`, as in gpulz_encode. grid: one block of 1024 threads.
-extern "C" __global__ void __launch_bounds__(1024)
-    gpulz_scan(const u32* sums, u64 blocks, u64* starts, u64* total, u64 more, const u64* unless, u64 limit) {
+// sums of chunk blocks -> starts[b], where the codes of block b start, and starts[blocks], which is *total. grid: one block of 1024
+// threads.
+extern "C" __global__ void __launch_bounds__(1024) gpulz_scan(const u32* sums, u64 blocks, u64* starts, u64* total) {
   __shared__ u64 warp_sums[32];
-  if (unless != nullptr && *unless <= limit) return;
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
   u64 before = 0;
   for (u64 base = 0; base < blocks; base += 1024) {
@@ -329,13 +324,13 @@ extern "C" __global__ void __launch_bounds__(1024)
     if (warp == 0) warp_sums[lane] = warp_inclusive_sum(warp_sums[lane]);
     __syncthreads();
     if (warp > 0) inclusive += warp_sums[warp - 1];
-    if (starts != nullptr && i < blocks) starts[i] = before + inclusive - value;
+    if (i < blocks) starts[i] = before + inclusive - value;
     before += warp_sums[31];
     __syncthreads();
   }
   if (threadIdx.x == 0) {
-    if (starts != nullptr) starts[blocks] = before;
-    *total = before + more;
+    starts[blocks] = before;
+    *total = before;
   }
 }
 

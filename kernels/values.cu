@@ -1,9 +1,10 @@
-// Fixed-width values before they are compressed and after: nulls filled in, numbers of 16 bytes cut in two.
+// Fixed-width values before they are compressed and after: nulls filled in, samples taken, numbers of 16 bytes cut in two.
 //
 // Memory-bound: every value is read once and written once.
 #include "jobs.cuh"
 
 #define FILL_WORDS (FILL_BLOCK / 32)
+#define COPY_WORDS 8
 
 // The bits of rows 32 * word .. + 31 of a validity bitmap whose row 0 is bit `offset`; rows past the last are null.
 __device__ __forceinline__ u32 validity_word(const u32* validity, u64 offset, u64 word, u64 rows) {
@@ -15,18 +16,39 @@ __device__ __forceinline__ u32 validity_word(const u32* validity, u64 offset, u6
   return left < 32 ? bits & ((1u << left) - 1) : bits;
 }
 
-// A null gets the value of the last row before it that is none, in each FILL_BLOCK rows by themselves; before the first such
-// row, that row's; without any, 0 (docs/format.md, section 15). A warp a block of rows: lane i holds the bits of rows
-// 32 * i and up, so FILL_BLOCK is 1024.
+// What is put together: values of a stream, or of runs of it at equal distances, one after another.
+struct GatherJob {
+  u64 first;                      // see find_job
+  u64 from, out;                  // addresses: of row 0, and of where the first row goes
+  u64 rows;                       // of the stream, from `from` on
+  u64 itemsize;                   // bytes of a value; 0: a bitmap, of which a row is a byte
+  u64 stride;                     // distance of two rows in `from`, in values: 1, or 2 for a half of each
+  u64 blocks;                     // of FILL_BLOCK rows, of all runs
+  u64 run_blocks, step;           // blocks of a run, and rows from the start of one run to that of the next
+  u64 validity, validity_offset;  // address of the bitmap of values that are no nulls, or 0; bit of row 0
+};
+
+// Rows of a block without nulls.
 template <typename T>
-__device__ __forceinline__ void fill(const T* values, const u32* validity, u64 validity_offset, u64 rows, T* out) {
-  const u64 block = blockIdx.x * u64(blockDim.x / 32) + threadIdx.x / 32;
-  const u64 begin = block * FILL_BLOCK;
-  if (begin >= rows) return;
+__device__ __forceinline__ void copy(const T* from, u64 stride, u32 count, T* out) {
+#pragma unroll 1
+  for (u32 begin = lane_id(); begin < count; begin += 32 * COPY_WORDS) {
+    T x[COPY_WORDS];  // all loads under way before the first is used
+#pragma unroll
+    for (u32 k = 0; k < COPY_WORDS; ++k)
+      if (begin + 32 * k < count) x[k] = from[(begin + 32 * k) * stride];
+#pragma unroll
+    for (u32 k = 0; k < COPY_WORDS; ++k)
+      if (begin + 32 * k < count) out[begin + 32 * k] = x[k];
+  }
+}
+
+// A null gets the value of the last row before it that is none, in each FILL_BLOCK rows by themselves; before the first such
+// row, that row's; without any, 0 (docs/format.md, section 15). Lane i holds the bits of rows 32 * i and up, so FILL_BLOCK is 1024.
+template <typename T>
+__device__ __forceinline__ void fill(const T* from, u64 stride, u32 bits, u32 count, T* out) {
   const u32 lane = lane_id();
-  const u32 bits = validity_word(validity, validity_offset, block * FILL_WORDS + lane, rows);
   const u32 some = __ballot_sync(ALL_LANES, bits != 0);
-  const u32 count = u32(min(rows - begin, u64(FILL_BLOCK)));
   for (u32 word = 0; word < FILL_WORDS; ++word) {
     const u32 here = __shfl_sync(ALL_LANES, bits, word);
     const u32 before = some & ((1u << word) - 1);
@@ -45,27 +67,53 @@ __device__ __forceinline__ void fill(const T* values, const u32* validity, u64 v
       source = 32 * earlier + 31 - __clz(earlier_bits);
     else if (some)
       source = 32 * later + __ffs(later_bits) - 1;
-    out[begin + row] = some ? values[begin + source] : T(0);
+    out[row] = some ? from[source * stride] : T(0);
   }
 }
 
-// grid: covers ceil(rows / FILL_BLOCK) warps.
-extern "C" __global__ void __launch_bounds__(256)
-    fill_nulls(const void* values, const u32* validity, u64 validity_offset, u64 rows, u32 itemsize, void* out) {
-  if (itemsize == 1)
-    fill(static_cast<const u8*>(values), validity, validity_offset, rows, static_cast<u8*>(out));
-  else if (itemsize == 2)
-    fill(static_cast<const u16*>(values), validity, validity_offset, rows, static_cast<u16*>(out));
-  else if (itemsize == 4)
-    fill(static_cast<const u32*>(values), validity, validity_offset, rows, static_cast<u32*>(out));
-  else
-    fill(static_cast<const u64*>(values), validity, validity_offset, rows, static_cast<u64*>(out));
+template <typename T>
+__device__ __forceinline__ void gather(const GatherJob& job, u64 block, u64 begin, u32 count) {
+  const T* from = reinterpret_cast<const T*>(job.from) + begin * job.stride;
+  T* out = reinterpret_cast<T*>(job.out) + block * FILL_BLOCK;
+  if (job.validity == 0) return copy(from, job.stride, count, out);
+  const u32* validity = reinterpret_cast<const u32*>(job.validity);
+  const u32 bits = validity_word(validity, job.validity_offset, begin / 32 + lane_id(), job.rows);
+  fill(from, job.stride, bits, count, out);
 }
 
-// Every second one of 64-bit words: half 0 is the low words of numbers of 16 bytes, half 1 the high ones. grid: any.
-extern "C" __global__ void __launch_bounds__(256) split_wide(const u64* values, u64 rows, u32 half, u64* out) {
-  for (u64 row = blockIdx.x * u64(blockDim.x) + threadIdx.x; row < rows; row += u64(gridDim.x) * blockDim.x)
-    out[row] = values[2 * row + half];
+// Bytes of a bitmap whose row 0 is any bit; zeros past its last bit.
+__device__ __forceinline__ void gather_bits(const GatherJob& job, u64 block, u64 begin, u32 count) {
+  const u32* bitmap = reinterpret_cast<const u32*>(job.from);
+  u8* out = reinterpret_cast<u8*>(job.out) + block * FILL_BLOCK;
+  for (u32 byte = 4 * lane_id(); byte < count; byte += 4 * 32) {
+    const u32 bits = validity_word(bitmap, job.validity_offset, (begin + byte) / 4, job.rows);
+    if (byte + 4 <= count)
+      *reinterpret_cast<u32*>(out + byte) = bits;
+    else
+      for (u32 k = 0; byte + k < count; ++k) out[byte + k] = u8(bits >> (8 * k));
+  }
+}
+
+// A warp a block of rows.
+extern "C" __global__ void __launch_bounds__(256) gather_values(const GatherJob* jobs, u32 count_of_jobs) {
+  __shared__ GatherJob job;
+  find_job(jobs, count_of_jobs, job);
+  const u32 block = u32(blockIdx.x - job.first) * (blockDim.x / 32) + threadIdx.x / 32;
+  if (block >= job.blocks) return;
+  const u32 run_blocks = u32(job.run_blocks);
+  const u64 begin = block / run_blocks * job.step + block % run_blocks * u64(FILL_BLOCK);
+  const u64 rows = job.itemsize == 0 ? (job.rows + 7) / 8 : job.rows;
+  const u32 count = u32(min(rows - begin, u64(FILL_BLOCK)));
+  if (job.itemsize == 0)
+    gather_bits(job, block, begin, count);
+  else if (job.itemsize == 1)
+    gather<u8>(job, block, begin, count);
+  else if (job.itemsize == 2)
+    gather<u16>(job, block, begin, count);
+  else if (job.itemsize == 4)
+    gather<u32>(job, block, begin, count);
+  else
+    gather<u64>(job, block, begin, count);
 }
 
 // ---- reading

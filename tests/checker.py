@@ -264,13 +264,13 @@ class HostCodec:
         return compressed
 
     def decompress(self, compressed: list[Segment]) -> HostStrings:
-        return cpu.decompress(compressed)
+        return cpu.read(compressed)
 
     def take(self, compressed: list[Segment], rows: np.ndarray) -> HostStrings:
         return cpu.take(compressed, rows)
 
     def take_range(self, compressed: list[Segment], start: int, stop: int) -> HostStrings:
-        return cpu.take_range(compressed, start, stop)
+        return cpu.read(compressed, start, stop)
 
 
 class _PublicColumn(ABC):
@@ -319,14 +319,14 @@ class PandasColumn(_PublicColumn):
         return column
 
     def _back(self, series: Any, labels: Any) -> HostStrings:
-        from cudf_fsst.interop.pandas import open_strings
+        from cudf_fsst.interop import pandas
 
         assert series.dtype == self.dtype
         assert series.name == "words"
         assert series.index.equals(labels)
         assert series.index.name == "label"
-        with open_strings(series) as strings:
-            return strings
+        buffers, _, _ = pandas.describe(series, lenient=True)
+        return buffers.strings
 
 
 class CudfColumn(_PublicColumn):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +13,11 @@ import pyarrow as pa
 
 from ..buffers import ColumnBuffers
 from ..device.memory import Lane, pinned
-from ..lazy import kept
+from ..device.transfer import Inbox
+from ..lazy import kept_with
 from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import Rows
-from .fsst import cuda as fsst
+from .fsst import cuda_read as fsst
 from .node import Node, has_offsets, is_strings
 from .values import cuda_read as fixed
 from .values.launch import DEFINES
@@ -23,6 +25,10 @@ from .values.launch import DEFINES
 _u32, _u64 = np.uint32, np.uint64
 _THREADS = 256
 _OFFSETS_LIMIT = 2**31 - 1
+#: Columns that arrive are decompressed together, so many of them that they have this many compressed bytes.
+_BATCH_NBYTES = 16 << 20
+#: Batches whose copies are under way while one is decompressed.
+_AHEAD = 2
 
 
 def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None = None) -> list[ColumnBuffers]:
@@ -43,6 +49,37 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
     reader = _Reader(lane)
     made = [reader.ask(node, _Range(start, node.rows if stop is None else stop)) for node in nodes]
     reader.run()
+    return made
+
+
+def receive(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
+    """All rows of columns in host memory; some are decompressed while the next ones arrive. Waits for the copies.
+
+    Raises
+    ------
+    ValueError
+        As `read`.
+    """
+    made: list[ColumnBuffers] = []
+    with Inbox(lane) as inbox:
+        # Memory is taken before there is any work that the copies would have to wait for.
+        parts = iter(inbox.receive_parts([part for node in nodes for part in node.parts]))
+        coming = deque((node.with_parts(parts), node) for node in nodes)  # which lets go of them one by one
+        arriving: deque[tuple[list[Node], Any]] = deque()
+        while coming or arriving:
+            while coming and len(arriving) <= _AHEAD:
+                targets, nbytes = [], 0
+                while coming and nbytes < _BATCH_NBYTES:
+                    target, node = coming.popleft()
+                    event = inbox.fill(list(target.parts), list(node.parts))
+                    targets.append(target)
+                    nbytes += sum(part.nbytes for part in node.parts)
+                arriving.append((targets, event))
+                del targets, target
+            targets, event = arriving.popleft()
+            lane.stream.wait_event(event)
+            made += read(targets, lane=lane)
+            del targets
     return made
 
 
@@ -108,7 +145,7 @@ class _Shape:
     itemsize: int
 
 
-@kept
+@kept_with
 def _shape(node: Node) -> _Shape:
     return _Shape(
         pa.types.is_null(node.type),
@@ -205,8 +242,7 @@ class _Reader:
             fixed.decompress(jobs, lane=lane)
             for rows, some in taken.items():
                 fixed.take(some, rows, lane=lane)
-            for made, node, wanted in strings:
-                self._read_strings(made, node, wanted)
+            self._read_strings(strings)
             self._descend(lists)
         if not self._counted:
             return
@@ -219,14 +255,23 @@ class _Reader:
             if count == 0:
                 made.validity, made.owners = None, (None, made.owners[1])
 
-    def _read_strings(self, made: ColumnBuffers, node: Node, wanted: _Range | _Chosen) -> None:
-        if isinstance(wanted, _Chosen):
-            made.strings = fsst.take(node.segments, wanted.owner, stream=self._lane.given)
-        elif wanted.rows == node.rows:
-            made.strings = fsst.decompress(node.segments, stream=self._lane.given)
-        else:
-            made.strings = fsst.take_range(node.segments, wanted.start, wanted.stop, stream=self._lane.given)
-        made.null_count = made.strings.null_count
+    def _read_strings(self, asked: Sequence[tuple[ColumnBuffers, Node, _Range | _Chosen]]) -> None:
+        """Those of the same rows together."""
+        alike: dict[_Range | _Chosen, list[tuple[ColumnBuffers, Node]]] = {}
+        for made, node, wanted in asked:
+            # Whole columns are read without a wait, and columns of no rows have no segments.
+            key = _Range(0, -1) if isinstance(wanted, _Range) and wanted.rows == node.rows else wanted
+            alike.setdefault(key, []).append((made, node))
+        for wanted, some in alike.items():
+            columns = [node.segments for _, node in some]
+            if isinstance(wanted, _Chosen):
+                found = fsst.take(columns, wanted.owner, lane=self._lane)
+            elif wanted.stop < 0:
+                found = fsst.read(columns, lane=self._lane)
+            else:
+                found = fsst.read(columns, lane=self._lane, start=wanted.start, stop=wanted.stop)
+            for (made, _), strings in zip(some, found, strict=True):
+                made.strings, made.null_count = strings, strings.null_count
 
     def _descend(self, lists: Sequence[_List]) -> None:
         """Ask for the values of lists, once their offsets say which."""

@@ -11,9 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..buffers import ColumnBuffers, HostStrings
+from .bitmap import rebased
 from .fsst import cpu as fsst
 from .fsst.segment import Segment
 from .node import Node, Parts, Wanted, has_offsets, is_signed, is_strings
+from .registry import STRINGS
 from .values import cpu as fixed
 
 
@@ -22,9 +24,57 @@ def compress(columns: Sequence[Wanted]) -> list[Node]:
     return [Compressor(one.codec, one.strings).node(one.column) for one in columns]
 
 
-def read(nodes: Sequence[Node]) -> list[ColumnBuffers]:
-    """All rows of columns."""
-    return [decompress(node) for node in nodes]
+def read(nodes: Sequence[Node], start: int = 0, stop: int | None = None) -> list[ColumnBuffers]:
+    """Rows `start` to ``stop - 1`` (default: all) of columns, decoding only the blocks they lie in.
+
+    Parameters
+    ----------
+    nodes
+        Of the same number of rows.
+
+    Returns
+    -------
+    list of ColumnBuffers
+        Validity only where there are nulls among these rows, from bit 0; offsets of lists from 0; categories whole.
+
+    Raises
+    ------
+    IndexError
+        The rows are not there.
+    ValueError
+        A part is damaged.
+    """
+    return [_range(node, start, node.rows if stop is None else stop) for node in nodes]
+
+
+def take(nodes: Sequence[Node], rows: npt.NDArray[np.int64]) -> list[ColumnBuffers]:
+    """Rows of columns in any order, repeated or not, decoding only the blocks they lie in, each once.
+
+    Parameters
+    ----------
+    nodes
+        Of the same number of rows.
+    rows : ndarray of int64
+
+    Returns
+    -------
+    list of ColumnBuffers
+        As `read` gives.
+
+    Raises
+    ------
+    IndexError
+        A row is not there.
+    OverflowError
+        The rows of lists have more values than the type's offsets can count.
+    ValueError
+        A part is damaged.
+    """
+    rows = np.ascontiguousarray(rows, np.int64)
+    count = min((node.rows for node in nodes), default=0)
+    if nodes and rows.size and (rows.min() < 0 or rows.max() >= count):
+        raise IndexError(f"rows {rows.min()} to {rows.max()} of {count}")
+    return [_rows(node, rows) for node in nodes]
 
 
 class Compressor:
@@ -51,8 +101,8 @@ class Compressor:
             inner = copy.copy(self)
             inner.codec = None  # what the user wants is for the codes
         if column.strings is not None:
-            if self.codec not in (None, "fsst"):
-                raise ValueError(f"codec {self.codec!r} does not take strings, only 'fsst' does")
+            if self.codec not in (None, STRINGS.NAME):
+                raise ValueError(f"codec {self.codec!r} does not take strings, only {STRINGS.NAME!r} does")
             segments = tuple(self.compress_strings(column.strings))
         elif column.null_count and not pa.types.is_null(column.type):
             validity = self.compress_validity(column)
@@ -71,8 +121,8 @@ class Compressor:
     def wanted(self, column: ColumnBuffers) -> dict[str, Any]:
         """Options of `values.cpu.compress` for a column's values."""
         nested = has_offsets(column.type)  # a codec that the user names is for the leaves
-        if self.codec == "fsst" and not nested:
-            raise ValueError(f"codec 'fsst' takes strings, not {column.type}")
+        if self.codec == STRINGS.NAME and not nested:
+            raise ValueError(f"codec {STRINGS.NAME!r} takes strings, not {column.type}")
         floats = pa.types.is_floating(column.type)
         return {"floats": floats, "signed": is_signed(column.type), "codec": None if nested else self.codec}
 
@@ -80,7 +130,7 @@ class Compressor:
         return fsst.compress(strings, **self.strings)
 
     def compress_validity(self, column: ColumnBuffers) -> Parts:
-        return fixed.compress(_rebased(column.validity, column.validity_offset, column.rows))
+        return fixed.compress(rebased(column.validity, column.validity_offset, column.rows))
 
     def compress_values(self, column: ColumnBuffers) -> tuple[Parts, ...]:
         options = self.wanted(column)
@@ -95,34 +145,82 @@ class Compressor:
         )
 
 
-def _rebased(validity: npt.NDArray[np.uint8], offset: int, rows: int) -> npt.NDArray[np.uint8]:
-    """A bitmap's bytes with row 0 at bit 0 and zeros past the last row."""
-    first = offset // 8
-    bits = np.unpackbits(validity[first : (offset + rows + 7) // 8], bitorder="little")
-    return np.packbits(bits[offset - 8 * first :][:rows], bitorder="little")
-
-
-def decompress(node: Node) -> ColumnBuffers:
-    """Buffers of a column on the host."""
-    validity = values = None
-    itemsize = 0
-    strings: HostStrings | None = None
-    if is_strings(node.type):
-        strings = fsst.decompress(node.segments)
+def _range(node: Node, start: int, stop: int) -> ColumnBuffers:
+    if not 0 <= start <= stop <= node.rows:
+        raise IndexError(f"rows {start} to {stop} of {node.rows}")
+    kind, rows = node.type, stop - start
+    if is_strings(kind):
+        return _of_strings(kind, fsst.read(node.segments, start, stop))
+    if pa.types.is_null(kind):
+        return ColumnBuffers(kind, rows, rows)
+    found = ColumnBuffers(kind, rows)
     if node.validity:
-        validity = fixed.decompress(node.validity, 1)
-    if node.values:
-        itemsize = node.values[0][0].itemsize * len(node.values)
-        halves = [fixed.decompress(parts, parts[0].itemsize) for parts in node.values]
-        values = halves[0] if len(halves) == 1 else np.stack(halves, axis=1)
-    return ColumnBuffers(
-        node.type,
-        node.rows,
-        node.null_count,
-        validity,
-        0,
-        values,
-        itemsize,
-        strings,
-        tuple(map(decompress, node.children)),
-    )
+        bits = fixed.read(node.validity, 1, start // 8, -(-stop // 8))
+        _set_validity(found, rebased(bits, start % 8, rows))
+    end = stop + has_offsets(kind)
+    _set_values(found, [fixed.read(parts, parts[0].itemsize, start, end) for parts in node.values])
+    first, last = start, stop
+    if pa.types.is_dictionary(kind):
+        first, last = 0, node.children[0].rows
+    elif has_offsets(kind) and node.values:
+        first, last = int(found.values[0]), int(found.values[-1])
+        found.values -= found.values[0]
+    found.children = tuple(_range(child, first, last) for child in node.children)
+    return found
+
+
+def _rows(node: Node, rows: npt.NDArray[np.int64]) -> ColumnBuffers:
+    kind = node.type
+    if is_strings(kind):
+        return _of_strings(kind, fsst.take(node.segments, rows))
+    if pa.types.is_null(kind):
+        return ColumnBuffers(kind, rows.size, rows.size)
+    if rows.size == 0:  # of a list, one offset all the same
+        return _range(node, 0, 0)
+    found = ColumnBuffers(kind, rows.size)
+    if node.validity:
+        bits = fixed.take(node.validity, 1, rows >> 3) >> (rows & 7).astype(np.uint8) & 1
+        _set_validity(found, np.packbits(bits, bitorder="little"))
+    if pa.types.is_dictionary(kind):
+        found.children = (_range(node.children[0], 0, node.children[0].rows),)
+    wanted = rows
+    if has_offsets(kind):
+        wanted = np.repeat(rows, 2)
+        wanted[1::2] += 1
+    _set_values(found, [fixed.take(parts, parts[0].itemsize, wanted) for parts in node.values])
+    if has_offsets(kind):
+        found.values, rows = _lists(kind, found.values[::2], found.values[1::2])
+    if not found.children:
+        found.children = tuple(_rows(child, rows) for child in node.children)
+    return found
+
+
+def _of_strings(kind: Any, strings: HostStrings) -> ColumnBuffers:
+    return ColumnBuffers(kind, strings.rows, strings.null_count, strings=strings)
+
+
+def _set_validity(column: ColumnBuffers, bits: npt.NDArray[np.uint8]) -> None:
+    """Give a column a bitmap that begins at bit 0, zeros past its last row, if any of its rows are null."""
+    column.null_count = column.rows - int(np.bitwise_count(bits).sum(dtype=np.int64))
+    column.validity = bits if column.null_count else None
+
+
+def _set_values(column: ColumnBuffers, halves: Sequence[npt.NDArray[Any]]) -> None:
+    """Give a column its values, which numbers of 16 bytes have in two halves."""
+    if halves:
+        column.itemsize = halves[0].itemsize * len(halves)
+        column.values = halves[0] if len(halves) == 1 else np.stack(halves, axis=1)
+
+
+def _lists(kind: Any, starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Any]:
+    """Offsets of lists that follow each other, and the rows of their values."""
+    starts = starts.astype(np.int64)
+    lengths = ends.astype(np.int64) - starts
+    offsets = np.zeros(lengths.size + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    total = int(offsets[-1])
+    if total >= 2 ** (8 * ends.itemsize - 1):
+        raise OverflowError(f"these rows have {total} values in their lists, more than {kind} can count")
+    rows = np.repeat(starts - offsets[:-1], lengths)
+    rows += np.arange(total, dtype=np.int64)
+    return offsets.astype(ends.dtype), rows

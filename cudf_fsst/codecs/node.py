@@ -9,15 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from ..buffers import ColumnBuffers
-from .fsst.segment import Segment
+from . import raw
+from .fsst.segment import Segment, Segments
 from .part import Packed
-from .values.plan import CODECS
+from .registry import STRINGS
 
 #: Consecutive parts, of the values of one column.
 Parts = tuple[Packed, ...]
 Moved = Packed | Segment
-#: What `codecs=` may name for a column.
-NAMES = ("fsst", *CODECS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +44,9 @@ class Node:
     values: tuple[Parts, ...] = ()
     segments: tuple[Segment, ...] = ()
     children: tuple[Node, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "segments", Segments(self.segments))
 
     @property
     def parts(self) -> Iterator[Moved]:
@@ -99,9 +101,9 @@ class Node:
     def codec(self) -> str:
         """The codec of its values; of a nested column, of its leaves."""
         if is_strings(self.type):
-            return "fsst"
+            return STRINGS.NAME
         own = [parts[0].codec for parts in self.values if parts]
-        return ", ".join(dict.fromkeys([*own, *(child.codec for child in self.children if child.rows)])) or "raw"
+        return ", ".join(dict.fromkeys([*own, *(child.codec for child in self.children if child.rows)])) or raw.NAME
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +122,25 @@ class Wanted:
     column: ColumnBuffers
     codec: str | None = None
     strings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def check_codec(codec: str | None, kind: Any) -> None:
+    """Raise ValueError where a codec that the user names does not take a column of this Arrow type."""
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if codec is None or types.is_null(kind):
+        return
+    if has_offsets(kind):
+        check_codec(codec, kind.value_type)
+    elif types.is_struct(kind):
+        for i in range(kind.num_fields):
+            check_codec(codec, kind.field(i).type)
+    elif is_strings(kind):
+        if codec != "fsst":
+            raise ValueError(f"codec {codec!r} does not take strings, only 'fsst' does")
+    elif codec == "fsst":
+        raise ValueError(f"codec 'fsst' takes strings, not {kind}")
 
 
 def has_offsets(arrow_type: Any) -> bool:
@@ -141,3 +162,22 @@ def is_strings(arrow_type: Any) -> bool:
     return any(
         kind(arrow_type) for kind in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """A compressed column without name and labels.
+
+    Attributes
+    ----------
+    node : Node
+        Its buffers.
+    type : pyarrow.DataType
+        Its exact Arrow type.
+    stored
+        What says its dtype (`interop.schema`).
+    """
+
+    node: Node = field(repr=False)
+    type: Any
+    stored: Any

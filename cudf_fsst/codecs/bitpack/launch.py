@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .. import part
 from ..part import Packed, align, check_buffers
 
 #: Values that share a base and a width.
@@ -19,7 +20,7 @@ WARPS = 8
 SCAN_THREADS = 1024
 #: Set in an entry of ``starts`` whose block stores differences of neighbours.
 DELTA = 1 << 31
-ITEMSIZES = (1, 2, 4, 8)
+ITEMSIZES = part.ITEMSIZES
 
 
 def group(itemsize: int) -> int:
@@ -97,32 +98,3 @@ def layout(packed: Packed) -> Layout:
         raise ValueError(f"damaged segment: codes of {packed.codes_nbytes} bytes for {packed.rows} values")
     check_buffers(packed)
     return made
-
-
-@dataclass(frozen=True)
-class Scratch:
-    """Parts of the workspace, which the GPU side keeps between its passes, by their offsets."""
-
-    rows: int
-    itemsize: int
-
-    @property
-    def kinds(self) -> int:
-        """u8 of every block: width, and 128 where it has differences."""
-        return align(24, 256)  # before it: units, whether any block has differences, bytes of both buffers
-
-    @property
-    def starts(self) -> int:
-        return self.kinds + align(-(-self.rows // BLOCK), 256)
-
-    @property
-    def bases(self) -> int:
-        return self.starts + align(4 * align(-(-self.rows // BLOCK)), 256)
-
-    @property
-    def slopes(self) -> int:
-        return self.bases + align(self.itemsize * -(-self.rows // BLOCK), 256)
-
-    @property
-    def nbytes(self) -> int:
-        return self.slopes + align(self.itemsize * -(-self.rows // BLOCK), 256)

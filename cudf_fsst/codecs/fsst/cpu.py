@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...buffers import HostStrings
+from ..bitmap import put, rebased
 from ..unaligned import address
 from . import cpu_kernels as kernels
 from . import plan
@@ -33,7 +34,7 @@ from .train import train_table
 from .train_max import train_table_max
 from .validate import check
 
-__all__ = ["check", "compress", "decompress", "num_threads", "take", "take_range", "train"]
+__all__ = ["check", "compress", "num_threads", "read", "take", "train"]
 
 #: Blocks of tiles a thread takes at once.
 _CHUNK_BLOCKS = 16
@@ -106,20 +107,6 @@ def _checked(strings: HostStrings) -> HostStrings:
             kernels.drop_null_chars(*where, address(chars), kept, address(compact))
         chars, offsets = compact, kept
     return HostStrings(strings.rows, chars, offsets, validity, strings.validity_offset, strings.null_count)
-
-
-def _bits(validity: npt.NDArray[np.uint8], first: int, rows: int) -> npt.NDArray[np.uint8]:
-    """Bits `first` to ``first + rows - 1`` as a bitmap that starts at bit 0, zero bits after the last."""
-    part = validity[first // 8 : -(-(first + rows) // 8)]
-    shift = first % 8
-    result = part.copy()
-    if shift:
-        result >>= shift
-        result[:-1] |= part[1:] << (8 - shift)
-    result = result[: -(-rows // 8)]
-    if rows % 8:
-        result[-1] &= (1 << rows % 8) - 1
-    return result
 
 
 def _segment_rows(offsets: npt.NDArray[Any]) -> list[tuple[int, int]]:
@@ -227,7 +214,7 @@ def _compress_segment(
     lengths = measure(offsets)
     null_count = 0
     if strings.validity is not None:
-        validity = _bits(strings.validity, strings.validity_offset + first, rows)
+        validity = rebased(strings.validity, strings.validity_offset + first, rows)
         null_count = rows - int(np.bitwise_count(validity).sum(dtype=np.int64))
     layout = SegmentLayout(rows, end - start, tile_size, null_count > 0, lengths.words)
     meta = np.zeros(layout.meta_nbytes, np.uint8)
@@ -331,30 +318,8 @@ def _offset_dtype(chars: int) -> type[np.signedinteger[Any]]:
     return np.int32 if chars < 2**31 else np.int64
 
 
-def _put_bits(to: npt.NDArray[np.uint8], first: int, bits: npt.NDArray[np.uint8]) -> None:
-    """OR a bitmap that starts at bit 0 into `to` from bit `first`."""
-    at, shift = first // 8, first % 8
-    if shift == 0:
-        to[at : at + bits.size] |= bits
-        return
-    to[at : at + bits.size] |= bits << shift
-    tail = to[at + 1 : at + 1 + bits.size]
-    tail |= (bits >> (8 - shift))[: tail.size]
-
-
-def decompress(segments: Sequence[Segment]) -> HostStrings:
-    """Decode all rows of host segments.
-
-    Raises
-    ------
-    ValueError
-        A segment is damaged.
-    """
-    return take_range(segments, 0, sum(segment.rows for segment in segments))
-
-
-def take_range(segments: Sequence[Segment], start: int, stop: int) -> HostStrings:
-    """Decode rows `start` to ``stop - 1``, and only the tiles they touch.
+def read(segments: Sequence[Segment], start: int = 0, stop: int | None = None) -> HostStrings:
+    """Decode rows `start` to ``stop - 1`` (default: all), and only the tiles they touch.
 
     Returns
     -------
@@ -369,6 +334,7 @@ def take_range(segments: Sequence[Segment], start: int, stop: int) -> HostString
         A segment is damaged.
     """
     total = sum(segment.rows for segment in segments)
+    stop = total if stop is None else stop
     if not 0 <= start <= stop <= total:
         raise IndexError(f"rows {start} to {stop} of {total}")
     parts = []  # reader, its first and last row, its first and last character
@@ -420,10 +386,10 @@ def take_range(segments: Sequence[Segment], start: int, stop: int) -> HostString
         row = 0
         for reader, first, last, _, _ in parts:
             if reader.segment.null_count:
-                bits = _bits(reader.segment.section("validity"), first, last - first)
+                bits = rebased(reader.segment.section("validity"), first, last - first)
             else:
-                bits = _bits(np.full(-(-(last - first) // 8), 255, np.uint8), 0, last - first)
-            _put_bits(validity, row, bits)
+                bits = rebased(np.full(-(-(last - first) // 8), 255, np.uint8), 0, last - first)
+            put(validity, row, bits)
             row += last - first
         null_count = stop - start - int(np.bitwise_count(validity).sum(dtype=np.int64))
     return HostStrings(stop - start, chars, offsets, validity if null_count else None, 0, null_count)
@@ -442,7 +408,7 @@ def take(segments: Sequence[Segment], rows: npt.NDArray[np.int64]) -> HostString
     Returns
     -------
     HostStrings
-        As `take_range`.
+        As `read` gives.
 
     Raises
     ------

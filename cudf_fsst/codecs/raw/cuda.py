@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ...device.memory import Lane
-from ...lazy import kept
+from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Piece, Tables
 from ..part import Packed
@@ -17,29 +15,7 @@ from .cpu import check
 _THREADS = 256
 
 
-def workspace_nbytes(rows: int, itemsize: int) -> int:
-    """Bytes of workspace that `compress` and `measure` need."""
-    del rows, itemsize
-    return 0
-
-
-def measure(
-    address: int, rows: int, itemsize: int, *, signed: bool = False, lane: Lane, workspace: int, out: int
-) -> None:
-    """Write the bytes that `compress` makes to the address `out`, as u64."""
-    del address, signed, workspace
-    lane.upload(out, np.array([rows * itemsize], np.uint64))
-
-
-def compress(address: int, rows: int, itemsize: int, *, signed: bool = False, lane: Lane, workspace: int) -> Packed:
-    """Copy values."""
-    del signed, workspace
-    meta, codes = lane.allocate(0), lane.allocate(rows * itemsize)
-    lane.copy(codes.ptr, address, rows * itemsize)
-    return Packed("raw", rows, itemsize, (), meta, codes, 0, rows * itemsize)
-
-
-@kept
+@kept_with
 def describe(packed: Packed) -> tuple[int, ...]:
     """What kernels know of a part; ValueError where there are not as many bytes as the values have."""
     check(packed)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import accumulate
 from typing import Any
 
@@ -16,6 +14,7 @@ from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Piece, Rows, Tables, TakenColumn
 from ..node import Parts
 from ..part import Packed
+from ..registry import of_values
 from . import plan
 from .launch import DEFINES
 
@@ -49,11 +48,6 @@ class Job:
     start: int = 0
     stop: int | None = None
     nulls: int = 0
-
-
-@cache
-def _codec(name: str) -> Any:
-    return importlib.import_module(f"...codecs.{name}.cuda", __package__)
 
 
 def _pieces(parts: Parts, start: int, stop: int, address: int, stride: int) -> Iterator[Piece]:
@@ -91,9 +85,9 @@ def decompress(jobs: Sequence[Job], *, lane: Lane) -> None:
                 found.setdefault(piece.packed.codec, []).append(piece)
     tables = Tables()
     if pairs:
-        _codec("bitpack").decompress_wide(pairs, tables)
+        of_values("bitpack").device().decompress_wide(pairs, tables)
     for codec, pieces in found.items():
-        _codec(codec).decompress(pieces, tables, lane)
+        of_values(codec).device().decompress(pieces, tables, lane)
     tables.launch(lane)
 
 
@@ -154,7 +148,7 @@ def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane) -> None:
     tables = Tables()
     for (codec, itemsize, bits), some in columns.items():
         if codec == "bitpack":
-            _codec(codec).take(some, itemsize, rows, tables, bits=bits)
+            of_values(codec).device().take(some, itemsize, rows, tables, bits=bits)
         else:
             _take_plain(some, rows, tables, bits=bits)
     tables.launch(lane)
@@ -163,7 +157,7 @@ def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane) -> None:
 
 def _described(parts: Parts, codec: str) -> list[tuple[int, ...]]:
     """What kernels know of the parts of a codec: what it says, their first rows and their rows."""
-    made, first, describe = [], 0, _codec(codec).describe
+    made, first, describe = [], 0, of_values(codec).device().describe
     for packed in parts:
         if packed.codec == codec:
             made.append((*describe(packed), first, packed.rows))
@@ -185,7 +179,7 @@ def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: Rows, lane: 
         return
     plans = []
     for first, packed, address, stride in parts:
-        chunk = _codec(packed.codec).chunk_rows(packed)
+        chunk = of_values(packed.codec).device().chunk_rows(packed)
         step = max(ROOM_NBYTES // (packed.itemsize * chunk), 1) * chunk
         plans.append((first, packed, address, stride, chunk, min(step, packed.rows)))
     room = lane.allocate(max(packed.itemsize * step for _, packed, _, _, _, step in plans))
@@ -199,7 +193,7 @@ def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: Rows, lane: 
             lane.launch(mark, blocks(rows.count, _THREADS), _THREADS, (*rows.arguments, *edges, _u64(touched.ptr)))
             tables = Tables()
             piece = Piece(packed, begin, end, room.ptr, packed.itemsize)
-            _codec(packed.codec).decompress([piece], tables, lane, touched=touched.ptr)
+            of_values(packed.codec).device().decompress([piece], tables, lane, touched=touched.ptr)
             part = room.ptr, first + begin, end - begin
             _take_plain([TakenColumn([part], address, stride, packed.itemsize)], rows, tables)
             tables.launch(lane)
