@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
@@ -14,27 +13,6 @@ from ..codecs.node import Content, Moved, Node, Wanted, check_codec
 from ..interop import cudf
 from ..naming import naming
 from .content import Asked, Described
-
-#: Groups of columns whose copies are under way while one is decompressed, and the compressed bytes of a group.
-_AHEAD, _GROUP = 2, 16 << 20
-
-
-def _groups(nodes: Sequence[Node]) -> Iterator[list[Node]]:
-    """Columns that are decompressed at once: large ones each by itself, many small ones together."""
-    group: list[Node] = []
-    nbytes = 0
-    for node in nodes:
-        group.append(node)
-        nbytes += sum(part.nbytes for part in node.parts)
-        if nbytes >= _GROUP:
-            yield group
-            group, nbytes = [], 0
-    if group:
-        yield group
-
-
-def _parts(nodes: Sequence[Node]) -> list[Moved]:
-    return [part for node in nodes for part in node.parts]
 
 
 class DeviceBackend:
@@ -128,26 +106,12 @@ class DeviceBackend:
             return device.take(nodes, rows, lane=lane)
 
     def receive(self, nodes: Sequence[Node]) -> list[ColumnBuffers]:
-        """All rows of columns in host memory, on this device; one is decompressed while the next ones arrive."""
+        """All rows of columns in host memory, on this device; some are decompressed while the next ones arrive."""
         from ..codecs import device
         from ..device.memory import Lane
-        from ..device.transfer import Inbox
 
-        with self.current(), Lane() as lane, Inbox(lane) as inbox:
-            # Memory is taken before there is any work that the copies would have to wait for.
-            moved = iter(inbox.receive_parts(_parts(nodes)))
-            coming = deque(([node.with_parts(moved) for node in some], some) for some in _groups(nodes))
-            del moved  # what is decompressed is let go of
-            arriving: deque[tuple[list[Node], Any]] = deque()
-            made: list[ColumnBuffers] = []
-            while coming or arriving:
-                while coming and len(arriving) <= _AHEAD:
-                    targets, some = coming.popleft()
-                    arriving.append((targets, inbox.fill(_parts(targets), _parts(some))))
-                targets, event = arriving.popleft()
-                lane.stream.wait_event(event)
-                made += device.read(targets, lane=lane)
-            return made
+        with self.current(), Lane() as lane:
+            return device.receive(nodes, lane=lane)
 
     def to_host_strings(self, strings: Any) -> HostStrings:
         """Strings that were read, in host memory."""

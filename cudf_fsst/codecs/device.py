@@ -11,14 +11,14 @@ from ..buffers import ColumnBuffers, DeviceStrings
 from ..device import waits
 from ..device.memory import Lane
 from ..device.transfer import Outbox
-from .device_read import read, take
+from .device_read import read, receive, take
 from .fsst import cuda_compress as fsst
 from .fsst.segment import Segment
 from .node import Node, Parts, Wanted, has_offsets, is_signed
 from .values import cuda as fixed
 from .values import plan
 
-__all__ = ["compress", "read", "take"]
+__all__ = ["compress", "read", "receive", "take"]
 
 
 def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:
