@@ -10,9 +10,7 @@ kernels), the host's wait for the size included; every result is decoded and com
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,10 @@ import cupy
 import rmm.mr
 import timing
 
+from cudf_fsst.codecs.values import cuda as values_cuda
+from cudf_fsst.codecs.values import cuda_read as fixed
+from cudf_fsst.codecs.values import plan
+from cudf_fsst.device import waits
 from cudf_fsst.device.memory import Lane
 
 NBYTES = 1 << 28
@@ -72,41 +74,27 @@ def values(path: Path) -> Callable[[str, str], Any]:
     return made
 
 
-def event_seconds(call: Callable[[], Any], repeat: int) -> float:
-    """Median seconds of a call in the default stream."""
-    begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-    times = []
-    for _ in range(2 + repeat):
-        begin.record()
-        call()
-        end.record()
-        end.synchronize()
-        times.append(cupy.cuda.get_elapsed_time(begin, end) / 1e3)
-    return statistics.median(times[2:])
-
-
 def measure(codec: str, array: Any, options: dict[str, int], repeat: int) -> Iterator[tuple[str, float]]:
-    module = importlib.import_module(f"cudf_fsst.codecs.{codec}.cuda")
     rows, itemsize = array.size, array.dtype.itemsize
     signed = array.dtype.kind == "i"
     back = cupy.empty_like(array)
     with Lane() as lane:
-        workspace = lane.allocate(module.workspace_nbytes(rows, itemsize, **options))
+        source, choice = values_cuda.Source(array.data.ptr, rows, itemsize), plan.Choice(codec, tuple(options.items()))
 
         def compress() -> Any:
-            return module.compress(
-                array.data.ptr, rows, itemsize, signed=signed, lane=lane, workspace=workspace.ptr, **options
-            )
+            (made,) = waits.run(lane, values_cuda.compress_as(source, choice, signed=signed, lane=lane))
+            return made
 
         packed = compress()
-        module.decompress(packed, back.data.ptr, lane=lane)
+
+        def decompress() -> None:
+            fixed.decompress([fixed.Job(((packed,),), back.data.ptr)], lane=lane)
+
+        decompress()
         assert bool((back.view("u1") == array.view("u1")).all()), f"{codec}: not the same after a round trip"
         yield "ratio", array.nbytes / packed.nbytes
-        yield "compress_gbps", array.nbytes / 1e9 / event_seconds(compress, repeat)
-        yield (
-            "decompress_gbps",
-            array.nbytes / 1e9 / event_seconds(lambda: module.decompress(packed, back.data.ptr, lane=lane), repeat),
-        )
+        yield "compress_gbps", array.nbytes / 1e9 / timing.event_seconds(compress, repeat)
+        yield "decompress_gbps", array.nbytes / 1e9 / timing.event_seconds(decompress, repeat)
 
 
 def main() -> None:

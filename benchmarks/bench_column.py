@@ -87,7 +87,7 @@ def measure_column(series: Any, repeat: int, **options: Any) -> Iterator[dict[st
     for call, measure in ((compress, "encode_kernel_gbps"), (column.decompress, "decode_kernel_gbps")):
         kernels = timing.kernel_milliseconds(call, repeat)
         span = kernels.pop("span")
-        if call is compress:
+        if call is compress and len(column.segments) > 1:
             span = timing.encode_milliseconds(call, repeat)
         yield record(measure, chars / 1e6 / span)
         for name, milliseconds in kernels.items():

@@ -17,12 +17,16 @@ OURS = "cudf_fsst"
 
 @dataclass(frozen=True)
 class Results:
-    """One run of ours with what was measured beside it, and reference points that no run of ours produced."""
+    """One run of ours with what was measured beside it, and reference points that no run of ours produced.
+
+    Beside it: counters of kernels, what single calls cost, and the figures of earlier runs, the newest first.
+    """
 
     run: dict[str, Any]
     anchors: tuple[dict[str, Any], ...]
     kernels: dict[str, Any] | None = None
-    again: dict[str, Any] | None = None
+    latency: dict[str, Any] | None = None
+    earlier: tuple[dict[str, Any], ...] = ()
 
     def values(self, dataset: str = DATASET) -> dict[str, dict[str, float]]:
         """Codec -> measure -> value; of a measure taken at several sizes the first.
@@ -140,13 +144,15 @@ def codec_of(record: dict[str, Any]) -> str:
 
 
 def read(folder: Path = readme_table.RESULTS) -> Results:
-    """The newest run in a folder, its anchors, and where there are some the kernels' counters and a run beside it."""
+    """The newest run in a folder and its anchors; where there are some the kernels' counters, calls, earlier runs."""
+
+    def content(name: str) -> dict[str, Any] | None:
+        path = folder / f"{name}.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
     run = readme_table.newest(folder)
     if run is None:
         raise FileNotFoundError(f"no results of a GPU in {folder}")
-    kernels = folder / "kernels.json"
     anchors = json.loads((folder / "anchors.json").read_text())["records"]
-    again = folder / "slow_host" / "compare.json"
-    return Results(
-        run[1], tuple(anchors), *(json.loads(path.read_text()) if path.exists() else None for path in (kernels, again))
-    )
+    earlier = content("compare_runs") or {"runs": []}
+    return Results(run[1], tuple(anchors), content("kernels"), content("latency"), tuple(earlier["runs"]))

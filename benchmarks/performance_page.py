@@ -468,19 +468,76 @@ def kernels(results: Results) -> str:
     )
 
 
-def slow_host(results: Results) -> str:
-    """Another run beside the one that the rest of the page is about, where there is one."""
-    if results.again is None or not results.compared:
+#: Measure of latency.json: its line of the table.
+CALLS = {
+    "frame16_100k_compress_ms": "lineitem, 16 columns, 100,000 rows: `compress()`, ms",
+    "frame16_100k_decompress_ms": "lineitem, 100,000 rows: `decompress()`, ms",
+    "frame16_100k_to_host_ms": "lineitem, 100,000 rows: `to_host()`, ms",
+    "frame16_100k_to_cudf_ms": "lineitem, 100,000 rows: `to_cudf()`, ms",
+    "col_1mb_compress_ms": "l_comment, 1 MB: `compress()`, ms",
+    "col_1mb_compress_given_table_ms": "l_comment, 1 MB: `compress(table=...)`, ms",
+    "col_1mb_decompress_ms": "l_comment, 1 MB: `decompress()`, ms",
+    "col_100mb_compress_ms": "l_comment, 100 MB: `compress()`, ms",
+    "col_100mb_decompress_ms": "l_comment, 100 MB: `decompress()`, ms",
+    "take10_ms": "l_comment, whole: `take` of 10 rows, ms",
+    "filter_ms": "l_comment, whole: `filter` to {filter_ms:.1f} million rows, ms",
+    "frame_mask_ms": "lineitem, whole: `f[mask]` of {frame_mask_ms:.1f} million rows, ms",
+    "frame_take1m_ms": "lineitem, whole: `take` of a million random rows, ms",
+    "frame_compress_gbps": "lineitem, whole: `compress()`, GB/s",
+    "frame_decompress_gbps": "lineitem, whole: `decompress()`, GB/s",
+    "first_to_host_gbps": "lineitem, whole: the first `to_host()` of a process, GB/s",
+}
+
+
+def calls(results: Results) -> str:
+    """What single calls cost, where that was measured."""
+    content = results.latency
+    if content is None:
         return ""
-    runs = (results, Results(results.again, (), None))
+    found: dict[str, dict[str, float]] = {}
+    rows: dict[str, float] = {}
+    for record in content["records"]:
+        found.setdefault(record["measure"], {})[record["codec"]] = record["value"]
+        rows[record["measure"]] = record.get("rows", 0) / 1e6
+    lines = [
+        [label.format(**rows), *(f"{found[measure][codec]:,.3g}" for codec in (OURS, "cudf"))]
+        for measure, label in CALLS.items()
+        if found.get(measure, {}).keys() >= {OURS, "cudf"}
+    ]
+    machine = content["machine"]
+    return (
+        "## What a call costs\n\nMost columns are small, and a call on them costs launches, waits and Python. So does "
+        f"a call for a few rows. One {machine['gpu']}, driver {machine['driver']}, {machine['cpu_cores']} CPU cores; "
+        f"{content['date']}, by "
+        f"`{content['command']}`. Milliseconds are the host's, medians of many calls from an idle GPU to an idle GPU. "
+        "GB/s count Arrow bytes, by CUDA events around whole calls; the first `to_host()` is timed by the host's clock "
+        "in a process of its own. cuDF's are those of `copy(deep=True)` beside `compress()` and `decompress()`, of "
+        "`host_serialize()` and `host_deserialize()` beside `to_host()` and `to_cudf()`, and of the same rows of the "
+        "plain column or frame.\n\n" + table("| | cudf-fsst | cuDF |", lines)
+    )
+
+
+def runs(results: Results) -> str:
+    """The run that the rest of the page is about beside earlier ones, where there are some."""
+    if not results.earlier or not results.compared:
+        return ""
+    shown = (results, *(Results(one, ()) for one in results.earlier))
 
     def row(label: str, what: Callable[[Results], float], form: str) -> list[str]:
-        return [label, *(format(what(one), form) for one in runs)]
+        found = []
+        for one in shown:
+            try:
+                found.append(what(one))
+            except (KeyError, StopIteration):
+                found.append(math.nan)  # not measured in this run
+        numbers = [value for value in found if not math.isnan(value)]
+        spread = f"{max(numbers) / min(numbers) - 1:.0%}" if len(numbers) > 1 else ""
+        return [label, *("" if math.isnan(value) else format(value, form) for value in found), spread]
 
     def rate(measure: str, dataset: str = DATASET, codec: str = OURS) -> Callable[[Results], float]:
         return lambda one: one.values(dataset)[codec][measure]
 
-    def latency(call: str, size: float) -> Callable[[Results], float]:
+    def small(call: str, size: float) -> Callable[[Results], float]:
         return lambda one: next(
             record["value"]
             for record in one.run["records"]
@@ -501,18 +558,27 @@ def slow_host(results: Results) -> str:
         row("row lengths unpack, ms", stage("decompress", "row lengths unpack"), ".2f"),
         row("`compress()`, GB/s", rate("compress_call_gbps"), ",.0f"),
         row("`decompress()`, GB/s", rate("decompress_call_gbps"), ",.0f"),
-        *(
-            row(f"`compress()` of {size / 1e6:.0f} MB, ms", latency("compress", size), ".2f")
-            for size in (1e6, 1e7, 1e8)
-        ),
-        row("`decompress()` of 1 MB, ms", latency("decompress", 1e6), ".2f"),
+        *(row(f"`compress()` of {size / 1e6:.0f} MB, ms", small("compress", size), ".2f") for size in (1e6, 1e7, 1e8)),
+        row("`decompress()` of 1 MB, ms", small("decompress", 1e6), ".2f"),
         row("`take` of 1M random rows, ms", rate("take_1m_ms"), ".2f"),
         row("cuDF's own, ms", rate("take_1m_ms", codec="cudf"), ".2f"),
     ]
-    return (
-        f"{results.main_column} in the run that this page is about, and in one of {results.again['date']} on a slower "
-        "host (`benchmarks/results/slow_host/compare.json`), as cuDF's own `take` shows. The slower run's decoder is "
-        "an older one, with two look-ups a code.\n\n" + table("| | this run | a slower host |", rows)
+    names = [f"run {number}" for number in range(2, len(shown) + 1)]
+    notes = [
+        f"* {name}: {one['date']}, {one['machine']['gpu']}, driver {one['machine']['driver']}, "
+        f"{one['machine']['cpu_cores']} CPU cores. {one['note']}".rstrip()
+        for name, one in zip(names, results.earlier, strict=True)
+    ]
+    return "\n".join(
+        [
+            f"{results.main_column} in the run that this page is about and in earlier ones, which "
+            "[`compare_runs.json`](../benchmarks/results/compare_runs.json) keeps. cuDF's own `take` tells how fast a "
+            "host is. *Spread* is how much the highest is above the lowest.",
+            "",
+            *notes,
+            "",
+            table(f"| | this run | {' | '.join(names)} | spread |", rows),
+        ]
     )
 
 
@@ -562,8 +628,9 @@ PARTS: dict[str, Callable[[Results], str]] = {
         stages,
         latency,
         floor,
+        calls,
         kernels,
-        slow_host,
+        runs,
         pictures,
         readme,
     )

@@ -24,7 +24,7 @@ from unittest import mock
 
 import cupy
 
-from cudf_fsst.codecs.fsst.cuda_compress import _Compression
+from cudf_fsst.codecs.fsst import cuda_compress
 from cudf_fsst.device.timing import Launches, recorded_launches
 
 
@@ -40,6 +40,19 @@ def wall_seconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 2) -> f
             times.append(time.perf_counter() - start)
         del result
     return statistics.median(times)
+
+
+def event_seconds(call: Callable[[], Any], repeat: int) -> float:
+    """Median seconds of a call by CUDA events in the default stream, which the call's other streams follow and join."""
+    begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+    times = []
+    for _ in range(2 + repeat):
+        begin.record()
+        call()
+        end.record()
+        end.synchronize()
+        times.append(cupy.cuda.get_elapsed_time(begin, end) / 1e3)
+    return statistics.median(times[2:])
 
 
 def kernel_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 2) -> dict[str, float]:
@@ -67,30 +80,27 @@ def kernel_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 
 
 
 def encode_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 2) -> float:
-    """Median milliseconds of stages 2 to 5 of a `compress` call, host included.
+    """Median milliseconds of stages 2 to 5 of a `compress` call of a column of several segments, host included.
 
-    From when the tables are there and the row lengths packed (else they are packed meanwhile), the device idle, to when
-    all codes are in their places: CUDA events in the call's stream, which its other streams follow and join.
+    From when the tables are there and the row lengths packed, the device idle, to when all codes are in their places:
+    CUDA events in the call's stream, which its other streams follow and join.
     """
     samples: list[float] = []
-    plain = _Compression.encode
+    plain = cuda_compress._encode_long
 
-    def timed(self: _Compression) -> Any:
-        self.pack_rows()
+    def timed(room: Any, slots: Any, *rest: Any) -> Any:
         cupy.cuda.runtime.deviceSynchronize()
         begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-        begin.record(self.lane.stream)
-        for side in self.side:
-            side.follow(self.lane)
-        segments = plain(self)
-        for side in self.side:
-            self.lane.follow(side)
-        end.record(self.lane.stream)
+        begin.record(room.lane.stream)
+        for lane in slots.lanes:
+            lane.follow(room.lane)
+        made = plain(room, slots, *rest)
+        end.record(room.lane.stream)
         end.synchronize()
         samples.append(cupy.cuda.get_elapsed_time(begin, end))
-        return segments
+        return made
 
-    with mock.patch.object(_Compression, "encode", timed):
+    with mock.patch.object(cuda_compress, "_encode_long", timed):
         for _ in range(warmup + repeat):
             call()
     return statistics.median(samples[warmup:])

@@ -7,10 +7,10 @@ from importlib.metadata import PackageNotFoundError, version
 
 from .accessor import FsstAccessor, FsstFrameAccessor, register
 from .codecs.fsst.symbols import SymbolTable
-from .column import CompressedColumn, concat, load, train
-from .compressor import Compressor
+from .column import CompressedColumn, train
 from .device.pinned import set_pinned_limit
-from .frame import CompressedFrame
+from .frame import CompressedFrame, load
+from .joining import Compressor, concat
 from .spill import SpillPool, spilling
 
 __all__ = [

@@ -14,10 +14,11 @@ from .frame import CompressedFrame, compress_frame
 
 
 class FsstAccessor:
-    """FSST compression of a Series or Index of strings.
+    """Compression of a Series or Index: FSST for strings, other codecs for other values.
 
-    Accepted dtypes: ``str``, ``string`` (either storage), ``object`` holding only strings and missing values, and
-    ``ArrowDtype`` of string or large_string. Anything else raises AttributeError, so ``hasattr(series, "fsst")`` tells.
+    Accepted are all dtypes that frames take: strings, numbers, booleans, dates, categories, decimals, lists, structs,
+    and ``object`` where Arrow holds the values exactly. Anything else raises AttributeError, so
+    ``hasattr(series, "fsst")`` tells.
     """
 
     def __init__(self, data: Any) -> None:
@@ -30,6 +31,7 @@ class FsstAccessor:
         tile_size: int | str = "auto",
         level: str = "default",
         stream: Any = None,
+        codec: str | None = None,
     ) -> CompressedColumn:
         """Compress.
 
@@ -46,6 +48,9 @@ class FsstAccessor:
             takes a fraction of a second.
         stream : rmm or CuPy stream, optional
             What to work on instead of cuDF's default stream; only for data on a GPU.
+        codec : str, optional
+            Codec of values that are no strings, as in ``df.fsst.compress(codecs=...)``; None: what is smallest on a
+            sample. The first three arguments make no difference to such values.
 
         Returns
         -------
@@ -57,12 +62,13 @@ class FsstAccessor:
         Raises
         ------
         ValueError
-            Unknown `tile_size` or `level`, a `stream` for data in host memory, or (UnicodeEncodeError) a Python string
-            with a lone surrogate, which has no UTF-8 form.
+            Unknown `tile_size`, `level` or `codec`, a codec that does not take such values, a `stream` for data in host
+            memory, or (UnicodeEncodeError) a Python string with a lone surrogate, which has no UTF-8 form.
         MemoryError
             RMM's own; the data is untouched and nothing is kept.
         """
-        return compress_checked(*self._checked, table=table, tile_size=tile_size, level=level, stream=stream)
+        options = {"table": table, "tile_size": tile_size, "level": level, "stream": stream, "codec": codec}
+        return compress_checked(*self._checked, **options)
 
     def to_host(
         self,
@@ -70,12 +76,13 @@ class FsstAccessor:
         tile_size: int | str = "auto",
         level: str = "default",
         stream: Any = None,
+        codec: str | None = None,
     ) -> CompressedColumn:
         """Compress into pinned host memory: ``compress().to_host()``, with the copy beside the compression.
 
         Parameters and errors are those of `compress`. Data in host memory is compressed where it is.
         """
-        options = {"table": table, "tile_size": tile_size, "level": level, "stream": stream}
+        options = {"table": table, "tile_size": tile_size, "level": level, "stream": stream, "codec": codec}
         return compress_checked(*self._checked, **options, to_host=True)
 
 

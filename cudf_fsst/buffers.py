@@ -42,7 +42,8 @@ class DeviceStrings:
     """A string column in GPU memory: raw addresses and whatever keeps them alive.
 
     Same meaning as `HostStrings`; ``chars``, ``offsets`` and ``validity`` are device addresses (0: no such buffer).
-    ``offsets`` already points at the first offset of the column (a slice's start is added).
+    ``offsets`` already points at the first offset of the column (a slice's start is added). ``chars_limit``: a bound
+    of its characters that is not far from them, where one is known without looking.
     """
 
     rows: int
@@ -53,6 +54,7 @@ class DeviceStrings:
     validity_offset: int = 0
     null_count: int = 0
     owners: tuple[Any, ...] = field(default=(), repr=False)
+    chars_limit: int | None = field(default=None, compare=False)
 
 
 class CharactersUnderNulls(Exception):

@@ -193,7 +193,7 @@ def compress(
 
 
 def _compress_column(file: Path, column: str, metadata: Any, output: Path, level: str, device: str) -> None:
-    from .compressor import Compressor
+    from .joining import Compressor
 
     pieces = _pieces(metadata, column)
     engine = _engine(device)
@@ -230,11 +230,12 @@ def decompress(
     force: Force = False,
 ) -> None:
     """Write a compressed column back as a Parquet file with one column, a frame as one with all of its columns."""
-    from .column import load
-    from .frame import CompressedFrame
+    from .frame import CompressedFrame, load, of_column
 
     _check_output(output, file, force)
     compressed = load(file)
+    if not (isinstance(compressed, CompressedFrame) or compressed._is_text):
+        compressed = of_column(compressed)
     work = _decompress_frame if isinstance(compressed, CompressedFrame) else _decompress_column
     try:
         work(compressed, output)
@@ -316,11 +317,12 @@ def inspect(
     symbols: Annotated[bool, typer.Option(help="show every symbol of every table of a column")] = False,
 ) -> None:
     """Show what a compressed column holds: sizes, ratios, segments, symbol tables; of a frame, its columns."""
-    from .column import load
     from .files.storage import version_of
-    from .frame import CompressedFrame
+    from .frame import CompressedFrame, load, of_column
 
     compressed = load(file)
+    if not (isinstance(compressed, CompressedFrame) or compressed._is_text):
+        compressed = of_column(compressed)
     if isinstance(compressed, CompressedFrame):
         _inspect_frame(file, compressed)
         return

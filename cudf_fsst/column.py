@@ -1,48 +1,56 @@
-"""What ``compress()`` returns: a string column that stays compressed, and gives any of its rows back."""
+"""What ``series.fsst.compress()`` returns: a column that stays compressed, and gives any of its rows back."""
 
 from __future__ import annotations
 
 import html
 import operator
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 
-from . import selection, stored_index
-from .backend import Backend, DeviceBackend, check_options, of_data, of_device
+from . import index as indexes
+from . import selection
+from .backend import Asked, Backend, DeviceBackend, HostBackend, check_options, of_data
+from .backend.content import move
 from .codecs.fsst.layout import ROW_BLOCK
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
-from .files import storage
-from .files.versions import FORMAT_VERSION
+from .codecs.node import Content
+from .codecs.registry import NAMES
+from .files import columns as files
+from .index import CompressedIndex
+from .interop import arrow_columns, schema
 from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
-from .interop import schema
-from .interop.arrow import LARGE, decoding, to_arrow
-from .stored_index import StoredIndex
+from .interop.arrow import decoding, to_arrow
+
+#: Rows of a piece, where pieces are cut by rows, are a multiple of this.
+_PIECE_ROWS = 1024
 
 
 class CompressedColumn:
-    """A compressed string column, in host memory or on a GPU.
+    """A compressed column, in host memory or on a GPU.
 
-    Made by ``series.fsst.compress()``, `concat`, `load` and `Compressor`, not by calling the class. It does not change:
-    methods return new columns, which share what they can.
+    Made by ``series.fsst.compress()``, ``frame.column(label)``, `concat`, `load` and `Compressor`, not by calling the
+    class. It does not change: methods return new columns, which share what they can.
 
-    A selection decodes only the tiles of characters it touches. ``c[5]`` is a string, or the dtype's missing value;
-    ``c[2:9]``, ``c[[4, 1]]`` and ``c[mask]`` are a Series with the index labels of these rows. On the host that is a
-    pandas Series, on a GPU a cuDF one.
+    A selection decodes only what it touches: of strings tiles of characters, of other values blocks. ``c[5]`` is a
+    value, or the dtype's missing value; ``c[2:9]``, ``c[[4, 1]]`` and ``c[mask]`` are a Series with the index labels of
+    these rows. On the host that is a pandas Series, on a GPU a cuDF one. All go by position, as ``c.iloc`` does;
+    pandas itself would look at labels.
     """
 
-    __slots__ = ("_backend", "_dtype", "_index", "_name", "_proxied", "_segments")
+    __slots__ = ("_backend", "_content", "_dtype", "_index", "_name", "_proxied")
 
-    _segments: tuple[Segment, ...]
+    _content: Content
     _backend: Backend
     _name: Any
-    _index: Any
+    _index: CompressedIndex
     _dtype: Any
     _proxied: bool
 
@@ -51,13 +59,17 @@ class CompressedColumn:
 
     @classmethod
     def _make(
-        cls, segments: Sequence[Segment], backend: Backend, name: Any, index: Any, dtype: Any, proxied: bool = False
+        cls,
+        content: Content,
+        backend: Backend,
+        name: Any,
+        index: CompressedIndex,
+        dtype: Any = None,
+        proxied: bool = False,
     ) -> CompressedColumn:
         column = object.__new__(cls)
-        column._segments = tuple(segments)
-        column._backend = backend
-        column._name = name
-        column._index = index if isinstance(index, StoredIndex) else backend.interop.view(index)
+        column._content, column._backend, column._name, column._index = content, backend, name, index
+        # None: made of the content when it is asked for.
         column._dtype = dtype
         # Came from a cudf.pandas proxy, so Series go back as proxies.
         column._proxied = proxied
@@ -66,7 +78,12 @@ class CompressedColumn:
     # What it is ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return sum(segment.rows for segment in self._segments)
+        return self._content.node.rows
+
+    @property
+    def shape(self) -> tuple[int]:
+        """Rows, as a tuple."""
+        return (len(self),)
 
     @property
     def name(self) -> Any:
@@ -75,26 +92,20 @@ class CompressedColumn:
 
     @property
     def index(self) -> Any:
-        """Index of the Series."""
+        """Index of the Series, decompressed."""
         return self._out(self._labels())
 
     def _labels(self) -> Any:
         """The index, to hand out: who gets it may rename it."""
-        index = self._index
-        return self._backend.interop.view(index.to_pandas() if isinstance(index, StoredIndex) else index)
-
-    def _index_on_host(self) -> Any:
-        """The index as a column in host memory keeps it."""
-        return self._index if self.device == "cpu" else stored_index.of_cudf(self._index, self.device)
-
-    def _index_on_device(self) -> Any:
-        """The index of a column in host memory, in the memory of the current GPU."""
-        index = self._index
-        return index.to_cudf() if isinstance(index, StoredIndex) else interop_cudf.index_to_device(index)
+        with self._backend.current():
+            return self._index.whole(self._backend)
 
     @property
     def dtype(self) -> Any:
         """Dtype of the Series."""
+        if self._dtype is None:
+            with self._backend.current():
+                self._dtype = dtype_of(self._content, self._backend)
         return self._dtype
 
     @property
@@ -103,65 +114,90 @@ class CompressedColumn:
         return self._backend.device
 
     @property
+    def codec(self) -> str:
+        """Codec of the values; of a nested column, of its leaves."""
+        return self._content.node.codec
+
+    @property
     def segments(self) -> tuple[Segment, ...]:
-        """Segments: pieces of consecutive rows, each in buffers of its own; () for a column without rows."""
-        return self._segments
+        """Segments of strings: consecutive rows, each in buffers of its own; () of other values, and without rows."""
+        return self._content.node.segments
 
     @property
     def tables(self) -> tuple[SymbolTable, ...]:
         """Symbol tables that the segments use, each once, in order of first use."""
-        return tuple(dict.fromkeys(segment.table for segment in self._segments))
+        return tuple(dict.fromkeys(segment.table for segment in self.segments))
 
     @property
     def null_count(self) -> int:
-        """Missing values."""
-        return sum(segment.null_count for segment in self._segments)
+        """Missing values, as Arrow counts them: a NaN of pandas or cuDF is a value."""
+        return self._content.node.null_count
 
     @property
     def chars_nbytes(self) -> int:
-        """Bytes of the strings."""
-        return sum(segment.chars for segment in self._segments)
+        """Bytes of the strings; 0 of other values."""
+        return sum(segment.chars for segment in self.segments)
 
     @property
     def codes_nbytes(self) -> int:
-        """Bytes that the strings take as codes."""
-        return sum(segment.codes_nbytes for segment in self._segments)
+        """Bytes that the strings, or other values, take as codes."""
+        return sum(part.codes_nbytes for part in self._content.node.parts)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of everything kept except the index: codes, where they lie, row lengths, null mask, symbol tables."""
-        return sum(segment.nbytes for segment in self._segments) + sum(table.nbytes for table in self.tables)
+        """Bytes of everything kept except the index: codes, where they lie, row lengths, nulls, symbol tables."""
+        return self._content.node.nbytes
 
     @property
     def uncompressed_nbytes(self) -> int:
-        """Bytes of the same column in Arrow: characters, offsets (4 bytes, 8 from 2^31 characters on), null mask."""
-        rows = len(self)
-        if rows == 0:
-            return 0
-        chars = self.chars_nbytes
-        mask = -(-rows // 8) if self.null_count else 0
-        return chars + (rows + 1) * (4 if chars < LARGE else 8) + mask
+        """Bytes of the same column in Arrow: of strings characters, offsets (4 bytes, 8 from 2^31 on), null mask."""
+        return self._content.node.uncompressed_nbytes if len(self) else 0
 
     @property
     def ratio(self) -> float:
         """``uncompressed_nbytes / nbytes``; 1.0 for a column without rows."""
-        return self.uncompressed_nbytes / self.nbytes if self._segments else 1.0
+        return self.uncompressed_nbytes / self.nbytes if len(self) and self.nbytes else 1.0
+
+    def memory_usage(self, index: bool = True, deep: bool = False) -> int:
+        """Bytes that the column takes, compressed.
+
+        Parameters
+        ----------
+        index : bool
+            With its index, which other columns may share.
+        deep : bool
+            Makes no difference; pandas has it.
+        """
+        del deep
+        return self.nbytes + (self._index.nbytes if index else 0)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.memory_usage()
 
     def _facts(self) -> list[tuple[str, str]]:
-        tables = self.tables
+        node, tables = self._content.node, self.tables
         symbols = ", ".join(str(len(table.symbols)) for table in tables[:4]) + (", ..." if len(tables) > 4 else "")
-        return [
+        facts = [
             ("name", repr(self._name)),
-            ("dtype", str(self._dtype)),
+            ("dtype", str(self.dtype)),
             ("device", self.device),
             ("rows", f"{len(self):,}"),
             ("nulls", f"{self.null_count:,}"),
-            ("characters", f"{self.chars_nbytes:,} B as {self.codes_nbytes:,} B of codes"),
             ("column", f"{self.uncompressed_nbytes:,} B in Arrow as {self.nbytes:,} B"),
             ("ratio", f"{self.ratio:.2f}"),
-            ("segments", str(len(self._segments))),
+        ]
+        if not self._is_text:
+            return [*facts, ("codec", node.codec), ("parts", str(len(list(node.parts))))]
+        facts.insert(5, ("characters", f"{self.chars_nbytes:,} B as {self.codes_nbytes:,} B of codes"))
+        return [
+            *facts,
+            ("segments", str(len(self.segments))),
             ("symbol tables", f"{len(tables)} ({symbols} symbols)" if tables else "0"),
         ]
+
+    @property
+    def _is_text(self) -> bool:
+        return holds_text(self._content)
 
     def __repr__(self) -> str:
         lines = [f"  {label}: {value}" for label, value in self._facts()]
@@ -201,34 +237,35 @@ class CompressedColumn:
         return self._out(self._series(stream))
 
     def _series(self, stream: Any = None) -> Any:
-        backend = self._backend
-        backend.check_stream(stream)
-        with backend.current():
-            if not self._segments:
-                return backend.interop.empty(self._dtype, self._name, self._labels())
-            strings = backend.decompress(self._segments, stream=stream)
-            return backend.interop.to_series(strings, self._dtype, self._name, self._labels())
+        self._backend.check_stream(stream)
+        return self._range(0, None, stream=stream)
+
+    def _built(self, values: Any, labels: Any) -> Any:
+        """A Series of rows that were read, and of their labels."""
+        content = self._content
+        return self._backend.interop.column_series(
+            values,
+            content.type,
+            content.stored,
+            self._dtype if self._is_text else None,
+            self._name,
+            labels,
+            nullable=self.null_count > 0,
+        )
 
     def to_pandas(self) -> Any:
         """The column as a pandas.Series: what `decompress` gives for the column in host memory."""
-        with self._backend.current():
-            index = self._index_on_host()
-        if isinstance(index, StoredIndex):
-            index = index.to_pandas()
-        index = interop_pandas.view(index)
-        if not self._segments:
-            return interop_pandas.empty(self._dtype, self._name, index)
-        return interop_pandas.to_series(self._host_strings(), self._dtype, self._name, index)
+        return self.to_host()._series()
 
     def to_cudf(self) -> Any:
         """The column as a cudf.Series; a column in host memory moves to the current GPU compressed."""
         if self.device != "cpu":
             return self._series()
         device = DeviceBackend()
-        index = self._index_on_device()
-        if not self._segments:
-            return device.interop.empty(self._dtype, self._name, index)
-        return device.interop.to_series(device.receive(self._segments), self._dtype, self._name, index)
+        index = self._index.for_device(device)
+        *levels, values = device.receive([*index.nodes, self._content.node])
+        there = self._make(self._content, device, self._name, index, self._dtype)
+        return there._built(values, index.build(device, levels))
 
     def to_arrow(self) -> Any:
         """The column as an Arrow array.
@@ -239,7 +276,12 @@ class CompressedColumn:
             Of the Arrow type that the dtype names, else string, or large_string from 2^31 characters on. A
             `pyarrow.ChunkedArray` where the dtype names string and one array cannot hold the characters.
         """
-        return to_arrow(self._host_strings(), interop_pandas.arrow_type(self._dtype))
+        if not self._is_text:
+            host = self.to_host()
+            (values,) = host._backend.read([host._content.node])
+            made = host._backend.interop.to_chunked(values, self._content.type)
+            return made.combine_chunks() if made.num_chunks != 1 else made.chunk(0)
+        return to_arrow(self._host_strings(0, None), interop_pandas.arrow_type(self.dtype))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """What ``numpy.asarray`` makes of the column: the same as of its pandas.Series, so an array of objects.
@@ -270,10 +312,11 @@ class CompressedColumn:
         array = self.to_arrow()
         return array if type is None else array.cast(type)
 
-    def _host_strings(self) -> Any:
+    def _host_strings(self, start: int, stop: int | None) -> Any:
         backend = self._backend
         with backend.current():
-            return backend.to_host_strings(backend.decompress(self._segments, stream=None))
+            (values,) = backend.read([self._content.node], start, stop)
+            return backend.to_host_strings(values.strings)
 
     # Parts --------------------------------------------------------------------------------------------------------
 
@@ -288,7 +331,7 @@ class CompressedColumn:
 
         Returns
         -------
-        str, missing value, or Series
+        value, missing value, or Series
 
         Raises
         ------
@@ -301,8 +344,8 @@ class CompressedColumn:
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
             if step == 1:
-                return self._out(self._take_range(start, max(start, stop)))
-            return self._out(self._take(np.arange(start, stop, step, dtype=np.int64), labels=self._labels()[key]))
+                return self._out(self._range(start, max(start, stop)))
+            return self._out(self._take(np.arange(start, stop, step, dtype=np.int64), key=key))
         if not isinstance(key, (bool, np.bool_)):
             try:
                 number = operator.index(key)
@@ -310,9 +353,20 @@ class CompressedColumn:
                 pass
             else:
                 return self._scalar(selection.row_number(number, len(self)))
-        if key is None or isinstance(key, (str, bytes, bool, np.bool_, tuple, dict, type(Ellipsis))):
-            raise TypeError(f"rows are selected by position: an int, a slice, integers or a mask, not {key!r}")
         return self._out(self._take(self._numbers(key)))
+
+    @property
+    def iloc(self) -> Any:
+        """Rows by position: ``c.iloc[key]`` is ``c[key]``."""
+        return selection.Positions(self.__getitem__)
+
+    def head(self, n: int = 5) -> Any:
+        """The first `n` rows as a Series; with a negative number all but the last ``-n``."""
+        return self[: operator.index(n)]
+
+    def tail(self, n: int = 5) -> Any:
+        """The last `n` rows as a Series; with a negative number all but the first ``-n``."""
+        return self[selection.last_rows(n, len(self))]
 
     def take(self, rows: Any, *, stream: Any = None) -> Any:
         """Rows by number, in any order, repeated or not.
@@ -355,59 +409,84 @@ class CompressedColumn:
 
     def __iter__(self) -> Iterator[Any]:
         """Values one after another, decoded piece by piece; UnicodeDecodeError where one is not UTF-8."""
+        if not self._is_text:
+            host = self.to_host()
+            for start, stop in host._pieces(1 << 20):
+                yield from host._range(start, stop)
+            return
         for start, stop in self._pieces(1 << 20):
             yield from self._host_range(start, stop)
 
     def _numbers(self, key: Any, how: Callable[[Any, int], Any] | None = None) -> Any:
         """Numbers of the rows that are selected; without `how`, the key's type says whether it is a mask."""
-        key, _ = interop_cudf.unwrap_proxy(key)
-        with self._backend.current():
-            values = self._backend.interop.row_values(key)
-            how = how or (selection.mask_rows if values.dtype.kind == "b" else selection.row_numbers)
-            return how(values, len(self))
+        return selection.numbers(key, len(self), self._backend, how)
 
-    def _take(self, rows: Any, *, labels: Any = None, stream: Any = None) -> Any:
-        backend = self._backend
+    def _take(self, rows: Any, *, key: slice | None = None, stream: Any = None) -> Any:
+        """Chosen rows; `key`: the slice that they come from."""
+        backend, index = self._backend, self._index
         backend.check_stream(stream)
         with backend.current():
-            if labels is None:
-                labels = backend.interop.take_labels(self._labels(), rows)
-            if rows.size == 0:
-                return backend.interop.empty(self._dtype, self._name, labels)
-            strings = backend.take(self._segments, rows, stream=stream)
-            return backend.interop.to_series(strings, self._dtype, self._name, labels)
+            labels = index.chosen(backend, rows, key)
+            nodes = [*(index.nodes if labels is None else ()), self._content.node]
+            *levels, values = backend.take(nodes, rows, stream=stream)
+            return self._built(values, index.build(backend, levels) if labels is None else labels)
 
-    def _take_range(self, start: int, stop: int) -> Any:
-        backend = self._backend
+    def _range(self, start: int, stop: int | None, stream: Any = None) -> Any:
+        backend, index = self._backend, self._index
         with backend.current():
-            labels = self._labels()[start:stop]
-            if start == stop:
-                return backend.interop.empty(self._dtype, self._name, labels)
-            strings = backend.take_range(self._segments, start, stop, stream=None)
-            return backend.interop.to_series(strings, self._dtype, self._name, labels)
+            *levels, values = backend.read([*index.nodes, self._content.node], start, stop, stream=stream)
+            return self._built(values, index.build(backend, levels, start, stop))
 
     def _host_range(self, start: int, stop: int) -> Iterator[Any]:
-        """Values of rows, as a pandas Series has them; an error names the row."""
-        strings = self._host_range_strings(start, stop)
+        """Strings of rows, as a pandas Series has them; an error names the row."""
+        strings = self._host_strings(start, stop)
         with decoding(to_arrow(strings, pa.large_string()), lambda row: f"in row {start + row}"):
-            yield from interop_pandas.to_series(strings, self._dtype, None, None)
+            yield from interop_pandas.to_series(strings, self.dtype, None, None)
 
     def _arrow_range(self, start: int, stop: int, arrow_type: Any) -> Any:
-        """Rows as Arrow's."""
-        return to_arrow(self._host_range_strings(start, stop), arrow_type)
-
-    def _host_range_strings(self, start: int, stop: int) -> Any:
-        backend = self._backend
-        with backend.current():
-            return backend.to_host_strings(backend.take_range(self._segments, start, stop, stream=None))
+        """Strings of rows as Arrow's."""
+        return to_arrow(self._host_strings(start, stop), arrow_type)
 
     def _scalar(self, number: int) -> Any:
-        strings = self._host_range_strings(number, number + 1)
+        if not self._is_text:
+            with self._backend.current():
+                (values,) = self._backend.read([self._content.node], number, number + 1)
+                return self._built(values, None).iloc[0]
+        strings = self._host_strings(number, number + 1)
         try:
-            return interop_pandas.to_series(strings, self._dtype, None, None).iloc[0]
+            return interop_pandas.to_series(strings, self.dtype, None, None).iloc[0]
         except UnicodeDecodeError as error:
             reason = f"{error.reason}, in row {number}"
             raise UnicodeDecodeError(error.encoding, error.object, error.start, error.end, reason) from error
+
+    def isna(self) -> Any:
+        """Whether values are missing: a Series of booleans, as that of the decompressed column."""
+        return self.map_chunks(lambda piece: piece.isna())
+
+    def notna(self) -> Any:
+        """Whether values are not missing: a Series of booleans, as that of the decompressed column."""
+        return self.map_chunks(lambda piece: piece.notna())
+
+    def equals(self, other: Any) -> bool:
+        """Whether another column has the same dtype, values, nulls and index labels; names do not matter.
+
+        Parameters
+        ----------
+        other : object
+            Anything but a column on the same device is not equal.
+        """
+        if not isinstance(other, CompressedColumn) or (len(self), self.device) != (len(other), other.device):
+            return False
+        if self.dtype != other.dtype:
+            return False
+        pieces = self._pieces(64 << 20) or [(0, 0)]
+        return all(bool(self._range(*piece).equals(other._range(*piece))) for piece in pieces)
+
+    def __eq__(self, other: object) -> Any:
+        """Refused with a TypeError: it would have to answer for every value, as a Series does; see `equals`."""
+        raise TypeError("a CompressedColumn cannot be compared with ==; c.equals(other) compares columns")
+
+    __hash__ = None  # type: ignore[assignment]  # as of a Series
 
     def map_chunks(self, func: Callable[[Any], Any], *, chunk_bytes: int = 64 << 20) -> Any:
         """Call a function on piece after piece of the decompressed column, and join the results.
@@ -419,7 +498,8 @@ class CompressedColumn:
         func : callable
             Gets a Series (pandas or cuDF, as `decompress` gives) of consecutive rows with their index labels.
         chunk_bytes : int
-            Characters of a piece, about. A piece ends at a multiple of 256 rows of a segment, or with the segment.
+            Characters, or bytes of other values, of a piece, about. A piece ends at a multiple of 256 rows of a segment
+            or with the segment, or at a multiple of 1,024 rows of other values.
 
         Returns
         -------
@@ -434,17 +514,19 @@ class CompressedColumn:
         # Proxies are joined by pandas, which is a proxy itself then.
         interop = interop_pandas if self._proxied else self._backend.interop
         with self._backend.current():
-            results = [func(self._out(self._take_range(start, stop))) for start, stop in pieces]
+            results = [func(self._out(self._range(start, stop))) for start, stop in pieces]
             if all(interop.is_frame(result) for result in results):
                 return results[0] if len(results) == 1 else interop.concat(results)
         return results
 
     def _pieces(self, chunk_bytes: int) -> list[tuple[int, int]]:
-        """Row ranges of about `chunk_bytes` characters; one row block at least, none across segments."""
+        """Row ranges of about `chunk_bytes`; of strings one row block at least, none across segments."""
+        if not self._is_text:
+            return selection.row_pieces(len(self), self.uncompressed_nbytes, chunk_bytes, _PIECE_ROWS)
         pieces = []
         base = 0
         chunk_bytes = min(chunk_bytes, self.chars_nbytes)  # which no position passes
-        for segment in self._segments:
+        for segment in self.segments:
             with self._backend.current():
                 starts = self._backend.row_starts(segment)
             blocks = len(starts) - 1
@@ -465,13 +547,9 @@ class CompressedColumn:
         """The column in (pinned) host memory, moved compressed; itself if it is there."""
         backend = self._backend
         backend.check_stream(stream)
-        if self.device == "cpu":
+        if isinstance(backend, HostBackend):
             return self
-        host = of_device("cpu")
-        with backend.current():
-            segments = backend.codec.to_host(self._segments, stream=stream) if self._segments else []
-            index = self._index_on_host()
-        return self._make(segments, host, self._name, index, self._dtype)
+        return self._moved(HostBackend(), self._index, lambda parts: backend.to_host(parts, stream=stream))
 
     def to_device(self, *, stream: Any = None) -> CompressedColumn:
         """The column in the memory of the current GPU, moved compressed; itself if it is on a GPU.
@@ -484,13 +562,20 @@ class CompressedColumn:
         if self.device != "cpu":
             return self
         device = DeviceBackend()
-        segments = device.codec.to_device(self._segments, stream=stream) if self._segments else []
-        index = self._index_on_device()
-        return self._make(segments, device, self._name, index, self._dtype)
+        index = self._index.for_device(device)
+        there = index is not self._index  # its levels are on the GPU
+        return self._moved(device, index, lambda parts: device.to_device(parts, stream=stream), moved_index=there)
+
+    def _moved(
+        self, backend: Backend, index: CompressedIndex, mover: Callable[[Any], Any], *, moved_index: bool = False
+    ) -> CompressedColumn:
+        content, *levels = move([self._content, *(() if moved_index else index.levels)], mover)
+        index = index if moved_index else index.with_levels(levels)
+        return self._make(content, backend, self._name, index, self._dtype)
 
     def copy(self) -> CompressedColumn:
         """A new column; what does not change is shared."""
-        return self._make(self._segments, self._backend, self._name, self._index, self._dtype, self._proxied)
+        return self._make(self._content, self._backend, self._name, self._index, self._dtype, self._proxied)
 
     def __copy__(self) -> CompressedColumn:
         return self.copy()
@@ -501,7 +586,7 @@ class CompressedColumn:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the column to a file, from which `cudf_fsst.load` reads it; see docs/format.md.
 
-        Format version 1, or 3 for an index that version 1 cannot say exactly.
+        Format version 1, or 3 for values other than strings and for an index that version 1 cannot say exactly.
 
         Parameters
         ----------
@@ -520,61 +605,82 @@ class CompressedColumn:
             The file cannot be written.
         """
         host = self.to_host()
-        levels = stored_index.described(host._index)
-        if levels is not None:
-            from .frame import save_column
-
-            save_column(path, host._segments, host._name, host._dtype, *levels)
+        index = host._index.for_version_1() if host._is_text else None
+        if index is not None:
+            files.save_text(path, host.segments, host._name, host.dtype, index)
             return
-        described, index = schema.to_bytes(host._name, host._dtype, host._labels())
-        storage.save(path, segments=host._segments, schema=described, index=index)
+        labels = pd.Index([host._name], dtype=object, tupleize_cols=False)
+        files.save(path, "column", labels, [host._content], *host._index.described(), len(host))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CompressedColumn:
         """Read a column that `save` wrote, into host memory; see `cudf_fsst.load`."""
-        found = load(path)
-        if not isinstance(found, cls):
-            raise ValueError(f"{os.fsdecode(path)}: holds a {type(found).__name__}, not a column")
-        return found
+        loaded = files.load(path)
+        if loaded.holds != "column":
+            raise ValueError(f"{os.fsdecode(path)}: holds a {loaded.holds}, not a column")
+        return of_loaded(loaded)
 
     def __reduce__(self) -> tuple[Any, ...]:
         on_gpu = self.device != "cpu"
         host = self.to_host()
-        return _restore, (on_gpu, host._segments, self._name, host._index, self._dtype, self._proxied)
+        return _restore, (on_gpu, host._content, self._name, host._index, self._dtype, self._proxied)
 
     def _out(self, data: Any) -> Any:
         return interop_cudf.wrap_proxy(data) if self._proxied else data
 
 
 def _restore(
-    on_gpu: bool, segments: tuple[Segment, ...], name: Any, index: Any, dtype: Any, proxied: bool
+    on_gpu: bool, content: Content, name: Any, index: CompressedIndex, dtype: Any, proxied: bool
 ) -> CompressedColumn:
     """Unpickle a column; one that was on a GPU goes to the current one."""
-    column = CompressedColumn._make(segments, of_device("cpu"), name, index, dtype)
+    column = CompressedColumn._make(content, HostBackend(), name, index, dtype)
     column = column.to_device() if on_gpu else column
     column._proxied = proxied
     return column
 
 
-def compress(
-    data: Any,
-    *,
-    table: SymbolTable | None = None,
-    tile_size: int | str = "auto",
-    level: str = "default",
-    stream: Any = None,
-) -> CompressedColumn:
-    """Compress a Series or Index of strings; what ``data.fsst.compress()`` does (see there)."""
-    return compress_checked(*checked(data), table=table, tile_size=tile_size, level=level, stream=stream)
+def of_loaded(loaded: files.Loaded) -> CompressedColumn:
+    """The column of a file."""
+    (content,) = loaded.columns
+    return CompressedColumn._make(content, HostBackend(), loaded.labels[0], indexes.of_loaded(loaded), loaded.dtype)
+
+
+def holds_text(content: Content) -> bool:
+    """Whether a column's values are strings of a dtype of strings."""
+    kind, stored = content.type, content.stored
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)) or stored is None:
+        return False
+    return stored["kind"] in ("string", "object") or (
+        stored["kind"] == "arrow" and stored["type"] in ("string", "large_string")
+    )
+
+
+def dtype_of(content: Content, backend: Backend, *, categories: bool = True) -> Any:
+    """Dtype of a column, as decompressing gives it; without `categories`, those of categories have none."""
+    kind, node = content.type, content.node
+    if holds_text(content):
+        return schema.decode_string_dtype(content.stored)
+    is_dictionary = pa.types.is_dictionary(kind)
+    # pandas' dtype of integers depends on whether there are nulls.
+    nulls = node.null_count > 0 and backend.device == "cpu" and not is_dictionary
+    some = arrow_columns.describe(pa.nulls(1, kind) if nulls else arrow_columns.no_rows(kind))
+    if is_dictionary and categories:  # they are part of the dtype
+        some.children = tuple(backend.read(node.children))
+    return backend.interop.build(some, kind, content.stored).dtype
+
+
+def compress(data: Any, **options: Any) -> CompressedColumn:
+    """Compress a Series or Index; what ``data.fsst.compress()`` does (see there)."""
+    return compress_checked(*checked(data), **options)
 
 
 def checked(data: Any) -> tuple[Backend, Any, bool]:
-    """Backend for a Series or Index of strings, the data without a cudf.pandas proxy around it, and whether it had one.
+    """Backend for a Series or Index, the data without a cudf.pandas proxy around it, and whether it had one.
 
     Raises
     ------
     AttributeError
-        It does not hold strings.
+        Nothing takes such values.
     TypeError
         It is no Series, Index or Arrow array.
     """
@@ -589,22 +695,30 @@ def compress_checked(
     data: Any,
     proxied: bool,
     *,
-    table: Any,
-    tile_size: Any,
-    level: Any,
-    stream: Any,
+    table: Any = None,
+    tile_size: Any = "auto",
+    level: Any = "default",
+    codec: str | None = None,
+    stream: Any = None,
     to_host: bool = False,
 ) -> CompressedColumn:
     """Compress what `checked` returned; `to_host`: into host memory, wherever the data is."""
     check_options(table, tile_size, level)
-    options = {"table": table, "tile_size": tile_size, "level": level, "stream": stream}
+    if codec is not None and codec not in NAMES:
+        raise ValueError(f"codec must be one of {NAMES}, not {codec!r}")
     name, index = backend.interop.labels(data)
-    if to_host and isinstance(backend, DeviceBackend):
-        segments = backend.compress_to_host(data, **options)
-        index = stored_index.of_cudf(index, backend.device)
-        return CompressedColumn._make(segments, of_device("cpu"), name, index, data.dtype)
-    segments = backend.compress(data, **options)
-    return CompressedColumn._make(segments, backend, name, index, data.dtype, proxied and backend.device != "cpu")
+    asked = Asked(data, codec, {"table": table, "tile_size": tile_size, "level": level}, lenient=True)
+    if isinstance(backend, HostBackend):
+        [content], _ = backend.compress([asked], stream=stream)
+        kept = indexes.keep(index)
+    else:
+        plain, names = indexes.unnamed(index, backend)
+        [content], described = backend.compress([asked], plain, stream=stream, to_host=to_host)
+        kept = indexes.of_described(described, len(index), names)
+        if to_host:
+            backend = HostBackend()
+    dtype = data.dtype if holds_text(content) else None
+    return CompressedColumn._make(content, backend, name, kept, dtype, proxied and backend.device != "cpu")
 
 
 def train(data: Any, *, level: str = "default", stream: Any = None) -> SymbolTable:
@@ -627,83 +741,6 @@ def train(data: Any, *, level: str = "default", stream: Any = None) -> SymbolTab
     """
     check_options(None, "auto", level)
     backend, data, _ = checked(data)
+    if not backend.interop.holds_strings(data):
+        raise AttributeError(f"a symbol table is trained on strings, not on {data.dtype}")
     return backend.train(data, level=level, stream=stream)
-
-
-def concat(columns: Sequence[CompressedColumn]) -> CompressedColumn:
-    """Put columns one after another; nothing is decoded or copied, segments are shared.
-
-    Parameters
-    ----------
-    columns : sequence of CompressedColumn
-        All of one dtype and on one device.
-
-    Returns
-    -------
-    CompressedColumn
-        Name and index are what ``pandas.concat`` (``cudf.concat``) gives for the Series.
-
-    Raises
-    ------
-    ValueError
-        No columns, or columns on several devices.
-    TypeError
-        Columns of several dtypes, or something else than columns.
-    """
-    columns = list(columns)
-    if not columns:
-        raise ValueError("no columns to concatenate")
-    for column in columns:
-        if not isinstance(column, CompressedColumn):
-            raise TypeError(f"expected CompressedColumn objects, got {type(column).__name__}")
-    first = columns[0]
-    for column in columns[1:]:
-        if column.device != first.device:
-            raise ValueError(f"columns are on several devices, {first.device} and {column.device}; move them first")
-        if column.dtype != first.dtype:
-            raise TypeError(f"columns are of several dtypes, {first.dtype} and {column.dtype}")
-    backend = first._backend
-    segments = [segment for column in columns for segment in column._segments]
-    with backend.current():
-        name, index = backend.interop.concat_labels(
-            [column._name for column in columns], [column._labels() for column in columns]
-        )
-    proxied = any(column._proxied for column in columns)
-    return CompressedColumn._make(segments, backend, name, index, first._dtype, proxied)
-
-
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read a column or a frame that ``save`` wrote.
-
-    Parameters
-    ----------
-    path
-        The file. All of it is checked before it is used.
-
-    Returns
-    -------
-    CompressedColumn or CompressedFrame
-        In host memory, whatever it was saved from; ``to_device()`` moves it. Loading takes memory in proportion to the
-        file: a column's index, which may be larger, is made when it is asked for.
-
-    Raises
-    ------
-    ValueError
-        Damaged bytes, something else than a stored column or frame, or another format version; the message says what
-        is wrong.
-    OSError
-        The file cannot be read.
-    """
-    stored = storage.load(path)
-    try:
-        if stored.version != FORMAT_VERSION:
-            from .frame import from_stored
-
-            return from_stored(stored)
-        segments = stored.segments
-        rows = sum(segment.rows for segment in segments)
-        name, dtype, notes = schema.from_bytes(stored.schema)
-        index = stored_index.of_file(notes, stored.index, rows)
-    except ValueError as error:
-        raise ValueError(f"{os.fsdecode(path)}: {error}") from error
-    return CompressedColumn._make(segments, of_device("cpu"), name, index, dtype)

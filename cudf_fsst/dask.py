@@ -45,8 +45,7 @@ try:
 except ModuleNotFoundError as error:
     raise ImportError(f'{__name__} needs Dask ({error}); install it with: pip install "cudf-fsst[dask]"') from error
 
-from . import frame_backend
-from .backend import check_options
+from .backend import DeviceBackend, HostBackend, check_options
 from .column import CompressedColumn
 from .frame import CompressedFrame, check_codecs
 from .interop import faithful
@@ -57,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 # What a header that `_write` made says, and the version of what it says.
 _MARK = "cudf-fsst"
-_VERSION = 2
+_VERSION = 3
 # Host buffers below this go into the header: a frame of a message costs more than copying them.
 _INLINE_NBYTES = 4096
 _PLUGIN = "cudf-fsst"
@@ -334,9 +333,9 @@ def _nbytes(table: Any) -> int:
     """Bytes of a DataFrame (of Python objects only the references)."""
     if isinstance(table, pd.DataFrame):
         return int(table.memory_usage().sum())
-    from .interop import cudf_frame
+    from .interop import cudf
 
-    return cudf_frame.nbytes(table)
+    return cudf.nbytes(table)
 
 
 def _read(header: dict[str, Any], frames: list[Any]) -> Any:
@@ -374,9 +373,9 @@ def _take_apart(frame: CompressedFrame, notes: Any) -> tuple[dict[str, Any], lis
 
     columns, levels = (
         [replace(column, node=column.node.with_parts(map(without, column.node.parts))) for column in some]
-        for some in (frame._columns, frame._levels)
+        for some in (frame._columns, frame._index.levels)
     )
-    state = (columns, frame._labels, frame._index, levels, frame._rows, frame._proxied)
+    state = (columns, frame._labels, frame._index.with_levels(levels), frame._proxied)
     header: dict[str, Any] = {_MARK: _VERSION, "state": pickle.dumps((state, notes), protocol=5)}
     if on_device:  # as cuDF's own serializers say it
         header |= {"is-cuda": [True] * len(frames), "lengths": [buffer.size for buffer in frames]}
@@ -388,7 +387,7 @@ def _put_together(header: Mapping[str, Any], frames: Sequence[Any]) -> tuple[Com
     if header[_MARK] != _VERSION:
         raise ValueError(f"serialized by another version of cudf_fsst: version {header[_MARK]}, not {_VERSION}")
     on_device = "is-cuda" in header
-    (columns, labels, index, levels, rows, proxied), notes = pickle.loads(header["state"])
+    (columns, labels, index, proxied), notes = pickle.loads(header["state"])
     buffers = map(_device_buffer if on_device else _host_buffer, frames)
 
     def filled(part: Any) -> Any:
@@ -397,10 +396,10 @@ def _put_together(header: Mapping[str, Any], frames: Sequence[Any]) -> tuple[Com
 
     columns, levels = (
         [replace(column, node=column.node.with_parts(map(filled, column.node.parts))) for column in some]
-        for some in (columns, levels)
+        for some in (columns, index.levels)
     )
-    backend = frame_backend.DeviceFrames() if on_device else frame_backend.HostFrames()
-    return CompressedFrame._make(backend, columns, labels, index, levels, rows, proxied), notes
+    backend = DeviceBackend() if on_device else HostBackend()
+    return CompressedFrame._make(backend, columns, labels, index.with_levels(levels), proxied), notes
 
 
 def _host_buffer(frame: Any) -> Any:
@@ -439,7 +438,7 @@ def _sizeof_frame(frame: CompressedFrame) -> int:
 
 
 def _sizeof_column(column: CompressedColumn) -> int:
-    return 1000 + column.nbytes + sizeof(column.index)
+    return 1000 + column.memory_usage()
 
 
 def _is_device_object(data: Any) -> bool:

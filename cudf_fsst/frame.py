@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import html
+import operator
 import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,28 +13,24 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from . import frame_backend
-from .backend import check_options
+from . import index as indexes
+from . import selection
+from .backend import Asked, Backend, DeviceBackend, HostBackend, check_options, of_frame
+from .backend.content import move
 from .codecs import host
-from .codecs.host import Compressor
-from .codecs.node import Node, is_strings
+from .codecs.node import Content, Node, Wanted, check_codec
 from .codecs.registry import NAMES
-from .codecs.values import cpu
-from .column import CompressedColumn
-from .files import storage, trees
-from .files.versions import EXACT_VERSION, FRAME_VERSION
-from .interop import arrow_columns, pandas_frame, schema
+from .column import CompressedColumn, dtype_of
+from .column import of_loaded as column_of
+from .files import columns as files
+from .index import CompressedIndex
+from .interop import arrow_columns, schema
 from .interop import cudf as interop_cudf
-from .stored_index import StoredIndex
+from .interop import pandas as interop_pandas
+from .naming import naming
 
-
-@dataclass(frozen=True, eq=False)
-class _Column:
-    """A compressed column: its buffers, its exact Arrow type, and what says its dtype (`interop.schema`)."""
-
-    node: Node = field(repr=False)
-    type: Any
-    stored: Any
+#: Rows of a piece are a multiple of this.
+_PIECE_ROWS = 1024
 
 
 class CompressedFrame:
@@ -45,17 +39,17 @@ class CompressedFrame:
     Made by ``df.fsst.compress()`` and `load`, not by calling the class. It does not change: methods return new frames,
     which share what they can.
 
-    ``f["a"]`` is a Series, decompressed; ``f[["a", "b"]]`` is a CompressedFrame of these columns.
+    ``f["a"]`` is a Series, decompressed; ``f[["a", "b"]]`` is a CompressedFrame of these columns; ``f[mask]`` is a
+    DataFrame of the rows where the mask is true. Rows go by position, as with ``f.iloc``: a mask's index is not looked
+    at, where pandas would align it.
     """
 
-    __slots__ = ("_backend", "_columns", "_index", "_labels", "_levels", "_proxied", "_rows")
+    __slots__ = ("_backend", "_columns", "_index", "_labels", "_proxied")
 
-    _backend: frame_backend.FrameBackend
-    _columns: tuple[_Column, ...]
+    _backend: Backend
+    _columns: tuple[Content, ...]
     _labels: Any
-    _index: dict[str, Any]
-    _levels: tuple[_Column, ...]
-    _rows: int
+    _index: CompressedIndex
     _proxied: bool
 
     def __init__(self) -> None:
@@ -64,28 +58,26 @@ class CompressedFrame:
     @classmethod
     def _make(
         cls,
-        backend: frame_backend.FrameBackend,
-        columns: Sequence[_Column],
+        backend: Backend,
+        columns: Sequence[Content],
         labels: Any,
-        index: dict[str, Any],
-        levels: Sequence[_Column],
-        rows: int,
+        index: CompressedIndex,
         proxied: bool = False,
     ) -> CompressedFrame:
         made = object.__new__(cls)
-        made._backend, made._columns, made._labels, made._rows = backend, tuple(columns), labels, rows
-        made._index, made._levels, made._proxied = index, tuple(levels), proxied
+        made._backend, made._columns, made._labels = backend, tuple(columns), labels
+        made._index, made._proxied = index, proxied
         return made
 
     # What it is ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return self._rows
+        return len(self._index)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
-        return self._rows, len(self._columns)
+        return len(self), len(self._columns)
 
     @property
     def columns(self) -> Any:
@@ -95,29 +87,21 @@ class CompressedFrame:
     @property
     def index(self) -> Any:
         """Index of the DataFrame, decompressed."""
-        with self._backend.reading(None) as read:
-            return self._out(self._build_index(self._backend, read))
+        with self._backend.current():
+            return self._out(self._index.whole(self._backend))
 
     @property
     def dtypes(self) -> pd.Series:
         """Dtype of each column, as `decompress` gives it."""
-        with self._backend.reading(None) as read:
-            return pd.Series(self._dtypes(read), index=self.columns, dtype=object)
+        return pd.Series(self._dtypes(), index=self.columns, dtype=object)
 
-    def _dtypes(self, read: Callable[[Node], Any] | None) -> list[Any]:
-        """Dtype of each column; without what reads them, those of categories have none."""
-        interop = self._backend.interop
+    def _dtypes(self, *, categories: bool = True) -> list[Any]:
+        """Dtype of each column; without `categories`, those of categories have none."""
         found = []
-        for label, column in zip(self._labels, self._columns, strict=True):
-            categories = pa.types.is_dictionary(column.type)
-            # pandas' dtype of integers depends on whether there are nulls.
-            nulls = column.node.null_count > 0 and self.device == "cpu" and not categories
-            few = pa.nulls(1, column.type) if nulls else arrow_columns.no_rows(column.type)
-            some = arrow_columns.describe(few)
-            with _naming(f"column {label!r}"):
-                if categories and read is not None:  # they are part of the dtype
-                    some.children = tuple(map(read, column.node.children))
-                found.append(interop.build(some, column.type, column.stored).dtype)
+        with self._backend.current():
+            for label, column in zip(self._labels, self._columns, strict=True):
+                with naming(f"column {label!r}"):
+                    found.append(dtype_of(column, self._backend, categories=categories))
         return found
 
     @property
@@ -126,8 +110,8 @@ class CompressedFrame:
         return self._backend.device
 
     @property
-    def _everything(self) -> tuple[_Column, ...]:
-        return self._columns + self._levels
+    def _everything(self) -> tuple[Content, ...]:
+        return self._columns + self._index.levels
 
     @property
     def nbytes(self) -> int:
@@ -143,6 +127,33 @@ class CompressedFrame:
     def ratio(self) -> float:
         """``uncompressed_nbytes / nbytes``; 1.0 for a frame that has no bytes."""
         return self.uncompressed_nbytes / self.nbytes if self.nbytes else 1.0
+
+    @property
+    def null_count(self) -> pd.Series:
+        """Missing values of each column, as Arrow counts them: a NaN of pandas or cuDF is a value."""
+        return pd.Series([column.node.null_count for column in self._columns], index=self.columns, dtype="int64")
+
+    def memory_usage(self, index: bool = True, deep: bool = False) -> pd.Series:
+        """Bytes that the columns take, compressed.
+
+        Parameters
+        ----------
+        index : bool
+            Begin with the index, which columns and other frames may share.
+        deep : bool
+            Makes no difference; pandas has it.
+
+        Returns
+        -------
+        pandas.Series
+            Of each column; of the index under the label ``"Index"``.
+        """
+        del deep
+        made = pd.Series([column.node.nbytes for column in self._columns], index=self.columns, dtype="int64")
+        return pd.concat([pd.Series([self._index.nbytes], index=["Index"]), made]) if index else made
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes
 
     @property
     def codecs(self) -> pd.Series:
@@ -166,14 +177,14 @@ class CompressedFrame:
 
     def _described(self) -> Iterator[tuple[str, str, Node]]:
         """Name, dtype and buffers of every column, then of the index' levels."""
-        for label, dtype, column in zip(self._labels, self._dtypes(None), self._columns, strict=True):
+        for label, dtype, column in zip(self._labels, self._dtypes(categories=False), self._columns, strict=True):
             yield str(label), f"object: {column.type}" if dtype == np.dtype(object) else str(dtype), column.node
-        for name, level in zip(self._index["names"], self._levels, strict=False):  # a RangeIndex has no levels
-            yield "(index)" if name is None else f"(index) {schema.decode_name(name)}", str(level.type), level.node
+        for name, level in zip(self._index.names, self._index.levels, strict=False):  # a RangeIndex has no levels
+            yield "(index)" if name is None else f"(index) {name}", str(level.type), level.node
 
     def _headline(self) -> str:
         return (
-            f"CompressedFrame of {self._rows:,} rows and {len(self._columns)} columns on {self.device}: "
+            f"CompressedFrame of {len(self):,} rows and {len(self._columns)} columns on {self.device}: "
             f"{self.uncompressed_nbytes:,} B in Arrow as {self.nbytes:,} B, ratio {self.ratio:.2f}"
         )
 
@@ -213,61 +224,250 @@ class CompressedFrame:
         pandas.DataFrame or cudf.DataFrame
             cuDF's for a frame on a GPU. Same values, nulls, labels, index and dtypes as what was compressed.
         """
-        backend = self._backend
-        with backend.reading(stream) as read:
-            return self._out(self._build(backend, read))
+        self._backend.check_stream(stream)
+        return self._out(self._range(0, None, stream=stream))
 
-    def _build(self, backend: Any, read: Callable[[Node], Any]) -> Any:
-        """The frame, of what `read` gives for the nodes of index and columns, in this order."""
-        index = self._build_index(backend, read)
+    def _range(self, start: int, stop: int | None, stream: Any = None) -> Any:
+        """A DataFrame of rows one after another; all of them without a `stop`."""
+        backend, index = self._backend, self._index
+        with backend.current():
+            buffers = backend.read(self._nodes, start, stop, stream=stream)
+            count = len(index.levels)
+            return self._built(backend, buffers[count:], index.build(backend, buffers[:count], start, stop))
+
+    def _take(self, rows: Any, *, key: slice | None = None, stream: Any = None) -> Any:
+        """A DataFrame of chosen rows; `key`: the slice that they come from."""
+        backend, index = self._backend, self._index
+        backend.check_stream(stream)
+        with backend.current():
+            labels = index.chosen(backend, rows, key)
+            if labels is not None:
+                columns = [column.node for column in self._columns]
+                return self._built(backend, backend.take(columns, rows, stream=stream), labels)
+            buffers, count = backend.take(self._nodes, rows, stream=stream), len(index.levels)
+            return self._built(backend, buffers[count:], index.build(backend, buffers[:count]))
+
+    @property
+    def _nodes(self) -> list[Node]:
+        """Of the index' levels, then of the columns."""
+        return [*self._index.nodes, *(column.node for column in self._columns)]
+
+    def _built(self, backend: Backend, buffers: Sequence[Any], index: Any) -> Any:
+        """A DataFrame of what was read of the columns."""
         columns = []
-        for label, column in zip(self._labels, self._columns, strict=True):
-            with _naming(f"column {label!r}"):
-                columns.append(backend.interop.build(read(column.node), column.type, column.stored))
+        for label, column, some in zip(self._labels, self._columns, buffers, strict=True):
+            with naming(f"column {label!r}"):
+                columns.append(_series(backend, some, column))
         return backend.interop.frame(columns, self.columns, index)
 
-    def _build_index(self, backend: Any, read: Callable[[Node], Any]) -> Any:
-        with _naming("the index"):
-            levels = [(read(level.node), level.type, level.stored) for level in self._levels]
-            return backend.interop.build_index(self._index, levels)
-
     def __getitem__(self, key: Any) -> Any:
-        """Columns.
+        """Columns, or the rows of a mask.
 
         Parameters
         ----------
-        key : label, or list, array or Index of labels
+        key : label; list, array or Index of labels; or list, array or Series of bool
 
         Returns
         -------
-        Series or CompressedFrame
-            Of one label the decompressed column, with the frame's index; of a list a frame that shares these columns.
+        Series, CompressedFrame or DataFrame
+            Of one label the decompressed column, with the frame's index; of several a frame that shares these columns;
+            of a mask the rows where it is true (see `filter`). Where the labels are booleans themselves, a list of
+            booleans names columns.
 
         Raises
         ------
         KeyError
             There is no such column.
         TypeError
-            Rows: a frame is read column by column.
+            A slice: ``f.iloc`` takes rows by position.
         """
         if isinstance(key, slice):
-            raise TypeError(f"a CompressedFrame is indexed by labels of columns, not by rows: {key!r}")
-        if isinstance(key, (list, np.ndarray, pd.Index, pd.Series)):
-            kind = pd.api.types.infer_dtype
-            if kind(key) == "boolean" and kind(self._labels) != "boolean":
-                raise TypeError("a CompressedFrame is indexed by labels of columns, not by a mask of rows")
-            places = [self._place(label) for label in key]
-            labels = self._labels.take(places)
-            columns = [self._columns[place] for place in places]
-            return self._make(self._backend, columns, labels, self._index, self._levels, self._rows, self._proxied)
-        place = self._place(key)
-        column, label = self._columns[place], self._labels[place]  # which the key may only mean, as a text does a time
-        backend = self._backend
-        with backend.reading(None) as read:
-            index = self._build_index(backend, read)
-            with _naming(f"column {label!r}"):
-                values = backend.interop.build(read(column.node), column.type, column.stored)
-            return self._out(backend.interop.series(values, label, index))
+            raise TypeError(f"a CompressedFrame is indexed by labels of columns or a mask, not by {key!r}; see f.iloc")
+        inner, _ = interop_cudf.unwrap_proxy(key)
+        if isinstance(inner, (list, np.ndarray, pd.Index, pd.Series)) or hasattr(inner, "__cuda_array_interface__"):
+            if selection.is_mask(inner) and pd.api.types.infer_dtype(self._labels) != "boolean":
+                return self.filter(inner)
+            return self._of_places([self._place(label) for label in inner])
+        if interop_cudf.is_cudf(inner):
+            if inner.dtype.kind == "b":
+                return self.filter(inner)
+            return self._of_places([self._place(label) for label in inner.to_pandas()])
+        place = self._place(key)  # whose label the key may only mean, as a text does a time
+        one = self._of_places([place])
+        return one._out(one._range_series(self._labels[place]))
+
+    def _range_series(self, label: Any) -> Any:
+        """The only column as a Series."""
+        backend, (column,) = self._backend, self._columns
+        with backend.current():
+            *levels, some = backend.read(self._nodes)
+            index = self._index.build(backend, levels)
+            with naming(f"column {label!r}"):
+                return backend.interop.series(_series(backend, some, column), label, index)
+
+    def _of_places(self, places: Sequence[int]) -> CompressedFrame:
+        """A frame of some columns, which it shares."""
+        columns = [self._columns[place] for place in places]
+        return self._make(self._backend, columns, self._labels.take(list(places)), self._index, self._proxied)
+
+    # Rows ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def iloc(self) -> Any:
+        """Rows, and columns, by position, decompressed.
+
+        ``f.iloc[5]`` is a Series of one row; ``f.iloc[2:9]``, ``f.iloc[[4, 1]]`` and ``f.iloc[mask]`` are a DataFrame;
+        ``f.iloc[rows, columns]`` selects columns, too, before anything is decompressed.
+        """
+        return selection.Positions(self._iloc)
+
+    def _iloc(self, key: Any) -> Any:
+        if not isinstance(key, tuple):
+            return self._out(self._rows_at(key))
+        if len(key) != 2:
+            raise IndexError(f"a frame has rows and columns; {len(key)} positions were given")
+        rows, columns = key
+        places = np.asarray(np.arange(len(self._columns))[columns])
+        if places.ndim == 0:
+            found = self.column_at(int(places))
+            return found[rows] if not isinstance(rows, slice) or rows != slice(None) else found.decompress()
+        part = self._of_places([int(place) for place in places])
+        return part._out(part._rows_at(rows))
+
+    def column_at(self, place: int) -> CompressedColumn:
+        """A column by position, still compressed."""
+        content, label = self._columns[place], self._labels[place]
+        return CompressedColumn._make(content, self._backend, label, self._index, None, self._proxied)
+
+    def _rows_at(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step == 1:
+                return self._range(start, max(start, stop))
+            return self._take(np.arange(start, stop, step, dtype=np.int64), key=key)
+        if not isinstance(key, (bool, np.bool_)):
+            try:
+                number = operator.index(key)
+            except TypeError:
+                pass
+            else:
+                number = selection.row_number(number, len(self))
+                return self._range(number, number + 1).iloc[0]
+        return self._take(self._numbers(key))
+
+    def head(self, n: int = 5) -> Any:
+        """The first `n` rows as a DataFrame; with a negative number all but the last ``-n``."""
+        return self._out(self._rows_at(slice(operator.index(n))))
+
+    def tail(self, n: int = 5) -> Any:
+        """The last `n` rows as a DataFrame; with a negative number all but the first ``-n``."""
+        return self._out(self._rows_at(selection.last_rows(n, len(self))))
+
+    def take(self, rows: Any, *, stream: Any = None) -> Any:
+        """Rows by number, in any order, repeated or not.
+
+        Parameters
+        ----------
+        rows : sequence of int, array or Series
+            Negative numbers count from the end.
+        stream : rmm or CuPy stream, optional
+            What to work on; only for a frame on a GPU.
+
+        Returns
+        -------
+        DataFrame
+            With the index labels of these rows.
+
+        Raises
+        ------
+        IndexError
+            A row that is not there.
+        """
+        return self._out(self._take(self._numbers(rows, selection.row_numbers), stream=stream))
+
+    def filter(self, mask: Any, *, stream: Any = None) -> Any:
+        """Rows where a mask is true; what ``f[mask]`` gives.
+
+        This is not `pandas.DataFrame.filter`, which selects labels.
+
+        Parameters
+        ----------
+        mask : sequence of bool, array or Series
+            One a row; missing ones are False. The index of a Series is not looked at.
+        stream : rmm or CuPy stream, optional
+            What to work on; only for a frame on a GPU.
+
+        Returns
+        -------
+        DataFrame
+            With the index labels of these rows.
+        """
+        return self._out(self._take(self._numbers(mask, selection.mask_rows), stream=stream))
+
+    def _numbers(self, key: Any, how: Callable[[Any, int], Any] | None = None) -> Any:
+        """Numbers of the rows that are selected; without `how`, the key's type says whether it is a mask."""
+        return selection.numbers(key, len(self), self._backend, how)
+
+    def map_chunks(self, func: Callable[[Any], Any], *, chunk_bytes: int = 64 << 20) -> Any:
+        """Call a function on piece after piece of the decompressed frame, and join the results.
+
+        The memory needed beyond the result is that of one piece.
+
+        Parameters
+        ----------
+        func : callable
+            Gets a DataFrame (pandas or cuDF, as `decompress` gives) of consecutive rows with their index labels.
+        chunk_bytes : int
+            Arrow bytes of a piece, about. A piece ends at a multiple of 1,024 rows.
+
+        Returns
+        -------
+        Series, DataFrame or list
+            Series and DataFrames are joined, labels kept; other results come as a list, one a piece. A frame without
+            rows is one piece.
+        """
+        chunk_bytes = operator.index(chunk_bytes)
+        if chunk_bytes <= 0:
+            raise ValueError(f"chunk_bytes must be positive, not {chunk_bytes}")
+        pieces = selection.row_pieces(len(self), self.uncompressed_nbytes, chunk_bytes, _PIECE_ROWS) or [(0, 0)]
+        # Proxies are joined by pandas, which is a proxy itself then.
+        interop = interop_pandas if self._proxied else self._backend.interop
+        results = [func(self._out(self._range(start, stop))) for start, stop in pieces]
+        if all(interop.is_frame(result) for result in results):
+            with self._backend.current():
+                return results[0] if len(results) == 1 else interop.concat(results)
+        return results
+
+    def isna(self) -> Any:
+        """Whether values are missing: a DataFrame of booleans, as that of the decompressed frame."""
+        return self.map_chunks(lambda piece: piece.isna())
+
+    def notna(self) -> Any:
+        """Whether values are not missing: a DataFrame of booleans, as that of the decompressed frame."""
+        return self.map_chunks(lambda piece: piece.notna())
+
+    def equals(self, other: Any) -> bool:
+        """Whether another frame has the same labels, dtypes, values, nulls and index.
+
+        Parameters
+        ----------
+        other : object
+            Anything but a frame on the same device is not equal.
+        """
+        if not isinstance(other, CompressedFrame) or (self.shape, self.device) != (other.shape, other.device):
+            return False
+        if not self._labels.equals(other._labels) or self._dtypes() != other._dtypes():
+            return False
+        pieces = selection.row_pieces(len(self), self.uncompressed_nbytes, 64 << 20, _PIECE_ROWS) or [(0, 0)]
+        return all(bool(self._range(*piece).equals(other._range(*piece))) for piece in pieces)
+
+    def __eq__(self, other: object) -> Any:
+        """Refused with a TypeError: it would have to answer for every value, as a DataFrame does; see `equals`."""
+        raise TypeError("a CompressedFrame cannot be compared with ==; f.equals(other) compares frames")
+
+    __hash__ = None  # type: ignore[assignment]  # as of a DataFrame
+
+    # Columns ------------------------------------------------------------------------------------------------------
 
     def _place(self, label: Any) -> int:
         try:
@@ -279,30 +479,14 @@ class CompressedFrame:
         return int(place)
 
     def column(self, label: Any) -> CompressedColumn:
-        """A column of strings, still compressed.
+        """A column, still compressed, which shares the frame's index.
 
         Raises
         ------
         KeyError
             There is no such column.
-        TypeError
-            It does not hold strings.
         """
-        place = self._place(label)
-        column, label = self._columns[place], self._labels[place]
-        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.stored is None:
-            raise TypeError(f"column {label!r} holds {column.type}, not strings; frame[{label!r}] decompresses it")
-        if column.stored.get("type") == "string_view":
-            raise TypeError(f"column {label!r} holds string_view, which is for frames only; convert it to string")
-        backend = self._backend
-        if self.device == "cpu" and self._levels:
-            levels = tuple((level.node, level.type, level.stored) for level in self._levels)
-            index: Any = StoredIndex(self._index, self._rows, levels)
-        else:
-            with backend.reading(None) as read:
-                index = self._build_index(backend, read)
-        dtype = schema.decode_string_dtype(column.stored)
-        return CompressedColumn._make(column.node.segments, backend.strings, label, index, dtype, self._proxied)
+        return self.column_at(self._place(label))
 
     def to_pandas(self) -> Any:
         """The frame as a pandas.DataFrame."""
@@ -311,17 +495,21 @@ class CompressedFrame:
     def to_cudf(self) -> Any:
         """The frame as a cudf.DataFrame; a frame in host memory moves to the current GPU compressed."""
         if self.device != "cpu":
-            return replace_proxied(self, False).decompress()
-        device = frame_backend.DeviceFrames()
-        nodes = [column.node for column in (*self._levels, *self._columns)]
-        with device.receiving(nodes) as read:
-            return self._build(device, read)
+            return self._range(0, None)
+        device = DeviceBackend()
+        index = self._index.for_device(device)
+        count = len(index.levels)
+        buffers = device.receive([*index.nodes, *(column.node for column in self._columns)])
+        return self._built(device, buffers[count:], index.build(device, buffers[:count]))
 
     def to_arrow(self) -> Any:
         """The columns, without the index, as a pyarrow.Table."""
-        host = self.to_host()
-        with host._backend.reading(None) as read:
-            arrays = [host._backend.interop.to_arrow(read(column.node), column.type) for column in host._columns]
+        there = self.to_host()
+        read = there._backend.read([column.node for column in there._columns])
+        arrays = [
+            there._backend.interop.to_chunked(some, column.type)
+            for some, column in zip(read, there._columns, strict=True)
+        ]
         fields = [(str(label), array.type) for label, array in zip(self._labels, arrays, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema.of_fields(fields))
 
@@ -335,10 +523,11 @@ class CompressedFrame:
         stream : rmm or CuPy stream, optional
             What to work on; only for a frame on a GPU.
         """
-        self._backend.strings.check_stream(stream)
-        if self.device == "cpu":
+        backend = self._backend
+        backend.check_stream(stream)
+        if isinstance(backend, HostBackend):
             return self
-        return self._moved(frame_backend.HostFrames(), self._backend, "to_host", stream)
+        return self._moved(HostBackend(), lambda parts: backend.to_host(parts, stream=stream))
 
     def to_device(self, *, stream: Any = None) -> CompressedFrame:
         """The frame in the memory of the current GPU, moved compressed; itself if it is on a GPU.
@@ -350,15 +539,13 @@ class CompressedFrame:
         """
         if self.device != "cpu":
             return self
-        device = frame_backend.DeviceFrames()
-        return self._moved(device, device, "to_device", stream)
+        device = DeviceBackend()
+        return self._moved(device, lambda parts: device.to_device(parts, stream=stream))
 
-    def _moved(self, target: Any, mover: Any, how: str, stream: Any) -> CompressedFrame:
-        parts = [part for column in self._everything for part in column.node.parts]
-        moved = iter(getattr(mover, how)(parts, stream=stream))
-        columns = [replace(column, node=column.node.with_parts(moved)) for column in self._columns]
-        levels = [replace(level, node=level.node.with_parts(moved)) for level in self._levels]
-        return self._make(target, columns, self._labels, self._index, levels, self._rows)
+    def _moved(self, backend: Backend, mover: Callable[[Any], Any]) -> CompressedFrame:
+        contents, count = move(self._everything, mover), len(self._columns)
+        index = self._index.with_levels(contents[count:])
+        return self._make(backend, contents[:count], self._labels, index)
 
     def copy(self) -> CompressedFrame:
         """A new frame; what does not change is shared."""
@@ -389,29 +576,33 @@ class CompressedFrame:
         OSError
             The file cannot be written.
         """
-        host = self.to_host()
-        save(path, "frame", self._labels, host._columns, self._index, host._levels, self._rows)
+        there = self.to_host()
+        files.save(path, "frame", self._labels, there._columns, *there._index.described(), len(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         on_gpu = self.device != "cpu"
-        host = self.to_host()
-        state = (host._columns, self._labels, self._index, host._levels, self._rows)
+        there = self.to_host()
+        state = (there._columns, self._labels, there._index)
         return _restore, (on_gpu, self._proxied, *state)
 
     def _out(self, data: Any) -> Any:
         return interop_cudf.wrap_proxy(data) if self._proxied else data
 
 
+def _series(backend: Backend, some: Any, content: Content) -> Any:
+    """Rows of a column that were read, as a Series without name and labels."""
+    nullable = content.node.null_count > 0
+    return backend.interop.build(some, content.type, content.stored, nullable=nullable)
+
+
 def replace_proxied(frame: CompressedFrame, proxied: bool) -> CompressedFrame:
     """The same frame, giving cudf.pandas proxies back or not."""
-    return CompressedFrame._make(
-        frame._backend, frame._columns, frame._labels, frame._index, frame._levels, frame._rows, proxied
-    )
+    return CompressedFrame._make(frame._backend, frame._columns, frame._labels, frame._index, proxied)
 
 
 def _restore(on_gpu: bool, proxied: bool, *state: Any) -> CompressedFrame:
     """Unpickle a frame; one that was on a GPU goes to the current one."""
-    frame = CompressedFrame._make(frame_backend.HostFrames(), *state)
+    frame = CompressedFrame._make(HostBackend(), *state)
     return replace_proxied(frame.to_device() if on_gpu else frame, proxied)
 
 
@@ -427,22 +618,20 @@ def compress_frame(
     """Compress a DataFrame; what ``df.fsst.compress()`` does (see there). `to_host`: into host memory."""
     check_options(None, tile_size, level)
     data, proxied = interop_cudf.unwrap_proxy(data)
-    backend = frame_backend.of_frame(data)
+    backend = of_frame(data)
     labels = pd.Index(data.columns) if not isinstance(data.columns, pd.Index) else data.columns.view()
     wanted = check_codecs(codecs, labels)
     strings = {"tile_size": tile_size, "level": level}
-    with backend.writing(strings, stream, to_host) as write:
-        columns = []
-        for label, series in zip(labels, backend.interop.columns(data), strict=True):
-            with _naming(f"column {label!r}"):
-                columns.append(_Column(*write(series, wanted.get(label))))
-        with _naming("the index"):
-            notes, levels = backend.index(data.index, write)
+    asked = [
+        Asked(series, wanted.get(label), strings, f"column {label!r}")
+        for label, series in zip(labels, backend.interop.columns(data), strict=True)
+    ]
+    plain, names = indexes.unnamed(data.index, backend)
+    columns, described = backend.compress(asked, plain, stream=stream, to_host=to_host)
+    index = indexes.of_described(described, len(data), names)
     if to_host:
-        backend, proxied = frame_backend.HostFrames(), False
-    made_levels = [_Column(*level) for level in levels]
-    proxied = proxied and backend.device != "cpu"
-    return CompressedFrame._make(backend, columns, labels, notes, made_levels, len(data), proxied)
+        backend, proxied = HostBackend(), False
+    return CompressedFrame._make(backend, columns, labels, index, proxied and backend.device != "cpu")
 
 
 def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level: str = "default") -> CompressedFrame:
@@ -452,7 +641,6 @@ def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level
     table's names, which are texts, or the frame's labels.
     """
     check_options(None, "auto", level)
-    backend = frame_backend.HostFrames()
     empty = table.slice(0, 0).to_pandas()  # labels and dtypes
     noted = (table.schema.pandas_metadata or {}).get("index_columns", [])  # a RangeIndex is no column
     levels = [name for name in table.column_names if name in noted]
@@ -465,14 +653,14 @@ def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level
     wanted = check_codecs({labels.get(name, name): codec for name, codec in (codecs or {}).items()}, empty.columns)
     columns = []
     for name, label, dtype in zip(names, empty.columns, empty.dtypes, strict=True):
-        with _naming(f"column {label!r}"):
+        with naming(f"column {label!r}"):
             array, stored = schema.encode_arrow(table[name], dtype)
-            compressor = Compressor(wanted.get(label), {"tile_size": "auto", "level": level})
-            columns.append(_Column(compressor.node(arrow_columns.describe(array)), array.type, stored))
-    with _naming("the index"), backend.writing({}, None, False) as write:
-        described, made = backend.index(index, write)
-    made_levels = [_Column(*level) for level in made]
-    return CompressedFrame._make(backend, columns, empty.columns, described, made_levels, len(index))
+            check_codec(wanted.get(label), array.type)
+            some = Wanted(arrow_columns.describe(array), wanted.get(label), {"tile_size": "auto", "level": level})
+            [node] = host.compress([some])
+            columns.append(Content(node, array.type, stored))
+    kept = indexes.compress(index, HostBackend())
+    return CompressedFrame._make(HostBackend(), columns, empty.columns, kept)
 
 
 def _extension_dtype(kind: Any) -> Any:
@@ -486,21 +674,10 @@ def _extension_dtype(kind: Any) -> Any:
     return dtype if hasattr(dtype, "__from_arrow__") else None
 
 
-@contextmanager
-def _naming(what: str) -> Iterator[None]:
-    """Errors say which column they are about.
-
-    What pandas and Arrow raise of values that Python's types do not have, as dates of the year 10,000, are ValueErrors.
-    """
-    kinds = (TypeError, MemoryError, ValueError)
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        reason = f"{error.reason}, {what}"
-        raise UnicodeDecodeError(error.encoding, error.object, error.start, error.end, reason) from error
-    except (*kinds, pa.ArrowException, ArithmeticError, LookupError, NotImplementedError) as error:
-        kind = next((kind for kind in kinds if isinstance(error, kind)), ValueError)
-        raise kind(f"{what}: {error}") from error
+def of_column(column: CompressedColumn) -> CompressedFrame:
+    """A frame of one column, with its index."""
+    labels = pd.Index([column.name], dtype=object, tupleize_cols=False)
+    return CompressedFrame._make(column._backend, [column._content], labels, column._index, column._proxied)
 
 
 def check_codecs(codecs: Mapping[Any, str] | None, labels: Any) -> dict[Any, str]:
@@ -516,168 +693,29 @@ def check_codecs(codecs: Mapping[Any, str] | None, labels: Any) -> dict[Any, str
     return wanted
 
 
-def save(
-    path: Any,
-    holds: str,
-    labels: Any,
-    columns: Sequence[_Column],
-    index: dict[str, Any],
-    levels: Sequence[_Column],
-    rows: int,
-) -> None:
-    """Write columns in host memory as a file of version 2, or of version 3 where that needs it.
+def load(path: str | os.PathLike[str]) -> CompressedColumn | CompressedFrame:
+    """Read a column or a frame that ``save`` wrote.
 
-    `holds` is ``"frame"`` or ``"column"``; the label of a column is its name.
+    Parameters
+    ----------
+    path
+        The file. All of it is checked before it is used.
+
+    Returns
+    -------
+    CompressedColumn or CompressedFrame
+        In host memory, whatever it was saved from; ``to_device()`` moves it. Loading takes memory in proportion to the
+        file: an index, which may be larger, is made when it is asked for.
+
+    Raises
+    ------
+    ValueError
+        Damaged bytes, something else than a stored column or frame, or another format version; the message says what
+        is wrong.
+    OSError
+        The file cannot be read.
     """
-    named: Sequence[_Column] = ()
-    try:
-        described = schema.encode_labels(labels)
-    except TypeError as error:
-        described, named = _label_levels(labels, error)
-    everything = [*columns, *levels, *named]
-    streams: list[storage.Stream] = []
-    forests = [{"dtype": one.stored, "tree": trees.describe(one.node, streams)} for one in everything]
-    notes = {"labels": described, "index": index, "rows": rows}
-    notes["columns"], notes["levels"] = forests[: len(columns)], forests[len(columns) : len(columns) + len(levels)]
-    version = FRAME_VERSION
-    if named or holds != "frame":
-        version = EXACT_VERSION
-        notes |= {"holds": holds, "label_levels": forests[len(columns) + len(levels) :]}
-    names = [*map(str, labels), *(f"index {i}" for i in range(len(levels))), *(f"label {i}" for i in range(len(named)))]
-    fields = [(name, one.type) for name, one in zip(names, everything, strict=True)]
-    storage.save_streams(path, streams=streams, schema=schema.frame_to_bytes(fields, notes), version=version)
-
-
-def save_column(path: Any, segments: Sequence[Any], name: Any, dtype: Any, index: Any, levels: Sequence[Any]) -> None:
-    """Write a column in host memory as a file of version 3; `index` and `levels` are its index'."""
-    kind, rows = schema.arrow_type(dtype), sum(segment.rows for segment in segments)
-    node = Node(kind, rows, sum(segment.null_count for segment in segments), segments=tuple(segments))
-    column = _Column(node, kind, schema.encode_dtype(dtype))
-    labels = pd.Index([name], dtype=object, tupleize_cols=False)
-    save(path, "column", labels, [column], index, [_Column(*level) for level in levels], rows)
-
-
-class _Plain(Compressor):
-    """Store values as they are, so that reading labels takes memory in proportion to the file."""
-
-    def compress_validity(self, column: Any) -> Any:
-        bits = np.unpackbits(column.validity, bitorder="little")[column.validity_offset :][: column.rows]
-        return cpu.compress(np.packbits(bits, bitorder="little"), codec=trees.RAW)
-
-    def wanted(self, column: Any) -> dict[str, Any]:
-        return super().wanted(column) | {"codec": trees.RAW}
-
-
-def _label_levels(labels: Any, error: TypeError) -> tuple[dict[str, Any], list[_Column]]:
-    """Labels as version 3 keeps those that version 2 cannot say, which `error` tells."""
-    try:
-        described, arrays = schema.describe_labels(labels)
-    except TypeError:
-        raise TypeError(f"the labels of the columns: {error}; rename the columns first") from error
-    store = _Plain(None, {})
-    return described, [_Column(store.node(arrow_columns.describe(array)), array.type, None) for array in arrays]
-
-
-def from_stored(stored: storage.Stored) -> CompressedFrame | CompressedColumn:
-    """The frame of a file, or the column of one of version 3; ValueError names what does not fit together."""
-    types, notes = schema.frame_from_bytes(stored.schema)
-    if stored.index is not None:
-        raise ValueError("the file of a frame has no section of its index")
-    try:
-        rows, holds, named = notes["rows"], "frame", []
-        if type(rows) is not int or not 0 <= rows < 2**63:
-            raise ValueError(f"a frame of {rows!r} rows")
-        if stored.version == EXACT_VERSION:
-            holds, named = notes["holds"], notes["label_levels"]
-            if holds not in ("frame", "column"):
-                raise ValueError(f"the file holds {holds!r}, not a frame or a column")
-        described = [*notes["columns"], *notes["levels"]]
-        if len(described) + len(named) != len(types):
-            raise ValueError(f"{len(described) + len(named)} columns and levels for {len(types)} fields")
-        reader = trees.Reader(stored.streams)
-        columns = [
-            _Column(reader.node(one["tree"], kind, f"column {i}"), kind, one["dtype"])
-            for i, (one, kind) in enumerate(zip(described, types[: len(described)], strict=True))
-        ]
-        labels = _read_labels(notes["labels"], named, types[len(described) :], reader, len(notes["columns"]))
-        reader.finish()
-        if len(labels) != len(notes["columns"]):
-            raise ValueError(f"{len(labels)} labels for {len(notes['columns'])} columns")
-        index = notes["index"]
-        schema.check_dtypes(
-            [(column.type, column.stored) for column in columns[: len(notes["columns"])]],
-            index,
-            [column.type for column in columns[len(notes["columns"]) :]],
-        )
-        for i, column in enumerate(columns):
-            if column.node.rows != rows:
-                raise ValueError(f"column {i}: {column.node.rows} rows, the frame has {rows}")
-            with _naming(f"column {i}"):
-                schema.check_values(column.type, column.stored, partial(trees.survey, column.node))
-        if "range" in index and schema.range_length(index) != rows:
-            raise ValueError(f"the frame has {rows} rows, its index {schema.range_length(index)} labels")
-    except (LookupError, TypeError, AttributeError, OverflowError, NotImplementedError, RecursionError) as error:
-        # JSON of another shape than `save` writes, or an Arrow type that no column has.
-        raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error
-    count = len(notes["columns"])
-    if holds == "column":
-        return _stored_column(columns[:count], labels, index, columns[count:], rows)
-    return CompressedFrame._make(frame_backend.HostFrames(), columns[:count], labels, index, columns[count:], rows)
-
-
-def _read_labels(
-    stored: dict[str, Any], levels: Sequence[Any], types: Sequence[Any], reader: trees.Reader, count: int
-) -> Any:
-    """Labels of `count` columns, in memory in proportion to the file."""
-    if "range" in stored and schema.range_length(stored) != count:
-        raise ValueError(f"{schema.range_length(stored)} labels for {count} columns")
-    if "labels" in stored or "range" in stored:
-        if levels:
-            raise ValueError(f"{len(levels)} levels of labels that have none")
-        return schema.decode_labels(stored)
-    reader.check_plain()
-    nodes = []
-    for i, (one, kind) in enumerate(zip(levels, types, strict=True)):
-        node = reader.node(one["tree"], kind, f"labels, level {i}")
-        if node.rows != count:
-            raise ValueError(f"labels, level {i}: {node.rows} rows for {count} columns")
-        for inner in _nulls_and_strings(node):
-            # Categories are all different, so one may have no characters; only a damaged file has more rows than this.
-            if inner.rows > count + 1 + sum(segment.chars for segment in inner.segments):
-                raise ValueError(f"labels, level {i}: {inner.rows} rows of {inner.type} for {count} columns")
-        nodes.append(node)
-    try:
-        columns = [pandas_frame.to_arrow(host.read([node])[0], kind) for node, kind in zip(nodes, types, strict=True)]
-        for column in columns:
-            column.validate(full=True)  # labels are shown, so their texts have to be some
-        return schema.assemble_index(stored, columns)
-    except MemoryError:
-        raise
-    except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
-        raise ValueError(f"the labels cannot be read: {type(error).__name__}: {error}") from error
-
-
-def _nulls_and_strings(node: Node) -> Iterator[Node]:
-    """A node and those below it whose rows may take next to no bytes."""
-    if pa.types.is_null(node.type) or is_strings(node.type):
-        yield node
-    for child in node.children:
-        yield from _nulls_and_strings(child)
-
-
-def _stored_column(
-    columns: Sequence[_Column], labels: Any, index: dict[str, Any], levels: Sequence[_Column], rows: int
-) -> CompressedColumn:
-    if len(columns) != 1:
-        raise ValueError(f"the file of a column holds {len(columns)}")
-    [column] = columns
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.stored is None:
-        raise ValueError(f"the file of a column holds {column.type}, not strings")
-    try:
-        dtype = schema.decode_string_dtype(column.stored)
-    except KeyError as error:
-        raise ValueError(f"the file of a column holds strings of dtype {column.stored!r}") from error
-    parts = tuple((level.node, level.type, level.stored) for level in levels)
-    made = schema.assemble_index(index, []) if "range" in index else StoredIndex(index, rows, parts)
-    backend = frame_backend.HostFrames().strings
-    return CompressedColumn._make(column.node.segments, backend, labels[0], made, dtype)
+    loaded = files.load(path)
+    if loaded.holds == "column":
+        return column_of(loaded)
+    return CompressedFrame._make(HostBackend(), loaded.columns, loaded.labels, indexes.of_loaded(loaded))

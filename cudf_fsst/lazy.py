@@ -1,11 +1,14 @@
-"""Properties that are made when they are asked for, and kept."""
+"""What is made when it is asked for, and kept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 _T = TypeVar("_T")
+_K = TypeVar("_K")
 
 
 class lazy(Generic[_T]):
@@ -27,3 +30,17 @@ class lazy(Generic[_T]):
             return self  # type: ignore[return-value]  # what documentation tools ask for
         value = instance.__dict__[self._name] = self._make(instance)
         return value
+
+
+def kept_with(make: Callable[[_K], _T]) -> Callable[[_K], _T]:
+    """Keep what a function makes of an object as long as that lives; what is made must not refer to it."""
+    made: WeakKeyDictionary[_K, _T] = WeakKeyDictionary()
+
+    @wraps(make)
+    def get(of: _K) -> _T:
+        found = made.get(of)
+        if found is None:
+            found = made[of] = make(of)
+        return found
+
+    return get

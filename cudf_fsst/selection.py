@@ -1,14 +1,18 @@
-"""Row selections, checked: what ``c[...]``, ``take`` and ``filter`` accept, as row numbers.
+"""Row selections, checked: what ``c[...]``, ``take``, ``filter`` and ``iloc`` accept, as row numbers.
 
 The same code serves NumPy and CuPy arrays; a selection that is on the GPU stays there.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from .interop.cudf import unwrap_proxy
 
 
 def row_number(key: int, length: int) -> int:
@@ -64,7 +68,13 @@ def mask_rows(values: Any, length: int) -> Any:
         raise TypeError(f"a mask must be one dimension of booleans, not {values.ndim} of {values.dtype}")
     if values.size != length:
         raise IndexError(f"a mask of {values.size} rows does not fit a column of {length} rows")
-    return values.nonzero()[0].astype(np.int64, copy=False)
+    if isinstance(values, np.ndarray):
+        return values.nonzero()[0].astype(np.int64, copy=False)
+    from .codecs.mask_rows.cuda import mask_rows as rows_on_gpu
+    from .device.memory import Lane
+
+    with Lane() as lane:
+        return rows_on_gpu(values, lane=lane)
 
 
 def _holds_integers(values: Any) -> bool:
@@ -79,3 +89,55 @@ def _shown(value: Any) -> str:
     """A value in a message: itself where that is short, else its type."""
     text = repr(value)
     return text if len(text) <= 40 else f"a {type(value).__name__}"
+
+
+class Positions:
+    """What ``iloc`` gives: something that is asked for rows in brackets."""
+
+    def __init__(self, select: Callable[[Any], Any]) -> None:
+        self._select = select
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._select(key)
+
+
+def last_rows(n: Any, length: int) -> slice:
+    """Where the last `n` of `length` rows are; of a negative number, all but the first ``-n``."""
+    n = operator.index(n)
+    return slice(max(length - n, 0), None) if n >= 0 else slice(-n, None)
+
+
+def row_pieces(length: int, nbytes: int, piece_nbytes: int, unit: int) -> list[tuple[int, int]]:
+    """Ranges of rows of about `piece_nbytes`, where all rows together have `nbytes`; multiples of `unit` rows."""
+    if length == 0:
+        return []
+    step = max(1, piece_nbytes * length // max(nbytes, 1) // unit) * unit
+    return [(start, min(start + step, length)) for start in range(0, length, step)]
+
+
+def is_mask(key: Any) -> bool:
+    """Whether a list or an array is one of booleans, missing ones aside; an empty list is none."""
+    if getattr(getattr(key, "dtype", None), "kind", None) == "b":
+        return True
+    return len(key) > 0 and pd.api.types.infer_dtype(key, skipna=True) == "boolean"
+
+
+def numbers(key: Any, length: int, backend: Any, how: Callable[[Any, int], Any] | None = None) -> Any:
+    """Numbers of the rows that a key selects.
+
+    Parameters
+    ----------
+    key
+        Numbers or a mask, of any library.
+    backend
+        Of the rows; what is on its GPU stays there.
+    how
+        `row_numbers` or `mask_rows`; None: the key's type says which.
+    """
+    if how is None and (key is None or isinstance(key, (str, bytes, bool, np.bool_, tuple, dict, type(Ellipsis)))):
+        raise TypeError(f"rows are selected by position: an int, a slice, integers or a mask, not {key!r}")
+    key, _ = unwrap_proxy(key)
+    with backend.current():
+        values = backend.interop.row_values(key)
+        how = how or (mask_rows if values.dtype.kind == "b" else row_numbers)
+        return how(values, length)

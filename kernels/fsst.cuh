@@ -28,9 +28,14 @@ struct SegmentView {
   // The part of the segment that one call works on, and where its output goes.
   u64 char_begin, char_end;  // characters wanted
   u64 row_begin, row_end;    // rows wanted
-  u64 out_char;              // position in the output of character `char_begin`
-  u64 out_row;               // position in the output of row `row_begin`
-  u64 first_unit;            // thread blocks of the launch before this segment's (decode)
+  u64 out_char;              // characters of the column's output before character `char_begin`
+  u64 out_row;               // rows of the column's output before row `row_begin`
+  u64 out_bit;  // the same, but counted through the validity of all columns, which begin at multiples of 32
+  u64 chars_to, offsets_to;  // addresses of the column's output
+  u64 validity_to;           // address that bit 0 of all columns' validity would have, if it lay before the column's
+  u64 nulls_to;              // address of a u64 that the column's nulls are added to, 0: nobody asks
+  u64 wide_offsets;          // whether offsets have 64 bits
+  u64 last;                  // whether it is the last segment of its column in this call
   u64 first_row_block;       // row blocks of the launch before this segment's; some may be spare
 };
 

@@ -224,12 +224,22 @@ __device__ __forceinline__ void write_chars(const uint4* rows, u8* to, u32 begin
 }
 
 // block: a multiple of 32 threads, `pieces` (1, 2 or 4) pieces a warp, of one block of tiles. grid: as many blocks as cover the
-// tiles of every segment, counted from the block of tiles that holds `char_begin`. shared memory: DecodeTable, then a warp
+// tiles of every segment, counted from the block of tiles that holds `char_begin`; segment k has those from first_units[k] on, or
+// none where the next one begins there too. shared memory: DecodeTable, then a warp
 // 32 * ROW_NBYTES + codes_capacity + 32 bytes. codes_capacity >= TILE + 16, a multiple of 16.
 extern "C" __global__ void __launch_bounds__(256, 2)
-    fsst_decode(const SegmentView* __restrict__ segments, u32 segment_count, u32 codes_capacity, u32 pieces, u8* out) {
+    fsst_decode(const SegmentView* __restrict__ segments, const u32* __restrict__ first_units, u32 segment_count,
+                u32 codes_capacity, u32 pieces) {
   DYNAMIC_SHARED(u64, shared_memory);
-  const SegmentView& s = segments[find_segment<&SegmentView::first_unit>(segments, segment_count, blockIdx.x)];
+  u32 k = 0, high = segment_count;
+  while (high - k > 1) {
+    const u32 middle = (k + high) / 2;
+    if (__ldg(first_units + middle) <= blockIdx.x)
+      k = middle;
+    else
+      high = middle;
+  }
+  const SegmentView& s = segments[k];
   for (u32 i = threadIdx.x; i < sizeof(DecodeTable) / 8; i += blockDim.x)
     shared_memory[i] = __ldg(reinterpret_cast<const u64*>(s.table) + i);
   __syncthreads();
@@ -243,14 +253,14 @@ extern "C" __global__ void __launch_bounds__(256, 2)
   const u64 chars = s.chars, char_begin = s.char_begin, char_end = s.char_end;
   const u64 tiles = (chars + TILE - 1) / TILE;
   const u64 first_block = char_begin / TILE / TILE_BLOCK;
-  u64 first_tile = first_block * TILE_BLOCK + (u64(blockIdx.x - s.first_unit) * blockDim.x + 32 * warp) * pieces;
+  u64 first_tile = first_block * TILE_BLOCK + (u64(blockIdx.x - first_units[k]) * blockDim.x + 32 * warp) * pieces;
   if (first_tile >= tiles || first_tile * TILE >= char_end) return;
   const u64 block = first_tile / TILE_BLOCK;
   BlockLengths lengths;
   lengths.load(s, block, tiles);
   const u64 codes = s.codes, codes_nbytes = s.codes_nbytes;
   const u64 block_start = __ldg(reinterpret_cast<const u64*>(s.block_starts) + block);
-  u8* const to_begin = out + (s.out_char - char_begin);
+  u8* const to_begin = reinterpret_cast<u8*>(s.chars_to + s.out_char - char_begin);
 
   for (u32 piece = 0; piece < pieces; ++piece, first_tile += 32) {
     const u64 piece_begin = first_tile * TILE;

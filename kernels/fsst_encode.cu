@@ -37,7 +37,7 @@
 // Invariant: a lane writes a byte of its row only when it holds all characters up to it in registers. A lane whose codes outgrow
 // that (many escapes at the start of a tile) goes on in its own 1/32 of the piece's slot in global memory and fetches it back at
 // the end. Once its codes fill the tile's size the tile is raw and the lane stops.
-#include "fsst.cuh"
+#include "fsst_compress.cuh"
 
 #define ROW_WORDS (TILE / 4 + ENCODE_ROW_EXTRA_WORDS)
 static_assert(ENCODE_ROW_EXTRA_WORDS == 3, "what the window reads ahead");
@@ -241,36 +241,57 @@ __device__ __forceinline__ void write_rows(const u32* rows, u32 length, u32 end,
   }
 }
 
-// grid: any; block: a multiple of 32 threads; shared memory: SHARED_TABLES_NBYTES, then ROW_WORDS words a thread.
-// Tiles tile_begin .. tile_begin + tile_count - 1 of the segment; `slots` and `piece_lengths` start at tile_begin. The bytes of
-// all codes are added to `total`.
-extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
-    fsst_encode(const u8* __restrict__ chars, u64 chars_nbytes, u64 tile_begin, u64 tile_count,
-                const u8* __restrict__ tables, u8* slots, u32* __restrict__ piece_lengths, u64* total,
-                u8* __restrict__ tile_lengths) {
-  DYNAMIC_SHARED(u64, shared_memory);
-#pragma unroll 8
-  for (u32 i = threadIdx.x; i < SHARED_TABLES_NBYTES / 8; i += blockDim.x)
-    shared_memory[i] = __ldg(reinterpret_cast<const u64*>(tables) + i);
-  __syncthreads();
+// What a block keeps of its wave in shared memory, behind the tables: the loop over symbols has no registers for it.
+struct Kept {
+  u64 begin, end;  // of the segment's characters
+  u64 first_tile;
+  u64 pairs;
+  u64 slot, piece_lengths, tile_lengths, codes_nbytes;
+  u64 pieces, unused;
+};
+static_assert(sizeof(Kept) == ENCODE_KEPT_NBYTES, "ENCODE_KEPT_NBYTES");
 
+// grid: x any, y = waves; block: a multiple of 32 threads; shared memory: SHARED_TABLES_NBYTES, a Kept, then ROW_WORDS words a thread.
+// The bytes of all codes are added to the segment's. Tiles behind tile_limit are left to another wave.
+extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1) fsst_encode(const WaveView* __restrict__ waves) {
+  DYNAMIC_SHARED(u64, shared_memory);
   const u32 warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = lane_id();
   u8* shared = reinterpret_cast<u8*>(shared_memory);
-  const u8* pairs = reinterpret_cast<const EncodeTables*>(tables)->pairs;
-  const u32 two_byte_limit = reinterpret_cast<const EncodeTables*>(tables)->two_byte_limit;
-  const u32 rows_at = u32(SHARED_TABLES_NBYTES) + 4 * ROW_WORDS * 32 * warp;
+  volatile Kept* const kept = reinterpret_cast<volatile Kept*>(shared + SHARED_TABLES_NBYTES);
+  {
+    const WaveView& wave = waves[blockIdx.y];
+    const u64 chars = *reinterpret_cast<const u64*>(wave.first_char);
+    const u64 begin = chars + reinterpret_cast<const u64*>(wave.bounds)[0];
+    const u64 end = chars + reinterpret_cast<const u64*>(wave.bounds)[1];
+    const u64 tiles = min((end - begin + TILE - 1) / TILE - wave.tile_begin, wave.tile_limit);
+    const u64 pieces = (tiles + 31) / 32;
+    if (blockIdx.x * u64(warps) >= pieces) return;
+    const u64* tables = reinterpret_cast<const u64*>(wave.tables);
+#pragma unroll 8
+    for (u32 i = threadIdx.x; i < SHARED_TABLES_NBYTES / 8; i += blockDim.x) shared_memory[i] = __ldg(tables + i);
+    if (threadIdx.x == 0) {
+      kept->begin = begin, kept->end = end;
+      kept->first_tile = wave.tile_begin;
+      kept->pairs = reinterpret_cast<u64>(reinterpret_cast<const EncodeTables*>(tables)->pairs);
+      kept->slot = wave.slot, kept->piece_lengths = wave.piece_lengths, kept->tile_lengths = wave.tile_lengths;
+      kept->codes_nbytes = wave.codes_nbytes;
+      kept->pieces = pieces;
+    }
+  }
+  __syncthreads();
+
+  const u8* pairs = reinterpret_cast<const u8*>(kept->pairs);
+  const u32 two_byte_limit = u32(reinterpret_cast<const EncodeTables*>(waves[blockIdx.y].tables)->two_byte_limit);
+  const u32 rows_at = u32(SHARED_TABLES_NBYTES + sizeof(Kept)) + 4 * ROW_WORDS * 32 * warp;
   u32* rows = reinterpret_cast<u32*>(shared + rows_at);
   u32* row = rows + lane * ROW_WORDS;
   const u32 row_at = keep_in_register(rows_at + 4 * ROW_WORDS * lane);
-  const u64 begin = reinterpret_cast<u64>(chars), end = begin + chars_nbytes;
-  const u64 pieces = (tile_count + 31) / 32;
   const u32 one = __ffs(__ballot_sync(ALL_LANES, true));
 
-  for (u64 piece = blockIdx.x * u64(warps) + warp; piece < pieces; piece += u64(gridDim.x) * warps) {
-    const u64 first_tile = tile_begin + 32 * piece;
-    const u64 source = begin + first_tile * TILE;
-    const u32 in_wave = u32(min(tile_count - 32 * piece, u64(32)));
-    const u32 piece_chars = u32(min(end - source, u64(in_wave * TILE)));
+  for (u32 piece = blockIdx.x * warps + warp; piece < u32(kept->pieces); piece += gridDim.x * warps) {
+    const u64 begin = kept->begin, end = kept->end;
+    const u64 source = begin + (kept->first_tile + 32 * u64(piece)) * TILE;
+    const u32 piece_chars = u32(min(end - source, u64(32 * TILE)));
     stage_words(rows, source, (piece_chars + 3) / 4, begin, end, piece_chars == 32 * TILE);
     __syncwarp();
     const u64 next = source + u64(gridDim.x) * warps * (32 * TILE) + lane * TILE;
@@ -279,7 +300,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
 
     const u32 lane_start = lane * TILE;
     const u32 n = lane_start < piece_chars ? min(TILE, piece_chars - lane_start) : 0;
-    u32* slot = reinterpret_cast<u32*>(slots + piece * (32 * TILE));
+    u32* slot = reinterpret_cast<u32*>(kept->slot + piece * u64(32 * TILE));
     u8* spill = reinterpret_cast<u8*>(slot) + lane * TILE;
     u32 spilled = 0;
     const u32 length = encode_row(shared, pairs, two_byte_limit, row_at, n, 8 * u32(source & 3), one, spill, &spilled);
@@ -291,21 +312,22 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
       const u32 r = __ffs(raw) - 1;
       const u32 bytes = __shfl_sync(ALL_LANES, n, r);
       raw &= raw - 1;
-      stage_raw(rows + r * ROW_WORDS, source + r * TILE, bytes, begin, end);
+      stage_raw(rows + r * ROW_WORDS, source + r * TILE, bytes, kept->begin, kept->end);
     }
     __syncwarp();
 
     const u32 inclusive = warp_inclusive_sum(length);
     write_rows(rows, length, inclusive, slot);
     if (lane == 31) {
-      piece_lengths[piece] = inclusive;
-      atomicAdd(total, u64(inclusive));
+      reinterpret_cast<u32*>(kept->piece_lengths)[piece] = inclusive;
+      atomicAdd(reinterpret_cast<u64*>(kept->codes_nbytes), u64(inclusive));
     }
     if (n > 0) {
+      const u64 tile = 32 * u64(piece) + lane;
       if (TILE <= 256)
-        tile_lengths[first_tile + lane] = u8(length - 1);
+        reinterpret_cast<u8*>(kept->tile_lengths)[tile] = u8(length - 1);
       else
-        reinterpret_cast<u16*>(tile_lengths)[first_tile + lane] = u16(length - 1);
+        reinterpret_cast<u16*>(kept->tile_lengths)[tile] = u16(length - 1);
     }
     __syncwarp();
   }
@@ -325,17 +347,20 @@ __device__ __forceinline__ void copy_chunks(const uint4* from, uint4* to, u32 ch
   }
 }
 
-// Copies the pieces of a wave to their places: COMPACT_PIECES pieces a thread block of 256 threads; 16 bytes of the destination
-// a lane, the bytes at both ends one by one. Every block sums the lengths of the pieces before its own by itself (some
-// 40 KB from the L2); a scan kernel of one block before this one took 12 us a segment, 0.2 ms for l_comment.
-// `before`: bytes of the segment's waves before this one. `block_starts` belongs to the wave's first block of tiles (a wave
-// starts at a block's start).
-extern "C" __global__ void __launch_bounds__(256, 4)
-    fsst_compact(const u8* __restrict__ slots, const u32* __restrict__ piece_lengths, u64 pieces, u64 before,
-                 u64* __restrict__ block_starts, u8* __restrict__ codes) {
+// Copies the pieces of waves to their places, and the tiles' lengths: COMPACT_PIECES pieces a thread block of 256 threads; 16 bytes of
+// the destination a lane, the bytes at both ends one by one. Every block sums the lengths of the pieces before its own by itself
+// (some 40 KB from the L2); a scan kernel of one block before this one took 12 us a segment, 0.2 ms for l_comment.
+// A wave starts at a block of tiles' start. grid: x covers the longest wave, y = waves.
+extern "C" __global__ void __launch_bounds__(256, 4) fsst_compact(const WaveView* __restrict__ waves) {
   __shared__ u64 warp_sums[8];
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
-  const u64 first = blockIdx.x * u64(COMPACT_PIECES);
+  const WaveView& wave = waves[blockIdx.y];
+  const u64 first = blockIdx.x * u64(COMPACT_PIECES), tiles = wave.tiles, pieces = (tiles + 31) / 32;
+  if (first >= pieces) return;
+  const u8* const slots = reinterpret_cast<const u8*>(wave.slot);
+  const u32* const piece_lengths = reinterpret_cast<const u32*>(wave.piece_lengths);
+  u64* const block_starts = reinterpret_cast<u64*>(wave.block_starts);
+  u8* const codes = reinterpret_cast<u8*>(wave.codes);
   u64 sum = 0;
 #pragma unroll 4
   for (u64 i = threadIdx.x; i < first; i += 256) sum += __ldg(piece_lengths + i);
@@ -343,7 +368,14 @@ extern "C" __global__ void __launch_bounds__(256, 4)
   if (lane == 31) warp_sums[warp] = sum;
   const u32 of_lane = lane < COMPACT_PIECES && first + lane < pieces ? __ldg(piece_lengths + first + lane) : 0;
   const u32 up_to_lane = warp_inclusive_sum(of_lane);
+  for (u64 tile = 32 * first + threadIdx.x; tile < min(32 * (first + COMPACT_PIECES), tiles); tile += 256) {
+    if (TILE <= 256)
+      reinterpret_cast<u8*>(wave.stored_lengths)[tile] = reinterpret_cast<const u8*>(wave.tile_lengths)[tile];
+    else
+      reinterpret_cast<u16*>(wave.stored_lengths)[tile] = reinterpret_cast<const u16*>(wave.tile_lengths)[tile];
+  }
   __syncthreads();
+  u64 before = wave.before;
   for (u32 i = 0; i < 8; ++i) before += warp_sums[i];
 
   const u32 each = COMPACT_PIECES / 8;

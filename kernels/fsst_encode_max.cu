@@ -14,13 +14,13 @@
 // smallest key is the fewest codes and, of these, the longest symbol. An entry of a state holds the key's lower bits for each
 // length. Where no symbol has that length it is NO_MATCH, 31.99 codes: places eight bytes apart differ by 16 at most, so that loses
 // against the escape, and needs no test. Keys of places behind the tile's end are never used but with NO_MATCH.
-#include "fsst.cuh"
+#include "fsst_compress.cuh"
 
 #define ROW_WORDS (TILE / 4 + 1)
 #define COST_UNIT (1u << COST_SHIFT)
 
 // What the host uploads (cudf_fsst/codecs/fsst/launch.py, max_tables): then `states` entries of 8 u16, one for each length, then
-// `states` rows of `classes` u16: state, class of the byte before -> state. As much of it lies in shared memory as the host says.
+// `states` rows of `classes` u16: state, class of the byte before -> state. As much of it lies in shared memory as WaveView::staged says.
 struct MaxTables {
   u32 states, classes, unused[2];
   u8 lengths[256];   // of a code's symbol; 1 for the escape
@@ -93,12 +93,21 @@ struct Writer {
   }
 };
 
-// grid: any; block: a multiple of 32 threads; shared memory: `staged` bytes of the tables (a multiple of 16: all of them, or just the
-// MaxTables), then ROW_WORDS words a thread. Other arguments as of fsst_encode.
-extern "C" __global__ void __launch_bounds__(ENCODE_MAX_THREADS, 1)
-    fsst_encode_max(const u8* __restrict__ chars, u64 chars_nbytes, u64 tile_begin, u64 tile_count, const u8* tables,
-                    u32 staged, u8* slots, u32* __restrict__ piece_lengths, u64* total, u8* __restrict__ tile_lengths) {
+// grid: x any, y = waves; block: a multiple of 32 threads; shared memory: `staged` bytes of the tables (a multiple of 16: all of them,
+// or just the MaxTables), then ROW_WORDS words a thread. Otherwise as fsst_encode.
+extern "C" __global__ void __launch_bounds__(ENCODE_MAX_THREADS, 1) fsst_encode_max(const WaveView* waves) {
   DYNAMIC_SHARED(uint4, shared_memory);
+  const WaveView& wave = waves[blockIdx.y];
+  const u32 warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = lane_id(), staged = u32(wave.staged);
+  const u8* tables = reinterpret_cast<const u8*>(wave.tables);
+  const u64 first_char = *reinterpret_cast<const u64*>(wave.first_char);
+  const u64 begin = first_char + reinterpret_cast<const u64*>(wave.bounds)[0];
+  const u64 end = first_char + reinterpret_cast<const u64*>(wave.bounds)[1];
+  const u64 tile_begin = wave.tile_begin,
+            tile_count = min((end - begin + TILE - 1) / TILE - tile_begin, wave.tile_limit);
+  const u64 pieces = (tile_count + 31) / 32;
+  if (blockIdx.x * u64(warps) >= pieces) return;
+  u8* const slots = reinterpret_cast<u8*>(wave.slot);
   for (u32 i = threadIdx.x; i < staged / sizeof(uint4); i += blockDim.x)
     shared_memory[i] = __ldg(reinterpret_cast<const uint4*>(tables) + i);
   __syncthreads();
@@ -109,15 +118,12 @@ extern "C" __global__ void __launch_bounds__(ENCODE_MAX_THREADS, 1)
   const u16* following = reinterpret_cast<const u16*>(entries + header->states);
   u32* row = reinterpret_cast<u32*>(shared_memory) + staged / 4 + threadIdx.x * ROW_WORDS;
   const u8* chosen = reinterpret_cast<const u8*>(row);
-  const u32 warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = lane_id();
-  const u64 begin = reinterpret_cast<u64>(chars), end = begin + chars_nbytes;
-  const u64 pieces = (tile_count + 31) / 32;
 
   for (u64 piece = blockIdx.x * u64(warps) + warp; piece < pieces; piece += u64(gridDim.x) * warps) {
     const u64 tile = tile_begin + 32 * piece + lane;
     const bool wanted = 32 * piece + lane < tile_count;
-    const u8* text = chars + tile * TILE;
-    const u32 n = wanted ? u32(min(chars_nbytes - tile * TILE, u64(TILE))) : 0;
+    const u8* text = reinterpret_cast<const u8*>(begin + tile * TILE);
+    const u32 n = wanted ? u32(min(end - begin - tile * TILE, u64(TILE))) : 0;
     u32 length =
         choose(row, reinterpret_cast<u64>(text), n, header->class_of, header->classes, entries, following, begin, end);
     const bool raw = length >= n;
@@ -134,14 +140,15 @@ extern "C" __global__ void __launch_bounds__(ENCODE_MAX_THREADS, 1)
     writer.flush(u32(reinterpret_cast<u64>(writer.at) & 3));
 
     if (lane == 31) {
-      piece_lengths[piece] = inclusive;
-      atomicAdd(total, u64(inclusive));
+      reinterpret_cast<u32*>(wave.piece_lengths)[piece] = inclusive;
+      atomicAdd(reinterpret_cast<u64*>(wave.codes_nbytes), u64(inclusive));
     }
     if (n > 0) {
+      const u64 of_wave = tile - tile_begin;
       if (TILE <= 256)
-        tile_lengths[tile] = u8(length - 1);
+        reinterpret_cast<u8*>(wave.tile_lengths)[of_wave] = u8(length - 1);
       else
-        reinterpret_cast<u16*>(tile_lengths)[tile] = u16(length - 1);
+        reinterpret_cast<u16*>(wave.tile_lengths)[of_wave] = u16(length - 1);
     }
   }
 }

@@ -24,7 +24,7 @@
 // - training on threads of the CPU: 1.2 ms a table, half of compress().
 // - all pairs counted in the L2, the atomic operations of two tokens under way together, and one position matched at a time; no
 //   times were kept. Now most pairs find room in shared memory, and four positions share their loads.
-#include "fsst.cuh"
+#include "fsst_compress.cuh"
 
 #define CODES 512  // 0 to 255 are escaped bytes, 256 and up symbols
 #define ALONE 511
@@ -104,20 +104,20 @@ __device__ __forceinline__ u32 take_places(u32* counter, u32 count) {
   return __shfl_sync(ALL_LANES, first, 31) + inclusive - count;
 }
 
-// The characters of the table's scope: those of its segments, `per_table` of those that have rows. By one warp.
-__device__ __forceinline__ void find_scope(Training* t, const u64* rows_begin, const u64* chars_begin, u32 segments,
-                                           u32 per_table) {
-  const u32 first = blockIdx.x * per_table;
+// The characters of the table's scope: those of its segments. By one warp.
+__device__ __forceinline__ void find_scope(Training* t, const ScopeView& scope) {
+  const Found found(scope.found, scope.segments);
+  const u32 segments = u32(scope.segments), first = u32(scope.first), most = u32(scope.most);
   if (lane_id() == 0) t->start = t->stop = 0;
   __syncwarp();
   u32 before = 0;
   for (u32 base = 0; base < segments; base += 32) {
     const u32 k = base + lane_id();
-    const bool has_rows = k < segments && rows_begin[k] < rows_begin[k + 1];
+    const bool has_rows = k < segments && found.rows_begin[k] < found.rows_begin[k + 1];
     const u32 ballot = __ballot_sync(ALL_LANES, has_rows);
     const u32 number = before + __popc(ballot & ((1u << lane_id()) - 1));
-    if (has_rows && number == first) t->start = chars_begin[k];
-    if (has_rows && number - first < per_table) atomicMax(&t->stop, chars_begin[k + 1]);
+    if (has_rows && number == first) t->start = found.chars_begin[k];
+    if (has_rows && number - first < most) atomicMax(&t->stop, found.chars_begin[k + 1]);
     before += __popc(ballot);
   }
 }
@@ -608,12 +608,11 @@ __device__ __forceinline__ void write_tables(const Training* t, EncodeTables* ta
 
 // grid: a block a scope; block: TRAIN_THREADS; shared memory: TRAIN_TABLES_NBYTES, then the matches and the candidates as far as
 // TRAIN_MATCHES_IN_SHARED and TRAIN_CANDIDATES_IN_SHARED say.
-// rows_begin, chars_begin: of the segments, from segment_begins. pair_counts: CODES * CODES numbers of 16 bits a scope, zeros before
-// and after. scratch: TRAIN_SCRATCH_NBYTES a scope, for what is not in shared memory. pairs_mixed: as `EncodeTables::pairs` is to be.
+// pair_counts: CODES * CODES numbers of 16 bits a scope, zeros before and after. scratch: TRAIN_SCRATCH_NBYTES a scope, for what is
+// not in shared memory.
 extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
-    fsst_train(const u8* __restrict__ chars, const u64* __restrict__ rows_begin, const u64* __restrict__ chars_begin,
-               u32 segments, u32 per_table, u32* pair_counts, u8* scratch, EncodeTables* tables, TrainedTable* trained,
-               u32 pairs_mixed) {
+    fsst_train(const ScopeView* __restrict__ scopes, u32* pair_counts, u8* scratch, EncodeTables* tables,
+               TrainedTable* trained) {
   DYNAMIC_SHARED(u64, shared_memory);
   Training* t = reinterpret_cast<Training*>(shared_memory);
   u8* shared_rest = reinterpret_cast<u8*>(shared_memory) + TRAIN_TABLES_NBYTES;
@@ -630,13 +629,15 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
   const PairCounts pairs = {candidates->entries, pair_counts + u64(blockIdx.x) * (CODES * CODES / 2)};
   const u32 thread = threadIdx.x;
 
-  if (thread < 32) find_scope(t, rows_begin, chars_begin, segments, per_table);
+  const ScopeView& scope = scopes[blockIdx.x];
+  if (thread < 32) find_scope(t, scope);
   for (u32 i = thread; i < 256; i += TRAIN_THREADS) {
     t->symbols[i] = i;
     t->lengths[i] = 1;
   }
   __syncthreads();
-  const u64 begin = reinterpret_cast<u64>(chars) + t->start, end = reinterpret_cast<u64>(chars) + t->stop;
+  const u64 chars = *Found(scope.found, scope.segments).first_char;
+  const u64 begin = chars + t->start, end = chars + t->stop;
   stage_sample(t, begin, end);
   const u32 sample_nbytes = u32(min(end - begin, u64(SAMPLE_CHUNKS * SAMPLE_CHUNK)));
 
@@ -683,5 +684,5 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
   }
   if (thread == 0) result->count = used;
   const u32 two_byte_limit = __syncthreads_count(two_bytes);
-  write_tables(t, tables + blockIdx.x, two_byte_limit, pairs_mixed != 0);
+  write_tables(t, tables + blockIdx.x, two_byte_limit, scopes[blockIdx.x].pairs_mixed != 0);
 }

@@ -27,7 +27,7 @@
 // 4 subchunks at once instead of 8: 1,010 (taken; 975 in another run). What changed nothing or lost: chunks of 1024 values 905 and
 // 1,745, of 8192 977 and 1,576; a warp a block 983; the chunks in ascending order 974; registers for 40 warps 950, for 24 936; the
 // second read past the caches 918, codes 947. Decoding without copies ahead 1,555, with one batch ahead 1,621, a ring of 8 KiB 1,627.
-#include "common.cuh"
+#include "jobs.cuh"
 
 #if ITEMSIZE == 8
 typedef u64 Word;
@@ -40,6 +40,12 @@ typedef u32 Word;
 #define SUBCHUNK_LIMIT (HEADER + 32 * ITEMSIZE)  // bytes of a subchunk's codes at most
 #define BATCH 4
 #define MEASURE_BATCH 4
+// Warps of gfc_encode on a multiprocessor; with as few registers as 36 need, code for older GPUs spills.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define ENCODE_WARPS 32
+#else
+#define ENCODE_WARPS 36
+#endif
 
 // The lane whose value of a subchunk predicts this lane's of the next.
 __device__ __forceinline__ u32 predicting_lane(u32 dim) { return SUBCHUNK - dim + lane_id() % dim; }
@@ -92,13 +98,23 @@ __device__ __forceinline__ u32 warp_exclusive_sums(u32 four) {
 
 // ---- sizes
 
-// sizes[i]: bytes of chunk i. A warp a chunk.
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
-    gfc_measure(const Word* __restrict__ values, u64 rows, u32 dim, u32 chunk, u32 chunks, u32* sizes) {
-  const u32 number = blockIdx.x * WARPS + threadIdx.x / 32, lane = lane_id();
-  if (number >= chunks) return;
+// Values to measure.
+struct MeasureJob {
+  u64 first;               // see find_job
+  u64 values, rows;        // address, count
+  u64 dim, chunk, chunks;  // `chunk`: values of one
+  u64 sizes;               // address, u32 of every chunk: its bytes
+};
+
+// A warp a chunk.
+extern "C" __global__ void __launch_bounds__(32 * WARPS) gfc_measure(const MeasureJob* jobs, u32 count_of_jobs) {
+  __shared__ MeasureJob job;
+  find_job(jobs, count_of_jobs, job);
+  const u32 number = u32(blockIdx.x - job.first) * WARPS + threadIdx.x / 32, lane = lane_id(), chunk = u32(job.chunk);
+  if (number >= job.chunks) return;
+  const Word* values = reinterpret_cast<const Word*>(job.values);
   const u64 first = u64(number) * chunk;
-  const u32 count = u32(min(rows - first, u64(chunk))), source = predicting_lane(dim);
+  const u32 count = u32(min(job.rows - first, u64(chunk))), source = predicting_lane(u32(job.dim));
   const Word* from = values + first + lane;
   Word predicted = 0;
   u32 bytes = 0, i = 0;
@@ -116,13 +132,15 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
   }
   for (; i < count; i += SUBCHUNK) add(i + lane < count ? __ldg(from + i) : predicted);
   bytes = warp_inclusive_sum(bytes);
-  if (lane == 31) sizes[number] = bytes + HEADER * ((count + SUBCHUNK - 1) / SUBCHUNK);
+  if (lane == 31) reinterpret_cast<u32*>(job.sizes)[number] = bytes + HEADER * ((count + SUBCHUNK - 1) / SUBCHUNK);
 }
 
-// starts[i], if there is such an array: bytes of all chunks before chunk i, and behind the last start the zeros that fill 16 bytes.
-// *total, if there is one: `more` and the bytes of all chunks. One block.
-extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1)
-    gfc_scan(const u32* __restrict__ sizes, u32 chunks, u64* starts, u64 more, u64* total) {
+// starts[i]: bytes of all chunks before chunk i; the first of totals: bytes of all chunks. grid: a thread block a job.
+extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) gfc_scan(const ScanJob* jobs) {
+  const ScanJob& job = jobs[blockIdx.x];
+  const u32* sizes = reinterpret_cast<const u32*>(job.sizes);
+  u64* starts = reinterpret_cast<u64*>(job.starts);
+  const u32 chunks = u32(job.count);
   __shared__ u32 warp_sums[32];
   static_assert(SCAN_THREADS == 32 * 32, "warp_sums");
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
@@ -142,18 +160,13 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1)
     u64 start = before + (inclusive - sum);
 #pragma unroll
     for (u32 k = 0; k < 4; ++k) {
-      if (starts != nullptr && i + k < chunks) starts[i + k] = start;
+      if (i + k < chunks) starts[i + k] = start;
       start += size[k];
     }
     before += warp_sums[31];
     __syncthreads();
   }
-  if (threadIdx.x != 0) return;
-  if (starts != nullptr) {
-    starts[chunks] = before;
-    if (chunks % 2 == 0) starts[chunks + 1] = 0;
-  }
-  if (total != nullptr) *total = more + before;
+  if (threadIdx.x == 0) *reinterpret_cast<u64*>(job.totals) = before;
 }
 
 // ---- encode
@@ -276,16 +289,40 @@ __device__ __forceinline__ void encode(Output& output, const Word (&values)[N], 
   output.flush();
 }
 
-// `starts` as gfc_scan left them. A warp a chunk, the last one first: that may still lie in the L2.
-extern "C" __global__ void __launch_bounds__(32 * WARPS, 32 / WARPS)
-    gfc_encode(const Word* __restrict__ values, u64 rows, u32 dim, u32 chunk, u32 chunks,
-               const u64* __restrict__ starts, u8* codes) {
+// Values to encode. Their chunks are some or all of a stream's; both `starts` are of the first one.
+struct EncodeJob {
+  u64 first;               // see find_job
+  u64 values, rows;        // address, count
+  u64 dim, chunk, chunks;  // `chunk`: values of one
+  u64 starts;              // address, as gfc_scan left them
+  u64 out_starts;          // address, in meta
+  u64 codes;               // address, of the stream's first chunk
+  u64 end;                 // 0, or, where the stream's last chunk is among these, its bytes + 1
+  u64 padding;             // address of the 8 bytes that fill meta up, or 0
+};
+
+// A warp a chunk, the last one first: that may still lie in the L2.
+extern "C" __global__ void __launch_bounds__(32 * WARPS, ENCODE_WARPS / WARPS)
+    gfc_encode(const EncodeJob* jobs, u32 count_of_jobs) {
   __shared__ uint4 staged[WARPS][STAGED_NBYTES / 16];
-  const u32 warp = threadIdx.x / 32, unit = blockIdx.x * WARPS + warp, lane = lane_id();
+  __shared__ EncodeJob job;
+  find_job(jobs, count_of_jobs, job);
+  const u32 warp = threadIdx.x / 32, unit = u32(blockIdx.x - job.first) * WARPS + warp, lane = lane_id();
+  const u32 chunk = u32(job.chunk), chunks = u32(job.chunks);
   if (unit >= chunks) return;
   const u32 number = chunks - 1 - unit;
-  const u64 first = u64(number) * chunk, start = starts[number];
-  const u32 count = u32(min(rows - first, u64(chunk))), source = predicting_lane(dim);
+  const u64 first = u64(number) * chunk, start = reinterpret_cast<const u64*>(job.starts)[number];
+  const u32 count = u32(min(job.rows - first, u64(chunk))), source = predicting_lane(u32(job.dim));
+  const Word* values = reinterpret_cast<const Word*>(job.values);
+  u8* codes = reinterpret_cast<u8*>(job.codes);
+  if (lane == 0) {
+    u64* out_starts = reinterpret_cast<u64*>(job.out_starts);
+    out_starts[number] = start;
+    if (unit == 0 && job.end != 0) {
+      out_starts[chunks] = job.end - 1;
+      if (job.padding != 0) *reinterpret_cast<u64*>(job.padding) = 0;
+    }
+  }
   Output output = {reinterpret_cast<u8*>(staged[warp]), codes + start / 16 * 16, u32(start % 16), u32(start % 16)};
   const Word* from = values + first + lane;
   Word predicted = 0, next[BATCH];
@@ -405,9 +442,15 @@ struct Input {
 // Lengths by leading zero bytes, as they are stored in a half-byte.
 #define LENGTHS (ITEMSIZE == 8 ? 0x01345678u : 0x00001234u)
 
-// Decodes N subchunks to `out`, this lane's first value; only the first `valid` lanes', unless `whole`.
+// A chunk's values: those from `lower` on, this lane's first at `out`, `step` words from one to the next.
+struct Destination {
+  Word* out;
+  u32 step, lower, upper;
+};
+
+// Decodes N subchunks; `i`: their first value. Values outside the destination are not written, which is not checked where they are `whole`.
 template <u32 N, bool whole>
-__device__ __forceinline__ void decode(Input& input, Word* out, u32 valid, Word& predicted, u32 source) {
+__device__ __forceinline__ void decode(Input& input, const Destination& to, u32 i, Word& predicted, u32 source) {
   const u32 lane = lane_id();
   const u32* words = reinterpret_cast<const u32*>(input.ring);
   u32 half_byte[N], at[N], lengths = 0;
@@ -431,36 +474,56 @@ __device__ __forceinline__ void decode(Input& input, Word* out, u32 valid, Word&
     const u32 sign = half_byte[k] >> 3 & 1;
     const Word value = predicted + (magnitude ^ (Word(0) - Word(sign))) + sign;
     predicted = __shfl_sync(ALL_LANES, value, source);
-    if (whole || lane < valid) out[SUBCHUNK * k] = value;
+    if (whole || (i + lane >= to.lower && i + lane < to.upper)) to.out[(i + SUBCHUNK * k) * to.step] = value;
   }
 }
 
-// A warp a chunk.
-extern "C" __global__ void __launch_bounds__(32 * WARPS, 40 / WARPS)
-    gfc_decode(const u64* __restrict__ starts, const u8* __restrict__ codes, u64 codes_nbytes, u64 rows, u32 dim,
-               u32 chunk, u32 chunks, Word* values) {
+struct Job {
+  u64 starts, codes;  // addresses
+  u64 codes_nbytes, dim, chunk;
+  u64 touched;  // address of a byte for each chunk from the first that is wanted on, 0 where it may be left out; 0: none may
+  Wanted wanted;
+};
+
+// Segments, or ranges of them -> values. A warp a chunk.
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 40 / WARPS) gfc_decode(const u64* table, u32 jobs) {
   __shared__ uint4 rings[WARPS][RING / 16 + 1];
-  const u32 warp = threadIdx.x / 32, number = blockIdx.x * WARPS + warp, lane = lane_id();
-  if (number >= chunks) return;
-  const u64 first = u64(number) * chunk;
-  const u32 count = u32(min(rows - first, u64(chunk))), source = predicting_lane(dim);
-  const u64 start = min(starts[number], codes_nbytes), end = min(starts[number + 1], codes_nbytes);
+  const u32 which = find_job(table, jobs, blockIdx.x);
+  const Job& job = reinterpret_cast<const Job*>(table + jobs)[which];
+  const u32 warp = threadIdx.x / 32, lane = lane_id(), chunk = u32(job.chunk);
+  const u64 unit = (blockIdx.x - table[which]) * WARPS + warp, begin = job.wanted.begin, end = job.wanted.end;
+  const u64 number = begin / chunk + unit, first = number * chunk;
+  if (first >= end || (job.touched != 0 && reinterpret_cast<const u8*>(job.touched)[unit] == 0)) return;
+  const u32 source = predicting_lane(u32(job.dim));
+  const u64* starts = reinterpret_cast<const u64*>(job.starts);
+  const u64 start = min(starts[number], job.codes_nbytes), stop = min(starts[number + 1], job.codes_nbytes);
   const u64 base = start / 16 * 16, most = 1u << 30;
-  Input input = {reinterpret_cast<u8*>(rings[warp]),          codes + base,      u32(min(codes_nbytes - base, most)),
-                 u32(end > base ? min(end - base, most) : 0), u32(start - base), 0};
-  Word* out = values + first + lane;
+  Input input = {reinterpret_cast<u8*>(rings[warp]),
+                 reinterpret_cast<const u8*>(job.codes) + base,
+                 u32(min(job.codes_nbytes - base, most)),
+                 u32(stop > base ? min(stop - base, most) : 0),
+                 u32(start - base),
+                 0};
+  const u64 out = job.wanted.values + (first + lane - begin) * job.wanted.stride;
+  const Destination to = {reinterpret_cast<Word*>(out), ITEMSIZE == 8 ? u32(job.wanted.stride) / ITEMSIZE : 1,
+                          begin > first ? u32(begin - first) : 0, u32(min(end - first, u64(chunk)))};
   Word predicted = 0;
   u32 i = 0;
   input.copy_ahead();
   wait_for_groups<0>();
-  for (; i + SUBCHUNK * BATCH <= count; i += SUBCHUNK * BATCH) {
-    decode<BATCH, true>(input, out + i, SUBCHUNK, predicted, source);
+  for (; i < to.lower; i += SUBCHUNK) {
+    decode<1, false>(input, to, i, predicted, source);
+    input.copy_ahead();
+    wait_for_groups<0>();
+  }
+  for (; i + SUBCHUNK * BATCH <= to.upper; i += SUBCHUNK * BATCH) {
+    decode<BATCH, true>(input, to, i, predicted, source);
     input.copy_ahead();
     wait_for_groups<AHEAD>();
   }
   wait_for_groups<0>();
-  for (; i < count; i += SUBCHUNK) {
-    decode<1, false>(input, out + i, count - i, predicted, source);
+  for (; i < to.upper; i += SUBCHUNK) {
+    decode<1, false>(input, to, i, predicted, source);
     input.copy_ahead();
     wait_for_groups<0>();
   }

@@ -204,12 +204,10 @@ __device__ __forceinline__ u32 visited(u32 best) {
 }
 
 // grid: covers the chunks, CHUNKS a block; block: WARPS * CHUNKS warps; shared memory: see launch.encode_shape.
-// `slots`: CHUNK bytes for each chunk, or null (nothing but counts and sums is written); sums[b] += bytes of the codes of the
-// chunks of block b. Where `unless` is given and holds at most `limit`, nothing happens.
+// `slots`: CHUNK bytes for each chunk; sums[b] += bytes of the codes of the chunks of block b.
 extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, ENCODE_THREADS < 800 ? 800 / ENCODE_THREADS : 1)
-    gpulz_encode(const u8* values, u64 values_nbytes, u8* slots, u32* counts, u32* sums, const u64* unless, u64 limit) {
+    gpulz_encode(const u8* values, u64 values_nbytes, u8* slots, u32* counts, u32* sums) {
   DYNAMIC_SHARED(u8, shared_memory);
-  if (unless != nullptr && *unless <= limit) return;
   const u32 lane = lane_id(), in_block = threadIdx.x / (32 * WARPS);
   const u32 thread = threadIdx.x % (32 * WARPS), warp = thread / 32;
   const u64 chunk = blockIdx.x * u64(CHUNKS) + in_block;
@@ -278,7 +276,6 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, ENCODE_THREADS < 80
     counts[chunk] = raw ? 0 : now.tokens | now.matches << 16;
     atomicAdd(&sums[chunk / CHUNK_BLOCK], raw ? raw_size : size);
   }
-  if (slots == nullptr) return;
   u8* slot = slots + chunk * CHUNK;
   if (raw) {  // what follows the values in shared memory is zero
     copy_chunk<false>(shared, reinterpret_cast<u64>(slot), raw_size, thread, 32 * WARPS);
@@ -312,12 +309,10 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, ENCODE_THREADS < 80
 
 #else
 
-// sums of chunk blocks -> starts[b], where the codes of block b start, and starts[blocks] (`starts` may be null); *total = all of
-// them + `more`. Not if `unless` holds at most `limit`, as in gpulz_encode. grid: one block of 1024 threads.
-extern "C" __global__ void __launch_bounds__(1024)
-    gpulz_scan(const u32* sums, u64 blocks, u64* starts, u64* total, u64 more, const u64* unless, u64 limit) {
+// sums of chunk blocks -> starts[b], where the codes of block b start, and starts[blocks], which is *total. grid: one block of 1024
+// threads.
+extern "C" __global__ void __launch_bounds__(1024) gpulz_scan(const u32* sums, u64 blocks, u64* starts, u64* total) {
   __shared__ u64 warp_sums[32];
-  if (unless != nullptr && *unless <= limit) return;
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
   u64 before = 0;
   for (u64 base = 0; base < blocks; base += 1024) {
@@ -329,13 +324,13 @@ extern "C" __global__ void __launch_bounds__(1024)
     if (warp == 0) warp_sums[lane] = warp_inclusive_sum(warp_sums[lane]);
     __syncthreads();
     if (warp > 0) inclusive += warp_sums[warp - 1];
-    if (starts != nullptr && i < blocks) starts[i] = before + inclusive - value;
+    if (i < blocks) starts[i] = before + inclusive - value;
     before += warp_sums[31];
     __syncthreads();
   }
   if (threadIdx.x == 0) {
-    if (starts != nullptr) starts[blocks] = before;
-    *total = before + more;
+    starts[blocks] = before;
+    *total = before;
   }
 }
 
@@ -358,14 +353,31 @@ extern "C" __global__ void __launch_bounds__(256)
   }
 }
 
+// What of a chunk's values is wanted to memory: bytes `begin` to `end` - 1 of all chunks' go to `values`; `spread` 2: every 8 bytes to the
+// next 16.
+__device__ __forceinline__ void store_chunk(u8* shared, u64 chunk, u32 nbytes, u64 begin, u64 end, u64 values,
+                                            u32 spread) {
+  const u64 first = chunk * CHUNK, to = values + (first - begin) * spread;
+  const u32 lower = begin > first ? u32(begin - first) : 0, upper = u32(min(end - first, u64(nbytes)));
+  if (spread == 2) {
+    const u64* from = reinterpret_cast<const u64*>(shared);
+    for (u32 i = lower / 8 + lane_id(); i < upper / 8; i += 32) reinterpret_cast<u64*>(to)[2 * i] = from[i];
+  } else if (lower == 0) {
+    copy_chunk<false>(shared, to, upper, lane_id(), 32);
+  } else {
+    for (u32 i = lower + lane_id(); i < upper; i += 32) reinterpret_cast<u8*>(to)[i] = shared[i];
+  }
+}
+
+// Bytes `begin` to `end` - 1 of the values, or, of these, the chunks that are touched: a byte for each from the first on, nullptr: all.
 // A warp a chunk. block: DECODE_WARPS warps; shared memory: 2 * CHUNK bytes a warp. A damaged chunk that would lead elsewhere is left out.
 extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, 48 / DECODE_WARPS)
-    gpulz_decode(const u8* codes, u64 codes_nbytes, const u64* starts, const u32* counts, u64 chunks, u8* values,
-                 u64 values_nbytes) {
+    gpulz_decode(const u8* codes, u64 codes_nbytes, const u64* starts, const u32* counts, u64 chunks, u64 values_nbytes,
+                 const u8* touched, u64 begin, u64 end, u64 values, u32 spread) {
   DYNAMIC_SHARED(u8, shared_memory);
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
-  const u64 chunk = blockIdx.x * u64(DECODE_WARPS) + warp;
-  if (chunk >= chunks) return;
+  const u64 unit = blockIdx.x * u64(DECODE_WARPS) + warp, chunk = begin / CHUNK + unit;
+  if (chunk * CHUNK >= end || (touched != nullptr && touched[unit] == 0)) return;
   u8* staged = shared_memory + warp * (2 * CHUNK);
   Symbol* out = reinterpret_cast<Symbol*>(staged + CHUNK);
 
@@ -379,12 +391,11 @@ extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, 48 / DECODE_WARP
   const u64 at = start + before;
   if (start > codes_nbytes || at % 4 != 0 || at > codes_nbytes || mine.size > codes_nbytes - at) return;
   if (mine.size > CHUNK || mine.matches > mine.tokens) return;
-  const u64 to = reinterpret_cast<u64>(values) + chunk * CHUNK;
 
   copy_chunk<true>(staged, reinterpret_cast<u64>(codes) + at, mine.size, lane, 32);
   __syncwarp();
   if (mine.raw) {
-    copy_chunk<false>(staged, to, mine.nbytes, lane, 32);
+    store_chunk(staged, chunk, mine.nbytes, begin, end, values, spread);
     return;
   }
 
@@ -441,7 +452,7 @@ extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, 48 / DECODE_WARP
     used += __popc(all_literals);
     __syncwarp();
   }
-  copy_chunk<false>(reinterpret_cast<u8*>(out), to, mine.nbytes, lane, 32);
+  store_chunk(reinterpret_cast<u8*>(out), chunk, mine.nbytes, begin, end, values, spread);
 }
 
 #endif

@@ -7,8 +7,8 @@
 // - row 32 * k + lane the lane's k-th, and a warp sum for every k: unpack 0.239 ms, measure 0.122, pack 0.206.
 // - as now, a warp a row block: unpack 0.133, measure 0.086; with runs of row blocks, 16 thread blocks a multiprocessor: 0.121 and
 //   0.088. 4 or 8 thread blocks: measure 0.098 to 0.101; 32: as 16. A warp starts by waiting for memory six times in a row.
-// - locate_rows with a thread a row that looks at every row before it in the block: 0.366 ms for 1 M rows, now 0.174.
-#include "fsst.cuh"
+#include "fsst_compress.cuh"
+#include "row_lengths.cuh"
 
 #define ROWS_PER_LANE (ROW_BLOCK / 32)
 
@@ -19,51 +19,41 @@ __device__ __forceinline__ u32 padded(u32 i) { return i + i / 32; }
 
 // Offsets of 32 or 64 bits, as they are stored: the first need not be 0.
 struct Offsets {
-  const u8* data;
-  u32 wide;
+  u64 data, wide;
   __device__ __forceinline__ u64 operator[](u64 row) const {
     return wide ? reinterpret_cast<const u64*>(data)[row] : reinterpret_cast<const u32*>(data)[row];
   }
 };
 
-// Rows and characters where segments begin: segment k takes the rows that start at characters k * segment_chars and up.
-// rows_begin[k], chars_begin[k] for k = 0 .. segments (the last: all rows, all characters). grid: covers segments + 1 threads.
-extern "C" __global__ void segment_begins(const u8* offsets_data, u32 wide, u64 rows, u64 segment_chars, u32 segments,
-                                          u64* rows_begin, u64* chars_begin) {
+// Rows and characters where segments begin: segment k takes the rows that start at characters k * segment_chars and up; the last
+// that has characters also the empty rows behind it. grid: x covers the most segments + 1 threads, y = columns.
+extern "C" __global__ void segment_begins(const ColumnView* columns) {
+  const ColumnView& column = columns[blockIdx.y];
   const u32 k = blockIdx.x * blockDim.x + threadIdx.x;
-  if (k > segments) return;
-  const Offsets offsets = {offsets_data, wide};
-  const u64 first = offsets[0];
+  if (k > column.segments) return;
+  const Offsets offsets = {column.offsets, column.wide};
+  const Found found(column.found, column.segments);
+  const u64 rows = column.rows, first = offsets[0], chars = offsets[rows] - first, begin = k * column.segment_chars;
   u64 low = 0, high = rows;
-  if (k == segments) low = rows;
-  if (k == 0) high = 0;
+  if (k == 0)
+    high = 0;
+  else if (k == column.segments || begin >= chars)
+    low = rows;
   while (low < high) {
     const u64 middle = (low + high) / 2;
-    if (offsets[middle] - first < k * segment_chars)
+    if (offsets[middle] - first < begin)
       low = middle + 1;
     else
       high = middle;
   }
-  rows_begin[k] = low;
-  chars_begin[k] = offsets[low] - first;
-}
-
-// Nulls of every segment, and characters that lie under nulls: counts[k] += nulls; *null_chars += characters.
-// grid: any x, y = segments. Rows of segment k: rows_begin[k] .. rows_begin[k + 1].
-extern "C" __global__ void __launch_bounds__(256)
-    count_nulls(const u8* offsets_data, u32 wide, const u32* validity, u64 validity_offset, const u64* rows_begin,
-                u64* counts, u64* null_chars) {
-  const Offsets offsets = {offsets_data, wide};
-  const u64 begin = rows_begin[blockIdx.y], end = rows_begin[blockIdx.y + 1];
-  u64 nulls = 0, chars = 0;
-  for (u64 row = begin + blockIdx.x * u64(blockDim.x) + threadIdx.x; row < end; row += u64(gridDim.x) * blockDim.x) {
-    const u64 bit = validity_offset + row;
-    if (validity[bit / 32] >> (bit % 32) & 1) continue;
-    ++nulls;
-    chars += offsets[row + 1] - offsets[row];
+  found.rows_begin[k] = low;
+  found.chars_begin[k] = offsets[low] - first;
+  if (k < column.segments) {
+    found.nulls[k] = found.codes[k] = 0;
+  } else {
+    *found.null_chars = 0;
+    *found.first_char = column.chars + first;
   }
-  if (nulls > 0) atomicAdd(&counts[blockIdx.y], nulls);
-  if (chars > 0) atomicAdd(null_chars, chars);
 }
 
 // The smallest of the warp's values.
@@ -83,9 +73,24 @@ __device__ __forceinline__ u32 row_block_width(T& low, T high) {
   return 64 - __clzll(static_cast<long long>(high - low));
 }
 
+// Nulls that a lane has seen, and their characters.
+struct Nulls {
+  u64 rows, chars;
+
+  // Adds what the warp has seen to the numbers of a segment, and begins anew.
+  __device__ __forceinline__ void add_to(const Found& found, u32 segment) {
+    rows = warp_inclusive_sum(rows);
+    chars = warp_inclusive_sum(chars);
+    if (lane_id() == 31 && rows > 0) atomicAdd(&found.nulls[segment], rows);
+    if (lane_id() == 31 && chars > 0) atomicAdd(found.null_chars, chars);
+    rows = chars = 0;
+  }
+};
+
 // row_words of one row block, as a count: the warp reads the offsets of rows first .. first + count (count <= ROW_BLOCK).
+// validity: 0, or the address of a bitmap in which bit `bit` is the first row's.
 template <typename T>
-__device__ __forceinline__ u32 measure_block(const T* offsets, u32 count) {
+__device__ __forceinline__ u32 measure_block(const T* offsets, u32 count, u64 validity, u64 bit, Nulls& nulls) {
   T low = ~T(0), high = 0;
 #pragma unroll
   for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
@@ -94,6 +99,10 @@ __device__ __forceinline__ u32 measure_block(const T* offsets, u32 count) {
       const T length = offsets[i + 1] - offsets[i];
       low = min(low, length);
       high = max(high, length);
+      if (validity != 0 && !(reinterpret_cast<const u32*>(validity)[(bit + i) / 32] >> ((bit + i) % 32) & 1)) {
+        ++nulls.rows;
+        nulls.chars += length;
+      }
     }
   }
   return ROW_BLOCK / 32 * row_block_width(low, high);
@@ -104,64 +113,99 @@ __device__ __forceinline__ u32 measure_block(const T* offsets, u32 count) {
 struct Run {
   u64 begin, end;
   __device__ __forceinline__ explicit Run(u64 row_blocks) {
-    const u64 warps = gridDim.x * u64(blockDim.x / 32), warp = blockIdx.x * u64(blockDim.x / 32) + threadIdx.x / 32;
-    const u64 each = (row_blocks + warps - 1) / warps;
+    const u32 warps = gridDim.x * (blockDim.x / 32), warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+    const u64 each = (u32(row_blocks) + warps - 1) / warps;
     begin = min(warp * each, row_blocks), end = min(begin + each, row_blocks);
   }
 };
 
-// The first of the row blocks that a launch has for segment k: enough for the rows between `rows_begin`s, at most one too many, and
+// The first of the row blocks that a column has for segment k: enough for the rows between `rows_begin`s, at most one too many, and
 // known as soon as those are.
 __device__ __forceinline__ u64 first_row_block(const u64* rows_begin, u32 k) { return rows_begin[k] / ROW_BLOCK + k; }
 
-// row_words of every row block, as counts (row_lengths_scan turns them into indices). grid: any; block: 256 threads.
-// rows_begin: as segment_begins writes them.
-extern "C" __global__ void __launch_bounds__(256, 6)
-    row_lengths_measure(const u8* offsets, u32 wide, const u64* rows_begin, u32 segment_count, u64 row_blocks,
-                        u32* words) {
-  const Run run(row_blocks);
-  if (run.begin >= run.end) return;
-  u32 k = 0, high = segment_count;
+// row_words of a column's row blocks begin .. end, and the nulls there.
+__device__ __forceinline__ void measure_run(const ColumnView& column, u64 begin, u64 end) {
+  const Found found(column.found, column.segments);
+  const u64* rows_begin = found.rows_begin;
+  const u32 segments = u32(column.segments);
+  u32 k = 0, high = segments;
   while (high - k > 1) {
     const u32 middle = (k + high) / 2;
-    if (first_row_block(rows_begin, middle) <= run.begin)
+    if (first_row_block(rows_begin, middle) <= begin)
       k = middle;
     else
       high = middle;
   }
-  for (u64 unit = run.begin; unit < run.end; ++unit) {
-    while (k + 1 < segment_count && first_row_block(rows_begin, k + 1) <= unit) ++k;
-    const u64 row = rows_begin[k] + (unit - first_row_block(rows_begin, k)) * ROW_BLOCK, end = rows_begin[k + 1];
-    if (row >= end) continue;
-    const u32 count = u32(min(end - row, u64(ROW_BLOCK)));
-    const u32 found = wide ? measure_block(reinterpret_cast<const u64*>(offsets) + row, count)
-                           : measure_block(reinterpret_cast<const u32*>(offsets) + row, count);
-    if (lane_id() == 0) words[unit] = found;
+  Nulls nulls = {0, 0};
+  for (u64 unit = begin; unit < end; ++unit) {
+    if (k + 1 < segments && first_row_block(rows_begin, k + 1) <= unit) {
+      if (column.validity != 0) nulls.add_to(found, k);
+      while (k + 1 < segments && first_row_block(rows_begin, k + 1) <= unit) ++k;
+    }
+    const u64 row = rows_begin[k] + (unit - first_row_block(rows_begin, k)) * ROW_BLOCK, stop = rows_begin[k + 1];
+    if (row >= stop) continue;
+    const u32 count = u32(min(stop - row, u64(ROW_BLOCK)));
+    const u64 bit = column.validity_offset + row;
+    const u32 words =
+        column.wide
+            ? measure_block(reinterpret_cast<const u64*>(column.offsets) + row, count, column.validity, bit, nulls)
+            : measure_block(reinterpret_cast<const u32*>(column.offsets) + row, count, column.validity, bit, nulls);
+    if (lane_id() == 0) reinterpret_cast<u32*>(column.row_words)[unit] = words;
+  }
+  if (column.validity != 0) nulls.add_to(found, k);
+}
+
+// row_words of every row block, as counts (row_lengths_scan turns them into indices), and every segment's nulls. grid: any; block:
+// 256 threads.
+extern "C" __global__ void __launch_bounds__(256, 5)
+    row_lengths_measure(const ColumnView* columns, u32 column_count, u64 row_blocks) {
+  const Run run(row_blocks);
+  if (run.begin >= run.end) return;
+  u32 c = find_view<&ColumnView::first_row_block>(columns, column_count, run.begin);
+  for (u64 unit = run.begin; unit < run.end; ++c) {
+    const u64 first = columns[c].first_row_block;
+    const u64 stop = c + 1 < column_count ? min(run.end, columns[c + 1].first_row_block) : run.end;
+    measure_run(columns[c], unit - first, stop - first);
+    unit = stop;
   }
 }
 
-// In place: a segment's counts become indices; totals[k] is their sum. grid: one block of 1024 threads a segment.
-extern "C" __global__ void __launch_bounds__(1024, 1) row_lengths_scan(const u64* rows_begin, u32* words, u64* totals) {
+// In place: a segment's counts become indices; Found::words[k] is their sum. grid: x = the most segments, y = columns; block: 1024
+// threads. A thread has SCANNED neighbours: with one, a block loops 107 times over 28 M rows of one character.
+#define SCANNED 8
+extern "C" __global__ void __launch_bounds__(1024, 1) row_lengths_scan(const ColumnView* columns) {
   __shared__ u32 warp_sums[32];
+  const ColumnView& column = columns[blockIdx.y];
   const u32 k = blockIdx.x;
-  const u64 count = (rows_begin[k + 1] - rows_begin[k] + ROW_BLOCK - 1) / ROW_BLOCK;
-  u32* mine = words + first_row_block(rows_begin, k);
+  if (k >= column.segments) return;
+  const Found found(column.found, column.segments);
+  const u64 count = (found.rows_begin[k + 1] - found.rows_begin[k] + ROW_BLOCK - 1) / ROW_BLOCK;
+  u32* mine = reinterpret_cast<u32*>(column.row_words) + first_row_block(found.rows_begin, k);
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
   u32 before = 0;
-  for (u64 base = 0; base < count; base += 1024) {
-    const u64 i = base + threadIdx.x;
-    const u32 value = i < count ? mine[i] : 0;
-    u32 inclusive = warp_inclusive_sum(value);
+  for (u64 base = 0; base < count; base += 1024 * SCANNED) {
+    const u64 first = base + SCANNED * threadIdx.x;
+    u32 values[SCANNED], sum = 0;
+#pragma unroll
+    for (u32 i = 0; i < SCANNED; ++i) values[i] = first + i < count ? mine[first + i] : 0;
+#pragma unroll
+    for (u32 i = 0; i < SCANNED; ++i) sum += values[i];
+    u32 inclusive = warp_inclusive_sum(sum);
     if (lane == 31) warp_sums[warp] = inclusive;
     __syncthreads();
     if (warp == 0) warp_sums[lane] = warp_inclusive_sum(warp_sums[lane]);
     __syncthreads();
     if (warp > 0) inclusive += warp_sums[warp - 1];
-    if (i < count) mine[i] = before + inclusive - value;
+    u32 index = before + inclusive - sum;
+#pragma unroll
+    for (u32 i = 0; i < SCANNED; ++i) {
+      if (first + i < count) mine[first + i] = index;
+      index += values[i];
+    }
     before += warp_sums[31];
     __syncthreads();
   }
-  if (threadIdx.x == 0) totals[blockIdx.x] = before;
+  if (threadIdx.x == 0) found.words[k] = before;
 }
 
 // Shared memory of a warp that packs: the offsets of a row block, then its bits.
@@ -172,10 +216,24 @@ union PackRoom {
   u8 bytes[1];
 };
 
+// Writes what is stored of row block b beside its bits.
+__device__ __forceinline__ void put_block(const PackView& s, u64 b, u64 start, u32 minimum, u32 words_before,
+                                          u32 words_after) {
+  u64* row_starts = reinterpret_cast<u64*>(s.row_starts);
+  u32* row_words = reinterpret_cast<u32*>(s.row_words);
+  row_starts[b] = start;
+  row_words[b] = words_before;
+  reinterpret_cast<u32*>(s.row_minima)[b] = minimum;
+  if ((b + 1) * ROW_BLOCK >= s.rows) {
+    row_starts[b + 1] = s.chars;
+    row_words[b + 1] = words_after;
+  }
+}
+
 // Packs row block b of a segment, whose row_bits begin at word `words_before`: rows 0 .. count of `offsets`.
 template <typename T>
-__device__ __forceinline__ void pack_block(const SegmentView& s, u64 b, const T* offsets, T first_offset, u32 count,
-                                           u32 words_before, T* staged, PackRoom& room) {
+__device__ __forceinline__ void pack_block(const PackView& s, u32 b, const T* offsets, u32 count, u32 words_before,
+                                           T* staged, PackRoom& room) {
   const u32 lane = lane_id();
 #pragma unroll
   for (u32 k = 0; k < ROWS_PER_LANE; ++k) staged[padded(32 * k + lane)] = offsets[min(32 * k + lane, count)];
@@ -228,105 +286,105 @@ __device__ __forceinline__ void pack_block(const SegmentView& s, u64 b, const T*
   u32* const row_bits = reinterpret_cast<u32*>(s.row_bits) + words_before;
   for (u32 i = lane; i < block_words; i += 32) row_bits[i] = room.words[i];
   if (lane == 0) {
-    u64* row_starts = reinterpret_cast<u64*>(s.row_starts);
-    u32* row_words = reinterpret_cast<u32*>(s.row_words);
-    row_starts[b] = block_offset - first_offset;
-    row_words[b] = words_before;
-    reinterpret_cast<u32*>(s.row_minima)[b] = u32(low);
-    if ((b + 1) * ROW_BLOCK >= s.rows) {
-      row_starts[b + 1] = s.chars;
-      row_words[b + 1] = words_before + block_words;
-    }
+    const T first_offset = *reinterpret_cast<const T*>(s.offsets);
+    put_block(s, b, block_offset - first_offset, u32(low), words_before, words_before + block_words);
   }
   __syncwarp();
 }
 
-// Writes row_starts, row_minima, row_words and row_bits. grid: any; block: 256 threads. `words` as row_lengths_scan left it.
-extern "C" __global__ void __launch_bounds__(256, 4)
-    row_lengths_pack(const u8* offsets, u32 wide, const SegmentView* segments, u32 segment_count, u64 row_blocks,
-                     const u32* words) {
-  __shared__ PackRoom rooms[8];
-  PackRoom& room = rooms[threadIdx.x / 32];
-  const Run run(row_blocks);
-  if (run.begin >= run.end) return;
-  u32 k = find_segment<&SegmentView::first_row_block>(segments, segment_count, run.begin);
-  for (u64 unit = run.begin; unit < run.end; ++unit) {
-    while (k + 1 < segment_count && segments[k + 1].first_row_block <= unit) ++k;
-    const SegmentView& s = segments[k];
-    const u64 b = unit - s.first_row_block, first = b * ROW_BLOCK, begin = s.first_row;
-    if (first >= s.rows) continue;
-    const u32 count = u32(min(s.rows - first, u64(ROW_BLOCK))), words_before = words[unit];
-    if (wide) {
-      const u64* from = reinterpret_cast<const u64*>(offsets) + begin;
-      pack_block(s, b, from + first, from[0], count, words_before, room.wide, room);
-    } else {
-      const u32* from = reinterpret_cast<const u32*>(offsets) + begin;
-      pack_block(s, b, from + first, from[0], count, words_before, room.narrow, room);
+// Row blocks begin .. end of a segment, 32 at a time. Where all rows of a block are equally long (flags, codes, keys), the first says
+// all that is stored of it, and a lane is enough.
+template <typename T>
+__device__ __forceinline__ void pack_run(const PackView& s, u32 begin, u32 end, T* staged, PackRoom& room) {
+  for (u32 base = begin; base < end; base += 32) {
+    u32 before = 0, after = 0;
+    if (base + lane_id() < end) {
+      const u64 b = base + lane_id();
+      const u32* words = reinterpret_cast<const u32*>(s.words) + b;
+      before = words[0];
+      after = (b + 1) * ROW_BLOCK < s.rows ? words[1] : u32(s.row_bits_words);
+      if (before == after) {
+        const T* offsets = reinterpret_cast<const T*>(s.offsets) + b * ROW_BLOCK;
+        const T start = offsets[0];
+        put_block(s, b, start - *reinterpret_cast<const T*>(s.offsets), u32(offsets[1] - start), before, after);
+      }
+    }
+    for (u32 rest = __ballot_sync(ALL_LANES, before != after); rest != 0; rest &= rest - 1) {
+      const u32 i = __ffs(rest) - 1;
+      const u64 first = u64(base + i) * ROW_BLOCK;
+      const u32 count = u32(min(s.rows - first, u64(ROW_BLOCK)));
+      const T* offsets = reinterpret_cast<const T*>(s.offsets) + first;
+      pack_block(s, base + i, offsets, count, __shfl_sync(ALL_LANES, before, i), staged, room);
     }
   }
 }
 
-// Row block b of a segment, ready to read; damaged sections read as width 0.
-struct PackedBlock {
-  const u32* bits;
-  u32 width;
-  u64 minimum;
+// Validity of row blocks begin .. end of a segment. The last word is filled with zeros.
+__device__ __forceinline__ void copy_validity(const PackView& s, u64 begin, u64 end) {
+  constexpr u64 per_block = ROW_BLOCK / 32;
+  const u32* from = reinterpret_cast<const u32*>(s.validity);
+  const u64 stop = min(per_block * end, (s.rows + 31) / 32);
+  for (u64 i = per_block * begin + lane_id(); i < stop; i += 32) {
+    const u64 left = s.rows - 32 * i, first = s.validity_offset + 32 * i, last = first + min(left, u64(32)) - 1;
+    const u32 low = from[first / 32], high = last / 32 > first / 32 ? from[last / 32] : 0;
+    const u32 mask = left >= 32 ? ~0u : (1u << left) - 1;
+    reinterpret_cast<u32*>(s.stored_validity)[i] = __funnelshift_r(low, high, u32(first % 32)) & mask;
+  }
+}
 
-  __device__ __forceinline__ PackedBlock(const SegmentView& s, u64 b) {
-    const u32* row_words = reinterpret_cast<const u32*>(s.row_words);
-    const u32 begin = row_words[b], end = row_words[b + 1];
-    width = 0;
-    if (begin <= end && end <= s.row_bits_words) width = min((end - begin) / (ROW_BLOCK / 32), 63u);
-    bits = reinterpret_cast<const u32*>(s.row_bits) + begin;
-    minimum = reinterpret_cast<const u32*>(s.row_minima)[b];
+// Zeros between the sections of `meta`, a lane each; block_starts of a segment without characters.
+__device__ __forceinline__ void fill_gaps(const PackView& s) {
+  const u64 tiles = (s.chars + (1ull << s.tile_shift) - 1) >> s.tile_shift;
+  const u64 tile_blocks = (tiles + TILE_BLOCK - 1) / TILE_BLOCK, row_blocks = (s.rows + ROW_BLOCK - 1) / ROW_BLOCK;
+  u64 end = 0;
+  switch (lane_id()) {
+    case 0:
+      end = s.block_starts + 8 * (tile_blocks + 1);
+      break;
+    case 1:
+      end = s.row_starts + 8 * (row_blocks + 1);
+      break;
+    case 2:
+      end = s.row_minima + 4 * row_blocks;
+      break;
+    case 3:
+      end = s.row_words + 4 * (row_blocks + 1);
+      break;
+    case 4:
+      end = s.tile_lengths + (tiles << (s.tile_shift > 8));
+      break;
+    case 5:
+      end = s.row_bits + 4 * s.row_bits_words;
+      break;
+    case 6:
+      end = s.validity != 0 ? s.stored_validity + 4 * ((s.rows + 31) / 32) : 0;
+      break;
   }
-  // Length of row i less the minimum; what stands behind the segment's last row is not to be used.
-  __device__ __forceinline__ u64 difference(u32 i) const {
-    if (width == 0) return 0;
-    const u32 bit = i * width, shift = bit & 31, used = shift + width;
-    const u32* word = bits + bit / 32;
-    if (width < 32) return __funnelshift_r(word[0], used > 32 ? word[1] : 0, shift) & ((1u << width) - 1);
-    u64 value = word[0] >> shift;
-    if (used > 32) value |= u64(word[1]) << (32 - shift);
-    if (used > 64) value |= u64(word[2]) << (64 - shift);
-    return value & ((1ull << width) - 1);
-  }
-  __device__ __forceinline__ u64 length(u32 i) const { return minimum + difference(i); }
+  for (; end % SECTION_ALIGNMENT != 0; ++end) *reinterpret_cast<u8*>(end) = 0;
+  if (lane_id() == 0 && tiles == 0) *reinterpret_cast<u64*>(s.block_starts) = 0;
+}
 
-  // For widths up to 8: the differences of rows 8 * group to 8 * group + 3 in `near`, of the next four in `far`; above them others'.
-  __device__ __forceinline__ void eight_rows(u32 group, u32* near, u32* far) const {
-    u32 words[3] = {0, 0, 0};
-#pragma unroll
-    for (u32 i = 0; i < 3; ++i)  // eight rows are `width` whole bytes
-      if (width > 0) words[i] = bits[min(group * width / 4 + i, ROW_BLOCK / 32 * width - 1)];
-    const u32 shift = 8 * (group * width & 3), high = __funnelshift_r(words[1], words[2], shift);
-    *near = __funnelshift_r(words[0], words[1], shift);
-    *far = u32((*near | u64(high) << 32) >> (4 * width));
+// Writes `meta` but for what the codes decide: block_starts and tile_lengths. grid: any; block: 256 threads.
+extern "C" __global__ void __launch_bounds__(256, 3)
+    row_lengths_pack(const PackView* segments, u32 segment_count, u64 row_blocks) {
+  __shared__ PackRoom rooms[8];
+  PackRoom& room = rooms[threadIdx.x / 32];
+  const Run run(row_blocks);
+  if (run.begin >= run.end) return;
+  u32 k = find_view<&PackView::first_row_block>(segments, segment_count, run.begin);
+  for (u64 unit = run.begin; unit < run.end; ++k) {
+    const PackView& s = segments[k];
+    const u64 stop = k + 1 < segment_count ? min(run.end, segments[k + 1].first_row_block) : run.end;
+    const u32 begin = u32(unit - s.first_row_block), end = u32(stop - s.first_row_block);
+    if (begin == 0) fill_gaps(s);
+    if (s.validity != 0) copy_validity(s, begin, end);
+    if (s.wide)
+      pack_run(s, begin, end, room.wide, room);
+    else
+      pack_run(s, begin, end, room.narrow, room);
+    unit = stop;
   }
-
-  // Characters of the rows before row `i`, as far as the `parts` lanes, of which this is number `part`, share them out among each other.
-  __device__ __forceinline__ u64 sum_before(u32 i, u32 part, u32 parts) const {
-    u64 sum = part == 0 ? i * minimum : 0;
-    if (width > 8) {
-      for (u32 r = part; r < i; r += parts) sum += difference(r);
-      return sum;
-    }
-    const u32 one = (1u << width) - 1, two = (1u << (2 * width)) - 1, alternate = one | one << (2 * width);
-    u32 narrow = 0;
-    for (u32 r = 8 * part; r < i; r += 8 * parts) {
-      u32 fours[2];
-      eight_rows(r / 8, &fours[0], &fours[1]);
-#pragma unroll
-      for (u32 h = 0; h < 2; ++h) {  // sums of neighbours first, in the room of both
-        const u32 rows = i > r + 4 * h ? min(i - r - 4 * h, 4u) : 0,
-                  kept = fours[h] & u32((1ull << (rows * width)) - 1);
-        const u32 pairs = (kept & alternate) + (kept >> width & alternate);
-        narrow += (pairs & two) + (pairs >> (2 * width));
-      }
-    }
-    return sum + narrow;
-  }
-};
+}
 
 // Writes the offsets of a row block's rows from..to (counted in the block) at `out` + row. A lane's 8 rows are neighbours: their bits are
 // whole bytes, and one warp sum does for all. Sums fit 32 bits. Through `staged` the lanes write coalesced.
@@ -376,11 +434,10 @@ __device__ __forceinline__ void unpack_long_block(const PackedBlock& block, u32 
   }
 }
 
-// Rows row_begin .. row_end of every segment -> offsets out_row .. of the output, and the offset after the last row of all.
-// Row blocks are counted from the one that holds row_begin. grid: any; block: 256 threads. `out_chars`: characters of the whole output.
+// Rows row_begin .. row_end of every segment -> offsets out_row .. of its column, and the offset after the last row of each column.
+// Row blocks are counted from the one that holds row_begin. grid: any; block: 256 threads.
 extern "C" __global__ void __launch_bounds__(256, 4)
-    row_lengths_unpack(const SegmentView* segments, u32 segment_count, u64 row_blocks, u8* offsets, u32 wide,
-                       u64 out_rows, u64 out_chars) {
+    row_lengths_unpack(const SegmentView* segments, u32 segment_count, u64 row_blocks) {
   __shared__ u32 rooms[8][PADDED_ROWS];
   u32* const staged = rooms[threadIdx.x / 32];
   const Run run(row_blocks);
@@ -389,14 +446,15 @@ extern "C" __global__ void __launch_bounds__(256, 4)
   for (u64 unit = run.begin; unit < run.end; ++unit) {
     while (k + 1 < segment_count && segments[k + 1].first_row_block <= unit) ++k;
     const SegmentView& s = segments[k];
+    const bool wide = s.wide_offsets;
     const u64 b = s.row_begin / ROW_BLOCK + unit - s.first_row_block, first = b * ROW_BLOCK;
     const PackedBlock block(s, b);
     const u64 before = reinterpret_cast<const u64*>(s.row_starts)[b] - s.char_begin + s.out_char;
     const u32 from = u32(max(first, s.row_begin) - first);
     const u32 to = u32(max(first, min(first + ROW_BLOCK, s.row_end)) - first);
     const u64 at = s.out_row + first - s.row_begin;  // of the block's first row; below 0 where that is not wanted
-    u32* const narrow = reinterpret_cast<u32*>(offsets) + at;
-    u64* const whole = reinterpret_cast<u64*>(offsets) + at;
+    u32* const narrow = reinterpret_cast<u32*>(s.offsets_to) + at;
+    u64* const whole = reinterpret_cast<u64*>(s.offsets_to) + at;
     const bool sums_fit = block.width <= 22 && block.minimum < 1u << 22;
     if (sums_fit && wide)
       unpack_block(block, from, to, before, staged, whole);
@@ -406,39 +464,34 @@ extern "C" __global__ void __launch_bounds__(256, 4)
       unpack_long_block(block, from, to, before, whole);
     else
       unpack_long_block(block, from, to, before, narrow);
+    if (s.last && first + ROW_BLOCK >= s.row_end && lane_id() == 0) {
+      const u64 chars = s.out_char + (s.char_end - s.char_begin);
+      if (wide)
+        whole[s.row_end - first] = chars;
+      else
+        narrow[s.row_end - first] = u32(chars);
+    }
     __syncwarp();
-  }
-  if (run.begin == 0 && lane_id() == 0) {
-    if (wide)
-      reinterpret_cast<u64*>(offsets)[out_rows] = out_chars;
-    else
-      reinterpret_cast<u32*>(offsets)[out_rows] = u32(out_chars);
   }
 }
 
-// Where rows lie. For rows[i] (a row of the column): segments_of[i] its segment, starts[i] its first character there, lengths[i],
-// and tiles[i], the tiles it touches. LOCATE_LANES threads a row, whole warps.
+// Where the first row and the row after the last one of some rows of a segment begin. Of edge i: edges[2 * i] is the segment,
+// edges[2 * i + 1] a row of it, or the number of its rows; starts[i] its first character. LOCATE_LANES threads an edge, whole warps.
 extern "C" __global__ void __launch_bounds__(256)
-    locate_rows(const SegmentView* segments, u32 segment_count, const u64* rows, u64 count, u64* segments_of,
-                u64* starts, u64* lengths, u64* tiles) {
-  const u64 i = (blockIdx.x * u64(blockDim.x) + threadIdx.x) / LOCATE_LANES;
-  const u64 row = rows[min(i, count - 1)];  // all lanes take part in the sum
-  const u32 k = find_segment<&SegmentView::first_row>(segments, segment_count, row), part = lane_id() % LOCATE_LANES;
-  const SegmentView& s = segments[k];
-  const u64 local = row - s.first_row, b = local / ROW_BLOCK;
-  const u32 in_block = u32(local % ROW_BLOCK);
-  const PackedBlock block(s, b);
-  u64 start = block.sum_before(in_block, part, LOCATE_LANES);
+    locate_edges(const SegmentView* segments, const u64* edges, u64 count, u64* starts) {
+  const u64 thread = blockIdx.x * u64(blockDim.x) + threadIdx.x, i = min(thread / LOCATE_LANES, count - 1);
+  const SegmentView& s = segments[edges[2 * i]];
+  const u64 row = edges[2 * i + 1], b = row / ROW_BLOCK;
+  u64 start = s.chars;
+  if (row < s.rows) {
+    start = PackedBlock(s, b).sum_before(u32(row % ROW_BLOCK), lane_id() % LOCATE_LANES, LOCATE_LANES);
+    if (lane_id() % LOCATE_LANES == 0) start += reinterpret_cast<const u64*>(s.row_starts)[b];
+  } else if (lane_id() % LOCATE_LANES != 0) {
+    start = 0;
+  }
 #pragma unroll
   for (u32 delta = 1; delta < LOCATE_LANES; delta *= 2) start += __shfl_xor_sync(ALL_LANES, start, delta);
-  if (i >= count || part != 0) return;
-  start += reinterpret_cast<const u64*>(s.row_starts)[b];
-  u64 length = block.length(in_block);
-  if (start > s.chars || length > s.chars - start) length = 0, start = 0;  // damaged
-  segments_of[i] = k;
-  starts[i] = start;
-  lengths[i] = length;
-  tiles[i] = length == 0 ? 0 : (start + length - 1 >> s.tile_shift) - (start >> s.tile_shift) + 1;
+  if (thread < count * LOCATE_LANES && lane_id() % LOCATE_LANES == 0) starts[i] = min(start, s.chars);
 }
 
 // `bits` bits from bit `from_bit` of `from` to bit 0 of `to`; the last word is filled with zeros. One thread a word.
@@ -453,42 +506,45 @@ extern "C" __global__ void __launch_bounds__(256) copy_bits(const u32* from, u64
   to[i] = __funnelshift_r(low, high, shift) & mask;
 }
 
-// Validity of rows row_begin .. row_end of every segment, one after another, to bit 0 of `to`. One thread a word.
+// Validity of rows row_begin .. row_end of every segment that has some to write. Columns that write none have no bits: the out_bit of
+// all their segments is that of the next column. Words behind a column's last row become 0. One thread a word, whole warps.
 extern "C" __global__ void __launch_bounds__(256)
-    gather_validity(const SegmentView* segments, u32 segment_count, u64 rows, u32* to) {
+    gather_validity(const SegmentView* segments, u32 segment_count, u64 words) {
   const u64 i = blockIdx.x * u64(blockDim.x) + threadIdx.x;
-  if (32 * i >= rows) return;
-  const u64 end = min(32 * i + 32, rows);
-  u32 k = find_segment<&SegmentView::out_row>(segments, segment_count, 32 * i);
-  u32 word = 0;
-  for (u64 row = 32 * i; row < end;) {
-    const SegmentView& s = segments[k];
-    const u64 stop = min(end, s.out_row + (s.row_end - s.row_begin));
-    const u8* validity = reinterpret_cast<const u8*>(s.validity);
-    for (; row < stop; ++row) {
-      const u64 local = s.row_begin + (row - s.out_row);
-      const u32 bit = validity == nullptr ? 1 : validity[local / 8] >> (local % 8) & 1;
-      word |= bit << (row % 32);
+  u64 nulls_to = 0;
+  u32 nulls = 0;
+  if (i < words) {
+    u64 bit = 32 * i;
+    const u64 end = bit + 32;
+    u32 k = find_segment<&SegmentView::out_bit>(segments, segment_count, bit), word = 0;
+    nulls_to = segments[k].nulls_to;
+    u32* const to = reinterpret_cast<u32*>(segments[k].validity_to) + i;
+    for (; k < segment_count && segments[k].out_bit <= bit; ++k) {
+      const SegmentView& s = segments[k];
+      const u64 stop = min(end, s.out_bit + (s.row_end - s.row_begin));
+      if (stop <= bit) break;
+      const u32 count = u32(stop - bit);
+      u32 bits = ~0u;
+      if (s.validity != 0) {
+        const u32* validity = reinterpret_cast<const u32*>(s.validity);
+        const u64 first = s.row_begin + (bit - s.out_bit), last = first + count - 1;
+        const u32 low = validity[first / 32], high = last / 32 > first / 32 ? validity[last / 32] : 0;
+        bits = __funnelshift_r(low, high, u32(first % 32));
+      }
+      bits &= ~0u >> (32 - count);
+      nulls += count - __popc(bits);
+      word |= bits << (bit % 32);
+      bit = stop;
     }
-    ++k;
+    *to = word;
   }
-  to[i] = word;
-}
-
-// Validity of chosen rows: bit i of `to` is the validity of rows[i]. One thread a row, whole warps.
-extern "C" __global__ void __launch_bounds__(256)
-    take_validity(const SegmentView* segments, u32 segment_count, const u64* rows, u64 count, u32* to, u64* nulls) {
-  const u64 i = blockIdx.x * u64(blockDim.x) + threadIdx.x;
-  bool valid = false;
-  if (i < count) {
-    const SegmentView& s = segments[find_segment<&SegmentView::first_row>(segments, segment_count, rows[i])];
-    const u64 local = rows[i] - s.first_row;
-    const u8* validity = reinterpret_cast<const u8*>(s.validity);
-    valid = validity == nullptr || (validity[local / 8] >> (local % 8) & 1);
-  }
-  const u32 word = __ballot_sync(ALL_LANES, valid), inside = __ballot_sync(ALL_LANES, i < count);
-  if (lane_id() == 0 && inside != 0) {
-    to[i / 32] = word;
-    atomicAdd(nulls, u64(__popc(inside & ~word)));
+  if (__any_sync(ALL_LANES, nulls_to != 0)) {
+    const u64 first = __shfl_sync(ALL_LANES, nulls_to, 0);
+    if (__all_sync(ALL_LANES, nulls_to == first || nulls == 0)) {
+      nulls = __shfl_sync(ALL_LANES, warp_inclusive_sum(nulls), 31);
+      if (lane_id() > 0) nulls = 0;
+      nulls_to = first;
+    }
+    if (nulls_to != 0 && nulls > 0) atomicAdd(reinterpret_cast<u64*>(nulls_to), u64(nulls));
   }
 }

@@ -319,14 +319,14 @@ class PandasColumn(_PublicColumn):
         return column
 
     def _back(self, series: Any, labels: Any) -> HostStrings:
-        from cudf_fsst.interop.pandas import open_strings
+        from cudf_fsst.interop import pandas
 
         assert series.dtype == self.dtype
         assert series.name == "words"
         assert series.index.equals(labels)
         assert series.index.name == "label"
-        with open_strings(series) as strings:
-            return strings
+        buffers, _, _ = pandas.describe(series, lenient=True)
+        return buffers.strings
 
 
 class CudfColumn(_PublicColumn):

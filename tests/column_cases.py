@@ -7,6 +7,9 @@ import pandas as pd
 import pyarrow as pa
 
 STR = pd.StringDtype("pyarrow", na_value=np.nan)
+#: Texts and nulls.
+VALUES = ["", "plain", None, "naïve café", "日本語", "x" * 5000, "a\x00b", None, "fluffily ironic deposits"] * 40
+
 DTYPES = {
     "str": STR,
     "str[python]": pd.StringDtype("python", na_value=np.nan),

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import hypothesis
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import fake_gpu
+from column_cases import VALUES
 from cudf_fsst.codecs.fsst import plan
 
-pytest.register_assert_rewrite("spill_cases", "nasty_values")
+pytest.register_assert_rewrite("cli_cases", "frame_cases", "nasty_values", "spill_cases")
 
 # "ci" is what .ci/run and the README's command use; "deep" is for an evening: HYPOTHESIS_PROFILE=deep pytest.
 _COMMON = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
@@ -31,6 +34,12 @@ def no_measured_launch_choices(tmp_path_factory: pytest.TempPathFactory) -> Iter
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CUDF_FSST_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """For ``-n auto``: a worker for every core that this process may use, up to eight, for each builds kernels."""
+    return min(8, len(os.sched_getaffinity(0)))
 
 
 def _why_no_gpu() -> str | None:
@@ -82,3 +91,12 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several segments and tables in a short column."""
     monkeypatch.setattr(plan, "segment_size", lambda chars: 3000)
     monkeypatch.setattr(plan, "TABLE_SCOPE", 6000)
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    """Strings with nulls in row groups of 100, beside a column of numbers."""
+    path = tmp_path / "in.parquet"
+    table = pa.table({"text": pa.array(VALUES, pa.string()), "number": range(len(VALUES))})
+    pq.write_table(table, path, row_group_size=100)
+    return path

@@ -1,7 +1,8 @@
-"""Files loaded in a process that has done nothing but import the package.
+"""Files loaded in a process that has done nothing but import the package and decode some bytes.
 
 What a process did before can hide what loading lacks: pandas registers some of its Arrow types when it first makes an
-array of one. Starting Python takes a second, so one server imports the package, and forks a child for each question.
+array of one. Starting Python takes a second, and loading what Numba compiled another, so one server does both, and
+forks a child for each question.
 """
 
 from __future__ import annotations
@@ -105,9 +106,25 @@ def _end(server: subprocess.Popen[bytes]) -> None:
     server.stdout.close()
 
 
+def _load_compiled() -> None:
+    """Load what Numba compiled, without making anything of pandas or Arrow."""
+    from cudf_fsst.codecs.fsst import cpu as fsst
+    from cudf_fsst.codecs.values import cpu
+    from cudf_fsst.files import storage
+
+    for path in sorted((Path(__file__).parent / "golden").rglob("*.fsst")):
+        for codec, parts in storage.load(path).streams:
+            if codec == storage.FSST:
+                fsst.read(parts)
+            elif parts:
+                cpu.read(parts, parts[0].itemsize)
+
+
 def _serve() -> None:
     import cudf_fsst
 
+    _load_compiled()
+    assert threading.active_count() == 1  # which a fork would lose
     with os.fdopen(os.dup(1), "wb") as answers:
         os.dup2(2, 1)  # what is printed is no answer
         while True:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import importlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+
+import cudf_fsst
 
 ROOT = Path(__file__).resolve().parent.parent
 MACHINE = {"gpu": "Some GPU", "driver": "1"}
@@ -24,8 +28,41 @@ RUN = {"date": "2026-01-02", "command": "python compare.py"}
 def modules() -> Iterator[dict[str, ModuleType]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "benchmarks")
-        names = ("compare", "datasets", "measured", "profile_kernels", "records")
+        names = ("bench_latency", "compare", "datasets", "measured", "profile_kernels", "records")
         yield {name: importlib.import_module(name) for name in names}
+
+
+def names_of(path: Path) -> set[str]:
+    """What a module defines or imports, found without running it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            found |= {one.asname or one.name for one in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.name)
+def test_what_they_use_of_ours_is_there(path: Path) -> None:
+    """Most of them run on a GPU only."""
+    tree = ast.parse(path.read_text())
+    modules = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cudf_fsst"):
+            place = ROOT.joinpath(*node.module.split("."))
+            known = names_of(place / "__init__.py" if place.is_dir() else place.with_suffix(".py"))
+            for one in node.names:
+                beside = place / f"{one.name}.py"
+                if beside.exists():
+                    modules[one.asname or one.name] = beside
+                else:
+                    assert one.name in known, f"{node.module} has no {one.name}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            assert node.attr in names_of(modules[node.value.id]), ast.unparse(node)
 
 
 def record(**more: Any) -> dict[str, Any]:
@@ -158,6 +195,87 @@ def test_random_rows(modules: dict[str, ModuleType]) -> None:
     assert (lengths.min(), lengths.max()) == (16, 112)
     # As many of every byte as chance gives.
     assert abs(np.bincount(chars, minlength=256) - chars.size / 256).max() < 6 * math.sqrt(chars.size / 256)
+
+
+def lineitem(rows: int) -> pd.DataFrame:
+    """A small table with some of the columns of TPC-H's."""
+    random = np.random.default_rng(5)
+    return pd.DataFrame(
+        {
+            "l_orderkey": np.arange(rows),
+            "l_tax": random.integers(0, 9, rows) / 100,
+            "l_shipdate": pd.Timestamp("1994") + pd.to_timedelta(random.integers(0, 900, rows), "D"),
+            "l_comment": [f"the deposits of {number} sleep" for number in random.integers(0, 999, rows)],
+        }
+    )
+
+
+def clock(call: Callable[[], Any], repeat: int) -> float:
+    """Stands for both clocks: the call is made, and takes a millisecond."""
+    call()
+    assert repeat > 0
+    return 0.001
+
+
+#: What is measured, by part.
+LATENCY = {
+    "frame16:tpch.lineitem.100k": [
+        f"frame16_100k_{call}_ms" for call in ("compress", "decompress", "to_host", "to_cudf")
+    ],
+    "column:tpch.l_comment.sf10": [
+        *(f"col_1mb_{call}_ms" for call in ("compress", "compress_given_table", "decompress")),
+        *(f"col_100mb_{call}_ms" for call in ("compress", "decompress")),
+    ],
+    "rows:tpch.l_comment.sf10": ["take10_ms", "filter_ms"],
+    "frame:tpch.lineitem.sf10": [
+        "frame_compress_gbps",
+        "frame_decompress_gbps",
+        "frame_mask_ms",
+        "frame_take1m_ms",
+    ],
+    "first:tpch.lineitem.sf10": ["first_to_host_gbps"],
+}
+
+
+@pytest.mark.parametrize("part", LATENCY)
+def test_latency(part: str, modules: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pandas stands for cuDF, whose frames go to host memory by themselves."""
+    frame = lineitem(2000)
+    monkeypatch.setattr(pd.DataFrame, "host_serialize", lambda self: ({}, [self]), raising=False)
+    monkeypatch.setattr(pd.DataFrame, "host_deserialize", lambda header, frames: frames[0], raising=False)
+    monkeypatch.setattr(cudf_fsst.CompressedFrame, "to_cudf", cudf_fsst.CompressedFrame.decompress)
+    bench, first = modules["bench_latency"], []
+    tools = bench.Tools(pd, clock, clock, lambda codec: first.append(codec) or 0.5, repeat=3)
+    file = modules["records"].ResultsFile(tmp_path / "latency.json", MACHINE, **RUN)
+    kind, _, dataset = part.partition(":")
+    monkeypatch.setattr(bench, "KINDS", {kind: bench.KINDS[kind]})
+    asked = options(scale=10, missing=True)
+    assert bench.run(frame, tools, file, asked, lambda: True) == 0
+    content = json.loads(file.path.read_text())
+    assert "failed" not in content["parts"][part]
+    found = [(one["dataset"], one["codec"], one["measure"]) for one in content["records"]]
+    assert found == [(dataset, codec, measure) for measure in LATENCY[part] for codec in ("cudf_fsst", "cudf")]
+    milliseconds = {one["value"] for one in content["records"] if one["measure"].endswith("_ms")}
+    assert milliseconds <= {1.0}
+    assert first == (["cudf_fsst", "cudf"] if kind == "first" else [])
+    assert bench.run(frame, tools, file, asked, lambda: True) == 0
+    assert json.loads(file.path.read_text()) == content, "nothing is missing"
+
+
+def test_wrong_rows_are_not_timed(modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch) -> None:
+    series = lineitem(100)["l_comment"]
+    monkeypatch.setattr(cudf_fsst.CompressedColumn, "take", lambda self, rows: series.iloc[:10])
+    bench = modules["bench_latency"]
+    tools = bench.Tools(pd, clock, clock, lambda codec: 0.5, repeat=3)
+    with pytest.raises(AssertionError, match=r"take\(\) did not give the same values"):
+        list(bench.measure_rows(series, tools, []))
+
+
+def test_first_call_of_a_process(modules: dict[str, ModuleType]) -> None:
+    waits = []
+    seconds = modules["bench_latency"].first_seconds(lineitem(100), "cudf_fsst", lambda: waits.append(1))
+    assert seconds > 0
+    assert len(waits) == 2
 
 
 NCU = """==PROF== Connected to process 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from bitpack_cases import BLOCK, cases
+from bitpack_cases import cases
 from cudf_fsst.codecs.bitpack import cpu, launch
 from cudf_fsst.codecs.part import Packed
 from emulation.conftest import emulator
-from emulation.device import ORDERS, FakeDevice, emulated
+from emulation.device import ORDERS, FakeDevice, compress_as, emulated
 from emulation.emulator import SCHEDULES, Emulator
 
 __all__ = ["emulator"]
@@ -27,26 +28,20 @@ class Gpu:
         self.device, self.emulator, self.cuda = device, device.emulator, cuda
 
     def compress(self, values: npt.NDArray[Any], signed: bool, offset: int = 0) -> Packed:
-        """Compress a copy of exactly the values' size, `offset` bytes off an aligned address; measure too."""
-        rows, itemsize = values.size, values.itemsize
+        """Compress a copy of exactly the values' size, `offset` bytes off an aligned address."""
         source = self.emulator.buffer(values, offset=offset)
-        workspace = self.emulator.buffer(self.cuda.workspace_nbytes(rows, itemsize))
-        nbytes = self.emulator.buffer(8)
-        where = {"signed": signed, "workspace": workspace.address}
         with self.cuda.Lane(self.device.stream()) as lane:
-            self.cuda.measure(source.address, rows, itemsize, **where, lane=lane, out=nbytes.address)
-            packed = self.cuda.compress(source.address, rows, itemsize, **where, lane=lane)
+            packed: Packed = compress_as("bitpack", source.address, values, signed=signed, lane=lane)
             lane.synchronize()
-        assert nbytes.read(np.uint64).tolist() == [packed.nbytes]
         assert (packed.meta.size, packed.codes.size) == (packed.meta_nbytes, packed.codes_nbytes)
         source.free()
-        workspace.free()
         return packed
 
     def decompress(self, packed: Packed, offset: int = 0) -> bytes:
+        read: Any = sys.modules["cudf_fsst.codecs.values.cuda_read"]
         out = self.emulator.buffer(packed.values_nbytes, offset=offset)
         with self.cuda.Lane(self.device.stream()) as lane:
-            self.cuda.decompress(packed, out.address, lane=lane)
+            read.decompress([read.Job(((packed,),), out.address)], lane=lane)
             lane.synchronize()
         data: bytes = out.read().tobytes()
         out.free()
@@ -124,23 +119,21 @@ def test_orders_of_streams(order: str, gpu: Gpu) -> None:
 def test_many_blocks(gpu: Gpu) -> None:
     """More than bitpack_scan sums in one go."""
     blocks = 16 * launch.SCAN_THREADS + 21
-    rows = blocks * BLOCK - 3
     kinds = np.random.default_rng(3).integers(0, 9, blocks).astype(np.uint8) | np.uint8(128) * (
         np.arange(blocks) % 3 == 1
     )
     module = gpu.emulator.load("bitpack.cu", {name: f"{value}u" for name, value in launch.defines(1).items()})
     room = np.full(-(-blocks // 16) * 16, 0xA5, np.uint8)  # what follows the last block is garbage
     room[:blocks] = kinds
-    starts, totals, nbytes = np.zeros(room.size, np.uint32), np.zeros(3, np.uint64), np.zeros(1, np.uint64)
-    meta = [np.uint64(launch.Layout(rows, 1, delta).nbytes) for delta in (False, True)]
+    kinds_at, starts_at = gpu.emulator.buffer(room), gpu.emulator.buffer(4 * room.size)
+    totals_at = gpu.emulator.buffer(16)
+    job = np.array([kinds_at.address, blocks, starts_at.address, totals_at.address], np.uint64)
+    widths = (kinds & 127).astype(np.int64)
+    expected = (np.cumsum(widths) - widths) | (kinds.astype(np.int64) >> 7) << 31
     for schedule in SCHEDULES:
-        arguments = [room, np.uint32(blocks), *meta, starts, totals, nbytes]
-        module.launch("bitpack_scan", 1, launch.SCAN_THREADS, arguments, schedule=schedule)
-        widths = (kinds & 127).astype(np.int64)
-        expected = (np.cumsum(widths) - widths) | (kinds.astype(np.int64) >> 7) << 31
-        np.testing.assert_array_equal(starts[:blocks], expected)
-        assert totals.tolist() == [widths.sum(), 1, meta[1] + 128 * widths.sum()]
-        assert nbytes[0] == totals[2]
+        module.launch("bitpack_scan", 1, launch.SCAN_THREADS, [job], schedule=schedule)
+        np.testing.assert_array_equal(starts_at.read(np.uint32)[:blocks], expected)
+        assert totals_at.read(np.uint64).tolist() == [widths.sum(), 1]
 
 
 def test_what_it_costs(gpu: Gpu) -> None:
@@ -148,13 +141,13 @@ def test_what_it_costs(gpu: Gpu) -> None:
     values, signed = cases(8)["kinds of blocks"]
     before = len(gpu.device.allocations)
     packed = gpu.compress(values, signed)
-    assert gpu.device.launches == 2 * ["bitpack_measure", "bitpack_scan"] + ["bitpack_pack"]
-    assert gpu.device.allocations[before:] == [packed.meta_nbytes, packed.codes_nbytes]
+    assert gpu.device.launches == ["bitpack_measure", "bitpack_scan", "bitpack_pack"]
+    assert gpu.device.allocations[-2:] == [packed.meta_nbytes, packed.codes_nbytes]
+    workspace = gpu.device.allocations[before:-2]
+    assert sum(workspace) < values.nbytes // 64 + 512
     gpu.decompress(packed)
-    assert gpu.device.launches[5:] == ["bitpack_unpack"]
-    assert len(gpu.device.allocations) == before + 2
-    for itemsize in launch.ITEMSIZES:
-        assert gpu.cuda.workspace_nbytes(2**28 // itemsize, itemsize) <= 2**28 // 64
+    assert gpu.device.launches[3:] == ["bitpack_unpack"]
+    assert gpu.device.allocations[before + len(workspace) + 2 :] == [8 * 11], "the table of one job"
 
 
 def test_wrong_sizes(gpu: Gpu) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from threading import Thread
 from typing import Any
 
@@ -13,9 +14,9 @@ import pytest
 import cudf_fsst
 from checker import Case, CudfColumn, HostCodec, PandasColumn, cases_for, check, strings_of
 from column_cases import DTYPES, STR, words
-from cudf_fsst import column as column_module
 from cudf_fsst.buffers import HostStrings
 from cudf_fsst.codecs.fsst.layout import LEVELS
+from cudf_fsst.interop import schema
 from cudf_fsst.interop.arrow import from_arrow, to_arrow
 from cudf_fsst.interop.pandas import is_object
 
@@ -138,13 +139,9 @@ def test_no_rows() -> None:
 def test_offsets_count_eight_bytes_from_two_gib_of_characters_on() -> None:
     column = words(10, nulls=False).fsst.compress()
     (segment,) = column.segments
-    huge = column_module.CompressedColumn._make(
-        [type(segment)(_with_chars(segment.layout, 2**31), 0, segment.table, segment.meta, segment.codes, 1)],
-        column._backend,
-        None,
-        column.index,
-        column.dtype,
-    )
+    longer = type(segment)(_with_chars(segment.layout, 2**31), 0, segment.table, segment.meta, segment.codes, 1)
+    content = replace(column._content, node=column._content.node.with_parts(iter([longer])))
+    huge = column._make(content, column._backend, None, column._index, column.dtype)
     assert huge.uncompressed_nbytes == 2**31 + 8 * 11
 
 
@@ -226,7 +223,8 @@ def of_any_bytes(dtype: Any, index: Any = None) -> cudf_fsst.CompressedColumn:
     """A column of bytes that are not UTF-8 everywhere, of a dtype whose Series need not be able to hold them."""
     array = pa.array(ANY_BYTES).view(pa.string())
     column = pd.Series(pd.array(array, dtype=STR), index=index, name="n").fsst.compress()
-    return column._make(column._segments, column._backend, column.name, column.index, dtype)
+    content = replace(column._content, type=schema.arrow_type(dtype), stored=schema.encode_dtype(dtype))
+    return column._make(content, column._backend, column.name, column._index, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)

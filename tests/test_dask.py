@@ -313,10 +313,10 @@ def test_frames_on_a_gpu_are_sent_from_there(monkeypatch: pytest.MonkeyPatch) ->
     class Gpu:
         device = "cuda:0"
 
-    monkeypatch.setattr("cudf_fsst.frame_backend.DeviceFrames", Gpu)
+    monkeypatch.setattr(fsst_dask, "DeviceBackend", Gpu)
     monkeypatch.setattr(fsst_dask, "_device_buffer", lambda frame: frame)
     host = table().fsst.compress()
-    frame = type(host)._make(Gpu(), host._columns, host._labels, host._index, host._levels, ROWS)  # type: ignore[arg-type]
+    frame = type(host)._make(Gpu(), host._columns, host._labels, host._index)  # type: ignore[arg-type]
     header, frames = serialize(frame, serializers=("cuda", "dask"), on_error="raise")
     assert header["serializer"] == "cuda"
     assert header["compression"] == (False,) * len(frames)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -23,12 +22,16 @@ import fresh
 import reference_frame_reader
 from column_cases import STR
 from cudf_fsst import column as column_module
-from cudf_fsst import frame_backend
+from cudf_fsst import index as index_module
+from cudf_fsst.backend import HostBackend
 from cudf_fsst.codecs import host
+from cudf_fsst.codecs.node import Content
+from cudf_fsst.files import columns as files
 from cudf_fsst.files import storage
-from cudf_fsst.interop import arrow_columns, cudf_frame, pandas_frame, schema
+from cudf_fsst.index import CompressedIndex
+from cudf_fsst.interop import arrow_columns, schema
 from cudf_fsst.interop import cudf as interop_cudf
-from cudf_fsst.stored_index import StoredIndex
+from cudf_fsst.interop import pandas as interop_pandas
 
 BIG = 2**60 + 1
 VALUES = ["a", None, "ccc", "d"]
@@ -40,17 +43,17 @@ def level(values: list[Any], kind: Any) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(values, kind)])
 
 
-def as_cudf_has_it(*levels: pa.ChunkedArray, names: list[Any] | None = None) -> StoredIndex:
+def as_cudf_has_it(*levels: pa.ChunkedArray, names: list[Any] | None = None) -> CompressedIndex:
     """An index of such levels, as a column has it that came from a GPU."""
-    made = [(host.Compressor(None, {}).node(arrow_columns.describe(one)), one.type, None) for one in levels]
+    made = [Content(host.Compressor(None, {}).node(arrow_columns.describe(one)), one.type, None) for one in levels]
     none: list[Any] = [None] * len(levels)
     notes = {"names": none, "multi": len(levels) > 1, "dtypes": none, "freqs": none}
-    return StoredIndex(notes, len(levels[0]), tuple(made), names)
+    return CompressedIndex(notes, len(levels[0]), made, names=names)
 
 
 def with_index(index: Any, values: list[str | None] = VALUES, name: Any = "n") -> cudf_fsst.CompressedColumn:
     plain = pd.Series(values, dtype=STR).fsst.compress()
-    return cudf_fsst.CompressedColumn._make(plain.segments, plain._backend, name, index, STR)
+    return cudf_fsst.CompressedColumn._make(plain._content, plain._backend, name, index, STR)
 
 
 #: What cuDF has, and the same in pandas.
@@ -85,12 +88,12 @@ def test_integers_with_missing_labels(kind: str, tmp_path: Path) -> None:
     fresh.same_series(tmp_path / "column", series)
     loaded = cudf_fsst.load(tmp_path / "column")
     assert isinstance(loaded, cudf_fsst.CompressedColumn)
-    assert loaded._index._made is None  # made when it is asked for
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "column").read_bytes()
     stored, labels = (values for _, values in reference_frame_reader.read(tmp_path / "column")[:2])
     assert stored == VALUES[: len(wanted)]
-    assert labels == index._columns()[0].to_pylist()
+    (first,) = HostBackend().read(index.nodes[:1])
+    assert labels == interop_pandas.to_chunked(first, index.levels[0].type).to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -125,10 +128,7 @@ def test_frames_with_such_an_index(tmp_path: Path) -> None:
     for name, (index, wanted) in NULLS.items():
         rows = len(wanted)
         plain = pd.DataFrame({"a": VALUES[:rows], "b": range(rows)}).fsst.compress()
-        notes, levels = index.described()
-        frame = cudf_fsst.CompressedFrame._make(
-            plain._backend, plain._columns, plain._labels, notes, [column_of(*one) for one in levels], rows
-        )
+        frame = cudf_fsst.CompressedFrame._make(plain._backend, plain._columns, plain._labels, index)
         data = pd.DataFrame({"a": VALUES[:rows], "b": range(rows)}, index=wanted)
         frame.save(tmp_path / name)
         assert storage.version_of(tmp_path / name) == 2
@@ -137,12 +137,6 @@ def test_frames_with_such_an_index(tmp_path: Path) -> None:
         column.save(tmp_path / "column")
         assert storage.version_of(tmp_path / "column") == 3
         fresh.same_series(tmp_path / "column", data["a"])
-
-
-def column_of(*parts: Any) -> Any:
-    from cudf_fsst.frame import _Column
-
-    return _Column(*parts)
 
 
 # Hostile files ------------------------------------------------------------------------------------------------------
@@ -194,11 +188,9 @@ def test_version_3_that_lies(change: dict[str, Any], message: str, tmp_path: Pat
 
 def test_a_column_of_version_3_that_lies(tmp_path: Path) -> None:
     data = pd.DataFrame({"a": [1, 2]}).fsst.compress()
-    from cudf_fsst.frame import save
-
-    for labels, columns in ((["a"], data._columns), (["a", "b"], data._columns * 2), ([], ())):
-        save(tmp_path / "column", "column", pd.Index(labels, dtype=object), columns, data._index, [], 2)
-        with pytest.raises(ValueError, match=r"column: the file of a column holds (int64, not strings|2|0)$"):
+    for labels, columns in ((["a", "b"], data._columns * 2), ([], ())):
+        files.save(tmp_path / "column", "column", pd.Index(labels, dtype=object), columns, *data._index.described(), 2)
+        with pytest.raises(ValueError, match=r"column: the file of a column holds (2|0)$"):
             cudf_fsst.load(tmp_path / "column")
 
 
@@ -292,21 +284,27 @@ class Index:
         return Index(self.column[key], self.name)
 
 
-class Gpu:
-    """The backend of a column on a GPU whose memory is the host's."""
+class Gpu(HostBackend):
+    """The backend of a GPU whose memory is the host's."""
 
     device = "cuda:0"
 
     def __init__(self, device: str | None = None) -> None:
-        self.codec = SimpleNamespace(
-            to_host=lambda segments, stream=None: segments, to_device=lambda segments, stream=None: segments
-        )
         self.interop = SimpleNamespace(
             view=interop_cudf.view,
+            with_names=interop_cudf.with_names,
             labels=lambda data: (data.name, data.index),
-            to_series=lambda strings, dtype, name, index: SimpleNamespace(index=index, name=name),
-            index_to_device=interop_cudf.index_to_device,
+            column_series=lambda values, kind, stored, dtype, name, index, nullable: SimpleNamespace(
+                index=index, name=name
+            ),
+            build_index=self._build_index,
         )
+
+    @staticmethod
+    def _build_index(notes: Any, levels: Any) -> Index:
+        [(buffers, kind, _)] = levels
+        [name] = map(schema.decode_name, notes["names"])
+        return Index(interop_pandas.to_chunked(buffers, kind), name)
 
     def check_stream(self, stream: Any) -> None:
         del stream
@@ -314,36 +312,15 @@ class Gpu:
     def current(self) -> Any:
         return nullcontext()
 
-    def compress(self, data: Any, **options: Any) -> Any:
-        return data.segments
-
-    compress_to_host = compress
-
-    def decompress(self, segments: Any, *, stream: Any) -> Any:
-        return segments
-
-    take_range = lambda self, segments, start, stop, stream: segments  # noqa: E731
-
-    def to_host_strings(self, segments: Any) -> Any:
-        from cudf_fsst.codecs.fsst import cpu
-
-        return cpu.read(segments)
-
-
-class Frames(frame_backend.HostFrames):
-    """What compresses an index on that GPU."""
-
-    def __init__(self, device: str | None = None) -> None:
-        super().__init__()
-
-    def index(self, index: Index, write: Any) -> Any:
+    def compress(self, asked: Any, index: Any = None, **options: Any) -> Any:
         notes = {"names": [schema.encode_name(index.name)], "multi": False, "dtypes": [None], "freqs": [None]}
         node = host.Compressor(None, {}).node(arrow_columns.describe(index.column))
-        return notes, [(node, index.column.type, None)]
+        return [one.data.content for one in asked], (notes, [Content(node, index.column.type, None)])
 
-    @contextmanager
-    def receiving(self, nodes: Any) -> Iterator[Any]:
-        yield lambda node: host.read([node])[0]
+    def to_host(self, parts: Any, *, stream: Any = None) -> Any:
+        return parts
+
+    to_device = to_host
 
 
 @pytest.fixture
@@ -351,21 +328,20 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("cudf")
     module.RangeIndex = type("RangeIndex", (), {})  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "cudf", module)
+    for module_of in (column_module, index_module):
+        monkeypatch.setattr(module_of, "DeviceBackend", Gpu)
+        # What is on the host is told by its class, which is the stand-in's base.
+        monkeypatch.setattr(module_of, "HostBackend", Host)
 
-    def build_index(notes: Any, levels: Any) -> Index:
-        [(buffers, kind, _)] = levels
-        [name] = map(schema.decode_name, notes["names"])
-        return Index(pandas_frame.to_arrow(buffers, kind), name)
 
-    monkeypatch.setattr(column_module, "DeviceBackend", Gpu)
-    monkeypatch.setattr(frame_backend, "DeviceFrames", Frames)
-    monkeypatch.setattr(cudf_frame, "build_index", build_index)
+class Host(HostBackend):
+    """The backend of host memory."""
 
 
 def on_gpu(index: Index) -> Any:
     """A Series on that GPU."""
-    segments = pd.Series(VALUES, dtype=STR).fsst.compress().segments
-    return SimpleNamespace(index=index, name="n", segments=segments, dtype=STR)
+    content = pd.Series(VALUES, dtype=STR).fsst.compress()._content
+    return SimpleNamespace(index=index, name="n", content=content, dtype=STR)
 
 
 def compress(data: Any, *, to_host: bool = False) -> cudf_fsst.CompressedColumn:
@@ -381,11 +357,11 @@ def test_from_a_gpu_and_back(name: Any, tmp_path: Path) -> None:
     column = compress(on_gpu(Index(labels, name)))
     wanted = pd.Series(VALUES, index=pd.Index([1, None, BIG, -3], dtype="Int64", name=name), name="n", dtype=STR)
     pd.testing.assert_series_equal(column.to_pandas(), wanted)
-    host = column.to_host()
-    pd.testing.assert_series_equal(host.decompress(), wanted)
+    there = column.to_host()
+    pd.testing.assert_series_equal(there.decompress(), wanted)
     pickled = pickle.loads(pickle.dumps(column))
     assert pickled.device == "cuda:0"
-    back = [host.to_device(), pickled]
+    back = [there.to_device(), pickled]
     if not isinstance(name, frozenset):
         column.save(tmp_path / "column")
         fresh.same_series(tmp_path / "column", wanted)
@@ -408,4 +384,3 @@ def test_labels_of_a_gpu_are_not_shared() -> None:
         given.name = "theirs"
     for kept in (column, copy, column.to_host(), column.to_host().to_device()):
         assert kept.index.name == "k"
-    assert column.decompress().index.column is data.index.column  # nothing is copied

@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 from cudf_fsst.buffers import DeviceStrings, HostStrings
 from cudf_fsst.codecs.fsst import cpu, launch, plan, tuning
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
-from cudf_fsst.codecs.fsst.segment import Segment
+from cudf_fsst.codecs.fsst.segment import Segment, Segments
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.fsst.tuning import Choices
+from cudf_fsst.codecs.part import align
 from emulation.conftest import emulator
 from emulation.device import GPU_NAME, GPUS, ORDERS, FakeDevice, emulated, failing_every_allocation
 from emulation.emulator import SCHEDULES, Buffer, Emulator
@@ -62,6 +63,7 @@ class Gpu:
             validity.address if validity else 0,
             strings.validity_offset,
             strings.null_count,
+            chars_limit=strings.chars.size if strings.offsets[-1] - strings.offsets[0] == strings.chars.size else None,
         )
 
     def download(self, strings: DeviceStrings) -> HostStrings:
@@ -364,6 +366,7 @@ _gigabytes = [
 def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
     """Of any number of bits; the characters are never touched."""
     module = gpu.emulator.load("row_lengths.cu", {name: f"{value}u" for name, value in launch.DEFINES.items()})
+    take = gpu.emulator.load("fsst_take.cu", {name: f"{value}u" for name, value in launch.DEFINES.items()})
     buffer, u32, u64 = gpu.emulator.buffer, np.uint32, np.uint64
     cases = [rng.integers(0, 2**bits, int(rng.choice([1, 255, 256, 257, 5000]))) + bits for bits in range(20)]
     if wide:
@@ -377,47 +380,117 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
         strings = buffer((offsets + begin).astype(np.int64 if wide else np.int32))
         view = np.zeros(1, launch.DESCRIPTOR)
         view["rows"], view["chars"], view["tile_shift"] = rows, offsets[-1], 8
-        bounds, words, total = buffer(np.array([0, rows], np.uint64)), buffer(4 * units), buffer(8)
+        places, words = launch.found_places(0, 1), buffer(4 * units)
+        found_at = buffer(8 * places.end)
+        one = launch.ColumnView(0, strings.address, wide, rows, 0, 0, 2**60, 1, found_at.address, words.address, 0)
+        one_column = buffer(launch.words([one]))
         there = (buffer(view.view(np.uint8)), u32(1))
-        module.launch("row_lengths_measure", 1, 256, (strings, u32(wide), bounds, u32(1), u64(units), words))
-        module.launch("row_lengths_scan", 1, 1024, (bounds, words, total))
+        module.launch("segment_begins", 1, 128, (one_column,))
+        module.launch("row_lengths_measure", 1, 256, (one_column, u32(1), u64(units)))
+        module.launch("row_lengths_scan", 1, 1024, (one_column,))
+        numbers = found_at.read(np.int64).tolist()
+        assert numbers[: places.nulls] == [0, rows, 0, offsets[-1]]
+        assert (numbers[places.null_chars], numbers[places.first_char]) == (0, begin)
         row_blocks = -(-rows // 256)
-        view["row_bits_words"] = total.read(np.int64)
+        view["row_bits_words"] = numbers[places.words]
         sizes = {"row_starts": 8 * (row_blocks + 1), "row_minima": 4 * row_blocks, "row_words": 4 * (row_blocks + 1)}
         sizes["row_bits"] = 4 * int(view["row_bits_words"][0])
         for name, nbytes in sizes.items():
-            view[name] = buffer(nbytes).address
-        there[0].write(view.view(np.uint8))
-        module.launch("row_lengths_pack", 1, 256, (strings, u32(wide), *there, u64(units), words))
+            view[name] = buffer(align(nbytes)).address
+        pack = launch.PackView(
+            offsets=strings.address,
+            wide=wide,
+            rows=rows,
+            chars=int(offsets[-1]),
+            words=words.address,
+            first_row_block=0,
+            validity=0,
+            validity_offset=0,
+            tile_shift=62,  # of the codes' sections there is hardly anything
+            row_bits_words=numbers[places.words],
+            block_starts=buffer(16).address,
+            tile_lengths=buffer(16).address,
+            stored_validity=0,
+            **{name: int(view[name][0]) for name in sizes},
+        )
+        module.launch("row_lengths_pack", 1, 256, (buffer(launch.words([pack])), u32(1), u64(row_blocks)))
         for first, last in ((0, rows), (rows // 3, rows - rows // 5)):
             view["row_begin"], view["row_end"] = first, last
             view["char_begin"], view["char_end"] = offsets[first], offsets[last]
-            there[0].write(view.view(np.uint8))
             expected = (offsets[first : last + 1] - offsets[first]).astype(np.int64 if wide else np.int32)
             found, touched = buffer(expected.nbytes), -(-last // 256) - first // 256
-            totals = (u64(expected.size - 1), u64(expected[-1]))
-            module.launch("row_lengths_unpack", 1, 256, (*there, u64(touched), found, u32(wide), *totals))
+            view["offsets_to"], view["wide_offsets"], view["last"] = found.address, wide, 1
+            there[0].write(view.view(np.uint8))
+            module.launch("row_lengths_unpack", 1, 256, (*there, u64(touched)))
             np.testing.assert_array_equal(found.read(expected.dtype), expected)
-        arrays = [buffer(8 * rows) for _ in range(4)]
-        every = buffer(np.arange(rows, dtype=np.uint64))
-        module.launch("locate_rows", -(-rows * launch.LOCATE_LANES // 256), 256, (*there, every, u64(rows), *arrays))
-        segment, starts, found_lengths, tiles = (array.read(np.int64) for array in arrays)
-        np.testing.assert_array_equal(segment, 0)
-        np.testing.assert_array_equal(starts, offsets[:-1])
-        np.testing.assert_array_equal(found_lengths, lengths)
-        ends = offsets[1:] - 1 >> 8
-        np.testing.assert_array_equal(tiles, np.where(lengths > 0, ends - (offsets[:-1] >> 8) + 1, 0))
+            edges, begins = buffer(np.array([[0, first], [0, last]], np.uint64)), buffer(16)
+            module.launch("locate_edges", 1, 256, (there[0], edges, u64(2), begins))
+            np.testing.assert_array_equal(begins.read(np.int64), offsets[[first, last]])
+        # Chosen rows: where they lie, and offsets, by take_measure and by fsst_take, which has no characters to decode.
+        groups = -(-rows // launch.TAKE_ROWS)
+        places, sums, totals = buffer(8 * rows), buffer(8 * groups), buffer(np.zeros(5, np.uint64))
+        view["row_begin"], view["row_end"], view["char_begin"], view["char_end"] = 0, rows, 0, offsets[-1]
+        there[0].write(view.view(np.uint8))
+        chosen = np.zeros(1, launch.TAKE_COLUMN)
+        chosen["segments"], chosen["segment_count"] = there[0].address, 1
+        chosen["groups"], chosen["totals"] = sums.address, totals.address
+        near = offsets[-1] < 1 << launch.PLACE_BITS
+        chosen["places"] = places.address if near else 0
+        numbers = buffer(np.arange(rows, dtype=np.uint64))
+        columns = buffer(chosen.view(np.uint8))
+        take.launch("take_measure", (groups, 1), launch.TAKE_THREADS, (columns, numbers, u64(rows)))
+        if near:
+            found_places, long = places.read(np.uint64), (1 << 64 - launch.PLACE_BITS) - 1
+            np.testing.assert_array_equal(found_places & u64((1 << launch.PLACE_BITS) - 1), offsets[:-1])
+            np.testing.assert_array_equal(found_places >> u64(launch.PLACE_BITS), np.minimum(lengths, long))
+        np.testing.assert_array_equal(sums.read(np.int64), offsets[:-1][:: launch.TAKE_ROWS])
+        chars, nulls, tiles, most, done = totals.read(np.int64)
+        assert (chars, nulls, done) == (offsets[-1], 0, groups)
+        assert offsets[-1] // 256 <= tiles <= offsets[-1] // 256 + rows
+        assert tiles // groups <= most <= tiles
 
 
-def test_segments_of_different_tile_sizes(gpu: Gpu, rng: np.random.Generator) -> None:
-    segments, rows = [], []
-    for tile_size in (512, 128, 512, 1024):
-        part = text(rng, 5000)
-        rows += part
-        segments += cpu.compress(column(list(part)), tile_size=tile_size)
-    segments += cpu.compress(column([b""] * 5))
-    strings = gpu.cuda.decompress(gpu.cuda.to_device(segments))
-    same_strings(gpu.download(strings), column([*rows, *[b""] * 5]))
+def several(rng: np.random.Generator, count: int) -> list[list[bytes | None]]:
+    """Columns of so many rows: with few nulls, of single characters, of nothing, of many nulls and giant rows."""
+    words = (text(rng, 60 * count) * 9)[:count]
+    return [
+        [None if i % 700 == 9 else row for i, row in enumerate(words)],
+        [b"ANR"[i % 3 : i % 3 + 1] for i in rng.integers(0, 99, count)],
+        [b"" for _ in range(count)],
+        [None if i % 3 == 0 else row * (1 + 1000 * (i % 500 == 1)) for i, row in enumerate(words)],
+    ]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_several_columns_in_one_call(
+    beside: bool, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the same rows: all, or a range; one launch for all that share a tile size, one wait for a range."""
+    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.device.memory import Lane
+
+    if beside:
+        monkeypatch.setattr(cuda_read, "_ROWS_BESIDE", 1)
+    gpu.device.order = "random"
+    count = 1500
+    columns = several(rng, count)
+    on_host = [cpu.compress(column(rows), tile_size=256 if i else 512) for i, rows in enumerate(columns)]
+    assert max(map(len, on_host)) > 2
+    there = [Segments(gpu.cuda.to_device(segments)) for segments in on_host]
+    waits: list[int] = []
+    monkeypatch.setattr(Lane, "synchronize", lambda lane: (waits.append(1), lane.stream.synchronize()))
+    for start, stop in ((0, None), (0, count), (0, 1), (3, None), (10, 10), (count - 1, None), (300, 1203), (511, 513)):
+        for some in (slice(0, 4), slice(1, 2), slice(3, None), slice(2, 3)):
+            waits.clear()
+            gpu.device.launches.clear()
+            with Lane() as lane:
+                found = cuda_read.read(there[some], lane=lane, start=start, stop=stop)
+            assert len(waits) == (start < (stop or count) and (start, stop or count) != (0, count))
+            assert gpu.device.launches.count("fsst_decode") <= 2
+            assert gpu.device.launches.count("row_lengths_unpack") <= 1
+            assert gpu.device.launches.count("gather_validity") <= 1
+            for one, rows in zip(found, columns[some], strict=True):
+                same_strings(gpu.download(one), column(rows[start:stop]))
 
 
 def test_thousands_of_segments(gpu: Gpu, rng: np.random.Generator) -> None:
@@ -455,6 +528,185 @@ def test_a_call_that_makes_many_segments(gpu: Gpu, monkeypatch: pytest.MonkeyPat
     segments = gpu.cuda.compress(gpu.upload(strings))
     same_segments(gpu.cuda.to_host(segments), expected)
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
+
+
+@given(
+    rows=_rows,
+    copies=st.integers(1, 12),
+    edges=st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)),
+    tile_size=st.sampled_from(TILE_SIZES),
+    level=st.sampled_from(LEVELS),
+    beside=st.booleans(),
+    few=st.booleans(),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_range(
+    rows: list[bytes | None],
+    copies: int,
+    edges: tuple[int, int],
+    tile_size: int,
+    level: str,
+    beside: bool,
+    few: bool,
+    gpu: Gpu,
+) -> None:
+    """Of few rows, too, in the way of many."""
+    from cudf_fsst.codecs.fsst import cuda_read
+
+    strings = column([*(rows * copies), b"end"])
+    start, stop = sorted(edge % (strings.rows + 1) for edge in edges)
+    segments = cpu.compress(strings, tile_size=tile_size, level=level)
+    with pytest.MonkeyPatch.context() as patch:
+        if beside:
+            patch.setattr(cuda_read, "_ROWS_BESIDE", 1)
+        if not few:
+            patch.setattr(cuda_read, "_read_few", lambda *_: None)
+        found = gpu.cuda.take_range(gpu.cuda.to_device(segments), start, stop)
+    same_strings(gpu.download(found), cpu.take_range(segments, start, stop))
+
+
+# -------------------------------------------------------------------------------------------------------- chosen rows
+
+
+#: Ways to take rows: constants of cuda_read.py, and of the kernels' launch.
+WAYS: dict[str, dict[str, float]] = {
+    "few": {},
+    "few do not fit": {"_FEW_CHARS": 1},
+    "tiles": {"_TILE_COST": 0},
+    "tiles, looked up twice": {"_TILE_COST": 0, "_SCRATCH": 1024, "_SCRATCH_PART": 1 << 40},
+    "whole": {"_TILE_COST": 1},
+    "windows": {"_TILE_COST": 1, "_SCRATCH": SEGMENT, "_SCRATCH_PART": 1 << 40},
+}
+
+
+def take_in_a_way(
+    way: str, gpu: Gpu, columns: list[list[Segment]], rows: npt.NDArray[np.int64], shares: int | None = None
+) -> list[DeviceStrings]:
+    """All but the first two with the kernels for many rows, however few there are."""
+    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.device.memory import Lane
+
+    with pytest.MonkeyPatch.context() as patch, Lane() as lane:
+        for name, value in WAYS[way].items():
+            patch.setattr(cuda_read, name, value)
+        if shares is not None:
+            patch.setattr(cuda_read, "_shares", lambda *_: shares)
+        if way in ("few", "few do not fit"):
+            return cuda_read.take(columns, rows, lane=lane)
+        readings = [cuda_read.Reading(segments) for segments in columns]
+        return cuda_read._Take(readings, rows, lane).many()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_take_from_several_columns(way: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Whatever the order of the rows; and the same through host memory where they are few."""
+    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.device.memory import Lane
+
+    gpu.device.order = "random"
+    count = 1500
+    columns = [column(rows) for rows in several(rng, count)]
+    on_host = [
+        cpu.compress(one, tile_size=size, level=level)
+        for one, size, level in zip(columns, (256, 1024, 512, 128), ("default", "max", "default", "max"), strict=True)
+    ]
+    there = [Segments(gpu.cuda.to_device(segments)) for segments in on_host]
+    every, some = np.arange(count), rng.integers(0, count, 700)
+    chosen = {
+        "mask": np.flatnonzero(rng.random(count) < 0.15),
+        "dense mask": np.flatnonzero(rng.random(count) < 0.9),
+        "descending": every[::-1],
+        "repeated": np.repeat(some[:90], 7),
+        "any": some,
+        "one": some[:1],
+        "the last": every[-1:],
+        "giant rows": every[1::500],
+        "ten": some[:10],
+        "a group": every[100 : 100 + launch.TAKE_ROWS],
+        "more than a group": every[100 : 101 + launch.TAKE_ROWS],
+    }
+    for name, rows in chosen.items():
+        expected = [cpu.take(segments, rows) for segments in on_host]
+        for one, wanted in zip(take_in_a_way(way, gpu, there, rows), expected, strict=True):
+            same_strings(gpu.download(one), wanted)
+        if way == "few" and rows.size <= launch.TAKE_ROWS:
+            with Lane() as lane:
+                fetched = cuda_read.fetch(there, rows, lane=lane)
+            fits = max(wanted.chars.size for wanted in expected) <= cuda_read._FEW_CHARS
+            assert (fetched is not None) == fits, name
+            for one, wanted in zip(fetched or [], expected, strict=False):
+                same_strings(one, wanted)
+
+
+@given(
+    rows=_rows,
+    copies=st.integers(1, 12),
+    chosen=st.lists(st.integers(0, 10**6), min_size=1, max_size=600),
+    way=st.sampled_from(sorted(WAYS)),
+    tile_size=st.sampled_from(TILE_SIZES),
+    ascending=st.booleans(),
+    shares=st.sampled_from([None, 1, 3]),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_take_any_rows(
+    rows: list[bytes | None],
+    copies: int,
+    chosen: list[int],
+    way: str,
+    tile_size: int,
+    ascending: bool,
+    shares: int | None,
+    gpu: Gpu,
+) -> None:
+    strings = column([*(rows * copies), b"end"])
+    numbers = np.array(sorted(chosen) if ascending else chosen, np.int64) % strings.rows
+    segments = cpu.compress(strings, tile_size=tile_size)
+    (found,) = take_in_a_way(way, gpu, [gpu.cuda.to_device(segments)], numbers, shares)
+    same_strings(gpu.download(found), cpu.take(segments, numbers))
+
+
+def test_waits_and_launches_of_a_take(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One wait, however many columns there are, and two launches, or one for few rows."""
+    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.device.memory import Lane
+
+    columns = [column(rows) for rows in several(rng, 1500)[:3]]
+    there = [Segments(gpu.cuda.to_device(cpu.compress(one))) for one in columns]
+    waits: list[int] = []
+    monkeypatch.setattr(Lane, "synchronize", lambda lane: (waits.append(1), lane.stream.synchronize()))
+    monkeypatch.setattr(cuda_read, "_TILE_COST", 0)
+    for rows, launches in ((10, ["take_few"]), (900, ["take_measure", "fsst_take"])):
+        waits.clear()
+        gpu.device.launches.clear()
+        with Lane() as lane:
+            cuda_read.take(there, rng.integers(0, 1500, rows), lane=lane)
+        assert waits == [1]
+        assert gpu.device.launches == launches
+
+
+def test_what_a_column_keeps(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Descriptors and tables are made once for `Segments`, and not for another device or other launch choices."""
+    import pickle
+
+    from cudf_fsst.codecs.fsst import cuda_kernels, cuda_read
+
+    strings = column(list(text(rng, 2 * SEGMENT)))
+    segments = Segments(gpu.cuda.to_device(cpu.compress(strings)))
+    made: list[int] = []
+    describe = launch.describe
+    monkeypatch.setattr(launch, "describe", lambda some: (made.append(1), describe(some))[1])
+    for _ in range(3):
+        same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
+        gpu.cuda.take_range(segments, 5, 90)
+        gpu.cuda.take(segments, np.array([7, 3]))
+    assert made == [1]
+    plan_before = segments.reading.whole()
+    assert segments.reading.whole() is plan_before
+    with cuda_kernels.trying(ODD["one warp"]):
+        assert segments.reading.whole() is not plan_before
+        same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
+    assert isinstance(segments.reading, cuda_read.Reading)
+    assert pickle.loads(pickle.dumps(Segments(()))).reading is None
 
 
 # ------------------------------------------------------------------------------------------------------ launch choices
@@ -508,7 +760,7 @@ def test_launch_choices_change_no_byte(
         if case.startswith("one warp"):
             assert {block for _, block in shapes["fsst_encode"] | shapes["fsst_decode"]} == {(32,)}
         if case == "one warp":
-            assert {grid for grid, _ in shapes["fsst_encode"]} == {(1,)}
+            assert {grid for grid, _ in shapes["fsst_encode"]} == {(1, 1)}
     ignored = [record.getMessage() for record in caplog.records if record.name == "cudf_fsst"]
     assert len(ignored) == (case in USELESS), "one warning, not one a call"
     assert all(str(file) in line for line in ignored)
@@ -628,10 +880,12 @@ def test_damaged_segments(part: str, tile_size: int, gpu: Gpu, rng: np.random.Ge
         segments = gpu.cuda.to_device([segment, dataclasses.replace(segment, meta=meta, codes=codes), segment])
         with contextlib.suppress(ValueError):
             gpu.cuda.decompress(segments)
-        chosen = rng.integers(0, 3 * len(rows), 60)
+        chosen = rng.integers(0, 3 * len(rows), 300)
         chosen[0] = len(rows) + 100
-        with contextlib.suppress(ValueError):
-            gpu.cuda.take(segments, chosen)
+        for way in WAYS:
+            for some in (chosen[:60], np.sort(chosen)):
+                with contextlib.suppress(ValueError):
+                    take_in_a_way(way, gpu, [segments, segments[1:] * 2], some % (2 * len(rows)))
         for start, stop in ((len(rows) + 90, len(rows) + 400), (50, len(rows) + 101), (len(rows) + 101, 3 * len(rows))):
             with contextlib.suppress(ValueError):
                 gpu.cuda.take_range(segments, start, stop)
@@ -700,8 +954,10 @@ def test_damage_in_many_places(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPa
         count = sum(segment.rows for segment in segments)
         with contextlib.suppress(ValueError):
             gpu.cuda.decompress(segments)
-        with contextlib.suppress(ValueError, MemoryError):
-            gpu.cuda.take(segments, rng.integers(0, count, 40))
+        for way in WAYS:
+            for number in (40, 600):
+                with contextlib.suppress(ValueError, MemoryError):
+                    take_in_a_way(way, gpu, [segments], np.sort(rng.integers(0, count, number)))
         for _ in range(3):
             start, stop = np.sort(rng.integers(0, count + 1, 2))
             with contextlib.suppress(ValueError):

@@ -40,30 +40,34 @@ def same_tables(
     kept = [scope for scope in scopes if scope]
     joined = [b"".join(kept[i : i + per_table]) for i in range(0, len(kept), per_table)]
     blocks = max(1, -(-len(scopes) // per_table))
-    places = launch.train_places(shared)
+    room = launch.train_places(shared)
     chars = emulator.buffer(np.frombuffer(b"".join(scopes), np.uint8), offset=offset)
-    rows_begin = np.cumsum([0, *rows]).astype(np.uint64)
-    chars_begin = np.cumsum([0, *map(len, scopes)]).astype(np.uint64)
+    places = launch.found_places(0, len(scopes))
+    numbers = np.zeros(places.end, np.uint64)
+    numbers[places.rows_begin : places.chars_begin] = np.cumsum([0, *rows])
+    numbers[places.chars_begin : places.nulls] = np.cumsum([0, *map(len, scopes)])
+    numbers[places.first_char] = chars.address
+    found = emulator.buffer(numbers)
+    mixed = len(scopes) % 2 == 1  # both kinds of tables occur
+    views = launch.words(
+        launch.ScopeView(found.address, len(scopes), per_table * i, per_table, mixed) for i in range(blocks)
+    )
     counts = np.zeros(blocks * launch.TRAIN_COUNTS_NBYTES // 4, np.uint32)
-    scratch = np.zeros(blocks * places.scratch, np.uint8)
+    scratch = np.zeros(blocks * room.scratch, np.uint8)
     tables = np.zeros(blocks * launch.ENCODE_TABLES_NBYTES, np.uint8)
     exported = np.zeros(blocks, launch.TRAINED_TABLE)
-    mixed = len(scopes) % 2 == 1  # both kinds of tables occur
     defines = {name: f"{value}u" for name, value in launch.train_defines(shared).items()}
     emulator.load("fsst_train.cu", defines).launch(
         "fsst_train",
         blocks,
         launch.TRAIN_THREADS,
-        (
-            *(chars, rows_begin, chars_begin, np.uint32(len(scopes)), np.uint32(per_table)),
-            *(counts, scratch, tables, exported, np.uint32(mixed)),
-        ),
-        shared_mem=places.shared,
+        (views, counts, scratch, tables, exported),
+        shared_mem=room.shared,
     )
     assert not counts.any(), "the counts are left as they were found"
     for block in range(blocks):
         expected = on_cpu(joined[block] if block < len(joined) else b"")
-        found = launch.trained_table(exported[block])
+        found = launch.trained_tables(exported)[block]
         assert found == expected
         assert SymbolTable.from_symbols(found.symbols) == found
         for_encoder = tables.reshape(blocks, -1)[block]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from cudf_fsst.codecs.gfc import cpu
 from cudf_fsst.codecs.part import Packed
 from emulation.conftest import emulator
-from emulation.device import ORDERS, FakeDevice, emulated
+from emulation.device import ORDERS, FakeDevice, compress_as, emulated
 from emulation.emulator import SCHEDULES, Emulator
 from gfc_cases import CASES, CHUNK, DIMS, cases
 
@@ -28,26 +29,21 @@ class Gpu:
         self.lane = cuda.Lane()
 
     def compress(self, values: npt.NDArray[Any], offset: int = 0, **options: int) -> Packed:
-        """Compress; the values lie `offset` bytes behind an aligned address. Measures as well."""
+        """Compress; the values lie `offset` bytes behind an aligned address."""
         with self.lane as lane:
             given = self.emulator.buffer(values, offset=offset)
-            workspace = self.emulator.buffer(self.cuda.workspace_nbytes(values.size, values.itemsize, **options))
-            out = self.emulator.buffer(8)
-            common = {"lane": lane, "workspace": workspace.address, **options}
-            packed = self.cuda.compress(given.address, values.size, values.itemsize, **common)
-            self.cuda.measure(given.address, values.size, values.itemsize, out=out.address, **common)
+            packed: Packed = compress_as("gfc", given.address, values, lane=lane, **options)
             lane.synchronize()
-            assert out.read(np.uint64)[0] == packed.nbytes
-            for buffer in (given, workspace, out):
-                buffer.free()
+            given.free()
         assert packed.meta.size == packed.meta_nbytes
         assert packed.codes.size == packed.codes_nbytes
         return packed
 
     def decompress(self, packed: Packed, offset: int = 0) -> npt.NDArray[np.uint8]:
+        read: Any = sys.modules["cudf_fsst.codecs.values.cuda_read"]
         with self.lane as lane:
             out = self.emulator.buffer(packed.values_nbytes, offset=offset)
-            self.cuda.decompress(packed, out.address, lane=lane)
+            read.decompress([read.Job(((packed,),), out.address)], lane=lane)
             lane.synchronize()
             result = out.read()
             out.free()
@@ -136,18 +132,20 @@ def test_many_chunks(gpu: Gpu) -> None:
 
 
 def test_memory(gpu: Gpu) -> None:
-    """Two allocations, of the sizes that are needed; none to measure or to decompress."""
+    """A small workspace, and two allocations of the sizes that are needed; a table of one job to decompress."""
     values = cases()["walk"]
     gpu.device.allocations.clear()
     packed = gpu.compress(values)
-    assert gpu.device.allocations == [packed.meta_nbytes, packed.codes_nbytes]
+    *workspace, meta, codes = gpu.device.allocations
+    assert [meta, codes] == [packed.meta_nbytes, packed.codes_nbytes]
+    assert sum(workspace) < values.nbytes // 64 + 512
     gpu.decompress(packed)
-    assert len(gpu.device.allocations) == 2
+    assert gpu.device.allocations[len(workspace) + 2 :] == [8 * 11]
 
 
 def test_refused(gpu: Gpu) -> None:
     with pytest.raises(ValueError, match="values of 4 or 8 bytes, not 2"):
-        gpu.cuda.workspace_nbytes(10, 2)
+        gpu.compress(np.zeros(10, np.int16))
     packed = gpu.compress(cases()["walk"])
     with pytest.raises(ValueError, match="dim must be 1 to 32, not 40"):
         gpu.decompress(dataclasses.replace(packed, parameters=(40, 1024)))

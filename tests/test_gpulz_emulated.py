@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ import gpulz_cases
 from cudf_fsst.codecs.gpulz import cpu, launch
 from cudf_fsst.codecs.part import Packed
 from emulation.conftest import emulator
-from emulation.device import GPUS, ORDERS, FakeDevice, emulated
+from emulation.device import GPUS, ORDERS, FakeDevice, compress_as, emulated
 from emulation.emulator import SCHEDULES, Buffer, Emulator
 
 __all__ = ["emulator"]
@@ -36,24 +37,19 @@ class Gpu:
         return np.frombuffer(self.emulator.read(buffer.ptr, nbytes), np.uint8)
 
     def compress(self, values: npt.NDArray[Any], offset: int = 0, stream: Any = None, **options: int) -> Packed:
-        """On the GPU; checked with `measure`."""
-        shape = values.size, values.itemsize
-        there, out = self.upload(values, offset), self.emulator.buffer(8)
-        workspace = self.emulator.buffer(self.cuda.workspace_nbytes(*shape, **options))
+        """On the GPU."""
+        there = self.upload(values, offset)
         with self.cuda.Lane(stream) as lane:
-            made = self.cuda.compress(there.address, *shape, lane=lane, workspace=workspace.address, **options)
-            self.cuda.measure(there.address, *shape, lane=lane, workspace=workspace.address, out=out.address, **options)
-            lane.synchronize()
+            made: Packed = compress_as("gpulz", there.address, values, lane=lane, **options)
         self.device.default.synchronize()
-        assert int(out.read(np.uint64)[0]) == made.nbytes
-        for buffer in (there, workspace, out):
-            buffer.free()
+        there.free()
         return made
 
     def decompress(self, packed: Packed, offset: int = 0, stream: Any = None) -> npt.NDArray[np.uint8]:
+        read: Any = sys.modules["cudf_fsst.codecs.values.cuda_read"]
         out = self.emulator.buffer(packed.values_nbytes, offset=offset)
         with self.cuda.Lane(stream) as lane:
-            self.cuda.decompress(packed, out.address, lane=lane)
+            read.decompress([read.Job(((packed,),), out.address)], lane=lane)
         self.device.default.synchronize()
         found = out.read()
         out.free()
@@ -148,8 +144,8 @@ def test_slices(dtype: str, gpu: Gpu, rng: np.random.Generator) -> None:
             assert gpu.decompress(found, offset).tobytes() == values.tobytes()
 
 
-def test_fallback_waits_for_nothing(gpu: Gpu, rng: np.random.Generator) -> None:
-    """measure() decides on the GPU: a second pass is launched and does nothing if the first is good enough."""
+def test_fallback(gpu: Gpu, rng: np.random.Generator) -> None:
+    """Symbols of one byte, where those of the values' size are not worth it."""
     good, poor = np.zeros(3000, np.int64), rng.integers(0, 2**62, 3000)
     assert gpu.compress(good).parameters == (8, 2048)
     assert gpu.compress(poor).parameters == (1, 2048)
@@ -158,7 +154,7 @@ def test_fallback_waits_for_nothing(gpu: Gpu, rng: np.random.Generator) -> None:
 def test_out_of_memory(gpu: Gpu, rng: np.random.Generator) -> None:
     values = np.sort(rng.integers(0, 900, 2000))
     before = set(gpu.device.live)
-    for position in (1, 2):
+    for position in (1, 2, 3):
         gpu.device.allocations.clear()
         gpu.device.fail_at = position
         with pytest.raises(MemoryError):

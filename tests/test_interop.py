@@ -20,7 +20,6 @@ import pyarrow as pa
 import pytest
 
 from checker import rows_of, sliced, strings_of
-from cudf_fsst import stored_index
 from cudf_fsst.buffers import DeviceStrings
 from cudf_fsst.interop import arrow, cudf, pandas, schema
 
@@ -107,6 +106,12 @@ class TestArrow:
             arrow.to_arrow(strings_of([b"a", b"b" * 12], np.int64), pa.string())
 
 
+def buffers_of(series: pd.Series) -> Any:
+    """Buffers of a Series of strings."""
+    buffers, _, _ = pandas.describe(series, lenient=True)
+    return buffers.strings
+
+
 class TestPandas:
     @pytest.mark.parametrize(
         "dtype", ["str", "string", "object", pd.ArrowDtype(pa.string()), pd.StringDtype("python")], ids=str
@@ -120,28 +125,34 @@ class TestPandas:
             (pd.concat([series, series[3:]]), [b"a", None, b"", b"ccc", b"ccc"]),
             (series[:0], []),
         ):
-            with pandas.open_strings(part) as strings:
-                assert rows_of(strings) == rows
+            assert rows_of(buffers_of(part)) == rows
 
     def test_arrow_backed_is_a_view(self) -> None:
         series = pd.Series(["abc", "d"], dtype="str")
         chars = pa.array(series.array).buffers()[2]
-        with pandas.open_strings(series) as strings:
-            assert strings.chars.ctypes.data == chars.address
-            back = pandas.to_series(strings, series.dtype, None, series.index)
+        strings = buffers_of(series)
+        assert strings.chars.ctypes.data == chars.address
+        back = pandas.to_series(strings, series.dtype, None, series.index)
         assert pa.array(back.array).buffers()[2].address == chars.address
 
     def test_surrogates_are_refused(self) -> None:
-        with pytest.raises(UnicodeEncodeError), pandas.open_strings(pd.Series(["\ud800"], dtype=object)):
-            pass
+        with pytest.raises(UnicodeEncodeError):
+            buffers_of(pd.Series(["\ud800"], dtype=object))
 
     def test_long_arrow_string_column_comes_back_in_chunks(self, monkeypatch) -> None:
         monkeypatch.setattr(arrow, "LARGE", 10)
         series = pd.Series(["aaaa", "bbbb", "cccc", None, "dd"], dtype=pd.ArrowDtype(pa.string()))
-        with pandas.open_strings(series) as strings:
-            back = pandas.to_series(strings, series.dtype, None, series.index)
+        back = pandas.to_series(buffers_of(series), series.dtype, None, series.index)
         assert pa.array(back.array).num_chunks == 2
         pd.testing.assert_series_equal(back, series)
+
+
+def index_of(notes: dict[str, Any], stream: bytes | None, rows: int) -> pd.Index:
+    """The index of a file of version 1."""
+    from cudf_fsst.files import columns
+    from cudf_fsst.index import CompressedIndex
+
+    return CompressedIndex(notes, rows, stream=columns.check_index(notes, stream, rows)).to_pandas()
 
 
 class TestSchema:
@@ -167,7 +178,7 @@ class TestSchema:
         assert data is None
         assert len(described) < 2000
         name, dtype, notes = schema.from_bytes(described)
-        index = stored_index.of_file(notes, data, len(range(3, 10**12, 7)))
+        index = index_of(notes, data, len(range(3, 10**12, 7)))
         assert (name, dtype) == (None, np.dtype(object))
         assert isinstance(index, pd.RangeIndex)
         assert (index.start, index.stop, index.step, index.name) == (3, 10**12, 7, "r")
@@ -186,8 +197,7 @@ class TestSchema:
                 del blob[rng.integers(len(blob)) :]
             try:
                 _, _, notes = schema.from_bytes(bytes(blobs[0]))
-                found = stored_index.of_file(notes, bytes(blobs[1]), 3)
-                assert len(found.to_pandas()) == 3
+                assert len(index_of(notes, bytes(blobs[1]), 3)) == 3
             except ValueError:
                 refused += 1
         assert refused > 100
@@ -257,20 +267,6 @@ class Column:
                 span.opened -= 1
 
 
-class Series:
-    """A cudf.Series as far as `open_strings` looks at it."""
-
-    def __init__(self, column: Column, filled: Series | None = None) -> None:
-        self.filled = filled
-        self._column = SimpleNamespace(access=lambda mode, scope: column.opened())
-        self.column = column
-
-    def fillna(self, value: str) -> Series:
-        assert value == ""
-        assert self.filled is not None
-        return self.filled
-
-
 def strings_column(
     rows: int, *, start: int = 0, nulls: int = 0, wide: bool = False, child_start: int = 0, base: int = 0x1000
 ) -> Column:
@@ -290,8 +286,9 @@ class TestCudfAddresses:
     @pytest.mark.parametrize("start", [0, 7])
     @pytest.mark.parametrize("child_start", [0, 3])
     def test_slice(self, wide: bool, itemsize: int, start: int, child_start: int) -> None:
-        series = Series(strings_column(5, start=start, nulls=2, wide=wide, child_start=child_start))
-        with cudf.open_strings(series) as strings:
+        column = strings_column(5, start=start, nulls=2, wide=wide, child_start=child_start)
+        with column.opened():
+            strings = cudf.describe_strings(column)
             assert strings == DeviceStrings(
                 rows=5,
                 chars=0x1000,  # never moved by the slice
@@ -302,56 +299,56 @@ class TestCudfAddresses:
                 null_count=2,
                 owners=strings.owners,
             )
-        assert series.column.data().opened == 0
 
     def test_mask_without_nulls_is_left_out(self) -> None:
-        with cudf.open_strings(Series(strings_column(5, start=2))) as strings:
-            assert (strings.validity, strings.validity_offset, strings.null_count) == (0, 0, 0)
+        column = strings_column(5, start=2)
+        with column.opened():
+            strings = cudf.describe_strings(column)
+        assert (strings.validity, strings.validity_offset, strings.null_count) == (0, 0, 0)
 
     def test_no_rows_no_children(self) -> None:
-        with cudf.open_strings(Series(Column(0))) as strings:
-            assert (strings.rows, strings.chars, strings.offsets, strings.validity) == (0, 0, 0, 0)
+        strings = cudf.describe_strings(Column(0))
+        assert (strings.rows, strings.chars, strings.offsets, strings.validity) == (0, 0, 0, 0)
 
     def test_no_characters(self) -> None:
         column = strings_column(3)
         column.spans = (None, None)
-        with cudf.open_strings(Series(column)) as strings:
-            assert (strings.rows, strings.chars, strings.offsets) == (3, 0, 0x1100)
+        with column.opened():
+            strings = cudf.describe_strings(column)
+        assert (strings.rows, strings.chars, strings.offsets) == (3, 0, 0x1100)
 
-    def test_characters_under_nulls_are_dropped_by_cudf(self) -> None:
-        filled = Series(strings_column(5, base=0x9000))
-        series = Series(strings_column(5, start=7, nulls=2), filled)
-        with cudf.open_strings(series, drop_null_chars=True) as strings:
+    def test_characters_under_nulls_are_dropped_by_cudf(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        filled, column = strings_column(5, base=0x9000), strings_column(5, start=7, nulls=2)
+        plc: Any = sys.modules["pylibcudf"]
+        plc.replace = SimpleNamespace(replace_nulls=lambda found, _: filled if found is column else None)
+        plc.Scalar, plc.DataType = SimpleNamespace(from_py=lambda *_: None), lambda kind: kind
+        plc.TypeId.STRING = "STRING"
+        with column.opened(), filled.opened():
+            strings = cudf.describe_without_null_chars(column)
             assert (strings.chars, strings.offsets) == (0x9000, 0x9100)
             assert (strings.validity, strings.validity_offset, strings.null_count) == (0x1200, 7, 2)
             assert filled in strings.owners
-            assert series.column.null_mask().opened == 1
-        with cudf.open_strings(Series(strings_column(5)), drop_null_chars=True) as strings:
-            assert strings.chars == 0x1000  # no nulls, no copy
+        plain = strings_column(5)
+        with plain.opened():
+            assert cudf.describe_without_null_chars(plain).chars == 0x1000  # no nulls, no copy
 
 
 def test_characters_under_nulls_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cudf_fsst import backend
+    from cudf_fsst.backend import DeviceBackend
     from cudf_fsst.buffers import CharactersUnderNulls
 
-    opened = []
+    tried = []
 
-    @contextmanager
-    def open_strings(data: Any, *, drop_null_chars: bool = False) -> Any:
-        opened.append(drop_null_chars)
-        yield drop_null_chars
-
-    def codec(strings: bool, *, stream: Any, **options: Any) -> Any:
-        if not strings:
+    def compress(*_: Any, drop_null_chars: bool = False) -> Any:
+        tried.append(drop_null_chars)
+        if not drop_null_chars:
             raise CharactersUnderNulls("5 characters under nulls")
-        return stream, options
+        return [], None
 
-    device = object.__new__(backend.DeviceBackend)
-    device.interop = SimpleNamespace(open_strings=open_strings)
-    device.codec = SimpleNamespace(compress=codec, train=codec)
-    assert device.compress("series", stream=1, level="default") == (1, {"level": "default"})
-    assert device.train("series", level="max", stream=2) == (2, {"level": "max"})
-    assert opened == [False, True, False, True]
+    device = object.__new__(DeviceBackend)
+    monkeypatch.setattr(device, "_compress", compress, raising=False)
+    assert device.compress([]) == ([], None)
+    assert tried == [False, True]
 
 
 def test_missing_gpu_stack_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,7 +413,7 @@ def test_labels_that_are_equal_to_others(labels: list[Any], why: str, kind: str)
 def test_decimals_as_labels() -> None:
     labels = [Decimal("-1.50"), Decimal("0.00"), None]
     described, data = schema.to_bytes("who", pd.Series([], dtype="str").dtype, pd.Index(labels, dtype=object))
-    found = stored_index.of_file(schema.from_bytes(described)[2], data, 3).to_pandas()
+    found = index_of(schema.from_bytes(described)[2], data, 3)
     assert list(map(repr, found)) == list(map(repr, labels))
 
 
@@ -429,7 +426,7 @@ def test_out_of_memory_is_not_damage(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(schema, "assemble_index", fail)
     with pytest.raises(MemoryError, match="no more"):
-        stored_index.of_file(schema.from_bytes(stored)[2], labels, 2)
+        index_of(schema.from_bytes(stored)[2], labels, 2)
     with pytest.raises(MemoryError, match="no more"):
         schema.to_bytes("who", pd.Series([], dtype="str").dtype, index)
 

@@ -29,7 +29,8 @@ def modules() -> Iterator[dict[str, ModuleType]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "benchmarks")
         yield {
-            name: importlib.import_module(name) for name in ("measured", "performance_page", "plots", "readme_table")
+            name: importlib.import_module(name)
+            for name in ("keep_run", "measured", "performance_page", "plots", "readme_table")
         }
 
 
@@ -177,6 +178,16 @@ def whole(folder: Path) -> None:
         "note": "As a test has it.",
     }
     (folder / "kernels.json").write_text(json.dumps(content))
+    both = (("cudf_fsst", 1.0), ("cudf", 0.25))
+    common = {"dataset": "d", "level": "default", "rows": 2_700_000}
+    latency = [
+        {**common, "codec": codec, "measure": measure, "value": value}
+        for measure in ("frame16_100k_compress_ms", "filter_ms", "first_to_host_gbps")
+        for codec, value in both
+    ]
+    latency.append({**common, "codec": "cudf_fsst", "measure": "take10_ms", "value": 3.0})
+    content = {"machine": machine | {"cpu_cores": 16}, "date": "2026-01-04", "command": "python bench_latency.py"}
+    (folder / "latency.json").write_text(json.dumps(content | {"records": latency}))
     (folder / "anchors.json").write_bytes((ROOT / "benchmarks" / "results" / "anchors.json").read_bytes())
 
 
@@ -298,6 +309,40 @@ def test_whole_comparison_is_shown(modules: dict[str, ModuleType], tmp_path: Pat
     assert "nvCOMP ANS" in parts["readme"]
     assert "Gdeflate" not in parts["readme"]
     assert "](docs/pictures/memory.svg)" in parts["readme"]
+
+
+def test_calls_are_shown_beside_cudfs(modules: dict[str, ModuleType], tmp_path: Path) -> None:
+    page = modules["performance_page"]
+    shown = page.calls(results_of(modules, tmp_path, "whole"))
+    assert shown.startswith("## What a call costs\n")
+    assert "2026-01-04, by `python bench_latency.py`" in shown
+    assert "| lineitem, 16 columns, 100,000 rows: `compress()`, ms | 1 | 0.25 |\n" in shown
+    assert "| l_comment, whole: `filter` to 2.7 million rows, ms | 1 | 0.25 |\n" in shown
+    assert "`take` of 10" not in shown, "cuDF's is not there"
+    (tmp_path / "latency.json").unlink()
+    assert page.calls(modules["measured"].read(tmp_path)) == ""
+
+
+def test_runs_are_kept_and_shown(modules: dict[str, ModuleType], tmp_path: Path) -> None:
+    keep, page, measured = modules["keep_run"], modules["performance_page"], modules["measured"]
+    whole(tmp_path)
+    assert page.runs(measured.read(tmp_path)) == ""
+    content = json.loads((tmp_path / "compare.json").read_text())
+    content["machine"]["cpu_cores"] = 8
+    runs = keep.with_run([], keep.kept(content, "A slow host."))
+    with pytest.raises(ValueError, match="this run of 2026-01-02 is kept already"):
+        keep.with_run(runs, keep.kept(content, ""))
+    for record in content["records"]:
+        record["value"] /= 2
+    runs = keep.with_run(runs, keep.kept(content | {"date": "2026-02-02"}, ""))
+    (tmp_path / "compare_runs.json").write_text(keep.as_file(runs))
+    shown = page.runs(measured.read(tmp_path))
+    assert "* run 2: 2026-02-02, Some GPU, driver 1, 8 CPU cores.\n" in shown
+    assert "* run 3: 2026-01-02, Some GPU, driver 1, 8 CPU cores. A slow host.\n" in shown
+    assert "| | this run | run 2 | run 3 | spread |" in shown
+    assert "| `compress()`, GB/s | 500 | 250 | 500 | 100% |" in shown
+    assert "| encode kernels, Chinese text, GB/s |  |  |  |  |" in shown, "not measured"
+    assert measured.Results(runs[0], ()).chars() == 1_600_000_000
 
 
 def test_sweeps_do_not_hide_the_run(modules: dict[str, ModuleType], tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import cudf_fsst
 from cudf_fsst import CompressedColumn, SpillPool
-from cudf_fsst.spill.sizes import format_bytes, parse_bytes
+from cudf_fsst.sizes import format_bytes, parse_bytes
 from fake_gpu import files_under
 from spill_cases import PACKED, PLAIN, SLACK, same, text
 

@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 import cudf_fsst
-from cudf_fsst import CompressedColumn, SpillPool, column
+from cudf_fsst import CompressedColumn, SpillPool, spill
+from cudf_fsst.files import storage
 from cudf_fsst.interop import cudf as interop_cudf
-from cudf_fsst.spill import oom, values
+from cudf_fsst.spill import oom
 from fake_gpu import FakePacked, FakeSeries, World, files_under
 from spill_cases import PACKED, PLAIN, SLACK, check_books, equal, fake, same, text, words
 
@@ -237,7 +238,7 @@ class TestLog:
     def test_where_is_told_on_request(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr(values, "compress", lambda *_: (_ for _ in ()).throw(MemoryError("no memory")))
+        monkeypatch.setattr(spill.held, "compress", lambda *_: (_ for _ in ()).throw(MemoryError("no memory")))
         pool = SpillPool(host_limit=0, directory=tmp_path)
         with caplog.at_level(logging.DEBUG, "cudf_fsst.spill.tiers"), pytest.raises(MemoryError, match="'a', while"):
             pool["a"] = text(1)
@@ -351,9 +352,9 @@ def test_every_move_of_pandas_data_fails_once(
     count = 0
     failing: int | None = None
     owner, name = {
-        "compress": (values, "compress"),
+        "compress": (spill.held, "compress"),
         "save": (CompressedColumn, "save"),
-        "load": (column.storage, "load"),
+        "load": (storage, "load"),
         "decompress": (CompressedColumn, "decompress"),
     }[kind]
     real = getattr(owner, name)

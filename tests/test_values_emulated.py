@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -17,16 +18,19 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from cudf_fsst import frame_backend
+from cudf_fsst import frame as frame_module
+from cudf_fsst.backend import DeviceBackend
+from cudf_fsst.backend.content import Asked
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings, HostStrings
 from cudf_fsst.codecs import host as on_host
 from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
-from cudf_fsst.codecs.node import Node
+from cudf_fsst.codecs.node import Node, Wanted
 from cudf_fsst.codecs.part import Packed
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.frame import compress_frame
-from cudf_fsst.interop import arrow_columns, pandas_frame
+from cudf_fsst.interop import arrow_columns
+from cudf_fsst.interop import pandas as interop_pandas
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
 from emulation.emulator import Emulator
@@ -41,8 +45,6 @@ class Gpu:
     """Columns in the memory of an emulated GPU."""
 
     def __init__(self, device: FakeDevice) -> None:
-        import sys
-
         self.device, self.emulator = device, device.emulator
         self.memory: Any = sys.modules["cudf_fsst.device.memory"]
         self.transfer: Any = sys.modules["cudf_fsst.device.transfer"]
@@ -146,9 +148,22 @@ def own_stream_gpu(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 def on_device() -> Any:
     """`cudf_fsst.codecs.device`, as it was imported for the emulated GPU."""
-    import sys
-
     return sys.modules["cudf_fsst.codecs.device"]
+
+
+def values_on_gpu() -> Any:
+    return sys.modules["cudf_fsst.codecs.values.cuda"]
+
+
+def waits() -> Any:
+    return sys.modules["cudf_fsst.device.waits"]
+
+
+def compress_one(column: ColumnBuffers, codec: str | None, lane: Any, outbox: Any = None) -> Node:
+    """Compress a column in GPU memory."""
+    node: Node
+    (node,) = on_device().compress([Wanted(column, codec, OPTIONS)], lane=lane, outbox=outbox)
+    return node
 
 
 def arrays() -> dict[str, Any]:
@@ -210,12 +225,11 @@ def test_same_as_on_the_host(case: str, order: str, gpu: Gpu, monkeypatch: pytes
         column = arrow_columns.describe(array)
         wanted = on_host.Compressor(None, OPTIONS).node(column)
         with gpu.memory.Lane() as lane:
-            compressor = on_device().DeviceCompressor(None, OPTIONS, lane)
-            node = compressor.node(gpu.upload(column))
+            node = compress_one(gpu.upload(column), None, lane)
             with gpu.transfer.Outbox() as outbox:
                 host = node.with_parts(iter(outbox.send_parts(list(node.parts), lane)))
             same_nodes(host, wanted)
-            found = on_device().decompress(node, lane)
+            found = on_device().read([node], lane=lane)[0]
             lane.synchronize()
         assert arrow_columns.rebuild(gpu.download(found), array.type).equals(array)
 
@@ -235,7 +249,7 @@ def decompressed(gpu: Gpu, node: Node) -> ColumnBuffers:
     with gpu.memory.Lane() as lane, gpu.transfer.Inbox(lane) as inbox:
         parts = inbox.receive_parts(list(node.parts))
         lane.stream.wait_event(inbox.fill(parts, list(node.parts)))
-        found = on_device().decompress(node.with_parts(iter(parts)), lane)
+        found = on_device().read([node.with_parts(iter(parts))], lane=lane)[0]
         lane.synchronize()
     return gpu.download(found)
 
@@ -273,7 +287,7 @@ def test_validity_cut_at_other_rows_than_values(case: str, gpu: Gpu, rng: np.ran
         assert arrow_columns.rebuild(found, array.type).equals(array)
 
 
-def test_halves_need_one_piece_of_workspace(gpu: Gpu) -> None:
+def test_halves_need_no_workspace(gpu: Gpu) -> None:
     array = pa.array(range(2000), pa.int64()).cast(pa.decimal128(38, 0))
     node = cut_at(
         on_host.Compressor(None, OPTIONS).node(arrow_columns.describe(array)), [*range(100, 2000, 100)], [1950]
@@ -282,7 +296,7 @@ def test_halves_need_one_piece_of_workspace(gpu: Gpu) -> None:
     gpu.device.allocations.clear()
     decompressed(gpu, node)
     parts = sum(2 for _ in node.parts)
-    assert gpu.device.allocations[parts:] == [16 * 2000, 8 * 1950]
+    assert gpu.device.allocations[parts:] == [16 * 2000, 8 * 11 * (parts // 2)], "values, and the table of jobs"
 
 
 @pytest.mark.parametrize("forked", [False, True])
@@ -294,7 +308,7 @@ def test_thousands_of_pieces(forked: bool, gpu: Gpu, monkeypatch: pytest.MonkeyP
     assert len(list(wanted.parts)) > 1000
     uploaded = gpu.upload(column)
     with gpu.memory.Lane(gpu.device.stream() if forked else None) as lane, gpu.transfer.Outbox() as outbox:
-        host = on_device().DeviceCompressor("raw", OPTIONS, lane, outbox).node(uploaded)
+        host = compress_one(uploaded, "raw", lane, outbox)
     same_nodes(host, wanted)
     assert arrow_columns.rebuild(decompressed(gpu, wanted), array.type).equals(array)
 
@@ -311,12 +325,12 @@ def test_default_stream_of_the_thread(case: str, order: str, own_stream_gpu: Gpu
     uploaded = gpu.upload(column)
     for stream in (None, gpu.device.stream()):
         with gpu.memory.Lane(stream) as lane:
-            node = on_device().DeviceCompressor(None, OPTIONS, lane).node(uploaded)
+            node = compress_one(uploaded, None, lane)
         with gpu.memory.Lane(stream) as lane, gpu.transfer.Outbox() as outbox:
             host = node.with_parts(iter(outbox.send_parts(list(node.parts), lane)))
         same_nodes(host, wanted)
         with gpu.memory.Lane(stream) as lane:
-            found = on_device().decompress(node, lane)
+            found = on_device().read([node], lane=lane)[0]
         gpu.memory.hand_over()
         assert arrow_columns.rebuild(gpu.download(found), array.type).equals(array)
         if node.segments:
@@ -343,21 +357,21 @@ def test_hand_over(gpu: Gpu) -> None:
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 @pytest.mark.parametrize("offset", [0, 1, 31, 40])
 def test_fill_nulls(itemsize: int, offset: int, gpu: Gpu) -> None:
-    import sys
-
-    cuda: Any = sys.modules["cudf_fsst.codecs.values.cuda"]
     rng = np.random.default_rng(offset)
+    tasks, wanted = [], []
     for rows in (1, 31, 32, 33, 1023, 1024, 1025, 2100):
         values = rng.integers(0, 255, rows).astype(f"u{itemsize}")
         for share in (0.0, 0.02, 0.5, 1.0):
             bits = rng.random(offset + rows) < share
             validity = np.packbits(np.pad(bits, (0, -bits.size % 32)), bitorder="little")
-            wanted = cpu.fill_nulls(values, validity, offset)
-            with gpu.memory.Lane() as lane:
-                out = lane.allocate(values.nbytes)
-                cuda.fill_nulls(gpu.place(values), rows, itemsize, gpu.place(validity), offset, out=out.ptr, lane=lane)
-                lane.synchronize()
-                np.testing.assert_array_equal(gpu.read(out).view(values.dtype), wanted)
+            source = values_on_gpu().Source(gpu.place(values), rows, itemsize, None, gpu.place(validity), offset)
+            tasks.append(values_on_gpu().Task(source, codec="raw"))
+            wanted.append(cpu.fill_nulls(values, validity, offset))
+    with gpu.memory.Lane() as lane:
+        (made,) = waits().run(lane, values_on_gpu().compress(tasks, lane=lane))
+        lane.synchronize()
+    for (part,), expected in zip(made, wanted, strict=True):
+        np.testing.assert_array_equal(gpu.read(part.codes).view(expected.dtype), expected)
 
 
 @pytest.mark.parametrize("name", ["meta", "codes"])
@@ -377,7 +391,7 @@ def test_truncated_buffers(codec: str, name: str, gpu: Gpu) -> None:
             out = lane.allocate(packed.values_nbytes)
             node = Node(pa.uint64(), 3000, 0, values=(tuple(gpu.transfer.to_device([short])),))
             with pytest.raises(ValueError, match=f"{name} has {nbytes} bytes, not {getattr(packed, name).size}"):
-                on_device().decompress(node, lane)
+                on_device().read([node], lane=lane)[0]
             del out
     assert gpu.device.launches == []
     gpu.device.default.synchronize()
@@ -395,24 +409,24 @@ def test_out_of_memory(case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> 
 
     def compress() -> Any:
         with gpu.memory.Lane() as lane:
-            return on_device().DeviceCompressor(None, OPTIONS, lane).node(uploaded)
+            return compress_one(uploaded, None, lane)
 
     def to_host() -> Any:
         with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
-            return on_device().DeviceCompressor(None, OPTIONS, lane, outbox).node(uploaded)
+            return compress_one(uploaded, None, lane, outbox)
 
     node, host = compress(), to_host()
     same_nodes(host, wanted)
 
     def decompress() -> Any:
         with gpu.memory.Lane() as lane:
-            return on_device().decompress(node, lane)
+            return on_device().read([node], lane=lane)[0]
 
     def receive() -> Any:
         with gpu.memory.Lane() as lane, gpu.transfer.Inbox(lane) as inbox:
             parts = inbox.receive_parts(list(host.parts))
             lane.stream.wait_event(inbox.fill(parts, list(host.parts)))
-            return on_device().decompress(host.with_parts(iter(parts)), lane)
+            return on_device().read([host.with_parts(iter(parts))], lane=lane)[0]
 
     for call in (compress, to_host, decompress, receive):
         failing_every_allocation(device, call)
@@ -420,9 +434,10 @@ def test_out_of_memory(case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def frames(interop: Any) -> Any:
-    """`DeviceFrames` without cuDF."""
-    made: Any = object.__new__(frame_backend.DeviceFrames)
-    made.strings, made.interop, made.device = SimpleNamespace(current=nullcontext), interop, "cuda:0"
+    """`DeviceBackend` without cuDF."""
+    made: Any = object.__new__(DeviceBackend)
+    interop.on_device = lambda _device: nullcontext()
+    made.interop, made.device = interop, "cuda:0"
     return made
 
 
@@ -447,13 +462,17 @@ def test_files_of_frames_are_the_same(
     @contextmanager
     def describe(data: Any) -> Iterator[Any]:
         of_index = isinstance(data, tuple)
-        buffers, kind, stored = data if of_index else pandas_frame.describe(data)
+        buffers, kind, stored = (*data, None) if of_index else interop_pandas.describe(data)
         # In cuDF the levels of an index come as columns do, with a dtype.
         yield gpu.upload(buffers), kind, {"kind": "of a level"} if of_index else stored
 
     data = pd.DataFrame({"n": rng.integers(0, 99, 600), "s": WORDS, "c": pd.Categorical(WORDS)}, index=INDEXES[index])
     interop = SimpleNamespace(
-        describe=describe, columns=pandas_frame.columns, describe_index=pandas_frame.describe_index
+        describe=describe,
+        columns=interop_pandas.columns,
+        describe_index=interop_pandas.describe_index,
+        view=interop_pandas.view,
+        with_names=interop_pandas.with_names,
     )
     made = tmp_path / "host", tmp_path / "gpu"
     for tile_size in ("auto", *TILE_SIZES):
@@ -462,11 +481,11 @@ def test_files_of_frames_are_the_same(
             frame = compress_frame(data, **options)
             frame.save(made[0])
             with monkeypatch.context() as patch:
-                patch.setattr(frame_backend, "of_frame", lambda _: frames(interop))
+                patch.setattr(frame_module, "of_frame", lambda _: frames(interop))
                 compress_frame(data, to_host=True, **options).save(made[1])
             assert made[0].read_bytes() == made[1].read_bytes(), options
             if index == "str":
-                (part,) = frame._levels[0].node.segments
+                (part,) = frame._index.levels[0].node.segments
                 assert part.layout.tile_size == 256, "an index has the defaults"
 
 
@@ -474,8 +493,6 @@ def test_files_of_frames_are_the_same(
 @pytest.mark.parametrize("case", ["int64", "list", "decimal128 with nulls", "dictionary"])
 def test_cudf_beside_a_stream(case: str, order: str, gpu: Gpu) -> None:
     """What cuDF does before and after, in the default stream, does not meet the work of the stream that was given."""
-    import sys
-
     gpu.device.order = order
     rmm: Any = sys.modules["rmm"]
     array = arrays()[case]
@@ -494,17 +511,16 @@ def test_cudf_beside_a_stream(case: str, order: str, gpu: Gpu) -> None:
 
     backend = frames(SimpleNamespace(describe=describe))
     stream = gpu.device.stream()
-    with backend.writing(OPTIONS, stream, False) as write:
-        written = [write(name, None)[0] for name in "ab"]
+    asked = [Asked(name, strings=OPTIONS) for name in "ab"]
+    written = [content.node for content in backend.compress(asked, stream=stream)[0]]
     with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
         hosts = [node.with_parts(iter(outbox.send_parts(list(node.parts), lane))) for node in written]
     for host in hosts:
         same_nodes(host, wanted)
-    with backend.reading(stream) as read:
-        for node in written:
-            made = read(node)
-            gpu.device.default.synchronize()  # all that cuDF waits for
-            assert arrow_columns.rebuild(gpu.download(made), array.type).equals(array)
+    made = backend.read(written, stream=stream)
+    gpu.device.default.synchronize()  # all that cuDF waits for
+    for found in made:
+        assert arrow_columns.rebuild(gpu.download(found), array.type).equals(array)
 
 
 def test_host_memory_outlives_the_copy(gpu: Gpu) -> None:
@@ -517,21 +533,17 @@ def test_host_memory_outlives_the_copy(gpu: Gpu) -> None:
 
 
 def test_received_columns_are_let_go_of(gpu: Gpu) -> None:
-    """Each is gone when it is decompressed."""
+    """What was received is gone when it is decompressed."""
     array = arrays()["int64"]
     column = arrow_columns.describe(array)
     nodes = [on_host.Compressor(None, OPTIONS).node(column) for _ in range(5)]
-    with frames(None).receiving(nodes) as read:
-        live = [len(gpu.device.live)]
-        for node in nodes:
-            made = read(node)
-            gpu.device.default.synchronize()
-            assert arrow_columns.rebuild(gpu.download(made), array.type).equals(array)
-            del made
-            gc.collect()
-            live.append(len(gpu.device.live))
-    each = len(list(nodes[0].parts)) * 2
-    assert live == [each * left for left in range(5, -1, -1)]
+    before = len(gpu.device.live)
+    received = frames(SimpleNamespace()).receive(nodes)
+    gc.collect()
+    assert len(gpu.device.live) == before + len(nodes)
+    gpu.device.default.synchronize()
+    for made in received:
+        assert arrow_columns.rebuild(gpu.download(made), array.type).equals(array)
 
 
 def test_characters_under_nulls_are_tried_again(gpu: Gpu) -> None:
@@ -546,7 +558,119 @@ def test_characters_under_nulls_are_tried_again(gpu: Gpu) -> None:
         asked.append(drop_null_chars)
         yield gpu.upload(column if drop_null_chars else replace(column, strings=full)), column.type, None
 
-    with frames(SimpleNamespace(describe=describe)).writing(OPTIONS, None, True) as write:
-        node, *_ = write("a", None)
+    backend = frames(SimpleNamespace(describe=describe))
+    (content,), _ = backend.compress([Asked("a", strings=OPTIONS)], to_host=True)
     assert asked == [False, True]
-    same_nodes(node, on_host.Compressor(None, OPTIONS).node(column))
+    same_nodes(content.node, on_host.Compressor(None, OPTIONS).node(column))
+
+
+def test_errors_name_their_column(gpu: Gpu) -> None:
+    """Of all that are compressed at once."""
+    columns = {
+        name: arrow_columns.describe(pa.array([1, 2], kind)) for name, kind in (("a", pa.int64()), ("b", pa.int8()))
+    }
+
+    @contextmanager
+    def describe(name: str) -> Iterator[Any]:
+        yield gpu.upload(columns[name]), columns[name].type, None
+
+    asked = [Asked(name, "gfc", what=f"column {name!r}") for name in columns]
+    with pytest.raises(ValueError, match="column 'b': codec 'gfc' takes values of 4 or 8 bytes, not 1"):
+        frames(SimpleNamespace(describe=describe)).compress(asked)
+    assert gpu.device.allocations == []
+    assert gpu.device.launches == []
+
+
+def some_columns(rows: int, rng: np.random.Generator, *, texts: bool) -> dict[str, Any]:
+    """16 of the types of TPC-H's lineitem, with nulls and wide ones; and strings, if `texts`."""
+    mask = rng.random(rows) < 0.1
+    keys, prices = np.cumsum(rng.integers(0, 3, rows)), rng.integers(100, 10**6, rows)
+    return {
+        **{f"key {i}": pa.array(keys * (i + 1)) for i in range(3)},
+        **{f"price {i}": pa.array(prices + i).cast(pa.decimal128(22, 2)) for i in range(2)},
+        **{f"some price {i}": pa.array(prices + i, mask=mask) for i in range(2)},
+        **{f"number {i}": pa.array((prices % (7 + i)).astype("i4")) for i in range(2)},
+        **{f"date {i}": pa.array((keys % 2000 + i).astype("i4")).cast(pa.date32()) for i in range(3)},
+        **{f"float {i}": pa.array(np.cumsum(rng.random(rows)), mask=mask if i else None) for i in range(2)},
+        **{f"flag {i}": pa.array(rng.random(rows) < 0.5, mask=mask) for i in range(2)},
+        **{f"text {i}": pa.array([f"{x} of {i}" for x in prices.tolist()], mask=mask) for i in range(2 * texts)},
+    }
+
+
+@pytest.mark.parametrize("texts", [False, True])
+@pytest.mark.parametrize("sampled", [False, True])
+def test_launches_and_waits_of_a_frame(
+    sampled: bool, texts: bool, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many for one column of each kind as for several."""
+    if sampled:
+        monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
+        monkeypatch.setattr(plan, "RUN_ROWS", 1024)
+    columns = {name: arrow_columns.describe(array) for name, array in some_columns(3000, rng, texts=texts).items()}
+    assert len(columns) == 16 + 2 * texts
+    costs = []
+    for names in ([name for name in columns if not name.endswith("1")], list(columns)):
+        some = [columns[name] for name in names]
+        uploaded = [Wanted(gpu.upload(column)) for column in some]
+        gpu.device.launches.clear()
+        waits_before = gpu.device.waits
+        with gpu.memory.Lane() as lane:
+            nodes = on_device().compress(uploaded, lane=lane)
+        costs.append((gpu.device.waits - waits_before, len(gpu.device.launches)))
+        with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
+            hosts = [node.with_parts(iter(outbox.send_parts(list(node.parts), lane))) for node in nodes]
+        for host, column in zip(hosts, some, strict=True):
+            same_nodes(host, on_host.Compressor(None, OPTIONS).node(column))
+    assert costs[0] == costs[1]
+    waited, launched = costs[1]
+    assert waited == (2 if texts else 1 + sampled)
+    # What is not in place is gathered; bitpack of 1, 4 and 8 bytes and gfc of 8 are measured, summed up and packed.
+    assert launched <= (11, 18)[sampled] + 10 * texts
+
+
+@pytest.mark.parametrize("order", ["lazy", "random"])
+@pytest.mark.parametrize("codec", [None, *(one.NAME for one in registry.VALUES)])
+def test_the_room_is_used_again(
+    codec: str | None, order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values that are gathered, in a room that takes neither all streams nor one of them; pieces of two rooms."""
+    gpu.device.order = order
+    monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_compress"], "_ROOM_NBYTES", 20_000)
+    monkeypatch.setattr(plan, "PIECE_NBYTES", 40_960)
+    monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
+    monkeypatch.setattr(plan, "RUN_ROWS", 1024)
+    rows = 6000
+    mask = rng.random(rows) < 0.2
+    prices = rng.integers(-(10**6), 10**6, rows)
+    columns = [
+        arrow_columns.describe(array)
+        for array in (
+            pa.array(prices, mask=mask),
+            pa.array(prices).cast(pa.decimal128(22, 2)),
+            pa.array(np.cumsum(rng.random(rows)).astype("f4"), mask=mask)[5:],
+            pa.array(np.cumsum(rng.random(rows))),
+            pa.array(rng.integers(0, 2**62, rows), mask=mask),
+        )
+    ]
+    wanted = [Wanted(gpu.upload(column), codec) for column in columns]
+    with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
+        nodes = on_device().compress(wanted, lane=lane, outbox=outbox)
+    for node, column in zip(nodes, columns, strict=True):
+        same_nodes(node, on_host.Compressor(codec, OPTIONS).node(column))
+
+
+def test_memory_of_a_batch(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A little beside the room, whatever the number of streams."""
+    room = 1 << 16
+    monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_compress"], "_ROOM_NBYTES", room)
+    rows = 20_000
+    columns = [
+        arrow_columns.describe(pa.array(rng.integers(0, 99, rows), mask=np.arange(rows) % 7 == i)) for i in range(5)
+    ]
+    wanted = [Wanted(gpu.upload(column), "bitpack") for column in columns]
+    gpu.device.allocations.clear()
+    with gpu.memory.Lane() as lane:
+        nodes = on_device().compress(wanted, lane=lane)
+    beside = sum(gpu.device.allocations) - sum(node.nbytes for node in nodes)
+    # Beside the room: what blocks have and jobs.
+    assert beside <= room + sum(column.values.nbytes for column in columns) // 16

@@ -2,93 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from ..buffers import ColumnBuffers, DeviceStrings
+from ..device import waits
 from ..device.memory import Lane
 from ..device.transfer import Outbox
-from .fsst import cuda as fsst
+from .device_read import read, receive, take
+from .fsst import cuda_compress as fsst
 from .fsst.segment import Segment
-from .host import Compressor
-from .node import Node, Parts, Wanted, has_offsets, is_strings
+from .node import Node, Parts, Wanted, has_offsets, is_signed
 from .values import cuda as fixed
 from .values import plan
 
+__all__ = ["compress", "read", "receive", "take"]
+
 
 def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:
-    """Compress columns; `outbox`: where their parts go as soon as they are made."""
-    return [DeviceCompressor(one.codec, one.strings, lane, outbox).node(one.column) for one in columns]
+    """Compress columns, all at once.
 
+    Parameters
+    ----------
+    columns
+        Their buffers are in GPU memory.
+    lane
+        What the work runs on; it is waited for where sizes are measured, for all columns together.
+    outbox
+        Where their parts go as soon as they are made.
 
-def read(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
-    """All rows of columns."""
-    return [decompress(node, lane) for node in nodes]
-
-
-class DeviceCompressor(Compressor):
-    """Compress `ColumnBuffers` in GPU memory, with the same bytes."""
-
-    def __init__(self, codec: str | None, strings: Mapping[str, Any], lane: Any, outbox: Any = None) -> None:
-        super().__init__(codec, strings)
-        self.lane, self.outbox = lane, outbox
-
-    def compress_strings(self, strings: Any) -> list[Segment]:
-        return fsst.compress(strings, stream=self.lane.given, outbox=self.outbox, **self.strings)
-
-    def _sent(self, stream: Parts) -> Parts:
-        """What is in GPU memory, or on its way to the host if there is an outbox."""
-        return stream if self.outbox is None else tuple(self.outbox.send_parts(stream, self.lane))
-
-    def compress_validity(self, column: ColumnBuffers) -> Parts:
-        bitmap = self.lane.allocate(-(-column.rows // 32) * 4)
-        fixed.copy_bits(column.validity, column.validity_offset, column.rows, out=bitmap.ptr, lane=self.lane)
-        return self._sent(fixed.compress(fixed.Source(bitmap.ptr, -(-column.rows // 8), 1), lane=self.lane))
-
-    def compress_values(self, column: ColumnBuffers) -> tuple[Parts, ...]:
-        options, wide = self.wanted(column), column.itemsize == 16
-        offsets = has_offsets(column.type)
-        nulls = (column.validity, column.validity_offset) if column.null_count and not offsets else (0, 0)
-        streams = []
-        for half in (0, 1) if wide else (None,):
-            source = fixed.Source(column.values, column.rows + offsets, 8 if wide else column.itemsize, half, *nulls)
-            signed = options["signed"] and half != 0
-            stream = fixed.compress(source, **{**options, "signed": signed}, lane=self.lane)
-            streams.append(self._sent(stream))
-        return tuple(streams)
-
-
-def decompress(node: Node, lane: Any) -> ColumnBuffers:
-    """Buffers of a column in GPU memory: ``owners`` are validity and values, `rmm.DeviceBuffer` each or None."""
-    validity = values = None
-    itemsize = 0
-    strings: DeviceStrings | None = None
-    if is_strings(node.type):
-        strings = fsst.decompress(node.segments, stream=lane.given)
-    if node.validity:
-        # cuDF's masks are padded to 64 bytes.
-        validity = lane.allocate(-(-node.rows // 512) * 64)
-        lane.zero(validity.ptr, validity.size)
-        fixed.decompress(node.validity, validity.ptr, lane=lane)
-    if node.values:
-        rows = plan.pieces_rows(node.values[0])
-        width = node.values[0][0].itemsize
-        itemsize = width * len(node.values)
-        values = lane.allocate(rows * itemsize)
-        if len(node.values) == 1:
-            fixed.decompress(node.values[0], values.ptr, lane=lane)
-        else:
-            low, high = node.values
-            fixed.decompress_wide(low, high, values.ptr, lane=lane)
-    return ColumnBuffers(
-        node.type,
-        node.rows,
-        node.null_count,
-        None if validity is None else validity.ptr,
-        0,
-        None if values is None else values.ptr,
-        itemsize,
-        strings,
-        tuple(decompress(child, lane) for child in node.children),
-        (validity, values),
+    Raises
+    ------
+    ValueError
+        A codec that a column wants does not take its values. Nothing has been done then. Its attribute ``column`` is
+        the number of the column.
+    """
+    values: list[fixed.Task] = []
+    strings: list[fsst.Task] = []
+    for number, one in enumerate(columns):
+        try:
+            _collect(one.column, one.codec, one.strings, values, strings)
+        except ValueError as error:
+            error.column = number  # type: ignore[attr-defined]
+            raise
+    steps = (
+        fixed.compress(values, lane=lane, outbox=outbox),
+        fsst.compress(strings, lane=lane, outbox=outbox),
     )
+    # Strings that are too long to be compressed together take all the workspace that the memory rule allows.
+    if fsst.takes_all(strings):
+        parts, segments = (waits.run(lane, one)[0] for one in steps)
+    else:
+        parts, segments = waits.run(lane, *steps)
+    streams, rest = iter(parts), iter(segments)
+    return [_build(one.column, streams, rest) for one in columns]
+
+
+def _has_validity(column: ColumnBuffers) -> bool:
+    return bool(column.strings is None and column.null_count and not pa.types.is_null(column.type))
+
+
+def _halves(column: ColumnBuffers) -> tuple[int | None, ...]:
+    """The streams that a column's values are."""
+    if not column.itemsize or not column.rows:
+        return ()
+    return (0, 1) if column.itemsize == 16 else (None,)
+
+
+def _collect(
+    column: ColumnBuffers,
+    codec: str | None,
+    options: Mapping[str, Any],
+    values: list[fixed.Task],
+    strings: list[fsst.Task],
+) -> None:
+    """Everything that a column consists of, in the order in which `_build` takes it."""
+    if column.strings is not None:
+        if codec not in (None, "fsst"):
+            raise ValueError(f"codec {codec!r} does not take strings, only 'fsst' does")
+        # Without rows there are no buffers, wherever they would be.
+        some = column.strings if isinstance(column.strings, DeviceStrings) else DeviceStrings(0, 0, 0, 4)
+        strings.append(fsst.Task(some, **options))
+    if _has_validity(column):
+        values.append(fixed.Task(fixed.Source.bitmap(column.validity, column.validity_offset, column.rows)))
+    if halves := _halves(column):
+        nested = has_offsets(column.type)  # a codec that the user names is for the leaves
+        if codec == "fsst" and not nested:
+            raise ValueError(f"codec 'fsst' takes strings, not {column.type}")
+        nulls = (column.validity, column.validity_offset) if column.null_count and not nested else (0, 0)
+        itemsize = 8 if len(halves) == 2 else column.itemsize
+        floats, signed = bool(pa.types.is_floating(column.type)), is_signed(column.type)
+        own = None if nested else codec
+        plan.candidates(itemsize, floats=floats, codec=own)  # refuses what does not fit
+        for half in halves:
+            source = fixed.Source(column.values, column.rows + nested, itemsize, half, *nulls)
+            values.append(fixed.Task(source, floats, signed and half != 0, own))
+    inner = None if pa.types.is_dictionary(column.type) else codec  # what the user wants is for the codes
+    for child in column.children:
+        _collect(child, inner, options, values, strings)
+
+
+def _build(column: ColumnBuffers, streams: Iterator[Parts], segments: Iterator[Sequence[Segment]]) -> Node:
+    """The node of a column, by what has become of what `_collect` found."""
+    own = tuple(next(segments)) if column.strings is not None else ()
+    validity = next(streams) if _has_validity(column) else ()
+    values = tuple(next(streams) for _ in _halves(column))
+    children = tuple(_build(child, streams, segments) for child in column.children)
+    return Node(column.type, column.rows, column.null_count, validity, values, own, children)

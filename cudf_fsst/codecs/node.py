@@ -11,7 +11,7 @@ import pyarrow as pa
 from ..buffers import ColumnBuffers
 from ..lazy import lazy
 from . import raw
-from .fsst.segment import Segment
+from .fsst.segment import Segment, Segments
 from .part import Packed, edges_of
 from .registry import STRINGS
 
@@ -45,6 +45,9 @@ class Node:
     values: tuple[Parts, ...] = ()
     segments: tuple[Segment, ...] = ()
     children: tuple[Node, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "segments", Segments(self.segments))
 
     # Kept with the column, so that one row is found without a look at every part.
 
@@ -139,6 +142,25 @@ class Wanted:
     strings: Mapping[str, Any] = field(default_factory=dict)
 
 
+def check_codec(codec: str | None, kind: Any) -> None:
+    """Raise ValueError where a codec that the user names does not take a column of this Arrow type."""
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if codec is None or types.is_null(kind):
+        return
+    if has_offsets(kind):
+        check_codec(codec, kind.value_type)
+    elif types.is_struct(kind):
+        for i in range(kind.num_fields):
+            check_codec(codec, kind.field(i).type)
+    elif is_strings(kind):
+        if codec != "fsst":
+            raise ValueError(f"codec {codec!r} does not take strings, only 'fsst' does")
+    elif codec == "fsst":
+        raise ValueError(f"codec 'fsst' takes strings, not {kind}")
+
+
 def has_offsets(arrow_type: Any) -> bool:
     """Whether a column's values are offsets: one more than rows, and none of them null."""
     return bool(pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type))
@@ -158,3 +180,22 @@ def is_strings(arrow_type: Any) -> bool:
     return any(
         kind(arrow_type) for kind in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """A compressed column without name and labels.
+
+    Attributes
+    ----------
+    node : Node
+        Its buffers.
+    type : pyarrow.DataType
+        Its exact Arrow type.
+    stored
+        What says its dtype (`interop.schema`).
+    """
+
+    node: Node = field(repr=False)
+    type: Any
+    stored: Any

@@ -20,10 +20,9 @@ from cupy.cuda import runtime
 from rmm.pylibrmm.stream import DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM
 
 ALIGNMENT = 256
-# cudaDeviceProp::memPitch: the largest distance of a copy of rows.
-_PITCH_LIMIT = 2**31 - 1
 
 
+@cache
 def default_stream() -> tuple[Any, Any]:
     """The stream cuDF works on, as CuPy's and as RMM's object."""
     if os.environ.get("CUDF_PER_THREAD_STREAM") == "1":
@@ -118,15 +117,6 @@ class Lane:
         if nbytes:
             runtime.memcpyAsync(to, source, nbytes, runtime.memcpyDeviceToDevice, self.stream.ptr)
 
-    def copy_rows(self, to: int, source: int, distance: int, nbytes: int, count: int) -> None:
-        """Copy `count` runs of `nbytes` bytes, `distance` bytes from one to the next, one after another to `to`."""
-        if count > 1 and distance < _PITCH_LIMIT:
-            kind = runtime.memcpyDeviceToDevice
-            runtime.memcpy2DAsync(to, nbytes, source, distance, nbytes, count, kind, self.stream.ptr)
-            return
-        for i in range(count):
-            self.copy(to + i * nbytes, source + i * distance, nbytes)
-
     def upload(self, address: int, array: npt.NDArray[Any]) -> None:
         """Copy a contiguous host array to the device. A pageable `array` may be reused as soon as this returns."""
         if array.nbytes:
@@ -161,16 +151,26 @@ class Lane:
         kernel(grid, (block,), args, shared_mem=shared, stream=self.stream)
 
 
+_of_thread = threading.local()
+# Small pinned arrays are cut from areas of so much, one after another. An area is free again when none of them is left.
+_AREA = 64 << 10
+
+
 def pinned(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An uninitialised array in pinned host memory, from CuPy's pool of it."""
+    """An uninitialised array in pinned host memory, from CuPy's pool of it; made for what the host waits for."""
     dtype = np.dtype(dtype)
     nbytes = count * dtype.itemsize
-    memory = cupy.cuda.alloc_pinned_memory(max(nbytes, 1))
-    array = np.frombuffer(memory, dtype=np.uint8, count=nbytes)
-    return array.view(dtype)
+    if nbytes >= _AREA // 4:
+        return _pinned_area(nbytes)[:nbytes].view(dtype)
+    area, used = _of_thread.__dict__.get("area", (None, _AREA))
+    if used + nbytes > _AREA:
+        area, used = _pinned_area(_AREA), 0
+    _of_thread.area = area, used + -(-nbytes // 64) * 64
+    return area[used : used + nbytes].view(dtype)
 
 
-_of_thread = threading.local()
+def _pinned_area(nbytes: int) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(cupy.cuda.alloc_pinned_memory(max(nbytes, 1)), np.uint8)
 
 
 def side_streams(count: int) -> list[Any]:
@@ -179,6 +179,25 @@ def side_streams(count: int) -> list[Any]:
     while len(streams) < count:
         streams.append(cupy.cuda.Stream(non_blocking=True))
     return list(streams[:count])
+
+
+class Slice:
+    """Some bytes of a device buffer, which stays as long as this."""
+
+    __slots__ = ("buffer", "ptr", "size")
+
+    def __init__(self, buffer: Any, offset: int, nbytes: int) -> None:
+        self.buffer = buffer
+        self.ptr, self.size = buffer.ptr + offset, nbytes
+
+    @property
+    def nbytes(self) -> int:
+        return self.size
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        place = (self.ptr, False)
+        return {"shape": (self.size,), "strides": None, "typestr": "|u1", "data": place, "version": 0}
 
 
 class Workspace:

@@ -1,8 +1,7 @@
-"""Pinned host memory for what leaves the GPU: a pool, since pinning is slow (about 3 GB/s), with a limit.
+"""Pinned host memory for what leaves the GPU: a pool, since pinning is slow, with a limit.
 
-All of it comes from RMM's pinned resource under one pool of RMM's, which is made once and kept. Bytes in use are
-counted here, so that the limit can change while there are some. Past the limit memory is pageable: copies are slower
-then, and nothing else changes.
+Bytes in use are counted here, so that the limit can change while there are some. Past the limit memory is pageable:
+copies are slower then, and nothing else changes.
 """
 
 from __future__ import annotations
@@ -10,80 +9,72 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from typing import Any
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-#: With 256 MiB the first `to_host` of a process took 161 ms instead of 10, and one of 500 MB 486 instead of 333.
-_INITIAL = 16 << 20
-#: What RMM rounds sizes up to.
-_ALIGNMENT = 256
+from ..sizes import parse_limit
+from .host_pool import HostPool, rounded
+from .pages import Pages, memory_nbytes
 
 _lock = threading.Lock()
-_pool: Any = None
+_pool = HostPool()
 _limit: int | None = None
 _in_use = 0
-# Bytes that were given back. Memory is let go of anywhere, also where this thread holds the lock.
-_returned: deque[int] = deque()
+# Ranges that were given back. Memory is let go of anywhere, also where this thread holds the lock.
+_returned: deque[tuple[int, Pages, int]] = deque()
 
 
-class _Claim:
-    """Bytes that count as in use as long as this lives."""
+def _start_anew() -> None:
+    """In a forked process: what its parent pinned is the parent's, and arrays that it has may only be read."""
+    global _lock, _pool, _in_use, _returned
+    _lock, _pool, _in_use, _returned = threading.Lock(), HostPool(), 0, deque()
 
-    def __init__(self, nbytes: int, returned: deque[int]) -> None:
-        self._nbytes, self._returned = nbytes, returned
 
-    def __del__(self) -> None:
-        self._returned.append(self._nbytes)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 class _Memory:
     """What a numpy array of pinned memory is based on; the memory goes back to the pool with it."""
 
-    def __init__(self, buffer: Any, claim: _Claim) -> None:
-        self._buffer, self._claim = buffer, claim
-        shape = (int(buffer.size),)
-        self.__array_interface__ = {"shape": shape, "typestr": "|u1", "data": (int(buffer.ptr), False), "version": 3}
+    __slots__ = ("__array_interface__", "_range", "_returned")
 
+    def __init__(self, address: int, pages: Pages, nbytes: int) -> None:
+        self._range, self._returned = (address, pages, rounded(nbytes)), _returned
+        self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
 
-def _claim(nbytes: int) -> _Claim | None:
-    """Count bytes as in use, if the limit allows that."""
-    global _in_use
-    rounded = -(-nbytes // _ALIGNMENT) * _ALIGNMENT
-    with _lock:
-        if _count() + rounded > _current_limit():
-            return None
-        _in_use += rounded
-        return _Claim(rounded, _returned)
+    def keep(self, nbytes: int) -> None:
+        """Give all but the first bytes back to the pool."""
+        address, pages, taken = self._range
+        if rounded(nbytes) < taken:
+            self._range = address, pages, rounded(nbytes)
+            self._returned.append((address + rounded(nbytes), pages, taken - rounded(nbytes)))
+
+    def __del__(self) -> None:
+        self._returned.append(self._range)
 
 
 def _count() -> int:
-    """Bytes in use; who calls holds the lock."""
+    """Bytes in use, what was given back in the pool; who calls holds the lock."""
     global _in_use
     while _returned:
-        _in_use -= _returned.popleft()
+        given = _returned.popleft()
+        _in_use -= given[2]
+        _pool.give(*given)
     return _in_use
-
-
-def _resource() -> Any:
-    global _pool
-    with _lock:
-        if _pool is None:
-            import rmm.mr
-
-            initial = min(_INITIAL, _current_limit() // _ALIGNMENT * _ALIGNMENT)
-            _pool = rmm.mr.PoolMemoryResource(rmm.mr.PinnedHostMemoryResource(), initial_pool_size=initial)
-        return _pool
 
 
 def _current_limit() -> int:
     return _default_limit() if _limit is None else _limit
 
 
+@cache
 def _default_limit() -> int:
     """Half of the machine's memory."""
-    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 2
+    return memory_nbytes() // 2
 
 
 def set_pinned_limit(nbytes: int | str | None) -> None:
@@ -95,7 +86,7 @@ def set_pinned_limit(nbytes: int | str | None) -> None:
         A number, or a text such as ``"4 GiB"``. None: half of the machine's memory, which is the default. Beyond the
         limit, `to_host` takes pageable memory, to and from which copies are slower. What is in use when the limit
         changes counts on, and is not moved. What was pinned once stays pinned for later use, even if the limit is
-        lowered; the pool doubles when it grows, so up to twice what was in use at a time.
+        lowered: up to twice what was in use at a time.
 
     Raises
     ------
@@ -103,8 +94,6 @@ def set_pinned_limit(nbytes: int | str | None) -> None:
         A limit that is no size.
     """
     global _limit
-    from ..spill.sizes import parse_limit  # needs all of the package
-
     limit = parse_limit("the limit", nbytes)
     with _lock:
         _limit = limit
@@ -118,16 +107,40 @@ def pinned_nbytes() -> int:
 
 def host_buffer(nbytes: int) -> npt.NDArray[np.uint8]:
     """Uninitialised host memory, pinned unless the limit is reached."""
-    claim = _claim(nbytes) if nbytes else None
-    if claim is None:
-        return np.empty(nbytes, np.uint8)
-    import rmm
+    return host_buffers((nbytes,))[0]
 
-    from .memory import default_stream  # needs CuPy
 
-    _, stream = default_stream()
-    try:
-        buffer = rmm.DeviceBuffer(size=nbytes, stream=stream, mr=_resource())
-    except MemoryError:
-        return np.empty(nbytes, np.uint8)
-    return np.asarray(_Memory(buffer, claim))
+def host_buffers(sizes: Sequence[int]) -> list[npt.NDArray[np.uint8]]:
+    """Uninitialised host memory of these sizes, pinned unless the limit is reached, each to be let go of by itself.
+
+    If the pool must grow, it grows once for all of them.
+    """
+    global _in_use
+    made = []
+    with _lock:
+        count, limit = _count(), _current_limit()
+        wanted = []
+        for nbytes in sizes:
+            fits = nbytes > 0 and count + rounded(nbytes) <= limit
+            count += rounded(nbytes) if fits else 0
+            wanted.append(rounded(nbytes) if fits else 0)
+        ranges = iter(_pool.take([size for size in wanted if size], limit))
+        for nbytes, size in zip(sizes, wanted, strict=True):
+            taken = next(ranges) if size else None
+            if taken is None:
+                made.append(np.empty(nbytes, np.uint8))
+            else:
+                _in_use += size
+                made.append(np.asarray(_Memory(*taken, nbytes)))
+    return made
+
+
+def is_pinned(array: npt.NDArray[np.uint8]) -> bool:
+    """Whether an array is one of `host_buffers` and lies in the pool."""
+    return isinstance(array.base, _Memory)
+
+
+def keep(array: npt.NDArray[np.uint8], nbytes: int) -> npt.NDArray[np.uint8]:
+    """The first bytes of an array for which `is_pinned` holds; the rest goes back to the pool."""
+    array.base.keep(max(nbytes, 1))  # type: ignore[union-attr]
+    return array[:nbytes]

@@ -1,8 +1,11 @@
-"""cuDF Series and Index of strings <-> `DeviceStrings`, without copying characters.
+"""cuDF Series, Index and DataFrame <-> buffers of their columns in GPU memory, without copying values.
+
+Layouts are Arrow's but for these: booleans take a byte, offsets of lists have 32 bits, a column may be a slice of its
+buffers (``offset()``), and the categories of a categorical column lie in its dtype.
 
 cuDF keeps a string column as a pylibcudf column: ``data()`` is the characters, ``child(0)`` the offsets (INT32 or
 INT64), ``null_mask()`` the validity. A slice has an ``offset()`` that counts rows and applies to the offsets and the
-validity only. Buffers may be spilled to host memory; inside `open_strings` they are on the GPU and stay there.
+validity only. Buffers may be spilled to host memory; inside `describe` they are on the GPU and stay there.
 
 Nothing here is imported before a GPU is asked for.
 """
@@ -10,22 +13,32 @@ Nothing here is imported before a GPU is asked for.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
 
-from ..buffers import DeviceStrings, HostStrings
+from ..buffers import ColumnBuffers, DeviceStrings, HostStrings
+from . import arrow_columns, schema
 from .arrow import from_arrow
-from .pandas import WANTED, is_string_dtype
+from .arrow_columns import fixed_width
+from .pandas import WANTED
+
+_types = pa.types
+_NATURAL = {"kind": "cudf"}
 
 MISSING = (
     "this needs an NVIDIA GPU and cuDF, which cannot be imported ({error}); "
     'install it with: pip install "cudf-fsst[cuda12]" (or "cudf-fsst[cuda13]")'
 )
+
+#: Bytes of characters that a slice's parent may have to stand for the slice's own.
+_FEW_CHARS = 4 << 20
 
 
 def cudf_module() -> Any:
@@ -38,11 +51,13 @@ def cudf_module() -> Any:
 
 
 def check_dtype(data: Any) -> None:
-    """Raise AttributeError, naming the dtype, where a Series or Index does not hold strings."""
-    is_multi = isinstance(data, cudf_module().MultiIndex)
-    if is_multi or not is_string_dtype(data.dtype):
-        shown = "MultiIndex" if is_multi else data.dtype
-        raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not {shown}")
+    """Raise AttributeError, naming the dtype, where a Series or Index cannot be compressed."""
+    if isinstance(data, cudf_module().MultiIndex):
+        raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not MultiIndex")
+    try:
+        arrow_columns.describe(arrow_columns.no_rows(_type_of(data.dtype)))
+    except (TypeError, NotImplementedError) as error:
+        raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not {data.dtype}: {error}") from error
 
 
 def labels(data: Any) -> tuple[Any, Any]:
@@ -61,40 +76,13 @@ def view(index: Any) -> Any:
     return index.copy(deep=False)
 
 
-def is_range(index: Any) -> bool:
-    """Whether an index is three numbers."""
-    return isinstance(index, cudf_module().RangeIndex)
+def with_names(index: Any, names: Sequence[Any]) -> Any:
+    """An index that nobody else has, with other names."""
+    index.names = names
+    return index
 
 
-@contextmanager
-def open_strings(data: Any, *, drop_null_chars: bool = False) -> Iterator[DeviceStrings]:
-    """Addresses of a Series' or Index' buffers, unspilled, and locked as long as the context lasts.
-
-    Parameters
-    ----------
-    data : cudf.Series or cudf.Index
-        One that passed `check_dtype`.
-    drop_null_chars : bool
-        cuDF's own functions give null rows no characters, but buffers made elsewhere may have some. True: work on a
-        copy whose null rows are empty.
-    """
-    with data._column.access(mode="read", scope="internal") as column:
-        strings = describe(column.plc_column)
-        if not (drop_null_chars and strings.null_count):
-            yield strings
-            return
-        filled = data.fillna("")
-        with filled._column.access(mode="read", scope="internal") as copy:
-            compact = describe(copy.plc_column)
-            # The copy has no nulls; the mask is still the original's.
-            compact.validity = strings.validity
-            compact.validity_offset = strings.validity_offset
-            compact.null_count = strings.null_count
-            compact.owners += (filled, *strings.owners)
-            yield compact
-
-
-def describe(column: Any) -> DeviceStrings:
+def describe_strings(column: Any) -> DeviceStrings:
     """Addresses of a pylibcudf string column, which may be a slice.
 
     The characters' address is the parent's: offsets count from there, whatever the slice. Row ``r`` of a slice is bit
@@ -108,6 +96,8 @@ def describe(column: Any) -> DeviceStrings:
     child = column.child(0)
     itemsize = 8 if child.type().id() == plc.TypeId.INT64 else 4
     chars = column.data()
+    chars_nbytes = 0 if chars is None else chars.size
+    whole = column.offset() == 0 and child.size() == rows + 1
     null_count = column.null_count()
     return DeviceStrings(
         rows=rows,
@@ -118,45 +108,30 @@ def describe(column: Any) -> DeviceStrings:
         validity_offset=column.offset() if null_count else 0,
         null_count=null_count,
         owners=(column,),
+        chars_limit=chars_nbytes if whole or chars_nbytes <= _FEW_CHARS else None,
     )
 
 
 def describe_without_null_chars(column: Any) -> DeviceStrings:
-    """As `describe`, of a copy whose null rows are empty."""
+    """As `describe_strings`, of a copy whose null rows are empty."""
     import pylibcudf as plc
 
-    strings = describe(column)
+    strings = describe_strings(column)
     if not strings.null_count:
         return strings
     filled = plc.replace.replace_nulls(column, plc.Scalar.from_py("", plc.DataType(plc.TypeId.STRING)))
     # The copy has no nulls; the mask is still the original's.
     owners = (filled, *strings.owners)
     kept = {"validity": strings.validity, "validity_offset": strings.validity_offset, "null_count": strings.null_count}
-    return replace(describe(filled), **kept, owners=owners)
-
-
-def to_series(strings: DeviceStrings, dtype: Any, name: Any, index: Any) -> Any:
-    """Build a cudf.Series around device buffers, without a copy.
-
-    Parameters
-    ----------
-    strings : DeviceStrings
-        A codec's result: ``owners`` is (offsets, characters, validity or None), `rmm.DeviceBuffer` each, from offset 0;
-        the validity is padded as ``pylibcudf.null_mask.bitmask_allocation_size_bytes`` says.
-    dtype : pandas dtype or None
-        None: cuDF's own default, ``str``.
-    name : hashable
-    index : cudf.Index or None
-    """
-    if strings.rows == 0:
-        return empty(dtype, name, index)
-    series = cudf_module().Series.from_pylibcudf(to_column(strings), {"name": name, "index": index})
-    # Between string dtypes this only relabels the column.
-    return series if dtype is None or series.dtype == dtype else series.astype(dtype)
+    return replace(describe_strings(filled), **kept, owners=owners)
 
 
 def to_column(strings: DeviceStrings) -> Any:
-    """A pylibcudf column around device buffers of at least one row; see `to_series`."""
+    """A pylibcudf column around device buffers of at least one row.
+
+    ``owners`` is (offsets, characters, validity or None), `rmm.DeviceBuffer` each, from offset 0; the validity is
+    padded as ``pylibcudf.null_mask.bitmask_allocation_size_bytes`` says.
+    """
     import pylibcudf as plc
 
     offsets, chars, validity = strings.owners
@@ -173,18 +148,12 @@ def to_column(strings: DeviceStrings) -> Any:
     )
 
 
-def empty(dtype: Any, name: Any, index: Any) -> Any:
-    """A Series of this dtype without rows."""
-    series = cudf_module().Series([], dtype="str", name=name, index=index)
-    return series if dtype is None or series.dtype == dtype else series.astype(dtype)
-
-
 def to_host_strings(strings: DeviceStrings) -> HostStrings:
     """Copy a codec's result to host memory."""
     if strings.rows == 0:
         return HostStrings(0, np.empty(0, np.uint8), np.zeros(1, np.int32))
     # The default dtype: its Arrow form has 64-bit offsets, so any number of characters fits.
-    return from_arrow(to_series(strings, None, None, None).to_arrow())
+    return from_arrow(cudf_module().Series.from_pylibcudf(to_column(strings)).to_arrow())
 
 
 def index_to_device(index: Any) -> Any:
@@ -321,3 +290,297 @@ def wrap_proxy(data: Any) -> Any:
     from cudf.pandas import as_proxy_object
 
     return as_proxy_object(data)
+
+
+@contextmanager
+def describe(
+    series: Any, *, drop_null_chars: bool = False
+) -> Iterator[tuple[ColumnBuffers, Any, dict[str, Any] | None]]:
+    """Buffers of a Series, its Arrow type and what says its dtype; buffers are on the GPU while the context lasts.
+
+    `drop_null_chars`: cuDF's own functions give null rows no characters, but buffers made elsewhere may have some;
+    work on a copy whose null rows are empty.
+    """
+    of_strings = describe_without_null_chars if drop_null_chars else describe_strings
+    with ExitStack() as stack:
+        kind, stored = _type_of(series.dtype), _stored(series.dtype)
+        column = series._column
+        if _is_cut(column.plc_column):
+            column = column.copy(deep=True)
+        opened = stack.enter_context(column.access(mode="read", scope="internal"))
+        if _types.is_dictionary(kind):
+            categories = series.dtype.categories._column
+            inside = stack.enter_context(categories.access(mode="read", scope="internal"))
+            kind = pa.dictionary(_codes_type(opened.plc_column), kind.value_type, kind.ordered)
+            buffers = _describe(opened.plc_column, kind, of_strings)
+            buffers.children = (_describe(inside.plc_column, kind.value_type, of_strings),)
+        else:
+            buffers = _describe(opened.plc_column, kind, of_strings)
+        buffers.owners += (series, column)
+        yield buffers, kind, stored
+
+
+def _is_cut(column: Any) -> bool:
+    """Whether a nested column is a slice, so that its children are longer than it is."""
+    import pylibcudf as plc
+
+    kind = column.type().id()
+    if kind not in (plc.TypeId.LIST, plc.TypeId.STRUCT):
+        return False
+    children = [column.child(i) for i in range(column.num_children())]
+    if column.offset() or (kind == plc.TypeId.STRUCT and any(child.size() != column.size() for child in children)):
+        return True
+    if kind == plc.TypeId.LIST and children and column.size() and children[0].size() != column.size() + 1:
+        return True
+    return any(child.offset() or _is_cut(child) for child in children)
+
+
+def _type_of(dtype: Any) -> Any:
+    """Arrow type of a cuDF dtype."""
+    import cudf
+    from cudf.utils.dtypes import cudf_dtype_to_pa_type
+
+    if isinstance(dtype, pd.ArrowDtype):
+        return dtype.pyarrow_dtype
+    if isinstance(dtype, cudf.CategoricalDtype):
+        values = _type_of(dtype.categories.dtype)
+        if isinstance(values, pa.BaseExtensionType):  # which files do not keep
+            values = values.storage_type
+        return pa.dictionary(pa.int32(), values, bool(dtype.ordered))
+    if isinstance(dtype, cudf.IntervalDtype):
+        return dtype.to_arrow()
+    return cudf_dtype_to_pa_type(dtype)
+
+
+def _codes_type(column: Any) -> Any:
+    return column.type().to_arrow()
+
+
+def _stored(dtype: Any) -> dict[str, Any] | None:
+    """What `schema.decode_column` and `_dtype` want to know of a dtype."""
+    import cudf
+
+    if isinstance(dtype, cudf.CategoricalDtype):
+        categories = dtype.categories.dtype
+        if isinstance(categories, cudf.IntervalDtype):
+            return {"kind": "category", "categories": {"kind": "interval", "closed": categories.closed}}
+        return {"kind": "category", "categories": _stored(categories)}
+    if isinstance(dtype, (cudf.ListDtype, cudf.StructDtype, cudf.core.dtypes.DecimalDtype)):
+        return dict(_NATURAL)
+    return schema.encode_dtype(dtype)
+
+
+def _describe(column: Any, kind: Any, of_strings: Callable[[Any], DeviceStrings]) -> ColumnBuffers:
+    """Buffers of a pylibcudf column."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    rows, nulls, offset = column.size(), column.null_count(), column.offset()
+    if rows == 0:  # such a column may have no children
+        return arrow_columns.describe(arrow_columns.no_rows(kind))
+    if _types.is_null(kind):
+        return ColumnBuffers(kind, rows, rows)
+    if _types.is_string(kind) or _types.is_large_string(kind):
+        return ColumnBuffers(kind, rows, nulls, strings=of_strings(column))
+    mask = column.null_mask().ptr if nulls else None
+    made = ColumnBuffers(kind, rows, nulls, mask, offset if nulls else 0, owners=(column,))
+    if width := fixed_width(kind):
+        made.itemsize = width
+        made.values = column.data().ptr + offset * width
+    elif _types.is_list(kind) or _types.is_large_list(kind):
+        made.type, made.itemsize = pa.list_(kind.value_field), 4
+        made.values = column.child(0).data().ptr
+        made.children = (_describe(column.child(1), kind.value_type, of_strings),)
+    elif _types.is_struct(kind):
+        made.children = tuple(
+            _describe(column.child(i), kind.field(i).type, of_strings) for i in range(kind.num_fields)
+        )
+    else:
+        raise TypeError(f"Arrow type {kind} cannot be compressed")
+    return made
+
+
+def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nullable: bool = False) -> Any:
+    """A Series of what `describe` gave or a host frame holds, without name and labels.
+
+    `nullable`, which `pandas.build` has, makes no difference: cuDF's dtypes do not depend on nulls.
+    """
+    import cudf
+    from cudf.core.column import ColumnBase
+
+    categories = None
+    if _types.is_dictionary(kind):
+        inside = (stored or {}).get("categories")
+        categories = cudf.Index(build(column.children[0], kind.value_type, inside))
+    dtype = _dtype(kind, stored, categories)
+    if column.rows == 0 and not isinstance(dtype, pd.DatetimeTZDtype):
+        return cudf.Series([], dtype=dtype)
+    plain = _build(column, kind)
+    if categories is not None:
+        codes = cudf.Series.from_pylibcudf(plain).astype(dtype._codes_dtype)
+        return cudf.Series._from_column(ColumnBase.create(codes._column.plc_column, dtype))
+    natural = cudf.Series.from_pylibcudf(plain)
+    if natural.dtype == dtype:
+        return natural
+    return cudf.Series._from_column(ColumnBase.create(natural._column.plc_column, dtype))
+
+
+def _dtype(kind: Any, stored: dict[str, Any] | None, categories: Any) -> Any:
+    """A cuDF dtype of an Arrow type and what is stored of the dtype."""
+    import cudf
+    from cudf.utils.dtypes import cudf_dtype_from_pa_type
+
+    if categories is not None:
+        return cudf.CategoricalDtype(categories, ordered=kind.ordered)
+    if stored is not None and stored["kind"] == "interval":
+        return cudf.IntervalDtype(cudf_dtype_from_pa_type(kind.field(0).type), stored["closed"])
+    if stored is not None and stored["kind"] == "period":
+        raise TypeError("cuDF has no dtype for periods")
+    named = stored is not None and stored["kind"] in ("string", "masked", "arrow")
+    if stored is not None and (named or (stored["kind"] == "object" and _types.is_string(kind))):
+        return schema.decode_any_dtype(stored, kind)
+    return cudf_dtype_from_pa_type(kind)
+
+
+def _build(column: ColumnBuffers, kind: Any) -> Any:
+    """A pylibcudf column around buffers."""
+    import pylibcudf as plc
+
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if _types.is_timestamp(kind):  # the zone is the dtype's
+        kind = pa.timestamp(kind.unit)
+    rows, nulls = column.rows, column.null_count
+    if rows == 0:
+        return plc.Column.from_arrow(pa.array([], kind))
+    if column.strings is not None:
+        assert isinstance(column.strings, DeviceStrings)
+        return to_column(column.strings)
+    if _types.is_null(kind):
+        return plc.Column.from_arrow(pa.nulls(rows, pa.string()))
+    validity, values = column.owners
+    mask = validity if nulls else None
+    if _types.is_list(kind) or _types.is_large_list(kind):
+        offsets = plc.Column(plc.DataType(plc.TypeId.INT32), rows + 1, values, None, 0, 0, [])
+        if column.itemsize == 8:  # of a large_list
+            wide = plc.Column(plc.DataType(plc.TypeId.INT64), rows + 1, values, None, 0, 0, [])
+            offsets = plc.unary.cast(wide, plc.DataType(plc.TypeId.INT32))
+        child = _build(column.children[0], kind.value_type)
+        return plc.Column(plc.DataType(plc.TypeId.LIST), rows, None, mask, nulls, 0, [offsets, child])
+    if _types.is_struct(kind):
+        children = [_build(child, kind.field(i).type) for i, child in enumerate(column.children)]
+        return plc.Column(plc.DataType(plc.TypeId.STRUCT), rows, None, mask, nulls, 0, children)
+    if _types.is_dictionary(kind):
+        kind = kind.index_type
+    return plc.Column(plc.DataType.from_arrow(kind), rows, values, mask, nulls, 0, [])
+
+
+def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
+    """What says an index' kind, names and dtypes, and its levels as Series (none of a RangeIndex)."""
+    import cudf
+
+    names = [schema.encode_name(name) for name in index.names]
+    if isinstance(index, cudf.RangeIndex):
+        return {"names": names, "range": [index.start, index.stop, index.step]}, []
+    multi = isinstance(index, cudf.MultiIndex)
+    levels = [view(index)]
+    if multi:
+        index = levels.pop()
+        # A level is found by its name first, which may be a number, and only names that differ replace older ones.
+        index.names = [f"level {i}" for i in range(index.nlevels)]
+        levels = [index.get_level_values(name) for name in index.names]
+    series = [cudf.Series._from_column(level._column) for level in levels]
+    dtypes = [_stored(one.dtype) for one in series]
+    freqs = [None if multi else schema.frequency_name(getattr(level, "freq", None)) for level in levels]
+    return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs}, series
+
+
+def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any, bool]]) -> Any:
+    """An index of what `describe_index` gave or a host frame holds."""
+    import cudf
+
+    names = [schema.decode_name(name) for name in notes["names"]]
+    if "range" in notes:
+        start, stop, step = notes["range"]
+        return cudf.RangeIndex(start, stop, step, name=names[0])
+    series = [build(buffers, kind, stored) for (buffers, kind, _), stored in zip(levels, notes["dtypes"], strict=True)]
+    if not notes["multi"]:
+        made = cudf.Index(series[0], name=names[0])
+        freq = pd.tseries.frequencies.to_offset(notes["freqs"][0])
+        if freq is not None and isinstance(made, cudf.DatetimeIndex):
+            with suppress(ValueError):  # of one that cuDF does not have, as business days
+                # Its constructor would look at all labels, and refuse months of several lengths.
+                made = cudf.DatetimeIndex._from_column(made._column, name=names[0], freq=freq)
+        return made
+    made = cudf.MultiIndex.from_frame(cudf.DataFrame(dict(enumerate(series))))
+    made.names = names
+    return made
+
+
+def frame(columns: Sequence[Any], labels: Any, index: Any) -> Any:
+    """A DataFrame of Series, the labels of its columns, and an index."""
+    import cudf
+
+    made = cudf.DataFrame._from_data({number: one._column for number, one in enumerate(columns)}, index=index)
+    made.columns = labels
+    return made
+
+
+def series(values: Any, name: Any, index: Any) -> Any:
+    """Give a Series its name and labels."""
+    import cudf
+
+    return cudf.Series._from_column(values._column, name=name, index=index)
+
+
+def column_series(
+    column: ColumnBuffers,
+    kind: Any,
+    stored: dict[str, Any] | None,
+    dtype: Any,
+    name: Any,
+    index: Any,
+    *,
+    nullable: bool = False,
+) -> Any:
+    """A Series of what `describe` gave or a host column holds."""
+    del dtype  # which `stored` says
+    return series(build(column, kind, stored, nullable=nullable), name, index)
+
+
+def holds_strings(data: Any) -> bool:
+    """Whether a Series or Index holds strings."""
+    dtype = data.dtype
+    if isinstance(dtype, pd.ArrowDtype):
+        return bool(_types.is_string(dtype.pyarrow_dtype) or _types.is_large_string(dtype.pyarrow_dtype))
+    return isinstance(dtype, pd.StringDtype) or dtype == np.dtype(object)
+
+
+def columns(data: Any) -> list[Any]:
+    """The columns of a DataFrame."""
+    import cudf
+
+    return [cudf.Series._from_column(column) for column in data._columns]
+
+
+def nbytes(data: Any) -> int:
+    """About how many bytes a DataFrame's rows take; of a slice, its share of the buffers."""
+    series = columns(data)
+    return round(sum(_nbytes(one._column.plc_column) for one in series))
+
+
+def _nbytes(column: Any) -> float:
+    import pylibcudf as plc
+
+    rows, kind = column.size(), column.type().id()
+    mask = rows / 8 if column.null_count() else 0
+    if kind == plc.TypeId.STRUCT:
+        return mask + sum(_nbytes(column.child(i)) for i in range(column.num_children()))
+    if kind not in (plc.TypeId.LIST, plc.TypeId.STRING):
+        return mask + rows * plc.types.size_of(column.type())
+    if column.num_children() == 0 or rows == 0:
+        return 0
+    share = rows / max(column.child(0).size() - 1, 1)
+    if kind == plc.TypeId.LIST:
+        return mask + 4 * rows + share * _nbytes(column.child(1))
+    chars = column.data()
+    return mask + 4 * rows + share * (0 if chars is None else chars.size)

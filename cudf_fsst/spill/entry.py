@@ -85,7 +85,6 @@ class Entry:
         self.packed = held.is_compressed(value)
         if not self.packed:
             held.check(name, value)
-        self.framed = held.is_framed(value)
         #: Whether a compressed value gives cudf.pandas proxies.
         self._gives_proxies = self.packed and getattr(value, "_proxied", False)
         self.name = name
@@ -103,7 +102,7 @@ class Entry:
         self.dead = False
         self._books, self._counters = books, books.counters
         value = held.snapshot(value)
-        self._extras = held.extras(value, self.framed)
+        self._extras = held.extras(value)
         self.forms: dict[str, Form] = {self.top: Form(value, self.nbytes)}
         self.touch()
 
@@ -264,9 +263,7 @@ class Entry:
             value = self._packed_home()
             if not self.packed:
                 packed = value
-                value = self._move(
-                    "decompress", self.nbytes, lambda: held.decompress(packed, self.framed, self._extras)
-                )
+                value = self._move("decompress", self.nbytes, lambda: held.decompress(packed, self._extras))
             if keep:
                 self._add(self.top, Form(held.snapshot(value), self.nbytes))
         return value

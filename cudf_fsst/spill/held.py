@@ -7,12 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from .. import frame
 from ..column import CompressedColumn
 from ..interop import cudf as interop_cudf
 from ..interop import faithful
 
-#: Label of the column that such a Series becomes.
-_ONLY = "values"
 #: The preamble of a file: its sizes, a checksum of what says where its parts are and what theirs are, and its own.
 _HEAD_NBYTES = 64
 #: What a compressed value has; first what no Series has, of whose `nbytes` pandas may warn.
@@ -32,18 +31,6 @@ def check(name: Any, value: Any) -> None:
         raise TypeError(f"{name!r}: a pool holds {wanted}, not {type(value).__name__}")
     if hasattr(value, "columns") and not hasattr(value, "fsst"):
         raise TypeError(f"{name!r}: a pool holds {wanted}; nothing has registered DataFrame.fsst")
-
-
-def is_framed(value: Any) -> bool:
-    """Whether a frame has to compress this Series: one of anything but strings, or of cuDF with an index of its own.
-
-    A frame compresses its index. A column in GPU memory keeps its index as it is.
-    """
-    if is_compressed(value) or hasattr(value, "columns"):
-        return False
-    if not hasattr(value, "fsst"):
-        return True
-    return _is_cudf(type(value)) and "range" not in type(value.index).__name__.lower()
 
 
 def _is_cudf(kind: type) -> bool:
@@ -73,10 +60,9 @@ def nbytes_of(value: Any) -> int:
     """Bytes that a value takes, its index included."""
     if not is_compressed(value):
         return _memory_usage(value)
-    nbytes = int(value.nbytes)
     if isinstance(value, CompressedColumn):  # counts everything but its index
-        nbytes += _memory_usage(value.index)
-    return nbytes
+        return value.memory_usage()
+    return int(value.nbytes)
 
 
 def _memory_usage(data: Any) -> int:
@@ -100,15 +86,13 @@ def snapshot(value: Any) -> Any:
     return value if is_compressed(value) else value.copy(deep=False)
 
 
-def extras(value: Any, framed: bool) -> Any:
-    """What compressing does not keep of a value, and `decompress` gives back: of such a Series of cuDF its name."""
-    if faithful.is_pandas(value):
-        return faithful.extras(value)
-    return value.name if framed else None
+def extras(value: Any) -> Any:
+    """What compressing does not keep of a value, and `decompress` gives back."""
+    return faithful.extras(value) if faithful.is_pandas(value) else None
 
 
 def compress(data: Any) -> Any:
-    """A CompressedColumn of a Series of strings, a CompressedFrame of a DataFrame or any other Series.
+    """A CompressedColumn of a Series, a CompressedFrame of a DataFrame.
 
     Raises
     ------
@@ -119,17 +103,15 @@ def compress(data: Any) -> Any:
         faithful.check(data)
     elif not _is_cudf(type(data)):
         raise TypeError(f"a {type(data).__name__} would come back as one of cuDF's own")
-    return (data.to_frame(name=_ONLY) if is_framed(data) else data).fsst.compress()
+    if not hasattr(data, "fsst"):
+        raise TypeError(f"a {type(data).__name__} of dtype {data.dtype} cannot be compressed")
+    return data.fsst.compress()
 
 
-def decompress(packed: Any, framed: bool, found: Any) -> Any:
-    """What `compress` was given; `framed`: it was such a Series; `found`: its `extras`."""
-    value = packed[_ONLY] if framed else packed.decompress()
-    if faithful.is_pandas(value):
-        return faithful.restore(value, found)
-    if framed:
-        value.name = found
-    return value
+def decompress(packed: Any, found: Any) -> Any:
+    """What `compress` was given; `found`: its `extras`."""
+    value = packed.decompress()
+    return faithful.restore(value, found) if faithful.is_pandas(value) else value
 
 
 def check_file(packed: Any) -> None:
@@ -147,9 +129,7 @@ def proxied(packed: Any, wanted: bool) -> Any:
 
 def load(path: str) -> Any:
     """Read what ``save`` wrote."""
-    import cudf_fsst  # this package, when all of it is there
-
-    return cudf_fsst.load(path)
+    return frame.load(path)
 
 
 def head(path: str) -> bytes:

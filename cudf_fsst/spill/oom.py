@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ..interop import cudf as interop_cudf
+from ..sizes import parse_bytes
 from .pool import SpillPool
-from .sizes import parse_bytes
 
 #: What a thread waits at most for another's answer (seconds). It never should: who answers waits for nothing.
 _PATIENCE = 10.0

@@ -10,9 +10,9 @@ from collections.abc import Hashable, Iterator, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from ..sizes import format_bytes, parse_bytes, parse_limit
 from .entry import DEVICE, DISK, HOST, Entry
 from .folder import Folder
-from .sizes import format_bytes, parse_bytes, parse_limit
 from .stats import SpillStats, as_html, as_text, moves_table
 from .tiers import Tiers
 

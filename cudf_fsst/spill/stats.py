@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .sizes import format_bytes
+from ..sizes import format_bytes
 
 #: The kinds of moves, in the order a value goes through them; each in a few words, for the errors.
 MOVES = {

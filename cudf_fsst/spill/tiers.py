@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ..sizes import format_bytes
 from . import held
 from .books import APPLIES, Books
 from .entry import DEVICE, DISK, HOST, PLAIN, Entry
-from .sizes import format_bytes
 
 logger = logging.getLogger(__name__)
 

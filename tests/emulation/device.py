@@ -23,7 +23,7 @@ import types
 import weakref
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -81,6 +81,7 @@ class _Stream:
         self.enqueue(event.synchronize)
 
     def synchronize(self) -> None:
+        self._device.waits += 1
         self.run_to(self._enqueued)
 
     def __enter__(self) -> _Stream:
@@ -191,12 +192,32 @@ class _DeviceBuffer:
             self._device.default.enqueue(self._buffer.free)
 
 
-class _PinnedBuffer:
-    """`rmm.DeviceBuffer` of a resource that gives pinned host memory."""
+class _HostPool:
+    """`HostPool` whose ranges are allocations of their own."""
 
-    def __init__(self, device: FakeDevice, size: int) -> None:
-        self._area = device._alloc_pinned(size)
-        self.ptr, self.size = self._area.ctypes.data, size
+    def __init__(self, device: FakeDevice) -> None:
+        self._device = device
+        self.areas: dict[int, npt.NDArray[np.uint8]] = {}
+
+    def take(self, sizes: Sequence[int], limit: int) -> list[tuple[int, None]]:
+        areas = [self._device._alloc_pinned(size) for size in sizes]
+        self.areas.update((area.ctypes.data, area) for area in areas)
+        return [(area.ctypes.data, None) for area in areas]
+
+    def give(self, address: int, pages: None, nbytes: int) -> None:
+        pass
+
+
+class _Returned(deque[tuple[int, None, int]]):
+    """What was given back is gone at once."""
+
+    def __init__(self, pool: _HostPool) -> None:
+        super().__init__()
+        self._pool = pool
+
+    def append(self, given: tuple[int, None, int]) -> None:
+        self._pool.areas.pop(given[0], None)  # None: the end of a range whose front is kept
+        super().append(given)
 
 
 class _Kernel:
@@ -240,6 +261,8 @@ class FakeDevice:
         Names of the kernels launched so far.
     shapes : dict of set
         Grids and blocks that they were launched with.
+    waits : int
+        How often the host waited for a stream.
     live : set of int
         Addresses of the buffers from RMM that are in use.
     allocations : list of int
@@ -260,6 +283,7 @@ class FakeDevice:
         self.emulator = emulator
         self.shared_per_block, shared_per_multiprocessor = GPUS[gpu]
         self.launches: list[str] = []
+        self.waits = 0
         self.shapes: defaultdict[str, set[tuple[tuple[int, ...], tuple[int, ...]]]] = defaultdict(set)
         self._kernels: dict[tuple[Any, ...], _Kernel] = {}
         self.live: set[int] = set()
@@ -329,13 +353,6 @@ class FakeDevice:
             if area is None:
                 queue.synchronize()  # pageable: the call waits
 
-    def _memcpy_2d(
-        self, to: int, to_pitch: int, source: int, pitch: int, nbytes: int, rows: int, kind: str, stream: int
-    ) -> None:
-        assert to_pitch >= nbytes <= pitch
-        for row in range(rows):
-            self._memcpy(to + row * to_pitch, source + row * pitch, nbytes, kind, stream)
-
     def _memset(self, address: int, value: int, nbytes: int, stream: int) -> None:
         self._streams[stream].enqueue(partial(self.emulator.write, address, bytes([value]) * nbytes))
 
@@ -387,7 +404,6 @@ class FakeDevice:
             getDevice=lambda: 0,
             getDeviceProperties=lambda device: {"name": GPU_NAME.encode(), "major": 0, "minor": 0},
             memcpyAsync=self._memcpy,
-            memcpy2DAsync=self._memcpy_2d,
             memsetAsync=self._memset,
             memcpyHostToDevice="to device",
             memcpyDeviceToHost="to host",
@@ -423,16 +439,11 @@ class FakeDevice:
         )
         rmm_stream = module("rmm.pylibrmm.stream", DEFAULT_STREAM="default", PER_THREAD_DEFAULT_STREAM="per thread")
 
-        def rmm_buffer(*, size: int, stream: Any = "default", mr: Any = None) -> _DeviceBuffer | _PinnedBuffer:
-            return _DeviceBuffer(self, size, stream) if mr is None else _PinnedBuffer(self, size)
+        def rmm_buffer(*, size: int, stream: Any = "default") -> _DeviceBuffer:
+            return _DeviceBuffer(self, size, stream)
 
-        mr = module(
-            "rmm.mr",
-            PinnedHostMemoryResource=lambda: "pinned",
-            PoolMemoryResource=lambda upstream, initial_pool_size: (upstream, initial_pool_size),
-        )
-        rmm = module("rmm", DeviceBuffer=rmm_buffer, mr=mr)
-        every = (cupy, cuda, runtime, rmm, mr, module("rmm.pylibrmm", stream=rmm_stream), rmm_stream)
+        rmm = module("rmm", DeviceBuffer=rmm_buffer)
+        every = (cupy, cuda, runtime, rmm, module("rmm.pylibrmm", stream=rmm_stream), rmm_stream)
         return {made.__name__: made for made in every}
 
 
@@ -467,10 +478,14 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
 
 #: The modules that the GPU sides of all codecs consist of, in an order in which they can be imported.
 _GPU_MODULES = (
-    *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer")),
+    *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer", "waits")),
     "cudf_fsst.codecs.cuda_kernels",
+    "cudf_fsst.codecs.mask_rows.cuda",
+    "cudf_fsst.codecs.cuda_tables",
     *(f"cudf_fsst.codecs.fsst.{name}" for name in ("cuda_kernels", "cuda_compress", "cuda_read", "cuda")),
-    *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw", "values")),
+    *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
+    *(f"cudf_fsst.codecs.values.{name}" for name in ("cuda_compress", "cuda_read", "cuda")),
+    "cudf_fsst.codecs.device_read",
     "cudf_fsst.codecs.device",
 )
 
@@ -490,6 +505,13 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
             module: Any = importlib.import_module(name)
             if hasattr(module, "kernel"):
                 module.kernel = device.kernel
+            if hasattr(module, "HostPool"):
+                module._pool = _HostPool(device)
+                module._returned = _Returned(module._pool)
+            if name == own[0]:
+                module._AREA = 0  # every pinned array is an allocation of its own
+            if hasattr(module, "Inbox"):
+                module._SMALL = 0  # every buffer has memory, and red zones, of its own
             if name != own[0] and hasattr(module, "Workspace"):
                 module.Workspace = _strict_workspace(module.Workspace)
         yield sys.modules[f"cudf_fsst.codecs.{codec}.cuda"]
@@ -502,6 +524,19 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
                 setattr(parent, child, value)
             elif hasattr(parent, child):
                 delattr(parent, child)
+
+
+def compress_as(
+    codec: str, address: int, values: npt.NDArray[Any], *, signed: bool = False, lane: Any, **options: int
+) -> Any:
+    """`values`, a copy of which lies at an address of the emulated GPU, compressed by a codec."""
+    cuda: Any = sys.modules["cudf_fsst.codecs.values.cuda"]
+    waits: Any = sys.modules["cudf_fsst.device.waits"]
+    plan: Any = importlib.import_module("cudf_fsst.codecs.values.plan")
+    source = cuda.Source(address, values.size, values.itemsize)
+    choice = plan.Choice(codec, tuple(options.items()))
+    (packed,) = waits.run(lane, cuda.compress_as(source, choice, signed=signed, lane=lane))
+    return packed
 
 
 def failing_every_allocation(

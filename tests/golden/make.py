@@ -125,8 +125,9 @@ def version_3() -> dict[str, Any]:
 
     from cudf_fsst import CompressedColumn
     from cudf_fsst.codecs import host
+    from cudf_fsst.codecs.node import Content
+    from cudf_fsst.index import CompressedIndex
     from cudf_fsst.interop import arrow_columns
-    from cudf_fsst.stored_index import StoredIndex
 
     rows = pd.DataFrame([[1, "a", 1.5, True], [2, None, 2.5, False]])
     words = ["one", None, "three", "four", "five"]
@@ -142,7 +143,7 @@ def version_3() -> dict[str, Any]:
     bins = pd.CategoricalIndex(pd.cut([1.0, 5.0, 9.0, float("nan"), 2.0], 3), name="bin")
     # What cuDF has: integers with missing labels.
     arrays = [pa.array([1, None, 2**60 + 1, 4, None]), pa.array([True, None, False, True, True])]
-    levels = tuple((host.Compressor(None, {}).node(arrow_columns.describe(one)), one.type, None) for one in arrays)
+    levels = [Content(host.Compressor(None, {}).node(arrow_columns.describe(one)), one.type, None) for one in arrays]
     notes = {"names": ["i", None], "multi": True, "dtypes": [None] * 2, "freqs": [None] * 2}
     plain = pd.Series(words).fsst.compress()
     return {
@@ -150,7 +151,7 @@ def version_3() -> dict[str, Any]:
         "periods": rows.set_axis(pd.period_range("2020", periods=4, freq="Q"), axis=1).fsst.compress(),
         "column_of_bins": pd.Series(words, index=bins, name=("a", 1)).fsst.compress(),
         "column_of_nulls": CompressedColumn._make(
-            plain.segments, plain._backend, "n", StoredIndex(notes, 5, levels), plain.dtype
+            plain._content, plain._backend, "n", CompressedIndex(notes, 5, levels), plain.dtype
         ),
     }
 

@@ -2,128 +2,155 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ...device.memory import Lane
+from ...device.memory import Lane, Workspace
+from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
-from ..part import Packed
+from ..cuda_tables import Piece, Rows, Tables, TakenColumn
+from ..part import Packed, align
 from . import launch
 
 _u32, _u64 = np.uint32, np.uint64
-_THREADS = 32 * launch.WARPS
+THREADS = 32 * launch.WARPS
+SCAN_THREADS = launch.SCAN_THREADS
 
 
 def _kernel(name: str, itemsize: int) -> Any:
     return get_kernel("bitpack", name, launch.defines(itemsize))
 
 
-def workspace_nbytes(rows: int, itemsize: int) -> int:
-    """Bytes of workspace that `compress` and `measure` need: less than 1 % of the values', and 1.5 KiB."""
-    return launch.Scratch(rows, itemsize).nbytes
+def measure_kernel(itemsize: int) -> Any:
+    """What fills the entries of blocks; an array of `Job.measure`."""
+    return _kernel("bitpack_measure", itemsize)
 
 
-def _measure(address: int, rows: int, itemsize: int, signed: bool, lane: Lane, workspace: int, out: int) -> None:
-    """Fill the workspace; its first two u64 are the units and whether any block has differences."""
-    scratch = launch.Scratch(rows, itemsize)
-    count = blocks(rows, launch.BLOCK)
-    kinds = _u64(workspace + scratch.kinds)
-    lane.launch(
-        _kernel("bitpack_measure", itemsize),
-        blocks(count, launch.WARPS),
-        _THREADS,
-        (
-            _u64(address),
-            _u64(rows),
-            _u32(signed),
-            kinds,
-            _u64(workspace + scratch.bases),
-            _u64(workspace + scratch.slopes),
-        ),
-    )
-    meta = [launch.Layout(rows, itemsize, has_delta).nbytes for has_delta in (False, True)]
-    lane.launch(
-        _kernel("bitpack_scan", itemsize),
-        1,
-        launch.SCAN_THREADS,
-        (
-            kinds,
-            _u32(count),
-            _u64(meta[0]),
-            _u64(meta[1]),
-            _u64(workspace + scratch.starts),
-            _u64(workspace),
-            _u64(out),
-        ),
-    )
+def scan_kernel() -> Any:
+    """What sums them up; an array of `Job.scan`, of any item sizes."""
+    return _kernel("bitpack_scan", 8)
 
 
-def measure(
-    address: int, rows: int, itemsize: int, *, signed: bool = False, lane: Lane, workspace: int, out: int
-) -> None:
-    """Write `Packed.nbytes` that `compress` would make, a u64, to the device address `out`; does not wait."""
-    _measure(address, rows, itemsize, signed, lane, workspace, out)
+def pack_kernel(itemsize: int) -> Any:
+    """What writes the result; an array of `Job.pack`."""
+    return _kernel("bitpack_pack", itemsize)
 
 
-def compress(address: int, rows: int, itemsize: int, *, signed: bool = False, lane: Lane, workspace: int) -> Packed:
-    """Compress values in GPU memory.
+class Job:
+    """Values that are measured and, once their size is known, packed.
 
     Parameters
     ----------
-    address, rows, itemsize
-        At least one value; the address is a multiple of `itemsize`.
+    rows, itemsize
+        At least one value, of 1, 2, 4 or 8 bytes.
     signed
         How the values are ordered, for their minimum.
-    workspace
-        Address of `workspace_nbytes` bytes, a multiple of 256.
+    work
+        Gets what `place` needs, less than 1 % of the values' bytes.
+
+    Attributes
+    ----------
+    unit : int
+        Values that are measured or packed by themselves begin at a multiple of this.
+    meta_nbytes, codes_nbytes : int
+        Of the result; known when it was `measured`.
     """
-    _measure(address, rows, itemsize, signed, lane, workspace, 0)
-    units, has_delta = lane.read(workspace, 2, np.uint64).tolist()
-    made, scratch = launch.Layout(rows, itemsize, bool(has_delta)), launch.Scratch(rows, itemsize)
-    meta, codes = lane.allocate(made.nbytes), lane.allocate(launch.UNIT_NBYTES * units)
-    lane.launch(
-        _kernel("bitpack_pack", itemsize),
-        blocks(made.blocks, launch.WARPS),
-        _THREADS,
-        (
-            _u64(address),
-            _u64(rows),
-            _u64(workspace + scratch.kinds),
-            _u64(workspace + scratch.starts),
-            _u64(workspace + scratch.bases),
-            _u64(workspace + scratch.slopes),
-            _u32(units),
-            _u32(has_delta),
-            _u64(meta.ptr),
-            _u64(made.bases),
-            _u64(made.slopes),
-            _u64(codes.ptr),
-        ),
-    )
-    return made.packed(units, signed, meta, codes)
+
+    codec = "bitpack"
+    unit = launch.BLOCK
+
+    def __init__(self, rows: int, itemsize: int, signed: bool, work: Workspace) -> None:
+        self.rows, self.itemsize, self._signed = rows, itemsize, signed
+        self._blocks = count = blocks(rows, launch.BLOCK)
+        # bitpack_scan reads and writes 16 entries at once.
+        sizes = align(count), 4 * align(count), itemsize * count, itemsize * count
+        self._offsets = [work.reserve(nbytes) for nbytes in sizes]
+
+    def place(self, work: Workspace) -> None:
+        """Call when the workspace has been taken."""
+        self._kinds, self._starts, self._bases, self._slopes = (work[offset] for offset in self._offsets)
+
+    def measure(self, values: int, first: int, rows: int) -> tuple[int, tuple[int, ...]]:
+        """Thread blocks and fields of the job that measures values `first` to ``first + rows - 1`` at an address."""
+        block = first // launch.BLOCK
+        at = self.itemsize * block
+        fields = (values, rows, self._signed, self._kinds + block, self._bases + at, self._slopes + at)
+        return blocks(rows, launch.BLOCK * launch.WARPS), fields
+
+    def scan(self, totals: int) -> tuple[int, ...]:
+        """Fields of the job that writes 16 bytes for `measured` to an address."""
+        return self._kinds, self._blocks, self._starts, totals
+
+    def measured(self, units: int, has_delta: int) -> int:
+        """Take the totals; `Packed.nbytes` that they mean."""
+        self._units, self._layout = units, launch.Layout(self.rows, self.itemsize, bool(has_delta))
+        self.meta_nbytes, self.codes_nbytes = self._layout.nbytes, launch.UNIT_NBYTES * units
+        return self.meta_nbytes + self.codes_nbytes
+
+    def pack(self, values: int, first: int, rows: int, meta: int, codes: int) -> tuple[int, tuple[int, ...]]:
+        """Thread blocks and fields of the job that packs the same values, into buffers at these addresses."""
+        block, layout = first // launch.BLOCK, self._layout
+        at = self.itemsize * block
+        fields = (
+            values,
+            rows,
+            self._kinds + block,
+            self._bases + at,
+            self._slopes + at,
+            self._starts + 4 * block,
+            meta + 4 * block,
+            meta + layout.bases + at,
+            meta + layout.slopes + at if layout.has_delta else 0,
+            codes,
+            self._units + 1 if first + rows == self.rows else 0,
+        )
+        return blocks(rows, launch.BLOCK * launch.WARPS), fields
+
+    def packed(self, meta: Any, codes: Any) -> Packed:
+        """The result in its buffers."""
+        return self._layout.packed(self._units, self._signed, meta, codes)
 
 
-def decompress(packed: Packed, address: int, *, lane: Lane) -> None:
-    """Write the values to `address`, a multiple of `itemsize`; does not wait.
+@kept_with
+def describe(packed: Packed) -> tuple[int, ...]:
+    """What kernels know of a part (``Segment`` in kernels/bitpack.cu).
 
     Raises
     ------
     ValueError
-        The sizes of the segment do not fit together. What its bytes say is not checked: damage makes wrong values.
+        The sizes of the part do not fit together. What its bytes say is not checked: damage makes wrong values.
     """
-    made = launch.layout(packed)
-    lane.launch(
-        _kernel("bitpack_unpack", packed.itemsize),
-        blocks(made.blocks, launch.WARPS * launch.group(packed.itemsize)),
-        _THREADS,
-        (
-            _u64(packed.meta.ptr),
-            _u64(packed.meta.ptr + made.bases),
-            _u64(packed.meta.ptr + made.slopes if made.has_delta else 0),
-            _u64(packed.codes.ptr),
-            _u32(packed.codes_nbytes // launch.UNIT_NBYTES),
-            _u64(address),
-            _u64(packed.rows),
-        ),
-    )
+    made, meta = launch.layout(packed), int(packed.meta.ptr)
+    slopes = meta + made.slopes if made.has_delta else 0
+    units = packed.codes_nbytes // launch.UNIT_NBYTES
+    return meta, meta + made.bases, slopes, int(packed.codes.ptr), units, packed.rows
+
+
+def _grid(piece: Piece, group: int) -> int:
+    first, last = piece.begin // launch.BLOCK, blocks(piece.end, launch.BLOCK)
+    return blocks(last - first, launch.WARPS * group)
+
+
+def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane) -> None:
+    """Add the launches that decompress to `tables`; see `describe`."""
+    del lane
+    for itemsize in launch.ITEMSIZES:
+        if some := [piece for piece in pieces if piece.packed.itemsize == itemsize]:
+            fields = [field for piece in some for field in (*describe(piece.packed), *piece.wanted)]
+            grids = [_grid(piece, launch.group(itemsize)) for piece in some]
+            tables.add_jobs(_kernel("bitpack_unpack", itemsize), THREADS, grids, fields)
+
+
+def decompress_wide(pairs: Sequence[tuple[Piece, Piece]], tables: Tables) -> None:
+    """The same for numbers of 16 bytes, whose low and high halves are the same rows of two parts."""
+    fields = [field for pair in pairs for piece in pair for field in (*describe(piece.packed), *piece.wanted)]
+    grids = [_grid(low, 1) for low, _ in pairs]
+    tables.add_jobs(_kernel("bitpack_unpack_wide", 8), THREADS, grids, fields)
+
+
+def take(columns: Sequence[TakenColumn], itemsize: int, rows: Rows, tables: Tables, *, bits: bool = False) -> None:
+    """Add the launch that takes rows; `bits`: of bitmaps."""
+    kernel = _kernel("bitpack_take_bits" if bits else "bitpack_take", itemsize)
+    tables.add_taken(kernel, THREADS, columns, rows, bits=bits)

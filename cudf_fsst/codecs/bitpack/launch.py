@@ -5,7 +5,7 @@ Needs no GPU and no CuPy, so that the emulated kernels are launched by the same 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .. import part
 from ..part import Packed, align, check_buffers
@@ -44,8 +44,7 @@ def defines(itemsize: int) -> dict[str, int]:
 VARIANTS = tuple(defines(itemsize) for itemsize in ITEMSIZES)
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Sections of ``meta``: ``starts``, ``bases`` and, if any block has differences, ``slopes``."""
 
     rows: int
@@ -98,32 +97,3 @@ def layout(packed: Packed) -> Layout:
         raise ValueError(f"damaged segment: codes of {packed.codes_nbytes} bytes for {packed.rows} values")
     check_buffers(packed)
     return made
-
-
-@dataclass(frozen=True)
-class Scratch:
-    """Parts of the workspace, which the GPU side keeps between its passes, by their offsets."""
-
-    rows: int
-    itemsize: int
-
-    @property
-    def kinds(self) -> int:
-        """u8 of every block: width, and 128 where it has differences."""
-        return align(24, 256)  # before it: units, whether any block has differences, bytes of both buffers
-
-    @property
-    def starts(self) -> int:
-        return self.kinds + align(-(-self.rows // BLOCK), 256)
-
-    @property
-    def bases(self) -> int:
-        return self.starts + align(4 * align(-(-self.rows // BLOCK)), 256)
-
-    @property
-    def slopes(self) -> int:
-        return self.bases + align(self.itemsize * -(-self.rows // BLOCK), 256)
-
-    @property
-    def nbytes(self) -> int:
-        return self.slopes + align(self.itemsize * -(-self.rows // BLOCK), 256)

@@ -7,12 +7,12 @@ that begins there and, as it starts anew at the tile's end, none that would cros
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from ...lazy import kept_with
 from ..jit import njit
 from .symbols import ESCAPE, MAX_SYMBOL_LENGTH, MAX_SYMBOLS, SymbolTable
 
@@ -91,7 +91,7 @@ def build(symbols: Any, lengths: Any, following: Any, codes: Any) -> int:
     return states
 
 
-@lru_cache(16)
+@kept_with
 def automaton(table: SymbolTable) -> Automaton:
     """The automaton of a table, with read-only arrays."""
     following = np.empty((MAX_STATES, 256), np.uint16)

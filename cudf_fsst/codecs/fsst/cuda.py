@@ -2,8 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from ...buffers import DeviceStrings
+from ...device.memory import Lane
 from ...device.transfer import to_device, to_host
-from .cuda_compress import compress, train
-from .cuda_read import decompress, receive, take, take_range
+from . import cuda_read
+from .cuda_compress import compress_one as compress
+from .cuda_compress import train
+from .cuda_read import receive
+from .segment import Segment
 
 __all__ = ["compress", "decompress", "receive", "take", "take_range", "to_device", "to_host", "train"]
+
+
+def decompress(segments: Sequence[Segment], *, stream: Any = None) -> DeviceStrings:
+    """All rows; see `cuda_read.read`."""
+    with Lane(stream) as lane:
+        return cuda_read.read([segments], lane=lane)[0]
+
+
+def take_range(segments: Sequence[Segment], start: int, stop: int, *, stream: Any = None) -> DeviceStrings:
+    """Rows ``start:stop``; see `cuda_read.read`."""
+    with Lane(stream) as lane:
+        return cuda_read.read([segments], lane=lane, start=start, stop=stop)[0]
+
+
+def take(segments: Sequence[Segment], rows: Any, *, stream: Any = None) -> DeviceStrings:
+    """Rows by number; see `cuda_read.take`."""
+    with Lane(stream) as lane:
+        return cuda_read.take([segments], rows, lane=lane)[0]

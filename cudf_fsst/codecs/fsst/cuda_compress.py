@@ -1,44 +1,53 @@
-"""Compression on the GPU: same bytes as `cpu`.
+"""Compression on the GPU: same bytes as `cpu`, many columns a call.
 
-It runs in five stages (ADMS 2025), all in one workspace:
+The five stages (ADMS 2025), each a launch for all columns of a round:
 
 1. *tables*: ``fsst_train`` trains those of all scopes, and makes the encoder's lookup tables (level ``"max"``: samples
-   gathered on the GPU, tables trained on CPU threads, uploaded);
-2. *encode* a tile per lane, 3. *transpose* to tile order and 4. *gather* into blocks, in one kernel, ``fsst_encode``
-   (level ``"max"``: ``fsst_encode_max``);
+   gathered on the GPU, tables trained on CPU threads, uploaded; a given table keeps its copy on the GPU);
+2. *encode* a tile per lane, 3. *transpose* to tile order and 4. *gather* into a slot of the workspace, in one kernel,
+   ``fsst_encode`` (level ``"max"``: ``fsst_encode_max``);
 5. *compact*: ``fsst_compact`` into the exact-size result.
 
-The workspace has two slots for the codes of a segment, each with a stream, which take turns: while the host
-waits for the size of one segment's codes and the GPU compacts them, it encodes the next. Tables are trained in a side
-stream as well, beside the work on row lengths.
+Beside them the columns are cut into segments and their row lengths measured, then packed.
 
-The host waits for the ends of the characters, for the cut into segments with the size of their row lengths, and for the
-size of every segment's codes; not for the tables.
+What the host hands from one stage to the next: `_Column` (what is known beforehand), `_Room` (columns that go through
+the stages together, and their room), `_Tables`, `_Cut` (a segment, as the GPU found it), and segments.
+
+A column of one segment is encoded before its size is known, into room for all that it may have. So all such columns of
+a round share one wait, for rows, nulls, tables and codes. Longer columns have two slots for the codes of a segment,
+each with a stream, which take turns: while the host waits for the size of one segment's codes and the GPU compacts
+them, it encodes the next, be it of this column or of another. Tables are trained in a side stream, beside the work on
+row lengths.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from functools import partial
-from typing import Any
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import accumulate, chain
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from ...buffers import CharactersUnderNulls, DeviceStrings
-from ...device.memory import Lane, Workspace, device_attributes, pinned, side_streams
+from ...device import waits
+from ...device.memory import Lane, Workspace, current_device, device_attributes, pinned, side_streams
 from ...device.transfer import Outbox
+from ...device.waits import Steps
 from . import launch, plan
 from .cpu import num_threads
 from .cuda_kernels import blocks, choices, get_kernel
-from .layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
+from .launch import WORD, ColumnView, Found, PackView, ScopeView, WaveView
+from .layout import LEVELS, ROW_BLOCK, SECTIONS, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from .segment import Segment
 from .symbols import SymbolTable
 from .train import train_table
 from .train_max import train_table_max
+from .tuning import Choices
 
 _u32, _u64 = np.uint32, np.uint64
 _SCAN_THREADS = 1024
@@ -47,487 +56,878 @@ _SLACK = 32  # a segment may be 1/32 longer than planned, for its last row, befo
 # an eighth of the input. TPC-H l_comment on an H200, stages 2 to 5: 2 segments of 1/16 of the column 667 GB/s, of 1/20
 # 623, of 1/28 570; 3 of 1/28 606 (3 of 1/20 672, but they break the rule); 1 of 1/12 537.
 _SLOTS = 2
+# Bytes of workspace that short columns share; that longer ones share for tables and row lengths, beside their slots.
+_SHORT_ROUND = 40 << 20
+_LONG_ROUND, _LONG_ROUND_SHARE = 4 << 20, 128
+# Characters of a call whose eighth has room for the slots of long columns and for 16 MiB of others.
+_ROOM_FOR_OTHERS = 8 * (80 << 20)
+
+#: What fsst_train exports of its tables, on its way to the host; None without any.
+Exported = npt.NDArray[np.void] | None
 
 
-class _Compression:
-    """One call of `compress`: its plan, its workspace, its stages. `train_only`: one scope, and nothing is encoded."""
+@dataclass(frozen=True)
+class Task:
+    """A column to compress, and how: see `compress_one`."""
 
-    def __init__(
-        self,
-        strings: DeviceStrings,
-        table: SymbolTable | None,
-        tile_size: int | str,
-        level: str,
-        lane: Lane,
-        *,
-        train_only: bool = False,
-        outbox: Outbox | None = None,
-    ) -> None:
-        self.strings = strings
-        self.outbox = outbox
-        self.level = level
-        #: Where tables come from: "given", trained on the "gpu", or (level max) trained on the "cpu".
-        self.source = "given" if table is not None else "cpu" if level == "max" else "gpu"
-        self.tables = [] if table is None else [table]  # on the GPU's way until `table_of` is asked
-        self.lane = lane
-        self.wide = _u32(strings.offsets_itemsize == 8)
-        ends = pinned(2, f"<u{strings.offsets_itemsize}")
-        itemsize = strings.offsets_itemsize
-        lane.download(ends[:1], strings.offsets)
-        lane.download(ends[1:], strings.offsets + strings.rows * itemsize)
-        lane.synchronize()
-        first, last = (int(end) for end in ends)
-        self.chars = strings.chars + first
-        self.chars_nbytes = last - first
-        self.tile_size = plan.auto_tile_size(self.chars_nbytes) if tile_size == "auto" else int(tile_size)
-        if self.tile_size not in TILE_SIZES:
-            raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {tile_size!r}")
-        self.choices = choices(self.tile_size)  # once: what one stage leaves behind, the next has to find
-        self.segment_size = plan.segment_size(self.chars_nbytes)
-        self.planned = plan.segment_count(self.chars_nbytes)
-        self.metas: list[Any] = []
-        self.layouts: list[SegmentLayout] = []
-        self.codes: dict[int, Any] = {}
-        self.packed = False
-        self.train_only = train_only
-        self._reserve()
+    strings: DeviceStrings
+    table: SymbolTable | None = None
+    tile_size: int | str = "auto"
+    level: str = "default"
 
-    def _reserve(self) -> None:
-        """Lay out and take the workspace."""
-        block_chars = self.tile_size * TILE_BLOCK
-        wanted = min(self.chars_nbytes, self.segment_size + self.segment_size // _SLACK)
-        self.capacity = max(blocks(wanted, block_chars), 1) * block_chars
-        self.slot_count = 0 if self.train_only else 1 if self.planned == 1 else _SLOTS
-        pieces = self.capacity // (self.tile_size * launch.PIECE_TILES)
-        one_table = self.train_only or self.source == "given"
-        self.per_table = self.planned if one_table else plan.segments_per_table(self.chars_nbytes)
-        scopes = self.scopes = blocks(self.planned, self.per_table)
-        on_gpu = scopes if self.source == "gpu" else 0
-        chunks = scopes * plan.SAMPLE_CHUNKS[self.level] if self.source == "cpu" else 0
-        self.tables_nbytes = launch.MAX_TABLES_NBYTES if self.level == "max" else launch.ENCODE_TABLES_NBYTES
-        self.side_count = self.slot_count if self.slot_count > 1 else min(on_gpu, 1)
 
-        work = self.work = Workspace()
-        self.slots = [work.reserve(self.capacity) for _ in range(self.slot_count)]
-        self.piece_lengths = [work.reserve(4 * pieces) for _ in range(self.slot_count)]
-        self.begins = work.reserve(8 * (3 * self.planned + 3))  # rows_begin, chars_begin, null counts, null characters
-        self.totals = work.reserve(8 * self.planned)
-        self.descriptors = work.reserve(launch.DESCRIPTOR.itemsize * self.planned)
-        row_blocks = 0 if self.train_only else blocks(self.strings.rows, ROW_BLOCK) + self.planned
-        self.row_words = work.reserve(4 * row_blocks)
-        self.tables_at = work.reserve(0 if self.train_only and not on_gpu else self.tables_nbytes * scopes)
-        self.chunk_bounds = work.reserve(16 * chunks)
-        self.sample_at = work.reserve(plan.SAMPLE_CHUNK * chunks)
-        self.exported_at = work.reserve(launch.TRAINED_TABLE.itemsize * on_gpu)
-        self.pair_counts = work.reserve(launch.TRAIN_COUNTS_NBYTES * on_gpu)
-        shared_per_block = device_attributes()["shared_per_block"]
-        self.pairs_mixed = launch.pairs_in_shared(self.tile_size, shared_per_block)
-        self.places = launch.train_places(shared_per_block)
-        self.train_scratch = work.reserve(self.places.scratch * on_gpu)
-        work.take(self.lane)
+@dataclass(frozen=True)
+class _Column:
+    """What is known of a column before the GPU has looked at it.
 
-    @contextmanager
-    def side_lanes(self) -> Iterator[None]:
-        """The other streams of the call: each slot has one (if there are several), and the first trains before that."""
-        with ExitStack() as stack:
-            self.side = [stack.enter_context(Lane(stream)) for stream in side_streams(self.side_count)]
-            self.slot_lanes = self.side if self.slot_count > 1 else [self.lane]
-            yield
-            for side in self.side:
-                self.lane.follow(side)  # the caller orders further work by this stream
+    Attributes
+    ----------
+    number : int
+        Of its task.
+    chars_limit : int
+        Characters, or more.
+    segment_size, segments : int
+        Characters of a segment, and segments, at most.
+    source : str
+        Where tables come from: "given", trained on the "gpu", or (level max) trained on the "cpu".
+    per_table, scopes : int
+        Segments of a table's scope, and tables to train.
+    tile_limit : int
+        Tiles of a segment, whole blocks of them, that a slot has room for.
+    row_blocks : int
+        That its segments may have: see first_row_block in row_lengths.cu.
+    """
 
-    def cut(self) -> None:
-        """Start to find the rows and characters of every segment."""
-        strings, count = self.strings, self.planned
-        self.rows_begin_at, self.chars_begin_at = self.work[self.begins], self.work[self.begins + 8 * (count + 1)]
-        self.lane.launch(
-            get_kernel("row_lengths", "segment_begins"),
-            blocks(count + 1, 128),
-            128,
-            (
-                _u64(strings.offsets),
-                self.wide,
-                _u64(strings.rows),
-                _u64(self.segment_size),
-                _u32(count),
-                _u64(self.rows_begin_at),
-                _u64(self.chars_begin_at),
-            ),
-        )
+    number: int
+    task: Task
+    chars_limit: int
+    tile_size: int
+    segment_size: int
+    segments: int
+    source: str
+    per_table: int
+    scopes: int
+    tile_limit: int
+    row_blocks: int
+    choices: Choices  # once: what one stage leaves behind, the next has to find
 
-    def measure_rows(self) -> None:
-        """Start measuring how many words every segment's packed row lengths take: the GPU knows the cut already."""
-        lane, work = self.lane, self.work
-        self.row_blocks = self.strings.rows // ROW_BLOCK + self.planned  # see first_row_block in row_lengths.cu
-        lane.launch(
-            get_kernel("row_lengths", "row_lengths_measure"),
-            launch.row_grid(self.row_blocks, device_attributes()["multiprocessors"]),
-            launch.ROW_THREADS,
-            (
-                _u64(self.strings.offsets),
-                self.wide,
-                _u64(self.rows_begin_at),
-                _u32(self.planned),
-                _u64(self.row_blocks),
-                _u64(work[self.row_words]),
-            ),
-        )
-        lane.launch(
-            get_kernel("row_lengths", "row_lengths_scan"),
-            self.planned,
-            _SCAN_THREADS,
-            (_u64(self.rows_begin_at), _u64(work[self.row_words]), _u64(work[self.totals])),
-        )
+    @property
+    def short(self) -> bool:
+        return self.segments == 1
 
-    def read_cut(self) -> None:
-        """Wait for the rows, characters and words of every segment, and count its nulls."""
-        strings, lane, count = self.strings, self.lane, self.planned
-        words = pinned(count, np.int64)
-        if self.train_only:
-            words[:] = 0
-        else:
-            lane.download(words, self.work[self.totals])
-        if count == 1 and not strings.null_count:
-            found = np.array([0, strings.rows, 0, self.chars_nbytes, 0, 0], np.int64)
-        else:
-            nulls = self.chars_begin_at + 8 * (count + 1)
-            lane.zero(nulls, 8 * (count + 1))
-            self._count_nulls(nulls)
-            found = pinned(3 * count + 3, np.int64)
-            lane.download(found, self.rows_begin_at)
-        lane.synchronize()
-        if found[-1]:
-            raise CharactersUnderNulls(f"{found[-1]} characters under nulls")
-        rows, chars = found[: count + 1], found[count + 1 : 2 * count + 2]
-        kept = np.flatnonzero(np.diff(rows))
-        self.rows_begin, self.rows = rows[kept], np.diff(rows)[kept]
-        self.chars_begin, self.chars_count = chars[kept], np.diff(chars)[kept]
-        self.null_counts = found[2 * count + 2 : -1][kept]
-        self.words = words[kept]
-        self.first_row_blocks = self.rows_begin // ROW_BLOCK + kept
+    @property
+    def slot_nbytes(self) -> tuple[int, int, int]:
+        """Bytes of a slot, of its pieces' lengths and of its tiles' lengths."""
+        tiles = self.tile_limit
+        return tiles * self.tile_size, 4 * (tiles // launch.PIECE_TILES), tiles * (1 if self.tile_size <= 256 else 2)
 
-    def _count_nulls(self, nulls: int) -> None:
-        """Every segment's nulls to the address `nulls`, and behind them the characters of all nulls."""
-        strings, lane, count = self.strings, self.lane, self.planned
-        if strings.null_count:
-            lane.launch(
-                get_kernel("row_lengths", "count_nulls"),
-                (min(blocks(blocks(strings.rows, count), 256), 1024), count),
-                256,
-                (
-                    _u64(strings.offsets),
-                    self.wide,
-                    _u64(strings.validity),
-                    _u64(strings.validity_offset),
-                    _u64(self.rows_begin_at),
-                    _u64(nulls),
-                    _u64(nulls + 8 * count),
-                ),
-            )
-
-    def make_tables(self) -> None:
-        """Cut into segments; stage 1 for every table scope, beside the start of the work on row lengths."""
-        self.cut()
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes of a round's workspace, about."""
+        a_table = launch.MAX_TABLES_NBYTES + plan.SAMPLE_CHUNK * plan.SAMPLE_CHUNKS["max"]
         if self.source == "gpu":
-            self.train_on_gpu()
-        if not self.train_only:
-            self.measure_rows()
-        self.read_cut()
-        if self.source == "cpu":
-            self.train_on_cpu()
+            a_table = launch.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
+        return self.scopes * a_table + 4 * self.row_blocks + (sum(self.slot_nbytes) if self.short else 0)
 
-    def train_on_gpu(self) -> None:
-        """Stage 1: start training one table for every scope of segments."""
-        work = self.work
-        lane = self.side[0]
-        lane.follow(self.lane)
-        lane.zero(work[self.pair_counts], launch.TRAIN_COUNTS_NBYTES * self.scopes)
-        lane.launch(
-            get_kernel("fsst_train", "fsst_train"),
-            self.scopes,
-            launch.TRAIN_THREADS,
-            (
-                _u64(self.chars),
-                _u64(self.rows_begin_at),
-                _u64(self.chars_begin_at),
-                _u32(self.planned),
-                _u32(self.per_table),
-                _u64(work[self.pair_counts]),
-                _u64(work[self.train_scratch]),
-                _u64(work[self.tables_at]),
-                _u64(work[self.exported_at]),
-                _u32(self.pairs_mixed),
-            ),
-            self.places.shared,
-        )
-        self.exported = pinned(self.scopes, launch.TRAINED_TABLE)
-        lane.download(self.exported, work[self.exported_at])
-        self.trained = lane.event()
 
-    def train_on_cpu(self) -> None:
-        """Stage 1 of level ``"max"``: the same, in threads of the CPU."""
-        segments = self.rows.size
-        scopes = [slice(i, min(i + self.per_table, segments)) for i in range(0, segments, self.per_table)]
-        with ThreadPoolExecutor(num_threads(), "cudf_fsst-train") as threads:
-            self.tables = list(threads.map(lambda sample: train_table_max(*sample), self._samples(scopes)))
+class _Slot(NamedTuple):
+    """Addresses of a slot for the codes of a segment, of its pieces' lengths and its tiles' lengths."""
 
-    def _samples(self, scopes: list[slice]) -> list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
-        """Gather the samples of all scopes; characters and chunk starts of each."""
-        lane, work = self.lane, self.work
-        begins, ends, chunk = [], [], plan.SAMPLE_CHUNK
-        for scope in scopes:
-            start = int(self.chars_begin[scope][0])
-            stop = int(self.chars_begin[scope][-1] + self.chars_count[scope][-1])
-            starts, chunk = plan.sample_positions(start, stop - start, self.level)
-            begins.append(starts)
-            ends.append(np.minimum(starts + chunk, stop))
-        bounds = np.concatenate([*begins, *ends])
-        count = bounds.size // 2
-        lane.upload(work[self.chunk_bounds], bounds)
-        lane.launch(
-            get_kernel("fsst_take", "fsst_sample"),
-            count,
-            256,
-            (
-                _u64(self.chars),
-                _u64(work[self.chunk_bounds]),
-                _u64(work[self.chunk_bounds] + 8 * count),
-                _u64(chunk),
-                _u64(work[self.sample_at]),
-            ),
-        )
-        gathered = lane.read(work[self.sample_at], count * chunk, np.uint8)
-        samples = []
-        for begin, end in zip(begins, ends, strict=True):
-            # Only a scope's last chunk can be short, so its chunks are contiguous in the gathered array.
-            nbytes = int((end - begin).sum())
-            samples.append((gathered[:nbytes], chunk * np.arange(begin.size, dtype=np.int64)))
-            gathered = gathered[chunk * begin.size :]
-        return samples
+    codes: int
+    piece_lengths: int
+    tile_lengths: int
 
-    def upload_tables(self) -> None:
-        """Upload what the encoder looks up, of tables that the GPU has not made itself."""
-        self.made_nbytes = []
-        for i, table in enumerate(self.tables):
-            made = launch.max_tables(table) if self.level == "max" else launch.encode_tables(table, self.pairs_mixed)
-            self.lane.upload(self.work[self.tables_at + self.tables_nbytes * i], made)
-            self.made_nbytes.append(made.nbytes)
 
-    def table_of(self, k: int) -> SymbolTable:
-        """The table of segment `k`; waits for the training."""
-        if not self.tables:
-            self.trained.synchronize()
-            self.tables = [launch.trained_table(exported) for exported in self.exported]
-        return self.tables[k // self.per_table]
+@dataclass(frozen=True)
+class _Room:
+    """Columns that go through the stages together, and their room in the workspace.
 
-    def table_place(self, k: int) -> int:
-        return self.work[self.tables_at + self.tables_nbytes * (k // self.per_table)]
+    Attributes
+    ----------
+    lane, side
+        The caller's stream, and the round's own: long columns have one for every slot, and the first trains.
+    found : list of Found
+        Of every column, places in the array of numbers that the GPU finds.
+    row_words : list of int
+        Of every column, address.
+    first_scope : list of int
+        Of every column, among those whose tables are trained on the same side.
+    slots : list of _Slot
+        Of every column; none of long ones.
+    """
 
-    def lay_out_next(self) -> None:
-        """Allocate the ``meta`` of the next segment."""
-        k = len(self.layouts)
-        layout = SegmentLayout(
-            int(self.rows[k]),
-            int(self.chars_count[k]),
-            self.tile_size,
-            bool(self.null_counts[k]),
-            int(self.words[k]),
-        )
-        meta = self.lane.allocate(layout.meta_nbytes)
-        self.layouts.append(layout)
-        self.metas.append(meta)
-        self.lane.zero(meta.ptr, layout.meta_nbytes)
-        self.slot_lanes[k % self.slot_count].follow(self.lane)
+    lane: Lane
+    side: Sequence[Lane]
+    work: Workspace
+    columns: Sequence[_Column]
+    found: Sequence[Found]
+    found_at: int
+    views_at: int
+    row_words: Sequence[int]
+    first_scope: Sequence[int]
+    trained_at: int  # tables from the GPU
+    uploaded_at: int  # and from the CPU
+    exported_at: int
+    pair_counts_at: int
+    scratch_at: int
+    chunk_bounds_at: int
+    sample_at: int
+    slots: Sequence[_Slot]
+    waves_at: int
+    packs_at: int
+    scopes_gpu: int
+    scopes_cpu: int
 
-    def pack_rows(self) -> None:
-        """Lay out what is not yet, and write row lengths and validity of all segments."""
-        lane, strings, view = self.lane, self.strings, np.zeros(self.rows.size, launch.DESCRIPTOR)
-        while len(self.layouts) < self.rows.size:
-            self.lay_out_next()
-        view["rows"], view["chars"] = self.rows, self.chars_count
-        view["first_row"], view["first_row_block"] = self.rows_begin, self.first_row_blocks
-        metas = np.array([meta.ptr for meta in self.metas], np.uint64)
-        for name in ("row_starts", "row_minima", "row_words", "row_bits"):
-            offsets = [layout.sections[name].offset for layout in self.layouts]
-            view[name] = metas + np.array(offsets, np.uint64)
-        for k, layout in enumerate(self.layouts):
-            if layout.has_nulls:
-                lane.launch(
-                    get_kernel("row_lengths", "copy_bits"),
-                    blocks(layout.rows, 32 * 256),
-                    256,
-                    (
-                        _u64(strings.validity),
-                        _u64(strings.validity_offset + int(self.rows_begin[k])),
-                        _u64(layout.rows),
-                        _u64(int(metas[k]) + layout.sections["validity"].offset),
-                    ),
-                )
-        lane.upload(self.work[self.descriptors], view)
-        lane.launch(
-            get_kernel("row_lengths", "row_lengths_pack"),
-            launch.row_grid(self.row_blocks, device_attributes()["multiprocessors"]),
-            launch.ROW_THREADS,
-            (
-                _u64(strings.offsets),
-                self.wide,
-                _u64(self.work[self.descriptors]),
-                _u32(self.rows.size),
-                _u64(self.row_blocks),
-                _u64(self.work[self.row_words]),
-            ),
-        )
-        self.packed = True
+    def number(self, place: int) -> int:
+        """Address of a number that the GPU finds."""
+        return self.found_at + WORD * place
 
-    def encode_wave(self, k: int, tile_begin: int) -> tuple[int, Callable[[], None]]:
-        """Stages 2 to 4 for as many tiles from `tile_begin` on as a slot holds: their number, and what launches it."""
-        layout, meta, work, slot = self.layouts[k], self.metas[k].ptr, self.work, k % self.slot_count
-        tiles = min(layout.tiles - tile_begin, self.capacity // self.tile_size)
-        pieces = blocks(tiles, launch.PIECE_TILES)
-        attributes = device_attributes()
-        shared_per_block, chosen = attributes["shared_per_block"], self.choices
-        grid = attributes["multiprocessors"]
-        arguments: tuple[Any, ...] = ()
-        if self.level == "max":
-            kernel = get_kernel("fsst_encode_max", "fsst_encode_max", self.tile_size)
-            nbytes = self.made_nbytes[k // self.per_table]
-            threads, shared, staged = launch.encode_max_shape(self.tile_size, shared_per_block, nbytes)
-            arguments = (_u32(staged),)
-        else:
-            kernel = get_kernel("fsst_encode", "fsst_encode", self.tile_size, chosen.encode_warps)
-            threads, shared, *_ = launch.encode_shape(self.tile_size, shared_per_block, chosen.encode_warps)
-            grid = max(1, round(chosen.encode_blocks * grid))
-        arguments = (
-            _u64(self.chars + int(self.chars_begin[k])),
-            _u64(layout.chars),
-            _u64(tile_begin),
-            _u64(tiles),
-            _u64(self.table_place(k)),
-            *arguments,
-            _u64(work[self.slots[slot]]),
-            _u64(work[self.piece_lengths[slot]]),
-            _u64(work[self.totals] + 8 * k),
-            _u64(meta + layout.sections["tile_lengths"].offset),
-        )
-        grid = min(grid, blocks(pieces, threads // 32))
-        return tiles, partial(self.slot_lanes[slot].launch, kernel, grid, threads, arguments, shared)
 
-    def compact_wave(self, k: int, tile_begin: int, before: int) -> Callable[[Any], None]:
-        """Stage 5: what launches, with a buffer of codes, that the wave's codes get to their places in it.
+@dataclass(frozen=True)
+class _Tables:
+    """Tables of a column's scopes: where the encoder finds them, and their bytes there (level max)."""
 
-        `before`: bytes of the segment's earlier waves.
-        """
-        layout, meta, work, slot = self.layouts[k], self.metas[k].ptr, self.work, k % self.slot_count
-        tiles = min(layout.tiles - tile_begin, self.capacity // self.tile_size)
-        pieces = blocks(tiles, launch.PIECE_TILES)
-        kernel = get_kernel("fsst_encode", "fsst_compact", self.tile_size, self.choices.encode_warps)
-        grid = blocks(pieces, launch.COMPACT_PIECES)
-        arguments = (
-            _u64(work[self.slots[slot]]),
-            _u64(work[self.piece_lengths[slot]]),
-            _u64(pieces),
-            _u64(before),
-            _u64(meta + layout.sections["block_starts"].offset + 8 * (tile_begin // TILE_BLOCK)),
-        )
-        return lambda codes: self.slot_lanes[slot].launch(kernel, grid, 256, (*arguments, _u64(codes.ptr)))
+    addresses: Sequence[int]
+    nbytes: Sequence[int]
+    of_host: Sequence[SymbolTable] = ()  # those that the GPU trains come later
+    owner: Any = None
 
-    def encode(self) -> list[Segment]:
-        """Stages 2 to 5 for all segments.
 
-        Each slot of the workspace has a stream of its own, so that the compaction of one segment, and the last pieces
-        of its encoding, run beside the encoding of the next. What the host does between two segments is what the GPU
-        may have to wait for, so it makes launches ready before, segments after, and all else while it would only wait.
-        """
-        count = self.rows.size
-        self.lane.zero(self.work[self.totals], 8 * count)
-        sizes = self.sizes = pinned(count, np.int64)
-        if not self.layouts:
-            self.lay_out_next()
-        for slot_lane in self.slot_lanes:
-            slot_lane.follow(self.lane)
-            if self.side:
-                slot_lane.follow(self.side[0])  # the tables
-        short = self.chars_count <= self.capacity
-        run = self.encode_wave(0, 0)[1] if short[0] else None
-        under_way: deque[tuple[int, Any, Callable[[Any], None]]] = deque()  # segment, its event, its compaction
-        for k in range(count):
-            if run is not None:
-                run()
-                lane = self.slot_lanes[k % self.slot_count]
-                lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
-                under_way.append((k, lane.event(), self.compact_wave(k, 0, 0)))
-            if len(self.layouts) < min(k + 2, count):
-                self.lay_out_next()
-            next_run = self.encode_wave(k + 1, 0)[1] if k + 1 < count and short[k + 1] else None
-            while len(under_way) >= (self.slot_count if run is not None else 1):
-                self._finish(*under_way.popleft())
-            if run is None:
-                self._encode_long(k)
-            run = next_run
-        for unfinished in under_way:
-            self._finish(*unfinished)
-        if not self.packed:
-            self.pack_rows()
-        if self.outbox is not None:
-            for slot_lane in self.slot_lanes:
-                self.lane.follow(slot_lane)
-            self.metas = [self.outbox.send(meta, self.lane) for meta in self.metas]
-        return [
-            Segment(layout, int(self.null_counts[k]), self.table_of(k), self.metas[k], self.codes[k], int(sizes[k]))
-            for k, layout in enumerate(self.layouts)
-        ]
+@dataclass(frozen=True)
+class _Cut:
+    """A segment, as the GPU found it; segments without rows are left out."""
 
-    def _finish(self, k: int, ready: Any, compact: Callable[[Any], None]) -> None:
-        """Wait for the size of a segment's codes, and start to compact them."""
-        self._while_the_gpu_works(ready)
-        ready.synchronize()
-        lane = self.slot_lanes[k % self.slot_count]
-        self.codes[k] = lane.allocate(int(self.sizes[k]))
-        compact(self.codes[k])
-        if self.outbox is not None:
-            self.codes[k] = self.outbox.send(self.codes[k], lane)
+    column: _Column
+    planned: int  # its number in the plan
+    table: int  # the scope it belongs to
+    rows_begin: int
+    rows: int
+    chars_begin: int
+    chars: int
+    nulls: int
+    words: int
+    layout: SegmentLayout
 
-    def _while_the_gpu_works(self, ready: Any) -> None:
-        """Until `ready`: what the host has to do at some time."""
-        while not ready.done:
-            if not self.tables and self.trained.done:
-                self.table_of(0)
-            elif len(self.layouts) < self.rows.size:
-                self.lay_out_next()
-            elif not self.packed:
-                self.pack_rows()
-            elif not self.tables:
-                self.table_of(0)  # waits for the training; the GPU encodes then
-            else:
-                break
 
-    def _encode_long(self, k: int) -> None:
-        """A segment longer than a slot (a giant row): once for its size, once more to keep the codes."""
-        lane, sizes = self.slot_lanes[k % self.slot_count], self.sizes
-        waves = []  # first tile, bytes before it
-        tile = 0
-        sizes[k] = 0
-        while tile < self.layouts[k].tiles:
-            waves.append((tile, int(sizes[k])))
-            tiles, run = self.encode_wave(k, tile)
-            run()
-            tile += tiles
-            lane.download(sizes[k : k + 1], self.work[self.totals] + 8 * k)
-            lane.synchronize()
-        self.codes[k] = lane.allocate(int(sizes[k]))
-        for tile, before in waves:
-            self.encode_wave(k, tile)[1]()
-            self.compact_wave(k, tile, before)(self.codes[k])
-        if self.outbox is not None:
-            self.codes[k] = self.outbox.send(self.codes[k], lane)
+class _Results:
+    """What a call has made: buffers, then segments by task."""
+
+    def __init__(self, tasks: int) -> None:
+        self.segments: list[list[Segment]] = [[] for _ in range(tasks)]
+        self.buffers: list[Any] = []
+
+    def allocate(self, lane: Lane, nbytes: int) -> int:
+        """Take a buffer; its number."""
+        self.buffers.append(lane.allocate(nbytes))
+        return len(self.buffers) - 1
+
+    def send(self, number: int, outbox: Outbox | None, lane: Lane) -> None:
+        """Bring a buffer to where it belongs."""
+        if outbox is not None:
+            self.buffers[number] = outbox.send(self.buffers[number], lane)
 
     def drop(self) -> None:
-        """Let go of what has been made, whoever still holds this object (a traceback, say)."""
-        self.metas.clear()
-        self.codes.clear()
+        """Let go of all, whoever still holds this object (a traceback, say)."""
+        self.segments.clear()
+        self.buffers.clear()
+
+
+# ------------------------------------------------------------------------------------------------------------- planning
+
+
+def _plan(number: int, task: Task, chars_limit: int, *, one_scope: bool) -> _Column:
+    """Plan a column that has at most so many characters."""
+    tile_size = plan.auto_tile_size(chars_limit) if task.tile_size == "auto" else int(task.tile_size)
+    if tile_size not in TILE_SIZES:
+        raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {task.tile_size!r}")
+    segment_size, segments = plan.segment_size(chars_limit), plan.segment_count(chars_limit)
+    longest = min(chars_limit, segment_size + segment_size // _SLACK)
+    source = "given" if task.table is not None else "cpu" if task.level == "max" else "gpu"
+    per_table = segments if one_scope or source == "given" else plan.segments_per_table(chars_limit)
+    return _Column(
+        number,
+        task,
+        chars_limit,
+        tile_size,
+        segment_size,
+        segments,
+        source,
+        per_table,
+        0 if source == "given" else blocks(segments, per_table),
+        max(blocks(longest, tile_size * TILE_BLOCK), 1) * TILE_BLOCK,
+        task.strings.rows // ROW_BLOCK + segments,
+        choices(tile_size),
+    )
+
+
+def _plans(tasks: Sequence[Task], lane: Lane, *, one_scope: bool = False) -> Steps:
+    """Plan all columns that have rows; waits for the ends of the characters, unless their limits say enough."""
+    limits = [task.strings.chars_limit for task in tasks]
+    # Sizes up to a limit share a plan where they share the size of a segment: then there are just fewer segments.
+    unknown = [
+        i
+        for i, (task, limit) in enumerate(zip(tasks, limits, strict=True))
+        if task.strings.rows and (limit is None or plan.segment_size(limit) != plan.segment_size(0))
+    ]
+    if unknown:
+        ends = pinned(2 * len(unknown), np.uint64)
+        ends[:] = 0
+        for place, i in enumerate(unknown):
+            strings = tasks[i].strings
+            for k, row in ((2 * place, 0), (2 * place + 1, strings.rows)):
+                itemsize = strings.offsets_itemsize
+                lane.download(ends[k : k + 1].view(np.uint8)[:itemsize], strings.offsets + row * itemsize)
+        yield
+        for place, i in enumerate(unknown):
+            limits[i] = int(ends[2 * place + 1]) - int(ends[2 * place])
+    return [
+        _plan(i, task, limit, one_scope=one_scope)
+        for i, (task, limit) in enumerate(zip(tasks, limits, strict=True))
+        if task.strings.rows and limit is not None
+    ]
+
+
+def _rounds(columns: Sequence[_Column]) -> Iterator[list[_Column]]:
+    """Columns that share a workspace within the memory rule; short ones, then longer ones."""
+    for short in (True, False):
+        together: list[_Column] = []
+        nbytes = chars = 0
+        for column in columns:
+            if column.short != short:
+                continue
+            chars += column.chars_limit
+            nbytes += column.nbytes
+            limit = _SHORT_ROUND if short else max(_LONG_ROUND, chars // _LONG_ROUND_SHARE)
+            if together and nbytes > limit:
+                yield together
+                together, nbytes, chars = [], column.nbytes, column.chars_limit
+            together.append(column)
+        if together:
+            yield together
+
+
+def _make_room(
+    columns: Sequence[_Column], lane: Lane, side: Sequence[Lane], memory: ExitStack, *, encode: bool
+) -> _Room:
+    """Lay out and take the workspace of a round; `memory` gives it back."""
+    work = Workspace()
+    memory.callback(work.release)
+    found, first_scope, numbers, scopes = [], [], 0, {"gpu": 0, "cpu": 0, "given": 0}
+    for column in columns:
+        found.append(launch.found_places(numbers, column.segments))
+        numbers = found[-1].end
+        first_scope.append(scopes[column.source])
+        scopes[column.source] += column.scopes
+    on_gpu, on_cpu = scopes["gpu"], scopes["cpu"]
+    segments = sum(column.segments for column in columns)
+    short = columns[0].short and encode
+    chunks = on_cpu * plan.SAMPLE_CHUNKS["max"]
+    places = launch.train_places(device_attributes()["shared_per_block"])
+    found_at = work.reserve(WORD * numbers)
+    views_at = work.reserve(WORD * (len(columns) * len(ColumnView._fields) + on_gpu * len(ScopeView._fields)))
+    row_words = [work.reserve(4 * column.row_blocks) for column in columns]
+    trained_at = work.reserve(launch.ENCODE_TABLES_NBYTES * on_gpu)
+    uploaded_at = work.reserve(launch.MAX_TABLES_NBYTES * on_cpu if encode else 0)
+    exported_at = work.reserve(launch.TRAINED_TABLE.itemsize * on_gpu)
+    pair_counts_at = work.reserve(launch.TRAIN_COUNTS_NBYTES * on_gpu)
+    scratch_at = work.reserve(places.scratch * on_gpu)
+    chunk_bounds_at = work.reserve(3 * WORD * chunks)
+    sample_at = work.reserve(plan.SAMPLE_CHUNK * chunks)
+    slots = [[work.reserve(nbytes) for nbytes in column.slot_nbytes] for column in columns] if short else []
+    waves_at = work.reserve(WORD * len(WaveView._fields) * len(columns) if short else 0)
+    packs_at = work.reserve(WORD * len(PackView._fields) * segments if encode else 0)
+    work.take(lane)
+    # Parts that have no bytes lie nowhere.
+    return _Room(
+        lane,
+        side,
+        work,
+        columns,
+        found,
+        work[found_at],
+        work[views_at],
+        [work[offset] for offset in row_words],
+        first_scope,
+        work[trained_at] if on_gpu else 0,
+        work[uploaded_at] if on_cpu and encode else 0,
+        work[exported_at] if on_gpu else 0,
+        work[pair_counts_at] if on_gpu else 0,
+        work[scratch_at] if on_gpu and places.scratch else 0,
+        work[chunk_bounds_at] if on_cpu else 0,
+        work[sample_at] if on_cpu else 0,
+        [_Slot(*(work[offset] for offset in slot)) for slot in slots],
+        work[waves_at] if short else 0,
+        work[packs_at] if encode else 0,
+        on_gpu,
+        on_cpu,
+    )
+
+
+# ----------------------------------------------------------------------------------------------------- rows and tables
+
+
+def _mixed(column: _Column) -> bool:
+    return launch.pairs_in_shared(column.tile_size, device_attributes()["shared_per_block"])
+
+
+def _describe(room: _Room) -> int:
+    """Upload what the first kernels have to know; the number of row blocks."""
+    columns, scopes, row_blocks = [], [], 0
+    for column, found, row_words in zip(room.columns, room.found, room.row_words, strict=True):
+        strings, at = column.task.strings, room.number(found.rows_begin)
+        columns.append(
+            ColumnView(
+                strings.chars,
+                strings.offsets,
+                strings.offsets_itemsize == 8,
+                strings.rows,
+                strings.validity if strings.null_count else 0,
+                strings.validity_offset,
+                column.segment_size,
+                column.segments,
+                at,
+                row_words,
+                row_blocks,
+            )
+        )
+        row_blocks += column.row_blocks
+        if column.source == "gpu":
+            each, mixed = column.per_table, _mixed(column)
+            scopes += [ScopeView(at, column.segments, each * i, each, mixed) for i in range(column.scopes)]
+    room.lane.upload(room.views_at, launch.words(chain(columns, scopes)))
+    return row_blocks
+
+
+def _look(room: _Room) -> Exported:
+    """Start to cut all columns, to train their tables (stage 1), and to measure their rows; what training exports."""
+    lane, columns = room.lane, len(room.columns)
+    row_blocks = _describe(room)
+    most = max(column.segments for column in room.columns)
+    views = _u64(room.views_at)
+    lane.launch(get_kernel("row_lengths", "segment_begins"), (blocks(most + 1, 128), columns), 128, (views,))
+    exported = _train_on_gpu(room) if room.scopes_gpu else None
+    lane.launch(
+        get_kernel("row_lengths", "row_lengths_measure"),
+        launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
+        launch.ROW_THREADS,
+        (views, _u32(columns), _u64(row_blocks)),
+    )
+    lane.launch(get_kernel("row_lengths", "row_lengths_scan"), (most, columns), _SCAN_THREADS, (views,))
+    return exported
+
+
+def _train_on_gpu(room: _Room) -> npt.NDArray[np.void]:
+    """Stage 1: start training a table for every scope, in the side stream."""
+    lane = room.side[0]
+    lane.follow(room.lane)
+    lane.zero(room.pair_counts_at, launch.TRAIN_COUNTS_NBYTES * room.scopes_gpu)
+    lane.launch(
+        get_kernel("fsst_train", "fsst_train"),
+        room.scopes_gpu,
+        launch.TRAIN_THREADS,
+        (
+            _u64(room.views_at + WORD * len(ColumnView._fields) * len(room.columns)),
+            _u64(room.pair_counts_at),
+            _u64(room.scratch_at),
+            _u64(room.trained_at),
+            _u64(room.exported_at),
+        ),
+        launch.train_places(device_attributes()["shared_per_block"]).shared,
+    )
+    exported = pinned(room.scopes_gpu, launch.TRAINED_TABLE)
+    lane.download(exported, room.exported_at)
+    return exported
+
+
+def _download_found(room: _Room) -> npt.NDArray[np.int64]:
+    numbers = pinned(room.found[-1].end, np.int64)
+    room.lane.download(numbers, room.found_at)
+    return numbers
+
+
+def _cuts(room: _Room, numbers: Sequence[int]) -> list[list[_Cut]]:
+    """Segments of every column."""
+    every = []
+    for column, found in zip(room.columns, room.found, strict=True):
+        if numbers[found.null_chars]:
+            raise CharactersUnderNulls(f"{numbers[found.null_chars]} characters under nulls")
+        cuts: list[_Cut] = []
+        for k in range(column.segments):
+            row, next_row = numbers[found.rows_begin + k : found.rows_begin + k + 2]
+            if row == next_row:
+                continue
+            char, next_char = numbers[found.chars_begin + k : found.chars_begin + k + 2]
+            rows, chars, nulls, words = (
+                next_row - row,
+                next_char - char,
+                numbers[found.nulls + k],
+                numbers[found.words + k],
+            )
+            layout = SegmentLayout(rows, chars, column.tile_size, nulls > 0, words)
+            table = len(cuts) // column.per_table
+            cuts.append(_Cut(column, k, table, row, rows, char, chars, nulls, words, layout))
+        every.append(cuts)
+    return every
+
+
+def _samples(room: _Room, cuts: Sequence[Sequence[_Cut]]) -> Steps:
+    """Gather the samples of all scopes that are trained on the CPU: of every column, characters and chunk starts."""
+    lane, begins, ends, firsts, scopes = room.lane, [], [], [], []
+    chunk = plan.SAMPLE_CHUNK
+    for i, column in enumerate(room.columns):
+        if column.source != "cpu":
+            continue
+        of_column = cuts[i]
+        for first in range(0, len(of_column), column.per_table):
+            scope = of_column[first : first + column.per_table]
+            start, stop = scope[0].chars_begin, scope[-1].chars_begin + scope[-1].chars
+            starts, chunk = plan.sample_positions(start, stop - start, "max")
+            begins.append(starts)
+            ends.append(np.minimum(starts + chunk, stop))
+            firsts.append(np.full(starts.size, room.number(room.found[i].first_char), np.int64))
+            scopes.append(i)
+    bounds = np.concatenate([*begins, *ends, *firsts])
+    count = bounds.size // 3
+    if count:
+        lane.upload(room.chunk_bounds_at, bounds)
+    lane.launch(
+        get_kernel("fsst_take", "fsst_sample"),
+        count,
+        256,
+        (_u64(room.chunk_bounds_at), _u64(count), _u64(chunk), _u64(room.sample_at)),
+    )
+    gathered = pinned(count * chunk, np.uint8)
+    lane.download(gathered, room.sample_at)
+    yield
+    samples: dict[int, list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]] = {i: [] for i in scopes}
+    for i, begin, end in zip(scopes, begins, ends, strict=True):
+        # Only a scope's last chunk can be short, so its chunks are contiguous in the gathered array.
+        nbytes = int((end - begin).sum())
+        samples[i].append((gathered[:nbytes], chunk * np.arange(begin.size, dtype=np.int64)))
+        gathered = gathered[chunk * begin.size :]
+    return samples
+
+
+def _train_on_cpu(room: _Room, cuts: Sequence[Sequence[_Cut]]) -> Steps:
+    """Stage 1 of level ``"max"``: tables of the columns whose tables are trained in threads of the CPU."""
+    samples = yield from _samples(room, cuts)
+    with ThreadPoolExecutor(num_threads(), "cudf_fsst-train") as threads:
+        trained = threads.map(lambda sample: train_table_max(*sample), chain.from_iterable(samples.values()))
+        return {i: [next(trained) for _ in of_column] for i, of_column in samples.items()}
+
+
+#: Of a table: by device and kind of the lookup tables, the copy there, an event behind its upload, and its bytes.
+_copies: WeakKeyDictionary[SymbolTable, dict[tuple[Any, ...], tuple[Any, Any, int]]] = WeakKeyDictionary()
+
+
+def _device_copy(table: SymbolTable, column: _Column, lane: Lane) -> _Tables:
+    """The lookup tables of a given table; they stay on the GPU as long as it lives."""
+    mixed = column.task.level != "max" and _mixed(column)
+    key, of_table = (current_device(), column.task.level, mixed), _copies.setdefault(table, {})
+    if key not in of_table:
+        made = launch.max_tables(table) if column.task.level == "max" else launch.encode_tables(table, mixed)
+        buffer = lane.allocate(made.nbytes)
+        lane.upload(buffer.ptr, made)
+        of_table[key] = buffer, lane.event(), made.nbytes
+    buffer, uploaded, nbytes = of_table[key]
+    lane.stream.wait_event(uploaded)
+    return _Tables([buffer.ptr], [nbytes], [table], buffer)
+
+
+def _tables(room: _Room, trained: dict[int, list[SymbolTable]]) -> list[_Tables]:
+    """Where the encoder finds the tables of every column. `trained`: by the CPU."""
+    every = []
+    for i, (column, first) in enumerate(zip(room.columns, room.first_scope, strict=True)):
+        if column.task.table is not None:
+            every.append(_device_copy(column.task.table, column, room.lane))
+        elif column.source == "gpu":
+            each = launch.ENCODE_TABLES_NBYTES
+            every.append(
+                _Tables([room.trained_at + each * (first + k) for k in range(column.scopes)], [0] * column.scopes)
+            )
+        else:
+            addresses, nbytes = [], []
+            for k, table in enumerate(trained[i]):
+                made = launch.max_tables(table)
+                addresses.append(room.uploaded_at + launch.MAX_TABLES_NBYTES * (first + k))
+                nbytes.append(made.nbytes)
+                room.lane.upload(addresses[-1], made)
+            every.append(_Tables(addresses, nbytes, trained[i]))
+    return every
+
+
+def _of_host(room: _Room, tables: Sequence[_Tables], exported: Exported) -> list[Sequence[SymbolTable]]:
+    """The tables of every column, when training has ended."""
+    made = [] if exported is None else launch.trained_tables(exported)
+    return [
+        made[first : first + column.scopes] if column.source == "gpu" else there.of_host
+        for column, first, there in zip(room.columns, room.first_scope, tables, strict=True)
+    ]
+
+
+# ----------------------------------------------------------------------------------------------------- stages 2 to 5
+
+
+class _Kind(NamedTuple):
+    """What waves of one launch have in common."""
+
+    level: str
+    tile_size: int
+    tables_nbytes: int  # level max: of the lookup tables
+    choices: Choices
+
+
+def _wave(room: _Room, i: int, planned: int, tables: _Tables, table: int, slot: _Slot) -> WaveView:
+    """The first tiles of a segment of column `i`."""
+    column, found = room.columns[i], room.found[i]
+    staged = 0
+    if column.task.level == "max":
+        shared = device_attributes()["shared_per_block"]
+        staged = launch.encode_max_shape(column.tile_size, shared, tables.nbytes[table]).staged
+    return WaveView(
+        room.number(found.first_char),
+        room.number(found.chars_begin + planned),
+        tables.addresses[table],
+        staged,
+        0,
+        column.tile_limit,
+        *slot,
+        room.number(found.codes_nbytes + planned),
+    )
+
+
+def _kind(column: _Column, tables: _Tables, table: int) -> _Kind:
+    nbytes = tables.nbytes[table] if column.task.level == "max" else 0
+    return _Kind(column.task.level, column.tile_size, nbytes, column.choices)
+
+
+def _encode(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int) -> None:
+    """Stages 2 to 4 of waves, the longest of which has at most so many tiles."""
+    attributes = device_attributes()
+    shared_per_block, multiprocessors = attributes["shared_per_block"], attributes["multiprocessors"]
+    if kind.level == "max":
+        kernel = get_kernel("fsst_encode_max", "fsst_encode_max", kind.tile_size)
+        threads, shared, _ = launch.encode_max_shape(kind.tile_size, shared_per_block, kind.tables_nbytes)
+        grid = multiprocessors
+    else:
+        warps = kind.choices.encode_warps
+        kernel = get_kernel("fsst_encode", "fsst_encode", kind.tile_size, warps)
+        threads, shared, *_ = launch.encode_shape(kind.tile_size, shared_per_block, warps)
+        grid = max(1, round(kind.choices.encode_blocks * multiprocessors))
+    grid = min(grid, blocks(blocks(most_tiles, launch.PIECE_TILES), threads // 32))
+    lane.launch(kernel, (grid, count), threads, (_u64(waves_at),), shared)
+
+
+def _compact(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int) -> None:
+    """Stage 5 of waves."""
+    kernel = get_kernel("fsst_encode", "fsst_compact", kind.tile_size, kind.choices.encode_warps)
+    grid = blocks(blocks(most_tiles, launch.PIECE_TILES), launch.COMPACT_PIECES)
+    lane.launch(kernel, (grid, count), 256, (_u64(waves_at),))
+
+
+def _with_places(wave: WaveView, cut: _Cut, tiles: int, before: int, meta: int, codes: int) -> WaveView:
+    """A wave as fsst_compact needs it: with where its tiles go in ``meta`` and codes at these addresses."""
+    layout, first = cut.layout, wave.tile_begin
+    block_starts = meta + layout.places[SECTIONS.index("block_starts")] + 8 * (first // TILE_BLOCK)
+    lengths = meta + layout.places[SECTIONS.index("tile_lengths")] + layout.tile_length_itemsize * first
+    return wave._replace(tiles=tiles, before=before, block_starts=block_starts, stored_lengths=lengths, codes=codes)
+
+
+def _pack(room: _Room, cuts: Sequence[Sequence[_Cut]], metas: Sequence[Sequence[int]]) -> None:
+    """Write row lengths and validity of all segments to `metas`, addresses."""
+    views, row_blocks = [], 0
+    for i, of_column in enumerate(cuts):
+        strings, row_words = room.columns[i].task.strings, room.row_words[i]
+        itemsize = strings.offsets_itemsize
+        for cut, meta in zip(of_column, metas[i], strict=True):
+            places = [meta + place for place in cut.layout.places[:-1]]
+            views.append(
+                PackView(
+                    strings.offsets + itemsize * cut.rows_begin,
+                    itemsize == 8,
+                    cut.rows,
+                    cut.chars,
+                    row_words + 4 * (cut.rows_begin // ROW_BLOCK + cut.planned),
+                    row_blocks,
+                    strings.validity if cut.nulls else 0,
+                    strings.validity_offset + cut.rows_begin,
+                    cut.column.tile_size.bit_length() - 1,
+                    cut.words,
+                    *places,
+                )
+            )
+            row_blocks += cut.layout.row_blocks
+    room.lane.upload(room.packs_at, launch.words(views))
+    room.lane.launch(
+        get_kernel("row_lengths", "row_lengths_pack"),
+        launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
+        launch.ROW_THREADS,
+        (_u64(room.packs_at), _u32(len(views)), _u64(row_blocks)),
+    )
+
+
+def _compress_short(
+    room: _Room, tables: Sequence[_Tables], results: _Results, outbox: Outbox | None, exported: Exported
+) -> Steps:
+    """Stages 2 to 5 of columns of one segment each, before and after the wait that they share."""
+    lane = room.lane
+    waves = [_wave(room, i, 0, tables[i], 0, slot) for i, slot in enumerate(room.slots)]
+    kinds: dict[_Kind, list[int]] = {}
+    for i, column in enumerate(room.columns):
+        kinds.setdefault(_kind(column, tables[i], 0), []).append(i)
+    order = list(chain.from_iterable(kinds.values()))
+    begins = accumulate((len(of_kind) for of_kind in kinds.values()), initial=0)
+    runs = [
+        (kind, room.waves_at + WORD * len(WaveView._fields) * begin, of_kind)
+        for (kind, of_kind), begin in zip(kinds.items(), begins, strict=False)
+    ]
+    lane.upload(room.waves_at, launch.words(waves[i] for i in order))
+    if room.side:
+        lane.follow(room.side[0])
+    for kind, waves_at, of_kind in runs:
+        _encode(lane, kind, waves_at, len(of_kind), max(room.columns[i].tile_limit for i in of_kind))
+    found = _download_found(room)
+    yield
+    numbers = found.tolist()
+    cuts = _cuts(room, numbers)
+    sizes = [numbers[place.codes_nbytes] for place in room.found]
+    metas = [results.allocate(lane, cut.layout.meta_nbytes) for (cut,) in cuts]
+    codes = [results.allocate(lane, size) for size in sizes]
+    addresses = [results.buffers[meta].ptr for meta in metas]
+    for i, (cut,) in enumerate(cuts):
+        waves[i] = _with_places(waves[i], cut, cut.layout.tiles, 0, addresses[i], results.buffers[codes[i]].ptr)
+    lane.upload(room.waves_at, launch.words(waves[i] for i in order))
+    for kind, waves_at, of_kind in runs:
+        _compact(lane, kind, waves_at, len(of_kind), max(waves[i].tiles for i in of_kind))
+    _pack(room, cuts, [[address] for address in addresses])
+    of_host = _of_host(room, tables, exported)
+    for i, (cut,) in enumerate(cuts):
+        for number in (metas[i], codes[i]):
+            results.send(number, outbox, lane)
+        meta, made = results.buffers[metas[i]], results.buffers[codes[i]]
+        segment = Segment(cut.layout, cut.nulls, of_host[i][0], meta, made, sizes[i])
+        results.segments[room.columns[i].number].append(segment)
+
+
+class _Slots:
+    """Slots that the segments of long columns are encoded in by turns, each with a stream."""
+
+    def __init__(self, room: _Room, cuts: Sequence[_Cut], memory: ExitStack) -> None:
+        self.lanes = list(room.side[: min(_SLOTS, len(cuts))])
+        columns = {cut.column.number: cut.column for cut in cuts}.values()
+        sizes = [max(nbytes) for nbytes in zip(*(column.slot_nbytes for column in columns), strict=True)]
+        work = self.work = Workspace()
+        memory.callback(work.release)
+        slots = [[work.reserve(nbytes) for nbytes in sizes] for _ in self.lanes]
+        self._waves_at = work.reserve(WORD * len(WaveView._fields) * len(cuts))
+        work.take(room.lane)
+        self.slots = [_Slot(*(work[offset] for offset in slot)) for slot in slots]
+
+    def lane(self, number: int) -> Lane:
+        """The stream of the segment `number` of the round."""
+        return self.lanes[number % len(self.lanes)]
+
+    def slot(self, number: int) -> _Slot:
+        return self.slots[number % len(self.slots)]
+
+    def wave_at(self, number: int) -> int:
+        """Where the wave of a segment is described."""
+        return self.work[self._waves_at] + WORD * len(WaveView._fields) * number
+
+
+@dataclass(frozen=True)
+class _Encoding:
+    """What it takes to encode a segment of a long column: its wave, and where the size of its codes arrives."""
+
+    number: int  # of the round
+    cut: _Cut
+    kind: _Kind
+    wave: WaveView
+    meta: int
+    size: npt.NDArray[np.int64]
+
+
+def _encode_long(
+    room: _Room, slots: _Slots, encodings: Sequence[_Encoding], results: _Results, outbox: Outbox | None
+) -> list[int]:
+    """Stages 2 to 5 for the segments of long columns; numbers of the buffers with their codes.
+
+    Each slot has a stream of its own, so that the compaction of one segment, and the last pieces of its encoding, run
+    beside the encoding of the next.
+    """
+    codes: list[int] = []
+    under_way: list[Any] = []  # events behind the sizes of codes
+    count = len(slots.lanes)
+    for one in range(len(encodings) + count):
+        if one >= count:
+            under_way[one - count].synchronize()
+            codes.append(_finish(slots, encodings[one - count], results, outbox))
+        if one < len(encodings):
+            encoding, lane = encodings[one], slots.lane(one)
+            _encode(
+                lane, encoding.kind, slots.wave_at(one), 1, min(encoding.cut.layout.tiles, encoding.wave.tile_limit)
+            )
+            lane.download(encoding.size, encoding.wave.codes_nbytes)
+            under_way.append(lane.event())
+    for lane in slots.lanes:
+        room.lane.follow(lane)
+    return codes
+
+
+def _finish(slots: _Slots, encoding: _Encoding, results: _Results, outbox: Outbox | None) -> int:
+    """Compact the codes of a segment, whose size is known; the number of the buffer they are in.
+
+    A segment longer than a slot (a giant row) is encoded wave by wave, once for its size, once more to keep the codes.
+    """
+    lane, at, size, wave = slots.lane(encoding.number), slots.wave_at(encoding.number), encoding.size, encoding.wave
+    kind, tiles, limit = encoding.kind, encoding.cut.layout.tiles, wave.tile_limit
+    waves, before = [wave], [0]
+    for first in range(limit, tiles, limit):
+        before.append(int(size[0]))
+        waves.append(wave._replace(tile_begin=first))
+        lane.upload(at, launch.words(waves[-1:]))
+        _encode(lane, kind, at, 1, min(limit, tiles - first))
+        lane.download(size, wave.codes_nbytes)
+        lane.synchronize()
+    codes = results.allocate(lane, int(size[0]))
+    for one, bytes_before in zip(waves, before, strict=True):
+        of_wave, address = min(limit, tiles - one.tile_begin), results.buffers[codes].ptr
+        described = _with_places(one, encoding.cut, of_wave, bytes_before, encoding.meta, address)
+        lane.upload(at, launch.words([described]))
+        if len(waves) > 1:
+            _encode(lane, kind, at, 1, of_wave)
+        _compact(lane, kind, at, 1, of_wave)
+    results.send(codes, outbox, lane)
+    return codes
+
+
+def _compress_long(
+    room: _Room,
+    cuts: Sequence[Sequence[_Cut]],
+    tables: Sequence[_Tables],
+    results: _Results,
+    outbox: Outbox | None,
+    exported: Exported,
+    memory: ExitStack,
+) -> None:
+    """Stages 2 to 5 of columns of several segments."""
+    lane, flat = room.lane, [(i, cut) for i, of_column in enumerate(cuts) for cut in of_column]
+    metas = [[results.allocate(lane, cut.layout.meta_nbytes) for cut in of_column] for of_column in cuts]
+    slots = _Slots(room, [cut for _, cut in flat], memory)
+    sizes = pinned(len(flat), np.int64)
+    encodings = []
+    for number, ((i, cut), meta) in enumerate(zip(flat, chain.from_iterable(metas), strict=True)):
+        wave = _wave(room, i, cut.planned, tables[i], cut.table, slots.slot(number))
+        address, kind = results.buffers[meta].ptr, _kind(cut.column, tables[i], cut.table)
+        encodings.append(_Encoding(number, cut, kind, wave, address, sizes[number : number + 1]))
+    lane.upload(slots.wave_at(0), launch.words(encoding.wave for encoding in encodings))
+    for slot_lane in slots.lanes:
+        slot_lane.follow(lane)
+        slot_lane.follow(room.side[0])  # the tables
+    _pack(room, cuts, [[results.buffers[meta].ptr for meta in of_column] for of_column in metas])
+    codes = _encode_long(room, slots, encodings, results, outbox)
+    of_host = _of_host(room, tables, exported)
+    for encoding, meta, made in zip(encodings, chain.from_iterable(metas), codes, strict=True):
+        cut = encoding.cut
+        results.send(meta, outbox, lane)
+        segment = Segment(
+            cut.layout,
+            cut.nulls,
+            of_host[flat[encoding.number][0]][cut.table],
+            results.buffers[meta],
+            results.buffers[made],
+            int(encoding.size[0]),
+        )
+        results.segments[cut.column.number].append(segment)
+
+
+def _compress_round(columns: Sequence[_Column], lane: Lane, results: _Results, outbox: Outbox | None) -> Steps:
+    """Compress columns that share a workspace."""
+    short, on_gpu = columns[0].short, any(column.source == "gpu" for column in columns)
+    with ExitStack() as memory, ExitStack() as streams:  # all streams have ended, or joined, when memory is given back
+        side_count = int(on_gpu) if short else _SLOTS
+        side = [streams.enter_context(Lane(stream)) for stream in side_streams(side_count)]
+        room = _make_room(columns, lane, side, memory, encode=True)
+        exported = _look(room)
+        trained: dict[int, list[SymbolTable]] = {}
+        cuts: list[list[_Cut]] = []
+        on_cpu = any(column.source == "cpu" for column in columns)
+        if on_cpu or not short:
+            found = _download_found(room)
+            yield
+            cuts = _cuts(room, found.tolist())
+        if on_cpu:
+            trained = yield from _train_on_cpu(room, cuts)
+        tables = _tables(room, trained)
+        if short:
+            yield from _compress_short(room, tables, results, outbox, exported)
+        else:
+            _compress_long(room, cuts, tables, results, outbox, exported, memory)
+        for one in side:
+            lane.follow(one)
+        lane.rejoin()
+
+
+def takes_all(tasks: Sequence[Task]) -> bool:
+    """Whether compression of columns takes all the workspace that the memory rule allows, beside what others do.
+
+    A column of several segments has two slots of a segment's size at least, which only larger calls have room for.
+    """
+    limits = [task.strings.chars_limit for task in tasks if task.strings.rows]
+    known = [limit for limit in limits if limit is not None]
+    short = len(known) == len(limits) and all(plan.segment_count(limit) == 1 for limit in known)
+    return not short and sum(known) < _ROOM_FOR_OTHERS
 
 
 def compress(
+    tasks: Sequence[Task], *, lane: Lane, outbox: Outbox | None = None
+) -> Generator[None, None, list[list[Segment]]]:
+    """Compress columns in GPU memory.
+
+    Parameters
+    ----------
+    tasks
+        Read in place.
+    lane
+        Where the caller works, and waits at every yield.
+    outbox
+        Where every segment goes as soon as it is made; it is in host memory then, when the outbox is closed.
+
+    Returns
+    -------
+    list of list of Segment
+        Of every column, in GPU memory, stream-ordered; or where `outbox` brings them. Empty for zero rows.
+
+    Raises
+    ------
+    ValueError
+        An unknown level or tile size.
+    CharactersUnderNulls
+        Null rows have characters.
+    MemoryError
+        From RMM; nothing is kept.
+    """
+    for task in tasks:
+        check_level(task.level)
+    results = _Results(len(tasks))
+    try:
+        columns = yield from _plans(tasks, lane)
+        for together in _rounds(columns):
+            yield from _compress_round(together, lane, results, outbox)
+    except BaseException:
+        lane.synchronize()
+        results.drop()
+        raise
+    return results.segments
+
+
+def check_level(level: str) -> None:
+    """Raise ValueError for an unknown level."""
+    if level not in LEVELS:
+        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
+
+
+def compress_one(
     strings: DeviceStrings,
     *,
     table: SymbolTable | None = None,
@@ -536,7 +936,7 @@ def compress(
     stream: Any = None,
     outbox: Outbox | None = None,
 ) -> list[Segment]:
-    """Compress a column in GPU memory.
+    """Compress one column in GPU memory: `compress`, and its waits.
 
     Parameters
     ----------
@@ -551,37 +951,27 @@ def compress(
     stream
         CUDA stream to work on; None: cuDF's default stream.
     outbox
-        Where every segment goes as soon as it is made; it is in host memory then, when the outbox is closed.
-
-    Returns
-    -------
-    list of Segment
-        In GPU memory, stream-ordered; or where `outbox` brings it. Empty for zero rows.
-
-    Raises
-    ------
-    CharactersUnderNulls
-        Null rows have characters.
-    MemoryError
-        From RMM; nothing is kept.
+        See `compress`.
     """
-    if level not in LEVELS:
-        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
-    if strings.rows == 0:
-        return []
     with Lane(stream) as lane:
-        call = _Compression(strings, table, tile_size, level, lane, outbox=outbox)
-        try:
-            with call.side_lanes():
-                call.make_tables()
-                if call.source != "gpu":
-                    call.upload_tables()
-                return call.encode()
-        except BaseException:
-            call.drop()
-            raise
-        finally:
-            call.work.release()
+        steps = compress([Task(strings, table, tile_size, level)], lane=lane, outbox=outbox)
+        ((segments,),) = waits.run(lane, steps)
+        return list(segments)
+
+
+def _train(task: Task, lane: Lane) -> Steps:
+    """Stage 1 for one column with one scope."""
+    columns = yield from _plans([task], lane, one_scope=True)
+    with ExitStack() as memory, ExitStack() as streams:
+        side = [streams.enter_context(Lane(stream)) for stream in side_streams(1)]
+        room = _make_room(columns, lane, side, memory, encode=False)
+        exported = _look(room)
+        found = _download_found(room)
+        lane.follow(side[0])
+        yield
+        cuts = _cuts(room, found.tolist())
+        trained = {} if exported is not None else (yield from _train_on_cpu(room, cuts))
+        return trained[0][0] if exported is None else launch.trained_tables(exported)[0]
 
 
 def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None) -> SymbolTable:
@@ -594,15 +984,10 @@ def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None)
     CharactersUnderNulls
         Null rows have characters.
     """
-    if level not in LEVELS:
-        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
+    check_level(level)
     if strings.rows == 0:  # such a column may have no offsets
         return train_table(np.empty(0, np.uint8), np.empty(0, np.int64))
     with Lane(stream) as lane:
-        call = _Compression(strings, None, "auto", level, lane, train_only=True)
-        try:
-            with call.side_lanes():
-                call.make_tables()
-                return call.table_of(0)
-        finally:
-            call.work.release()
+        table: SymbolTable
+        (table,) = waits.run(lane, _train(Task(strings, level=level), lane))
+        return table

@@ -1,127 +1,132 @@
-"""Decompression and random access on the GPU: many segments in one launch."""
+"""Decompression and random access on the GPU: all segments of many columns in one launch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ...buffers import DeviceStrings
-from ...device.memory import Lane, device_attributes, pinned
+from ...buffers import DeviceStrings, HostStrings
+from ...device.memory import Lane, current_device, device_attributes, side_streams
 from ...device.transfer import Inbox
+from ..part import align
 from . import launch
 from .cuda_kernels import blocks, choices, get_kernel
 from .layout import ROW_BLOCK, TILE_BLOCK
-from .segment import Segment
+from .segment import Segment, Segments
 from .symbols import SymbolTable
 
 _u32, _u64 = np.uint32, np.uint64
-
-
-class _Selection:
-    """Descriptors and decode tables of segments, uploaded together: the small workspace of a reading call."""
-
-    def __init__(self, segments: Sequence[Segment]) -> None:
-        self.segments = segments
-        self.view = launch.describe(segments)
-        place_of: dict[SymbolTable, int] = {}
-        self.view["table"] = [
-            place_of.setdefault(segment.table, launch.DECODE_TABLE_NBYTES * len(place_of)) for segment in segments
-        ]
-        self.tables = np.concatenate([launch.decode_table(table) for table in place_of])
-        rows = self.view["rows"]
-        self.view["first_row"] = np.cumsum(rows) - rows
-        self.view["row_end"] = rows
-        self.view["char_end"] = self.view["chars"]
-
-    def upload(self, lane: Lane) -> None:
-        buffer = self.buffer = lane.allocate(self.tables.nbytes + self.view.nbytes)
-        self.view["table"] += np.uint64(buffer.ptr)
-        packed = np.concatenate([self.tables, self.view.view(np.uint8)])
-        lane.upload(buffer.ptr, packed)
-        self.address = buffer.ptr + self.tables.nbytes
-
-    def __enter__(self) -> _Selection:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.buffer = None  # the memory goes back, whoever still holds this object
-
-    @property
-    def arguments(self) -> tuple[Any, Any]:
-        return _u64(self.address), _u32(len(self.view))
-
-
-def decompress(segments: Sequence[Segment], *, stream: Any = None) -> DeviceStrings:
-    """Decompress all rows of segments in GPU memory.
-
-    Returns
-    -------
-    DeviceStrings
-        ``owners`` are the buffers of offsets, characters and validity (None without nulls); offsets are int32, or int64
-        from 2^31 characters on.
-    """
-    with Lane(stream) as lane:
-        if not segments:
-            return _empty(lane)
-        with _Selection(segments) as selection:
-            return _read(selection, lane)
-
+_Words = npt.NDArray[np.uint64]
+_Views = npt.NDArray[np.void]
 
 #: Groups of segments that are decoded as they arrive.
 _GROUPS = 8
+#: From so many rows on, offsets are unpacked beside the decoder and not before it.
+_ROWS_BESIDE = 1 << 23
+#: The side stream for that; compression has the first two of a thread, copies have the next.
+_ROWS_STREAM = 3
+#: cuDF wants masks of whole 64 bytes.
+_MASK_BITS = 512
+
+_FIELDS = {name: i for i, name in enumerate(launch.DESCRIPTOR.names or ())}
 
 
-def receive(segments: Sequence[Segment], *, stream: Any = None) -> DeviceStrings:
-    """Decompress segments in host memory into the current GPU's, each while the next ones arrive; see `decompress`."""
-    with Lane(stream) as lane:
-        if not segments:
-            return _empty(lane)
-        with Inbox(lane) as inbox:
-            moved = inbox.receive_parts(segments)
-            with _Selection(moved) as selection:
-                bounds = np.linspace(0, len(moved), min(_GROUPS, len(moved)) + 1).astype(int)
-                groups = [slice(start, stop) for start, stop in pairwise(bounds)]
-                return _read(
-                    selection, lane, [(group, partial(inbox.fill, moved[group], segments[group])) for group in groups]
-                )
+class _Decode(NamedTuple):
+    """A launch of the decoder: consecutive descriptors, and where in the image it says who works on them."""
+
+    shift: int
+    shape: launch.Shape
+    pieces: int
+    group: slice
+    first_units: int
+    units: int
 
 
-def _empty(lane: Lane) -> DeviceStrings:
-    offsets, chars = lane.allocate(4), lane.allocate(0)
-    lane.zero(offsets.ptr, 4)
-    return DeviceStrings(0, chars.ptr, offsets.ptr, 4, owners=(offsets, chars, None))
+class _Column(NamedTuple):
+    """A column of a plan: its descriptors, and what it becomes."""
+
+    group: slice
+    rows: int
+    chars: int
+    null_count: int
+    masked: bool
+
+    @property
+    def itemsize(self) -> int:
+        return 4 if self.chars < 2**31 else 8
 
 
-#: Segments, and what starts to bring them and gives an event behind that.
-_Arrivals = Sequence[tuple[slice, Callable[[], Any]]]
+class _Plan:
+    """What a call launches, and the image of the small workspace that the kernels read: all but the addresses.
 
-
-def _read(selection: _Selection, lane: Lane, arrivals: _Arrivals = ()) -> DeviceStrings:
-    """Read the rows ``row_begin:row_end`` and characters ``char_begin:char_end`` of every segment.
-
-    Segments of `arrivals` are not there yet; whole ones are wanted then.
+    Parameters
+    ----------
+    views
+        Descriptors of every column, with the rows that are wanted.
+    columns
+        Of the same columns.
     """
-    view = selection.view
-    rows = view["row_end"] - view["row_begin"]
-    chars = view["char_end"] - view["char_begin"]
-    view["out_row"] = np.cumsum(rows) - rows
-    view["out_char"] = np.cumsum(chars) - chars
-    total_rows, total_chars = int(rows.sum()), int(chars.sum())
 
-    # Segments in order of tile size, so that each launch of the decoder has one; the row kernels do not mind.
+    def __init__(self, views: Sequence[_Views], columns: Sequence[_Column]) -> None:
+        self.columns = columns
+        view = self.view = views[0].copy() if len(views) == 1 else np.concatenate(views)
+        self.count = view.size
+        ends, begins = view["row_end"].astype(np.int64), view["row_begin"].astype(np.int64)
+        row_blocks = -(-ends // ROW_BLOCK) - begins // ROW_BLOCK
+        view["first_row_block"] = np.cumsum(row_blocks) - row_blocks
+        self.row_blocks = int(row_blocks.sum())
+        self.first_bits, bit = [], 0
+        for column in columns:
+            part = view[column.group]
+            part["last"][-1] = 1
+            part["out_bit"] = bit
+            self.first_bits.append(bit)
+            if column.masked:
+                part["out_bit"] += part["out_row"]
+                bit += -(-column.rows // _MASK_BITS) * _MASK_BITS
+        self.mask_words = bit // 32
+
+    def complete(self, tables: Sequence[npt.NDArray[np.uint8]], groups: Sequence[slice] | None = None) -> _Plan:
+        """Now that ``columns`` and the characters of the descriptors are known.
+
+        `tables`: decode tables of every column; ``table`` of its descriptors is a place in them. `groups`: descriptors
+        that arrive together.
+        """
+        view, place = self.view, 0
+        for column, own in zip(self.columns, tables, strict=True):
+            part = view[column.group]
+            part["table"] += _u64(place)
+            part["wide_offsets"] = column.itemsize == 8
+            place += own.nbytes
+        self.place = place
+        self.decodes, units = _decodes(view, groups or [slice(0, view.size)], place + view.nbytes)
+        self.image = np.concatenate([*tables, view.view(np.uint8), *(one.view(np.uint8) for one in units)])
+        return self
+
+    def words(self, image: npt.NDArray[np.uint8]) -> _Words:
+        """The descriptors of a copy of the image, a row each."""
+        end = self.place + self.count * launch.DESCRIPTOR.itemsize
+        return image[self.place : end].view(_u64).reshape(self.count, len(_FIELDS))
+
+
+def _decodes(view: _Views, groups: Sequence[slice], place: int) -> tuple[list[_Decode], list[npt.NDArray[np.uint32]]]:
+    """Launches of the decoder, one for each tile size and group, and what is at `place` of the image for them."""
     attributes = device_attributes()
-    launches = []
-    tile_shifts = view["tile_shift"]
-    for shift in sorted({int(shift) for shift in tile_shifts}):
-        chosen = np.flatnonzero((tile_shifts == shift) & (chars > 0))
-        tiles = int((-(-view["chars"][chosen].astype(np.int64) >> shift)).sum())
+    decodes, arrays = [], []
+    begin, end, shifts = (view[name].astype(np.int64) for name in ("char_begin", "char_end", "tile_shift"))
+    for shift in sorted(set(shifts.tolist())):
+        mine = (shifts == shift) & (end > begin)
+        if not mine.any():
+            continue
+        tiles = int((-(-view["chars"][mine].astype(np.int64) >> shift)).sum())
         how = choices(1 << shift)
-        codes_nbytes = int(view["codes_nbytes"][chosen].sum())
+        codes_nbytes = int(view["codes_nbytes"][mine].sum())
         shape = launch.decode_shape(
             1 << shift,
             launch.decode_codes_capacity(1 << shift, codes_nbytes, tiles, how.decode_capacity),
@@ -130,227 +135,573 @@ def _read(selection: _Selection, lane: Lane, arrivals: _Arrivals = ()) -> Device
             how.decode_warps,
         )
         block_chars = TILE_BLOCK << shift
-        first = view["char_begin"][chosen] // block_chars * block_chars
-        wanted = (view["char_end"][chosen] - first).astype(np.int64)
+        wanted = np.where(mine, end - begin // block_chars * block_chars, 0)
         pieces = launch.decode_pieces(
             int(wanted.sum()) // (launch.PIECE_TILES << shift), attributes["multiprocessors"] * shape.resident
         )
-        launches.append((shift, shape, pieces, chosen, -(-wanted // (shape.threads * pieces << shift))))
-    row_blocks = -(-view["row_end"].astype(np.int64) // ROW_BLOCK) - (view["row_begin"] // ROW_BLOCK).astype(np.int64)
-    view["first_row_block"] = np.cumsum(row_blocks) - row_blocks
-    for *_, chosen, units in launches:
-        view["first_unit"][chosen] = np.cumsum(units) - units
-    one_size = len(launches) == 1 and launches[0][3].size == view.size
-    if not one_size:
-        for _, arrive in arrivals:
-            lane.stream.wait_event(arrive())
-        return _read_mixed(selection, lane, launches, total_rows, total_chars, int(row_blocks.sum()))
-    shift, shape, pieces, _, units = launches[0]
-    for group, _ in arrivals:
-        view["first_unit"][group] = np.cumsum(units[group]) - units[group]
-    selection.upload(lane)
-    result = _allocate(lane, selection, total_rows, total_chars)
-    events = [arrive() for _, arrive in arrivals]
-    for (group, _), event in zip(arrivals, events, strict=True):
-        lane.stream.wait_event(event)
-        part = view[group]
-        arguments = (_u64(selection.address + group.start * view.itemsize), _u32(part.size))
-        _decode(lane, arguments, (shift, shape, pieces, group, units[group]), result)
-    if not arrivals:
-        _decode(lane, selection.arguments, launches[0], result)
-    _read_rows(lane, selection, result, total_rows, total_chars, int(row_blocks.sum()))
-    return result
+        units = -(-wanted // (shape.threads * pieces << shift))
+        for group in groups:
+            some = units[group]
+            total = int(some.sum())
+            if total:
+                decodes.append(_Decode(shift, shape, pieces, group, place, total))
+                arrays.append((np.cumsum(some) - some).astype(_u32))
+                place += arrays[-1].nbytes
+    return decodes, arrays
 
 
-def _read_mixed(
-    selection: _Selection, lane: Lane, launches: list[Any], total_rows: int, total_chars: int, row_blocks: int
-) -> DeviceStrings:
-    """As `_read`, where segments have no characters or several tile sizes: one descriptor array a launch."""
-    whole = selection.view
-    parts = [whole[chosen] for *_, chosen, _ in launches]
-    selection.view = np.concatenate([whole, *parts])
-    selection.upload(lane)
-    result = _allocate(lane, selection, total_rows, total_chars)
-    at = selection.address + whole.nbytes
-    for part, one in zip(parts, launches, strict=True):
-        if part.size:
-            _decode(lane, (_u64(at), _u32(part.size)), one, result)
-        at += part.nbytes
-    selection.view = whole
-    _read_rows(lane, selection, result, total_rows, total_chars, row_blocks)
-    return result
+class Reading:
+    """What reading a column needs and no call changes. In host memory; it keeps addresses of segments, not segments.
+
+    Uploaded, it takes 4.1 KB for every symbol table and 232 bytes for every segment. To keep it on the GPU would save a
+    copy of some microseconds a call, and make every column larger than its parts.
+    """
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        view = self.view = launch.describe(segments)
+        place_of: dict[SymbolTable, int] = {}
+        view["table"] = [
+            place_of.setdefault(segment.table, launch.DECODE_TABLE_NBYTES * len(place_of)) for segment in segments
+        ]
+        self.tables = np.concatenate([launch.decode_table(table) for table in place_of])
+        rows, chars = view["rows"].astype(np.int64), view["chars"].astype(np.int64)
+        self.row_ends = np.cumsum(rows)
+        view["first_row"] = view["out_row"] = self.row_ends - rows
+        view["out_char"] = np.cumsum(chars) - chars
+        view["row_end"], view["char_end"] = rows, chars
+        nulls = [segment.null_count for segment in segments]
+        self.null_counts = np.array(nulls, np.int64)
+        self.column = _Column(slice(0, view.size), int(self.row_ends[-1]), int(chars.sum()), sum(nulls), any(nulls))
+        self.shifts = sorted(set(view["tile_shift"].tolist()))
+        self._ends, self._table_places = self.row_ends.tolist(), view["table"].tolist()
+        self._whole: tuple[tuple[Reading, ...], Any, _Plan] | None = None
+
+    def part(self, rows: npt.NDArray[np.int64]) -> tuple[_Views, npt.NDArray[np.uint8]]:
+        """Descriptors and decode tables of the segments from the first to the last one that has some of a few rows."""
+        if len(self._ends) == 1:
+            return self.view, self.tables
+        numbers = rows.tolist()
+        first, last = bisect_right(self._ends, min(numbers)), bisect_right(self._ends, max(numbers)) + 1
+        places = self._table_places[first:last]
+        begin, end = min(places), max(places) + launch.DECODE_TABLE_NBYTES
+        view = self.view[first:last]
+        if begin:
+            view = view.copy()
+            view["table"] -= _u64(begin)
+        return view, self.tables[begin:end]
+
+    def whole(self, *others: Reading) -> _Plan:
+        """The plan for all rows of this column and others: kept, until others, a device or launch choices differ."""
+        shifts = self.shifts if not others else sorted({shift for one in (self, *others) for shift in one.shifts})
+        key = current_device(), *(choices(1 << shift) for shift in shifts)
+        made = self._whole
+        if made is None or made[0] != others or made[1] != key:
+            made = self._whole = others, key, _plan_of([self, *others])
+        return made[2]
 
 
-def _allocate(lane: Lane, selection: _Selection, rows: int, chars: int) -> DeviceStrings:
-    itemsize = 4 if chars < 2**31 else 8
-    offsets = lane.allocate(itemsize * (rows + 1))
-    characters = lane.allocate(chars)
-    validity = None
-    if any(segment.null_count for segment in selection.segments):
-        validity = lane.allocate(-(-rows // 512) * 64)  # cuDF wants masks of whole 64 bytes
-        lane.zero(validity.ptr, validity.size)
-    return DeviceStrings(
-        rows,
-        characters.ptr,
-        offsets.ptr,
-        itemsize,
-        validity.ptr if validity is not None else 0,
-        owners=(offsets, characters, validity),
-    )
+def _reading(segments: Sequence[Segment]) -> Reading:
+    """Made once for `Segments`, and once a call for others."""
+    if not isinstance(segments, Segments):
+        return Reading(segments)
+    if segments.reading is None:
+        segments.reading = Reading(segments)
+    reading: Reading = segments.reading
+    return reading
 
 
-def _decode(
-    lane: Lane, arguments: tuple[Any, Any], one: tuple[int, launch.Shape, int, Any, Any], result: DeviceStrings
-) -> None:
-    shift, shape, pieces, _, units = one
-    lane.launch(
-        get_kernel("fsst_decode", "fsst_decode", 1 << shift),
-        int(units.sum()),
-        shape.threads,
-        (*arguments, _u32(shape.codes_capacity), _u32(pieces), _u64(result.chars)),
-        shape.shared,
-    )
+def read(
+    columns: Sequence[Sequence[Segment]], *, lane: Lane, start: int = 0, stop: int | None = None
+) -> list[DeviceStrings]:
+    """Rows ``start:stop`` of columns of strings in GPU memory; only the tiles they touch are decoded.
 
-
-def _read_rows(
-    lane: Lane, selection: _Selection, result: DeviceStrings, total_rows: int, total_chars: int, row_blocks: int
-) -> None:
-    """Offsets and validity of `_read`'s result."""
-    lane.launch(
-        get_kernel("row_lengths", "row_lengths_unpack"),
-        launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
-        launch.ROW_THREADS,
-        (
-            *selection.arguments,
-            _u64(row_blocks),
-            _u64(result.offsets),
-            _u32(result.offsets_itemsize == 8),
-            _u64(total_rows),
-            _u64(total_chars),
-        ),
-    )
-    if result.validity:
-        lane.launch(
-            get_kernel("row_lengths", "gather_validity"),
-            blocks(total_rows, 32 * 256),
-            256,
-            (*selection.arguments, _u64(total_rows), _u64(result.validity)),
-        )
-        whole = selection.view["row_end"] - selection.view["row_begin"] == selection.view["rows"]
-        if whole.all():
-            result.null_count = sum(segment.null_count for segment in selection.segments)
-        else:
-            words = lane.read(result.validity, -(-total_rows // 32), np.uint32)
-            result.null_count = total_rows - int(np.bitwise_count(words).sum())
-
-
-def take_range(segments: Sequence[Segment], start: int, stop: int, *, stream: Any = None) -> DeviceStrings:
-    """Rows ``start:stop`` (``0 <= start <= stop <= rows``); only the tiles they touch are decoded."""
-    ends = np.cumsum([segment.rows for segment in segments])
-    with Lane(stream) as lane:
-        if start >= stop:
-            return _empty(lane)
-        first, last = (int(i) for i in np.searchsorted(ends, [start, stop - 1], side="right"))
-        skipped = int(ends[first]) - segments[first].rows
-        with _Selection(segments[first : last + 1]) as selection:
-            selection.upload(lane)
-            edges = np.array([start - skipped, stop - 1 - skipped], np.uint64)
-            _, starts, lengths, _ = _locate(lane, selection, edges)
-            view = selection.view
-            view["row_begin"][0] = start - skipped
-            view["char_begin"][0] = starts[0]
-            view["row_end"][-1] = stop - skipped - int(view["first_row"][-1])
-            view["char_end"][-1] = starts[1] + lengths[1]
-            if len(view) == 1 and view["char_end"][0] < view["char_begin"][0]:
-                raise ValueError(f"damaged row lengths: rows {start} to {stop} end before they begin")
-            view["table"] -= np.uint64(selection.buffer.ptr)
-            return _read(selection, lane)
-
-
-def _locate(lane: Lane, selection: _Selection, rows: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Segments, starts, lengths and numbers of tiles of a few rows, on the host."""
-    buffer = lane.allocate(rows.nbytes * 5)
-    lane.upload(buffer.ptr, rows)
-    _launch_locate(lane, selection, buffer.ptr, rows.size, buffer.ptr + rows.nbytes)
-    return lane.read(buffer.ptr + rows.nbytes, 4 * rows.size, np.uint64).reshape(4, rows.size)
-
-
-def _launch_locate(lane: Lane, selection: _Selection, rows: int, count: int, places: int) -> None:
-    """Fill the four arrays of `count` entries at `places`."""
-    lane.launch(
-        get_kernel("row_lengths", "locate_rows"),
-        blocks(count, 256 // launch.LOCATE_LANES),
-        256,
-        (*selection.arguments, _u64(rows), _u64(count), *(_u64(places + 8 * count * i) for i in range(4))),
-    )
-
-
-def take(segments: Sequence[Segment], rows: Any, *, stream: Any = None) -> DeviceStrings:
-    """Rows by number, in any order, repeated or not.
+    Whole columns are read without waiting for the GPU; for a range it is waited for once.
 
     Parameters
     ----------
+    columns
+        Segments of each column. Those of a `Segments` are looked at once for all calls.
+    lane
+    start, stop : int
+        ``0 <= start``; `stop` is at most the number of rows, or None for all.
+
+    Returns
+    -------
+    list of DeviceStrings
+        ``owners`` are the buffers of offsets, characters and validity (None without nulls); offsets are int32, or int64
+        from 2^31 characters on.
+
+    Raises
+    ------
+    ValueError
+        A buffer has not the size that its segment states, or row lengths are so damaged that a range has no place.
+    """
+    results: list[DeviceStrings | None] = [None] * len(columns)
+    wanted: list[int] = []
+    for i, segments in enumerate(columns):
+        if segments and (stop is None or start < stop):
+            wanted.append(i)
+        else:
+            results[i] = _empty(lane)
+    readings = [_reading(columns[i]) for i in wanted]
+    whole = [start == 0 and stop in (None, reading.column.rows) for reading in readings]
+    if not readings:
+        return [result for result in results if result is not None]
+    if all(whole):
+        found = _run(readings[0].whole(*readings[1:]), lane)
+    else:
+        found = _read_few(readings, lane, start, stop) or _read_ranges(readings, lane, start, stop)
+    for i, result in zip(wanted, found, strict=True):
+        results[i] = result
+    return [result for result in results if result is not None]
+
+
+def _plan_of(readings: Sequence[Reading], groups: Sequence[slice] | None = None) -> _Plan:
+    """Of all rows of columns."""
+    columns, at = [], 0
+    for reading in readings:
+        columns.append(reading.column._replace(group=slice(at, at + reading.view.size)))
+        at += reading.view.size
+    plan = _Plan([reading.view for reading in readings], columns)
+    return plan.complete([reading.tables for reading in readings], groups)
+
+
+def receive(segments: Sequence[Segment], *, stream: Any = None) -> DeviceStrings:
+    """Decompress segments in host memory into the current GPU's, each while the next ones arrive; see `read`."""
+    with Lane(stream) as lane:
+        if not segments:
+            return _empty(lane)
+        with Inbox(lane) as inbox:
+            moved = inbox.receive_parts(segments)
+            bounds = np.linspace(0, len(moved), min(_GROUPS, len(moved)) + 1).astype(int)
+            groups = [slice(int(start), int(stop)) for start, stop in pairwise(bounds)]
+            arrivals = [partial(inbox.fill, moved[group], segments[group]) for group in groups]
+            return _run(_plan_of([Reading(moved)], groups), lane, list(zip(groups, arrivals, strict=True)))[0]
+
+
+def _empty(lane: Lane) -> DeviceStrings:
+    offsets, chars = lane.allocate(4), lane.allocate(0)
+    lane.zero(offsets.ptr, 4)
+    return DeviceStrings(0, chars.ptr, offsets.ptr, 4, owners=(offsets, chars, None))
+
+
+def _run(
+    plan: _Plan,
+    lane: Lane,
+    arrivals: Sequence[tuple[slice, Callable[[], Any]]] = (),
+    masks: Sequence[Any] | None = None,
+) -> list[DeviceStrings]:
+    """Read what a plan says.
+
+    `arrivals`: groups of segments that are not there yet, and what starts to bring them and gives an event behind that.
+    `masks`: validity bitmaps that are there already.
+    """
+    image = plan.image.copy()
+    buffer = lane.allocate(image.nbytes)
+    words = plan.words(image)
+    words[:, _FIELDS["table"]] += _u64(buffer.ptr)
+    results = []
+    for i, (column, first_bit) in enumerate(zip(plan.columns, plan.first_bits, strict=True)):
+        offsets = lane.allocate(column.itemsize * (column.rows + 1))
+        chars = lane.allocate(column.chars)
+        validity = masks[i] if masks is not None else _mask(lane, column.rows) if column.masked else None
+        part = words[column.group]
+        part[:, _FIELDS["offsets_to"]] = offsets.ptr
+        part[:, _FIELDS["chars_to"]] = chars.ptr
+        if validity is not None:
+            part[:, _FIELDS["validity_to"]] = _before(validity, first_bit)
+        results.append(
+            DeviceStrings(
+                column.rows,
+                chars.ptr,
+                offsets.ptr,
+                column.itemsize,
+                validity.ptr if validity is not None else 0,
+                null_count=column.null_count,
+                owners=(offsets, chars, validity),
+            )
+        )
+    lane.upload(buffer.ptr, image)
+    address = buffer.ptr + plan.place
+    events = [arrive() for _, arrive in arrivals]
+    large = not arrivals and sum(column.rows for column in plan.columns) >= _ROWS_BESIDE
+    rows_lane = Lane(side_streams(_ROWS_STREAM + 1)[_ROWS_STREAM]) if large else lane
+    try:
+        if large:
+            rows_lane.follow(lane)
+            _read_rows(plan, rows_lane, address, launch.ROW_BLOCKS_BESIDE)
+        if not arrivals:
+            _decode(plan.decodes, lane, buffer.ptr, address)
+        for (group, _), event in zip(arrivals, events, strict=True):
+            lane.stream.wait_event(event)
+            _decode([one for one in plan.decodes if one.group == group], lane, buffer.ptr, address)
+        if not large:
+            _read_rows(plan, lane, address)
+        if plan.mask_words and masks is None:
+            _gather_validity(lane, address, plan.count, plan.mask_words)
+    finally:
+        lane.follow(rows_lane)
+    return results
+
+
+def _mask(lane: Lane, rows: int) -> Any:
+    return lane.allocate(-(-rows // _MASK_BITS) * (_MASK_BITS // 8))
+
+
+def _before(validity: Any, first_bit: int) -> np.uint64:
+    """Where the validity of all columns would begin, if the one at `first_bit` of it lay behind the ones before."""
+    return _u64((validity.ptr - first_bit // 8) % 2**64)
+
+
+def _decode(decodes: Sequence[_Decode], lane: Lane, image: int, address: int) -> None:
+    for one in decodes:
+        lane.launch(
+            get_kernel("fsst_decode", "fsst_decode", 1 << one.shift),
+            one.units,
+            one.shape.threads,
+            (
+                _u64(address + one.group.start * launch.DESCRIPTOR.itemsize),
+                _u64(image + one.first_units),
+                _u32(one.group.stop - one.group.start),
+                _u32(one.shape.codes_capacity),
+                _u32(one.pieces),
+            ),
+            one.shape.shared,
+        )
+
+
+def _read_rows(plan: _Plan, lane: Lane, address: int, most: int | None = None) -> None:
+    """Offsets of all columns; at most so many thread blocks a multiprocessor."""
+    multiprocessors = device_attributes()["multiprocessors"]
+    grid = launch.row_grid(plan.row_blocks, multiprocessors)
+    lane.launch(
+        get_kernel("row_lengths", "row_lengths_unpack"),
+        grid if most is None else min(grid, most * multiprocessors),
+        launch.ROW_THREADS,
+        (_u64(address), _u32(plan.count), _u64(plan.row_blocks)),
+    )
+
+
+def _gather_validity(lane: Lane, address: int, count: int, words: int) -> None:
+    lane.launch(
+        get_kernel("row_lengths", "gather_validity"),
+        blocks(words, 256),
+        256,
+        (_u64(address), _u32(count), _u64(words)),
+    )
+
+
+def _read_few(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> list[DeviceStrings] | None:
+    """Rows that are so few, and will have so few characters, that one launch does for all; None for others."""
+    every = readings[0].column.rows
+    count = (every if stop is None else stop) - start
+    most = max(reading.column.chars for reading in readings)
+    if count > launch.TAKE_ROWS or 4 * count * most > _FEW_CHARS * every:
+        return None
+    return _Take(readings, np.arange(start, start + count), lane).few()
+
+
+def _read_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> list[DeviceStrings]:
+    """Rows ``start:stop`` of columns, at least one of each."""
+    views, columns, at = [], [], 0
+    for reading in readings:
+        first, last = (int(i) for i in np.searchsorted(reading.row_ends, [start, (stop or 2**63) - 1], side="right"))
+        last = min(last, reading.view.size - 1)
+        view = reading.view[first : last + 1].copy()
+        view["row_begin"][0] = start - int(view["first_row"][0])
+        if stop is not None:
+            view["row_end"][-1] = stop - int(view["first_row"][-1])
+        rows = (view["row_end"] - view["row_begin"]).astype(np.int64)
+        view["out_row"] = np.cumsum(rows) - rows
+        nulls = int(reading.null_counts[first : last + 1].sum())
+        views.append(view)
+        columns.append(_Column(slice(at, at + view.size), int(rows.sum()), 0, 0, nulls > 0))
+        at += view.size
+
+    # What the host has to wait for: characters where the rows begin and end, and nulls.
+    plan = _Plan(views, columns)
+    firsts = np.array([column.group.start for column in columns])
+    lasts = np.array([column.group.stop for column in columns]) - 1
+    edges = np.stack(
+        [firsts.astype(_u64), plan.view["row_begin"][firsts], lasts.astype(_u64), plan.view["row_end"][lasts]], 1
+    )
+    masks = [_mask(lane, column.rows) if column.masked else None for column in columns]
+    words = plan.view.copy().view(_u64).reshape(plan.count, len(_FIELDS))
+    found = 16 * len(columns)  # bytes of the edges' characters; the nulls follow
+    buffer = lane.allocate(found + 8 * len(columns) + edges.nbytes + words.nbytes)  # zeros first
+    edges_at = buffer.ptr + found + 8 * len(columns)
+    for i, (column, mask, first_bit) in enumerate(zip(columns, masks, plan.first_bits, strict=True)):
+        if mask is not None:
+            words[column.group, _FIELDS["validity_to"]] = _before(mask, first_bit)
+            words[column.group, _FIELDS["nulls_to"]] = buffer.ptr + found + 8 * i
+    nothing = np.zeros(found // 8 + len(columns), _u64)
+    lane.upload(buffer.ptr, np.concatenate([nothing, edges.ravel(), words.ravel()]))
+    address = edges_at + edges.nbytes
+    lane.launch(
+        get_kernel("row_lengths", "locate_edges"),
+        blocks(2 * len(columns), 256 // launch.LOCATE_LANES),
+        256,
+        (_u64(address), _u64(edges_at), _u64(2 * len(columns)), _u64(buffer.ptr)),
+    )
+    if plan.mask_words:
+        _gather_validity(lane, address, plan.count, plan.mask_words)
+    answer = lane.read(buffer.ptr, nothing.size, np.int64)
+    places, null_counts = answer[: 2 * len(columns)].reshape(-1, 2), answer[2 * len(columns) :]
+
+    view = plan.view
+    view["char_begin"][firsts], view["char_end"][lasts] = places.T
+    if (view["char_end"] < view["char_begin"]).any():
+        raise ValueError(f"damaged row lengths: rows {start} to {stop} end before they begin")
+    chars = (view["char_end"] - view["char_begin"]).astype(np.int64)
+    known = []
+    for i, (column, nulls) in enumerate(zip(columns, null_counts, strict=True)):
+        own = chars[column.group]
+        view["out_char"][column.group] = np.cumsum(own) - own
+        known.append(column._replace(chars=int(own.sum()), null_count=int(nulls)))
+        if nulls == 0:
+            masks[i] = None
+    plan.columns = known
+    return _run(plan.complete([reading.tables for reading in readings]), lane, masks=masks)
+
+
+#: Characters of a column that `take_few` has room for, and that `fetch` brings to the host.
+_FEW_CHARS = 16384
+#: Scratch memory of a call: so much, or this part of the uncompressed bytes.
+_SCRATCH = 64 << 20
+_SCRATCH_PART = 8
+#: What decides between two ways to take rows: seconds for a tile of 256 bytes decoded by itself, for a character
+#: decoded with all others, for one copied, and for the launches of a window.
+_TILE_COST = 0.25e-9
+_CHAR_COST = 0.75e-12
+_COPY_COST = 2e-12
+_WINDOW_COST = 20e-6
+
+
+def take(columns: Sequence[Sequence[Segment]], rows: Any, *, lane: Lane) -> list[DeviceStrings]:
+    """Rows of columns of strings in GPU memory by number, in any order, repeated or not. The GPU is waited for once.
+
+    Parameters
+    ----------
+    columns
+        As in `read`; all have the same rows.
     rows
         int64 row numbers within bounds: a numpy array, or anything on the GPU that CuPy can see.
+    lane
     """
-    import cupy
+    if not isinstance(rows, np.ndarray):
+        import cupy
 
-    with Lane(stream) as lane, lane.stream:
-        index = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
-        count = index.size
-        if count == 0:
-            return _empty(lane)
-        with _Selection(segments) as selection:
-            selection.upload(lane)
-            places = lane.allocate(32 * count)
-            _launch_locate(lane, selection, index.data.ptr, count, places.ptr)
-            _, starts, lengths, tiles = cupy.asarray(_Array(places, count * 4)).reshape(4, count)
-            char_ends, item_ends = cupy.cumsum(lengths), cupy.cumsum(tiles)
-            totals = pinned(2, np.int64)
-            lane.download(totals[:1], char_ends[-1:].data.ptr)
-            lane.download(totals[1:], item_ends[-1:].data.ptr)
-            lane.synchronize()
-            total_chars, total_items = (int(total) for total in totals)
-            result = _allocate(lane, selection, count, total_chars)
-            offsets = cupy.asarray(_Array(result.owners[0], count + 1, f"<i{result.offsets_itemsize}"))
-            offsets[0] = 0
-            offsets[1:] = char_ends
-            lane.launch(
-                get_kernel("fsst_take", "fsst_take"),
-                blocks(total_items, 256),
-                256,
-                (
-                    selection.arguments[0],
-                    _u64(places.ptr),
-                    _u64(starts.data.ptr),
-                    _u64(char_ends.data.ptr),
-                    _u64(item_ends.data.ptr),
-                    _u64(count),
-                    _u64(total_items),
-                    _u64(result.chars),
-                ),
-            )
-            if result.validity:
-                nulls = lane.allocate(8)
-                lane.zero(nulls.ptr, 8)
-                lane.launch(
-                    get_kernel("row_lengths", "take_validity"),
-                    blocks(count, 256),
-                    256,
-                    (*selection.arguments, _u64(index.data.ptr), _u64(count), _u64(result.validity), _u64(nulls.ptr)),
-                )
-                result.null_count = int(lane.read(nulls.ptr, 1, np.int64)[0])
-            return result
+        with lane.stream:
+            rows = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
+    if rows.size == 0 or not columns:
+        return [_empty(lane) for _ in columns]
+    call = _Take([_reading(segments) for segments in columns], rows, lane)
+    return (call.few() if rows.size <= launch.TAKE_ROWS else None) or call.many()
 
 
-class _Array:
-    """An RMM buffer seen as an array by CuPy."""
+def fetch(columns: Sequence[Sequence[Segment]], rows: npt.NDArray[np.int64], *, lane: Lane) -> list[HostStrings] | None:
+    """As `take`, of at most `launch.TAKE_ROWS` rows, into host memory; None where they have many characters."""
+    return _Take([_reading(segments) for segments in columns], rows, lane).fetch()
 
-    def __init__(self, buffer: Any, count: int, typestr: str = "<i8") -> None:
-        self.buffer = buffer
-        self.__cuda_array_interface__ = {
-            "data": (buffer.ptr, False),
-            "shape": (count,),
-            "typestr": typestr,
-            "version": 3,
-        }
+
+class _Take:
+    """Rows of columns by number: one small upload, and one wait.
+
+    The upload has decode tables, descriptors, a `TAKE_COLUMN` and a `TAKE_TOTALS` for each column, and rows that are on
+    the host.
+    """
+
+    def __init__(self, readings: Sequence[Reading], rows: Any, lane: Lane) -> None:
+        self.readings, self.lane, self.count = readings, lane, int(rows.size)
+        on_host = isinstance(rows, np.ndarray)
+        if on_host:
+            rows = np.ascontiguousarray(rows, np.int64)
+        if on_host and self.count <= launch.TAKE_ROWS:
+            parts = [reading.part(rows) for reading in readings]
+        else:
+            parts = [(reading.view, reading.tables) for reading in readings]
+        self._parts, self._rows = parts, rows
+        tables_nbytes = sum(tables.nbytes for _, tables in parts)
+        self._views_at = tables_nbytes
+        self._columns_at = tables_nbytes + sum(view.nbytes for view, _ in parts)
+        self._totals_at = self._columns_at + len(parts) * launch.TAKE_COLUMN.itemsize
+        rows_at = self._totals_at + len(parts) * launch.TAKE_TOTALS.itemsize
+        self.buffer = lane.allocate(rows_at + (rows.nbytes if on_host else 0))
+        address = int(self.buffer.ptr)
+        self.rows = address + rows_at if on_host else int(rows.data.ptr)
+        tables_at, view_at, self.columns = address, address + tables_nbytes, []
+        for i, (view, tables) in enumerate(parts):
+            own = dict.fromkeys(launch.TAKE_COLUMN.names or (), 0)
+            own["segments"], own["segment_count"], own["tables"] = view_at, view.size, tables_at
+            own["totals"] = address + self._totals_at + i * launch.TAKE_TOTALS.itemsize
+            self.columns.append(own)
+            tables_at += tables.nbytes
+            view_at += view.nbytes
+
+    def _upload(self) -> None:
+        views = np.concatenate([view for view, _ in self._parts]) if len(self._parts) > 1 else self._parts[0][0].copy()
+        words, at = views.view(_u64).reshape(views.size, len(_FIELDS)), 0
+        for (view, _), own in zip(self._parts, self.columns, strict=True):
+            words[at : at + view.size, _FIELDS["table"]] += _u64(own["tables"])
+            at += view.size
+        columns = np.array([[*own.values()] for own in self.columns], _u64)
+        totals = np.zeros(len(self._parts) * launch.TAKE_TOTALS.itemsize, np.uint8)
+        rows = [self._rows.view(np.uint8)] if isinstance(self._rows, np.ndarray) else []
+        tables = (tables for _, tables in self._parts)
+        every = [*tables, views.view(np.uint8), columns.ravel().view(np.uint8), totals, *rows]
+        self.lane.upload(self.buffer.ptr, np.concatenate(every))
+
+    def _upload_columns(self, columns: Sequence[Mapping[str, int]]) -> int:
+        # Nobody reads what is there any more.
+        at = int(self.buffer.ptr) + self._columns_at
+        self.lane.upload(at, np.array([[*own.values()] for own in columns], _u64))
+        return at
+
+    def _launch(self, name: str, grid: tuple[int, ...], *more: Any) -> None:
+        arguments = _u64(self.buffer.ptr + self._columns_at), _u64(self.rows), _u64(self.count), *more
+        self.lane.launch(get_kernel("fsst_take", name), grid, launch.TAKE_THREADS, arguments)
+
+    def _totals(self) -> list[dict[str, int]]:
+        """What the kernels counted for each column; waits for them."""
+        names = launch.TAKE_TOTALS.names or ()
+        words = self.lane.read(self.buffer.ptr + self._totals_at, len(names) * len(self.readings), _u64)
+        return [dict(zip(names, own, strict=True)) for own in words.reshape(-1, len(names)).tolist()]
+
+    def _masks(self) -> list[Any]:
+        masks = [_mask(self.lane, self.count) if reading.column.masked else None for reading in self.readings]
+        for own, mask in zip(self.columns, masks, strict=True):
+            own["validity_to"] = 0 if mask is None else mask.ptr
+        return masks
+
+    def few(self) -> list[DeviceStrings] | None:
+        """Of one group of rows; None where a column needs more room than there is."""
+        lane, several = self.lane, len(self.readings)
+        masks = self._masks()
+        room = lane.allocate(_FEW_CHARS * several)
+        offsets = [lane.allocate(4 * (self.count + 1)) for _ in self.readings]
+        for i, own in enumerate(self.columns):
+            own["offsets_to"], own["chars_to"] = offsets[i].ptr, room.ptr + _FEW_CHARS * i
+        self._upload()
+        self._launch("take_few", (1, several), _u64(_FEW_CHARS))
+        totals = self._totals()
+        if max(own["chars"] for own in totals) > _FEW_CHARS:
+            return None
+        results = []
+        for i, total in enumerate(totals):
+            chars = lane.allocate(total["chars"])
+            lane.copy(chars.ptr, room.ptr + _FEW_CHARS * i, chars.size)
+            results.append(self._result(offsets[i], chars, masks[i], 4, total["nulls"]))
+        return results
+
+    def fetch(self) -> list[HostStrings] | None:
+        """As `few`, in host memory: one copy brings all."""
+        lane, several, count = self.lane, len(self.readings), self.count
+        offsets_nbytes, mask_nbytes = align(4 * (count + 1)), -(-count // _MASK_BITS) * (_MASK_BITS // 8)
+        totals_nbytes = align(launch.TAKE_TOTALS.itemsize)
+        mask_at = totals_nbytes + offsets_nbytes
+        each = mask_at + mask_nbytes + _FEW_CHARS
+        room = lane.allocate(each * several)
+        for i, (own, reading) in enumerate(zip(self.columns, self.readings, strict=True)):
+            at = room.ptr + each * i
+            own["totals"], own["offsets_to"], own["chars_to"] = at, at + totals_nbytes, at + mask_at + mask_nbytes
+            own["validity_to"] = at + mask_at if reading.column.masked else 0
+        self._upload()
+        self._launch("take_few", (1, several), _u64(_FEW_CHARS))
+        results = []
+        for found in lane.read(room.ptr, room.size, np.uint8).reshape(several, each):
+            chars, nulls = found[:16].view(np.int64).tolist()
+            if chars > _FEW_CHARS:
+                return None
+            mask = found[mask_at : mask_at + mask_nbytes] if nulls else None
+            offsets = found[totals_nbytes : totals_nbytes + 4 * (count + 1)].view(np.int32)
+            results.append(HostStrings(count, found[mask_at + mask_nbytes :][:chars], offsets, mask, 0, nulls))
+        return results
+
+    def many(self) -> list[DeviceStrings]:
+        """Of any number of rows."""
+        lane, count, several = self.lane, self.count, len(self.readings)
+        groups = -(-count // launch.TAKE_ROWS)
+        plain = sum(reading.column.chars + 4 * reading.column.rows for reading in self.readings)
+        scratch = max(_SCRATCH, plain // _SCRATCH_PART)
+        kept = 2 * 8 * count * several <= scratch and all(
+            reading.column.chars < 1 << launch.PLACE_BITS for reading in self.readings
+        )
+        work = lane.allocate(8 * several * (groups + count * kept))
+        for i, own in enumerate(self.columns):
+            own["groups"] = work.ptr + 8 * groups * i
+            own["places"] = work.ptr + 8 * (groups * several + count * i) if kept else 0
+        masks = self._masks()
+        self._upload()
+        self._launch("take_measure", (groups, several))
+        totals = self._totals()
+
+        results: list[DeviceStrings] = []
+        dense: list[tuple[Reading, dict[str, int]]] = []
+        sparse: list[tuple[Reading, dict[str, int]]] = []
+        left = max(scratch - work.size, _SCRATCH // 4)
+        for own, reading, mask, total in zip(self.columns, self.readings, masks, totals, strict=True):
+            column = reading.column._replace(rows=count, chars=total["chars"])
+            chars, offsets = lane.allocate(column.chars), lane.allocate(column.itemsize * (count + 1))
+            own["offsets_to"], own["chars_to"], own["wide_offsets"] = offsets.ptr, chars.ptr, column.itemsize == 8
+            results.append(self._result(offsets, chars, mask, column.itemsize, total["nulls"]))
+            (dense if self._is_dense(reading, total, left) else sparse).append((reading, own))
+        shares = _shares(max(own["most_tiles"] for own in totals), groups * several)
+        if sparse:
+            self._upload_columns([own for _, own in sparse])
+            self._launch("fsst_take", (groups, len(sparse), shares))
+        for reading, own in dense:
+            self._copy(reading, own, (groups, 1, shares), left)
+        return results
+
+    def _result(self, offsets: Any, chars: Any, mask: Any, itemsize: int, nulls: int) -> DeviceStrings:
+        return DeviceStrings(
+            self.count,
+            chars.ptr,
+            offsets.ptr,
+            itemsize,
+            0 if mask is None else mask.ptr,
+            null_count=nulls,
+            owners=(offsets, chars, mask),
+        )
+
+    def _is_dense(self, reading: Reading, total: Mapping[str, int], scratch: int) -> bool:
+        """Whether to decode the whole column costs less than to decode the tiles of every row by themselves."""
+        whole = reading.column.chars
+        alone = total["tiles"] * _TILE_COST * (1 << reading.shifts[-1]) / 256
+        windows = -(-whole // scratch)
+        return alone > whole * _CHAR_COST + total["chars"] * _COPY_COST + windows * _WINDOW_COST
+
+    def _copy(self, reading: Reading, own: Mapping[str, int], grid: tuple[int, ...], scratch: int) -> None:
+        """Decode a column, in windows of so many bytes, and copy what is wanted of each."""
+        lane, whole = self.lane, reading.column.chars
+        room = lane.allocate(min(scratch, whole) + 16)
+        for begin in range(0, whole, scratch):
+            end = min(begin + scratch, whole)
+            plan = reading.whole() if end - begin == whole else _window(reading, begin, end)
+            image = plan.image.copy()
+            buffer = lane.allocate(image.nbytes)
+            words = plan.words(image)
+            words[:, _FIELDS["table"]] += _u64(buffer.ptr)
+            words[:, _FIELDS["chars_to"]] = room.ptr
+            lane.upload(buffer.ptr, image)
+            _decode(plan.decodes, lane, buffer.ptr, buffer.ptr + plan.place)
+            self._upload_columns([{**own, "plain": room.ptr, "plain_begin": begin, "plain_end": end}])
+            self._launch("take_copy", grid)
+
+
+def _shares(tiles: int, blocks_there: int) -> int:
+    """Thread blocks for each group of rows, of which one has so many tiles: groups of giant rows need many."""
+    threads = launch.TAKE_THREADS
+    shares = -(-tiles // (16 * threads))
+    wanted = -(-4 * device_attributes()["multiprocessors"] // blocks_there)
+    return max(1, min(max(shares, wanted), -(-tiles // threads), 65535))
+
+
+def _window(reading: Reading, begin: int, end: int) -> _Plan:
+    """What decodes characters ``begin:end`` of a column."""
+    view = reading.view.copy()
+    first = view["out_char"].astype(np.int64)
+    chars = view["chars"].astype(np.int64)
+    view["char_begin"], view["char_end"] = np.clip(begin - first, 0, chars), np.clip(end - first, 0, chars)
+    view["out_char"] = np.maximum(first - begin, 0)
+    return _Plan([view], [reading.column]).complete([reading.tables])

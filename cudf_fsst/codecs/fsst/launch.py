@@ -5,14 +5,15 @@ Needs no GPU and no CuPy, so that the emulated kernels are launched by the same 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import accumulate, chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..part import align
+from ..part import ALIGNMENT, align
 from . import train
 from .automaton import COST_SHIFT, MAX_STATES, automaton
 from .layout import ROW_BLOCK, TILE_BLOCK, SegmentLayout
@@ -24,8 +25,12 @@ from .tuning import DEFAULT
 #: Spreads pairs of bytes over the banks of shared memory: of 65 odd numbers tried, the one with the fewest conflicts on
 #: the ten files of the FSST paper.
 PAIR_MULTIPLIER = 0x6BFF
-#: Threads of locate_rows that sum up the lengths before a row.
+#: Threads that sum up the lengths before a row.
 LOCATE_LANES = 8
+#: Rows of a thread block of fsst_take.cu, and its threads; symbol tables it keeps in shared memory; bits of a place.
+TAKE_ROWS, TAKE_THREADS = 224, 256
+TAKE_TABLES = 4
+PLACE_BITS = 40
 #: Constants compiled into the kernels.
 DEFINES = {
     "TILE_BLOCK": TILE_BLOCK,
@@ -35,6 +40,11 @@ DEFINES = {
     "HASH_MULTIPLIER": HASH_MULTIPLIER,
     "PAIR_MULTIPLIER": PAIR_MULTIPLIER,
     "LOCATE_LANES": LOCATE_LANES,
+    "TAKE_ROWS": TAKE_ROWS,
+    "TAKE_THREADS": TAKE_THREADS,
+    "TAKE_TABLES": TAKE_TABLES,
+    "PLACE_BITS": PLACE_BITS,
+    "SECTION_ALIGNMENT": ALIGNMENT,
 }
 
 
@@ -49,6 +59,7 @@ def encode_defines(tile_size: int, shared_per_block: int, most_warps: int | None
         **defines(tile_size),
         "COMPACT_PIECES": COMPACT_PIECES,
         "ENCODE_ROW_EXTRA_WORDS": _ROW_EXTRA_WORDS,
+        "ENCODE_KEPT_NBYTES": _ENCODE_KEPT_NBYTES,
         "PAIRS_IN_SHARED": int(pairs_in_shared(tile_size, shared_per_block)),
         "ENCODE_THREADS": encode_shape(tile_size, shared_per_block, most_warps).threads,
     }
@@ -84,11 +95,107 @@ def encode_max_defines(tile_size: int, shared_per_block: int) -> dict[str, int]:
 
 def pairs_in_shared(tile_size: int, shared_per_block: int) -> bool:
     """Whether four warps fit beside the table of two-byte symbols."""
-    return shared_per_block >= _SHARED_TABLES_NBYTES + _PAIRS_NBYTES + 4 * _encode_warp_nbytes(tile_size)
+    return shared_per_block >= _SHARED_ENCODE_NBYTES + _PAIRS_NBYTES + 4 * _encode_warp_nbytes(tile_size)
 
 
 def _encode_warp_nbytes(tile_size: int) -> int:
     return PIECE_TILES * 4 * (tile_size // 4 + _ROW_EXTRA_WORDS)
+
+
+class ColumnView(NamedTuple):
+    """As in kernels/fsst_compress.cuh, like all views here: a column to compress."""
+
+    chars: int
+    offsets: int
+    wide: int
+    rows: int
+    validity: int
+    validity_offset: int
+    segment_chars: int
+    segments: int
+    found: int
+    row_words: int
+    first_row_block: int
+
+
+class ScopeView(NamedTuple):
+    """The scope of a table that fsst_train makes."""
+
+    found: int
+    segments: int
+    first: int
+    most: int
+    pairs_mixed: int
+
+
+class WaveView(NamedTuple):
+    """Tiles that are encoded together; what fsst_compact needs besides is known later."""
+
+    first_char: int
+    bounds: int
+    tables: int
+    staged: int
+    tile_begin: int
+    tile_limit: int
+    slot: int
+    piece_lengths: int
+    tile_lengths: int
+    codes_nbytes: int
+    tiles: int = 0
+    before: int = 0
+    block_starts: int = 0
+    stored_lengths: int = 0
+    codes: int = 0
+
+
+class PackView(NamedTuple):
+    """A segment whose row lengths are packed."""
+
+    offsets: int
+    wide: int
+    rows: int
+    chars: int
+    words: int
+    first_row_block: int
+    validity: int
+    validity_offset: int
+    tile_shift: int
+    row_bits_words: int
+    block_starts: int
+    row_starts: int
+    row_minima: int
+    row_words: int
+    tile_lengths: int
+    row_bits: int
+    stored_validity: int
+
+
+#: Bytes of a word of a view.
+WORD = 8
+
+
+def words(views: Iterable[tuple[int, ...]]) -> npt.NDArray[np.uint64]:
+    """Views one after another, as kernels read them."""
+    return np.array(list(chain.from_iterable(views)), np.uint64)
+
+
+class Found(NamedTuple):
+    """Where the numbers that the GPU finds of a column lie, counted in numbers; as in kernels/fsst_compress.cuh."""
+
+    rows_begin: int
+    chars_begin: int
+    nulls: int
+    words: int
+    codes_nbytes: int
+    null_chars: int
+    first_char: int
+    end: int
+
+
+def found_places(begin: int, segments: int) -> Found:
+    """Places of a column's numbers, whose first is number `begin`."""
+    counts = (segments + 1, segments + 1, segments, segments, segments, 1, 1)
+    return Found(*accumulate(counts, initial=begin))
 
 
 #: `SegmentView` of kernels/fsst.cuh.
@@ -117,11 +224,29 @@ DESCRIPTOR = np.dtype(
             "row_end",
             "out_char",
             "out_row",
-            "first_unit",
+            "out_bit",
+            "chars_to",
+            "offsets_to",
+            "validity_to",
+            "nulls_to",
+            "wide_offsets",
+            "last",
             "first_row_block",
         )
     ]
 )
+
+
+def _all_u64(*names: str) -> np.dtype[Any]:
+    return np.dtype([(name, "<u8") for name in names])
+
+
+#: `TakeColumn` and `TakeTotals` of kernels/fsst_take.cu.
+TAKE_COLUMN = _all_u64(
+    *("segments", "segment_count", "tables", "offsets_to", "wide_offsets", "chars_to", "validity_to"),
+    *("places", "groups", "totals", "plain", "plain_begin", "plain_end"),
+)
+TAKE_TOTALS = _all_u64("chars", "nulls", "tiles", "most_tiles", "groups_done")
 
 _SECTIONS = ("block_starts", "tile_lengths", "row_starts", "row_minima", "row_words", "row_bits")
 _ADDRESSES = [list(DESCRIPTOR.fields or ()).index(name) for name in _SECTIONS]
@@ -133,6 +258,8 @@ COMPACT_PIECES = 16
 #: Threads of a block of the row length kernels, and blocks a multiprocessor: warps have runs of row blocks.
 ROW_THREADS = 256
 _ROW_GRID = 16
+#: Blocks a multiprocessor of row_lengths_unpack beside fsst_decode, which needs most of the room.
+ROW_BLOCKS_BESIDE = 1
 #: Warps of a block that fsst_decode is compiled for.
 DECODE_WARPS_MAX = 8
 
@@ -143,8 +270,9 @@ DECODE_TABLE_NBYTES = 512 * 8 + 16
 _MAX_HEADER = np.dtype([("states", "<u4"), ("classes", "<u4", 3), ("lengths", "u1", 256), ("class_of", "u1", 256)])
 MAX_TABLES_NBYTES = _MAX_HEADER.itemsize + MAX_STATES * (8 + 256) * 2
 
-# What fsst_encode always keeps in shared memory of them.
-_SHARED_TABLES_NBYTES = HASH_SLOTS * 10 + 256
+# What fsst_encode always keeps in shared memory: of the tables, and of its wave.
+_ENCODE_KEPT_NBYTES = 80
+_SHARED_ENCODE_NBYTES = HASH_SLOTS * 10 + 256 + _ENCODE_KEPT_NBYTES
 
 #: Threads of a block of fsst_train.
 TRAIN_THREADS = 1024
@@ -184,7 +312,7 @@ class MaxShape(NamedTuple):
 @lru_cache(64)
 def encode_shape(tile_size: int, shared_per_block: int, most_warps: int | None = None) -> Shape:
     """Shape of fsst_encode: as many warps as the shared memory of one block holds, at most 32 or `most_warps`."""
-    tables = _SHARED_TABLES_NBYTES + (_PAIRS_NBYTES if pairs_in_shared(tile_size, shared_per_block) else 0)
+    tables = _SHARED_ENCODE_NBYTES + (_PAIRS_NBYTES if pairs_in_shared(tile_size, shared_per_block) else 0)
     warp = _encode_warp_nbytes(tile_size)
     warps = min(most_warps or 32, (shared_per_block - tables) // warp)
     if warps < 1:
@@ -282,7 +410,6 @@ def pair_places() -> npt.NDArray[np.uint16]:
     return (np.arange(65536, dtype=np.uint16) * np.uint16(PAIR_MULTIPLIER)).byteswap()
 
 
-@lru_cache(64)
 def encode_tables(table: SymbolTable, mixed: bool) -> npt.NDArray[np.uint8]:
     """`EncodeTables` of fsst_encode.cu, as bytes; `mixed` where the pairs will lie in shared memory."""
     pairs = table.pair_codes
@@ -297,13 +424,16 @@ def encode_tables(table: SymbolTable, mixed: bool) -> npt.NDArray[np.uint8]:
     return np.concatenate([part.view(np.uint8) for part in parts])
 
 
-def trained_table(exported: np.void) -> SymbolTable:
-    """The table that fsst_train exported, a `TRAINED_TABLE`."""
-    count = int(exported["count"])
-    return SymbolTable._of_words(exported["symbols"][:count].tobytes(), exported["lengths"][:count].tobytes())
+def trained_tables(exported: npt.NDArray[np.void]) -> list[SymbolTable]:
+    """The tables that fsst_train exported, an array of `TRAINED_TABLE`."""
+    counts, data, lengths = exported["count"].tolist(), exported.tobytes(), TRAINED_TABLE["symbols"].itemsize
+    tables = []
+    for i, count in enumerate(counts):
+        at = i * TRAINED_TABLE.itemsize
+        tables.append(SymbolTable._of_words(data[at : at + 8 * count], data[at + lengths : at + lengths + count]))
+    return tables
 
 
-@lru_cache(16)
 def max_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:
     """`MaxTables` of fsst_encode_max.cu and what follows it, as bytes; at most `MAX_TABLES_NBYTES`."""
     classes, following, entries = automaton(table)

@@ -20,6 +20,8 @@ TILE_BLOCK = 128
 ROW_BLOCK = 256
 #: Largest ``minimum`` a row block can store.
 ROW_MINIMUM_LIMIT = 2**32 - 1
+#: Sections of ``meta`` in stored order.
+SECTIONS = ("block_starts", "row_starts", "row_minima", "row_words", "tile_lengths", "row_bits", "validity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +76,34 @@ class SegmentLayout:
         return 1 if self.tile_size <= 256 else 2
 
     @lazy
-    def sections(self) -> dict[str, Section]:
-        """Section name -> place, in stored order."""
-        wanted = (
-            ("block_starts", 8, self.blocks + 1),
-            ("row_starts", 8, self.row_blocks + 1),
-            ("row_minima", 4, self.row_blocks),
-            ("row_words", 4, self.row_blocks + 1),
-            ("tile_lengths", self.tile_length_itemsize, self.tiles),
-            ("row_bits", 4, self.row_bits_words),
-            ("validity", 1, -(-self.rows // 8) if self.has_nulls else 0),
+    def places(self) -> tuple[int, ...]:
+        """Offsets of the sections of ``meta``, in stored order, and its bytes."""
+        places, end = [], 0
+        for itemsize, count in self._sizes:
+            places.append(end)
+            end = align(end + itemsize * count)
+        return (*places, end)
+
+    @property
+    def _sizes(self) -> tuple[tuple[int, int], ...]:
+        """Bytes of an entry, and entries, of every section."""
+        row_blocks, tiles = self.row_blocks, self.tiles
+        return (
+            (8, -(-tiles // TILE_BLOCK) + 1),
+            (8, row_blocks + 1),
+            (4, row_blocks),
+            (4, row_blocks + 1),
+            (self.tile_length_itemsize, tiles),
+            (4, self.row_bits_words),
+            (1, -(-self.rows // 8) if self.has_nulls else 0),
         )
-        sections = {}
-        offset = 0
-        for name, itemsize, count in wanted:
-            sections[name] = Section(offset, itemsize, count)
-            offset = align(offset + itemsize * count)
-        return sections
 
     @lazy
+    def sections(self) -> dict[str, Section]:
+        """Section name -> place, in stored order."""
+        stored = zip(SECTIONS, self.places, self._sizes, strict=False)
+        return {name: Section(place, itemsize, count) for name, place, (itemsize, count) in stored}
+
+    @property
     def meta_nbytes(self) -> int:
-        last = self.sections["validity"]
-        return align(last.offset + last.nbytes)
+        return self.places[-1]

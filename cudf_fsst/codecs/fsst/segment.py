@@ -60,3 +60,13 @@ class Segment:
         place = self.layout.sections[name]
         view = self.meta[place.offset : place.offset + place.nbytes]
         return view.view(np.dtype(f"<u{place.itemsize}"))
+
+
+class Segments(tuple[Segment, ...]):
+    """Segments of a column. Immutable, but for what the GPU's side keeps here so as not to make it for every call."""
+
+    #: A `Reading` of cuda_read.py.
+    reading: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Segments, (tuple(self),)

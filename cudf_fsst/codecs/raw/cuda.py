@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
 from ...device.memory import Lane
+from ...lazy import kept_with
+from ..cuda_kernels import blocks, get_kernel
+from ..cuda_tables import Piece, Tables
 from ..part import Packed
+from ..values.launch import DEFINES
 from .cpu import check
 
-
-def workspace_nbytes(rows: int, itemsize: int) -> int:
-    """Bytes of workspace that `compress` and `measure` need."""
-    del rows, itemsize
-    return 0
+_THREADS = 256
 
 
-def measure(
-    address: int, rows: int, itemsize: int, *, signed: bool = False, lane: Lane, workspace: int, out: int
-) -> None:
-    """Write the bytes that `compress` makes to the address `out`, as u64."""
-    del address, signed, workspace
-    lane.upload(out, np.array([rows * itemsize], np.uint64))
-
-
-def compress(address: int, rows: int, itemsize: int, *, signed: bool = False, lane: Lane, workspace: int) -> Packed:
-    """Copy values."""
-    del signed, workspace
-    meta, codes = lane.allocate(0), lane.allocate(rows * itemsize)
-    lane.copy(codes.ptr, address, rows * itemsize)
-    return Packed("raw", rows, itemsize, (), meta, codes, 0, rows * itemsize)
-
-
-def decompress(packed: Packed, address: int, *, lane: Lane) -> None:
-    """Copy the values to an address; ValueError where there are not as many bytes as they have."""
+@kept_with
+def describe(packed: Packed) -> tuple[int, ...]:
+    """What kernels know of a part; ValueError where there are not as many bytes as the values have."""
     check(packed)
-    lane.copy(address, packed.codes.ptr, packed.values_nbytes)
+    return (int(packed.codes.ptr),)
+
+
+def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane) -> None:
+    """Copy values, or add the launch that does to `tables`; see `describe`."""
+    halves = []
+    for piece in pieces:
+        (address,), itemsize = describe(piece.packed), piece.packed.itemsize
+        if piece.stride == itemsize:
+            lane.copy(piece.address, address + piece.begin * itemsize, (piece.end - piece.begin) * itemsize)
+        else:
+            halves.append((address, piece))
+    if halves:
+        grids = [blocks(piece.end - piece.begin, _THREADS) for _, piece in halves]
+        fields = [field for address, piece in halves for field in (address, *piece.wanted)]
+        tables.add_jobs(get_kernel("values", "place_halves", DEFINES), _THREADS, grids, fields)

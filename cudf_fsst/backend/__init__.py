@@ -1,0 +1,75 @@
+"""Where a column is, and what works on it there: NumPy and pandas on the host, RMM and cuDF on a GPU.
+
+`HostBackend` and `DeviceBackend` have the same methods. ``compress`` describes the buffers of Series and of an index
+and compresses them; ``read`` decompresses rows one after another, ``take`` chosen ones; ``build`` and its like are the
+adapter's (`interop.pandas`, `interop.cudf`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from ..codecs.fsst.layout import LEVELS, TILE_SIZES
+from ..codecs.fsst.symbols import SymbolTable
+from ..interop.cudf import is_cudf, is_cudf_frame
+from .content import Asked
+from .device import DeviceBackend
+from .host import HostBackend
+
+__all__ = [
+    "Asked",
+    "Backend",
+    "DeviceBackend",
+    "HostBackend",
+    "check_options",
+    "of_data",
+    "of_device",
+    "of_frame",
+]
+
+Backend = HostBackend | DeviceBackend
+
+
+def of_device(device: str) -> Backend:
+    """Backend of what is on this device; ImportError names the extra to install where the GPU's parts are missing."""
+    return HostBackend() if device == "cpu" else DeviceBackend(device)
+
+
+def of_data(data: Any) -> tuple[Backend, Any]:
+    """Backend for a Series or Index, and the data as that backend takes it (an Arrow array becomes a Series).
+
+    Raises
+    ------
+    TypeError
+        Neither pandas', nor cuDF's, nor Arrow's.
+    """
+    if isinstance(data, (pd.Series, pd.Index)):
+        return HostBackend(), data
+    if isinstance(data, (pa.Array, pa.ChunkedArray)):
+        host = HostBackend()
+        return host, host.interop.from_arrow_column(data)
+    if is_cudf(data):
+        return DeviceBackend(), data
+    raise TypeError(f"expected a Series or an Index of pandas or cuDF, or an Arrow array, not {type(data).__name__}")
+
+
+def of_frame(data: Any) -> Backend:
+    """Backend for a DataFrame; TypeError for anything else."""
+    if isinstance(data, pd.DataFrame):
+        return HostBackend()
+    if is_cudf_frame(data):
+        return DeviceBackend()
+    raise TypeError(f"expected a DataFrame of pandas or cuDF, not {type(data).__name__}")
+
+
+def check_options(table: Any, tile_size: Any, level: Any) -> None:
+    """Check the arguments that every kind of compression takes."""
+    if table is not None and not isinstance(table, SymbolTable):
+        raise TypeError(f"table must be a SymbolTable or None, not {type(table).__name__}")
+    if tile_size != "auto" and (isinstance(tile_size, bool) or tile_size not in TILE_SIZES):
+        raise ValueError(f"tile_size must be 'auto' or one of {TILE_SIZES}, not {tile_size!r}")
+    if level not in LEVELS:
+        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")

@@ -1,0 +1,43 @@
+"""What goes into a backend to be compressed, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..codecs.node import Content, Moved
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A Series that is to be compressed.
+
+    Attributes
+    ----------
+    data : Series or Index
+    codec : str or None
+        What the user wants; None: the best on a sample.
+    strings : mapping
+        Options of strings: ``table``, ``tile_size``, ``level``.
+    what : str or None
+        What errors call it.
+    lenient : bool
+        Strings of an object Series may be of subclasses; they come back as plain ones.
+    """
+
+    data: Any
+    codec: str | None = None
+    strings: Mapping[str, Any] = field(default_factory=dict)
+    what: str | None = None
+    lenient: bool = False
+
+
+#: What says an index' kind, names and dtypes, and its compressed levels (none of a RangeIndex).
+Described = tuple[dict[str, Any], list[Content]]
+
+
+def move(contents: Sequence[Content], mover: Callable[[Sequence[Moved]], Sequence[Moved]]) -> list[Content]:
+    """The same contents with their parts elsewhere; `mover` moves all of them."""
+    moved = iter(mover([part for content in contents for part in content.node.parts]))
+    return [replace(content, node=content.node.with_parts(moved)) for content in contents]

@@ -1,0 +1,158 @@
+"""Columns in the memory of a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+from ..buffers import CharactersUnderNulls, ColumnBuffers, HostStrings
+from ..codecs.fsst.segment import Segment
+from ..codecs.fsst.symbols import SymbolTable
+from ..codecs.node import Content, Moved, Node, Wanted, check_codec
+from ..interop import cudf
+from ..naming import naming
+from .content import Asked, Described
+
+
+class DeviceBackend:
+    """CuPy, RMM and cuDF, which are imported where they are needed."""
+
+    interop: Any = cudf
+
+    def __init__(self, device: str | None = None) -> None:
+        cudf.cudf_module()
+        self.device = cudf.current_device() if device is None else device
+
+    def check_stream(self, stream: Any) -> None:
+        """Take any; what works on it checks it."""
+
+    def current(self) -> AbstractContextManager[None]:
+        """Make the columns' device the current one."""
+        context: AbstractContextManager[None] = self.interop.on_device(self.device)
+        return context
+
+    def compress(
+        self, asked: Sequence[Asked], index: Any = None, *, stream: Any = None, to_host: bool = False
+    ) -> tuple[list[Content], Described | None]:
+        """Compress Series and, if it is given, an index; with `to_host` into pinned host memory."""
+        try:
+            return self._compress(asked, index, stream, to_host)
+        except CharactersUnderNulls:
+            return self._compress(asked, index, stream, to_host, drop_null_chars=True)
+
+    def _compress(
+        self, asked: Sequence[Asked], index: Any, stream: Any, to_host: bool, **options: bool
+    ) -> tuple[list[Content], Described | None]:
+        from ..codecs import device
+        from ..device.memory import Lane
+        from ..device.transfer import Outbox
+
+        notes: dict[str, Any] = {}
+        levels: list[Any] = []
+        if index is not None:
+            notes, levels = self.interop.describe_index(index)
+        wanted, types = [], []
+        with ExitStack() as opened:
+            every = (*asked, *(Asked(level, what="the index") for level in levels))
+            for one in every:
+                with naming(one.what):
+                    buffers, kind, stored = opened.enter_context(self.interop.describe(one.data, **options))
+                    check_codec(one.codec, kind)
+                wanted.append(Wanted(buffers, one.codec, one.strings))
+                types.append((kind, stored))
+            # At its end cuDF may free or spill the buffers, in the default stream, which waits for the lane then.
+            with Lane(stream) as lane, ExitStack() as sending:
+                outbox = sending.enter_context(Outbox()) if to_host else None
+                try:
+                    nodes = device.compress(wanted, lane=lane, outbox=outbox)
+                except ValueError as error:
+                    number = getattr(error, "column", None)
+                    with naming(None if number is None else every[number].what):
+                        raise
+        made = [Content(node, kind, stored) for node, (kind, stored) in zip(nodes, types, strict=True)]
+        if index is None:
+            return made, None
+        found = made[len(asked) :]
+        return made[: len(asked)], (notes, [Content(level.node, level.type, None) for level in found])
+
+    def train(self, data: Any, *, level: str, stream: Any) -> SymbolTable:
+        """One symbol table for a Series or Index of strings."""
+        from ..codecs.fsst import cuda
+
+        try:
+            with self.interop.describe(data) as (buffers, _, _):
+                return cuda.train(buffers.strings, level=level, stream=stream)
+        except CharactersUnderNulls:
+            with self.interop.describe(data, drop_null_chars=True) as (buffers, _, _):
+                return cuda.train(buffers.strings, level=level, stream=stream)
+
+    def read(
+        self, nodes: Sequence[Node], start: int = 0, stop: int | None = None, *, stream: Any = None
+    ) -> list[ColumnBuffers]:
+        """Rows ``start:stop`` of columns that have the same number of rows; all without a `stop`."""
+        from ..codecs import device
+        from ..device.memory import Lane
+
+        with self.current(), Lane(stream) as lane:
+            return device.read(nodes, lane=lane, start=start, stop=stop)
+
+    def take(self, nodes: Sequence[Node], rows: Any, *, stream: Any = None) -> list[ColumnBuffers]:
+        """Rows by number."""
+        from ..codecs import device
+        from ..device.memory import Lane
+
+        with self.current(), Lane(stream) as lane:
+            return device.take(nodes, rows, lane=lane)
+
+    def receive(self, nodes: Sequence[Node]) -> list[ColumnBuffers]:
+        """All rows of columns in host memory, on this device; some are decompressed while the next ones arrive."""
+        from ..codecs import device
+        from ..device.memory import Lane
+
+        with self.current(), Lane() as lane:
+            return device.receive(nodes, lane=lane)
+
+    def to_host_strings(self, strings: Any) -> HostStrings:
+        """Strings that were read, in host memory."""
+        found: HostStrings = self.interop.to_host_strings(strings)
+        return found
+
+    @property
+    def arrays(self) -> Any:
+        """What computes with arrays here, in the default stream."""
+        import cupy
+
+        return cupy
+
+    def as_array(self, column: ColumnBuffers) -> Any:
+        """The values that were read, as bytes."""
+        return self.arrays.asarray(column.owners[1])
+
+    def encode(self, values: Any, kind: Any) -> Node:
+        """Compress an array of unsigned integers."""
+        from ..codecs import device
+        from ..device.memory import Lane
+
+        column = ColumnBuffers(kind, values.size, values=values.data.ptr, itemsize=values.itemsize, owners=(values,))
+        with Lane() as lane:
+            return device.compress([Wanted(column)], lane=lane)[0]
+
+    def row_starts(self, segment: Segment) -> Any:
+        """Character positions of a segment's row blocks."""
+        place = segment.layout.sections["row_starts"]
+        return self.interop.read_u64(segment.meta, place.offset, place.count)
+
+    def to_host(self, parts: Sequence[Moved], *, stream: Any = None) -> list[Moved]:
+        """Copy parts to pinned host memory."""
+        from ..device import transfer
+
+        with self.current():
+            return transfer.to_host(parts, stream=stream)
+
+    def to_device(self, parts: Sequence[Moved], *, stream: Any = None) -> list[Moved]:
+        """Copy parts to the GPU."""
+        from ..device import transfer
+
+        with self.current():
+            return transfer.to_device(parts, stream=stream)

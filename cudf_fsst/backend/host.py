@@ -1,0 +1,96 @@
+"""Columns in host memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from ..buffers import ColumnBuffers, HostStrings
+from ..codecs import host
+from ..codecs.fsst import cpu as fsst
+from ..codecs.fsst.segment import Segment
+from ..codecs.fsst.symbols import SymbolTable
+from ..codecs.node import Content, Node, Wanted, check_codec
+from ..interop import pandas
+from ..naming import naming
+from .content import Asked, Described
+
+
+class HostBackend:
+    """NumPy and Numba, pandas and Arrow."""
+
+    device = "cpu"
+    interop: Any = pandas
+
+    def check_stream(self, stream: Any) -> None:
+        """Raise ValueError if there is one."""
+        if stream is not None:
+            raise ValueError(f"stream={stream!r} needs data in GPU memory; this is in host memory")
+
+    def current(self) -> AbstractContextManager[None]:
+        """Make the columns' device the current one."""
+        return nullcontext()
+
+    def compress(
+        self, asked: Sequence[Asked], index: Any = None, *, stream: Any = None, to_host: bool = False
+    ) -> tuple[list[Content], Described | None]:
+        """Compress Series and, if it is given, an index."""
+        del to_host
+        self.check_stream(stream)
+        made = []
+        for one in asked:
+            with naming(one.what):
+                buffers, kind, stored = self.interop.describe(one.data, lenient=one.lenient)
+                check_codec(one.codec, kind)
+                [node] = host.compress([Wanted(buffers, one.codec, one.strings)])
+                made.append(Content(node, kind, stored))
+        if index is None:
+            return made, None
+        with naming("the index"):
+            notes, levels = self.interop.describe_index(index)
+            nodes = host.compress([Wanted(buffers) for buffers, _ in levels])
+        return made, (notes, [Content(node, kind, None) for node, (_, kind) in zip(nodes, levels, strict=True)])
+
+    def train(self, data: Any, *, level: str, stream: Any) -> SymbolTable:
+        """One symbol table for a Series or Index of strings."""
+        self.check_stream(stream)
+        buffers, _, _ = self.interop.describe(data, lenient=True)
+        return fsst.train(buffers.strings, level=level)
+
+    def read(
+        self, nodes: Sequence[Node], start: int = 0, stop: int | None = None, *, stream: Any = None
+    ) -> list[ColumnBuffers]:
+        """Rows ``start:stop`` of columns that have the same number of rows; all without a `stop`."""
+        self.check_stream(stream)
+        return host.read(nodes, start, stop)
+
+    def take(self, nodes: Sequence[Node], rows: Any, *, stream: Any = None) -> list[ColumnBuffers]:
+        """Rows by number."""
+        self.check_stream(stream)
+        return host.take(nodes, rows)
+
+    def to_host_strings(self, strings: Any) -> HostStrings:
+        """Strings that were read, in host memory."""
+        assert isinstance(strings, HostStrings)
+        return strings
+
+    @property
+    def arrays(self) -> Any:
+        """What computes with arrays here."""
+        return np
+
+    def as_array(self, column: ColumnBuffers) -> Any:
+        """The values that were read."""
+        return column.values
+
+    def encode(self, values: Any, kind: Any) -> Node:
+        """Compress an array of unsigned integers."""
+        column = ColumnBuffers(kind, values.size, values=values, itemsize=values.itemsize)
+        return host.compress([Wanted(column)])[0]
+
+    def row_starts(self, segment: Segment) -> Any:
+        """Character positions of a segment's row blocks."""
+        return segment.section("row_starts")

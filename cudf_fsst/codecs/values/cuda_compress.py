@@ -1,0 +1,445 @@
+"""Many streams of fixed-width values in GPU memory, compressed at once: the same bytes as by `cpu`.
+
+A stream of few values is measured as a whole with every codec that may do, of a longer one its sample; then the parts
+of longer streams are measured with the codec chosen. Launches cover all streams: a kernel gets an array of jobs, and
+all arrays of a step come to the GPU in one copy. So launches and waits do not grow with the number of streams.
+
+Values that do not lie in memory as codecs want them (with nulls, a half of each number, bitmaps) are gathered into a
+room of limited size before they are measured, and once more before they are packed, unless all fit at once.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...device.memory import ALIGNMENT, Lane, Workspace, pinned
+from ...device.transfer import Outbox
+from ..cuda_kernels import blocks, get_kernel
+from ..part import Packed, align
+from ..registry import of_values
+from . import plan
+from .launch import DEFINES, FILL_BLOCK
+
+_u32, _u64 = np.uint32, np.uint64
+_THREADS = 256
+#: Bytes of the room. What is gathered there is read again from the L2.
+_ROOM_NBYTES = 16 << 20
+#: 64-bit words of the largest job.
+_JOB_WORDS = 12
+_Fields = tuple[int, ...]
+
+
+class Source(NamedTuple):
+    """Where a stream's values come from.
+
+    Attributes
+    ----------
+    address : int
+    rows, itemsize : int
+        Values of the stream, and bytes of one.
+    half : int or None
+        0 or 1: the low or high 64 bits of numbers of 16 bytes, which lie at `address`; None: all of the values.
+    validity, validity_offset : int
+        Bitmap of values that are not null, 0: none are; nulls are filled in.
+    bits : int
+        The values are the bytes of a bitmap of so many bits, which begins at bit `validity_offset` of `address`; 0:
+        they are not.
+    """
+
+    address: int
+    rows: int
+    itemsize: int
+    half: int | None = None
+    validity: int = 0
+    validity_offset: int = 0
+    bits: int = 0
+
+    @classmethod
+    def bitmap(cls, address: int, offset: int, bits: int) -> Source:
+        """The bytes of a bitmap, with its first bit at bit 0."""
+        return cls(address, blocks(bits, 8), 1, validity_offset=offset, bits=bits)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the values lie there as the codecs want them."""
+        return self.half is None and not self.validity and not self.bits
+
+    def gather(self, start: int, stop: int, out: int, run: int = 0, step: int = 0) -> tuple[int, _Fields]:
+        """Thread blocks and fields of the job that writes rows `start` (a multiple of `FILL_BLOCK`) to `stop`.
+
+        With a `run`: only so many rows of each `step` rows.
+        """
+        if self.bits:
+            rows, itemsize, stride = min(self.bits - 8 * start, 8 * (stop - start)), 0, 1
+            address, offset = self.address, self.validity_offset + 8 * start
+        else:
+            rows, itemsize, stride = stop - start, self.itemsize, 1 if self.half is None else 2
+            address = self.address + itemsize * (stride * start + (self.half or 0))
+            offset = self.validity_offset + start
+        if run:
+            run_blocks = run // FILL_BLOCK
+            count = run_blocks * ((stop - start - run) // step + 1)
+        else:
+            count = run_blocks = blocks(stop - start, FILL_BLOCK)
+        fields = (address, out, rows, itemsize, stride, count, run_blocks, step, self.validity, offset)
+        return blocks(count, _THREADS // 32), fields
+
+
+class Task(NamedTuple):
+    """A stream of values to compress.
+
+    Attributes
+    ----------
+    source : Source
+    floats, signed : bool
+        What the values are: floating point numbers, or integers with a sign.
+    codec : str or None
+        One of `plan.CODECS`; None: the best on a sample.
+    """
+
+    source: Source
+    floats: bool = False
+    signed: bool = False
+    codec: str | None = None
+
+
+class _Launches:
+    """Launches whose jobs come to the GPU together."""
+
+    def __init__(self) -> None:
+        self._words: list[int] = []
+        self._waiting: list[tuple[Any, int, int, int, int | None]] = []
+
+    def add(self, kernel: Any, threads: int, jobs: Sequence[tuple[int, _Fields]]) -> None:
+        """A kernel whose jobs have thread blocks of their own."""
+        if not jobs:
+            return
+        at, first = len(self._words), 0
+        for count, fields in jobs:
+            self._words.append(first)
+            self._words.extend(fields)
+            first += count
+        self._waiting.append((kernel, first, threads, at, len(jobs)))
+
+    def add_single(self, kernel: Any, threads: int, jobs: Sequence[_Fields]) -> None:
+        """A kernel whose jobs have one thread block each."""
+        at = len(self._words)
+        for fields in jobs:
+            self._words.extend(fields)
+        self._waiting.append((kernel, len(jobs), threads, at, None))
+
+    def run(self, lane: Lane, room: int) -> None:
+        """Launch all; the jobs lie in `room` then."""
+        lane.upload(room, np.frombuffer(array("Q", self._words), _u64))
+        for kernel, grid, threads, at, count in self._waiting:
+            jobs = _u64(room + 8 * at)
+            lane.launch(kernel, grid, threads, (jobs,) if count is None else (jobs, _u32(count)))
+
+
+class _Window(NamedTuple):
+    """Values of an item that are gathered, measured and packed at once."""
+
+    first: int
+    rows: int
+    offset: int | None  # in the room; None: they are read where they lie
+
+
+class _Item:
+    """Consecutive values that become a `Packed`, or the sample of a stream: `run` rows of each `step`."""
+
+    def __init__(
+        self,
+        task: Task,
+        choices: Sequence[plan.Choice],
+        start: int,
+        stop: int,
+        work: Workspace,
+        run: int = 0,
+        step: int = 0,
+    ) -> None:
+        self.source, self.choices = task.source, choices
+        self._start, self._stop, self._run, self._step = start, stop, run, step
+        self.rows = ((stop - start - run) // step + 1) * run if run else stop - start
+        self.itemsize = itemsize = self.source.itemsize
+        self.nbytes = self.rows * itemsize
+        #: Of each choice; none where the only one is raw.
+        self.jobs = [
+            of_values(choice.codec).device().Job(self.rows, itemsize, task.signed, work, **dict(choice.options))
+            for choice in choices
+            if choice.codec != "raw"
+        ]
+        self.in_place = self.source.in_place and not run
+        self.address = self.source.address + itemsize * start if self.in_place else 0
+
+        #: Bytes that each job makes, when it was measured.
+        self.sizes: list[int] = []
+        #: The one that was chosen; None: raw.
+        self.job: Any = None
+
+    @property
+    def unit(self) -> int:
+        """What the values of a window begin at a multiple of."""
+        return self.rows if self._run else math.lcm(FILL_BLOCK, *(job.unit for job in self.jobs))
+
+    def gather(self, first: int, rows: int, out: int) -> tuple[int, _Fields]:
+        """The job that writes some of the values, or the sample, to an address."""
+        if self._run:
+            return self.source.gather(self._start, self._stop, out, self._run, self._step)
+        return self.source.gather(self._start + first, self._start + first + rows, out)
+
+    def choose(self, codec: str | None) -> plan.Choice:
+        """Take the best choice, by what was measured; `codec`: what the user wants."""
+        if len(self.choices) == 1 and (codec is not None or not self.jobs):
+            choice = self.choices[0]
+        else:
+            measured = dict(zip(self.choices, self.sizes, strict=True))
+            choice = plan.choose(self.nbytes, measured, wanted=codec is not None)
+        if choice.codec != "raw":
+            self.job = self.jobs[self.choices.index(choice)]
+        return choice
+
+
+#: Thread blocks and fields of jobs, by codec and bytes of a value.
+_Groups = dict[tuple[str, int], list[tuple[int, _Fields]]]
+
+
+class _Batch:
+    """Items that are measured at once, and packed at once."""
+
+    def __init__(self) -> None:
+        self.work = Workspace()
+        self.items: list[_Item] = []
+        self._turns: list[list[tuple[_Item, _Window]]] = [[]]
+        self._used = self._room_nbytes = 0
+
+    def __enter__(self) -> _Batch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.work.release()
+
+    def add(self, task: Task, choices: Sequence[plan.Choice], start: int, stop: int, *sample: int) -> _Item:
+        """Values of a stream, for which there are these choices; `sample`: run and step."""
+        item = _Item(task, choices, start, stop, self.work, *sample)
+        self.items.append(item)
+        if item.in_place:
+            self._turns[0].append((item, _Window(0, item.rows, None)))
+        elif item.jobs:
+            self._cut(item)
+        return item
+
+    def _cut(self, item: _Item) -> None:
+        """Cut an item into windows that fit the room."""
+        itemsize, first = item.source.itemsize, 0
+        while first < item.rows:
+            left, fit = item.rows - first, (_ROOM_NBYTES - self._used) // itemsize
+            rows = left if left <= fit else fit // item.unit * item.unit
+            if rows == 0:
+                if self._used:
+                    self._turns.append([])
+                    self._used = 0
+                    continue
+                rows = min(item.unit, left)  # as few as there may be
+            self._turns[-1].append((item, _Window(first, rows, self._used)))
+            self._used += align(rows * itemsize, ALIGNMENT)
+            self._room_nbytes = max(self._room_nbytes, self._used)
+            first += rows
+
+    def _take(self, lane: Lane) -> None:
+        """Take the workspace."""
+        jobs = sum(len(item.jobs) for item in self.items)
+        windows = sum(len(item.jobs) + 1 for turn in self._turns for item, _ in turn)
+        self._totals_at = self.work.reserve(16 * jobs)
+        self._jobs_at = self.work.reserve(8 * (_JOB_WORDS * (windows + len(self.items)) + 4 * jobs))
+        room = self.work.reserve(self._room_nbytes)
+        self.work.take(lane)
+        for item in self.items:
+            for job in item.jobs:
+                job.place(self.work)
+        self._room = self.work[room] if self._room_nbytes else 0
+
+    def _values(self, item: _Item, window: _Window) -> int:
+        """Address of a window's values."""
+        if window.offset is None:
+            return item.address + item.itemsize * window.first
+        return self._room + window.offset
+
+    def _gather(self, launches: _Launches, turn: Sequence[tuple[_Item, _Window]]) -> None:
+        jobs = [
+            item.gather(window.first, window.rows, self._room + window.offset)
+            for item, window in turn
+            if window.offset is not None
+        ]
+        launches.add(_gather_kernel(), _THREADS, jobs)
+
+    def _launch(self, launches: _Launches, kernel: str, groups: _Groups) -> None:
+        for (codec, itemsize), jobs in groups.items():
+            module = of_values(codec).device()
+            launches.add(getattr(module, kernel)(itemsize), module.THREADS, jobs)
+
+    def measure(self, lane: Lane) -> Generator[None, None, None]:
+        """Take the workspace and find all items' sizes."""
+        if not self.items:
+            return
+        self._take(lane)
+        if not any(item.jobs for item in self.items):
+            return
+        launches = _Launches()
+        for turn in self._turns:
+            self._gather(launches, turn)
+            groups: _Groups = {}
+            for item, window in turn:
+                values = self._values(item, window)
+                for job in item.jobs:
+                    fields = job.measure(values, window.first, window.rows)
+                    groups.setdefault((job.codec, item.itemsize), []).append(fields)
+            self._launch(launches, "measure_kernel", groups)
+        scans: dict[str, list[_Fields]] = {}
+        first = at = self.work[self._totals_at]
+        for item in self.items:
+            for job in item.jobs:
+                scans.setdefault(job.codec, []).append(job.scan(at))
+                at += 16
+        for codec, sums in scans.items():
+            module = of_values(codec).device()
+            launches.add_single(module.scan_kernel(), module.SCAN_THREADS, sums)
+        launches.run(lane, self.work[self._jobs_at])
+        totals = pinned((at - first) // 8, _u64)
+        lane.download(totals, first)
+        yield
+        found = iter(totals.tolist())
+        for item in self.items:
+            item.sizes = [job.measured(next(found), next(found)) for job in item.jobs]
+
+    def pack(self, items: Sequence[_Item], lane: Lane) -> list[Packed]:
+        """Start to write the results of items that have chosen."""
+        if not items:
+            return []
+        launches = _Launches()
+        made, copied = [], []
+        buffers: dict[_Item, tuple[int, int]] = {}
+        for item in items:
+            if item.job is None:
+                meta, codes = lane.allocate(0), lane.allocate(item.nbytes)
+                if item.in_place:
+                    lane.copy(codes.ptr, item.address, item.nbytes)
+                else:
+                    copied.append(item.gather(0, item.rows, int(codes.ptr)))
+                made.append(Packed("raw", item.rows, item.itemsize, (), meta, codes, 0, item.nbytes))
+            else:
+                meta, codes = lane.allocate(item.job.meta_nbytes), lane.allocate(item.job.codes_nbytes)
+                buffers[item] = int(meta.ptr), int(codes.ptr)
+                made.append(item.job.packed(meta, codes))
+        launches.add(_gather_kernel(), _THREADS, copied)
+        for turn in self._turns:
+            packed = [(item, window) for item, window in turn if item in buffers]
+            if len(self._turns) > 1:  # the room has been used for others
+                self._gather(launches, packed)
+            groups: _Groups = {}
+            for item, window in packed:
+                fields = item.job.pack(self._values(item, window), window.first, window.rows, *buffers[item])
+                groups.setdefault((item.job.codec, item.itemsize), []).append(fields)
+            self._launch(launches, "pack_kernel", groups)
+        launches.run(lane, self.work[self._jobs_at])
+        return made
+
+
+def _gather_kernel() -> Any:
+    return get_kernel("values", "gather_values", DEFINES)
+
+
+def compress(
+    tasks: Sequence[Task], *, lane: Lane, outbox: Outbox | None = None
+) -> Generator[None, None, list[tuple[Packed, ...]]]:
+    """Compress streams of values.
+
+    Parameters
+    ----------
+    tasks
+    lane
+        What the work runs on, and has to be waited for at each yield: at most twice, but for codec gpulz.
+    outbox
+        Where parts go as soon as they are made.
+
+    Returns
+    -------
+    list
+        Of each task the parts of its stream: the bytes of `cpu.compress`.
+
+    Raises
+    ------
+    ValueError
+        A codec does not take such values; nothing has been done then.
+    """
+    found = [plan.candidates(task.source.itemsize, floats=task.floats, codec=task.codec) for task in tasks]
+    made: list[list[Packed]] = [[] for _ in tasks]
+
+    def keep(number: int, part: Packed) -> None:
+        made[number] += [part] if outbox is None else outbox.send_parts([part], lane)
+
+    def pack(batch: _Batch, whole: Sequence[tuple[int, _Item]], *, chosen: bool = False) -> None:
+        for number, item in whole:
+            item.choose(item.choices[0].codec if chosen else tasks[number].codec)
+        for (number, _), part in zip(whole, batch.pack([item for _, item in whole], lane), strict=True):
+            keep(number, part)
+
+    with _Batch() as batch:
+        whole, samples = [], []
+        for number, (task, choices) in enumerate(zip(tasks, found, strict=True)):
+            rows, known = task.source.rows, task.codec is not None and len(choices) == 1
+            cut, runs = plan.pieces(rows, task.source.itemsize), plan.sample_runs(rows)
+            if task.codec == "gpulz" or not rows:
+                continue
+            if known or len(cut) == len(runs) == 1:
+                whole += [(number, batch.add(task, choices, *piece)) for piece in cut]
+            else:
+                sample = (runs[0][1], runs[1][0]) if len(runs) > 1 else ()
+                samples.append((number, batch.add(task, choices, 0, rows, *sample)))
+        yield from batch.measure(lane)
+        later = [(number, item.choose(tasks[number].codec)) for number, item in samples]
+        pack(batch, whole)
+    with _Batch() as batch:
+        whole = []
+        for number, choice in later:
+            source = tasks[number].source
+            for piece in plan.pieces(source.rows, source.itemsize):
+                whole.append((number, batch.add(tasks[number], (choice,), *piece)))
+        yield from batch.measure(lane)
+        pack(batch, whole, chosen=True)
+    for number, task in enumerate(tasks):
+        if task.codec == "gpulz":
+            for start, stop in plan.pieces(task.source.rows, task.source.itemsize):
+                keep(number, (yield from _gpulz(task.source, start, stop, lane)))
+    return [tuple(parts) for parts in made]
+
+
+def compress_as(
+    source: Source, choice: plan.Choice, *, signed: bool = False, lane: Lane
+) -> Generator[None, None, Packed]:
+    """Compress values as one part, by a codec and any options that it has."""
+    if choice.codec == "gpulz":
+        return (yield from _gpulz(source, 0, source.rows, lane, **dict(choice.options)))
+    with _Batch() as batch:
+        item = batch.add(Task(source, signed=signed), (choice,), 0, source.rows)
+        yield from batch.measure(lane)
+        item.choose(choice.codec)
+        (part,) = batch.pack([item], lane)
+    return part
+
+
+def _gpulz(source: Source, start: int, stop: int, lane: Lane, **options: Any) -> Generator[None, None, Packed]:
+    """A piece by gpulz, which takes one at a time."""
+    rows, itemsize = stop - start, source.itemsize
+    address = source.address + start * itemsize
+    if not source.in_place:
+        room = lane.allocate(8 * _JOB_WORDS + rows * itemsize)
+        address = int(room.ptr) + 8 * _JOB_WORDS
+        launches = _Launches()
+        launches.add(_gather_kernel(), _THREADS, [source.gather(start, stop, address)])
+        launches.run(lane, int(room.ptr))
+    return (yield from of_values("gpulz").device().compress(address, rows, itemsize, lane=lane, **options))

@@ -1,0 +1,53 @@
+"""One wait for the work of many: what needs sizes from the GPU is a generator, which yields where it has to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from .memory import Lane
+
+#: Work that waits for a lane wherever it yields, and what it returns.
+Steps = Generator[None, None, Any]
+
+
+def run(lane: Lane, *generators: Steps) -> list[Any]:
+    """Run generators side by side, with one wait for each step of all of them.
+
+    Parameters
+    ----------
+    lane
+        What the generators wait for. Work that they do in other streams must be ordered before it when they yield.
+    *generators
+        Each is brought to its next yield; then the host waits for the lane, and all go on.
+
+    Returns
+    -------
+    list
+        What each returned.
+
+    Raises
+    ------
+    BaseException
+        What the first of them raised. The others are closed, after what is under way in the lane has ended.
+    """
+    results: list[Any] = [None] * len(generators)
+    waiting = dict(enumerate(generators))
+    try:
+        while waiting:
+            for number, generator in list(waiting.items()):
+                try:
+                    next(generator)
+                except StopIteration as end:
+                    results[number] = end.value
+                    del waiting[number]
+            if waiting:
+                lane.synchronize()
+    except BaseException:
+        try:
+            lane.synchronize()  # copies into what the others hold may be under way
+        finally:
+            for generator in waiting.values():
+                generator.close()
+        raise
+    return results

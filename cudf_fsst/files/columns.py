@@ -1,0 +1,248 @@
+"""Columns and frames to files, and back: which version of the format, what says names, dtypes and index."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from ..codecs import host
+from ..codecs.host import Compressor
+from ..codecs.node import Content, Node, is_strings
+from ..codecs.values import cpu
+from ..interop import arrow_columns, index_stream, schema
+from ..interop import pandas as interop_pandas
+from ..naming import naming
+from . import storage, trees
+from .versions import EXACT_VERSION, FORMAT_VERSION, FRAME_VERSION
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a file holds, in host memory.
+
+    Attributes
+    ----------
+    holds : str
+        ``"column"`` or ``"frame"``.
+    labels : pandas.Index
+        Of columns; the name of a column.
+    columns : list of Content
+    notes : dict
+        What says the kind, names and dtypes of the index.
+    levels : list of Content
+        Of the index.
+    rows : int
+    stream : bytes, pyarrow.Table or None
+        Levels of the index of a column of version 1.
+    dtype : pandas dtype or None
+        Of a column of version 1.
+    """
+
+    holds: str
+    labels: Any
+    columns: list[Content]
+    notes: dict[str, Any]
+    levels: list[Content]
+    rows: int
+    stream: Any = None
+    dtype: Any = None
+
+
+def load(path: str | os.PathLike[str]) -> Loaded:
+    """Read a file and check it; see `cudf_fsst.load`."""
+    stored = storage.load(path)
+    try:
+        return _text(stored) if stored.version == FORMAT_VERSION else _of_streams(stored)
+    except ValueError as error:
+        raise ValueError(f"{os.fsdecode(path)}: {error}") from error
+
+
+def save_text(path: Any, segments: Sequence[Any], name: Any, dtype: Any, index: pd.Index) -> None:
+    """Write a column of strings in host memory as a file of version 1."""
+    described, stream = schema.to_bytes(name, dtype, index)
+    storage.save(path, segments=segments, schema=described, index=stream)
+
+
+def save(
+    path: Any,
+    holds: str,
+    labels: Any,
+    columns: Sequence[Content],
+    index: dict[str, Any],
+    levels: Sequence[Content],
+    rows: int,
+) -> None:
+    """Write columns in host memory as a file of version 2, or of version 3 where that needs it.
+
+    `holds` is ``"frame"`` or ``"column"``; the label of a column is its name.
+    """
+    named: Sequence[Content] = ()
+    try:
+        described = schema.encode_labels(labels)
+    except TypeError as error:
+        described, named = _label_levels(labels, error)
+    everything = [*columns, *levels, *named]
+    streams: list[storage.Stream] = []
+    forests = [{"dtype": one.stored, "tree": trees.describe(one.node, streams)} for one in everything]
+    notes = {"labels": described, "index": index, "rows": rows}
+    notes["columns"], notes["levels"] = forests[: len(columns)], forests[len(columns) : len(columns) + len(levels)]
+    version = FRAME_VERSION
+    if named or holds != "frame":
+        version = EXACT_VERSION
+        notes |= {"holds": holds, "label_levels": forests[len(columns) + len(levels) :]}
+    names = [*map(str, labels), *(f"index {i}" for i in range(len(levels))), *(f"label {i}" for i in range(len(named)))]
+    fields = [(name, one.type) for name, one in zip(names, everything, strict=True)]
+    storage.save_streams(path, streams=streams, schema=schema.frame_to_bytes(fields, notes), version=version)
+
+
+class _Plain(Compressor):
+    """Store values as they are, so that reading labels takes memory in proportion to the file."""
+
+    def compress_validity(self, column: Any) -> Any:
+        bits = np.unpackbits(column.validity, bitorder="little")[column.validity_offset :][: column.rows]
+        return cpu.compress(np.packbits(bits, bitorder="little"), codec=trees.RAW)
+
+    def wanted(self, column: Any) -> dict[str, Any]:
+        return super().wanted(column) | {"codec": trees.RAW}
+
+
+def _label_levels(labels: Any, error: TypeError) -> tuple[dict[str, Any], list[Content]]:
+    """Labels as version 3 keeps those that version 2 cannot say, which `error` tells."""
+    try:
+        described, arrays = schema.describe_labels(labels)
+    except TypeError:
+        raise TypeError(f"the labels of the columns: {error}; rename the columns first") from error
+    store = _Plain(None, {})
+    return described, [Content(store.node(arrow_columns.describe(array)), array.type, None) for array in arrays]
+
+
+def _of_streams(stored: storage.Stored) -> Loaded:
+    """What a file of version 2 or 3 holds; ValueError names what does not fit together."""
+    types, notes = schema.frame_from_bytes(stored.schema)
+    if stored.index is not None:
+        raise ValueError("the file of a frame has no section of its index")
+    try:
+        rows, holds, named = notes["rows"], "frame", []
+        if type(rows) is not int or not 0 <= rows < 2**63:
+            raise ValueError(f"a frame of {rows!r} rows")
+        if stored.version == EXACT_VERSION:
+            holds, named = notes["holds"], notes["label_levels"]
+            if holds not in ("frame", "column"):
+                raise ValueError(f"the file holds {holds!r}, not a frame or a column")
+        described = [*notes["columns"], *notes["levels"]]
+        if len(described) + len(named) != len(types):
+            raise ValueError(f"{len(described) + len(named)} columns and levels for {len(types)} fields")
+        reader = trees.Reader(stored.streams)
+        columns = [
+            Content(reader.node(one["tree"], kind, f"column {i}"), kind, one["dtype"])
+            for i, (one, kind) in enumerate(zip(described, types[: len(described)], strict=True))
+        ]
+        labels = _read_labels(notes["labels"], named, types[len(described) :], reader, len(notes["columns"]))
+        reader.finish()
+        if len(labels) != len(notes["columns"]):
+            raise ValueError(f"{len(labels)} labels for {len(notes['columns'])} columns")
+        index = notes["index"]
+        schema.check_dtypes(
+            [(column.type, column.stored) for column in columns[: len(notes["columns"])]],
+            index,
+            [column.type for column in columns[len(notes["columns"]) :]],
+        )
+        for i, column in enumerate(columns):
+            if column.node.rows != rows:
+                raise ValueError(f"column {i}: {column.node.rows} rows, the frame has {rows}")
+            with naming(f"column {i}"):
+                schema.check_values(column.type, column.stored, partial(trees.survey, column.node))
+        if "range" in index and schema.range_length(index) != rows:
+            raise ValueError(f"the frame has {rows} rows, its index {schema.range_length(index)} labels")
+    except (LookupError, TypeError, AttributeError, OverflowError, NotImplementedError, RecursionError) as error:
+        # JSON of another shape than `save` writes, or an Arrow type that no column has.
+        raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error
+    count = len(notes["columns"])
+    if holds == "column" and count != 1:
+        raise ValueError(f"the file of a column holds {count}")
+    return Loaded(holds, labels, columns[:count], index, columns[count:], rows)
+
+
+def _read_labels(
+    stored: dict[str, Any], levels: Sequence[Any], types: Sequence[Any], reader: trees.Reader, count: int
+) -> Any:
+    """Labels of `count` columns, in memory in proportion to the file."""
+    if "range" in stored and schema.range_length(stored) != count:
+        raise ValueError(f"{schema.range_length(stored)} labels for {count} columns")
+    if "labels" in stored or "range" in stored:
+        if levels:
+            raise ValueError(f"{len(levels)} levels of labels that have none")
+        return schema.decode_labels(stored)
+    reader.check_plain()
+    nodes = []
+    for i, (one, kind) in enumerate(zip(levels, types, strict=True)):
+        node = reader.node(one["tree"], kind, f"labels, level {i}")
+        if node.rows != count:
+            raise ValueError(f"labels, level {i}: {node.rows} rows for {count} columns")
+        for inner in _nulls_and_strings(node):
+            # Categories are all different, so one may have no characters; only a damaged file has more rows than this.
+            if inner.rows > count + 1 + sum(segment.chars for segment in inner.segments):
+                raise ValueError(f"labels, level {i}: {inner.rows} rows of {inner.type} for {count} columns")
+        nodes.append(node)
+    try:
+        found = zip(host.read(nodes), types, strict=True)
+        columns = [interop_pandas.to_chunked(buffers, kind) for buffers, kind in found]
+        for column in columns:
+            column.validate(full=True)  # labels are shown, so their texts have to be some
+        return schema.assemble_index(stored, columns)
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
+        raise ValueError(f"the labels cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _nulls_and_strings(node: Node) -> Iterator[Node]:
+    """A node and those below it whose rows may take next to no bytes."""
+    if pa.types.is_null(node.type) or is_strings(node.type):
+        yield node
+    for child in node.children:
+        yield from _nulls_and_strings(child)
+
+
+def _text(stored: storage.Stored) -> Loaded:
+    """The column of a file of version 1."""
+    segments = stored.segments
+    rows = sum(segment.rows for segment in segments)
+    name, dtype, notes = schema.from_bytes(stored.schema)
+    stream = check_index(notes, stored.index, rows)
+    kind = schema.arrow_type(dtype)
+    node = Node(kind, rows, sum(segment.null_count for segment in segments), segments=tuple(segments))
+    labels = pd.Index([name], dtype=object, tupleize_cols=False)
+    content = Content(node, kind, schema.encode_dtype(dtype))
+    return Loaded("column", labels, [content], notes, [], rows, stream, dtype)
+
+
+def check_index(notes: dict[str, Any], stream: bytes | None, rows: int) -> Any:
+    """The Arrow stream of an index of version 1, or its columns where they take no more memory; None of a RangeIndex.
+
+    Everything is checked that can be checked in memory in proportion to the file.
+    """
+    types: list[Any] = []
+    plain = False
+    try:
+        if "range" in notes:
+            labels = schema.range_length(notes)
+        else:
+            types, labels, plain = index_stream.look_at(stream)
+        if labels == rows:
+            schema.check_index(notes, types)
+            if "range" in notes:
+                return None
+            return index_stream.read(stream) if plain else stream
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
+        raise ValueError(f"the column's index cannot be read: {type(error).__name__}: {error}") from error
+    raise ValueError(f"the column has {rows} rows, but its stored index has {labels} labels")

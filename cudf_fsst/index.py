@@ -1,0 +1,244 @@
+"""Labels of rows: the index of a column or a frame, which both keep in the same way and may share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from .backend import Backend, DeviceBackend, HostBackend
+from .backend.content import Described
+from .buffers import ColumnBuffers
+from .codecs.node import Content, Node
+from .files.columns import Loaded
+from .interop import cudf as interop_cudf
+from .interop import index_stream, schema
+from .interop import pandas as interop_pandas
+from .naming import naming
+
+
+class CompressedIndex:
+    """An index that does not change: notes on its kind, names and dtypes, and its levels, compressed.
+
+    Two others have no levels yet. The index of a pandas Series is kept as it is: it is in host memory, shared with the
+    Series, and may hold what Arrow does not. And a file of version 1 has an Arrow stream, which is read when the index
+    is asked for, since a file of few bytes may describe an index of many.
+
+    Parameters
+    ----------
+    notes : dict
+        What `schema.assemble_index` wants to know; of a RangeIndex its three numbers.
+    rows : int
+        Labels.
+    levels : sequence of Content
+        None of a RangeIndex.
+    names : sequence of hashable, optional
+        Names of the levels, if they are not those of the notes; any that pandas takes.
+    kept : pandas.Index, optional
+        The index itself.
+    stream : bytes or pyarrow.Table, optional
+        The levels as an Arrow IPC stream that has not been read, or as columns that were.
+    """
+
+    __slots__ = ("_kept", "_names", "_stream", "levels", "notes", "rows")
+
+    def __init__(
+        self,
+        notes: dict[str, Any],
+        rows: int,
+        levels: Sequence[Content] = (),
+        *,
+        names: Sequence[Any] | None = None,
+        kept: Any = None,
+        stream: Any = None,
+    ) -> None:
+        self.notes, self.rows, self.levels = notes, rows, tuple(levels)
+        self._names, self._kept, self._stream = names, kept, stream
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kept = self._kept if self._stream is None else None
+        return _restore, (self.notes, self.rows, self.levels, self._names, kept, self._stream)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Buffers of the levels, which are read along with those of columns."""
+        return [level.node for level in self.levels]
+
+    @property
+    def names(self) -> list[Any]:
+        """Names of the levels."""
+        if self._kept is not None:
+            return list(self._kept.names)
+        if self._names is not None:
+            return list(self._names)
+        return [schema.decode_name(name) for name in self.notes["names"]]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it is an index of pandas that is kept as it is."""
+        return self._kept is not None
+
+    @property
+    def is_range(self) -> bool:
+        """Whether it is three numbers."""
+        return isinstance(self._kept, pd.RangeIndex) if self._kept is not None else "range" in self.notes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its levels, compressed; of an index of pandas that is kept, what pandas says of it."""
+        if self._kept is not None:
+            return interop_pandas.nbytes(self._kept)
+        if isinstance(self._stream, bytes):
+            return len(self._stream)
+        return sum(level.node.nbytes for level in self.levels) + (0 if self._stream is None else self._stream.nbytes)
+
+    # Labels -------------------------------------------------------------------------------------------------------
+
+    def whole(self, backend: Backend, stream: Any = None) -> Any:
+        """The index where the backend's columns are."""
+        if self._kept is None and self._stream is None:
+            return self.build(backend, backend.read(self.nodes, stream=stream) if self.levels else [])
+        made = interop_pandas.view(self._made())
+        return made if backend.device == "cpu" else interop_cudf.index_to_device(made)
+
+    def build(self, backend: Backend, buffers: Sequence[ColumnBuffers], start: int = 0, stop: int | None = None) -> Any:
+        """Labels of the rows ``start:stop``, of which `buffers` hold the levels."""
+        if self.levels:
+            read = [
+                (some, level.type, level.node.null_count > 0) for some, level in zip(buffers, self.levels, strict=True)
+            ]
+            return self._named(backend, self._assembled(backend, read))
+        if self._kept is None and self._stream is None:
+            made = self._named(backend, self._assembled(backend, []))
+        else:
+            made = self.whole(backend)
+        return made if start == 0 and stop is None else made[start:stop]
+
+    def chosen(self, backend: Backend, rows: Any, key: slice | None = None) -> Any:
+        """Labels of chosen rows; None where the levels are to be read as the columns are, for `build`.
+
+        Parameters
+        ----------
+        rows
+            Row numbers, where the columns are.
+        key
+            The slice that they come from.
+        """
+        regular = any(freq is not None for freq in self.notes.get("freqs", ()))
+        if self.levels and not regular:
+            return None
+        made = self.whole(backend)  # which knows what becomes of its frequency
+        return made[key] if key is not None else backend.interop.take_labels(made, rows)
+
+    def _assembled(self, backend: Backend, levels: Sequence[tuple[ColumnBuffers, Any, bool]]) -> Any:
+        with naming("the index"):
+            return backend.interop.build_index(self.notes, levels)
+
+    def _named(self, backend: Backend, made: Any) -> Any:
+        return made if self._names is None else backend.interop.with_names(made, self._names)
+
+    def _made(self) -> Any:
+        """The index of pandas that is kept, or that the file's stream makes; made once.
+
+        Raises
+        ------
+        ValueError
+            The file it comes from holds no such index; what can be found out in memory in proportion to the file, was.
+        """
+        if self._kept is None:
+            try:
+                table = index_stream.read(self._stream) if isinstance(self._stream, bytes) else self._stream
+                found = schema.assemble_index(self.notes, table.columns)
+            except MemoryError:
+                raise
+            except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
+                raise ValueError(f"the stored index cannot be read: {type(error).__name__}: {error}") from error
+            self._kept = found if self._names is None else found.set_names(self._names)
+        return self._kept
+
+    def to_pandas(self) -> Any:
+        """The index of a column in host memory."""
+        return self.whole(HostBackend())
+
+    # Elsewhere ----------------------------------------------------------------------------------------------------
+
+    def with_levels(self, levels: Sequence[Content]) -> CompressedIndex:
+        """The same with its levels elsewhere."""
+        return CompressedIndex(self.notes, self.rows, levels, names=self._names, kept=self._kept, stream=self._stream)
+
+    def for_device(self, backend: DeviceBackend) -> CompressedIndex:
+        """The same for a column that goes from host memory to a GPU; what has levels already keeps them."""
+        if self._kept is None and self._stream is None:
+            return self
+        return compress(interop_cudf.index_to_device(self._made()), backend)
+
+    # Files --------------------------------------------------------------------------------------------------------
+
+    def described(self) -> Described:
+        """Notes with the names, and levels in host memory, as files of versions 2 and 3 keep them.
+
+        Raises
+        ------
+        TypeError
+            A name, or labels, that a file cannot give back.
+        """
+        if self._kept is not None or self._stream is not None:
+            made = compress(self._made(), HostBackend())
+            return made.described()
+        names = self.notes["names"] if self._names is None else [schema.encode_name(name) for name in self._names]
+        return self.notes | {"names": names}, list(self.levels)
+
+    def for_version_1(self) -> Any:
+        """The index as version 1 of the format keeps it, of pandas; None where only version 3 says it exactly."""
+        if self.levels and not self._pandas_has_it:
+            return None
+        made = self.to_pandas()
+        return made if schema.in_version_1(made) else None
+
+    @property
+    def _pandas_has_it(self) -> bool:
+        """Whether pandas' index of the levels says all of them."""
+        return not any(
+            dtype == {"kind": "cudf"}
+            if dtype is not None
+            else level.node.null_count and schema.has_integers(level.type)
+            for level, dtype in zip(self.levels, self.notes["dtypes"], strict=True)
+        )
+
+
+def _restore(notes: Any, rows: int, levels: Any, names: Any, kept: Any, stream: Any) -> CompressedIndex:
+    return CompressedIndex(notes, rows, levels, names=names, kept=kept, stream=stream)
+
+
+def keep(index: pd.Index) -> CompressedIndex:
+    """Keep an index of pandas as it is."""
+    return CompressedIndex({}, len(index), kept=interop_pandas.view(index))
+
+
+def unnamed(index: Any, backend: Backend) -> tuple[Any, list[Any]]:
+    """The same labels without names, which may be what no file could hold, and the names."""
+    names = list(index.names)
+    return backend.interop.with_names(backend.interop.view(index), [None] * len(names)), names
+
+
+def of_described(described: Described | None, rows: int, names: Sequence[Any]) -> CompressedIndex:
+    """The index that a backend compressed, of `unnamed`'s labels."""
+    assert described is not None
+    notes, levels = described
+    return CompressedIndex(notes, rows, levels, names=names)
+
+
+def compress(index: Any, backend: Backend, *, stream: Any = None, to_host: bool = False) -> CompressedIndex:
+    """Compress an index by itself."""
+    plain, names = unnamed(index, backend)
+    _, described = backend.compress([], plain, stream=stream, to_host=to_host)
+    return of_described(described, len(index), names)
+
+
+def of_loaded(loaded: Loaded) -> CompressedIndex:
+    """The index of what a file holds."""
+    return CompressedIndex(loaded.notes, loaded.rows, loaded.levels, stream=loaded.stream)

@@ -1,0 +1,315 @@
+"""Columns and frames one after another, and those that arrive in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from . import index as indexes
+from .backend import Backend, HostBackend, check_options
+from .codecs import host
+from .codecs.fsst.symbols import SymbolTable
+from .codecs.node import Content, Node, Parts, Wanted, has_offsets
+from .column import CompressedColumn, compress, holds_text
+from .frame import CompressedFrame, compress_frame
+from .index import CompressedIndex
+from .interop import arrow_columns
+
+
+@overload
+def concat(columns: Sequence[CompressedColumn]) -> CompressedColumn: ...
+@overload
+def concat(columns: Sequence[CompressedFrame]) -> CompressedFrame: ...
+def concat(columns: Sequence[Any]) -> Any:
+    """Put columns, or frames, one after another; parts are shared, and no values are encoded again.
+
+    What is made anew is small: a null mask, where one ends within a byte, and offsets of lists.
+
+    Parameters
+    ----------
+    columns : sequence of CompressedColumn or of CompressedFrame
+        All of one dtype and on one device; frames of the same labels of columns in the same order.
+
+    Returns
+    -------
+    CompressedColumn or CompressedFrame
+        Name and index are what ``pandas.concat`` (``cudf.concat``) gives for the Series or DataFrames.
+
+    Raises
+    ------
+    ValueError
+        Nothing to put together, things on several devices, or frames of different labels.
+    TypeError
+        Several dtypes, columns and frames, or something else.
+    """
+    found = list(columns)
+    if not found:
+        raise ValueError("no columns to concatenate")
+    kind = CompressedFrame if isinstance(found[0], CompressedFrame) else CompressedColumn
+    for one in found:
+        if not isinstance(one, kind):
+            raise TypeError(f"expected {kind.__name__} objects, got {type(one).__name__}")
+    for one in found[1:]:
+        if one.device != found[0].device:
+            raise ValueError(
+                f"{'frames' if kind is CompressedFrame else 'columns'} are on several devices, "
+                f"{found[0].device} and {one.device}; move them first"
+            )
+    with found[0]._backend.current():
+        return _frames(found) if kind is CompressedFrame else _columns(found)
+
+
+def _columns(columns: Sequence[CompressedColumn]) -> CompressedColumn:
+    first = columns[0]
+    for column in columns[1:]:
+        if column.dtype != first.dtype:
+            raise TypeError(f"columns are of several dtypes, {first.dtype} and {column.dtype}")
+    backend = first._backend
+    content = _contents([column._content for column in columns], backend)
+    nothing = pd.RangeIndex(0) if isinstance(backend, HostBackend) else backend.interop.cudf_module().RangeIndex(0)
+    name, _ = backend.interop.concat_labels([column._name for column in columns], [nothing] * len(columns))
+    index = _indexes([column._index for column in columns], backend)
+    proxied = any(column._proxied for column in columns)
+    return CompressedColumn._make(content, backend, name, index, first._dtype, proxied)
+
+
+def _frames(frames: Sequence[CompressedFrame]) -> CompressedFrame:
+    first = frames[0]
+    dtypes = first._dtypes()
+    for frame in frames[1:]:
+        if not (len(frame._labels) == len(first._labels) and frame._labels.equals(first._labels)):
+            raise ValueError(f"frames have different columns: {list(first._labels)} and {list(frame._labels)}")
+        for label, dtype, other in zip(first._labels, dtypes, frame._dtypes(), strict=True):
+            if dtype != other:
+                raise TypeError(f"column {label!r}: frames have it of several dtypes, {dtype} and {other}")
+    backend = first._backend
+    columns = [
+        _contents([frame._columns[place] for frame in frames], backend, f"column {label!r}")
+        for place, label in enumerate(first._labels)
+    ]
+    index = _indexes([frame._index for frame in frames], backend)
+    return CompressedFrame._make(backend, columns, first._labels, index, any(frame._proxied for frame in frames))
+
+
+def _contents(contents: Sequence[Content], backend: Backend, what: str = "columns") -> Content:
+    typed = [content for content in contents if not pa.types.is_null(content.type)]
+    if typed and len(typed) < len(contents):  # objects of which some pieces have nothing but missing values
+        contents = [content if content in typed else _nulls(content, typed[0]) for content in contents]
+    first = contents[0]
+    text = all(map(holds_text, contents))  # of either Arrow type
+    for content in contents[1:]:
+        if content.type != first.type and not text:
+            raise TypeError(f"{what}: several Arrow types, {first.type} and {content.type}")
+    return Content(_join([content.node for content in contents], backend), first.type, first.stored)
+
+
+def _nulls(content: Content, like: Content) -> Content:
+    """As many missing values of another's type."""
+    column = arrow_columns.describe(pa.nulls(content.node.rows, like.type))
+    return Content(host.compress([Wanted(column)])[0], like.type, like.stored)
+
+
+def _indexes(found: Sequence[CompressedIndex], backend: Backend) -> CompressedIndex:
+    """The index of all rows; levels that are alike are put together as columns are."""
+    first, rows = found[0], sum(map(len, found))
+    if first.levels and all(
+        one.levels
+        and one.names == first.names
+        and {**one.notes, "names": None} == {**first.notes, "names": None}
+        and [level.type for level in one.levels] == [level.type for level in first.levels]
+        for one in found
+    ):
+        plain = not any(pa.types.is_dictionary(level.type) for level in first.levels)
+        if plain and not any(freq is not None for freq in first.notes["freqs"]):
+            levels = [_contents(list(same), backend) for same in zip(*(one.levels for one in found), strict=True)]
+            return CompressedIndex(first.notes, rows, levels, names=first.names)
+    names = [None] * len(found)
+    _, made = backend.interop.concat_labels(names, [one.whole(backend) for one in found])
+    kept = isinstance(backend, HostBackend) and any(one.is_kept for one in found)
+    return indexes.keep(made) if kept else indexes.compress(made, backend)
+
+
+# Nodes ------------------------------------------------------------------------------------------------------------
+
+
+def _join(nodes: Sequence[Node], backend: Backend) -> Node:
+    """A node of the rows of all."""
+    nodes = [node for node in nodes if node.rows] or list(nodes[:1])
+    first = nodes[0]
+    if len(nodes) == 1:
+        return first
+    rows, nulls = sum(node.rows for node in nodes), sum(node.null_count for node in nodes)
+    validity: Parts = ()
+    if any(node.validity for node in nodes):
+        validity = _validity(nodes, backend)
+    values: tuple[Parts, ...]
+    if has_offsets(first.type):
+        values = (_offsets(nodes, backend),)
+    else:
+        halves = zip(*(node.values for node in nodes), strict=True)
+        values = tuple(tuple(part for parts in half for part in parts) for half in halves)
+    segments = tuple(segment for node in nodes for segment in node.segments)
+    if pa.types.is_dictionary(first.type):
+        children = first.children  # the same categories, as the dtypes are equal
+    else:
+        children = tuple(_join(list(same), backend) for same in zip(*(node.children for node in nodes), strict=True))
+    return Node(first.type, rows, nulls, validity, values, segments, children)
+
+
+def _validity(nodes: Sequence[Node], backend: Backend) -> Parts:
+    if all(node.validity for node in nodes) and not any(node.rows % 8 for node in nodes[:-1]):
+        return tuple(part for node in nodes for part in node.validity)
+    array = backend.arrays
+    bits = []
+    for node in nodes:
+        if node.validity:
+            packed = _values(Node(pa.uint8(), -(-node.rows // 8), 0, values=(node.validity,)), backend)
+            bits.append(array.unpackbits(packed, bitorder="little")[: node.rows])
+        else:
+            bits.append(array.ones(node.rows, np.uint8))
+    return _encoded(array.packbits(array.concatenate(bits), bitorder="little"), pa.uint8(), backend)
+
+
+def _offsets(nodes: Sequence[Node], backend: Backend) -> Parts:
+    array, width = backend.arrays, nodes[0].values[0][0].itemsize
+    kind = pa.uint32() if width == 4 else pa.uint64()
+    total = sum(node.children[0].rows for node in nodes)
+    if width == 4 and total >= 2**31:
+        raise ValueError(f"lists of {total} values together: their offsets have 32 bits")
+    pieces, before = [array.zeros(1, f"<u{width}")], 0
+    for node in nodes:
+        offsets = _values(Node(kind, node.rows + 1, 0, values=node.values), backend).view(f"<u{width}")
+        pieces.append(offsets[1:] + offsets.dtype.type(before))
+        before += node.children[0].rows
+    return _encoded(array.concatenate(pieces), kind, backend)
+
+
+def _values(node: Node, backend: Backend) -> Any:
+    """The values of a node as an array of the backend's, of bytes on a GPU."""
+    (found,) = backend.read([node])
+    return backend.as_array(found)
+
+
+def _encoded(values: Any, kind: Any, backend: Backend) -> Parts:
+    nodes = backend.encode(values, kind)
+    return nodes.values[0]
+
+
+# Pieces -----------------------------------------------------------------------------------------------------------
+
+
+class Compressor:
+    """Compress pieces of a column or a frame as they arrive, so that the whole of it need never be in memory.
+
+    The result is what `concat` makes of the pieces, each compressed by itself: every piece has parts of its own and,
+    unless `table` is given, trains symbol tables of its own. Small pieces therefore compress less well; pieces of 30 MB
+    and more, such as Parquet row groups often are, lose next to nothing.
+
+    Parameters
+    ----------
+    table : SymbolTable, optional
+        Used for all pieces of a column of strings, as `cudf_fsst.train` makes it.
+    tile_size, level, stream
+        As in ``series.fsst.compress()``.
+    codecs : mapping, optional
+        As in ``df.fsst.compress()``, for pieces that are DataFrames.
+
+    Examples
+    --------
+    >>> compressor = cudf_fsst.Compressor()
+    >>> for group in range(parquet.num_row_groups):
+    ...     compressor.append(parquet.read_row_group(group, columns=["comment"]).to_pandas()["comment"])
+    >>> column = compressor.finish()
+    """
+
+    def __init__(
+        self,
+        *,
+        table: SymbolTable | None = None,
+        tile_size: int | str = "auto",
+        level: str = "default",
+        stream: Any = None,
+        codecs: Mapping[Any, str] | None = None,
+    ) -> None:
+        check_options(table, tile_size, level)
+        self._table, self._codecs = table, codecs
+        self._options: dict[str, Any] = {"tile_size": tile_size, "level": level, "stream": stream}
+        self._pieces: list[Any] | None = []
+
+    def append(self, data: Any) -> None:
+        """Compress the next piece.
+
+        Parameters
+        ----------
+        data : Series, Index or DataFrame of pandas or cuDF, or pyarrow.Array
+            Of the dtype, or labels and dtypes, and on the device of the first piece. Nothing of it is kept but the
+            index of a pandas Series.
+
+        Raises
+        ------
+        AttributeError
+            It holds what cannot be compressed.
+        TypeError, ValueError
+            It has another dtype or other columns, or is on another device, than the first piece; or `finish` was called
+            before; or `table` was given for a DataFrame, or `codecs` for something else.
+
+        After any of them, and after MemoryError, the pieces are what they were before.
+        """
+        pieces = self._open()
+        piece: Any
+        if hasattr(data, "columns"):
+            if self._table is not None:
+                raise TypeError("table is for columns of strings, not for a DataFrame")
+            piece = compress_frame(data, codecs=self._codecs, **self._options)
+        else:
+            if self._codecs is not None:
+                raise TypeError(f"codecs is for DataFrames, not for a {type(data).__name__}")
+            piece = compress(data, table=self._table, **self._options)
+        if pieces:
+            self._check(piece, pieces[0])
+        pieces.append(piece)
+
+    def _check(self, piece: Any, first: Any) -> None:
+        if type(piece) is not type(first):
+            raise TypeError(f"the pieces so far make a {type(first).__name__}, this one a {type(piece).__name__}")
+        if piece.device != first.device:
+            raise ValueError(f"the pieces so far are on {first.device}, this one is on {piece.device}")
+        if isinstance(piece, CompressedFrame):
+            if not piece.columns.equals(first.columns):
+                raise ValueError(f"the pieces so far have columns {list(first)}, this one has {list(piece)}")
+            for label, dtype, other in zip(first, first.dtypes, piece.dtypes, strict=True):
+                if dtype != other:
+                    raise TypeError(f"column {label!r}: the pieces so far are of dtype {dtype}, this one is {other}")
+        elif piece.dtype != first.dtype:
+            raise TypeError(f"the pieces so far are of dtype {first.dtype}, this one is {piece.dtype}")
+
+    def finish(self) -> Any:
+        """The column or frame made of all pieces.
+
+        Returns
+        -------
+        CompressedColumn or CompressedFrame
+            Name and index are what ``pandas.concat`` (``cudf.concat``) gives for the pieces.
+
+        Raises
+        ------
+        ValueError
+            Nothing was appended (so there is no dtype), or `finish` was called before.
+        MemoryError
+            There is none for the index. The pieces are kept, and `finish` may be called again.
+        """
+        pieces = self._open()
+        if not pieces:
+            raise ValueError("nothing was appended, so the column has no dtype; append an empty Series if need be")
+        made = concat(pieces)
+        self._pieces = None
+        return made
+
+    def _open(self) -> list[Any]:
+        if self._pieces is None:
+            raise ValueError("this Compressor is finished; make a new one")
+        return self._pieces

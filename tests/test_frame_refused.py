@@ -1,0 +1,170 @@
+"""What ``df.fsst.compress()`` refuses, and that errors name the column."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import cudf_fsst
+from frame_cases import (
+    ROWS,
+    arrow,
+    saved_and_loaded,
+    whole,
+)
+
+
+def test_a_file_replaces_no_device(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match=r"not a regular file.*pipe"):
+        pd.DataFrame({"a": [1]}).fsst.compress().save(tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ([1, "a"], "could not convert|Could not convert"),
+        ([1, 2.5], "mixed-integer-float"),
+        ([1j, 2j], "complex128"),
+        (pd.arrays.SparseArray([0, 1]), "Sparse"),
+        ([object(), None], "object"),
+        ([{"a": 1}, {"a": 1, "b": 2}], "as struct<.*> they would change"),
+        ([[1, 2.5]], "as list<.*> they would change"),
+        ([[float("nan")]], "they would change"),
+        ([datetime.time(1, tzinfo=datetime.UTC)], "holding time values"),
+        ([datetime.time(1, fold=1)], "would change; the first is .*fold=1"),
+        ([None, datetime.datetime(2020, 1, 1, fold=1)], "would change; the first is .*fold=1"),
+        ([[datetime.time(1)], [datetime.time(1, fold=1)]], "would change; the first is .*fold=1"),
+        ([datetime.datetime(2020, 1, 1), datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)], "would change"),
+        (arrow([["a"]], pa.list_(pa.string_view())), "string_view"),
+    ],
+    ids=("mixed numbers complex sparse objects dicts list nan time fold datetime folds zones view".split()),
+)
+def test_what_arrow_cannot_hold_is_named(values: Any, why: str) -> None:
+    series = pd.Series(values, dtype=object if isinstance(values, list) and why != "complex128" else None)
+    with pytest.raises(TypeError, match=f"column 'odd': .*({why})"):
+        series.to_frame("odd").assign(fine=1)[["fine", "odd"]].fsst.compress()
+
+
+DECIMALS = [
+    # values, and the first that Arrow would change
+    (["-0.0", "1.5"], "-0.0"),
+    (["1.25", "1.250", "1.2500"], "1.25"),
+    (["1.5", None, "0E+1"], "0E+1"),
+    (["1E+3", "2E+3"], "1E+3"),
+    (["1.5", "Infinity"], "Infinity"),
+    (["1.5", "-Infinity"], "-Infinity"),
+    (["sNaN", "1.5"], "sNaN"),
+    (["-sNaN12"], "-sNaN12"),
+]
+
+
+@pytest.mark.parametrize(("texts", "first"), DECIMALS, ids=lambda value: str(value))
+@pytest.mark.parametrize("inside", [lambda value: value, lambda value: [value], lambda value: {"a": value}])
+def test_decimals_that_would_change(texts: list[str | None], first: str, inside: Callable[[Any], Any]) -> None:
+    values = [None if text is None else inside(decimal.Decimal(text)) for text in texts]
+    data = pd.DataFrame({"fine": 1, "odd": pd.Series(values, dtype=object)})
+    with pytest.raises(TypeError, match=r"^column 'odd': dtype object.* cannot be compressed: ") as error:
+        data.fsst.compress()
+    if not isinstance(values[0], list | dict) or "n" not in first:
+        assert repr(inside(decimal.Decimal(first))) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [["-1.50", "0.00", None, "99999999999999.99"], ["0E-10", "-1E-10"], ["0", "-7"], ["1.5", "NaN"], ["NaN"]],
+    ids=str,
+)
+def test_decimals_that_arrow_holds(texts: list[str | None], tmp_path: Path) -> None:
+    values = [None if text is None else decimal.Decimal(text) for text in texts]
+    frame = pd.DataFrame({"a": pd.Series(values, dtype=object)}).fsst.compress()
+    wanted = [None if text in (None, "NaN") else decimal.Decimal(text).as_tuple() for text in texts]
+    for one in (frame, saved_and_loaded(frame, tmp_path)):
+        assert [value if value is None else value.as_tuple() for value in one["a"]] == wanted
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [decimal.Decimal("1.250"), decimal.Decimal("2.5")],
+        [decimal.Decimal("-0"), decimal.Decimal(1)],
+        [datetime.time(1, fold=1)],
+    ],
+    ids=str,
+)
+def test_categories_that_would_change(values: list[Any]) -> None:
+    """Their dtype is equal to the one that would come back."""
+    data = pd.DataFrame({"odd": pd.Categorical(values)})
+    with pytest.raises(TypeError, match=r"column 'odd': dtype category holding .*; the first is .*(2\.5|-0|fold=1)"):
+        data.fsst.compress()
+
+
+def test_bad_arguments() -> None:
+    data = pd.DataFrame({"a": [1, 2], "s": ["x", "y"], "f": np.array([1, 2], "f2")})
+    with pytest.raises(KeyError, match="'b'"):
+        data.fsst.compress(codecs={"b": "raw"})
+    with pytest.raises(TypeError, match=r"codecs must be a dict .*, not str"):
+        data.fsst.compress(codecs="gfc")
+    with pytest.raises(KeyError, match="'s'"):  # a part of the labels
+        data.set_axis(pd.MultiIndex.from_product([["s"], list("xyz")]), axis=1).fsst.compress(codecs={"s": "raw"})
+    with pytest.raises(ValueError, match=r"'a' must be one of .*not 'zip'"):
+        data.fsst.compress(codecs={"a": "zip"})
+    with pytest.raises(ValueError, match="column 's': codec 'gfc' does not take strings"):
+        data.fsst.compress(codecs={"s": "gfc"})
+    with pytest.raises(ValueError, match="column 'a': codec 'fsst' takes strings, not int64"):
+        data.fsst.compress(codecs={"a": "fsst"})
+    with pytest.raises(ValueError, match="column 'f': codec 'gfc' takes values of 4 or 8 bytes, not 2"):
+        data.fsst.compress(codecs={"f": "gfc"})
+    with pytest.raises(ValueError, match="level"):
+        data.fsst.compress(level="best")
+    with pytest.raises(ValueError, match="stream"):
+        data.fsst.compress(stream="s")
+    with pytest.raises(TypeError, match="make a CompressedFrame"):
+        cudf_fsst.CompressedFrame()
+
+
+def test_errors_name_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = whole()[["int8", "str"]].set_axis(["only label"] * ROWS)
+    frame = data.fsst.compress()
+
+    def fails(*_: Any) -> Any:
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr("cudf_fsst.interop.pandas.build", fails)
+    for call in (frame.decompress, lambda: frame["int8"]):
+        with pytest.raises(MemoryError, match=r"^column 'int8': no memory$"):
+            call()
+    monkeypatch.setattr("cudf_fsst.interop.pandas.build_index", fails)
+    monkeypatch.setattr("cudf_fsst.interop.pandas.describe_index", fails)
+    for call in (frame.decompress, data.fsst.compress):
+        with pytest.raises(MemoryError, match=r"^the index: no memory$"):
+            call()
+
+
+def test_a_stream_needs_a_gpu() -> None:
+    data = whole()[["int8", "str"]]
+    frame = data.fsst.compress()
+    for call in (
+        data.fsst.compress,
+        data.fsst.to_host,
+        data.iloc[:0, :0].fsst.compress,
+        frame.decompress,
+        frame.to_host,
+        data.iloc[:0, :0].fsst.compress().to_host,
+        frame.column("str").to_host,
+    ):
+        with pytest.raises(ValueError, match=r"stream='s' needs data in GPU memory"):
+            call(stream="s")
+    compressor = cudf_fsst.Compressor(stream="s")
+    with pytest.raises(ValueError, match=r"stream='s' needs data in GPU memory"):
+        compressor.append(data["str"])

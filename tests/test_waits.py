@@ -1,0 +1,77 @@
+"""Generators that wait together, without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from emulation.conftest import emulator
+from emulation.device import FakeDevice, emulated
+from emulation.emulator import Emulator
+
+__all__ = ["emulator"]
+
+
+class FakeLane:
+    """One that notes what happens."""
+
+    def __init__(self, done: list[str], failing: bool = False) -> None:
+        self.done, self.failing = done, failing
+
+    def synchronize(self) -> None:
+        self.done.append("wait")
+        if self.failing:
+            raise RuntimeError("the GPU is gone")
+
+
+@pytest.fixture
+def run(emulator: Emulator) -> Any:
+    with emulated(FakeDevice(emulator), "values"):
+        import sys
+
+        yield sys.modules["cudf_fsst.device.waits"].run
+
+
+def steps(name: str, count: int, done: list[str], error: BaseException | None = None) -> Generator[None, None, str]:
+    try:
+        for number in range(count):
+            done.append(f"{name}{number}")
+            yield
+        if error is not None:
+            raise error
+    finally:
+        done.append(f"{name} ends")
+    return name
+
+
+def test_one_wait_for_all(run: Any) -> None:
+    done: list[str] = []
+    made = run(FakeLane(done), steps("a", 2, done), steps("b", 0, done), steps("c", 1, done))
+    assert made == ["a", "b", "c"]
+    assert done == ["a0", "b ends", "c0", "wait", "a1", "c ends", "wait", "a ends"]
+
+
+def test_nothing_to_wait_for(run: Any) -> None:
+    done: list[str] = []
+    assert run(FakeLane(done)) == []
+    assert run(FakeLane(done), steps("a", 0, done)) == ["a"]
+    assert done == ["a ends"]
+
+
+def test_an_error_closes_the_others(run: Any) -> None:
+    """After what they have under way has ended."""
+    done: list[str] = []
+    with pytest.raises(MemoryError, match="b is too large"):
+        run(
+            FakeLane(done), steps("a", 2, done), steps("b", 1, done, MemoryError("b is too large")), steps("c", 2, done)
+        )
+    assert done == ["a0", "b0", "c0", "wait", "a1", "b ends", "wait", "a ends", "c ends"]
+
+
+def test_a_failing_wait(run: Any) -> None:
+    done: list[str] = []
+    with pytest.raises(RuntimeError, match="the GPU is gone"):
+        run(FakeLane(done, failing=True), steps("a", 1, done), steps("b", 1, done))
+    assert done[-2:] == ["a ends", "b ends"]
