@@ -357,7 +357,10 @@ def _run(work: Sequence[Callable[[], _R]], rows: int, chars: int) -> list[_R]:
     """Results of work, which is done in threads where it is not over before they would have started."""
     if rows <= _FEW_ROWS and chars <= _FEW_CHARS:
         return [step() for step in work]
-    return _map(lambda step: step(), work)
+    # Small steps, as small segments make them, go to a thread together.
+    together = max(1, len(work) // (64 * num_threads()))
+    parts = [work[i : i + together] for i in range(0, len(work), together)]
+    return [result for part in _map(lambda steps: [step() for step in steps], parts) for result in part]
 
 
 def read(
