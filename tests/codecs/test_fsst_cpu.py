@@ -446,3 +446,17 @@ def test_row_lengths(lengths: list[int], base: int) -> None:
     )
     assert end == total
     assert ends.tolist() == offsets[1:].tolist()
+
+
+def test_take_long_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which threads share, and of which those that are wanted again are copied."""
+    monkeypatch.setattr(cpu, "_LONG_ROW", 500)
+    monkeypatch.setattr(cpu, "_CHUNK_BLOCKS", 1)
+    rng = np.random.default_rng(8)
+    words = b"the quick brown fox jumps over the lazy dog "
+    rows = [
+        None if i % 7 == 3 else words * int(n) for i, n in enumerate(rng.integers(0, 900, 30) * (rng.random(30) < 0.7))
+    ]
+    segments = compress(rows)
+    for wanted in ([29, 0, 29, 29, 5, 3, 3, 12], [4] * 5, sorted(rng.integers(0, 30, 20)), rng.permutation(30)):
+        assert values(cpu.take(segments, np.array(wanted, np.int64))) == [rows[row] for row in wanted]
