@@ -459,12 +459,11 @@ def test_files_of_frames_are_the_same(
 ) -> None:
     """Whatever options the call names, of columns and index."""
 
-    @contextmanager
-    def describe(data: Any) -> Iterator[Any]:
+    def describe(data: Any, opened: Any) -> Any:
         of_index = isinstance(data, tuple)
         buffers, kind, stored = (*data, None) if of_index else interop_pandas.describe(data)
         # In cuDF the levels of an index come as columns do, with a dtype.
-        yield gpu.upload(buffers), kind, {"kind": "of a level"} if of_index else stored
+        return gpu.upload(buffers), kind, {"kind": "of a level"} if of_index else stored
 
     data = pd.DataFrame({"n": rng.integers(0, 99, 600), "s": WORDS, "c": pd.Categorical(WORDS)}, index=INDEXES[index])
     interop = SimpleNamespace(
