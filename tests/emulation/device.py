@@ -216,7 +216,7 @@ class _Returned(deque[tuple[int, None, int]]):
         self._pool = pool
 
     def append(self, given: tuple[int, None, int]) -> None:
-        del self._pool.areas[given[0]]
+        self._pool.areas.pop(given[0], None)  # None: the end of a range whose front is kept
         super().append(given)
 
 
@@ -480,6 +480,7 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
 _GPU_MODULES = (
     *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer", "waits")),
     "cudf_fsst.codecs.cuda_kernels",
+    "cudf_fsst.codecs.mask_rows.cuda",
     "cudf_fsst.codecs.cuda_tables",
     *(f"cudf_fsst.codecs.fsst.{name}" for name in ("cuda_kernels", "cuda_compress", "cuda_read", "cuda")),
     *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
