@@ -89,14 +89,14 @@ def measure(path: Path, mb: float, repeat: int, tile_size: int) -> tuple[float, 
     strings = repeated(once, times)
     table = cpu.train(once)
     segments = cpu.compress(strings, table=table, tile_size=tile_size)
-    if not np.array_equal(cpu.decompress(segments).chars, strings.chars):
+    if not np.array_equal(cpu.read(segments).chars, strings.chars):
         sys.exit(f"{path.name} does not survive")
     plain = data * times
     packed = codec.compress(plain)
     calls: list[tuple[Callable[[], Any], int]] = [
         (lambda: cpu.compress(strings, table=table, tile_size=tile_size), strings.chars.size),
         (lambda: codec.compress(plain), len(plain)),
-        (lambda: cpu.decompress(segments), strings.chars.size),
+        (lambda: cpu.read(segments), strings.chars.size),
         (lambda: codec.decompress(packed, len(plain)), len(plain)),
     ]
     return ratio, train, [nbytes / best(call, repeat) / 1e6 for call, nbytes in calls]

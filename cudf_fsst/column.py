@@ -20,7 +20,8 @@ from .backend.content import move
 from .codecs.fsst.layout import ROW_BLOCK
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
-from .codecs.node import NAMES, Content
+from .codecs.node import Content
+from .codecs.registry import NAMES
 from .files import columns as files
 from .index import CompressedIndex
 from .interop import arrow_columns, schema
@@ -243,7 +244,13 @@ class CompressedColumn:
         """A Series of rows that were read, and of their labels."""
         content = self._content
         return self._backend.interop.column_series(
-            values, content.type, content.stored, self._dtype, self._name, labels
+            values,
+            content.type,
+            content.stored,
+            self._dtype if self._is_text else None,
+            self._name,
+            labels,
+            nullable=self.null_count > 0,
         )
 
     def to_pandas(self) -> Any:

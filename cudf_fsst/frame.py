@@ -18,7 +18,8 @@ from . import selection
 from .backend import Asked, Backend, DeviceBackend, HostBackend, check_options, of_frame
 from .backend.content import move
 from .codecs import host
-from .codecs.node import NAMES, Content, Node, Wanted, check_codec
+from .codecs.node import Content, Node, Wanted, check_codec
+from .codecs.registry import NAMES
 from .column import CompressedColumn, dtype_of
 from .column import of_loaded as column_of
 from .files import columns as files
@@ -256,7 +257,7 @@ class CompressedFrame:
         columns = []
         for label, column, some in zip(self._labels, self._columns, buffers, strict=True):
             with naming(f"column {label!r}"):
-                columns.append(backend.interop.build(some, column.type, column.stored))
+                columns.append(_series(backend, some, column))
         return backend.interop.frame(columns, self.columns, index)
 
     def __getitem__(self, key: Any) -> Any:
@@ -302,7 +303,7 @@ class CompressedFrame:
             *levels, some = backend.read(self._nodes)
             index = self._index.build(backend, levels)
             with naming(f"column {label!r}"):
-                return backend.interop.series(backend.interop.build(some, column.type, column.stored), label, index)
+                return backend.interop.series(_series(backend, some, column), label, index)
 
     def _of_places(self, places: Sequence[int]) -> CompressedFrame:
         """A frame of some columns, which it shares."""
@@ -586,6 +587,12 @@ class CompressedFrame:
 
     def _out(self, data: Any) -> Any:
         return interop_cudf.wrap_proxy(data) if self._proxied else data
+
+
+def _series(backend: Backend, some: Any, content: Content) -> Any:
+    """Rows of a column that were read, as a Series without name and labels."""
+    nullable = content.node.null_count > 0
+    return backend.interop.build(some, content.type, content.stored, nullable=nullable)
 
 
 def replace_proxied(frame: CompressedFrame, proxied: bool) -> CompressedFrame:

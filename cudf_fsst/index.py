@@ -108,8 +108,10 @@ class CompressedIndex:
     def build(self, backend: Backend, buffers: Sequence[ColumnBuffers], start: int = 0, stop: int | None = None) -> Any:
         """Labels of the rows ``start:stop``, of which `buffers` hold the levels."""
         if self.levels:
-            pairs = [(some, level.type) for some, level in zip(buffers, self.levels, strict=True)]
-            return self._named(backend, self._assembled(backend, pairs))
+            read = [
+                (some, level.type, level.node.null_count > 0) for some, level in zip(buffers, self.levels, strict=True)
+            ]
+            return self._named(backend, self._assembled(backend, read))
         if self._kept is None and self._stream is None:
             made = self._named(backend, self._assembled(backend, []))
         else:
@@ -132,9 +134,9 @@ class CompressedIndex:
         made = self.whole(backend)  # which knows what becomes of its frequency
         return made[key] if key is not None else backend.interop.take_labels(made, rows)
 
-    def _assembled(self, backend: Backend, pairs: Sequence[tuple[ColumnBuffers, Any]]) -> Any:
+    def _assembled(self, backend: Backend, levels: Sequence[tuple[ColumnBuffers, Any, bool]]) -> Any:
         with naming("the index"):
-            return backend.interop.build_index(self.notes, pairs)
+            return backend.interop.build_index(self.notes, levels)
 
     def _named(self, backend: Backend, made: Any) -> Any:
         return made if self._names is None else backend.interop.with_names(made, self._names)

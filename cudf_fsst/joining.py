@@ -11,11 +11,13 @@ import pyarrow as pa
 
 from . import index as indexes
 from .backend import Backend, HostBackend, check_options
+from .codecs import host
 from .codecs.fsst.symbols import SymbolTable
-from .codecs.node import Content, Node, Parts, has_offsets
+from .codecs.node import Content, Node, Parts, Wanted, has_offsets
 from .column import CompressedColumn, compress, holds_text
 from .frame import CompressedFrame, compress_frame
 from .index import CompressedIndex
+from .interop import arrow_columns
 
 
 @overload
@@ -94,12 +96,21 @@ def _frames(frames: Sequence[CompressedFrame]) -> CompressedFrame:
 
 
 def _contents(contents: Sequence[Content], backend: Backend, what: str = "columns") -> Content:
+    typed = [content for content in contents if not pa.types.is_null(content.type)]
+    if typed and len(typed) < len(contents):  # objects of which some pieces have nothing but missing values
+        contents = [content if content in typed else _nulls(content, typed[0]) for content in contents]
     first = contents[0]
     text = all(map(holds_text, contents))  # of either Arrow type
     for content in contents[1:]:
         if content.type != first.type and not text:
             raise TypeError(f"{what}: several Arrow types, {first.type} and {content.type}")
     return Content(_join([content.node for content in contents], backend), first.type, first.stored)
+
+
+def _nulls(content: Content, like: Content) -> Content:
+    """As many missing values of another's type."""
+    column = arrow_columns.describe(pa.nulls(content.node.rows, like.type))
+    return Content(host.compress([Wanted(column)])[0], like.type, like.stored)
 
 
 def _indexes(found: Sequence[CompressedIndex], backend: Backend) -> CompressedIndex:

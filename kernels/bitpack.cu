@@ -16,7 +16,7 @@
 //
 // On an H200, 268 MB of l_orderkey as int64 (12.4 times smaller): the call 1,299 GB/s, unpacking 2,806; of random bits 992 and 1,800.
 // Values of one byte are bound by instructions: 607 and 2,100.
-#include "common.cuh"
+#include "jobs.cuh"
 
 #if ITEM_NBYTES == 8
 typedef u64 Value;
@@ -43,7 +43,6 @@ typedef u32 Number;
 #define READ_ROWS (ROWS < 4 ? ROWS : 4)
 // Rows whose codes are read before any is used.
 #define UNPACK_ROWS (VECTOR < 8 ? 8 / VECTOR : 1)
-#define NUMBERS (UNPACK_ROWS * VECTOR / MERGED)
 // Neighbouring codes of a lane that are put or taken as one number: to put one takes a dozen instructions, however narrow it is.
 #define MERGED (ITEM_NBYTES < 4 ? 4 / ITEM_NBYTES : 1)
 // Thread blocks of bitpack_measure on a multiprocessor; with as few registers as 5 need, code for newer GPUs spills.
@@ -345,20 +344,20 @@ extern "C" __global__ void __launch_bounds__(THREADS) bitpack_pack(const PackJob
     pack_block<false>(values + begin, count, base, slope, kind, words);
 }
 
-// Numbers `first` to `first` + NUMBERS - 1 of the lane whose words begin at `words`, each MERGED codes of `width` bits. Where a
+// Numbers `first` to `first` + N - 1 of the lane whose words begin at `words`, each MERGED codes of `width` bits. Where a
 // number goes on in the word after its first, that is the first word of the number after it: one load a number, and no branch.
-template <bool wide>
-__device__ __forceinline__ void take_numbers(const u32* words, u32 width, u32 first, Number (&numbers)[NUMBERS]) {
+template <u32 N, bool wide>
+__device__ __forceinline__ void take_numbers(const u32* words, u32 width, u32 first, Number (&numbers)[N]) {
   const u32 bits = MERGED * width;
-  u32 low[NUMBERS + 1], middle[NUMBERS];
+  u32 low[N + 1], middle[N];
 #pragma unroll
-  for (u32 n = 0; n <= NUMBERS; ++n) {
+  for (u32 n = 0; n <= N; ++n) {
     const u32 word = (first + n) * bits / 32;
-    low[n] = width == 0 ? 0 : words[(n < NUMBERS ? word : min(word, width - 1)) * 32];
-    if (wide && n < NUMBERS) middle[n] = words[(word + 1) * 32];
+    low[n] = width == 0 ? 0 : words[(n < N ? word : min(word, width - 1)) * 32];
+    if (wide && n < N) middle[n] = words[(word + 1) * 32];
   }
 #pragma unroll
-  for (u32 n = 0; n < NUMBERS; ++n) {
+  for (u32 n = 0; n < N; ++n) {
     const u32 shift = (first + n) * bits % 32;
     if (!wide)
       numbers[n] = __funnelshift_r(low[n], low[n + 1], shift);
@@ -368,25 +367,36 @@ __device__ __forceinline__ void take_numbers(const u32* words, u32 width, u32 fi
   }
 }
 
-// `Sum` holds the sum of a row's codes.
-template <typename Sum, bool delta, bool wide>
-__device__ __forceinline__ void unpack_block(Value* values, u32 count, const u32* words, u32 width, Number base,
-                                             Number slope, bool fast) {
-  const u32 lane = lane_id();
-  const Number mask = width == 0 ? 0 : Number(~Number(0)) >> (8 * sizeof(Number) - width);
-  if (delta) base += slope * (lane * VECTOR);
-#pragma unroll 1
-  for (u32 row = 0; row < ROWS && row * ROW < count; row += UNPACK_ROWS) {
-    Number x[UNPACK_ROWS][VECTOR];
-    Sum inclusive[UNPACK_ROWS];
-    Number numbers[NUMBERS];
-    take_numbers<wide>(words + lane, width, row * VECTOR / MERGED, numbers);
+// A block of a segment, as a warp decodes it.
+struct Block {
+  const u32* words;
+  Number base, slope;
+  u32 width;
+  bool delta;
+
+  // `entry` and `next`: two of `starts`; `units`: what codes has. Blocks that lie outside it, or have too many bits, are damaged:
+  // they are read as if their width were 0.
+  __device__ __forceinline__ Block(u64 codes, u32 units, u32 entry, u32 next, Number base, Number slope)
+      : base(base), slope(slope), delta(entry >= BITPACK_DELTA) {
+    const u32 begin = entry & ~BITPACK_DELTA, end = next & ~BITPACK_DELTA;
+    width = begin <= end && end <= units && end - begin <= BITS ? end - begin : 0;
+    words = reinterpret_cast<const u32*>(codes) + u64(begin) * 32;
+  }
+
+  // The lane's values of R rows from `row` on. `carry`: what the row begins with, `first_carry` at first. `Sum` holds the sum of a row's
+  // codes.
+  template <typename Sum, bool delta, bool wide, u32 R>
+  __device__ __forceinline__ void rows(u32 row, Number& carry, Number (&x)[R][VECTOR]) const {
+    const Number mask = width == 0 ? 0 : Number(~Number(0)) >> (8 * sizeof(Number) - width);
+    Sum inclusive[R];
+    Number numbers[R * VECTOR / MERGED];
+    take_numbers<R * VECTOR / MERGED, wide>(words + lane_id(), width, row * VECTOR / MERGED, numbers);
 #pragma unroll
-    for (u32 r = 0; r < UNPACK_ROWS; ++r)
+    for (u32 r = 0; r < R; ++r)
 #pragma unroll
       for (u32 v = 0; v < VECTOR; ++v) x[r][v] = numbers[(r * VECTOR + v) / MERGED] >> v % MERGED * width & mask;
 #pragma unroll
-    for (u32 r = 0; r < UNPACK_ROWS; ++r) {
+    for (u32 r = 0; r < R; ++r) {
       if (delta) {
 #pragma unroll
         for (u32 v = 1; v < VECTOR; ++v) x[r][v] += x[r][v - 1];
@@ -394,71 +404,321 @@ __device__ __forceinline__ void unpack_block(Value* values, u32 count, const u32
       }
     }
 #pragma unroll
-    for (u32 r = 0; r < UNPACK_ROWS; ++r) {
-      const Number before = delta ? base + Number(inclusive[r] - Sum(x[r][VECTOR - 1])) : base;
+    for (u32 r = 0; r < R; ++r) {
+      const Number before = delta ? carry + Number(inclusive[r] - Sum(x[r][VECTOR - 1])) : carry;
 #pragma unroll
       for (u32 v = 0; v < VECTOR; ++v) x[r][v] += before + (delta ? slope * v : 0);
-      if (delta) base += slope * ROW + Number(__shfl_sync(ALL_LANES, inclusive[r], 31));
-      const u32 first = (row + r) * ROW + lane * VECTOR;
-      if (fast) {
-        u32 out[4];
+      if (delta) carry += slope * ROW + Number(__shfl_sync(ALL_LANES, inclusive[r], 31));
+    }
+  }
+
+  __device__ __forceinline__ Number first_carry() const { return delta ? base + slope * (lane_id() * VECTOR) : base; }
+
+  // Calls `use` with each UNPACK_ROWS rows until `count` values are decoded.
+  template <typename Sum, bool delta, bool wide, typename Use>
+  __device__ __forceinline__ void decode_as(u32 count, Use use) const {
+    Number carry = first_carry();
+#pragma unroll 1
+    for (u32 row = 0; row < ROWS && row * ROW < count; row += UNPACK_ROWS) {
+      Number x[UNPACK_ROWS][VECTOR];
+      rows<Sum, delta, wide>(row, carry, x);
+      use(row, x);
+    }
+  }
+
+  template <typename Use>
+  __device__ __forceinline__ void decode(u32 count, Use use) const {
+    if (!delta) {
+      if (ITEM_NBYTES < 8 || width <= 32)
+        decode_as<u32, false, false>(count, use);
+      else
+        decode_as<u32, false, true>(count, use);
+    } else if (ITEM_NBYTES < 8 || width <= 26) {
+      decode_as<u32, true, false>(count, use);
+    } else if (width <= 32) {
+      decode_as<Number, true, false>(count, use);
+    } else {
+      decode_as<Number, true, true>(count, use);
+    }
+  }
+};
+
+// A segment.
+struct Segment {
+  u64 starts, bases, slopes, codes;  // addresses; slopes 0: none
+  u64 units, rows;
+};
+
+struct Job {
+  Segment segment;
+  Wanted wanted;
+};
+
+// A job's blocks, a warp's share of them.
+struct Share {
+  u64 first;  // block
+  u32 count;
+  u32 entry;  // of block `first` + lane
+  Number base, slope;
+
+  __device__ __forceinline__ Share(const Segment& segment, u64 first, u32 most, u64 end) : first(first) {
+    count = first < end ? u32(min(end - first, u64(most))) : 0;
+    entry = 0;
+    base = slope = 0;
+    if (lane_id() > count || count == 0) return;
+    entry = reinterpret_cast<const u32*>(segment.starts)[first + lane_id()];
+    if (lane_id() == count) return;
+    base = reinterpret_cast<const Value*>(segment.bases)[first + lane_id()];
+    if (segment.slopes != 0) slope = reinterpret_cast<const Value*>(segment.slopes)[first + lane_id()];
+  }
+
+  __device__ __forceinline__ Block block(const Segment& segment, u32 g) const {
+    const u32 kind = __shfl_sync(ALL_LANES, entry, g), next = __shfl_sync(ALL_LANES, entry, g + 1);
+    return Block(segment.codes, u32(segment.units), kind, next, __shfl_sync(ALL_LANES, base, g),
+                 __shfl_sync(ALL_LANES, slope, g));
+  }
+};
+
+// Segments, or ranges of them -> values. A warp decodes BITPACK_GROUP blocks, whose numbers it reads together.
+extern "C" __global__ void __launch_bounds__(THREADS, 4) bitpack_unpack(const u64* table, u32 jobs) {
+  const u32 number = find_job(table, jobs, blockIdx.x);
+  const Job& job = reinterpret_cast<const Job*>(table + jobs)[number];
+  const u64 unit = (blockIdx.x - table[number]) * BITPACK_WARPS + threadIdx.x / 32;
+  const u64 begin = job.wanted.begin, end = job.wanted.end, stride = job.wanted.stride;
+  const Share share(job.segment, begin / BITPACK_BLOCK + unit * BITPACK_GROUP, BITPACK_GROUP,
+                    (end + BITPACK_BLOCK - 1) / BITPACK_BLOCK);
+#pragma unroll 1
+  for (u32 g = 0; g < share.count; ++g) {
+    const Block block = share.block(job.segment, g);
+    const u64 row = (share.first + g) * BITPACK_BLOCK;
+    const u32 lower = begin > row ? u32(begin - row) : 0, upper = u32(min(end - row, u64(BITPACK_BLOCK)));
+    const u64 to = job.wanted.values + (row - begin) * stride;
+    if (upper - lower == BITPACK_BLOCK && to % 16 == 0 && stride == ITEM_NBYTES) {
+      uint4* lane_to = reinterpret_cast<uint4*>(to) + lane_id();
+      block.decode(BITPACK_BLOCK, [=](u32 row, Number(&x)[UNPACK_ROWS][VECTOR]) {
 #pragma unroll
-        for (u32 i = 0; i < 4; ++i) {
+        for (u32 r = 0; r < UNPACK_ROWS; ++r) {
+          u32 out[4];
+#pragma unroll
+          for (u32 i = 0; i < 4; ++i) {
 #if ITEM_NBYTES == 8
-          out[i] = u32(x[r][i / 2] >> 32 * (i % 2));
+            out[i] = u32(x[r][i / 2] >> 32 * (i % 2));
 #else
-          out[i] = 0;
+            out[i] = 0;
 #pragma unroll
-          for (u32 v = 0; v < VECTOR / 4; ++v) out[i] |= (x[r][i * (VECTOR / 4) + v] & LOW_BITS) << v * BITS;
+            for (u32 v = 0; v < VECTOR / 4; ++v) out[i] |= (x[r][i * (VECTOR / 4) + v] & LOW_BITS) << v * BITS;
 #endif
+          }
+          lane_to[(row + r) * 32] = {out[0], out[1], out[2], out[3]};
         }
-        *reinterpret_cast<uint4*>(values + first) = {out[0], out[1], out[2], out[3]};
-      } else {
+      });
+    } else {
+      block.decode(upper, [=](u32 row, Number(&x)[UNPACK_ROWS][VECTOR]) {
 #pragma unroll
-        for (u32 v = 0; v < VECTOR; ++v)
-          if (first + v < count) values[first + v] = Value(x[r][v]);
-      }
+        for (u32 r = 0; r < UNPACK_ROWS; ++r)
+#pragma unroll
+          for (u32 v = 0; v < VECTOR; ++v) {
+            const u32 i = (row + r) * ROW + lane_id() * VECTOR + v;
+            if (i >= lower && i < upper) *reinterpret_cast<Value*>(to + i * u32(stride)) = Value(x[r][v]);
+          }
+      });
     }
   }
 }
 
-// meta and codes of a segment -> values. A warp decodes BITPACK_GROUP blocks, whose numbers it reads together. `units`: what codes
-// has. Blocks that lie outside it, or have too many bits, are damaged: they are read as if their width were 0.
-extern "C" __global__ void __launch_bounds__(THREADS, 4)
-    bitpack_unpack(const u32* starts, const Value* bases, const Value* slopes, const u32* codes, u32 units,
-                   Value* values, u64 rows) {
-  const u64 first = (blockIdx.x * u64(BITPACK_WARPS) + threadIdx.x / 32) * BITPACK_GROUP;
-  const u64 blocks = (rows + BITPACK_BLOCK - 1) / BITPACK_BLOCK;
-  if (first >= blocks) return;
-  const u64 mine = min(first + lane_id(), blocks);
-  const u32 entry = starts[mine];
-  Number base_of = 0, slope_of = 0;
-  if (lane_id() < BITPACK_GROUP && mine < blocks) {
-    base_of = bases[mine];
-    if (slopes != nullptr) slope_of = slopes[mine];
-  }
-#pragma unroll 1
-  for (u32 g = 0; g < BITPACK_GROUP && first + g < blocks; ++g) {
-    const u32 kind = __shfl_sync(ALL_LANES, entry, g), next = __shfl_sync(ALL_LANES, entry, g + 1);
-    const Number base = __shfl_sync(ALL_LANES, base_of, g), slope = __shfl_sync(ALL_LANES, slope_of, g);
-    const u32 begin = kind & ~BITPACK_DELTA, end = next & ~BITPACK_DELTA;
-    const u32 width = begin <= end && end <= units && end - begin <= BITS ? end - begin : 0;
-    const u64 row = (first + g) * BITPACK_BLOCK;
-    const u32 count = u32(min(rows - row, u64(BITPACK_BLOCK)));
-    const u32* words = codes + u64(begin) * 32;
-    Value* to = values + row;
-    const bool fast = count == BITPACK_BLOCK && reinterpret_cast<u64>(values) % 16 == 0;
-    if (kind < BITPACK_DELTA) {
-      if (ITEM_NBYTES < 8 || width <= 32)
-        unpack_block<u32, false, false>(to, count, words, width, base, slope, fast);
+#if ITEM_NBYTES == 8
+#define WIDE_ROWS 2
+
+// One half of numbers of 16 bytes.
+struct Half {
+  Block block;
+  Number carry;
+
+  __device__ __forceinline__ explicit Half(const Block& block) : block(block), carry(block.first_carry()) {}
+
+  __device__ __forceinline__ void rows(u32 row, Number (&x)[WIDE_ROWS][VECTOR]) {
+    if (!block.delta && block.width == 0) {
+#pragma unroll
+      for (u32 r = 0; r < WIDE_ROWS; ++r) x[r][0] = x[r][1] = carry;
+    } else if (!block.delta) {
+      if (block.width <= 32)
+        block.rows<u32, false, false>(row, carry, x);
       else
-        unpack_block<u32, false, true>(to, count, words, width, base, slope, fast);
-    } else if (ITEM_NBYTES < 8 || width <= 26) {
-      unpack_block<u32, true, false>(to, count, words, width, base, slope, fast);
-    } else if (width <= 32) {
-      unpack_block<Number, true, false>(to, count, words, width, base, slope, fast);
+        block.rows<u32, false, true>(row, carry, x);
+    } else if (block.width <= 32) {
+      block.rows<Number, true, false>(row, carry, x);
     } else {
-      unpack_block<Number, true, true>(to, count, words, width, base, slope, fast);
+      block.rows<Number, true, true>(row, carry, x);
+    }
+  }
+};
+
+// Numbers of 16 bytes. Jobs come in pairs that differ in the segment alone, which holds the low halves, then the high ones. A warp
+// decodes a block of each. `jobs`: pairs.
+extern "C" __global__ void __launch_bounds__(THREADS, 4) bitpack_unpack_wide(const u64* table, u32 jobs) {
+  const u32 number = find_job(table, jobs, blockIdx.x);
+  const Job* pair = reinterpret_cast<const Job*>(table + jobs) + 2 * number;
+  const u64 begin = pair->wanted.begin, end = pair->wanted.end;
+  const u64 first = begin / BITPACK_BLOCK + (blockIdx.x - table[number]) * BITPACK_WARPS + threadIdx.x / 32;
+  const u64 row = first * BITPACK_BLOCK, blocks = (end + BITPACK_BLOCK - 1) / BITPACK_BLOCK;
+  if (first >= blocks) return;
+  const u32 lower = begin > row ? u32(begin - row) : 0, upper = u32(min(end - row, u64(BITPACK_BLOCK)));
+  const u64 to = pair->wanted.values + (row - begin) * 16;
+  const bool fast = upper - lower == BITPACK_BLOCK && to % 16 == 0, odd = lane_id() % 2 == 1;
+  Half low(Share(pair[0].segment, first, 1, blocks).block(pair[0].segment, 0));
+  Half high(Share(pair[1].segment, first, 1, blocks).block(pair[1].segment, 0));
+#pragma unroll 1
+  for (u32 i = 0; i < ROWS && i * ROW < upper; i += WIDE_ROWS) {
+    Number x[WIDE_ROWS][VECTOR], y[WIDE_ROWS][VECTOR];
+    low.rows(i, x);
+    high.rows(i, y);
+#pragma unroll
+    for (u32 r = 0; r < WIDE_ROWS; ++r) {
+      const u32 at = (i + r) * ROW + lane_id() * VECTOR;
+      if (fast) {
+        // Two lanes change places with one value each, so that a store fills whole sectors.
+        const Number a = __shfl_xor_sync(ALL_LANES, odd ? x[r][0] : x[r][1], 1);
+        const Number b = __shfl_xor_sync(ALL_LANES, odd ? y[r][0] : y[r][1], 1);
+        const Number first_low = odd ? a : x[r][0], first_high = odd ? b : y[r][0];
+        const Number second_low = odd ? x[r][1] : a, second_high = odd ? y[r][1] : b;
+        uint4* out = reinterpret_cast<uint4*>(to) + at - odd;
+        out[0] = {u32(first_low), u32(first_low >> 32), u32(first_high), u32(first_high >> 32)};
+        out[2] = {u32(second_low), u32(second_low >> 32), u32(second_high), u32(second_high >> 32)};
+      } else {
+#pragma unroll
+        for (u32 v = 0; v < VECTOR; ++v)
+          if (at + v >= lower && at + v < upper) {
+            u64* out = reinterpret_cast<u64*>(to) + 2 * (at + v);
+            out[0] = x[r][v];
+            out[1] = y[r][v];
+          }
+      }
     }
   }
 }
+#endif
+
+// ---- rows by number
+
+#define TAKE_RESIDENT (ITEM_NBYTES == 8 ? 3 : 4)  // thread blocks of a multiprocessor
+
+struct Part {
+  Segment segment;
+  u64 first_row, rows;
+};
+
+// The code of value `i` of a block.
+__device__ __forceinline__ Number code_of(const Block& block, u32 i) {
+  if (block.width == 0) return 0;
+  const u32 bit = (i / ROW * VECTOR + i % VECTOR) * block.width, shift = bit % 32;
+  const u32* words = block.words + bit / 32 * 32 + i % ROW / VECTOR;
+  const u32 last = (bit + block.width - 1) / 32 - bit / 32;
+  const u32 low = words[0], middle = last > 0 ? words[32] : 0;
+#if ITEM_NBYTES == 8
+  const u32 high = last > 1 ? words[64] : 0;
+  const u64 code = __funnelshift_r(low, middle, shift) | u64(__funnelshift_r(middle, high, shift)) << 32;
+#else
+  const u32 code = __funnelshift_r(low, middle, shift);
+#endif
+  return code & Number(~Number(0)) >> (8 * sizeof(Number) - block.width);
+}
+
+// The value of each lane's `row`, of those that are `wanted`, in a column's parts; `wanted` says whether there is one. For whole warps:
+// they decode blocks of differences together, each once for all lanes that need it.
+__device__ __forceinline__ Number value_of(const Part* parts, u64 count, u64 row, bool& wanted) {
+  const Part* part;
+  wanted = find_part(parts, count, row, part) && wanted;
+  const Segment& segment = part->segment;
+  const u64 local = row - part->first_row, number = local / BITPACK_BLOCK;
+  const u32 i = u32(local % BITPACK_BLOCK);
+  u32 entry = 0, next = 0;
+  Number base = 0, slope = 0;
+  u64 key = 0;  // of the block
+  if (wanted) {
+    const u32* starts = reinterpret_cast<const u32*>(segment.starts) + number;
+    key = reinterpret_cast<u64>(starts);
+    entry = starts[0];
+    next = starts[1];
+    base = reinterpret_cast<const Value*>(segment.bases)[number];
+    if (segment.slopes != 0) slope = reinterpret_cast<const Value*>(segment.slopes)[number];
+  }
+  const Block mine(segment.codes, u32(segment.units), entry, next, base, slope);
+  if (wanted && !mine.delta) base += code_of(mine, i);
+  u32 waiting = __ballot_sync(ALL_LANES, wanted && mine.delta);
+  while (waiting != 0) {
+    const u32 leader = __ffs(int(waiting)) - 1;
+    const u64 leaders = __shfl_sync(ALL_LANES, key, leader);
+    const bool same = (waiting >> lane_id() & 1) != 0 && key == leaders;
+    const u32 group = __ballot_sync(ALL_LANES, same);
+    Block block = mine;
+    block.words = reinterpret_cast<const u32*>(__shfl_sync(ALL_LANES, reinterpret_cast<u64>(mine.words), leader));
+    block.base = __shfl_sync(ALL_LANES, mine.base, leader);
+    block.slope = __shfl_sync(ALL_LANES, mine.slope, leader);
+    block.width = __shfl_sync(ALL_LANES, mine.width, leader);
+    block.delta = true;
+    u32 most = same ? i : 0;
+    for (u32 delta = 16; delta > 0; delta /= 2) most = max(most, __shfl_xor_sync(ALL_LANES, most, delta));
+    if ((group & (group - 1)) == 0) {
+      // For one lane alone it is enough to sum up the codes.
+      block.delta = false;
+      block.base = 0;
+      Number sum = 0;
+      block.decode(most + 1, [&](u32 row, Number(&x)[UNPACK_ROWS][VECTOR]) {
+#pragma unroll
+        for (u32 r = 0; r < UNPACK_ROWS; ++r)
+#pragma unroll
+          for (u32 v = 0; v < VECTOR; ++v)
+            if ((row + r) * ROW + lane_id() * VECTOR + v <= most) sum += x[r][v];
+      });
+      for (u32 delta = 16; delta > 0; delta /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, delta);
+      if (same) base += slope * i + sum;
+    } else {
+      block.decode(most + 1, [&](u32 row, Number(&x)[UNPACK_ROWS][VECTOR]) {
+#pragma unroll
+        for (u32 r = 0; r < UNPACK_ROWS; ++r)
+#pragma unroll
+          for (u32 v = 0; v < VECTOR; ++v) {
+            const Number one = __shfl_sync(ALL_LANES, x[r][v], i % ROW / VECTOR);
+            if (same && i / ROW == row + r && i % VECTOR == v) base = one;
+          }
+      });
+    }
+    waiting &= ~group;
+  }
+  return base;
+}
+
+// Rows by number, of many columns. Rows that no part has are left out. grid: `blocks` thread blocks of THREADS rows for each column. The
+// table: columns, then parts.
+extern "C" __global__ void __launch_bounds__(THREADS, TAKE_RESIDENT)
+    bitpack_take(const u64* table, u32 columns, u32 blocks, const u64* rows, u64 shift, u64 count) {
+  const TakenColumn& column = reinterpret_cast<const TakenColumn*>(table)[blockIdx.x / blocks];
+  const Part* parts = reinterpret_cast<const Part*>(reinterpret_cast<const TakenColumn*>(table) + columns);
+  const u64 i = blockIdx.x % blocks * u64(THREADS) + threadIdx.x;
+  const u64 row = row_of(rows, shift, i, count);
+  bool wanted = i < count;
+  const Number value = value_of(parts + column.first_part, column.parts, row, wanted);
+#if ITEM_NBYTES == 8
+  if (column.highs != 0) {
+    const Number high = value_of(parts + column.first_high, column.highs, row, wanted);
+    if (wanted) reinterpret_cast<uint4*>(column.values)[i] = {u32(value), u32(value >> 32), u32(high), u32(high >> 32)};
+    return;
+  }
+#endif
+  if (wanted) *reinterpret_cast<Value*>(column.values + i * column.stride) = Value(value);
+}
+
+#if ITEM_NBYTES == 1
+// The same for bitmaps, whose bytes have the bits of 8 rows each; the output is filled up with zeros to whole 64 bytes, which the grid
+// covers.
+extern "C" __global__ void __launch_bounds__(THREADS, TAKE_RESIDENT)
+    bitpack_take_bits(const u64* table, u32 columns, u32 blocks, const u64* rows, u64 shift, u64 count) {
+  const TakenColumn& column = reinterpret_cast<const TakenColumn*>(table)[blockIdx.x / blocks];
+  const Part* parts = reinterpret_cast<const Part*>(reinterpret_cast<const TakenColumn*>(table) + columns);
+  const u64 i = blockIdx.x % blocks * u64(THREADS) + threadIdx.x;
+  const u64 row = row_of(rows, shift, i, count);
+  bool wanted = i < count;
+  const u32 bits = value_of(parts + column.first_part, column.parts, row / 8, wanted);
+  put_bits(column, i, count, wanted && bits >> row % 8 & 1);
+}
+#endif

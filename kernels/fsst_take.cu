@@ -1,36 +1,345 @@
-// Random access: the characters of chosen rows, decoding only the tiles they touch; and the sample for training on the CPU (level max).
+// Chosen rows: where they lie, and their characters, decoding only the tiles they touch; and the sample for training on the CPU (level max).
 //
-// fsst_take: a thread decodes one (row, tile) pair from the tile's start to the row's end in it. Rows of any length balance over
-// threads, since a long row has many pairs. 1 M random rows of TPC-H SF 10 l_comment on an H200: 0.365 ms; with codes loaded byte by
-// byte and lengths of tiles by four, 0.507.
+// A thread block has a *group* of TAKE_ROWS rows of a column, a row a thread. take_measure finds the rows and adds up their lengths;
+// when the host has made room for the characters, fsst_take writes offsets and characters. take_few does both at once for one group.
+//
+// Characters: a thread decodes one tile from its start on, for one row or for a run of rows that ascend in it, as those that a mask
+// chooses do. Rows of any length balance over the threads of a block, since a long row has many tiles, and over `gridDim.z` blocks.
+// While it skips what lies before a row, a thread looks up four codes at once.
 #include "fsst.cuh"
+#include "row_lengths.cuh"
 
-// segments_of, starts: see locate_rows; char_ends[i], item_ends[i]: inclusive sums of the rows' lengths and tiles.
-extern "C" __global__ void __launch_bounds__(256)
-    fsst_take(const SegmentView* __restrict__ segments, const u64* __restrict__ segments_of,
-              const u64* __restrict__ starts, const u64* __restrict__ char_ends, const u64* __restrict__ item_ends,
-              u64 count, u64 items, u8* out) {
-  const u64 item = blockIdx.x * u64(blockDim.x) + threadIdx.x;
-  if (item >= items) return;
-  u64 low = 0, high = count - 1;  // the first row whose item_ends > item
-  while (low < high) {
-    const u64 middle = (low + high) / 2;
-    if (item_ends[middle] > item)
-      high = middle;
-    else
-      low = middle + 1;
+// Thread blocks a multiprocessor for which registers are counted out: where there would be spills, fewer.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+#define TAKE_BLOCKS 3
+#else
+#define TAKE_BLOCKS 4
+#endif
+
+// A column of which rows are chosen.
+struct TakeColumn {
+  u64 segments;  // address of its SegmentViews
+  u64 segment_count;
+  u64 tables;      // address of its DecodeTables
+  u64 offsets_to;  // address of offsets[count + 1]
+  u64 wide_offsets;
+  u64 chars_to;
+  u64 validity_to;  // address of a bitmap of whole 64 bytes, 0: none
+  u64 places;       // address of u64[count] that take_measure leaves for fsst_take, 0: it looks again
+  u64 groups;       // address of u64[groups]: characters of each; take_measure leaves the sum of those before
+  u64 totals;       // address of a TakeTotals, zero at first
+  u64 plain;        // address of characters plain_begin .. plain_end of the column, decoded (take_copy)
+  u64 plain_begin, plain_end;
+};
+
+struct TakeTotals {
+  u64 chars, nulls;
+  u64 tiles;       // to decode; one that several rows of a warp share counts once where they ascend
+  u64 most_tiles;  // of a group
+  u64 groups_done;
+};
+
+// Place of a row in 64 bits: its first character in the column, and its length above, or PLACE_LONG.
+#define PLACE_LONG 0xffffffull
+
+// A row: its segment, and characters start .. start + length of it.
+struct Row {
+  u32 segment;
+  u64 start, length;
+};
+
+// The sum over the block of the values of all threads before this one; `total`: of all.
+__device__ __forceinline__ u64 block_sum_before(u64 value, u64* total) {
+  __shared__ u64 sums[TAKE_ROWS / 32];
+  const u64 inclusive = warp_inclusive_sum(value);
+  __syncthreads();
+  if (lane_id() == 31) sums[threadIdx.x / 32] = inclusive;
+  __syncthreads();
+  u64 before = 0, all = 0;
+#pragma unroll
+  for (u32 w = 0; w < TAKE_ROWS / 32; ++w) {
+    if (w == threadIdx.x / 32) before = all;
+    all += sums[w];
   }
-  const u64 items_before = low > 0 ? item_ends[low - 1] : 0, chars_before = low > 0 ? char_ends[low - 1] : 0;
-  const u64 start = starts[low], length = char_ends[low] - chars_before;
-  const SegmentView& s = segments[segments_of[low]];
-  const u64 tile = (start >> s.tile_shift) + (item - items_before);
-  const u64 tile_begin = tile << s.tile_shift;
-  const u64 tile_end = min(tile_begin + (1ull << s.tile_shift), s.chars);
-  const u64 begin = max(start, tile_begin), end = min(start + length, tile_end);
+  *total = all;
+  return before + inclusive - value;
+}
 
+// Where a row of the column lies, a row a lane; whole warps. LOCATE_LANES lanes add up the lengths before a row, or all lanes those of a
+// row block, where the warp's rows lie in few.
+__device__ __forceinline__ Row locate(const SegmentView* segments, u32 segment_count, u64 row) {
+  const u32 lane = lane_id(), at_once = 32 / LOCATE_LANES;
+  const u32 k = find_segment<&SegmentView::first_row>(segments, segment_count, row);
+  const SegmentView& s = segments[k];
+  const u64 local = row - s.first_row, b = local / ROW_BLOCK;
+  const u32 in_block = u32(local % ROW_BLOCK);
+  const PackedBlock mine(s, b);
+  u64 start = in_block * mine.minimum;
+  if (__any_sync(ALL_LANES, mine.width > 0)) {
+    const u64 key = reinterpret_cast<u64>(reinterpret_cast<const u32*>(s.row_words) + b);
+    const u32 same = __match_any_sync(ALL_LANES, key);
+    u32 leaders = __ballot_sync(ALL_LANES, same >> lane == 1);
+    if (__popc(leaders) <= LOCATE_LANES && __all_sync(ALL_LANES, mine.width <= 8)) {
+      for (; leaders != 0; leaders &= leaders - 1) {
+        const u32 leader = __ffs(leaders) - 1;
+        const PackedBlock block(mine, leader);
+        u32 near, far;
+        block.eight_rows(lane, &near, &far);
+        const u32 sum = block.sum_of(near, 4) + block.sum_of(far, 4), before = warp_inclusive_sum(sum) - sum;
+        const u32 source = in_block / 8, rows = in_block % 8;
+        const u32 lanes_before = __shfl_sync(ALL_LANES, before, source);
+        near = __shfl_sync(ALL_LANES, near, source), far = __shfl_sync(ALL_LANES, far, source);
+        if (same >> leader & 1)
+          start += lanes_before + block.sum_of(near, min(rows, 4u)) + block.sum_of(far, max(rows, 4u) - 4);
+      }
+    } else {
+#pragma unroll 2
+      for (u32 round = 0; round < LOCATE_LANES; ++round) {
+        const u32 source = round * at_once + lane / LOCATE_LANES;
+        const PackedBlock block(mine, source);
+        u64 sum = block.sum_before(__shfl_sync(ALL_LANES, in_block, source), lane % LOCATE_LANES, LOCATE_LANES);
+#pragma unroll
+        for (u32 delta = 1; delta < LOCATE_LANES; delta *= 2) sum += __shfl_xor_sync(ALL_LANES, sum, delta);
+        sum = __shfl_sync(ALL_LANES, sum, lane % at_once * LOCATE_LANES);
+        if (lane / at_once == round) start = sum;
+      }
+    }
+  }
+  start += reinterpret_cast<const u64*>(s.row_starts)[b];
+  const u64 length = mine.length(in_block);
+  if (start > s.chars || length > s.chars - start) return {k, 0, 0};  // damaged
+  return {k, start, length};
+}
+
+// Whether the first tile of a row that follows `before` is the last one of that, which is decoded as far as this row then.
+__device__ __forceinline__ bool shares_tile(const Row& row, const Row& before, u64 tile_shift) {
+  return row.length > 0 && before.length > 0 && row.segment == before.segment &&
+         row.start >= before.start + before.length &&
+         row.start >> tile_shift == (before.start + before.length - 1) >> tile_shift;
+}
+
+__device__ __forceinline__ u64 tiles_of(const Row& row, u64 tile_shift) {
+  return row.length == 0 ? 0 : (row.start + row.length - 1 >> tile_shift) - (row.start >> tile_shift) + 1;
+}
+
+// Bits of 32 rows' validity to word `word` of the column's bitmap; whole warps. `inside`: the row is one of those wanted.
+__device__ __forceinline__ void write_validity(const TakeColumn& c, u64 word, u32 segment, u64 row, bool inside,
+                                               u64* nulls) {
+  const SegmentView& s = reinterpret_cast<const SegmentView*>(c.segments)[segment];
+  const u64 local = row - s.first_row;
+  const u8* validity = reinterpret_cast<const u8*>(s.validity);
+  const bool valid = inside && (validity == nullptr || (validity[local / 8] >> (local % 8) & 1));
+  const u32 bits = __ballot_sync(ALL_LANES, valid), wanted = __ballot_sync(ALL_LANES, inside);
+  if (lane_id() == 0 && wanted != 0) {
+    reinterpret_cast<u32*>(c.validity_to)[word] = bits;
+    if (bits != wanted) atomicAdd(nulls, u64(__popc(wanted & ~bits)));
+  }
+}
+
+// Zeros between the last word with rows and the end of the bitmap.
+__device__ __forceinline__ void end_validity(const TakeColumn& c, u64 count) {
+  const u64 words = (count + 31) / 32;
+  if (threadIdx.x < (words + 15) / 16 * 16 - words) reinterpret_cast<u32*>(c.validity_to)[words + threadIdx.x] = 0;
+}
+
+// Places, validity and characters before each group. grid: (groups, columns); block: TAKE_ROWS threads.
+extern "C" __global__ void __launch_bounds__(TAKE_ROWS, TAKE_BLOCKS)
+    take_measure(const TakeColumn* __restrict__ columns, const u64* __restrict__ rows, u64 count) {
+  __shared__ bool last;
+  const TakeColumn& c = columns[blockIdx.y];
+  const SegmentView* segments = reinterpret_cast<const SegmentView*>(c.segments);
+  TakeTotals* totals = reinterpret_cast<TakeTotals*>(c.totals);
+  u64* groups = reinterpret_cast<u64*>(c.groups);
+  const u64 i = u64(blockIdx.x) * TAKE_ROWS + threadIdx.x;
+  const bool inside = i < count;
+  const u64 number = rows[min(i, count - 1)];
+  Row row = locate(segments, u32(c.segment_count), number);
+  if (!inside) row.length = 0;
+  if (c.places != 0 && inside)
+    reinterpret_cast<u64*>(c.places)[i] = segments[row.segment].out_char + row.start | min(row.length, PLACE_LONG)
+                                                                                           << PLACE_BITS;
+  if (c.validity_to != 0) {
+    write_validity(c, i / 32, row.segment, number, inside, &totals->nulls);
+    if (blockIdx.x == gridDim.x - 1) end_validity(c, count);
+  }
+  const u64 tile_shift = segments[row.segment].tile_shift;
+  Row before = {__shfl_up_sync(ALL_LANES, row.segment, 1), __shfl_up_sync(ALL_LANES, row.start, 1),
+                __shfl_up_sync(ALL_LANES, row.length, 1)};
+  if (lane_id() == 0) before.length = 0;
+  u64 chars, tiles;
+  block_sum_before(row.length, &chars);
+  block_sum_before(tiles_of(row, tile_shift) - shares_tile(row, before, tile_shift), &tiles);
+  if (threadIdx.x == 0) {
+    groups[blockIdx.x] = chars;
+    atomicAdd(&totals->tiles, tiles);
+    atomicMax(&totals->most_tiles, tiles);
+    __threadfence();
+    last = atomicAdd(&totals->groups_done, 1ull) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!last) return;
+  __threadfence();
+  u64 sum = 0;
+  for (u32 first = 0; first < gridDim.x; first += 4 * TAKE_ROWS) {
+    u64 values[4], mine = 0, all;
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) {
+      const u32 g = first + 4 * threadIdx.x + k;
+      values[k] = g < gridDim.x ? __ldcg(groups + g) : 0;
+      mine += values[k];
+    }
+    u64 at = sum + block_sum_before(mine, &all);
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) {
+      const u32 g = first + 4 * threadIdx.x + k;
+      if (g < gridDim.x) groups[g] = at;
+      at += values[k];
+    }
+    sum += all;
+  }
+  if (threadIdx.x == 0) totals->chars = sum;
+}
+
+// Row `i` of those wanted, whose place take_measure has left, or not; whole warps.
+__device__ __forceinline__ Row find_row(const TakeColumn& c, const u64* rows, u64 count, u64 i) {
+  const SegmentView* segments = reinterpret_cast<const SegmentView*>(c.segments);
+  const u64 at = min(i, count - 1);
+  Row row;
+  if (c.places == 0) {
+    row = locate(segments, u32(c.segment_count), rows[at]);
+  } else {
+    const u64 place = reinterpret_cast<const u64*>(c.places)[at], start = place & ((1ull << PLACE_BITS) - 1);
+    row.length = place >> PLACE_BITS;
+    row.segment = find_segment<&SegmentView::out_char>(segments, u32(c.segment_count), start);
+    row.start = start - segments[row.segment].out_char;
+    if (row.length == PLACE_LONG) {
+      const SegmentView& s = segments[row.segment];
+      const u64 local = rows[at] - s.first_row;
+      row.length = PackedBlock(s, local / ROW_BLOCK).length(u32(local % ROW_BLOCK));
+    }
+  }
+  if (i >= count) row.length = 0;
+  return row;
+}
+
+// The offsets of a group's rows, the first of which is row `first`, and the one after the last row of all.
+__device__ __forceinline__ void write_offset(const TakeColumn& c, u64 i, u64 count, u64 offset, u64 length) {
+  if (i >= count) return;
+  if (c.wide_offsets) {
+    reinterpret_cast<u64*>(c.offsets_to)[i] = offset;
+    if (i == count - 1) reinterpret_cast<u64*>(c.offsets_to)[count] = offset + length;
+  } else {
+    reinterpret_cast<u32*>(c.offsets_to)[i] = u32(offset);
+    if (i == count - 1) reinterpret_cast<u32*>(c.offsets_to)[count] = u32(offset + length);
+  }
+}
+
+// Writes characters from any address on, four bytes at a time but for the ends.
+struct Writer {
+  u64 word;  // address of the four bytes to be written next
+  u64 pending;
+  u32 fill;     // bits in pending
+  u32 foreign;  // of which the first are not to be written
+
+  __device__ __forceinline__ explicit Writer(u64 to)
+      : word(to / 4 * 4), pending(0), fill(8 * u32(to % 4)), foreign(fill) {}
+
+  __device__ __forceinline__ void write_bytes(u32 end) {
+    for (u32 bit = foreign; bit < end; bit += 8) *reinterpret_cast<u8*>(word + bit / 8) = u8(pending >> bit);
+    foreign = 0;
+  }
+  __device__ __forceinline__ void append_word(u32 bytes, u32 bits) {
+    pending |= u64(bytes) << fill;
+    fill += bits;
+    if (fill < 32) return;
+    if (foreign == 0)
+      *reinterpret_cast<u32*>(word) = u32(pending);
+    else
+      write_bytes(32);
+    word += 4;
+    pending >>= 32;
+    fill -= 32;
+  }
+  // What lies above `bits` of `bytes` must be 0.
+  __device__ __forceinline__ void append(u64 bytes, u32 bits) {
+    append_word(u32(bytes), min(bits, 32u));
+    if (bits > 32) append_word(u32(bytes >> 32), bits - 32);
+  }
+  __device__ __forceinline__ void finish() { write_bytes(fill); }
+};
+
+// The rows of a group, in shared memory.
+struct Group {
+  u64 starts[TAKE_ROWS];     // in their segments
+  u64 chars[TAKE_ROWS + 1];  // of the group, before the row
+  u64 tiles[TAKE_ROWS + 1];  // to decode, before the row's own
+  u32 segments[TAKE_ROWS];
+  u8 shares[TAKE_ROWS];  // whether the row's first tile is decoded for the row before
+};
+
+// The last entry <= value of an ascending array of TAKE_ROWS + 1 whose first is 0 and whose last is greater.
+__device__ __forceinline__ u32 last_not_above(const u64* ascending, u64 value) {
+  u32 low = 0, high = TAKE_ROWS;
+  while (high - low > 1) {
+    const u32 middle = (low + high) / 2;
+    if (ascending[middle] <= value)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+// Codes of a tile, one by one or four at a time.
+struct TileCodes {
+  u64 address, end;  // of the next code, and behind all codes of the segment, which begin at a multiple of four
+  u32 left;
+  u32 half;        // which half of the table the next code belongs to
+  u32 held, have;  // codes that are loaded, and how many
+
+  __device__ __forceinline__ u32 load() const {
+    const u64 word = address / 4 * 4;
+    return __funnelshift_r(load_word(word, 0, end), load_word(word + 4, 0, end), 8 * u32(address % 4));
+  }
+  // Steps over codes, as long as what they stand for ends at `until` or before.
+  __device__ __forceinline__ void skip(const DecodeTable* table, u32& position, u32 until) {
+    have = 0;
+    while (left >= 4) {
+      const u32 four = load();
+      u32 bits = 0, after = half;
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) {
+        const u32 entry = (four >> (8 * i) & 255) | after;
+        after = entry == 255 ? 256 : 0;
+        u64 symbol = table->entries[entry];
+        bits += split_entry(symbol, table->is_eight(entry));
+      }
+      if (position + bits / 8 > until) break;
+      position += bits / 8;
+      address += 4;
+      left -= 4;
+      half = after;
+    }
+  }
+  // The next code's symbol; `left` must not be 0.
+  __device__ __forceinline__ u64 next(const DecodeTable* table, u32* bits) {
+    if (have == 0) held = load(), have = 4;
+    const u32 entry = (held & 255) | half;
+    half = entry == 255 ? 256 : 0;
+    held >>= 8, --have, ++address, --left;
+    u64 symbol = table->entries[entry];
+    *bits = split_entry(symbol, table->is_eight(entry));
+    return symbol;
+  }
+};
+
+// Decodes a tile for row `r` of the group, and for those that share it. `to`: where the group's characters belong.
+__device__ __forceinline__ void decode_tile(const SegmentView& s, const DecodeTable* table, u64 tile,
+                                            const Group& group, u32 r, u64 to) {
+  const u64 tile_begin = tile << s.tile_shift, tile_end = min(tile_begin + (1ull << s.tile_shift), s.chars);
   const u64 block = tile / TILE_BLOCK;
   u64 at = reinterpret_cast<const u64*>(s.block_starts)[block];
-  u64 codes_length;
+  u32 codes_length;
   if (s.tile_shift <= 8) {
     const u8* lengths = reinterpret_cast<const u8*>(s.tile_lengths);
     u64 t = block * TILE_BLOCK;
@@ -41,46 +350,191 @@ extern "C" __global__ void __launch_bounds__(256)
     }
     for (; t + 4 <= tile; t += 4) at += __dp4a(*reinterpret_cast<const u32*>(lengths + t), 0x01010101u, 4u);
     for (; t < tile; ++t) at += u64(lengths[t]) + 1;
-    codes_length = u64(lengths[tile]) + 1;
+    codes_length = u32(lengths[tile]) + 1;
   } else {
     const u16* lengths = reinterpret_cast<const u16*>(s.tile_lengths);
-    for (u64 t = block * TILE_BLOCK; t < tile; ++t) at += u64(lengths[t]) + 1;
-    codes_length = u64(lengths[tile]) + 1;
+    u64 t = block * TILE_BLOCK;
+    for (; t + 8 <= tile; t += 8) {
+      const uint4 eight = *reinterpret_cast<const uint4*>(lengths + t);
+      at += 8 + (eight.x & 0xffff) + (eight.y & 0xffff) + (eight.z & 0xffff) + (eight.w & 0xffff);
+      at += (eight.x >> 16) + (eight.y >> 16) + (eight.z >> 16) + (eight.w >> 16);
+    }
+    for (; t < tile; ++t) at += u64(lengths[t]) + 1;
+    codes_length = u32(lengths[tile]) + 1;
   }
   if (at > s.codes_nbytes || codes_length > s.codes_nbytes - at) return;  // damaged
 
-  const u64 codes = s.codes + at, codes_end = s.codes + s.codes_nbytes;
-  u8* to = out + chars_before + (begin - start);
-  if (codes_length == tile_end - tile_begin) {
-    const u8* from = reinterpret_cast<const u8*>(codes) + (begin - tile_begin);
-    for (u64 i = 0; i < end - begin; ++i) to[i] = from[i];
-    return;
-  }
-  const DecodeTable* table = reinterpret_cast<const DecodeTable*>(s.table);
-  // From here on positions count from the row's first character in the tile, which lies `skip` characters in it.
-  const i32 wanted = i32(end - begin);
-  i32 position = -i32(begin - tile_begin), left = i32(codes_length);
-  u64 address = codes / 4 * 4;
-  const u32 shift = 8 * u32(codes % 4);
-  u32 half = 0, next = load_word(address, s.codes, codes_end);
-  while (left > 0 && position < wanted) {
-    address += 4;
-    const u32 word = next;
-    next = load_word(address, s.codes, codes_end);
-    u32 four = __funnelshift_r(word, next, shift);
-    for (i32 i = min(left, 4); i > 0; --i, four >>= 8) {
-      const u32 entry = (four & 255) | half;
-      half = entry == 255 ? 256 : 0;
-      u64 symbol = table->entries[entry];
-      const i32 after = position + i32(split_entry(symbol, table->is_eight(entry))) / 8;
-      const i32 first = max(position, 0), last = min(after, wanted);
-      if (first < last) {
-        symbol = shift_right(symbol, 8 * u32(first - position));
-        for (i32 c = first; c < last; ++c, symbol >>= 8) to[c] = u8(symbol);
+  TileCodes codes = {s.codes + at, s.codes + s.codes_nbytes, codes_length, 0, 0, 0};
+  const bool raw = codes_length == tile_end - tile_begin;
+  // Positions count from the tile's first character. The symbol at hand ends at `position`.
+  u32 position = 0, bits = 0;
+  u64 symbol = 0;
+  for (;;) {
+    const u64 start = group.starts[r], length = group.chars[r + 1] - group.chars[r];
+    const u32 begin = u32(max(start, tile_begin) - tile_begin), end = u32(min(start + length, tile_end) - tile_begin);
+    Writer writer(to + group.chars[r] + (tile_begin + begin - start));
+    if (raw) {
+      for (u32 i = begin; i < end; ++i) writer.append_word(*reinterpret_cast<const u8*>(codes.address + i), 8);
+    } else {
+      if (position <= begin) {
+        codes.skip(table, position, begin);
+        while (position <= begin && codes.left > 0) {
+          symbol = codes.next(table, &bits);
+          position += bits / 8;
+        }
       }
-      position = after;
+      for (;;) {
+        const u32 first = max(position - bits / 8, begin), last = min(position, end);
+        if (first < last) {
+          const u64 from_first = shift_right(symbol, 8 * (first - (position - bits / 8)));
+          writer.append(from_first & shift_right(~0ull, 64 - 8 * (last - first)), 8 * (last - first));
+        }
+        if (position >= end || codes.left == 0) break;
+        symbol = codes.next(table, &bits);
+        position += bits / 8;
+      }
     }
-    left -= 4;
+    writer.finish();
+    if (start + length > tile_end || ++r == TAKE_ROWS || !group.shares[r]) return;
+  }
+}
+
+// Decodes the characters of a group's rows; all threads of the block. `row`: this thread's, `chars_before`: of the group before it,
+// `to`: where the group's characters belong.
+__device__ __forceinline__ void decode_group(const TakeColumn& c, const Row& row, u64 chars_before, u64 chars, u64 to) {
+  __shared__ Group group;
+  __shared__ DecodeTable staged[TAKE_TABLES];
+  __shared__ u32 first_table;
+  __shared__ u32 last_table;
+  const SegmentView* segments = reinterpret_cast<const SegmentView*>(c.segments);
+  const u64 tile_shift = segments[row.segment].tile_shift;
+  const u32 t = threadIdx.x;
+  group.starts[t] = row.start;
+  group.chars[t] = chars_before;
+  group.segments[t] = row.segment;
+  if (t == 0) {
+    group.chars[TAKE_ROWS] = chars;
+    first_table = ~0u, last_table = 0;
+  }
+  __syncthreads();
+  bool shares = false;
+  if (t > 0) {
+    const Row before = {group.segments[t - 1], group.starts[t - 1], group.chars[t] - group.chars[t - 1]};
+    shares = shares_tile(row, before, tile_shift);
+  }
+  group.shares[t] = shares;
+  if (row.length > 0) {
+    const u32 table = u32((segments[row.segment].table - c.tables) / sizeof(DecodeTable));
+    atomicMin(&first_table, table);
+    atomicMax(&last_table, table);
+  }
+  u64 tiles;
+  group.tiles[t] = block_sum_before(tiles_of(row, tile_shift) - shares, &tiles);
+  if (t == 0) group.tiles[TAKE_ROWS] = tiles;
+  __syncthreads();
+  if (tiles == 0) return;
+  const u32 tables = min(last_table - first_table + 1, u32(TAKE_TABLES)), words = sizeof(DecodeTable) / 8;
+  const u64* from = reinterpret_cast<const u64*>(c.tables) + u64(first_table) * words;
+  for (u32 i = t; i < tables * words; i += TAKE_ROWS) reinterpret_cast<u64*>(staged)[i] = __ldg(from + i);
+  __syncthreads();
+  for (u64 item = u64(blockIdx.z) * TAKE_ROWS + t; item < tiles; item += u64(gridDim.z) * TAKE_ROWS) {
+    const u32 r = last_not_above(group.tiles, item);
+    const SegmentView& s = segments[group.segments[r]];
+    const u64 tile = (group.starts[r] >> s.tile_shift) + group.shares[r] + (item - group.tiles[r]);
+    const u32 table = u32((s.table - c.tables) / sizeof(DecodeTable)) - first_table;
+    if (table < tables)
+      decode_tile(s, staged + table, tile, group, r, to);
+    else
+      decode_tile(s, reinterpret_cast<const DecodeTable*>(s.table), tile, group, r, to);
+  }
+}
+
+// Offsets and characters, behind take_measure. grid: (groups, columns, blocks a group); block: TAKE_ROWS threads.
+extern "C" __global__ void __launch_bounds__(TAKE_ROWS, TAKE_BLOCKS)
+    fsst_take(const TakeColumn* __restrict__ columns, const u64* __restrict__ rows, u64 count) {
+  const TakeColumn& c = columns[blockIdx.y];
+  const u64 i = u64(blockIdx.x) * TAKE_ROWS + threadIdx.x;
+  const Row row = find_row(c, rows, count, i);
+  u64 chars;
+  const u64 chars_before = block_sum_before(row.length, &chars),
+            group_at = reinterpret_cast<const u64*>(c.groups)[blockIdx.x];
+  if (blockIdx.z == 0) write_offset(c, i, count, group_at + chars_before, row.length);
+  decode_group(c, row, chars_before, chars, c.chars_to + group_at);
+}
+
+// All of it for at most TAKE_ROWS rows: offsets of 32 bits, validity, totals, and, unless they are more than `capacity`, characters.
+// grid: (1, columns); block: TAKE_ROWS threads.
+extern "C" __global__ void __launch_bounds__(TAKE_ROWS, TAKE_BLOCKS)
+    take_few(const TakeColumn* __restrict__ columns, const u64* __restrict__ rows, u64 count, u64 capacity) {
+  const TakeColumn& c = columns[blockIdx.y];
+  TakeTotals* totals = reinterpret_cast<TakeTotals*>(c.totals);
+  const u64 i = threadIdx.x, number = rows[min(i, count - 1)];
+  Row row = locate(reinterpret_cast<const SegmentView*>(c.segments), u32(c.segment_count), number);
+  if (i >= count) row.length = 0;
+  if (c.validity_to != 0) {
+    write_validity(c, i / 32, row.segment, number, i < count, &totals->nulls);
+    end_validity(c, count);
+  }
+  u64 chars;
+  const u64 chars_before = block_sum_before(row.length, &chars);
+  write_offset(c, i, count, chars_before, row.length);
+  if (threadIdx.x == 0) totals->chars = chars;
+  if (chars <= capacity) decode_group(c, row, chars_before, chars, c.chars_to);
+}
+
+// Eight bytes from any address on; what lies up to 15 bytes behind it must be readable.
+__device__ __forceinline__ u64 load_eight(u64 address) {
+  const u64* word = reinterpret_cast<const u64*>(address / 8 * 8);
+  const u32 shift = 8 * u32(address % 8);
+  return shift == 0 ? word[0] : word[0] >> shift | word[1] << (64 - shift);
+}
+
+// As fsst_take, of the characters that `plain` has already; offsets with the first of them. A thread writes aligned eight bytes.
+// grid and block: as fsst_take.
+extern "C" __global__ void __launch_bounds__(TAKE_ROWS, TAKE_BLOCKS)
+    take_copy(const TakeColumn* __restrict__ columns, const u64* __restrict__ rows, u64 count) {
+  __shared__ u64 starts[TAKE_ROWS];
+  __shared__ u64 chars_before[TAKE_ROWS + 1];
+  const TakeColumn& c = columns[blockIdx.y];
+  const u32 t = threadIdx.x;
+  const u64 i = u64(blockIdx.x) * TAKE_ROWS + t;
+  const Row row = find_row(c, rows, count, i);
+  u64 chars;
+  const u64 mine = block_sum_before(row.length, &chars), group_at = reinterpret_cast<const u64*>(c.groups)[blockIdx.x];
+  if (blockIdx.z == 0 && c.plain_begin == 0) write_offset(c, i, count, group_at + mine, row.length);
+  starts[t] = reinterpret_cast<const SegmentView*>(c.segments)[row.segment].out_char + row.start;
+  chars_before[t] = mine;
+  if (t == 0) chars_before[TAKE_ROWS] = chars;
+  const bool here = row.length > 0 && starts[t] < c.plain_end && starts[t] + row.length > c.plain_begin;
+  if (!__syncthreads_or(here)) return;
+  const u64 to = c.chars_to + group_at, first_word = to / 8, words = (to + chars + 7) / 8 - first_word;
+  for (u64 w = u64(blockIdx.z) * TAKE_ROWS + t; w < words; w += u64(gridDim.z) * TAKE_ROWS) {
+    const u64 address = 8 * (first_word + w);
+    u64 at = max(address, to) - to;
+    const u64 end = min(address + 8 - to, chars);
+    u64 bytes = 0;
+    u32 known = 0;  // a bit a byte
+    for (u32 r = last_not_above(chars_before, at); at < end; ++r) {
+      u64 stop = min(end, chars_before[r + 1]);
+      for (u64 from = starts[r] + (at - chars_before[r]); at < stop;) {
+        const u32 place = u32(to + at - address);
+        u64 count_here = stop - at;
+        if (from < c.plain_begin) {
+          count_here = min(count_here, c.plain_begin - from);
+        } else if (from < c.plain_end) {
+          count_here = min(count_here, c.plain_end - from);
+          const u64 found = load_eight(c.plain + (from - c.plain_begin)) & shift_right(~0ull, 64 - 8 * u32(count_here));
+          bytes |= found << (8 * place);
+          known |= ((1u << count_here) - 1) << place;
+        }
+        at += count_here, from += count_here;
+      }
+    }
+    if (known == 255)
+      *reinterpret_cast<u64*>(address) = bytes;
+    else
+      for (u32 k = 0; k < 8; ++k)
+        if (known >> k & 1) reinterpret_cast<u8*>(address)[k] = u8(bytes >> (8 * k));
   }
 }
 

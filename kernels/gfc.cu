@@ -27,7 +27,7 @@
 // 4 subchunks at once instead of 8: 1,010 (taken; 975 in another run). What changed nothing or lost: chunks of 1024 values 905 and
 // 1,745, of 8192 977 and 1,576; a warp a block 983; the chunks in ascending order 974; registers for 40 warps 950, for 24 936; the
 // second read past the caches 918, codes 947. Decoding without copies ahead 1,555, with one batch ahead 1,621, a ring of 8 KiB 1,627.
-#include "common.cuh"
+#include "jobs.cuh"
 
 #if ITEMSIZE == 8
 typedef u64 Word;
@@ -442,9 +442,15 @@ struct Input {
 // Lengths by leading zero bytes, as they are stored in a half-byte.
 #define LENGTHS (ITEMSIZE == 8 ? 0x01345678u : 0x00001234u)
 
-// Decodes N subchunks to `out`, this lane's first value; only the first `valid` lanes', unless `whole`.
+// A chunk's values: those from `lower` on, this lane's first at `out`, `step` words from one to the next.
+struct Destination {
+  Word* out;
+  u32 step, lower, upper;
+};
+
+// Decodes N subchunks; `i`: their first value. Values outside the destination are not written, which is not checked where they are `whole`.
 template <u32 N, bool whole>
-__device__ __forceinline__ void decode(Input& input, Word* out, u32 valid, Word& predicted, u32 source) {
+__device__ __forceinline__ void decode(Input& input, const Destination& to, u32 i, Word& predicted, u32 source) {
   const u32 lane = lane_id();
   const u32* words = reinterpret_cast<const u32*>(input.ring);
   u32 half_byte[N], at[N], lengths = 0;
@@ -468,36 +474,56 @@ __device__ __forceinline__ void decode(Input& input, Word* out, u32 valid, Word&
     const u32 sign = half_byte[k] >> 3 & 1;
     const Word value = predicted + (magnitude ^ (Word(0) - Word(sign))) + sign;
     predicted = __shfl_sync(ALL_LANES, value, source);
-    if (whole || lane < valid) out[SUBCHUNK * k] = value;
+    if (whole || (i + lane >= to.lower && i + lane < to.upper)) to.out[(i + SUBCHUNK * k) * to.step] = value;
   }
 }
 
-// A warp a chunk.
-extern "C" __global__ void __launch_bounds__(32 * WARPS, 40 / WARPS)
-    gfc_decode(const u64* __restrict__ starts, const u8* __restrict__ codes, u64 codes_nbytes, u64 rows, u32 dim,
-               u32 chunk, u32 chunks, Word* values) {
+struct Job {
+  u64 starts, codes;  // addresses
+  u64 codes_nbytes, dim, chunk;
+  u64 touched;  // address of a byte for each chunk from the first that is wanted on, 0 where it may be left out; 0: none may
+  Wanted wanted;
+};
+
+// Segments, or ranges of them -> values. A warp a chunk.
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 40 / WARPS) gfc_decode(const u64* table, u32 jobs) {
   __shared__ uint4 rings[WARPS][RING / 16 + 1];
-  const u32 warp = threadIdx.x / 32, number = blockIdx.x * WARPS + warp, lane = lane_id();
-  if (number >= chunks) return;
-  const u64 first = u64(number) * chunk;
-  const u32 count = u32(min(rows - first, u64(chunk))), source = predicting_lane(dim);
-  const u64 start = min(starts[number], codes_nbytes), end = min(starts[number + 1], codes_nbytes);
+  const u32 which = find_job(table, jobs, blockIdx.x);
+  const Job& job = reinterpret_cast<const Job*>(table + jobs)[which];
+  const u32 warp = threadIdx.x / 32, lane = lane_id(), chunk = u32(job.chunk);
+  const u64 unit = (blockIdx.x - table[which]) * WARPS + warp, begin = job.wanted.begin, end = job.wanted.end;
+  const u64 number = begin / chunk + unit, first = number * chunk;
+  if (first >= end || (job.touched != 0 && reinterpret_cast<const u8*>(job.touched)[unit] == 0)) return;
+  const u32 source = predicting_lane(u32(job.dim));
+  const u64* starts = reinterpret_cast<const u64*>(job.starts);
+  const u64 start = min(starts[number], job.codes_nbytes), stop = min(starts[number + 1], job.codes_nbytes);
   const u64 base = start / 16 * 16, most = 1u << 30;
-  Input input = {reinterpret_cast<u8*>(rings[warp]),          codes + base,      u32(min(codes_nbytes - base, most)),
-                 u32(end > base ? min(end - base, most) : 0), u32(start - base), 0};
-  Word* out = values + first + lane;
+  Input input = {reinterpret_cast<u8*>(rings[warp]),
+                 reinterpret_cast<const u8*>(job.codes) + base,
+                 u32(min(job.codes_nbytes - base, most)),
+                 u32(stop > base ? min(stop - base, most) : 0),
+                 u32(start - base),
+                 0};
+  const u64 out = job.wanted.values + (first + lane - begin) * job.wanted.stride;
+  const Destination to = {reinterpret_cast<Word*>(out), ITEMSIZE == 8 ? u32(job.wanted.stride) / ITEMSIZE : 1,
+                          begin > first ? u32(begin - first) : 0, u32(min(end - first, u64(chunk)))};
   Word predicted = 0;
   u32 i = 0;
   input.copy_ahead();
   wait_for_groups<0>();
-  for (; i + SUBCHUNK * BATCH <= count; i += SUBCHUNK * BATCH) {
-    decode<BATCH, true>(input, out + i, SUBCHUNK, predicted, source);
+  for (; i < to.lower; i += SUBCHUNK) {
+    decode<1, false>(input, to, i, predicted, source);
+    input.copy_ahead();
+    wait_for_groups<0>();
+  }
+  for (; i + SUBCHUNK * BATCH <= to.upper; i += SUBCHUNK * BATCH) {
+    decode<BATCH, true>(input, to, i, predicted, source);
     input.copy_ahead();
     wait_for_groups<AHEAD>();
   }
   wait_for_groups<0>();
-  for (; i < count; i += SUBCHUNK) {
-    decode<1, false>(input, out + i, count - i, predicted, source);
+  for (; i < to.upper; i += SUBCHUNK) {
+    decode<1, false>(input, to, i, predicted, source);
     input.copy_ahead();
     wait_for_groups<0>();
   }

@@ -353,14 +353,27 @@ extern "C" __global__ void __launch_bounds__(256)
   }
 }
 
+// Bytes `lower` to `upper` - 1 of a chunk's values to memory; `spread` 2: every 8 bytes to the next 16.
+__device__ __forceinline__ void store_chunk(u8* shared, u64 to, u32 lower, u32 upper, u32 spread) {
+  if (spread == 2) {
+    const u64* from = reinterpret_cast<const u64*>(shared);
+    for (u32 i = lower / 8 + lane_id(); i < upper / 8; i += 32) reinterpret_cast<u64*>(to)[2 * i] = from[i];
+  } else if (lower == 0) {
+    copy_chunk<false>(shared, to, upper, lane_id(), 32);
+  } else {
+    for (u32 i = lower + lane_id(); i < upper; i += 32) reinterpret_cast<u8*>(to)[i] = shared[i];
+  }
+}
+
+// Bytes `begin` to `end` - 1 of the values, or, of these, the chunks that are touched: a byte for each from the first on, nullptr: all.
 // A warp a chunk. block: DECODE_WARPS warps; shared memory: 2 * CHUNK bytes a warp. A damaged chunk that would lead elsewhere is left out.
 extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, 48 / DECODE_WARPS)
-    gpulz_decode(const u8* codes, u64 codes_nbytes, const u64* starts, const u32* counts, u64 chunks, u8* values,
-                 u64 values_nbytes) {
+    gpulz_decode(const u8* codes, u64 codes_nbytes, const u64* starts, const u32* counts, u64 chunks, u64 values_nbytes,
+                 const u8* touched, u64 begin, u64 end, u64 values, u32 spread) {
   DYNAMIC_SHARED(u8, shared_memory);
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
-  const u64 chunk = blockIdx.x * u64(DECODE_WARPS) + warp;
-  if (chunk >= chunks) return;
+  const u64 unit = blockIdx.x * u64(DECODE_WARPS) + warp, chunk = begin / CHUNK + unit;
+  if (chunk * CHUNK >= end || (touched != nullptr && touched[unit] == 0)) return;
   u8* staged = shared_memory + warp * (2 * CHUNK);
   Symbol* out = reinterpret_cast<Symbol*>(staged + CHUNK);
 
@@ -374,12 +387,14 @@ extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, 48 / DECODE_WARP
   const u64 at = start + before;
   if (start > codes_nbytes || at % 4 != 0 || at > codes_nbytes || mine.size > codes_nbytes - at) return;
   if (mine.size > CHUNK || mine.matches > mine.tokens) return;
-  const u64 to = reinterpret_cast<u64>(values) + chunk * CHUNK;
+  const u64 to = values + (chunk * CHUNK - begin) * spread;
+  const u32 lower = begin > chunk * CHUNK ? u32(begin - chunk * CHUNK) : 0;
+  const u32 upper = u32(min(end - chunk * CHUNK, u64(mine.nbytes)));
 
   copy_chunk<true>(staged, reinterpret_cast<u64>(codes) + at, mine.size, lane, 32);
   __syncwarp();
   if (mine.raw) {
-    copy_chunk<false>(staged, to, mine.nbytes, lane, 32);
+    store_chunk(staged, to, lower, upper, spread);
     return;
   }
 
@@ -436,7 +451,7 @@ extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, 48 / DECODE_WARP
     used += __popc(all_literals);
     __syncwarp();
   }
-  copy_chunk<false>(reinterpret_cast<u8*>(out), to, mine.nbytes, lane, 32);
+  store_chunk(reinterpret_cast<u8*>(out), to, lower, upper, spread);
 }
 
 #endif

@@ -9,6 +9,7 @@
 //   0.088. 4 or 8 thread blocks: measure 0.098 to 0.101; 32: as 16. A warp starts by waiting for memory six times in a row.
 // - locate_rows with a thread a row that looks at every row before it in the block: 0.366 ms for 1 M rows, now 0.174.
 #include "fsst_compress.cuh"
+#include "row_lengths.cuh"
 
 #define ROWS_PER_LANE (ROW_BLOCK / 32)
 
@@ -386,68 +387,6 @@ extern "C" __global__ void __launch_bounds__(256, 3)
   }
 }
 
-// Row block b of a segment, ready to read; damaged sections read as width 0.
-struct PackedBlock {
-  const u32* bits;
-  u32 width;
-  u64 minimum;
-
-  __device__ __forceinline__ PackedBlock(const SegmentView& s, u64 b) {
-    const u32* row_words = reinterpret_cast<const u32*>(s.row_words);
-    const u32 begin = row_words[b], end = row_words[b + 1];
-    width = 0;
-    if (begin <= end && end <= s.row_bits_words) width = min((end - begin) / (ROW_BLOCK / 32), 63u);
-    bits = reinterpret_cast<const u32*>(s.row_bits) + begin;
-    minimum = reinterpret_cast<const u32*>(s.row_minima)[b];
-  }
-  // Length of row i less the minimum; what stands behind the segment's last row is not to be used.
-  __device__ __forceinline__ u64 difference(u32 i) const {
-    if (width == 0) return 0;
-    const u32 bit = i * width, shift = bit & 31, used = shift + width;
-    const u32* word = bits + bit / 32;
-    if (width < 32) return __funnelshift_r(word[0], used > 32 ? word[1] : 0, shift) & ((1u << width) - 1);
-    u64 value = word[0] >> shift;
-    if (used > 32) value |= u64(word[1]) << (32 - shift);
-    if (used > 64) value |= u64(word[2]) << (64 - shift);
-    return value & ((1ull << width) - 1);
-  }
-  __device__ __forceinline__ u64 length(u32 i) const { return minimum + difference(i); }
-
-  // For widths up to 8: the differences of rows 8 * group to 8 * group + 3 in `near`, of the next four in `far`; above them others'.
-  __device__ __forceinline__ void eight_rows(u32 group, u32* near, u32* far) const {
-    u32 words[3] = {0, 0, 0};
-#pragma unroll
-    for (u32 i = 0; i < 3; ++i)  // eight rows are `width` whole bytes
-      if (width > 0) words[i] = bits[min(group * width / 4 + i, ROW_BLOCK / 32 * width - 1)];
-    const u32 shift = 8 * (group * width & 3), high = __funnelshift_r(words[1], words[2], shift);
-    *near = __funnelshift_r(words[0], words[1], shift);
-    *far = u32((*near | u64(high) << 32) >> (4 * width));
-  }
-
-  // Characters of the rows before row `i`, as far as the `parts` lanes, of which this is number `part`, share them out among each other.
-  __device__ __forceinline__ u64 sum_before(u32 i, u32 part, u32 parts) const {
-    u64 sum = part == 0 ? i * minimum : 0;
-    if (width > 8) {
-      for (u32 r = part; r < i; r += parts) sum += difference(r);
-      return sum;
-    }
-    const u32 one = (1u << width) - 1, two = (1u << (2 * width)) - 1, alternate = one | one << (2 * width);
-    u32 narrow = 0;
-    for (u32 r = 8 * part; r < i; r += 8 * parts) {
-      u32 fours[2];
-      eight_rows(r / 8, &fours[0], &fours[1]);
-#pragma unroll
-      for (u32 h = 0; h < 2; ++h) {  // sums of neighbours first, in the room of both
-        const u32 rows = i > r + 4 * h ? min(i - r - 4 * h, 4u) : 0,
-                  kept = fours[h] & u32((1ull << (rows * width)) - 1);
-        const u32 pairs = (kept & alternate) + (kept >> width & alternate);
-        narrow += (pairs & two) + (pairs >> (2 * width));
-      }
-    }
-    return sum + narrow;
-  }
-};
-
 // Writes the offsets of a row block's rows from..to (counted in the block) at `out` + row. A lane's 8 rows are neighbours: their bits are
 // whole bytes, and one warp sum does for all. Sums fit 32 bits. Through `staged` the lanes write coalesced.
 template <typename T>
@@ -556,31 +495,6 @@ extern "C" __global__ void __launch_bounds__(256)
   if (thread < count * LOCATE_LANES && lane_id() % LOCATE_LANES == 0) starts[i] = min(start, s.chars);
 }
 
-// Where rows lie. For rows[i] (a row of the column): segments_of[i] its segment, starts[i] its first character there, lengths[i],
-// and tiles[i], the tiles it touches. LOCATE_LANES threads a row, whole warps.
-extern "C" __global__ void __launch_bounds__(256)
-    locate_rows(const SegmentView* segments, u32 segment_count, const u64* rows, u64 count, u64* segments_of,
-                u64* starts, u64* lengths, u64* tiles) {
-  const u64 i = (blockIdx.x * u64(blockDim.x) + threadIdx.x) / LOCATE_LANES;
-  const u64 row = rows[min(i, count - 1)];  // all lanes take part in the sum
-  const u32 k = find_segment<&SegmentView::first_row>(segments, segment_count, row), part = lane_id() % LOCATE_LANES;
-  const SegmentView& s = segments[k];
-  const u64 local = row - s.first_row, b = local / ROW_BLOCK;
-  const u32 in_block = u32(local % ROW_BLOCK);
-  const PackedBlock block(s, b);
-  u64 start = block.sum_before(in_block, part, LOCATE_LANES);
-#pragma unroll
-  for (u32 delta = 1; delta < LOCATE_LANES; delta *= 2) start += __shfl_xor_sync(ALL_LANES, start, delta);
-  if (i >= count || part != 0) return;
-  start += reinterpret_cast<const u64*>(s.row_starts)[b];
-  u64 length = block.length(in_block);
-  if (start > s.chars || length > s.chars - start) length = 0, start = 0;  // damaged
-  segments_of[i] = k;
-  starts[i] = start;
-  lengths[i] = length;
-  tiles[i] = length == 0 ? 0 : (start + length - 1 >> s.tile_shift) - (start >> s.tile_shift) + 1;
-}
-
 // `bits` bits from bit `from_bit` of `from` to bit 0 of `to`; the last word is filled with zeros. One thread a word.
 extern "C" __global__ void __launch_bounds__(256) copy_bits(const u32* from, u64 from_bit, u64 bits, u32* to) {
   const u64 i = blockIdx.x * u64(blockDim.x) + threadIdx.x;
@@ -633,23 +547,5 @@ extern "C" __global__ void __launch_bounds__(256)
       nulls_to = first;
     }
     if (nulls_to != 0 && nulls > 0) atomicAdd(reinterpret_cast<u64*>(nulls_to), u64(nulls));
-  }
-}
-
-// Validity of chosen rows: bit i of `to` is the validity of rows[i]. One thread a row, whole warps.
-extern "C" __global__ void __launch_bounds__(256)
-    take_validity(const SegmentView* segments, u32 segment_count, const u64* rows, u64 count, u32* to, u64* nulls) {
-  const u64 i = blockIdx.x * u64(blockDim.x) + threadIdx.x;
-  bool valid = false;
-  if (i < count) {
-    const SegmentView& s = segments[find_segment<&SegmentView::first_row>(segments, segment_count, rows[i])];
-    const u64 local = rows[i] - s.first_row;
-    const u8* validity = reinterpret_cast<const u8*>(s.validity);
-    valid = validity == nullptr || (validity[local / 8] >> (local % 8) & 1);
-  }
-  const u32 word = __ballot_sync(ALL_LANES, valid), inside = __ballot_sync(ALL_LANES, i < count);
-  if (lane_id() == 0 && inside != 0) {
-    to[i / 32] = word;
-    atomicAdd(nulls, u64(__popc(inside & ~word)));
   }
 }

@@ -1,7 +1,7 @@
 // Fixed-width values before they are compressed and after: nulls filled in, samples taken, numbers of 16 bytes cut in two.
 //
 // Memory-bound: every value is read once and written once.
-#include "common.cuh"
+#include "jobs.cuh"
 
 #define FILL_WORDS (FILL_BLOCK / 32)
 #define COPY_WORDS 8
@@ -116,17 +116,117 @@ extern "C" __global__ void __launch_bounds__(256) gather_values(const GatherJob*
     gather<u64>(job, block, begin, count);
 }
 
-// Low and high words of numbers of 16 bytes, put together. grid: any.
-extern "C" __global__ void __launch_bounds__(256) join_wide(const u64* low, const u64* high, u64 rows, u64* out) {
-  for (u64 row = blockIdx.x * u64(blockDim.x) + threadIdx.x; row < rows; row += u64(gridDim.x) * blockDim.x) {
-    out[2 * row] = low[row];
-    out[2 * row + 1] = high[row];
-  }
+// ---- reading
+
+struct PlacedHalf {
+  u64 source;  // address of 64-bit words
+  Wanted wanted;
+};
+
+// Stored words to where numbers of 16 bytes have them. A thread a word.
+extern "C" __global__ void __launch_bounds__(256) place_halves(const u64* table, u32 jobs) {
+  const u32 number = find_job(table, jobs, blockIdx.x);
+  const PlacedHalf& job = reinterpret_cast<const PlacedHalf*>(table + jobs)[number];
+  const u64 i = (blockIdx.x - table[number]) * 256 + threadIdx.x;
+  if (i >= job.wanted.end - job.wanted.begin) return;
+  const u64 value = reinterpret_cast<const u64*>(job.source)[job.wanted.begin + i];
+  *reinterpret_cast<u64*>(job.wanted.values + i * job.wanted.stride) = value;
 }
 
-// One half alone, where the two are not cut at the same rows. Two of these write every sector twice, half of
-// it each time. grid: any.
-extern "C" __global__ void __launch_bounds__(256) place_wide(const u64* values, u64 rows, u32 half, u64* out) {
-  for (u64 row = blockIdx.x * u64(blockDim.x) + threadIdx.x; row < rows; row += u64(gridDim.x) * blockDim.x)
-    out[2 * row + half] = values[row];
+struct PlainPart {
+  u64 values;  // address
+  u64 first_row, rows;
+};
+
+// Rows by number, of many columns whose values lie there as they are. Rows that no part has are left out. grid: `blocks` thread
+// blocks of 256 rows for each column. The table: columns, then parts.
+extern "C" __global__ void __launch_bounds__(256)
+    take_plain(const u64* table, u32 columns, u32 blocks, const u64* rows, u64 shift, u64 count) {
+  const TakenColumn& column = reinterpret_cast<const TakenColumn*>(table)[blockIdx.x / blocks];
+  const PlainPart* parts = reinterpret_cast<const PlainPart*>(reinterpret_cast<const TakenColumn*>(table) + columns);
+  const u64 i = blockIdx.x % blocks * u64(256) + threadIdx.x, row = row_of(rows, shift, i, count);
+  const PlainPart* part;
+  if (i >= count || !find_part(parts + column.first_part, column.parts, row, part)) return;
+  const u64 local = row - part->first_row, to = column.values + i * column.stride;
+  if (column.itemsize == 1)
+    *reinterpret_cast<u8*>(to) = reinterpret_cast<const u8*>(part->values)[local];
+  else if (column.itemsize == 2)
+    *reinterpret_cast<u16*>(to) = reinterpret_cast<const u16*>(part->values)[local];
+  else if (column.itemsize == 4)
+    *reinterpret_cast<u32*>(to) = reinterpret_cast<const u32*>(part->values)[local];
+  else
+    *reinterpret_cast<u64*>(to) = reinterpret_cast<const u64*>(part->values)[local];
+}
+
+// The same for bitmaps, whose bytes have the bits of 8 rows each; the output is filled up with zeros to whole 64 bytes, which the grid
+// covers.
+extern "C" __global__ void __launch_bounds__(256)
+    take_plain_bits(const u64* table, u32 columns, u32 blocks, const u64* rows, u64 shift, u64 count) {
+  const TakenColumn& column = reinterpret_cast<const TakenColumn*>(table)[blockIdx.x / blocks];
+  const PlainPart* parts = reinterpret_cast<const PlainPart*>(reinterpret_cast<const TakenColumn*>(table) + columns);
+  const u64 i = blockIdx.x % blocks * u64(256) + threadIdx.x, row = row_of(rows, shift, i, count);
+  const PlainPart* part;
+  bool bit = i < count && find_part(parts + column.first_part, column.parts, row / 8, part);
+  if (bit) bit = reinterpret_cast<const u8*>(part->values)[row / 8 - part->first_row] >> row % 8 & 1;
+  put_bits(column, i, count, bit);
+}
+
+// Sets touched[k] where a row lies in chunk k of the rows from `begin` to `end` - 1. A thread a row.
+extern "C" __global__ void __launch_bounds__(256)
+    mark_chunks(const u64* rows, u64 shift, u64 count, u64 begin, u64 end, u32 chunk, u8* touched) {
+  const u64 i = blockIdx.x * u64(256) + threadIdx.x, row = row_of(rows, shift, i, count);
+  if (i < count && row >= begin && row < end) touched[(row - begin) / chunk] = 1;
+}
+
+// ---- lists
+
+__device__ __forceinline__ u64 offset_at(const void* offsets, u32 itemsize, u64 i) {
+  return itemsize == 4 ? static_cast<const u32*>(offsets)[i] : static_cast<const u64*>(offsets)[i];
+}
+
+__device__ __forceinline__ void put_offset(void* offsets, u32 itemsize, u64 i, u64 value) {
+  if (itemsize == 4)
+    static_cast<u32*>(offsets)[i] = u32(value);
+  else
+    static_cast<u64*>(offsets)[i] = value;
+}
+
+// Subtracts `first`. A thread an offset.
+extern "C" __global__ void __launch_bounds__(256) rebase_offsets(void* offsets, u32 itemsize, u64 count, u64 first) {
+  const u64 i = blockIdx.x * u64(256) + threadIdx.x;
+  if (i < count) put_offset(offsets, itemsize, i, offset_at(offsets, itemsize, i) - first);
+}
+
+// Where lists begin and end in their values, which have `limit` rows -> begins as 64-bit numbers, and lengths. Damaged ones have none
+// of the values that there are not. A thread a list.
+extern "C" __global__ void __launch_bounds__(256)
+    list_lengths(const void* begins, const void* ends, u32 itemsize, u64 count, u64 limit, u64* first, u64* lengths) {
+  const u64 i = blockIdx.x * u64(256) + threadIdx.x;
+  if (i >= count) return;
+  const u64 begin = min(offset_at(begins, itemsize, i), limit), end = min(offset_at(ends, itemsize, i), limit);
+  first[i] = begin;
+  lengths[i] = max(begin, end) - begin;
+}
+
+// Offsets of lists, whose lengths were summed up to `ends`. A thread an offset.
+extern "C" __global__ void __launch_bounds__(256)
+    list_offsets(const u64* ends, u32 itemsize, u64 count, void* offsets) {
+  const u64 i = blockIdx.x * u64(256) + threadIdx.x;
+  if (i <= count) put_offset(offsets, itemsize, i, i == 0 ? 0 : ends[i - 1]);
+}
+
+// Rows of the values of `count` lists, one after another. A thread a value.
+extern "C" __global__ void __launch_bounds__(256)
+    list_rows(const u64* first, const u64* ends, u64 count, u64 total, u64* rows) {
+  const u64 at = blockIdx.x * u64(256) + threadIdx.x;
+  if (at >= total) return;
+  u64 low = 0, high = count;  // the first list that ends behind `at`
+  while (low < high) {
+    const u64 middle = (low + high) / 2;
+    if (ends[middle] <= at)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  rows[at] = first[low] + at - (low == 0 ? 0 : ends[low - 1]);
 }

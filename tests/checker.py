@@ -264,13 +264,13 @@ class HostCodec:
         return compressed
 
     def decompress(self, compressed: list[Segment]) -> HostStrings:
-        return cpu.decompress(compressed)
+        return cpu.read(compressed)
 
     def take(self, compressed: list[Segment], rows: np.ndarray) -> HostStrings:
         return cpu.take(compressed, rows)
 
     def take_range(self, compressed: list[Segment], start: int, stop: int) -> HostStrings:
-        return cpu.take_range(compressed, start, stop)
+        return cpu.read(compressed, start, stop)
 
 
 class _PublicColumn(ABC):

@@ -36,6 +36,12 @@ def no_measured_launch_choices(tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """For ``-n auto``: a worker for every core that this process may use, up to eight, for each builds kernels."""
+    return min(8, len(os.sched_getaffinity(0)))
+
+
 def _why_no_gpu() -> str | None:
     """Why tests marked gpu cannot run here, None if they can."""
     try:

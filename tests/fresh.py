@@ -117,7 +117,7 @@ def _load_compiled() -> None:
             if codec == storage.FSST:
                 fsst.decompress(parts)
             elif parts:
-                cpu.decompress(parts, parts[0].itemsize)
+                cpu.read(parts, parts[0].itemsize)
 
 
 def _serve() -> None:

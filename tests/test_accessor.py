@@ -34,7 +34,6 @@ OTHERS = {
     "category": pd.Series(["a"], dtype="category"),
     "datetime64": pd.Series(pd.to_datetime(["2020"])),
     "binary": pd.Series([b"a"], dtype=pd.ArrowDtype(pa.binary())),
-    "string_view": pd.Series(["a"], dtype=pd.ArrowDtype(pa.string_view())),
     "Int64": pd.Series([1, None], dtype="Int64"),
     "list": pd.Series([[1, 2], None], dtype=pd.ArrowDtype(pa.list_(pa.int8()))),
     "objects of bytes": pd.Series([b"a"], dtype=object),

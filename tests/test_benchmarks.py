@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import importlib
 import json
@@ -29,6 +30,32 @@ def modules() -> Iterator[dict[str, ModuleType]]:
         patch.syspath_prepend(ROOT / "benchmarks")
         names = ("bench_latency", "compare", "datasets", "measured", "profile_kernels", "records")
         yield {name: importlib.import_module(name) for name in names}
+
+
+def names_of(path: Path) -> set[str]:
+    """What a module defines or imports, found without running it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            found |= {one.asname or one.name for one in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.name)
+def test_what_they_import_of_ours_is_there(path: Path) -> None:
+    """Most of them run on a GPU only."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cudf_fsst"):
+            place = ROOT.joinpath(*node.module.split("."))
+            file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+            for one in node.names:
+                beside = place / one.name
+                known = one.name in names_of(file) or beside.is_dir() or beside.with_suffix(".py").exists()
+                assert known, f"{node.module} has no {one.name}"
 
 
 def record(**more: Any) -> dict[str, Any]:
@@ -193,6 +220,12 @@ LATENCY = {
         *(f"col_100mb_{call}_ms" for call in ("compress", "decompress")),
     ],
     "rows:tpch.l_comment.sf10": ["take10_ms", "filter_ms"],
+    "frame:tpch.lineitem.sf10": [
+        "frame_compress_gbps",
+        "frame_decompress_gbps",
+        "frame_mask_ms",
+        "frame_take1m_ms",
+    ],
     "first:tpch.lineitem.sf10": ["first_to_host_gbps"],
 }
 

@@ -123,8 +123,14 @@ def test_compressor_refuses() -> None:
     compressor.append(words(5))
     with pytest.raises(TypeError, match="dtype str, this one is object"):
         compressor.append(words(5).astype(object))
-    with pytest.raises(AttributeError, match="int64"):
+    with pytest.raises(TypeError, match="dtype str, this one is int64"):
         compressor.append(pd.Series([1]))
+    with pytest.raises(AttributeError, match="complex128"):
+        compressor.append(pd.Series([1j]))
+    with pytest.raises(TypeError, match="make a CompressedColumn, this one a CompressedFrame"):
+        compressor.append(pd.DataFrame({"a": [1]}))
+    with pytest.raises(TypeError, match="codecs is for DataFrames"):
+        cudf_fsst.Compressor(codecs={}).append(words(5))
     with pytest.raises(TypeError, match="not list"):
         compressor.append(["a"])
     assert len(compressor.finish()) == 5

@@ -294,13 +294,15 @@ class Gpu(HostBackend):
             view=interop_cudf.view,
             with_names=interop_cudf.with_names,
             labels=lambda data: (data.name, data.index),
-            column_series=lambda values, kind, stored, dtype, name, index: SimpleNamespace(index=index, name=name),
+            column_series=lambda values, kind, stored, dtype, name, index, nullable: SimpleNamespace(
+                index=index, name=name
+            ),
             build_index=self._build_index,
         )
 
     @staticmethod
     def _build_index(notes: Any, levels: Any) -> Index:
-        [(buffers, kind)] = levels
+        [(buffers, kind, _)] = levels
         [name] = map(schema.decode_name, notes["names"])
         return Index(interop_pandas.to_chunked(buffers, kind), name)
 

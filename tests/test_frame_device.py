@@ -138,7 +138,7 @@ class TestGpu:
         for cuts in (([500], [1500]), ([1500], [500]), ([1, 1999], [])):
             streams = []
             for stream, rows in zip(column.node.values, cuts, strict=True):
-                codec, values = stream[0].codec, values_cpu.decompress(stream, 8)
+                codec, values = stream[0].codec, values_cpu.read(stream, 8)
                 pieces = [values_cpu.compress(piece, codec=codec) for piece in np.split(values, rows)]
                 streams.append(tuple(part for piece in pieces for part in piece))
             node = dataclasses.replace(column.node, values=tuple(streams))

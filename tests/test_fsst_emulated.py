@@ -171,7 +171,7 @@ def test_round_trip(case: str, level: str, gpu: Gpu) -> None:
     expected = cpu.compress(strings, level=level)
     segments = gpu.cuda.compress(gpu.upload(strings), level=level)
     same_segments(gpu.cuda.to_host(segments), expected)
-    same_strings(gpu.download(gpu.cuda.decompress(segments)), cpu.decompress(expected))
+    same_strings(gpu.download(gpu.cuda.decompress(segments)), cpu.read(expected))
 
 
 @pytest.mark.parametrize("order", ["lazy", "random"])
@@ -186,7 +186,7 @@ def test_through_host_memory(case: str, order: str, gpu: Gpu) -> None:
     with transfer.Outbox() as outbox:
         segments = gpu.cuda.compress(gpu.upload(strings), outbox=outbox)
     same_segments(segments, expected)
-    same_strings(gpu.download(gpu.cuda.receive(segments)), cpu.decompress(expected))
+    same_strings(gpu.download(gpu.cuda.receive(segments)), cpu.read(expected))
 
 
 _pieces = st.one_of(
@@ -252,7 +252,7 @@ def test_pieces_a_warp(
         (strings.rows // 3, strings.rows // 2),
         (strings.rows // 2, strings.rows),
     ]:
-        same_strings(gpu.download(gpu.cuda.take_range(segments, start, stop)), cpu.take_range(host, start, stop))
+        same_strings(gpu.download(gpu.cuda.take_range(segments, start, stop)), cpu.read(host, start, stop))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES[1:])
@@ -327,7 +327,7 @@ def test_take(nulls: bool, gpu: Gpu, rng: np.random.Generator) -> None:
     for chosen in (wanted, wanted[:1], wanted[:0], np.sort(wanted)):
         same_strings(gpu.download(gpu.cuda.take(on_gpu, chosen)), cpu.take(segments, chosen))
     for start, stop in ((0, len(rows)), (3, 900), (10, 11), (len(rows) - 5, len(rows)), (7, 7), (1, len(rows) - 1)):
-        same_strings(gpu.download(gpu.cuda.take_range(on_gpu, start, stop)), cpu.take_range(segments, start, stop))
+        same_strings(gpu.download(gpu.cuda.take_range(on_gpu, start, stop)), cpu.read(segments, start, stop))
 
 
 @pytest.mark.parametrize("step", [-1, 2])
@@ -366,6 +366,7 @@ _gigabytes = [
 def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
     """Of any number of bits; the characters are never touched."""
     module = gpu.emulator.load("row_lengths.cu", {name: f"{value}u" for name, value in launch.DEFINES.items()})
+    take = gpu.emulator.load("fsst_take.cu", {name: f"{value}u" for name, value in launch.DEFINES.items()})
     buffer, u32, u64 = gpu.emulator.buffer, np.uint32, np.uint64
     cases = [rng.integers(0, 2**bits, int(rng.choice([1, 255, 256, 257, 5000]))) + bits for bits in range(20)]
     if wide:
@@ -425,26 +426,28 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
             edges, begins = buffer(np.array([[0, first], [0, last]], np.uint64)), buffer(16)
             module.launch("locate_edges", 1, 256, (there[0], edges, u64(2), begins))
             np.testing.assert_array_equal(begins.read(np.int64), offsets[[first, last]])
-        arrays = [buffer(8 * rows) for _ in range(4)]
-        every = buffer(np.arange(rows, dtype=np.uint64))
-        module.launch("locate_rows", -(-rows * launch.LOCATE_LANES // 256), 256, (*there, every, u64(rows), *arrays))
-        segment, starts, found_lengths, tiles = (array.read(np.int64) for array in arrays)
-        np.testing.assert_array_equal(segment, 0)
-        np.testing.assert_array_equal(starts, offsets[:-1])
-        np.testing.assert_array_equal(found_lengths, lengths)
-        ends = offsets[1:] - 1 >> 8
-        np.testing.assert_array_equal(tiles, np.where(lengths > 0, ends - (offsets[:-1] >> 8) + 1, 0))
-
-
-def test_segments_of_different_tile_sizes(gpu: Gpu, rng: np.random.Generator) -> None:
-    segments, rows = [], []
-    for tile_size in (512, 128, 512, 1024):
-        part = text(rng, 5000)
-        rows += part
-        segments += cpu.compress(column(list(part)), tile_size=tile_size)
-    segments += cpu.compress(column([b""] * 5))
-    strings = gpu.cuda.decompress(gpu.cuda.to_device(segments))
-    same_strings(gpu.download(strings), column([*rows, *[b""] * 5]))
+        # Chosen rows: where they lie, and offsets, by take_measure and by fsst_take, which has no characters to decode.
+        groups = -(-rows // launch.TAKE_ROWS)
+        places, sums, totals = buffer(8 * rows), buffer(8 * groups), buffer(np.zeros(5, np.uint64))
+        view["row_begin"], view["row_end"], view["char_begin"], view["char_end"] = 0, rows, 0, offsets[-1]
+        there[0].write(view.view(np.uint8))
+        chosen = np.zeros(1, launch.TAKE_COLUMN)
+        chosen["segments"], chosen["segment_count"] = there[0].address, 1
+        chosen["groups"], chosen["totals"] = sums.address, totals.address
+        near = offsets[-1] < 1 << launch.PLACE_BITS
+        chosen["places"] = places.address if near else 0
+        numbers = buffer(np.arange(rows, dtype=np.uint64))
+        columns = buffer(chosen.view(np.uint8))
+        take.launch("take_measure", (groups, 1), launch.TAKE_ROWS, (columns, numbers, u64(rows)))
+        if near:
+            found_places, long = places.read(np.uint64), (1 << 64 - launch.PLACE_BITS) - 1
+            np.testing.assert_array_equal(found_places & u64((1 << launch.PLACE_BITS) - 1), offsets[:-1])
+            np.testing.assert_array_equal(found_places >> u64(launch.PLACE_BITS), np.minimum(lengths, long))
+        np.testing.assert_array_equal(sums.read(np.int64), offsets[:-1][:: launch.TAKE_ROWS])
+        chars, nulls, tiles, most, done = totals.read(np.int64)
+        assert (chars, nulls, done) == (offsets[-1], 0, groups)
+        assert offsets[-1] // 256 <= tiles <= offsets[-1] // 256 + rows
+        assert tiles // groups <= most <= tiles
 
 
 def several(rng: np.random.Generator, count: int) -> list[list[bytes | None]]:
@@ -511,9 +514,9 @@ def test_thousands_of_segments(gpu: Gpu, rng: np.random.Generator) -> None:
     wanted = rng.integers(0, len(rows), 3000)
     same_strings(gpu.download(gpu.cuda.take(there, wanted)), cpu.take(segments, wanted))
     for start, stop in ((0, 1), (3000, 3001), (17, len(rows) - 3), (len(rows) - 1, len(rows))):
-        same_strings(gpu.download(gpu.cuda.take_range(there, start, stop)), cpu.take_range(segments, start, stop))
+        same_strings(gpu.download(gpu.cuda.take_range(there, start, stop)), cpu.read(segments, start, stop))
     alike = [segment for segment in segments if segment.layout.tile_size == 256]
-    same_strings(gpu.download(gpu.cuda.receive(alike)), cpu.decompress(alike))
+    same_strings(gpu.download(gpu.cuda.receive(alike)), cpu.read(alike))
 
 
 def test_a_call_that_makes_many_segments(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -525,6 +528,150 @@ def test_a_call_that_makes_many_segments(gpu: Gpu, monkeypatch: pytest.MonkeyPat
     segments = gpu.cuda.compress(gpu.upload(strings))
     same_segments(gpu.cuda.to_host(segments), expected)
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
+
+
+# -------------------------------------------------------------------------------------------------------- chosen rows
+
+
+#: Ways to take rows: constants of cuda_read.py, and of the kernels' launch.
+WAYS: dict[str, dict[str, float]] = {
+    "few": {},
+    "few do not fit": {"_FEW_CHARS": 1},
+    "tiles": {"_TILE_COST": 0},
+    "tiles, looked up twice": {"_TILE_COST": 0, "_SCRATCH": 1024, "_SCRATCH_PART": 1 << 40},
+    "whole": {"_TILE_COST": 1},
+    "windows": {"_TILE_COST": 1, "_SCRATCH": SEGMENT, "_SCRATCH_PART": 1 << 40},
+}
+
+
+def take_in_a_way(
+    way: str, gpu: Gpu, columns: list[list[Segment]], rows: npt.NDArray[np.int64], shares: int | None = None
+) -> list[DeviceStrings]:
+    """All but the first two with the kernels for many rows, however few there are."""
+    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.device.memory import Lane
+
+    with pytest.MonkeyPatch.context() as patch, Lane() as lane:
+        for name, value in WAYS[way].items():
+            patch.setattr(cuda_read, name, value)
+        if shares is not None:
+            patch.setattr(cuda_read, "_shares", lambda *_: shares)
+        if way in ("few", "few do not fit"):
+            return cuda_read.take(columns, rows, lane=lane)
+        readings = [cuda_read.Reading(segments) for segments in columns]
+        return cuda_read._Take(readings, rows, lane).many()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_take_from_several_columns(way: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Whatever the order of the rows; and the same through host memory where they are few."""
+    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.device.memory import Lane
+
+    gpu.device.order = "random"
+    count = 1500
+    columns = [column(rows) for rows in several(rng, count)]
+    on_host = [
+        cpu.compress(one, tile_size=size, level=level)
+        for one, size, level in zip(columns, (256, 1024, 512, 128), ("default", "max", "default", "max"), strict=True)
+    ]
+    there = [Segments(gpu.cuda.to_device(segments)) for segments in on_host]
+    every, some = np.arange(count), rng.integers(0, count, 700)
+    chosen = {
+        "mask": np.flatnonzero(rng.random(count) < 0.15),
+        "dense mask": np.flatnonzero(rng.random(count) < 0.9),
+        "descending": every[::-1],
+        "repeated": np.repeat(some[:90], 7),
+        "any": some,
+        "one": some[:1],
+        "the last": every[-1:],
+        "giant rows": every[1::500],
+        "ten": some[:10],
+        "a group": every[100 : 100 + launch.TAKE_ROWS],
+        "more than a group": every[100 : 101 + launch.TAKE_ROWS],
+    }
+    for name, rows in chosen.items():
+        expected = [cpu.take(segments, rows) for segments in on_host]
+        for one, wanted in zip(take_in_a_way(way, gpu, there, rows), expected, strict=True):
+            same_strings(gpu.download(one), wanted)
+        if way == "few" and rows.size <= launch.TAKE_ROWS:
+            with Lane() as lane:
+                fetched = cuda_read.fetch(there, rows, lane=lane)
+            fits = max(wanted.chars.size for wanted in expected) <= cuda_read._FEW_CHARS
+            assert (fetched is not None) == fits, name
+            for one, wanted in zip(fetched or [], expected, strict=False):
+                same_strings(one, wanted)
+
+
+@given(
+    rows=_rows,
+    copies=st.integers(1, 12),
+    chosen=st.lists(st.integers(0, 10**6), min_size=1, max_size=600),
+    way=st.sampled_from(sorted(WAYS)),
+    tile_size=st.sampled_from(TILE_SIZES),
+    ascending=st.booleans(),
+    shares=st.sampled_from([None, 1, 3]),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_take_any_rows(
+    rows: list[bytes | None],
+    copies: int,
+    chosen: list[int],
+    way: str,
+    tile_size: int,
+    ascending: bool,
+    shares: int | None,
+    gpu: Gpu,
+) -> None:
+    strings = column([*(rows * copies), b"end"])
+    numbers = np.array(sorted(chosen) if ascending else chosen, np.int64) % strings.rows
+    segments = cpu.compress(strings, tile_size=tile_size)
+    (found,) = take_in_a_way(way, gpu, [gpu.cuda.to_device(segments)], numbers, shares)
+    same_strings(gpu.download(found), cpu.take(segments, numbers))
+
+
+def test_waits_and_launches_of_a_take(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One wait, however many columns there are, and two launches, or one for few rows."""
+    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.device.memory import Lane
+
+    columns = [column(rows) for rows in several(rng, 1500)[:3]]
+    there = [Segments(gpu.cuda.to_device(cpu.compress(one))) for one in columns]
+    waits: list[int] = []
+    monkeypatch.setattr(Lane, "synchronize", lambda lane: (waits.append(1), lane.stream.synchronize()))
+    monkeypatch.setattr(cuda_read, "_TILE_COST", 0)
+    for rows, launches in ((10, ["take_few"]), (900, ["take_measure", "fsst_take"])):
+        waits.clear()
+        gpu.device.launches.clear()
+        with Lane() as lane:
+            cuda_read.take(there, rng.integers(0, 1500, rows), lane=lane)
+        assert waits == [1]
+        assert gpu.device.launches == launches
+
+
+def test_what_a_column_keeps(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Descriptors and tables are made once for `Segments`, and not for another device or other launch choices."""
+    import pickle
+
+    from cudf_fsst.codecs.fsst import cuda_kernels, cuda_read
+
+    strings = column(list(text(rng, 2 * SEGMENT)))
+    segments = Segments(gpu.cuda.to_device(cpu.compress(strings)))
+    made: list[int] = []
+    describe = launch.describe
+    monkeypatch.setattr(launch, "describe", lambda some: (made.append(1), describe(some))[1])
+    for _ in range(3):
+        same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
+        gpu.cuda.take_range(segments, 5, 90)
+        gpu.cuda.take(segments, np.array([7, 3]))
+    assert made == [1]
+    plan_before = segments.reading.whole()
+    assert segments.reading.whole() is plan_before
+    with cuda_kernels.trying(ODD["one warp"]):
+        assert segments.reading.whole() is not plan_before
+        same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
+    assert isinstance(segments.reading, cuda_read.Reading)
+    assert pickle.loads(pickle.dumps(Segments(()))).reading is None
 
 
 # ------------------------------------------------------------------------------------------------------ launch choices
@@ -573,7 +720,7 @@ def test_launch_choices_change_no_byte(
         segments = gpu.cuda.compress(gpu.upload(strings), tile_size=tile_size)
         same_segments(gpu.cuda.to_host(segments), expected)
         same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
-        same_strings(gpu.download(gpu.cuda.take_range(segments, 3, 900)), cpu.take_range(expected, 3, 900))
+        same_strings(gpu.download(gpu.cuda.take_range(segments, 3, 900)), cpu.read(expected, 3, 900))
         shapes = gpu.device.shapes
         if case.startswith("one warp"):
             assert {block for _, block in shapes["fsst_encode"] | shapes["fsst_decode"]} == {(32,)}
@@ -631,7 +778,7 @@ def test_streams(order: str, forked: Any, gpu: Gpu, rng: np.random.Generator) ->
     same_strings(gpu.download(gpu.cuda.decompress(segments, stream=forked)), strings)
     again = gpu.cuda.to_device(on_host, stream=forked)
     found = gpu.cuda.take_range(again, 3, len(rows) - 3, stream=forked)
-    same_strings(gpu.download(found), cpu.take_range(expected, 3, len(rows) - 3))
+    same_strings(gpu.download(found), cpu.read(expected, 3, len(rows) - 3))
     wanted = rng.integers(0, len(rows), 50)
     same_strings(gpu.download(gpu.cuda.take(again, wanted, stream=forked)), cpu.take(expected, wanted))
 
@@ -698,10 +845,12 @@ def test_damaged_segments(part: str, tile_size: int, gpu: Gpu, rng: np.random.Ge
         segments = gpu.cuda.to_device([segment, dataclasses.replace(segment, meta=meta, codes=codes), segment])
         with contextlib.suppress(ValueError):
             gpu.cuda.decompress(segments)
-        chosen = rng.integers(0, 3 * len(rows), 60)
+        chosen = rng.integers(0, 3 * len(rows), 300)
         chosen[0] = len(rows) + 100
-        with contextlib.suppress(ValueError):
-            gpu.cuda.take(segments, chosen)
+        for way in WAYS:
+            for some in (chosen[:60], np.sort(chosen)):
+                with contextlib.suppress(ValueError):
+                    take_in_a_way(way, gpu, [segments, segments[1:] * 2], some % (2 * len(rows)))
         for start, stop in ((len(rows) + 90, len(rows) + 400), (50, len(rows) + 101), (len(rows) + 101, 3 * len(rows))):
             with contextlib.suppress(ValueError):
                 gpu.cuda.take_range(segments, start, stop)
@@ -714,7 +863,7 @@ def test_truncated_buffers(name: str, gpu: Gpu, rng: np.random.Generator) -> Non
     for nbytes in (0, getattr(segment, name).size - 1):
         short = dataclasses.replace(segment, **{name: getattr(segment, name)[:nbytes]})
         with pytest.raises(ValueError, match=r"a segment has \d+ \+ \d+ bytes, needs"):
-            cpu.decompress([short])
+            cpu.read([short])
         segments = gpu.cuda.to_device([segment, short])
         for read, *arguments in (
             (gpu.cuda.decompress, segments),
@@ -770,8 +919,10 @@ def test_damage_in_many_places(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPa
         count = sum(segment.rows for segment in segments)
         with contextlib.suppress(ValueError):
             gpu.cuda.decompress(segments)
-        with contextlib.suppress(ValueError, MemoryError):
-            gpu.cuda.take(segments, rng.integers(0, count, 40))
+        for way in WAYS:
+            for number in (40, 600):
+                with contextlib.suppress(ValueError, MemoryError):
+                    take_in_a_way(way, gpu, [segments], np.sort(rng.integers(0, count, number)))
         for _ in range(3):
             start, stop = np.sort(rng.integers(0, count + 1, 2))
             with contextlib.suppress(ValueError):

@@ -31,7 +31,7 @@ __all__ = ["emulator"]
 HERE = Path(__file__).parent
 #: Cases of the test that always runs, of the whole campaign, of them with bounds checked, on the emulated GPU.
 QUICK = 800
-CASES = int(os.environ.get("CUDF_FSST_HOSTILE_CASES", "20000"))
+CASES = int(os.environ.get("CUDF_FSST_HOSTILE_CASES", "8000"))
 CHECKED = CASES * 3 // 20
 EMULATED = CASES // 40
 #: Larger streams are not decompressed on the emulated GPU.
@@ -166,7 +166,7 @@ def test_hostile_segments_on_the_gpu(device: FakeDevice, tmp_path: Path, monkeyp
                 raise AssertionError(f"segments of case {number} of {name}, codec {codec}") from error
             counts["sound" if sound else "damaged"] += 1
             if sound:
-                wanted = fsst.decompress(parts).chars if strings else cpu.decompress(parts, parts[0].itemsize)
+                wanted = fsst.read(parts).chars if strings else cpu.read(parts, parts[0].itemsize)
                 np.testing.assert_array_equal(found, wanted.view(np.uint8))
     assert counts["sound"] > EMULATED / 20
     assert counts["damaged"] + counts["error"] > EMULATED / 5

@@ -106,7 +106,7 @@ class TestArrow:
             arrow.to_arrow(strings_of([b"a", b"b" * 12], np.int64), pa.string())
 
 
-def strings_of(series: pd.Series) -> Any:
+def buffers_of(series: pd.Series) -> Any:
     """Buffers of a Series of strings."""
     buffers, _, _ = pandas.describe(series, lenient=True)
     return buffers.strings
@@ -125,24 +125,24 @@ class TestPandas:
             (pd.concat([series, series[3:]]), [b"a", None, b"", b"ccc", b"ccc"]),
             (series[:0], []),
         ):
-            assert rows_of(strings_of(part)) == rows
+            assert rows_of(buffers_of(part)) == rows
 
     def test_arrow_backed_is_a_view(self) -> None:
         series = pd.Series(["abc", "d"], dtype="str")
         chars = pa.array(series.array).buffers()[2]
-        strings = strings_of(series)
+        strings = buffers_of(series)
         assert strings.chars.ctypes.data == chars.address
         back = pandas.to_series(strings, series.dtype, None, series.index)
         assert pa.array(back.array).buffers()[2].address == chars.address
 
     def test_surrogates_are_refused(self) -> None:
         with pytest.raises(UnicodeEncodeError):
-            strings_of(pd.Series(["\ud800"], dtype=object))
+            buffers_of(pd.Series(["\ud800"], dtype=object))
 
     def test_long_arrow_string_column_comes_back_in_chunks(self, monkeypatch) -> None:
         monkeypatch.setattr(arrow, "LARGE", 10)
         series = pd.Series(["aaaa", "bbbb", "cccc", None, "dd"], dtype=pd.ArrowDtype(pa.string()))
-        back = pandas.to_series(strings_of(series), series.dtype, None, series.index)
+        back = pandas.to_series(buffers_of(series), series.dtype, None, series.index)
         assert pa.array(back.array).num_chunks == 2
         pd.testing.assert_series_equal(back, series)
 
@@ -299,6 +299,15 @@ class TestCudfAddresses:
                 null_count=2,
                 owners=strings.owners,
             )
+
+    @pytest.mark.parametrize(("rows", "limit"), [(9_999, 1 << 20), (9_998, None)])
+    def test_limit_of_characters(self, rows: int, limit: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The buffer's size, unless rows of it may belong to others, and they may be many."""
+        column = strings_column(rows)
+        with column.opened():
+            assert cudf.describe_strings(column).chars_limit == 1 << 20
+            monkeypatch.setattr(cudf, "_FEW_CHARS", (1 << 20) - 1)
+            assert cudf.describe_strings(column).chars_limit == limit
 
     def test_mask_without_nulls_is_left_out(self) -> None:
         column = strings_column(5, start=2)

@@ -384,6 +384,14 @@ def test_cuda_allocates_where_a_step_is_refused(
     assert runtime.allocated == runtime.registered == {}
 
 
+def test_no_threads_to_fill_in_pages(cuda: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = cuda("hostAlloc")
+    monkeypatch.setattr(pages.threading, "Thread", Mock(return_value=Mock(start=Mock(side_effect=RuntimeError))))
+    made = pages.pin(40 << 20)
+    _write(made)
+    assert runtime.registered == {made.address: made.nbytes}
+
+
 def test_no_pinned_memory_at_all(cuda: Callable[..., Runtime]) -> None:
     runtime = cuda("hostRegister", "hostAlloc")
     with pytest.raises(MemoryError, match="no 4096 bytes of pinned memory: hostAlloc"):

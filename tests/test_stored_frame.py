@@ -159,7 +159,7 @@ def test_load_takes_memory_in_proportion_to_the_file(what: str, codec: str, tmp_
     options = {"chunk": 16384, "window": 255} if codec == "gpulz" else {}
 
     def some(value: int, dtype: str) -> storage.Stream:
-        piece = cpu.codec_module(codec).compress(np.full(MANY // 8, value, dtype), **options)
+        piece = cpu.side(codec).encode(np.full(MANY // 8, value, dtype), **options)
         return codec, [piece] * 8
 
     path = tmp_path / "frame.fsst"

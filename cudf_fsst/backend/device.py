@@ -107,7 +107,7 @@ class DeviceBackend:
         from ..device.memory import Lane
 
         with self.current(), Lane(stream) as lane:
-            return device.take(nodes, rows, lane=lane)  # type: ignore[attr-defined]
+            return device.take(nodes, rows, lane=lane)
 
     def receive(self, nodes: Sequence[Node]) -> list[ColumnBuffers]:
         """All rows of columns in host memory, on this device; one is decompressed while the next ones arrive."""

@@ -11,12 +11,14 @@ from ..buffers import ColumnBuffers, DeviceStrings
 from ..device import waits
 from ..device.memory import Lane
 from ..device.transfer import Outbox
-from .fsst import cuda as fsst
-from .fsst import cuda_compress
+from .device_read import read, take
+from .fsst import cuda_compress as fsst
 from .fsst.segment import Segment
-from .node import Node, Parts, Wanted, has_offsets, is_signed, is_strings
+from .node import Node, Parts, Wanted, has_offsets, is_signed
 from .values import cuda as fixed
 from .values import plan
+
+__all__ = ["compress", "read", "take"]
 
 
 def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:
@@ -38,18 +40,15 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         the number of the column.
     """
     values: list[fixed.Task] = []
-    strings: list[cuda_compress.Task] = []
+    strings: list[fsst.Task] = []
     for number, one in enumerate(columns):
         try:
             _collect(one.column, one.codec, one.strings, values, strings)
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]
             raise
-    steps = (
-        fixed.compress(values, lane=lane, outbox=outbox),
-        cuda_compress.compress(strings, lane=lane, outbox=outbox),
-    )
-    if cuda_compress.takes_all(strings):
+    steps = (fixed.compress(values, lane=lane, outbox=outbox), fsst.compress(strings, lane=lane, outbox=outbox))
+    if fsst.takes_all(strings):
         parts, segments = (waits.run(lane, one)[0] for one in steps)
     else:
         parts, segments = waits.run(lane, *steps)
@@ -73,14 +72,14 @@ def _collect(
     codec: str | None,
     options: Mapping[str, Any],
     values: list[fixed.Task],
-    strings: list[cuda_compress.Task],
+    strings: list[fsst.Task],
 ) -> None:
     """Everything that a column consists of, in the order in which `_build` takes it."""
     if column.strings is not None:
         if codec not in (None, "fsst"):
             raise ValueError(f"codec {codec!r} does not take strings, only 'fsst' does")
         assert isinstance(column.strings, DeviceStrings)
-        strings.append(cuda_compress.Task(column.strings, **options))
+        strings.append(fsst.Task(column.strings, **options))
     if _has_validity(column):
         values.append(fixed.Task(fixed.Source.bitmap(column.validity, column.validity_offset, column.rows)))
     if halves := _halves(column):
@@ -107,44 +106,3 @@ def _build(column: ColumnBuffers, streams: Iterator[Parts], segments: Iterator[S
     values = tuple(next(streams) for _ in _halves(column))
     children = tuple(_build(child, streams, segments) for child in column.children)
     return Node(column.type, column.rows, column.null_count, validity, values, own, children)
-
-
-def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None = None) -> list[ColumnBuffers]:
-    """Rows ``start:stop`` of columns; all without a `stop`."""
-    return [decompress(node, lane) for node in nodes]
-
-
-def decompress(node: Node, lane: Any) -> ColumnBuffers:
-    """Buffers of a column in GPU memory: ``owners`` are validity and values, `rmm.DeviceBuffer` each or None."""
-    validity = values = None
-    itemsize = 0
-    strings: DeviceStrings | None = None
-    if is_strings(node.type):
-        strings = fsst.decompress(node.segments, stream=lane.given)
-    if node.validity:
-        # cuDF's masks are padded to 64 bytes.
-        validity = lane.allocate(-(-node.rows // 512) * 64)
-        lane.zero(validity.ptr, validity.size)
-        fixed.decompress(node.validity, validity.ptr, lane=lane)
-    if node.values:
-        rows = plan.pieces_rows(node.values[0])
-        width = node.values[0][0].itemsize
-        itemsize = width * len(node.values)
-        values = lane.allocate(rows * itemsize)
-        if len(node.values) == 1:
-            fixed.decompress(node.values[0], values.ptr, lane=lane)
-        else:
-            low, high = node.values
-            fixed.decompress_wide(low, high, values.ptr, lane=lane)
-    return ColumnBuffers(
-        node.type,
-        node.rows,
-        node.null_count,
-        None if validity is None else validity.ptr,
-        0,
-        None if values is None else values.ptr,
-        itemsize,
-        strings,
-        tuple(decompress(child, lane) for child in node.children),
-        (validity, values),
-    )

@@ -15,6 +15,7 @@ from .bitmap import rebased
 from .fsst import cpu as fsst
 from .fsst.segment import Segment
 from .node import Node, Parts, Wanted, has_offsets, is_signed, is_strings
+from .registry import STRINGS
 from .values import cpu as fixed
 
 
@@ -100,8 +101,8 @@ class Compressor:
             inner = copy.copy(self)
             inner.codec = None  # what the user wants is for the codes
         if column.strings is not None:
-            if self.codec not in (None, "fsst"):
-                raise ValueError(f"codec {self.codec!r} does not take strings, only 'fsst' does")
+            if self.codec not in (None, STRINGS.NAME):
+                raise ValueError(f"codec {self.codec!r} does not take strings, only {STRINGS.NAME!r} does")
             segments = tuple(self.compress_strings(column.strings))
         elif column.null_count and not pa.types.is_null(column.type):
             validity = self.compress_validity(column)
@@ -120,8 +121,8 @@ class Compressor:
     def wanted(self, column: ColumnBuffers) -> dict[str, Any]:
         """Options of `values.cpu.compress` for a column's values."""
         nested = has_offsets(column.type)  # a codec that the user names is for the leaves
-        if self.codec == "fsst" and not nested:
-            raise ValueError(f"codec 'fsst' takes strings, not {column.type}")
+        if self.codec == STRINGS.NAME and not nested:
+            raise ValueError(f"codec {STRINGS.NAME!r} takes strings, not {column.type}")
         floats = pa.types.is_floating(column.type)
         return {"floats": floats, "signed": is_signed(column.type), "codec": None if nested else self.codec}
 
@@ -149,15 +150,15 @@ def _range(node: Node, start: int, stop: int) -> ColumnBuffers:
         raise IndexError(f"rows {start} to {stop} of {node.rows}")
     kind, rows = node.type, stop - start
     if is_strings(kind):
-        return _of_strings(kind, fsst.take_range(node.segments, start, stop))
+        return _of_strings(kind, fsst.read(node.segments, start, stop))
     if pa.types.is_null(kind):
         return ColumnBuffers(kind, rows, rows)
     found = ColumnBuffers(kind, rows)
     if node.validity:
-        bits = fixed.decompress(node.validity, 1, start // 8, -(-stop // 8))
+        bits = fixed.read(node.validity, 1, start // 8, -(-stop // 8))
         _set_validity(found, rebased(bits, start % 8, rows))
     end = stop + has_offsets(kind)
-    _set_values(found, [fixed.decompress(parts, parts[0].itemsize, start, end) for parts in node.values])
+    _set_values(found, [fixed.read(parts, parts[0].itemsize, start, end) for parts in node.values])
     first, last = start, stop
     if pa.types.is_dictionary(kind):
         first, last = 0, node.children[0].rows

@@ -9,15 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from ..buffers import ColumnBuffers
+from . import raw
 from .fsst.segment import Segment, Segments
 from .part import Packed
-from .values.plan import CODECS
+from .registry import STRINGS
 
 #: Consecutive parts, of the values of one column.
 Parts = tuple[Packed, ...]
 Moved = Packed | Segment
-#: What `codecs=` may name for a column.
-NAMES = ("fsst", *CODECS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +101,9 @@ class Node:
     def codec(self) -> str:
         """The codec of its values; of a nested column, of its leaves."""
         if is_strings(self.type):
-            return "fsst"
+            return STRINGS.NAME
         own = [parts[0].codec for parts in self.values if parts]
-        return ", ".join(dict.fromkeys([*own, *(child.codec for child in self.children if child.rows)])) or "raw"
+        return ", ".join(dict.fromkeys([*own, *(child.codec for child in self.children if child.rows)])) or raw.NAME
 
 
 @dataclass(frozen=True, eq=False)

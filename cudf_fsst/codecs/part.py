@@ -11,6 +11,8 @@ from typing import Any
 
 #: Numbers of a codec's own in a stored segment record.
 PARAMETERS = 4
+#: Bytes that a value of fixed width may have.
+ITEMSIZES = (1, 2, 4, 8)
 #: Start of every section of ``meta`` (bytes).
 ALIGNMENT = 16
 
@@ -33,7 +35,7 @@ class Packed:
     rows : int
         Values, at least 1.
     itemsize : int
-        Bytes of a value: 1, 2, 4 or 8.
+        Bytes of a value, one of `ITEMSIZES`.
     parameters : tuple of int
         At most `PARAMETERS` numbers below 2^32, with which the codec wrote (docs/format.md says which).
     meta, codes

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
+from typing import Any
 
 from .pages import Pages, pin
 
@@ -36,7 +37,7 @@ class HostPool:
     def __init__(self) -> None:
         self.nbytes = 0
         self._taken = self._peak = 0
-        self._free: list[tuple[int, int, Pages]] = []  # (bytes, address, where it lies), in order
+        self._free: list[Any] = []  # (bytes, address, where it lies), in order
         self._starts: dict[int, tuple[int, int, Pages]] = {}
         self._ends: dict[int, tuple[int, int, Pages]] = {}
 
@@ -78,7 +79,7 @@ class HostPool:
 
     def _fit(self, nbytes: int) -> tuple[int, Pages] | None:
         """The smallest free range that holds so much, if there is one."""
-        place = bisect_left(self._free, nbytes, key=lambda free: free[0])
+        place = bisect_left(self._free, (nbytes,))
         if place == len(self._free):
             return None
         free = self._free[place]
@@ -90,11 +91,11 @@ class HostPool:
         return address, pages
 
     def _add(self, free: tuple[int, int, Pages]) -> None:
-        insort(self._free, free, key=lambda one: one[:2])
+        insort(self._free, free)
         self._starts[free[1]] = self._ends[free[0] + free[1]] = free
 
     def _drop(self, free: tuple[int, int, Pages]) -> None:
-        del self._free[bisect_left(self._free, free[:2], key=lambda one: one[:2])]
+        del self._free[bisect_left(self._free, free)]
         del self._starts[free[1]], self._ends[free[0] + free[1]]
 
     def _grow(self, nbytes: int, limit: int) -> None:

@@ -24,6 +24,7 @@ ALIGNMENT = 256
 _PITCH_LIMIT = 2**31 - 1
 
 
+@cache
 def default_stream() -> tuple[Any, Any]:
     """The stream cuDF works on, as CuPy's and as RMM's object."""
     if os.environ.get("CUDF_PER_THREAD_STREAM") == "1":
@@ -161,16 +162,26 @@ class Lane:
         kernel(grid, (block,), args, shared_mem=shared, stream=self.stream)
 
 
+_of_thread = threading.local()
+# Small pinned arrays are cut from areas of so much, one after another. An area is free again when none of them is left.
+_AREA = 64 << 10
+
+
 def pinned(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An uninitialised array in pinned host memory, from CuPy's pool of it."""
+    """An uninitialised array in pinned host memory, from CuPy's pool of it; made for what the host waits for."""
     dtype = np.dtype(dtype)
     nbytes = count * dtype.itemsize
-    memory = cupy.cuda.alloc_pinned_memory(max(nbytes, 1))
-    array = np.frombuffer(memory, dtype=np.uint8, count=nbytes)
-    return array.view(dtype)
+    if nbytes >= _AREA // 4:
+        return _pinned_area(nbytes)[:nbytes].view(dtype)
+    area, used = _of_thread.__dict__.get("area", (None, _AREA))
+    if used + nbytes > _AREA:
+        area, used = _pinned_area(_AREA), 0
+    _of_thread.area = area, used + -(-nbytes // 64) * 64
+    return area[used : used + nbytes].view(dtype)
 
 
-_of_thread = threading.local()
+def _pinned_area(nbytes: int) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(cupy.cuda.alloc_pinned_memory(max(nbytes, 1)), np.uint8)
 
 
 def side_streams(count: int) -> list[Any]:
@@ -179,6 +190,25 @@ def side_streams(count: int) -> list[Any]:
     while len(streams) < count:
         streams.append(cupy.cuda.Stream(non_blocking=True))
     return list(streams[:count])
+
+
+class Slice:
+    """Some bytes of a device buffer, which stays as long as this."""
+
+    __slots__ = ("buffer", "ptr", "size")
+
+    def __init__(self, buffer: Any, offset: int, nbytes: int) -> None:
+        self.buffer = buffer
+        self.ptr, self.size = buffer.ptr + offset, nbytes
+
+    @property
+    def nbytes(self) -> int:
+        return self.size
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        place = (self.ptr, False)
+        return {"shape": (self.size,), "strides": None, "typestr": "|u1", "data": place, "version": 0}
 
 
 class Workspace:

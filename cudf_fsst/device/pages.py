@@ -82,8 +82,8 @@ def _filled_in(nbytes: int) -> npt.NDArray[np.uint8] | None:
     except (OSError, AttributeError):  # AttributeError: not a Unix
         return None
     mapped = np.frombuffer(area, np.uint8)
-    start = -mapped.ctypes.data % _HUGE_PAGE
-    pages = mapped[start : start + nbytes]
+    first = -mapped.ctypes.data % _HUGE_PAGE
+    pages = mapped[first : first + nbytes]
     address = pages.ctypes.data
     _madvise(address, nbytes, _MADV_HUGEPAGE)  # refused where there are none
     share = max(-(-nbytes // _THREADS), _SHARE)
@@ -93,9 +93,15 @@ def _filled_in(nbytes: int) -> npt.NDArray[np.uint8] | None:
     def fill_in(start: int) -> None:
         errors.append(_madvise(address + start, min(share, nbytes - start), _MADV_POPULATE_WRITE))
 
-    threads = [threading.Thread(target=fill_in, args=(start,)) for start in range(share, nbytes, share)]
-    for thread in threads:
-        thread.start()
+    threads = []
+    for start in range(share, nbytes, share):
+        thread = threading.Thread(target=fill_in, args=(start,))
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads here, or at the end of the interpreter
+            fill_in(start)
+        else:
+            threads.append(thread)
     fill_in(0)
     for thread in threads:
         thread.join()

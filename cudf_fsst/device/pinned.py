@@ -10,6 +10,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +64,7 @@ def _current_limit() -> int:
     return _default_limit() if _limit is None else _limit
 
 
+@cache
 def _default_limit() -> int:
     """Half of the machine's memory."""
     return memory_nbytes() // 2

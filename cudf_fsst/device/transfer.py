@@ -1,17 +1,24 @@
-"""Compressed parts of columns between GPU memory and pinned host memory, beside other work on the GPU."""
+"""Compressed parts of columns between GPU memory and pinned host memory, beside other work on the GPU.
+
+Small buffers of a call travel together, as one: a copy of its own costs each of them more than its bytes do. They share
+memory then: on the way out one pinned buffer of the host, on the way in one of the GPU, of exactly their bytes and what
+aligns them, at most `_TOGETHER`. It is let go of with the last of them. Large buffers have memory of their own.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from .memory import Lane, side_streams
-from .pinned import host_buffer
+from .kernels import kernel
+from .memory import ALIGNMENT, Lane, Slice, current_device, side_streams
+from .pinned import host_buffer, host_buffers
 
 #: A dataclass with the buffers ``meta`` and ``codes``: a segment, or packed values.
 Part = TypeVar("Part", bound=Any)
@@ -19,10 +26,59 @@ Part = TypeVar("Part", bound=Any)
 _COPY_STREAM = 2
 # The GPU has one engine for a direction: sizes and descriptors that the host waits for get in between two of these.
 _PIECE = 4 << 20
+#: Bytes of a buffer that travels with others, and of all that travel as one.
+_SMALL, _TOGETHER = 256 << 10, 4 << 20
+# Threads of a block that gathers, and what a block copies at most.
+_THREADS, _PER_BLOCK = 256, 64 << 10
 
 
 def _copy_lane() -> Lane:
     return Lane(side_streams(_COPY_STREAM + 1)[_COPY_STREAM])
+
+
+@cache
+def _gather_kernel_on(_device: int) -> Any:
+    return kernel("gather_buffers", "gather_buffers", {})
+
+
+class _Together:
+    """Small buffers that travel as one.
+
+    Attributes
+    ----------
+    numbers : list of int
+        Which of a call's buffers.
+    offsets : list of int
+        Where each lies, aligned as if it was allocated.
+    nbytes : int
+    """
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.offsets: list[int] = []
+        self.nbytes = 0
+
+    def add(self, number: int, nbytes: int) -> None:
+        self.numbers.append(number)
+        offset = -(-self.nbytes // ALIGNMENT) * ALIGNMENT
+        self.offsets.append(offset)
+        self.nbytes = offset + nbytes
+
+
+def _grouped(sizes: Sequence[int]) -> tuple[list[int], list[_Together]]:
+    """Numbers of the buffers that travel by themselves, and groups of all others."""
+    alone, groups = [], [_Together()]
+    for number, nbytes in enumerate(sizes):
+        if not 0 < nbytes <= _SMALL:
+            alone.append(number)
+            continue
+        if groups[-1].nbytes + nbytes > _TOGETHER:
+            groups.append(_Together())
+        groups[-1].add(number, nbytes)
+    for group in groups:
+        if len(group.numbers) == 1:
+            alone += group.numbers
+    return alone, [group for group in groups if len(group.numbers) > 1]
 
 
 class Outbox:
@@ -33,7 +89,7 @@ class Outbox:
 
     def __init__(self) -> None:
         self._lane = _copy_lane()
-        self._under_way: deque[tuple[Any, Any, Any, Lane]] = deque()
+        self._under_way: deque[tuple[Any, Any, Sequence[Any], Lane]] = deque()
 
     def __enter__(self) -> Outbox:
         self._lane.__enter__()
@@ -46,20 +102,60 @@ class Outbox:
 
     def send(self, buffer: Any, after: Lane) -> npt.NDArray[np.uint8]:
         """Start to copy a device buffer, behind what is enqueued in the lane `after`."""
-        self._lane.follow(after)
-        host = host_buffer(buffer.size)
-        for start in range(0, host.size, _PIECE):
-            self._lane.download(host[start : start + _PIECE], buffer.ptr + start)
-        # With the host's buffer, too: who asked for it may fail, and its memory must not go to someone else before.
-        self._under_way.append((self._lane.event(), buffer, host, after))
-        while self._under_way and self._under_way[0][0].done:
-            _, sent, _, lane = self._under_way.popleft()
-            lane.let_go(sent)
-        return host
+        return self.send_all([buffer], after)[0]
 
     def send_parts(self, parts: Sequence[Part], after: Lane) -> list[Part]:
-        """Start to copy parts."""
-        return [replace(part, meta=self.send(part.meta, after), codes=self.send(part.codes, after)) for part in parts]
+        """Start to copy the buffers of parts."""
+        sent = iter(self.send_all([buffer for part in parts for buffer in (part.meta, part.codes)], after))
+        return [replace(part, meta=next(sent), codes=next(sent)) for part in parts]
+
+    def send_all(self, buffers: Sequence[Any], after: Lane) -> list[npt.NDArray[np.uint8]]:
+        """Start to copy device buffers; the more at once, the more small ones travel together."""
+        sizes = [buffer.size for buffer in buffers]
+        alone, groups = _grouped(sizes)
+        hosts = iter(host_buffers([*(sizes[number] for number in alone), *(group.nbytes for group in groups)]))
+        sent: dict[int, npt.NDArray[np.uint8]] = {}
+        self._lane.follow(after)
+        for number in alone:
+            host = sent[number] = next(hosts)
+            for start in range(0, host.size, _PIECE):
+                self._lane.download(host[start : start + _PIECE], buffers[number].ptr + start)
+            self._keep(host, [buffers[number]], after)
+        for group in groups:
+            host = next(hosts)
+            small = [buffers[number] for number in group.numbers]
+            slices = [host[at : at + one.size] for at, one in zip(group.offsets, small, strict=True)]
+            try:
+                gathered = self._gather(small, group)
+            except MemoryError:  # what leaves a GPU may leave it because it is full
+                for one, part in zip(small, slices, strict=True):
+                    self._lane.download(part, one.ptr)
+            else:
+                self._lane.download(host, gathered.ptr)
+                self._keep(host, [gathered.buffer], self._lane)
+            self._keep(host, small, after)
+            sent.update(zip(group.numbers, slices, strict=True))
+        return [sent[number] for number in range(len(buffers))]
+
+    def _gather(self, buffers: Sequence[Any], group: _Together) -> Slice:
+        """One device buffer of all."""
+        jobs = np.array([(one.ptr, at, one.size) for at, one in zip(group.offsets, buffers, strict=True)], np.uint64)
+        head = -(-jobs.nbytes // ALIGNMENT) * ALIGNMENT
+        memory = self._lane.allocate(head + group.nbytes)
+        self._lane.upload(memory.ptr, jobs)
+        grid = -(-int(jobs[:, 2].max()) // _PER_BLOCK), len(buffers)
+        arguments = np.uint64(memory.ptr), np.uint64(memory.ptr + head)
+        self._lane.launch(_gather_kernel_on(current_device()), grid, _THREADS, arguments)
+        return Slice(memory, head, group.nbytes)
+
+    def _keep(self, host: Any, buffers: Sequence[Any], after: Lane) -> None:
+        """Hold what is copied until it has been."""
+        # With the host's buffer, too: who asked for it may fail, and its memory must not go to someone else before.
+        self._under_way.append((self._lane.event(), host, buffers, after))
+        while self._under_way and self._under_way[0][0].done:
+            _, _, sent, lane = self._under_way.popleft()
+            for buffer in sent:
+                lane.let_go(buffer)
 
 
 class Inbox:
@@ -67,6 +163,7 @@ class Inbox:
 
     def __init__(self, lane: Lane) -> None:
         self._lane, self._into = _copy_lane(), lane
+        self._staged: list[Any] = []
 
     def __enter__(self) -> Inbox:
         self._lane.__enter__()
@@ -75,25 +172,62 @@ class Inbox:
     def __exit__(self, *error: Any) -> None:
         self._into.follow(self._lane)
         self._lane.synchronize()  # the host's buffers may be let go of then
+        self._staged.clear()
         self._lane.__exit__(*error)
 
     def receive_parts(self, parts: Sequence[Part]) -> list[Part]:
-        """Take memory for parts; `fill` starts to copy them."""
-        moved = []
-        for part in parts:
-            meta, codes = self._into.allocate(part.meta.size), self._into.allocate(part.codes.size)
-            moved.append(replace(part, meta=meta, codes=codes))
+        """Take memory for parts, and start to copy what is small; `fill` starts to copy the rest.
+
+        The more parts at once, the more small buffers travel together. They are there behind any later `fill`.
+        """
+        arrays = [array for part in parts for array in (part.meta, part.codes)]
+        sizes = [array.size for array in arrays]
+        alone, groups = _grouped(sizes)
+        received: dict[int, Any] = {number: self._into.allocate(sizes[number]) for number in alone}
+        together = [self._into.allocate(group.nbytes) for group in groups]
         self._lane.follow(self._into)
-        return moved
+        for group, memory in zip(groups, together, strict=True):
+            self._lane.upload(memory.ptr, self._staging([arrays[number] for number in group.numbers], group))
+            for number, offset in zip(group.numbers, group.offsets, strict=True):
+                received[number] = Slice(memory, offset, sizes[number])
+        buffers = (received[number] for number in range(len(arrays)))
+        return [replace(part, meta=next(buffers), codes=next(buffers)) for part in parts]
+
+    def _staging(self, arrays: Sequence[npt.NDArray[Any]], group: _Together) -> npt.NDArray[np.uint8]:
+        """One pinned host array of all; where they lie already if they came out together."""
+        found = _lie_together(arrays, group)
+        if found is None:
+            found = host_buffer(group.nbytes)
+            for array, offset in zip(arrays, group.offsets, strict=True):
+                found[offset : offset + array.size] = array
+        self._staged.append(found)
+        return found
 
     def fill(self, targets: Sequence[Part], parts: Sequence[Part]) -> Any:
         """Start to copy parts; an event behind them."""
         for target, part in zip(targets, parts, strict=True):
             for buffer, array in ((target.meta, part.meta), (target.codes, part.codes)):
+                if isinstance(buffer, Slice):
+                    continue  # on its way since there is memory for it
                 contiguous = np.ascontiguousarray(array)
                 for start in range(0, contiguous.size, _PIECE):
                     self._lane.upload(buffer.ptr + start, contiguous[start : start + _PIECE])
         return self._lane.event()
+
+
+def _lie_together(arrays: Sequence[npt.NDArray[Any]], group: _Together) -> npt.NDArray[np.uint8] | None:
+    """The host's memory that holds arrays just as they travel, if there is one buffer of it."""
+    whole = arrays[0].base
+    if not isinstance(whole, np.ndarray) or whole.dtype != np.uint8 or not whole.flags.c_contiguous:
+        return None
+    start = whole.ctypes.data
+    first = arrays[0].ctypes.data - start
+    for array, offset in zip(arrays, group.offsets, strict=True):
+        if array.base is not whole or array.strides != (1,):
+            return None
+        if array.__array_interface__["data"][0] - start != first + offset:
+            return None
+    return whole.reshape(-1)[first : first + group.nbytes]
 
 
 def to_host(parts: Sequence[Part], *, stream: Any = None) -> list[Part]:

@@ -21,8 +21,8 @@ from ..codecs.fsst.segment import Segment
 from ..codecs.fsst.symbols import SymbolTable
 from ..codecs.fsst.validate import check
 from ..codecs.part import PARAMETERS, Packed, align
+from ..codecs.registry import NAMES, STRINGS, of_values
 from ..codecs.values import cpu as values
-from ..codecs.values.plan import CODECS, parameter_count
 from .disk import Reader, Writer, replacing
 from .versions import EXACT_VERSION, FORMAT_VERSION, FRAME_VERSION
 
@@ -30,7 +30,7 @@ from .versions import EXACT_VERSION, FORMAT_VERSION, FRAME_VERSION
 MAGIC = b"\x89FST\r\n\x1a\n"
 #: Start of every section of a file (bytes).
 FILE_ALIGNMENT = 64
-FSST = "fsst"
+FSST = STRINGS.NAME
 #: Fewer bytes than this are checked before a thread would have started.
 _WORTH_THREADS = 2**20
 
@@ -258,7 +258,7 @@ def _load(opened: BufferedReader, file: Reader, file_nbytes: int) -> Stored:
     if xxhash.xxh3_64_intdigest(head) != records_checksum:
         raise ValueError("records: checksum does not match")
 
-    codecs = (FSST,) if version == FORMAT_VERSION else (FSST, *CODECS)
+    codecs = (FSST,) if version == FORMAT_VERSION else NAMES
     records = _column_records(head[: columns * _COLUMN.size], segments, codecs)
     tables_count = sum(record.tables for record in records)
     place = columns * _COLUMN.size
@@ -443,9 +443,10 @@ def _part_records(records: bytes, column: _Record) -> list[Any]:
             raise ValueError(f"segment {number}: reserved bytes are not zero")
         if column.codec != FSST:
             rows, nbytes, zero, itemsize, *numbers = fields
-            if zero or itemsize not in (1, 2, 4, 8) or nbytes != rows * itemsize or not 1 <= rows < 2**32:
+            codec = of_values(column.codec)
+            if zero or itemsize not in codec.ITEMSIZES or nbytes != rows * itemsize or not 1 <= rows < 2**32:
                 raise ValueError(f"segment {number}: {rows} values of {itemsize} bytes in {nbytes} bytes")
-            count = parameter_count(column.codec)
+            count = codec.PARAMETERS
             if any(numbers[count:]):
                 raise ValueError(f"segment {number}: more than the {count} parameters of {column.codec}")
             parts.append(_PackedRecord(column.codec, rows, itemsize, tuple(numbers[:count])))

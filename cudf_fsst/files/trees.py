@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..codecs import raw
 from ..codecs.fsst.segment import Segment
 from ..codecs.node import Node, has_offsets, is_strings
 from ..codecs.part import Packed
@@ -16,7 +17,7 @@ from ..interop.arrow_columns import fixed_width
 from .storage import FSST, Stream
 
 _types = pa.types
-RAW = "raw"
+RAW = raw.NAME
 
 
 def describe(node: Node, streams: list[Stream]) -> dict[str, Any]:
@@ -29,11 +30,19 @@ def describe(node: Node, streams: list[Stream]) -> dict[str, Any]:
     return {
         "rows": node.rows,
         "nulls": node.null_count,
-        "validity": number(node.validity, node.validity[0].codec) if node.validity else None,
-        "values": [number(stream, stream[0].codec) for stream in node.values],
+        "validity": number(_of_one_codec(node.validity), node.validity[0].codec) if node.validity else None,
+        "values": [number(_of_one_codec(parts), parts[0].codec) for parts in node.values],
         "strings": number(node.segments, FSST) if node.segments else None,
         "children": [describe(child, streams) for child in node.children],
     }
+
+
+def _of_one_codec(parts: Sequence[Packed]) -> Sequence[Packed]:
+    """The same values by the codec of the first part: a stream has one, columns that were put together may not."""
+    codec = parts[0].codec
+    if all(part.codec == codec for part in parts):
+        return parts
+    return cpu.compress(cpu.read(parts, parts[0].itemsize), codec=codec)
 
 
 class Reader:

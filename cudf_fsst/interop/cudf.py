@@ -399,8 +399,11 @@ def _describe(column: Any, kind: Any, of_strings: Callable[[Any], DeviceStrings]
     return made
 
 
-def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None) -> Any:
-    """A Series of what `describe` gave or a host frame holds, without name and labels."""
+def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nullable: bool = False) -> Any:
+    """A Series of what `describe` gave or a host frame holds, without name and labels.
+
+    `nullable`, which `pandas.build` has, makes no difference: cuDF's dtypes do not depend on nulls.
+    """
     import cudf
     from cudf.core.column import ColumnBase
 
@@ -491,7 +494,7 @@ def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
     return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs}, series
 
 
-def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any]]) -> Any:
+def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any, bool]]) -> Any:
     """An index of what `describe_index` gave or a host frame holds."""
     import cudf
 
@@ -499,7 +502,7 @@ def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any
     if "range" in notes:
         start, stop, step = notes["range"]
         return cudf.RangeIndex(start, stop, step, name=names[0])
-    series = [build(buffers, kind, stored) for (buffers, kind), stored in zip(levels, notes["dtypes"], strict=True)]
+    series = [build(buffers, kind, stored) for (buffers, kind, _), stored in zip(levels, notes["dtypes"], strict=True)]
     if not notes["multi"]:
         made = cudf.Index(series[0], name=names[0])
         freq = pd.tseries.frequencies.to_offset(notes["freqs"][0])
@@ -530,11 +533,18 @@ def series(values: Any, name: Any, index: Any) -> Any:
 
 
 def column_series(
-    column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, dtype: Any, name: Any, index: Any
+    column: ColumnBuffers,
+    kind: Any,
+    stored: dict[str, Any] | None,
+    dtype: Any,
+    name: Any,
+    index: Any,
+    *,
+    nullable: bool = False,
 ) -> Any:
     """A Series of what `describe` gave or a host column holds."""
     del dtype  # which `stored` says
-    return series(build(column, kind, stored), name, index)
+    return series(build(column, kind, stored, nullable=nullable), name, index)
 
 
 def holds_strings(data: Any) -> bool:

@@ -179,8 +179,18 @@ def describe(series: Any, *, lenient: bool = False) -> tuple[ColumnBuffers, Any,
     return arrow_columns.describe(array), array.type, stored
 
 
-def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None) -> Any:
-    """A Series of what `describe` gave, without name and labels."""
+def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nullable: bool = False) -> Any:
+    """A Series of what `describe` gave, without name and labels.
+
+    Parameters
+    ----------
+    nullable
+        These are rows of a column that has nulls in it. pandas' dtype of integers and booleans depends on whether
+        there are any, and is the whole column's.
+    """
+    if nullable and not column.null_count and _depends_on_nulls(kind, stored):
+        whole = pa.chunked_array([*to_chunked(column, kind).chunks, pa.nulls(1, kind)], kind)
+        return schema.decode_column(whole, stored).iloc[:-1].copy()
     plain = pa.types.is_integer(kind) or pa.types.is_floating(kind)
     if stored is None and plain and column.values is not None and not column.null_count:
         # Not through Arrow, whose arrays cannot be written to.
@@ -202,9 +212,18 @@ def describe_index(index: Any) -> tuple[dict[str, Any], list[tuple[ColumnBuffers
     return notes, [(arrow_columns.describe(column), column.type) for column in columns]
 
 
-def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any]]) -> Any:
-    """An index of what `describe_index` gave."""
-    return schema.assemble_index(notes, [to_chunked(column, kind) for column, kind in levels])
+def _depends_on_nulls(kind: Any, stored: dict[str, Any] | None) -> bool:
+    """Whether the dtype that pandas has for a column depends on whether it has nulls."""
+    return (stored is None or stored["kind"] == "cudf") and schema.has_integers(kind)
+
+
+def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any, bool]]) -> Any:
+    """An index of what `describe_index` gave: buffers, type, and whether they are rows of a level that has nulls."""
+    columns = [to_chunked(column, kind) for column, kind, _ in levels]
+    if not any(nullable and not column.null_count and schema.has_integers(kind) for column, kind, nullable in levels):
+        return schema.assemble_index(notes, columns)
+    longer = [pa.chunked_array([*column.chunks, pa.nulls(1, column.type)], column.type) for column in columns]
+    return schema.assemble_index(notes, longer)[:-1]
 
 
 def frame(columns: Sequence[Any], labels: Any, index: Any) -> Any:
@@ -224,7 +243,14 @@ def series(values: Any, name: Any, index: Any) -> Any:
 
 
 def column_series(
-    column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, dtype: Any, name: Any, index: Any
+    column: ColumnBuffers,
+    kind: Any,
+    stored: dict[str, Any] | None,
+    dtype: Any,
+    name: Any,
+    index: Any,
+    *,
+    nullable: bool = False,
 ) -> Any:
     """A Series of what `describe` gave.
 
@@ -232,6 +258,8 @@ def column_series(
     ----------
     dtype
         Of a column of strings; None: what `stored` says.
+    nullable
+        See `build`.
 
     Raises
     ------
@@ -242,7 +270,7 @@ def column_series(
         if column.rows == 0:
             return empty(dtype, name, index)
         return to_series(column.strings, dtype, name, index)
-    made = build(column, kind, stored)
+    made = build(column, kind, stored, nullable=nullable)
     return made.rename(name) if index is None else series(made, name, index)
 
 

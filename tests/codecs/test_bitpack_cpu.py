@@ -23,12 +23,12 @@ CASES = [pytest.param(size, name, id=f"{8 * size}: {name}") for size in launch.I
 
 def decompressed(packed: Packed) -> bytes:
     out = np.full(packed.values_nbytes, 0xA5, np.uint8)
-    cpu.decompress(packed, out)
+    cpu.decode(packed, out)
     return out.tobytes()
 
 
 def round_trip(values: npt.NDArray[Any], signed: bool) -> Packed:
-    packed = cpu.compress(values, signed=signed)
+    packed = cpu.encode(values, signed=signed)
     assert (packed.meta.size, packed.codes.size) == (packed.meta_nbytes, packed.codes_nbytes)
     assert cpu.measure(values, signed=signed) == packed.nbytes
     cpu.check(packed)
@@ -100,12 +100,12 @@ def test_read_only_and_unaligned() -> None:
 )
 def test_wrong_values(values: npt.NDArray[Any]) -> None:
     with pytest.raises(ValueError, match="no values to compress"):
-        cpu.compress(values)
+        cpu.encode(values)
 
 
 def test_strided_values() -> None:
     with pytest.raises(ValueError, match="not contiguous"):
-        cpu.compress(np.arange(100)[::2])
+        cpu.encode(np.arange(100)[::2])
 
 
 def changed(packed: Packed, name: str, at: int, value: int) -> Packed:
@@ -116,8 +116,8 @@ def changed(packed: Packed, name: str, at: int, value: int) -> Packed:
 
 def test_check_says_what_is_wrong() -> None:
     rng = np.random.default_rng(2)
-    plain = cpu.compress(rng.integers(0, 100, 2 * BLOCK + 9).astype(np.int32))
-    delta = cpu.compress(np.cumsum(rng.integers(0, 100, 3 * BLOCK)).astype(np.int32))
+    plain = cpu.encode(rng.integers(0, 100, 2 * BLOCK + 9).astype(np.int32))
+    delta = cpu.encode(np.cumsum(rng.integers(0, 100, 3 * BLOCK)).astype(np.int32))
     assert plain.parameters == (0, 0)
     assert delta.parameters == (0, 1)
     replace = dataclasses.replace
@@ -148,7 +148,7 @@ def test_check_says_what_is_wrong() -> None:
     for packed in (plain, delta):
         cpu.check(packed)
         with pytest.raises(ValueError, match="the values need"):
-            cpu.decompress(packed, np.empty(packed.values_nbytes - 1, np.uint8))
+            cpu.decode(packed, np.empty(packed.values_nbytes - 1, np.uint8))
 
 
 @given(st.data())
@@ -156,7 +156,7 @@ def test_damage(data: st.DataObject) -> None:
     """Any bytes: a ValueError or some values, and nothing outside the buffers (the guards around them hold)."""
     itemsize = data.draw(st.sampled_from(launch.ITEMSIZES))
     values, signed = cases(itemsize)["kinds of blocks"]
-    packed = cpu.compress(values, signed=signed)
+    packed = cpu.encode(values, signed=signed)
     guarded = {}
     for name in ("meta", "codes"):
         array = getattr(packed, name)
@@ -173,7 +173,7 @@ def test_damage(data: st.DataObject) -> None:
         fine = False
     out = np.full(packed.values_nbytes + 256, 0xA5, np.uint8)
     try:
-        cpu.decompress(damaged, out[128:-128])
+        cpu.decode(damaged, out[128:-128])
     except ValueError:
         assert not fine
     if fine:

@@ -97,7 +97,7 @@ EDGE_CASES: dict[str, Rows] = {
 def test_round_trip(name: str, table: SymbolTable | None, tile_size: int) -> None:
     rows = EDGE_CASES[name]
     segments = compress(rows, table=table, tile_size=tile_size)
-    assert values(cpu.decompress(segments)) == rows
+    assert values(cpu.read(segments)) == rows
     assert sum(segment.null_count for segment in segments) == rows.count(None)
     assert all(segment.codes_nbytes <= segment.chars for segment in segments)
     some = np.random.default_rng(1).integers(0, len(rows), 40)
@@ -109,7 +109,7 @@ def test_any_rows(rows: Rows, tile_size: int, times: int) -> None:
     rows = rows * times
     for table in (None, SOME_TABLE):
         segments = compress(rows, table=table, tile_size=tile_size)
-        assert values(cpu.decompress(segments)) == rows
+        assert values(cpu.read(segments)) == rows
 
 
 @pytest.mark.parametrize("length", [*range(1, 20), *range(120, 140), 255, 256, 257, 511, 512, 513])
@@ -118,7 +118,7 @@ def test_tile_ends(length: int) -> None:
     chars = (b"abcdefghabcdeaahgfedcba" * 30)[:length]
     for data in (chars, chars[::-1], b"x" + chars[1:]):
         segments = compress([data], table=SOME_TABLE, tile_size=128)
-        assert values(cpu.decompress(segments)) == [data]
+        assert values(cpu.read(segments)) == [data]
 
 
 def reference_codes(chars: bytes, table: SymbolTable, tile_size: int) -> list[bytes]:
@@ -167,7 +167,7 @@ def test_parse_is_the_written_one(tile_size: int) -> None:
 
 def test_no_rows() -> None:
     assert cpu.compress(column([])) == []
-    assert values(cpu.decompress([])) == []
+    assert values(cpu.read([])) == []
     assert values(cpu.take([], np.empty(0, np.int64))) == []
 
 
@@ -184,7 +184,7 @@ def test_sliced_input() -> None:
             first + 5,
             rows[first:last].count(None),
         )
-        assert values(cpu.decompress(cpu.compress(part))) == rows[first:last]
+        assert values(cpu.read(cpu.compress(part))) == rows[first:last]
 
 
 def test_same_bytes_for_both_offset_types() -> None:
@@ -201,7 +201,7 @@ def test_chars_under_nulls_are_dropped() -> None:
     strings.null_count = 2
     segments = cpu.compress(strings)
     expected: Rows = [b"abc", None, b"", b"def", None]
-    assert values(cpu.decompress(segments)) == expected
+    assert values(cpu.read(segments)) == expected
     (same,) = compress(expected)
     assert segments[0].codes.tobytes() == same.codes.tobytes()
     assert segments[0].meta.tobytes() == same.meta.tobytes()
@@ -217,7 +217,7 @@ def test_read_only_input_and_segment() -> None:
     meta = np.frombuffer(segment.meta.tobytes(), np.uint8)
     codes = np.frombuffer(segment.codes.tobytes(), np.uint8)
     frozen = dataclasses.replace(segment, meta=meta, codes=codes)
-    assert values(cpu.decompress([frozen])) == rows
+    assert values(cpu.read([frozen])) == rows
 
 
 @pytest.mark.parametrize("parts", [1, 3])
@@ -226,7 +226,7 @@ def test_take_range(parts: int) -> None:
     segments = compress(rows) * parts
     everything = rows * parts
     for start, stop in ((0, 0), (0, 1), (255, 257), (1499, 1500 * parts), (100, 1400), (0, 1500 * parts), (700, 700)):
-        assert values(cpu.take_range(segments, start, stop)) == everything[start:stop]
+        assert values(cpu.read(segments, start, stop)) == everything[start:stop]
 
 
 def test_take() -> None:
@@ -244,7 +244,7 @@ def test_rows_that_are_not_there() -> None:
     with pytest.raises(IndexError, match="rows -1"):
         cpu.take(segments, np.array([-1]))
     with pytest.raises(IndexError, match="of 2"):
-        cpu.take_range(segments, 0, 3)
+        cpu.read(segments, 0, 3)
 
 
 def test_take_reads_only_the_tiles_it_touches() -> None:
@@ -255,12 +255,12 @@ def test_take_reads_only_the_tiles_it_touches() -> None:
     lengths = segment.section("tile_lengths").astype(int) + 1
     codes[lengths[:2].sum() :] = 255
     damaged = dataclasses.replace(segment, codes=codes)
-    assert values(cpu.take_range([damaged], 0, 32)) == rows[:32]
+    assert values(cpu.read([damaged], 0, 32)) == rows[:32]
     assert values(cpu.take([damaged], np.array([31, 0]))) == [rows[31], rows[0]]
     with pytest.raises(ValueError, match="tile 2"):
         cpu.take([damaged], np.array([32]))
     with pytest.raises(ValueError, match="tile 2"):
-        cpu.decompress([damaged])
+        cpu.read([damaged])
 
 
 def test_same_bytes_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,22 +273,22 @@ def test_same_bytes_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -
         assert a.meta.tobytes() == b.meta.tobytes()
         assert a.codes.tobytes() == b.codes.tobytes()
         assert a.table == b.table
-    assert cpu.decompress(four).chars.tobytes() == strings.chars.tobytes()
+    assert cpu.read(four).chars.tobytes() == strings.chars.tobytes()
 
 
 def test_few_rows_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     segments = compress([*mixed_rows(40000), b"abcdef" * 200_000])
     monkeypatch.setenv("CUDF_FSST_NUM_THREADS", "4")
     monkeypatch.setattr(cpu, "ThreadPoolExecutor", lambda *_, **__: pytest.fail("started threads"))
-    assert values(cpu.take_range(segments, 39, 40)) == mixed_rows(40000)[39:40]
+    assert values(cpu.read(segments, 39, 40)) == mixed_rows(40000)[39:40]
     with pytest.raises(pytest.fail.Exception, match="started threads"):
-        cpu.decompress(segments)
+        cpu.read(segments)
 
 
 def test_calls_from_several_threads() -> None:
     columns = [mixed_rows(800, seed) for seed in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda rows: values(cpu.decompress(compress(rows))), columns * 4))
+        found = list(pool.map(lambda rows: values(cpu.read(compress(rows))), columns * 4))
     assert found == columns * 4
 
 
@@ -334,8 +334,8 @@ def test_several_segments_and_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [segment.rows for segment in segments] == expected
     per_table = plan.segments_per_table(start)
     assert len({segment.table for segment in segments}) == -(-len(segments) // per_table) > 1
-    assert values(cpu.decompress(segments)) == rows
-    assert values(cpu.take_range(segments, 1500, 2500)) == rows[1500:2500]
+    assert values(cpu.read(segments)) == rows
+    assert values(cpu.read(segments, 1500, 2500)) == rows[1500:2500]
     picked = np.random.default_rng(0).integers(0, len(rows), 500)
     assert values(cpu.take(segments, picked)) == [rows[i] for i in picked]
 
@@ -386,8 +386,8 @@ def test_damaged_segments(data: st.DataObject) -> None:
         body[data.draw(st.integers(0, body.size - 1))] = data.draw(st.integers(0, 255))
     damaged = dataclasses.replace(segment, **{name: room[128:-128] for name, room in guarded.items()})
     for read in (
-        lambda: cpu.decompress([damaged]),
-        lambda: cpu.take_range([damaged], 10, 290),
+        lambda: cpu.read([damaged]),
+        lambda: cpu.read([damaged], 10, 290),
         lambda: cpu.take([damaged], np.arange(0, 300, 7)),
     ):
         try:
@@ -406,14 +406,14 @@ def test_codes_that_do_not_fit_their_tile() -> None:
     shorter = SymbolTable.from_symbols([symbol[:2] if len(symbol) > 2 else symbol for symbol in SOME_TABLE.symbols])
     for table in (SymbolTable(()), shorter):
         with pytest.raises(ValueError, match="damaged segment: the codes of tile 0"):
-            cpu.decompress([dataclasses.replace(segment, table=table)])
+            cpu.read([dataclasses.replace(segment, table=table)])
 
 
 def test_buffers_of_the_wrong_size() -> None:
     (segment,) = compress([b"abcdefgh" * 100])
     for name in ("meta", "codes"):
         with pytest.raises(ValueError, match="needs"):
-            cpu.decompress([dataclasses.replace(segment, **{name: getattr(segment, name)[:-1]})])
+            cpu.read([dataclasses.replace(segment, **{name: getattr(segment, name)[:-1]})])
 
 
 lengths_lists = st.lists(st.integers(0, 70) | st.integers(0, 2**45), min_size=1, max_size=600)

@@ -23,12 +23,12 @@ by_options = pytest.mark.parametrize("options", gpulz_cases.OPTIONS, ids=str)
 
 def roundtrip(values: npt.NDArray[Any], **options: int) -> Packed:
     """Compress and read back, by our decoder and the reference; the result."""
-    packed = cpu.compress(values, **options)
+    packed = cpu.encode(values, **options)
     assert cpu.measure(values, **options) == packed.nbytes
     assert (packed.meta.size, packed.codes.size) == (packed.meta_nbytes, packed.codes_nbytes)
     cpu.check(packed)
     out = np.full(values.nbytes, 0xEE, np.uint8)
-    cpu.decompress(packed, out)
+    cpu.decode(packed, out)
     assert out.tobytes() == values.tobytes()
     meta, codes = packed.meta.tobytes(), packed.codes.tobytes()
     assert reference_gpulz.decode(meta, codes, values.nbytes, *packed.parameters) == values.tobytes()
@@ -61,13 +61,13 @@ def test_the_rule(symbol: int, window: int, rng: np.random.Generator) -> None:
     symbols = rng.integers(0, 3, count)
     symbols[count // 2 :] = symbols[: count - count // 2]
     values = symbols.astype(f"<u{symbol}")
-    packed = cpu.compress(values, symbol=symbol, window=window)
+    packed = cpu.encode(values, symbol=symbol, window=window)
     assert tokens_of(packed) == reference_gpulz.parse(values.tolist(), symbol, window)
 
 
 def test_longest_then_nearest() -> None:
     values = np.array([1, 2, 9, 1, 2, 8, 1, 2, 7, 1, 7, 1, 2, 9, 1, 3], np.int32)
-    packed = cpu.compress(values, symbol=4)
+    packed = cpu.encode(values, symbol=4)
     assert tokens_of(packed) == reference_gpulz.parse(values.tolist(), 4, 32)
 
 
@@ -84,8 +84,8 @@ def test_levels_are_windows(rng: np.random.Generator) -> None:
     values = np.tile(rng.integers(0, 2**31, 100), 50).astype(np.int32)
     sizes = []
     for level, window in enumerate(launch.WINDOWS, 1):
-        packed = cpu.compress(values, symbol=4, level=level)
-        assert packed.codes.tobytes() == cpu.compress(values, symbol=4, window=window).codes.tobytes()
+        packed = cpu.encode(values, symbol=4, level=level)
+        assert packed.codes.tobytes() == cpu.encode(values, symbol=4, window=window).codes.tobytes()
         sizes.append(packed.nbytes)
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[3] < sizes[0]
@@ -102,7 +102,7 @@ def test_levels_are_windows(rng: np.random.Generator) -> None:
     ],
 )
 def test_wrong_options(options: dict[str, int], message: str) -> None:
-    for call in (cpu.compress, cpu.measure):
+    for call in (cpu.encode, cpu.measure):
         with pytest.raises(ValueError, match=message):
             call(np.zeros(9), **options)
 
@@ -110,10 +110,10 @@ def test_wrong_options(options: dict[str, int], message: str) -> None:
 def test_wrong_values() -> None:
     for values in (np.zeros(0), np.zeros((2, 2))):
         with pytest.raises(ValueError, match="one dimension of at least one value"):
-            cpu.compress(values)
-    packed = cpu.compress(np.zeros(9))
+            cpu.encode(values)
+    packed = cpu.encode(np.zeros(9))
     with pytest.raises(ValueError, match="72 bytes, out has 71"):
-        cpu.decompress(packed, np.zeros(71, np.uint8))
+        cpu.decode(packed, np.zeros(71, np.uint8))
 
 
 @given(
@@ -138,11 +138,11 @@ def refused(packed: Packed, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         cpu.check(packed)
     with pytest.raises(ValueError, match=message):
-        cpu.decompress(packed, np.empty(packed.values_nbytes, np.uint8))
+        cpu.decode(packed, np.empty(packed.values_nbytes, np.uint8))
 
 
 def test_wrong_sizes(rng: np.random.Generator) -> None:
-    packed = cpu.compress(rng.integers(0, 9, 3000), symbol=8)
+    packed = cpu.encode(rng.integers(0, 9, 3000), symbol=8)
     for change, message in (
         ({"parameters": (8,)}, "2 parameters"),
         ({"parameters": (3, 2048)}, "symbols of 3 bytes"),
@@ -160,7 +160,7 @@ def test_wrong_sizes(rng: np.random.Generator) -> None:
 def test_damage(options: dict[str, int], rng: np.random.Generator) -> None:
     """Our decoder refuses what the reference refuses, and else both read the same."""
     values = np.concatenate([np.sort(rng.integers(0, 99, 2100)), rng.integers(0, 2**40, 301)])
-    packed = cpu.compress(values, **options)
+    packed = cpu.encode(values, **options)
     refusals = 0
     for round_ in range(60):
         meta, codes = packed.meta.copy(), packed.codes.copy()
@@ -176,6 +176,6 @@ def test_damage(options: dict[str, int], rng: np.random.Generator) -> None:
             refusals += 1
         else:
             cpu.check(damaged)
-            cpu.decompress(damaged, out)
+            cpu.decode(damaged, out)
             assert out.tobytes() == expected
     assert refusals >= 30

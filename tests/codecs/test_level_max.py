@@ -85,7 +85,7 @@ def test_parse_is_the_written_one(text: bytes, table: SymbolTable, tile_size: in
     (segment,) = segments
     assert segment.codes.tobytes() == b"".join(tiles)
     assert (segment.section("tile_lengths").astype(int) + 1).tolist() == [len(tile) for tile in tiles]
-    assert cpu.decompress(segments).chars.tobytes() == text
+    assert cpu.read(segments).chars.tobytes() == text
 
 
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
@@ -96,7 +96,7 @@ def test_parse_with_a_trained_table(tile_size: int) -> None:
     assert segment.table == table
     expected = b"".join(written_parse(text[a : a + tile_size], table) for a in range(0, len(text), tile_size))
     assert segment.codes.tobytes() == expected
-    assert cpu.decompress([segment]).chars.tobytes() == text
+    assert cpu.read([segment]).chars.tobytes() == text
 
 
 @given(tables, texts)
@@ -125,7 +125,7 @@ def test_tables_work_at_every_level(trained: str, level: str) -> None:
     text = text_like(1, 30000)
     table = cpu.train(one_row(text), level=trained)
     segments = cpu.compress(one_row(text), table=table, level=level)
-    assert cpu.decompress(segments).chars.tobytes() == text
+    assert cpu.read(segments).chars.tobytes() == text
     assert segments[0].codes_nbytes < len(text) / 2
 
 

@@ -27,7 +27,7 @@ KINDS: list[tuple[str, dict[str, int], int]] = [
 def piece(codec: str, options: dict[str, int], itemsize: int, rows: int) -> tuple[Packed, Any]:
     rng = np.random.default_rng(rows)
     values = np.cumsum(rng.integers(0, 100, rows)).astype(f"<u{itemsize}")
-    return cpu.codec_module(codec).compress(values, **options), values
+    return cpu.side(codec).encode(values, **options), values
 
 
 @pytest.mark.parametrize(("codec", "options", "itemsize"), KINDS)
@@ -44,22 +44,22 @@ def test_parts_are_the_values(codec: str, options: dict[str, int], itemsize: int
 @pytest.mark.parametrize(("codec", "options", "itemsize"), KINDS)
 def test_a_part_is_read_by_itself(codec: str, options: dict[str, int], itemsize: int) -> None:
     packed, values = piece(codec, options, itemsize, 300_001)
-    module = cpu.codec_module(codec)
+    module = cpu.side(codec)
     unit = module.unit(packed)
     for first, last in ((0, unit), (unit, 2 * unit), (unit, 300_001), (300_000 // unit * unit, 300_001)):
         last = min(last, values.size)
         out = np.empty((last - first) * itemsize, np.uint8)
-        module.decompress(packed, out, first, last)
+        module.decode(packed, out, first, last)
         np.testing.assert_array_equal(out.view(values.dtype), values[first:last])
     with pytest.raises(ValueError, match=f"{unit * itemsize} (writable )?bytes"):
-        module.decompress(packed, np.empty(unit * itemsize + 1, np.uint8), 0, unit)
+        module.decode(packed, np.empty(unit * itemsize + 1, np.uint8), 0, unit)
 
 
 @pytest.mark.parametrize(("codec", "options", "itemsize"), KINDS)
 def test_parts_of_damaged_pieces(codec: str, options: dict[str, int], itemsize: int) -> None:
     """A ValueError or any values; nothing is written beside them."""
     packed, _ = piece(codec, options, itemsize, 20_000)
-    module = cpu.codec_module(codec)
+    module = cpu.side(codec)
     rng = np.random.default_rng(11)
     unit = module.unit(packed)
     for _ in range(300):
@@ -72,6 +72,6 @@ def test_parts_of_damaged_pieces(codec: str, options: dict[str, int], itemsize: 
         last = int(min(first + unit * rng.integers(1, 3), packed.rows))
         room = np.full((last - first) * itemsize + 256, 0xA5, np.uint8)
         with suppress(ValueError):
-            module.decompress(replace(packed, **changed), room[128:-128], first, last)
+            module.decode(replace(packed, **changed), room[128:-128], first, last)
         assert (room[:128] == 0xA5).all()
         assert (room[-128:] == 0xA5).all()

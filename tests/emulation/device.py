@@ -488,9 +488,11 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
 _GPU_MODULES = (
     *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer", "waits")),
     "cudf_fsst.codecs.cuda_kernels",
+    "cudf_fsst.codecs.cuda_tables",
     *(f"cudf_fsst.codecs.fsst.{name}" for name in ("cuda_kernels", "cuda_compress", "cuda_read", "cuda")),
     *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
-    *(f"cudf_fsst.codecs.values.{name}" for name in ("cuda_compress", "cuda")),
+    *(f"cudf_fsst.codecs.values.{name}" for name in ("cuda_compress", "cuda_read", "cuda")),
+    "cudf_fsst.codecs.device_read",
     "cudf_fsst.codecs.device",
 )
 
@@ -513,6 +515,10 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
             if hasattr(module, "HostPool"):
                 module._pool = _HostPool(device)
                 module._returned = _Returned(module._pool)
+            if name == own[0]:
+                module._AREA = 0  # every pinned array is an allocation of its own
+            if hasattr(module, "Inbox"):
+                module._SMALL = 0  # every buffer has memory, and red zones, of its own
             if name != own[0] and hasattr(module, "Workspace"):
                 module.Workspace = _strict_workspace(module.Workspace)
         yield sys.modules[f"cudf_fsst.codecs.{codec}.cuda"]

@@ -1,0 +1,33 @@
+"""Integers as differences from a base, in as few bits as a block needs (docs/format.md, section 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+
+from ..contract import Host, Options
+from . import launch
+
+NAME = "bitpack"
+ITEMSIZES = launch.ITEMSIZES
+PARAMETERS = 2
+
+
+def plan(itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
+    """See `contract.Codec`; always worth trying."""
+    del itemsize, floats, named
+    return ({},)
+
+
+def host() -> Host:
+    """The host side."""
+    from . import cpu
+
+    return cpu
+
+
+def device() -> ModuleType:
+    """The GPU side."""
+    from . import cuda
+
+    return cuda

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .. import units
 from ..jit import njit
 from ..part import Packed
 from ..unaligned import address, copy, load8, load16, load32, load64, store8, store16, store32, store64
@@ -169,19 +170,33 @@ def _pack(values: int, itemsize: int, rows: int, kinds: Any, bases: Any, slopes:
 
 
 @njit()
-def _unpack(starts: Any, bases: Any, slopes: Any, itemsize: int, rows: int, codes: int, units: int, values: int) -> int:
-    """-1, or the first block that is damaged."""
+def _unpack(
+    blocks: Any,
+    begins: Any,
+    ends: Any,
+    bases: Any,
+    slopes: Any,
+    itemsize: int,
+    rows: int,
+    codes: int,
+    units: int,
+    values: int,
+) -> int:
+    """Write the values of `blocks`, one block after another; -1, or a block that is damaged.
+
+    `begins` and `ends` are their entries of ``starts`` and the following ones; `rows` is where the last block ends.
+    """
     vector = 16 // itemsize
     x, numbers = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
     words = np.empty(64 * 32, np.uint32)
-    for block in range(starts.size - 1):
-        begin, end = np.int64(starts[block]) % _DELTA, np.int64(starts[block + 1]) % _DELTA
+    for i in range(blocks.size):
+        begin, end = np.int64(begins[i]) % _DELTA, np.int64(ends[i]) % _DELTA
         width = end - begin
-        delta = starts[block] >= _DELTA
+        delta = begins[i] >= _DELTA
         if width < 0 or width > 8 * itemsize or end > units or (delta and slopes.size == 0):
-            return block
-        base = np.uint64(bases[block])
-        count = min(_BLOCK, rows - block * _BLOCK)
+            return blocks[i]
+        base = bases[i]
+        count = min(_BLOCK, rows - blocks[i] * _BLOCK)
         if width == 0:
             x[:] = 0
         else:
@@ -195,15 +210,15 @@ def _unpack(starts: Any, bases: Any, slopes: Any, itemsize: int, rows: int, code
                 for lane in range(32):
                     x[at + lane * vector] = numbers[32 * k + lane]
         if delta:
-            slope = np.uint64(slopes[block])
+            slope = slopes[i]
             total = base - slope
-            for i in range(count):
-                total += x[i] + slope
-                x[i] = total
+            for k in range(count):
+                total += x[k] + slope
+                x[k] = total
         else:
-            for i in range(count):
-                x[i] += base
-        _write(values, itemsize, block * _BLOCK, count, x)
+            for k in range(count):
+                x[k] += base
+        _write(values, itemsize, i * _BLOCK, count, x)
     return -1
 
 
@@ -223,12 +238,12 @@ def _measured(values: npt.NDArray[Any], signed: bool) -> tuple[launch.Layout, in
 
 
 def measure(values: npt.NDArray[Any], *, signed: bool = False) -> int:
-    """`Packed.nbytes` that `compress` would make."""
-    made, units, _ = _measured(values, signed)
-    return made.nbytes + launch.UNIT_NBYTES * units
+    """`Packed.nbytes` that `encode` would make."""
+    made, count, _ = _measured(values, signed)
+    return made.nbytes + launch.UNIT_NBYTES * count
 
 
-def compress(values: npt.NDArray[Any], *, signed: bool = False) -> Packed:
+def encode(values: npt.NDArray[Any], *, signed: bool = False) -> Packed:
     """Compress values.
 
     Parameters
@@ -238,8 +253,8 @@ def compress(values: npt.NDArray[Any], *, signed: bool = False) -> Packed:
     signed
         How the values are ordered, for their minimum.
     """
-    made, units, (kinds, bases, slopes) = _measured(values, signed)
-    meta, codes = np.zeros(made.nbytes, np.uint8), np.empty(launch.UNIT_NBYTES * units, np.uint8)
+    made, count, (kinds, bases, slopes) = _measured(values, signed)
+    meta, codes = np.zeros(made.nbytes, np.uint8), np.empty(launch.UNIT_NBYTES * count, np.uint8)
     starts, stored_bases, stored_slopes = _sections(made, meta)
     starts[1:] = np.cumsum(kinds % _KIND_DELTA)
     starts[:-1] |= np.where(kinds >= _KIND_DELTA, _DELTA, 0).astype(np.uint32)
@@ -248,7 +263,7 @@ def compress(values: npt.NDArray[Any], *, signed: bool = False) -> Packed:
     if made.has_delta:
         stored_slopes[:] = slopes.astype(unsigned)
     _pack(address(values), made.itemsize, made.rows, kinds, bases, slopes, address(codes))
-    return made.packed(units, signed, meta, codes)
+    return made.packed(count, signed, meta, codes)
 
 
 def _sections(made: launch.Layout, meta: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[Any], ...]:
@@ -270,7 +285,7 @@ def _layout(packed: Packed) -> launch.Layout:
 
 
 def check(packed: Packed) -> None:
-    """Check all that `decompress` relies on, and that the bytes are as `compress` writes them.
+    """Check all that `decode` relies on, and that the bytes are as `encode` writes them.
 
     Raises
     ------
@@ -281,9 +296,9 @@ def check(packed: Packed) -> None:
     starts, _, _ = _sections(made, packed.meta)
     places = (starts % _DELTA).astype(np.int64)
     widths = np.diff(places)
-    units = packed.codes_nbytes // launch.UNIT_NBYTES
-    if places[0] != 0 or places[-1] != units or starts[-1] >= _DELTA:
-        raise ValueError(f"damaged segment: starts go from {places[0]} to {starts[-1]}, codes have {units} units")
+    count = packed.codes_nbytes // launch.UNIT_NBYTES
+    if places[0] != 0 or places[-1] != count or starts[-1] >= _DELTA:
+        raise ValueError(f"damaged segment: starts go from {places[0]} to {starts[-1]}, codes have {count} units")
     wrong = (widths < 0) | (widths > 8 * made.itemsize)
     if wrong.any():
         block = int(wrong.argmax())
@@ -298,12 +313,12 @@ def check(packed: Packed) -> None:
 
 
 def unit(packed: Packed) -> int:
-    """A range of values to decompress begins at a multiple of this."""
+    """Rows that are decoded together."""
     del packed
     return _BLOCK
 
 
-def decompress(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int | None = None) -> None:
+def decode(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int | None = None) -> None:
     """Write the bytes of values `first` to ``last - 1`` (default: all) to `out`, exactly as many as they are.
 
     Raises
@@ -316,12 +331,30 @@ def decompress(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last:
     nbytes = (last - first) * made.itemsize
     if out.dtype != np.uint8 or out.shape != (nbytes,) or not out.flags.writeable:
         raise ValueError(f"the values need {nbytes} writable bytes, not an array of shape {out.shape}")
+    _decode_blocks(packed, made, np.arange(first // _BLOCK, -(-last // _BLOCK)), last, out)
+
+
+def take(packed: Packed, rows: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
+    """Write values `rows` to `out`; see `contract.Host`.
+
+    Raises
+    ------
+    ValueError
+        The segment is damaged.
+    """
+    made = _layout(packed)
+    units.take(rows, _BLOCK, out, lambda blocks, room: _decode_blocks(packed, made, blocks, made.rows, room))
+
+
+def _decode_blocks(
+    packed: Packed, made: launch.Layout, blocks: npt.NDArray[np.int64], rows: int, out: npt.NDArray[Any]
+) -> None:
+    """Write the values of blocks, one block after another; `rows`: where the last one ends."""
     starts, bases, slopes = _sections(made, packed.meta)
-    units = packed.codes_nbytes // launch.UNIT_NBYTES
-    place, to = address(packed.codes), address(out)
-    begin, end = first // _BLOCK, -(-last // _BLOCK)
     # One compiled version: numbers of 64 bits, in arrays of our own.
-    wide = [numbers.astype(np.uint64) for numbers in (starts[begin : end + 1], bases[begin:end], slopes[begin:end])]
-    bad = _unpack(*wide, made.itemsize, last - first, place, units, to)
+    entries = starts[blocks], starts[blocks + 1], bases[blocks], slopes[blocks if slopes.size else slice(0)]
+    wide = [numbers.astype(np.uint64) for numbers in entries]
+    place, count = address(packed.codes), packed.codes_nbytes // launch.UNIT_NBYTES
+    bad = _unpack(blocks, *wide, made.itemsize, rows, place, count, address(out))
     if bad >= 0:
-        raise ValueError(f"damaged segment: block {begin + bad} does not lie in codes, or has too many bits")
+        raise ValueError(f"damaged segment: block {bad} does not lie in codes, or has too many bits")

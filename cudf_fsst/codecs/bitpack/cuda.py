@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...device.memory import Lane, Workspace
 from ..cuda_kernels import blocks, get_kernel
+from ..cuda_tables import Piece, Rows, Tables, TakenColumn
 from ..part import Packed, align
 from . import launch
 
@@ -109,26 +111,43 @@ class Job:
         return self._layout.packed(self._units, self._signed, meta, codes)
 
 
-def decompress(packed: Packed, address: int, *, lane: Lane) -> None:
-    """Write the values to `address`, a multiple of `itemsize`; does not wait.
+def describe(packed: Packed) -> tuple[int, ...]:
+    """What kernels know of a part (``Segment`` in kernels/bitpack.cu).
 
     Raises
     ------
     ValueError
-        The sizes of the segment do not fit together. What its bytes say is not checked: damage makes wrong values.
+        The sizes of the part do not fit together. What its bytes say is not checked: damage makes wrong values.
     """
-    made = launch.layout(packed)
-    lane.launch(
-        _kernel("bitpack_unpack", packed.itemsize),
-        blocks(made.blocks, launch.WARPS * launch.group(packed.itemsize)),
-        THREADS,
-        (
-            _u64(packed.meta.ptr),
-            _u64(packed.meta.ptr + made.bases),
-            _u64(packed.meta.ptr + made.slopes if made.has_delta else 0),
-            _u64(packed.codes.ptr),
-            _u32(packed.codes_nbytes // launch.UNIT_NBYTES),
-            _u64(address),
-            _u64(packed.rows),
-        ),
-    )
+    made, meta = launch.layout(packed), int(packed.meta.ptr)
+    slopes = meta + made.slopes if made.has_delta else 0
+    units = packed.codes_nbytes // launch.UNIT_NBYTES
+    return meta, meta + made.bases, slopes, int(packed.codes.ptr), units, packed.rows
+
+
+def _grid(piece: Piece, group: int) -> int:
+    first, last = piece.begin // launch.BLOCK, blocks(piece.end, launch.BLOCK)
+    return blocks(last - first, launch.WARPS * group)
+
+
+def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane) -> None:
+    """Add the launches that decompress to `tables`; see `describe`."""
+    del lane
+    for itemsize in launch.ITEMSIZES:
+        if some := [piece for piece in pieces if piece.packed.itemsize == itemsize]:
+            fields = [field for piece in some for field in (*describe(piece.packed), *piece.wanted)]
+            grids = [_grid(piece, launch.group(itemsize)) for piece in some]
+            tables.add_jobs(_kernel("bitpack_unpack", itemsize), THREADS, grids, fields)
+
+
+def decompress_wide(pairs: Sequence[tuple[Piece, Piece]], tables: Tables) -> None:
+    """The same for numbers of 16 bytes, whose low and high halves are the same rows of two parts."""
+    fields = [field for pair in pairs for piece in pair for field in (*describe(piece.packed), *piece.wanted)]
+    grids = [_grid(low, 1) for low, _ in pairs]
+    tables.add_jobs(_kernel("bitpack_unpack_wide", 8), THREADS, grids, fields)
+
+
+def take(columns: Sequence[TakenColumn], itemsize: int, rows: Rows, tables: Tables, *, bits: bool = False) -> None:
+    """Add the launch that takes rows; `bits`: of bitmaps."""
+    kernel = _kernel("bitpack_take_bits" if bits else "bitpack_take", itemsize)
+    tables.add_taken(kernel, THREADS, columns, rows, bits=bits)

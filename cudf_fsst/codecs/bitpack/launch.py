@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .. import part
 from ..part import Packed, align, check_buffers
 
 #: Values that share a base and a width.
@@ -19,7 +20,7 @@ WARPS = 8
 SCAN_THREADS = 1024
 #: Set in an entry of ``starts`` whose block stores differences of neighbours.
 DELTA = 1 << 31
-ITEMSIZES = (1, 2, 4, 8)
+ITEMSIZES = part.ITEMSIZES
 
 
 def group(itemsize: int) -> int:

@@ -1,0 +1,23 @@
+"""FSST: frequent symbols of strings as codes of a byte (docs/format.md, sections 1-7)."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from ..contract import HostOfStrings
+
+NAME = "fsst"
+
+
+def host() -> HostOfStrings:
+    """The host side."""
+    from . import cpu
+
+    return cpu
+
+
+def device() -> ModuleType:
+    """The GPU side."""
+    from . import cuda
+
+    return cuda

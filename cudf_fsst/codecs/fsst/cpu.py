@@ -34,7 +34,7 @@ from .train import train_table
 from .train_max import train_table_max
 from .validate import check
 
-__all__ = ["check", "compress", "decompress", "num_threads", "take", "take_range", "train"]
+__all__ = ["check", "compress", "num_threads", "read", "take", "train"]
 
 #: Blocks of tiles a thread takes at once.
 _CHUNK_BLOCKS = 16
@@ -318,19 +318,8 @@ def _offset_dtype(chars: int) -> type[np.signedinteger[Any]]:
     return np.int32 if chars < 2**31 else np.int64
 
 
-def decompress(segments: Sequence[Segment]) -> HostStrings:
-    """Decode all rows of host segments.
-
-    Raises
-    ------
-    ValueError
-        A segment is damaged.
-    """
-    return take_range(segments, 0, sum(segment.rows for segment in segments))
-
-
-def take_range(segments: Sequence[Segment], start: int, stop: int) -> HostStrings:
-    """Decode rows `start` to ``stop - 1``, and only the tiles they touch.
+def read(segments: Sequence[Segment], start: int = 0, stop: int | None = None) -> HostStrings:
+    """Decode rows `start` to ``stop - 1`` (default: all), and only the tiles they touch.
 
     Returns
     -------
@@ -345,6 +334,7 @@ def take_range(segments: Sequence[Segment], start: int, stop: int) -> HostString
         A segment is damaged.
     """
     total = sum(segment.rows for segment in segments)
+    stop = total if stop is None else stop
     if not 0 <= start <= stop <= total:
         raise IndexError(f"rows {start} to {stop} of {total}")
     parts = []  # reader, its first and last row, its first and last character
@@ -418,7 +408,7 @@ def take(segments: Sequence[Segment], rows: npt.NDArray[np.int64]) -> HostString
     Returns
     -------
     HostStrings
-        As `take_range`.
+        As `read` gives.
 
     Raises
     ------

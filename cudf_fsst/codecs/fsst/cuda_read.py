@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...buffers import DeviceStrings
-from ...device.memory import Lane, current_device, device_attributes, pinned, side_streams
+from ...buffers import DeviceStrings, HostStrings
+from ...device.memory import Lane, current_device, device_attributes, side_streams
 from ...device.transfer import Inbox
+from ..part import align
 from . import launch
 from .cuda_kernels import blocks, choices, get_kernel
 from .layout import ROW_BLOCK, TILE_BLOCK
@@ -26,7 +27,7 @@ _Views = npt.NDArray[np.void]
 #: Groups of segments that are decoded as they arrive.
 _GROUPS = 8
 #: From so many rows on, offsets are unpacked beside the decoder and not before it.
-_ROWS_BESIDE = 1 << 22
+_ROWS_BESIDE = 1 << 23
 #: The side stream for that; compression has the first two of a thread, copies have the next.
 _ROWS_STREAM = 3
 #: cuDF wants masks of whole 64 bytes.
@@ -107,6 +108,11 @@ class _Plan:
         self.image = np.concatenate([*tables, view.view(np.uint8), *(one.view(np.uint8) for one in units)])
         return self
 
+    def words(self, image: npt.NDArray[np.uint8]) -> _Words:
+        """The descriptors of a copy of the image, a row each."""
+        end = self.place + self.count * launch.DESCRIPTOR.itemsize
+        return image[self.place : end].view(_u64).reshape(self.count, len(_FIELDS))
+
 
 def _decodes(view: _Views, groups: Sequence[slice], place: int) -> tuple[list[_Decode], list[npt.NDArray[np.uint32]]]:
     """Launches of the decoder, one for each tile size and group, and what is at `place` of the image for them."""
@@ -167,6 +173,16 @@ class Reading:
         self.column = _Column(slice(0, view.size), int(self.row_ends[-1]), int(chars.sum()), sum(nulls), any(nulls))
         self.shifts = sorted(set(view["tile_shift"].tolist()))
         self._whole: tuple[Any, _Plan] | None = None
+
+    def part(self, rows: npt.NDArray[np.int64]) -> tuple[_Views, npt.NDArray[np.uint8]]:
+        """Descriptors and decode tables of the segments from the first to the last one that has some of a few rows."""
+        if self.view.size == 1:
+            return self.view.copy(), self.tables
+        first, last = np.searchsorted(self.row_ends, (rows.min(), rows.max()), side="right").tolist()
+        view = self.view[first : last + 1].copy()
+        begin, end = int(view["table"].min()), int(view["table"].max()) + launch.DECODE_TABLE_NBYTES
+        view["table"] -= _u64(begin)
+        return view, self.tables[begin:end]
 
     def whole(self) -> _Plan:
         """The plan for all rows: made once for a device and its launch choices."""
@@ -277,8 +293,7 @@ def _run(
     """
     image = plan.image.copy()
     buffer = lane.allocate(image.nbytes)
-    end = plan.place + plan.count * launch.DESCRIPTOR.itemsize
-    words = image[plan.place : end].view(_u64).reshape(plan.count, len(_FIELDS))
+    words = plan.words(image)
     words[:, _FIELDS["table"]] += _u64(buffer.ptr)
     results = []
     for i, (column, first_bit) in enumerate(zip(plan.columns, plan.first_bits, strict=True)):
@@ -434,95 +449,253 @@ def _read_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int 
     return _run(plan.complete([reading.tables for reading in readings]), lane, masks=masks)
 
 
+#: Characters of a column that `take_few` has room for, and that `fetch` brings to the host.
+_FEW_CHARS = 16384
+#: Scratch memory of a call: so much, or this part of the uncompressed bytes.
+_SCRATCH = 64 << 20
+_SCRATCH_PART = 8
+#: What decides between two ways to take rows: seconds for a tile of 256 bytes decoded by itself, for a character
+#: decoded with all others, for one copied, and for the launches of a window.
+_TILE_COST = 0.25e-9
+_CHAR_COST = 0.75e-12
+_COPY_COST = 2e-12
+_WINDOW_COST = 20e-6
+
+_TAKE_FIELDS = {name: i for i, name in enumerate(launch.TAKE_COLUMN.names or ())}
+_TOTALS = len(launch.TAKE_TOTALS.names or ())
+
+
 def take(columns: Sequence[Sequence[Segment]], rows: Any, *, lane: Lane) -> list[DeviceStrings]:
-    """Rows by number, in any order, repeated or not.
+    """Rows of columns of strings in GPU memory by number, in any order, repeated or not. The GPU is waited for once.
 
     Parameters
     ----------
+    columns
+        As in `read`; all have the same rows.
     rows
         int64 row numbers within bounds: a numpy array, or anything on the GPU that CuPy can see.
+    lane
     """
-    return [_take(_reading(segments), rows, lane) for segments in columns]
+    if not isinstance(rows, np.ndarray):
+        import cupy
+
+        with lane.stream:
+            rows = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
+    if rows.size == 0 or not columns:
+        return [_empty(lane) for _ in columns]
+    call = _Take([_reading(segments) for segments in columns], rows, lane)
+    return (call.few() if rows.size <= launch.TAKE_ROWS else None) or call.many()
 
 
-def _take(reading: Reading, rows: Any, lane: Lane) -> DeviceStrings:
-    import cupy
+def fetch(columns: Sequence[Sequence[Segment]], rows: npt.NDArray[np.int64], *, lane: Lane) -> list[HostStrings] | None:
+    """As `take`, of at most `launch.TAKE_ROWS` rows, into host memory; None where they have many characters."""
+    return _Take([_reading(segments) for segments in columns], rows, lane).fetch()
 
-    with lane.stream:
-        index = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
-        count = index.size
-        if count == 0:
-            return _empty(lane)
-        view = reading.view.copy()
-        buffer = lane.allocate(reading.tables.nbytes + view.nbytes)
-        view["table"] += _u64(buffer.ptr)
-        lane.upload(buffer.ptr, np.concatenate([reading.tables, view.view(np.uint8)]))
-        arguments = _u64(buffer.ptr + reading.tables.nbytes), _u32(view.size)
-        places = lane.allocate(32 * count)
-        lane.launch(
-            get_kernel("row_lengths", "locate_rows"),
-            blocks(count, 256 // launch.LOCATE_LANES),
-            256,
-            (*arguments, _u64(index.data.ptr), _u64(count), *(_u64(places.ptr + 8 * count * i) for i in range(4))),
+
+class _Take:
+    """Rows of columns by number: one small upload, and one wait."""
+
+    def __init__(self, readings: Sequence[Reading], rows: Any, lane: Lane) -> None:
+        self.readings, self.lane, self.count = readings, lane, int(rows.size)
+        views, tables = [], []
+        on_host = isinstance(rows, np.ndarray)
+        if on_host:
+            rows = np.ascontiguousarray(rows, np.int64)
+        for reading in readings:
+            few = on_host and self.count <= launch.TAKE_ROWS
+            view, own = reading.part(rows) if few else (reading.view.copy(), reading.tables)
+            views.append(view)
+            tables.append(own)
+        place, table_places = 0, []
+        for view, own in zip(views, tables, strict=True):
+            table_places.append(place)
+            view["table"] += _u64(place)
+            place += own.nbytes
+        self.views_at = place
+        view = np.concatenate(views)
+        sizes = [one.size for one in views]
+        self.columns_at = place + view.nbytes
+        self.totals_at = self.columns_at + len(readings) * launch.TAKE_COLUMN.itemsize
+        rows_at = self.totals_at + len(readings) * launch.TAKE_TOTALS.itemsize
+        zeros = np.zeros(rows_at - self.columns_at, np.uint8)
+        self.image = np.concatenate([*tables, view.view(np.uint8), zeros, *([rows.view(np.uint8)] if on_host else [])])
+        self.buffer = lane.allocate(self.image.nbytes)
+        address = self.buffer.ptr
+        words = self.image[self.views_at : self.columns_at].view(_u64).reshape(view.size, len(_FIELDS))
+        words[:, _FIELDS["table"]] += _u64(address)
+        if on_host:
+            self.rows = address + rows_at
+        else:
+            self.rows = rows.data.ptr
+        self.columns = self.image[self.columns_at : self.totals_at].view(launch.TAKE_COLUMN)
+        firsts = np.cumsum(sizes) - sizes
+        self.columns["segments"] = address + self.views_at + firsts * launch.DESCRIPTOR.itemsize
+        self.columns["segment_count"] = sizes
+        self.columns["tables"] = [address + at for at in table_places]
+        self.columns["totals"] = address + self.totals_at + np.arange(len(readings)) * launch.TAKE_TOTALS.itemsize
+
+    def _launch(self, name: str, grid: tuple[int, ...], *more: Any, columns: int | None = None) -> None:
+        """`columns`: address of those that the grid is for."""
+        at = self.buffer.ptr + self.columns_at if columns is None else columns
+        arguments = _u64(at), _u64(self.rows), _u64(self.count), *more
+        self.lane.launch(get_kernel("fsst_take", name), grid, launch.TAKE_ROWS, arguments)
+
+    def _totals(self) -> npt.NDArray[np.void]:
+        """What the kernels counted for each column; waits for them."""
+        words = self.lane.read(self.buffer.ptr + self.totals_at, _TOTALS * len(self.readings), _u64)
+        return words.view(launch.TAKE_TOTALS)
+
+    def _masks(self) -> list[Any]:
+        masks = [_mask(self.lane, reading.column._replace(rows=self.count)) for reading in self.readings]
+        self.columns["validity_to"] = [0 if mask is None else mask.ptr for mask in masks]
+        return masks
+
+    def few(self) -> list[DeviceStrings] | None:
+        """Of one group of rows; None where a column needs more room than there is."""
+        lane, several = self.lane, len(self.readings)
+        masks = self._masks()
+        room = lane.allocate(_FEW_CHARS * several)
+        offsets = [lane.allocate(4 * (self.count + 1)) for _ in self.readings]
+        self.columns["offsets_to"] = [one.ptr for one in offsets]
+        self.columns["chars_to"] = room.ptr + _FEW_CHARS * np.arange(several)
+        lane.upload(self.buffer.ptr, self.image)
+        self._launch("take_few", (1, several), _u64(_FEW_CHARS))
+        totals = self._totals()
+        if int(totals["chars"].max()) > _FEW_CHARS:
+            return None
+        results = []
+        for i, (mask, own, total) in enumerate(zip(masks, offsets, totals, strict=True)):
+            chars = lane.allocate(int(total["chars"]))
+            lane.copy(chars.ptr, room.ptr + _FEW_CHARS * i, chars.size)
+            results.append(self._result(own, chars, mask, 4, int(total["nulls"])))
+        return results
+
+    def fetch(self) -> list[HostStrings] | None:
+        """As `few`, in host memory: one copy brings all."""
+        lane, several, count = self.lane, len(self.readings), self.count
+        offsets_nbytes, mask_nbytes = align(4 * (count + 1)), -(-count // _MASK_BITS) * (_MASK_BITS // 8)
+        each = offsets_nbytes + mask_nbytes + _FEW_CHARS
+        totals_nbytes = several * launch.TAKE_TOTALS.itemsize
+        room = lane.allocate(totals_nbytes + each * several)
+        begins = room.ptr + totals_nbytes + each * np.arange(several)
+        self.columns["totals"] = room.ptr + np.arange(several) * launch.TAKE_TOTALS.itemsize
+        self.columns["offsets_to"] = begins
+        masked = [reading.column.masked for reading in self.readings]
+        self.columns["validity_to"] = np.where(masked, begins + offsets_nbytes, 0)
+        self.columns["chars_to"] = begins + offsets_nbytes + mask_nbytes
+        lane.zero(room.ptr, totals_nbytes)
+        lane.upload(self.buffer.ptr, self.image)
+        self._launch("take_few", (1, several), _u64(_FEW_CHARS))
+        found = lane.read(room.ptr, room.size, np.uint8)
+        totals = found[:totals_nbytes].view(launch.TAKE_TOTALS)
+        if int(totals["chars"].max()) > _FEW_CHARS:
+            return None
+        results = []
+        for own, total in zip(found[totals_nbytes:].reshape(several, each), totals, strict=True):
+            nulls = int(total["nulls"])
+            mask = own[offsets_nbytes : offsets_nbytes + mask_nbytes] if nulls else None
+            chars = own[offsets_nbytes + mask_nbytes :][: int(total["chars"])]
+            results.append(HostStrings(count, chars, own[: 4 * (count + 1)].view(np.int32), mask, 0, nulls))
+        return results
+
+    def many(self) -> list[DeviceStrings]:
+        """Of any number of rows."""
+        lane, count, several = self.lane, self.count, len(self.readings)
+        groups = -(-count // launch.TAKE_ROWS)
+        plain = sum(reading.column.chars + 4 * reading.column.rows for reading in self.readings)
+        scratch = max(_SCRATCH, plain // _SCRATCH_PART)
+        kept = 2 * 8 * count * several <= scratch and all(
+            reading.column.chars < 1 << launch.PLACE_BITS for reading in self.readings
         )
-        _, starts, lengths, tiles = cupy.asarray(_Array(places, count * 4)).reshape(4, count)
-        char_ends, item_ends = cupy.cumsum(lengths), cupy.cumsum(tiles)
-        totals = pinned(2, np.int64)
-        lane.download(totals[:1], char_ends[-1:].data.ptr)
-        lane.download(totals[1:], item_ends[-1:].data.ptr)
-        lane.synchronize()
-        total_chars, total_items = (int(total) for total in totals)
-        column = reading.column._replace(rows=count, chars=total_chars)
-        chars, made = lane.allocate(total_chars), lane.allocate(column.itemsize * (count + 1))
-        offsets = cupy.asarray(_Array(made, count + 1, f"<i{column.itemsize}"))
-        offsets[0] = 0
-        offsets[1:] = char_ends
-        lane.launch(
-            get_kernel("fsst_take", "fsst_take"),
-            blocks(total_items, 256),
-            256,
-            (
-                arguments[0],
-                _u64(places.ptr),
-                _u64(starts.data.ptr),
-                _u64(char_ends.data.ptr),
-                _u64(item_ends.data.ptr),
-                _u64(count),
-                _u64(total_items),
-                _u64(chars.ptr),
-            ),
-        )
-        mask, null_count = _mask(lane, column), 0
-        if mask is not None:
-            nulls = lane.allocate(8)
-            lane.zero(nulls.ptr, 8)
-            lane.zero(mask.ptr, mask.size)
-            lane.launch(
-                get_kernel("row_lengths", "take_validity"),
-                blocks(count, 256),
-                256,
-                (*arguments, _u64(index.data.ptr), _u64(count), _u64(mask.ptr), _u64(nulls.ptr)),
-            )
-            null_count = int(lane.read(nulls.ptr, 1, np.int64)[0])
+        work = lane.allocate(8 * several * (groups + count * kept))
+        self.columns["groups"] = work.ptr + 8 * groups * np.arange(several)
+        if kept:
+            self.columns["places"] = work.ptr + 8 * (groups * several + count * np.arange(several))
+        masks = self._masks()
+        lane.upload(self.buffer.ptr, self.image)
+        self._launch("take_measure", (groups, several))
+        totals = self._totals()
+
+        results: list[DeviceStrings] = []
+        dense: list[int] = []
+        sparse: list[int] = []
+        left = max(scratch - work.size, _SCRATCH // 4)
+        for i, (reading, mask, total) in enumerate(zip(self.readings, masks, totals, strict=True)):
+            column = reading.column._replace(rows=count, chars=int(total["chars"]))
+            chars, offsets = lane.allocate(column.chars), lane.allocate(column.itemsize * (count + 1))
+            self.columns["offsets_to"][i], self.columns["chars_to"][i] = offsets.ptr, chars.ptr
+            self.columns["wide_offsets"][i] = column.itemsize == 8
+            results.append(self._result(offsets, chars, mask, column.itemsize, int(total["nulls"])))
+            (dense if self._is_dense(reading, total, left) else sparse).append(i)
+        most = int(totals["most_tiles"].max())
+        shares = _shares(most, groups * several)
+        if sparse:
+            self._launch("fsst_take", (groups, len(sparse), shares), columns=self._upload_columns(self.columns[sparse]))
+        if dense:
+            self._copy(dense, (groups, 1, shares), left)
+        return results
+
+    def _upload_columns(self, columns: npt.NDArray[np.void]) -> int:
+        # Nobody reads what is there any more.
+        at = int(self.buffer.ptr) + self.columns_at
+        self.lane.upload(at, columns)
+        return at
+
+    def _result(self, offsets: Any, chars: Any, mask: Any, itemsize: int, nulls: int) -> DeviceStrings:
         return DeviceStrings(
-            count,
+            self.count,
             chars.ptr,
-            made.ptr,
-            column.itemsize,
+            offsets.ptr,
+            itemsize,
             0 if mask is None else mask.ptr,
-            null_count=null_count,
-            owners=(made, chars, mask),
+            null_count=nulls,
+            owners=(offsets, chars, mask),
         )
 
+    def _is_dense(self, reading: Reading, total: np.void, scratch: int) -> bool:
+        """Whether to decode the whole column costs less than to decode the tiles of every row by themselves."""
+        whole = reading.column.chars
+        alone = int(total["tiles"]) * _TILE_COST * (1 << reading.shifts[-1]) / 256
+        windows = -(-whole // scratch)
+        return alone > whole * _CHAR_COST + int(total["chars"]) * _COPY_COST + windows * _WINDOW_COST
 
-class _Array:
-    """An RMM buffer seen as an array by CuPy."""
+    def _copy(self, dense: Sequence[int], grid: tuple[int, ...], scratch: int) -> None:
+        """Decode columns, in windows of so many bytes, and copy what is wanted of them."""
+        lane = self.lane
+        windows = [
+            (i, begin, min(begin + scratch, self.readings[i].column.chars))
+            for i in dense
+            for begin in range(0, self.readings[i].column.chars, scratch)
+        ]
+        room = lane.allocate(max(end - begin for _, begin, end in windows) + 16)
+        for i, begin, end in windows:
+            reading = self.readings[i]
+            plan = reading.whole() if end - begin == reading.column.chars else _window(reading, begin, end)
+            image = plan.image.copy()
+            buffer = lane.allocate(image.nbytes)
+            words = plan.words(image)
+            words[:, _FIELDS["table"]] += _u64(buffer.ptr)
+            words[:, _FIELDS["chars_to"]] = room.ptr
+            column = self.columns[i : i + 1].copy()
+            column["plain"], column["plain_begin"], column["plain_end"] = room.ptr, begin, end
+            lane.upload(buffer.ptr, image)
+            _decode(plan.decodes, lane, buffer.ptr, buffer.ptr + plan.place)
+            self._launch("take_copy", grid, columns=self._upload_columns(column))
 
-    def __init__(self, buffer: Any, count: int, typestr: str = "<i8") -> None:
-        self.buffer = buffer
-        self.__cuda_array_interface__ = {
-            "data": (buffer.ptr, False),
-            "shape": (count,),
-            "typestr": typestr,
-            "version": 3,
-        }
+
+def _shares(tiles: int, blocks_there: int) -> int:
+    """Thread blocks for each group of rows, of which one has so many tiles: groups of giant rows need many."""
+    threads = launch.TAKE_ROWS
+    shares = -(-tiles // (16 * threads))
+    wanted = -(-4 * device_attributes()["multiprocessors"] // blocks_there)
+    return max(1, min(max(shares, wanted), -(-tiles // threads), 65535))
+
+
+def _window(reading: Reading, begin: int, end: int) -> _Plan:
+    """What decodes characters ``begin:end`` of a column."""
+    view = reading.view.copy()
+    first = view["out_char"].astype(np.int64)
+    chars = view["chars"].astype(np.int64)
+    view["char_begin"], view["char_end"] = np.clip(begin - first, 0, chars), np.clip(end - first, 0, chars)
+    view["out_char"] = np.maximum(first - begin, 0)
+    return _Plan([view], [reading.column]).complete([reading.tables])

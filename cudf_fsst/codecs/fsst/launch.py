@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,12 @@ from .tuning import DEFAULT
 #: Spreads pairs of bytes over the banks of shared memory: of 65 odd numbers tried, the one with the fewest conflicts on
 #: the ten files of the FSST paper.
 PAIR_MULTIPLIER = 0x6BFF
-#: Threads of locate_rows that sum up the lengths before a row.
+#: Threads that sum up the lengths before a row.
 LOCATE_LANES = 8
+#: Threads of a block of fsst_take.cu, each with a row; symbol tables it keeps in shared memory; bits of a place.
+TAKE_ROWS = 256
+TAKE_TABLES = 4
+PLACE_BITS = 40
 #: Constants compiled into the kernels.
 DEFINES = {
     "TILE_BLOCK": TILE_BLOCK,
@@ -36,6 +40,9 @@ DEFINES = {
     "HASH_MULTIPLIER": HASH_MULTIPLIER,
     "PAIR_MULTIPLIER": PAIR_MULTIPLIER,
     "LOCATE_LANES": LOCATE_LANES,
+    "TAKE_ROWS": TAKE_ROWS,
+    "TAKE_TABLES": TAKE_TABLES,
+    "PLACE_BITS": PLACE_BITS,
     "SECTION_ALIGNMENT": ALIGNMENT,
 }
 
@@ -228,6 +235,18 @@ DESCRIPTOR = np.dtype(
     ]
 )
 
+
+def _all_u64(*names: str) -> np.dtype[Any]:
+    return np.dtype([(name, "<u8") for name in names])
+
+
+#: `TakeColumn` and `TakeTotals` of kernels/fsst_take.cu.
+TAKE_COLUMN = _all_u64(
+    *("segments", "segment_count", "tables", "offsets_to", "wide_offsets", "chars_to", "validity_to"),
+    *("places", "groups", "totals", "plain", "plain_begin", "plain_end"),
+)
+TAKE_TOTALS = _all_u64("chars", "nulls", "tiles", "most_tiles", "groups_done")
+
 _SECTIONS = ("block_starts", "tile_lengths", "row_starts", "row_minima", "row_words", "row_bits")
 _ADDRESSES = [list(DESCRIPTOR.fields or ()).index(name) for name in _SECTIONS]
 
@@ -239,7 +258,7 @@ COMPACT_PIECES = 16
 ROW_THREADS = 256
 _ROW_GRID = 16
 #: Blocks a multiprocessor of row_lengths_unpack beside fsst_decode, which needs most of the room.
-ROW_BLOCKS_BESIDE = 2
+ROW_BLOCKS_BESIDE = 1
 #: Warps of a block that fsst_decode is compiled for.
 DECODE_WARPS_MAX = 8
 

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .. import units
 from ..jit import njit
 from ..part import Packed, check_buffers
 from ..unaligned import address, load8, load32, load64, store8, store32, store64
-from .launch import SUBCHUNK, Layout, choose_dim, layout
-
-__all__ = ["check", "choose_dim", "compress", "decompress", "measure"]
+from .launch import SUBCHUNK, Layout, layout
 
 _HEADER = SUBCHUNK // 2  # bytes of a subchunk's half-bytes
 _SLACK = 8  # bytes that a store of eight may touch behind the last code
@@ -150,14 +149,18 @@ def _check(starts: Any, wide: bool, rows: int, chunk: int, codes: int, codes_nby
 
 
 @njit()
-def _decode(starts: Any, wide: bool, rows: int, dim: int, chunk: int, codes: int, nbytes: int, out: int) -> int:
-    """The damaged chunk, or -1."""
+def _decode(
+    chunks: Any, starts: Any, ends: Any, wide: bool, rows: int, dim: int, chunk: int, codes: int, nbytes: int, out: int
+) -> int:
+    """Write the values of `chunks`, one chunk after another; -1, or a chunk that is damaged."""
     predicted = np.zeros(32, np.uint64)
     value = np.zeros(32, np.uint64)
-    for number in range(starts.size - 1):
-        if starts[number] > np.uint64(nbytes):
+    for i in range(chunks.size):
+        number = chunks[i]
+        if starts[i] > np.uint64(nbytes):
             return number
-        at = np.int64(starts[number])
+        at = np.int64(starts[i])
+        behind = (i - number) * chunk
         predicted[:] = 0
         last = min(rows, (number + 1) * chunk)
         for first in range(number * chunk, last, 32):
@@ -165,8 +168,8 @@ def _decode(starts: Any, wide: bool, rows: int, dim: int, chunk: int, codes: int
                 return number
             header = codes + at
             at += 16
-            for i in range(32):
-                half_byte = np.int64(load8(header + i // 2)) >> 4 * (i % 2) & 15
+            for k in range(32):
+                half_byte = np.int64(load8(header + k // 2)) >> 4 * (k % 2) & 15
                 length = _half_byte_length(half_byte, wide)
                 if length < 0 or length > nbytes - at:
                     return number
@@ -175,18 +178,19 @@ def _decode(starts: Any, wide: bool, rows: int, dim: int, chunk: int, codes: int
                     if length > 0:
                         magnitude = load64(codes + at) & (~np.uint64(0) >> np.uint64(64 - 8 * length))
                 else:
-                    for k in range(length):
-                        magnitude |= np.uint64(load8(codes + at + k)) << np.uint64(8 * k)
+                    for byte in range(length):
+                        magnitude |= np.uint64(load8(codes + at + byte)) << np.uint64(8 * byte)
                 at += length
-                value[i] = predicted[i] - magnitude if half_byte > 7 else predicted[i] + magnitude
-            for i in range(min(32, last - first)):
+                value[k] = predicted[k] - magnitude if half_byte > 7 else predicted[k] + magnitude
+            to = behind + first
+            for k in range(min(32, last - first)):
                 if wide:
-                    store64(out + 8 * (first + i), value[i])
+                    store64(out + 8 * (to + k), value[k])
                 else:
-                    store32(out + 4 * (first + i), np.uint32(value[i] & np.uint64(0xFFFFFFFF)))
-            for i in range(32):
-                predicted[i] = value[32 - dim + i % dim]
-        if np.uint64(at) != starts[number + 1]:
+                    store32(out + 4 * (to + k), np.uint32(value[k] & np.uint64(0xFFFFFFFF)))
+            for k in range(32):
+                predicted[k] = value[32 - dim + k % dim]
+        if np.uint64(at) != ends[i]:
             return number
     return -1
 
@@ -197,7 +201,7 @@ def _starts(values: npt.NDArray[Any], plan: Layout) -> npt.NDArray[np.uint64]:
     return starts
 
 
-def compress(values: npt.NDArray[Any], *, signed: bool = False, dim: int = 1, chunk: int = 0) -> Packed:
+def encode(values: npt.NDArray[Any], *, signed: bool = False, dim: int = 1, chunk: int = 0) -> Packed:
     """Compress values of 4 or 8 bytes.
 
     Parameters
@@ -225,7 +229,7 @@ def compress(values: npt.NDArray[Any], *, signed: bool = False, dim: int = 1, ch
 
 
 def measure(values: npt.NDArray[Any], *, signed: bool = False, dim: int = 1, chunk: int = 0) -> int:
-    """Bytes (`Packed.nbytes`) that `compress` would make of the same arguments."""
+    """Bytes (`Packed.nbytes`) that `encode` would make of the same arguments."""
     plan = layout(values.size, values.itemsize, dim, chunk)
     return plan.meta_nbytes + int(_starts(values, plan)[-1])
 
@@ -271,12 +275,12 @@ def check(packed: Packed) -> None:
 
 
 def unit(packed: Packed) -> int:
-    """A range of values to decompress begins at a multiple of this."""
+    """Rows that are decoded together."""
     return packed_layout(packed).chunk
 
 
-def decompress(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int | None = None) -> None:
-    """Decompress values `first` to ``last - 1`` (default: all) into `out`, of exactly their size.
+def decode(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int | None = None) -> None:
+    """Write the bytes of values `first` to ``last - 1`` (default: all) to `out`, exactly as many as they are.
 
     Raises
     ------
@@ -284,13 +288,29 @@ def decompress(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last:
         The bytes are damaged so that they cannot be decoded, or `out` has another size.
     """
     plan = packed_layout(packed)
-    starts = _stored_starts(packed, plan)
     last = plan.rows if last is None else last
     if out.size != (last - first) * packed.itemsize:
         raise ValueError(f"{(last - first) * packed.itemsize} bytes of values do not go into {out.size}")
+    _decode_chunks(packed, plan, np.arange(first // plan.chunk, -(-last // plan.chunk)), out)
+
+
+def take(packed: Packed, rows: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
+    """Write values `rows` to `out`; see `contract.Host`.
+
+    Raises
+    ------
+    ValueError
+        The bytes are damaged so that they cannot be decoded.
+    """
+    plan = packed_layout(packed)
+    units.take(rows, plan.chunk, out, lambda chunks, room: _decode_chunks(packed, plan, chunks, room))
+
+
+def _decode_chunks(packed: Packed, plan: Layout, chunks: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
+    """Write the values of chunks, one chunk after another."""
+    starts = _stored_starts(packed, plan)
     wide, codes = packed.itemsize == 8, np.ascontiguousarray(packed.codes)
-    begin, end = first // plan.chunk, -(-last // plan.chunk)
-    starts = starts[begin : end + 1].copy()
-    bad = _decode(starts, wide, last - first, plan.dim, plan.chunk, address(codes), codes.size, address(out))
+    ends = starts[chunks], starts[chunks + 1]
+    bad = _decode(chunks, *ends, wide, plan.rows, plan.dim, plan.chunk, address(codes), codes.size, address(out))
     if bad >= 0:
-        raise ValueError(f"gfc chunk {begin + bad} is damaged")
+        raise ValueError(f"gfc chunk {bad} is damaged")

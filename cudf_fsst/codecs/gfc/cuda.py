@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...device.memory import Lane, Workspace
 from ..cuda_kernels import blocks, get_kernel
+from ..cuda_tables import Piece, Tables
 from ..part import Packed
 from . import launch
 from .cpu import packed_layout
@@ -101,27 +103,35 @@ class Job:
         return Packed("gfc", rows, itemsize, (dim, chunk), meta, codes, self.meta_nbytes, self.codes_nbytes)
 
 
-def decompress(packed: Packed, address: int, *, lane: Lane) -> None:
-    """Start to decompress to a GPU address, a multiple of the itemsize. Damaged bytes give some values.
+def chunk_rows(packed: Packed) -> int:
+    """Values that are decompressed together; ValueError as `decompress`."""
+    return packed_layout(packed).chunk
+
+
+def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: int = 0) -> None:
+    """Add the launches that decompress to `tables`. Damaged bytes give some values.
+
+    Parameters
+    ----------
+    touched
+        Not 0: address of a byte for each chunk, from the first wanted one on; those of 0 are left out.
 
     Raises
     ------
     ValueError
         The sizes and parameters are impossible, or disagree.
     """
-    plan = packed_layout(packed)
-    lane.launch(
-        _kernel("gfc_decode", plan.itemsize),
-        blocks(plan.chunks, launch.WARPS),
-        32 * launch.WARPS,
-        (
-            _u64(packed.meta.ptr),
-            _u64(packed.codes.ptr),
-            _u64(packed.codes_nbytes),
-            _u64(plan.rows),
-            _u32(plan.dim),
-            _u32(plan.chunk),
-            _u32(plan.chunks),
-            _u64(address),
-        ),
-    )
+    del lane
+    for itemsize in launch.ITEMSIZES:
+        fields: list[int] = []
+        grids = []
+        for piece in pieces:
+            packed = piece.packed
+            if packed.itemsize == itemsize:
+                plan = packed_layout(packed)
+                fields += (packed.meta.ptr, packed.codes.ptr, packed.codes_nbytes, plan.dim, plan.chunk, touched)
+                fields += piece.wanted
+                grids.append(blocks(blocks(piece.end, plan.chunk) - piece.begin // plan.chunk, launch.WARPS))
+        if grids:
+            kernel = get_kernel("gfc", "gfc_decode", launch.defines(itemsize))
+            tables.add_jobs(kernel, 32 * launch.WARPS, grids, fields)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..part import align
@@ -13,8 +12,8 @@ SUBCHUNK = 32
 ITEMSIZES = (4, 8)
 #: Values that a chunk can have: multiples of `SUBCHUNK`.
 CHUNK_LIMIT = 65536
-#: Dimensionalities worth measuring.
-DIMS = (1, 2, 3, 4, 6, 8, 16, 32)
+#: Dimensionalities that are measured.
+DIMS = (1, 2, 3, 4, 8)
 
 #: Warps of a block of the kernels, each with a chunk.
 WARPS = 4
@@ -75,17 +74,6 @@ def chunk_values(rows: int) -> int:
     make 4,096 chunks, as many as an H200 has warps at work at once; fewer values make shorter chunks.
     """
     return 4096 if rows >= 1 << 22 else 2048 if rows >= 1 << 21 else 1024
-
-
-def choose_dim(measured: Mapping[int, int]) -> int:
-    """The dimensionality whose bytes are fewest; of equal ones the smallest.
-
-    Parameters
-    ----------
-    measured
-        Bytes that a sample takes (`measure`), for each dimensionality tried (`DIMS`).
-    """
-    return min(measured, key=lambda dim: (measured[dim], dim))
 
 
 def defines(itemsize: int) -> dict[str, int]:

@@ -1,0 +1,33 @@
+"""gpuLZ: what was there before, in chunks (docs/format.md, section 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+
+from .. import part
+from ..contract import Host, Options
+
+NAME = "gpulz"
+ITEMSIZES = part.ITEMSIZES
+PARAMETERS = 2
+
+
+def plan(itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
+    """See `contract.Codec`; slow, so only on demand."""
+    del itemsize, floats
+    return ({},) if named else ()
+
+
+def host() -> Host:
+    """The host side."""
+    from . import cpu
+
+    return cpu
+
+
+def device() -> ModuleType:
+    """The GPU side."""
+    from . import cuda
+
+    return cuda

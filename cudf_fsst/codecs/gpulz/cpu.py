@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .. import units
 from ..jit import njit
 from ..part import Packed
 from ..unaligned import address, copy, load8, load16, load32, load64, store8, store16, store32, store64
@@ -168,6 +169,61 @@ def _chunk_sizes(values_nbytes: int, size: int, chunk: int, counts: Any, sizes: 
 
 
 @njit()
+def _decode_chunk(source: int, code_nbytes: int, count: int, nbytes: int, size: int, symbols: Any, out: int) -> bool:
+    """Write the `nbytes` of a chunk to `out` (0: nowhere); False where its codes are damaged.
+
+    `count` is the chunk's entry of ``counts``, with no more matches than tokens; `code_nbytes` is what that says.
+    """
+    tokens = count & 0xFFFF
+    matches = count >> 16
+    if tokens == 0:
+        for i in range(nbytes, code_nbytes):
+            if load8(source + i) != 0:
+                return False
+        if out != 0:
+            copy(out, source, nbytes)
+        return True
+    wanted = (nbytes + size - 1) // size
+    lengths = source + size * (tokens - matches)
+    offsets = lengths + matches
+    flags = offsets + matches
+    position = 0
+    match = 0
+    for t in range(tokens):
+        if load8(flags + t // 8) >> (t % 8) & 1:
+            if match == matches:
+                return False
+            length = np.int64(load8(lengths + match))
+            offset = np.int64(load8(offsets + match))
+            match += 1
+            if length == 0 or length > offset or offset > position or length > wanted - position:
+                return False
+            for i in range(position, position + length):
+                symbols[i] = symbols[i - offset]
+            position += length
+        else:
+            if t - match >= tokens - matches or position >= wanted:
+                return False
+            symbols[position] = _load(source + size * (t - match), size)
+            position += 1
+    if position != wanted or match != matches:
+        return False
+    for i in range(tokens, 8 * (source + code_nbytes - flags)):
+        if load8(flags + i // 8) >> (i % 8) & 1:
+            return False
+    whole = nbytes // size
+    rest = nbytes - whole * size
+    if rest != 0 and symbols[whole] >> np.uint64(8 * rest) != 0:
+        return False
+    if out != 0:
+        for i in range(whole):
+            _store(out + i * size, symbols[i], size)
+        for i in range(rest):
+            store8(out + whole * size + i, np.uint8(symbols[whole] >> np.uint64(8 * i) & np.uint64(255)))
+    return True
+
+
+@njit()
 def _decompress(
     codes: int, codes_nbytes: int, starts: Any, counts: Any, values_nbytes: int, size: int, chunk: int, out: int
 ) -> int:
@@ -179,60 +235,53 @@ def _decompress(
     for c in range(counts.size):
         if c % CHUNK_BLOCK == 0 and starts[c // CHUNK_BLOCK] != np.uint64(at):
             return c
+        count = np.int64(counts[c])
+        if count >> 16 > count & 0xFFFF or sizes[c] > codes_nbytes - at:
+            return c
         nbytes = min(chunk, values_nbytes - c * chunk)
-        tokens = np.int64(counts[c]) & 0xFFFF
-        matches = np.int64(counts[c]) >> 16
-        if matches > tokens or sizes[c] > codes_nbytes - at:
+        to = out + c * chunk if out != 0 else 0
+        if not _decode_chunk(codes + at, sizes[c], count, nbytes, size, symbols, to):
             return c
-        source = codes + at
         at += sizes[c]
-        if tokens == 0:
-            for i in range(nbytes, sizes[c]):
-                if load8(source + i) != 0:
-                    return c
-            if out != 0:
-                copy(out + c * chunk, source, nbytes)
-            continue
-        count = (nbytes + size - 1) // size
-        lengths = source + size * (tokens - matches)
-        offsets = lengths + matches
-        flags = offsets + matches
-        position = 0
-        match = 0
-        for t in range(tokens):
-            if load8(flags + t // 8) >> (t % 8) & 1:
-                if match == matches:
-                    return c
-                length = np.int64(load8(lengths + match))
-                offset = np.int64(load8(offsets + match))
-                match += 1
-                if length == 0 or length > offset or offset > position or length > count - position:
-                    return c
-                for i in range(position, position + length):
-                    symbols[i] = symbols[i - offset]
-                position += length
-            else:
-                if t - match >= tokens - matches or position >= count:
-                    return c
-                symbols[position] = _load(source + size * (t - match), size)
-                position += 1
-        if position != count or match != matches:
-            return c
-        for i in range(tokens, 8 * (source + sizes[c] - flags)):
-            if load8(flags + i // 8) >> (i % 8) & 1:
-                return c
-        whole = nbytes // size
-        rest = nbytes - whole * size
-        if rest != 0 and symbols[whole] >> np.uint64(8 * rest) != 0:
-            return c
-        if out != 0:
-            to = out + c * chunk
-            for i in range(whole):
-                _store(to + i * size, symbols[i], size)
-            for i in range(rest):
-                store8(to + whole * size + i, np.uint8(symbols[whole] >> np.uint64(8 * i) & np.uint64(255)))
     if at != codes_nbytes or starts[starts.size - 1] != np.uint64(at):
         return max(counts.size - 1, 0)
+    return -1
+
+
+@njit()
+def _decode_chunks(
+    chunks: Any,
+    codes: int,
+    codes_nbytes: int,
+    starts: Any,
+    counts: Any,
+    values_nbytes: int,
+    size: int,
+    chunk: int,
+    out: int,
+) -> int:
+    """Write the values of `chunks`, ascending, one chunk after another; -1, or a chunk that is damaged."""
+    symbols = np.zeros(chunk // size, np.uint64)
+    sizes = np.zeros(counts.size, np.int64)
+    _chunk_sizes(values_nbytes, size, chunk, counts, sizes)
+    following, at = -1, np.int64(0)
+    for i in range(chunks.size):
+        c = chunks[i]
+        if following < c // CHUNK_BLOCK * CHUNK_BLOCK:
+            following = c // CHUNK_BLOCK * CHUNK_BLOCK
+            if starts[c // CHUNK_BLOCK] > np.uint64(codes_nbytes):
+                return c
+            at = np.int64(starts[c // CHUNK_BLOCK])
+        while following <= c:
+            count = np.int64(counts[following])
+            if count >> 16 > count & 0xFFFF or sizes[following] > codes_nbytes - at:
+                return following
+            source = codes + at
+            at += sizes[following]
+            following += 1
+        nbytes = min(chunk, values_nbytes - c * chunk)
+        if not _decode_chunk(source, sizes[c], np.int64(counts[c]), nbytes, size, symbols, out + i * chunk):
+            return c
     return -1
 
 
@@ -268,7 +317,7 @@ def _sections(meta: npt.NDArray[np.uint8], layout: Layout) -> tuple[npt.NDArray[
     return meta[: 8 * (layout.blocks + 1)].view("<u8"), meta[at : at + 4 * layout.chunks].view("<u4")
 
 
-def compress(values: npt.NDArray[Any], *, signed: bool = False, **options: Any) -> Packed:
+def encode(values: npt.NDArray[Any], *, signed: bool = False, **options: Any) -> Packed:
     """Compress the bits of `values`.
 
     Parameters
@@ -289,7 +338,7 @@ def compress(values: npt.NDArray[Any], *, signed: bool = False, **options: Any) 
 
 
 def measure(values: npt.NDArray[Any], *, signed: bool = False, **options: Any) -> int:
-    """`Packed.nbytes` that `compress` would make."""
+    """`Packed.nbytes` that `encode` would make."""
     return _best(values, complete(values.itemsize, **options), store=False).nbytes
 
 
@@ -327,11 +376,11 @@ def check(packed: Packed) -> None:
 
 
 def unit(packed: Packed) -> int:
-    """A range of values to decompress begins at a multiple of this."""
+    """Rows that `decode` decodes together: those of chunks that share an entry in ``starts``."""
     return layout_of(packed).chunk * CHUNK_BLOCK // packed.itemsize
 
 
-def decompress(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int | None = None) -> None:
+def decode(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int | None = None) -> None:
     """Write the bytes of values `first` to ``last - 1`` (default: all) to `out`, an array of exactly their size.
 
     Raises
@@ -343,3 +392,28 @@ def decompress(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last:
     if out.nbytes != (last - first) * packed.itemsize:
         raise ValueError(f"the values have {(last - first) * packed.itemsize} bytes, out has {out.nbytes}")
     _decoded(packed, first, last, address(out))
+
+
+def take(packed: Packed, rows: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
+    """Write values `rows` to `out`; see `contract.Host`. Decodes single chunks.
+
+    Raises
+    ------
+    ValueError
+        The codes are damaged.
+    """
+    layout = layout_of(packed)
+    starts, counts = _sections(packed.meta, layout)
+    # What lies in front of the blocks that are needed, and behind them, is not looked at.
+    step = layout.chunk * CHUNK_BLOCK // packed.itemsize
+    begin, end = int(rows.min()) // step, int(rows.max()) // step + 1
+    starts, counts = starts[begin:end].copy(), counts[begin * CHUNK_BLOCK : end * CHUNK_BLOCK].copy()
+    nbytes = packed.values_nbytes - begin * CHUNK_BLOCK * layout.chunk
+
+    def chunks(numbers: npt.NDArray[np.int64], room: npt.NDArray[Any]) -> None:
+        codes = address(packed.codes), packed.codes_nbytes
+        bad = _decode_chunks(numbers, *codes, starts, counts, nbytes, *packed.parameters, address(room))
+        if bad >= 0:
+            raise ValueError(f"damaged gpulz codes: chunk {begin * CHUNK_BLOCK + bad}")
+
+    units.take(rows - begin * step, layout.chunk // packed.itemsize, out, chunks)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...device.memory import ALIGNMENT, Lane, device_attributes, pinned
 from ..cuda_kernels import blocks, get_kernel
+from ..cuda_tables import Piece, Tables
 from ..part import Packed, align
 from . import launch
 from .launch import Layout, Options
@@ -79,14 +80,37 @@ def compress(address: int, rows: int, itemsize: int, *, lane: Lane, **options: A
     return Packed("gpulz", rows, itemsize, shape, meta, codes, layout.meta_nbytes, codes_nbytes)
 
 
-def decompress(packed: Packed, address: int, *, lane: Lane) -> None:
-    """Write the values to `address`, a multiple of their size. Does not wait; damaged codes give wrong values."""
-    layout = launch.layout_of(packed)
-    symbol, chunk = packed.parameters
-    warps = launch.decode_warps(chunk, device_attributes()["shared_per_block"])
-    kernel = get_kernel("gpulz", "gpulz_decode", launch.defines(symbol, chunk, warps=warps), shared=True)
-    starts = int(packed.meta.ptr)
-    codes = _u64(int(packed.codes.ptr)), _u64(packed.codes_nbytes)
-    sections = _u64(starts), _u64(starts + layout.counts_at), _u64(layout.chunks)
-    args = (*codes, *sections, _u64(address), _u64(layout.values_nbytes))
-    lane.launch(kernel, blocks(layout.chunks, warps), 32 * warps, args, launch.decode_shared(chunk, warps))
+def chunk_rows(packed: Packed) -> int:
+    """Values that are decompressed together; ValueError as `decompress`."""
+    return launch.layout_of(packed).chunk // packed.itemsize
+
+
+def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: int = 0) -> None:
+    """Start to decompress. Does not wait; damaged codes give wrong values.
+
+    Parameters
+    ----------
+    touched
+        Not 0: address of a byte for each chunk, from the first wanted one on; those of 0 are left out.
+
+    Raises
+    ------
+    ValueError
+        The sizes and parameters of a part are none of this codec.
+    """
+    del tables
+    for piece in pieces:
+        packed = piece.packed
+        layout = launch.layout_of(packed)
+        symbol, chunk = packed.parameters
+        warps = launch.decode_warps(chunk, device_attributes()["shared_per_block"])
+        kernel = get_kernel("gpulz", "gpulz_decode", launch.defines(symbol, chunk, warps=warps), shared=True)
+        starts = int(packed.meta.ptr)
+        begin, end = piece.begin * packed.itemsize, piece.end * packed.itemsize
+        args = (
+            *(_u64(int(packed.codes.ptr)), _u64(packed.codes_nbytes), _u64(starts), _u64(starts + layout.counts_at)),
+            *(_u64(layout.chunks), _u64(layout.values_nbytes), _u64(touched), _u64(begin), _u64(end)),
+            *(_u64(piece.address), np.uint32(piece.stride // packed.itemsize)),
+        )
+        grid = blocks(blocks(end, chunk) - begin // chunk, warps)
+        lane.launch(kernel, grid, 32 * warps, args, launch.decode_shared(chunk, warps))

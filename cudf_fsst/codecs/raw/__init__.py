@@ -1,0 +1,33 @@
+"""Values as they are (docs/format.md, section 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+
+from .. import part
+from ..contract import Host, Options
+
+NAME = "raw"
+ITEMSIZES = part.ITEMSIZES
+PARAMETERS = 0
+
+
+def plan(itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
+    """See `contract.Codec`; what others are compared with, so only on demand."""
+    del itemsize, floats
+    return ({},) if named else ()
+
+
+def host() -> Host:
+    """The host side."""
+    from . import cpu
+
+    return cpu
+
+
+def device() -> ModuleType:
+    """The GPU side."""
+    from . import cuda
+
+    return cuda

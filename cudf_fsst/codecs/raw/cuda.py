@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...device.memory import Lane
+from ..cuda_kernels import blocks, get_kernel
+from ..cuda_tables import Piece, Tables
 from ..part import Packed
+from ..values.launch import DEFINES
 from .cpu import check
 
+_THREADS = 256
 
-def decompress(packed: Packed, address: int, *, lane: Lane) -> None:
-    """Copy the values to an address; ValueError where there are not as many bytes as they have."""
+
+def describe(packed: Packed) -> tuple[int, ...]:
+    """What kernels know of a part; ValueError where there are not as many bytes as the values have."""
     check(packed)
-    lane.copy(address, packed.codes.ptr, packed.values_nbytes)
+    return (int(packed.codes.ptr),)
+
+
+def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane) -> None:
+    """Copy values, or add the launch that does to `tables`; see `describe`."""
+    halves = []
+    for piece in pieces:
+        (address,), itemsize = describe(piece.packed), piece.packed.itemsize
+        if piece.stride == itemsize:
+            lane.copy(piece.address, address + piece.begin * itemsize, (piece.end - piece.begin) * itemsize)
+        else:
+            halves.append((address, piece))
+    if halves:
+        grids = [blocks(piece.end - piece.begin, _THREADS) for _, piece in halves]
+        fields = [field for address, piece in halves for field in (address, *piece.wanted)]
+        tables.add_jobs(get_kernel("values", "place_halves", DEFINES), _THREADS, grids, fields)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -11,9 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..contract import Host
 from ..fsst.cpu import num_threads
 from ..jit import njit
 from ..part import Packed
+from ..registry import of_values
 from . import plan
 from .launch import FILL_BLOCK
 
@@ -26,9 +27,9 @@ _WALK_NBYTES = 2**18
 _T = TypeVar("_T")
 
 
-def codec_module(name: str) -> Any:
+def side(name: str) -> Host:
     """The host side of a codec."""
-    return importlib.import_module(f"...codecs.{name}.cpu", __package__)
+    return of_values(name).host()
 
 
 @njit()
@@ -72,9 +73,7 @@ def choose(values: npt.NDArray[Any], *, floats: bool, signed: bool, codec: str |
     if len(found) == 1 and codec is not None:
         return found[0]
     sample = np.concatenate([values[start:stop] for start, stop in plan.sample_runs(values.size)])
-    measured = {
-        choice: codec_module(choice.codec).measure(sample, signed=signed, **dict(choice.options)) for choice in found
-    }
+    measured = {choice: side(choice.codec).measure(sample, signed=signed, **dict(choice.options)) for choice in found}
     return plan.choose(sample.nbytes, measured, wanted=codec is not None)
 
 
@@ -90,17 +89,17 @@ def compress(
     floats, signed
         What the bits are: floating point numbers, or integers with a sign.
     codec
-        One of `plan.CODECS`; None: the best on a sample.
+        Its name (`registry.VALUES`); None: the best on a sample.
     """
     if values.size == 0:
         return ()
     choice = choose(values, floats=floats, signed=signed, codec=codec)
-    module, options = codec_module(choice.codec), dict(choice.options)
+    module, options = side(choice.codec), dict(choice.options)
     cut = [values[start:stop] for start, stop in plan.pieces(values.size, values.itemsize)]
-    return tuple(_map(lambda piece: module.compress(piece, signed=signed, **options), cut))
+    return tuple(_map(lambda piece: module.encode(piece, signed=signed, **options), cut))
 
 
-def decompress(stream: Sequence[Packed], itemsize: int, start: int = 0, stop: int | None = None) -> npt.NDArray[Any]:
+def read(stream: Sequence[Packed], itemsize: int, start: int = 0, stop: int | None = None) -> npt.NDArray[Any]:
     """Values `start` to ``stop - 1`` (default: all) of a stream, as unsigned integers.
 
     Raises
@@ -161,8 +160,10 @@ def take(stream: Sequence[Packed], itemsize: int, rows: npt.NDArray[np.int64]) -
     def work(window: int) -> None:
         part = slice(begins[window], ends[window])
         number = pieces[window]
-        found = _take_window(stream[number], rows[part] - edges[number])
-        out[part if places is None else places[part]] = found
+        found = out[part] if places is None else np.empty(part.stop - part.start, out.dtype)
+        side(stream[number].codec).take(stream[number], rows[part] - edges[number], found)
+        if places is not None:
+            out[places[part]] = found
 
     _map(work, np.flatnonzero(begins < ends).tolist())
     return out
@@ -182,7 +183,7 @@ def _touched(edges: npt.NDArray[np.int64], start: int, stop: int) -> tuple[int, 
 
 def _step(piece: Packed, nbytes: int) -> int:
     """As many rows as have `nbytes`, in whole units; one unit at least."""
-    unit: int = codec_module(piece.codec).unit(piece)
+    unit = side(piece.codec).unit(piece)
     return max(1, nbytes // (unit * piece.itemsize)) * unit
 
 
@@ -205,47 +206,27 @@ def _windows(stream: Sequence[Packed], edges: npt.NDArray[np.int64]) -> tuple[li
 
 def _decode_some(piece: Packed, first: int, last: int, out: npt.NDArray[np.uint8]) -> None:
     """Decode values `first` to ``last - 1``, which need not be whole units."""
-    module, size = codec_module(piece.codec), piece.itemsize
+    module, size = side(piece.codec), piece.itemsize
     unit = module.unit(piece)
     begin, end = first // unit * unit, min(-(-last // unit) * unit, piece.rows)
     if begin == first and end == last:
-        module.decompress(piece, out, first, last)
+        module.decode(piece, out, first, last)
         return
     room = np.empty((end - begin) * size, np.uint8)
-    module.decompress(piece, room, begin, end)
+    module.decode(piece, room, begin, end)
     out[:] = room[(first - begin) * size : (last - begin) * size]
-
-
-def _take_window(piece: Packed, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """Values of a piece, which lie in one window."""
-    unit = codec_module(piece.codec).unit(piece)
-    units = rows // unit
-    first = int(units.min())
-    touched = np.zeros(int(units.max()) - first + 1, np.bool_)
-    touched[units - first] = True
-    # Units that follow each other are decoded together.
-    edges = np.flatnonzero(np.diff(touched.astype(np.int8), prepend=0, append=0))
-    room = np.empty(np.count_nonzero(touched) * unit, f"<u{piece.itemsize}")
-    at = 0
-    for begin, end in zip((edges[::2] + first) * unit, (edges[1::2] + first) * unit, strict=True):
-        last = min(int(end), piece.rows)
-        to = room[at : at + last - int(begin)]
-        codec_module(piece.codec).decompress(piece, to.view(np.uint8), int(begin), last)
-        at += to.size
-    slots = np.cumsum(touched) - 1
-    return room[(slots[units - first] - units) * unit + rows]
 
 
 def _walk(piece: Packed) -> Iterator[npt.NDArray[Any]]:
     """Values of a piece, some at a time, each time in the same room."""
-    module = codec_module(piece.codec)
+    module = side(piece.codec)
     unit = module.unit(piece)
     step = max(1, _WALK_NBYTES // (unit * piece.itemsize)) * unit
     room = np.empty(min(step, piece.rows) * piece.itemsize, np.uint8)
     for first in range(0, piece.rows, step):
         last = min(first + step, piece.rows)
         part = room[: (last - first) * piece.itemsize]
-        module.decompress(piece, part, first, last)
+        module.decode(piece, part, first, last)
         yield part.view(f"<u{piece.itemsize}")
 
 
@@ -272,4 +253,4 @@ def survey(stream: Sequence[Packed], look: Callable[[npt.NDArray[Any]], _T]) -> 
 def check(stream: Iterable[Packed]) -> None:
     """Raise ValueError where decoding could leave a buffer."""
     for piece in stream:
-        codec_module(piece.codec).check(piece)
+        side(piece.codec).check(piece)

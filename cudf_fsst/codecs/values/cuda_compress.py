@@ -10,11 +10,9 @@ room of limited size before they are measured, and once more before they are pac
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +21,7 @@ from ...device.memory import ALIGNMENT, Lane, Workspace, pinned
 from ...device.transfer import Outbox
 from ..cuda_kernels import blocks, get_kernel
 from ..part import Packed, align
+from ..registry import of_values
 from . import plan
 from .launch import DEFINES, FILL_BLOCK
 
@@ -33,12 +32,6 @@ _ROOM_NBYTES = 16 << 20
 #: 64-bit words of the largest job.
 _JOB_WORDS = 12
 _Fields = tuple[int, ...]
-
-
-@cache
-def codec_module(name: str) -> Any:
-    """The GPU side of a codec."""
-    return importlib.import_module(f"...codecs.{name}.cuda", __package__)
 
 
 @dataclass(frozen=True)
@@ -177,7 +170,7 @@ class _Item:
         itemsize = self.source.itemsize
         self.nbytes = self.rows * itemsize
         self.jobs = {
-            choice: codec_module(choice.codec).Job(self.rows, itemsize, task.signed, work, **dict(choice.options))
+            choice: of_values(choice.codec).device().Job(self.rows, itemsize, task.signed, work, **dict(choice.options))
             for choice in choices
             if choice.codec != "raw"
         }
@@ -283,14 +276,14 @@ class _Batch:
                     fields = job.measure(values, window.first, window.rows)
                     groups.setdefault((choice.codec, item.source.itemsize), []).append(fields)
             for (codec, itemsize), jobs in groups.items():
-                module = codec_module(codec)
+                module = of_values(codec).device()
                 launches.add(module.measure_kernel(itemsize), module.THREADS, jobs)
         scans: dict[str, list[_Fields]] = {}
         at = self.work[self._totals_at]
         for number, (_, choice, job) in enumerate(every):
             scans.setdefault(choice.codec, []).append(job.scan(at + 16 * number))
         for codec, sums in scans.items():
-            module = codec_module(codec)
+            module = of_values(codec).device()
             launches.add_single(module.scan_kernel(), module.SCAN_THREADS, sums)
         launches.run(lane, self.work[self._jobs_at])
         totals = pinned(2 * len(every), _u64)
@@ -330,7 +323,7 @@ class _Batch:
                 fields = job.pack(self._values(item, window), window.first, window.rows, *to)
                 groups.setdefault((chosen[item].codec, item.source.itemsize), []).append(fields)
             for (codec, itemsize), jobs in groups.items():
-                module = codec_module(codec)
+                module = of_values(codec).device()
                 launches.add(module.pack_kernel(itemsize), module.THREADS, jobs)
         if self.items:
             launches.run(lane, self.work[self._jobs_at])
@@ -436,4 +429,4 @@ def _gpulz(source: Source, start: int, stop: int, lane: Lane, **options: Any) ->
         launches = _Launches()
         launches.add(_gather_kernel(), _THREADS, [source.gather(start, stop, address)])
         launches.run(lane, int(room.ptr))
-    return (yield from codec_module("gpulz").compress(address, rows, itemsize, lane=lane, **options))
+    return (yield from of_values("gpulz").device().compress(address, rows, itemsize, lane=lane, **options))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from .. import raw, registry
 from ..part import Packed
 from .launch import FILL_BLOCK
 
-#: Codecs of fixed-width values.
-CODECS = ("bitpack", "gfc", "gpulz", "raw")
 #: Bytes of values in one `Packed`, at most.
 PIECE_NBYTES = 128 << 20
 #: The sample that decides: this many runs of consecutive values, evenly spread.
@@ -17,9 +16,6 @@ SAMPLE_RUNS = 16
 RUN_ROWS = 8192
 #: What it must save to be worth decoding: a twentieth.
 _WORTH = 0.95
-_PARAMETERS = {"bitpack": 2, "gfc": 2, "gpulz": 2, "raw": 0}
-#: Dimensionalities of gfc that are tried.
-_DIMS = (1, 2, 3, 4, 8)
 
 
 @dataclass(frozen=True)
@@ -62,31 +58,23 @@ def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequ
     ValueError
         The codec does not take such values.
     """
-    if codec == "raw":
-        return (Choice("raw"),)
-    if codec == "gpulz":
-        return (Choice("gpulz"),)
-    if codec == "gfc" and itemsize not in (4, 8):
-        raise ValueError(f"codec 'gfc' takes values of 4 or 8 bytes, not {itemsize}")
-    gfc = [Choice("gfc", (("dim", dim),)) for dim in (_DIMS if floats or codec == "gfc" else (1,))]
-    if codec == "gfc":
-        return gfc
-    if codec == "bitpack" or itemsize not in ((4, 8) if floats else (8,)):
-        return (Choice("bitpack"),)
-    return (Choice("bitpack"), *gfc)
+    if codec is not None and itemsize not in registry.of_values(codec).ITEMSIZES:
+        sizes = " or ".join(map(str, registry.of_values(codec).ITEMSIZES))
+        raise ValueError(f"codec {codec!r} takes values of {sizes} bytes, not {itemsize}")
+    return [
+        Choice(one.NAME, tuple(options.items()))
+        for one in registry.VALUES
+        if codec in (None, one.NAME) and itemsize in one.ITEMSIZES
+        for options in one.plan(itemsize, floats=floats, named=codec is not None)
+    ]
 
 
 def choose(nbytes: int, measured: Mapping[Choice, int], *, wanted: bool) -> Choice:
     """The smallest of what was measured on a sample of `nbytes`; `wanted`: the user named the codec, so never raw."""
-    best = min(measured, key=lambda choice: measured[choice], default=Choice("raw"))
+    best = min(measured, key=lambda choice: measured[choice], default=Choice(raw.NAME))
     if wanted or (measured and measured[best] <= _WORTH * nbytes):
         return best
-    return Choice("raw")
-
-
-def parameter_count(codec: str) -> int:
-    """How many numbers of its own a codec stores."""
-    return _PARAMETERS[codec]
+    return Choice(raw.NAME)
 
 
 def pieces_rows(stream: Sequence[Packed]) -> int:

@@ -1,0 +1,136 @@
+"""Launches that serve many parts of many columns: their tables of jobs (kernels/jobs.cuh), uploaded together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..device.memory import Lane
+from .cuda_kernels import blocks
+from .part import Packed, align
+
+_u32, _u64 = np.uint32, np.uint64
+#: Thread blocks of a launch, at most.
+_GRID_LIMIT = 2**31 - 1
+
+
+class Piece(NamedTuple):
+    """Rows ``begin:end`` of a part, and where their values go: to `address`, `stride` bytes from one to the next.
+
+    The stride is the itemsize, or 16 where the values are halves of numbers of 16 bytes.
+    """
+
+    packed: Packed
+    begin: int
+    end: int
+    address: int
+    stride: int
+
+    @property
+    def wanted(self) -> tuple[int, int, int, int]:
+        """``Wanted`` of kernels/jobs.cuh."""
+        return self.begin, self.end, self.address, self.stride
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows by number.
+
+    Attributes
+    ----------
+    address : int
+        Of int64 numbers in GPU memory, which were checked; 0: 0, 1, 2 and so on.
+    count : int
+    shift : int
+        What is added to each.
+    """
+
+    address: int
+    count: int
+    shift: int = 0
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return _u64(self.address), _u64(self.shift), _u64(self.count)
+
+
+class TakenColumn(NamedTuple):
+    """A column whose rows are taken, by what its parts are to the kernel.
+
+    Attributes
+    ----------
+    parts : list of tuple of int
+        Fields of each.
+    address, stride : int
+        Where the values go.
+    itemsize : int
+    highs : list of tuple of int
+        The high halves of numbers of 16 bytes, where `parts` are the low ones and the kernel takes both.
+    nulls : int
+        Of a bitmap: address of a counter.
+    """
+
+    parts: Sequence[tuple[int, ...]]
+    address: int
+    stride: int
+    itemsize: int
+    highs: Sequence[tuple[int, ...]] = ()
+    nulls: int = 0
+
+
+class Tables:
+    """What several launches read, in one array that is uploaded before the first of them."""
+
+    def __init__(self) -> None:
+        self._words: list[int] = []
+        self._launches: list[tuple[Any, int, int, int, tuple[Any, ...]]] = []
+
+    def _add(self, kernel: Any, grid: int, threads: int, words: Sequence[int], *arguments: Any) -> None:
+        self._launches.append((kernel, grid, threads, 8 * len(self._words), arguments))
+        self._words += words
+
+    def add_jobs(self, kernel: Any, threads: int, grids: Sequence[int], fields: Sequence[int]) -> None:
+        """A launch of jobs.
+
+        Parameters
+        ----------
+        grids
+            Thread blocks of each.
+        fields
+            What the kernel knows of each, one after another.
+        """
+        *first, grid = accumulate(grids, initial=0)
+        self._add(kernel, grid, threads, [*first, *fields], _u32(len(grids)))
+
+    def add_taken(self, kernel: Any, threads: int, columns: Sequence[TakenColumn], rows: Rows, *, bits: bool) -> None:
+        """Launches that take rows of columns; `bits`: of bitmaps, whose rows are filled up to whole 64 bytes."""
+        per_column = blocks(align(rows.count, 512) if bits else rows.count, threads)
+        most = max(_GRID_LIMIT // per_column, 1)
+        for start in range(0, len(columns), most):
+            some = columns[start : start + most]
+            fields: list[int] = []
+            parts: list[int] = []
+            count = 0
+            for column in some:
+                high = count + len(column.parts)
+                fields += (count, len(column.parts), high, len(column.highs))
+                fields += (column.address, column.stride, column.itemsize, column.nulls)
+                for part in (*column.parts, *column.highs):
+                    parts += part
+                count = high + len(column.highs)
+            grid = len(some) * per_column
+            self._add(kernel, grid, threads, fields + parts, _u32(len(some)), _u32(per_column), *rows.arguments)
+
+    def launch(self, lane: Lane) -> None:
+        """Upload and launch."""
+        if not self._launches:
+            return
+        array = np.array(self._words, _u64)
+        buffer = lane.allocate(array.nbytes)
+        lane.upload(buffer.ptr, array)
+        for kernel, grid, threads, at, arguments in self._launches:
+            lane.launch(kernel, grid, threads, (_u64(buffer.ptr + at), *arguments))

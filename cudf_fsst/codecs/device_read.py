@@ -1,0 +1,285 @@
+"""Columns of any type in GPU memory: all rows, a range of them, or rows by number, of many columns at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import cupy
+import numpy as np
+import pyarrow as pa
+
+from ..buffers import ColumnBuffers
+from ..device.memory import Lane, pinned
+from .cuda_kernels import blocks, get_kernel
+from .cuda_tables import Rows
+from .fsst import cuda_read as fsst
+from .node import Node, has_offsets, is_strings
+from .values import cuda_read as fixed
+from .values.launch import DEFINES
+
+_u32, _u64 = np.uint32, np.uint64
+_THREADS = 256
+_OFFSETS_LIMIT = 2**31 - 1
+
+
+def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None = None) -> list[ColumnBuffers]:
+    """Rows ``start:stop`` of columns; `stop` None: up to the last.
+
+    Waits only where a part of the rows is wanted: once for lists at each depth, once for numbers of nulls.
+
+    Returns
+    -------
+    list of ColumnBuffers
+        ``owners`` are validity and values, `rmm.DeviceBuffer` each or None.
+
+    Raises
+    ------
+    ValueError
+        Sizes do not fit together, or the offsets of lists that a range begins or ends with.
+    """
+    reader = _Reader(lane)
+    made = [reader.ask(node, _Range(start, node.rows if stop is None else stop)) for node in nodes]
+    reader.run()
+    return made
+
+
+def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[ColumnBuffers]:
+    """Rows of columns by number.
+
+    Parameters
+    ----------
+    rows : cupy.ndarray of int64
+        Below the number of rows and not negative, in any order, repeated or not.
+
+    Raises
+    ------
+    ValueError
+        Sizes do not fit together, or lists have 2^31 values or more.
+    """
+    reader = _Reader(lane)
+    chosen = _Chosen(rows, int(rows.data.ptr), int(rows.size))
+    made = [reader.ask(node, chosen) for node in nodes]
+    reader.run()
+    return made
+
+
+@dataclass(frozen=True)
+class _Range:
+    start: int
+    stop: int
+
+    @property
+    def rows(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """Row numbers: what keeps them alive, their address, and how many there are."""
+
+    owner: Any = field(repr=False)
+    address: int
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class _List:
+    """A list column whose offsets are on their way: of a range two of them, of rows all."""
+
+    made: ColumnBuffers
+    node: Node
+    wanted: _Range | _Chosen
+    begins: int
+    ends: int
+    owner: Any
+
+
+class _Reader:
+    """Columns that are read together, with their children: level by level, as the offsets of lists allow."""
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._jobs: list[fixed.Job] = []
+        self._taken: dict[Rows, list[fixed.Job]] = {}
+        self._strings: list[tuple[ColumnBuffers, Node, _Range | _Chosen]] = []
+        self._lists: list[_List] = []
+        self._keep: list[Any] = []  # until everything that uses them is enqueued
+        self._counted: list[tuple[ColumnBuffers, Any]] = []
+
+    def ask(self, node: Node, wanted: _Range | _Chosen) -> ColumnBuffers:
+        """Buffers that `run` fills in."""
+        lane, rows = self._lane, wanted.rows
+        made = ColumnBuffers(node.type, rows)
+        whole = isinstance(wanted, _Range) and rows == node.rows
+        if pa.types.is_null(node.type):
+            made.null_count = rows
+        if is_strings(node.type):
+            self._strings.append((made, node, wanted))
+        validity = self._validity(made, node, wanted, whole) if node.validity and rows else None
+        values = None
+        if node.values and (rows or has_offsets(node.type)):
+            made.itemsize = node.values[0][0].itemsize * len(node.values)
+            values = lane.allocate((rows + has_offsets(node.type)) * made.itemsize)
+            made.values = values.ptr
+            if has_offsets(node.type):
+                self._offsets(made, node, wanted, whole)
+            elif isinstance(wanted, _Range):
+                self._jobs.append(fixed.Job(node.values, values.ptr, wanted.start, wanted.stop))
+            else:
+                self._take(Rows(wanted.address, rows), fixed.Job(node.values, values.ptr))
+        made.owners = validity, values
+        if pa.types.is_dictionary(node.type):
+            made.children = tuple(self.ask(child, _Range(0, child.rows)) for child in node.children)
+        elif not has_offsets(node.type):
+            made.children = tuple(self.ask(child, wanted) for child in node.children)
+        elif not node.values:  # without rows
+            made.children = tuple(self.ask(child, _Range(0, 0)) for child in node.children)
+        return made
+
+    def _take(self, rows: Rows, job: fixed.Job) -> None:
+        self._taken.setdefault(rows, []).append(job)
+
+    def _validity(self, made: ColumnBuffers, node: Node, wanted: _Range | _Chosen, whole: bool) -> Any:
+        # cuDF's masks are padded to 64 bytes.
+        validity = self._lane.allocate(-(-wanted.rows // 512) * 64)
+        made.validity = validity.ptr
+        if whole:
+            made.null_count = node.null_count
+            self._lane.zero(validity.ptr + validity.size - 64, 64)
+            self._jobs.append(fixed.Job((node.validity,), validity.ptr))
+            return validity
+        counter = self._lane.allocate(8)
+        self._lane.zero(counter.ptr, 8)
+        self._counted.append((made, counter))
+        rows = Rows(0, wanted.rows, wanted.start) if isinstance(wanted, _Range) else Rows(wanted.address, wanted.rows)
+        self._take(rows, fixed.Job((node.validity,), validity.ptr, nulls=counter.ptr))
+        return validity
+
+    def _offsets(self, made: ColumnBuffers, node: Node, wanted: _Range | _Chosen, whole: bool) -> None:
+        itemsize = made.itemsize
+        if isinstance(wanted, _Range):
+            self._jobs.append(fixed.Job(node.values, made.values, wanted.start, wanted.stop + 1))
+            if whole:
+                made.children = tuple(self.ask(child, _Range(0, child.rows)) for child in node.children)
+            else:
+                end = made.values + wanted.rows * itemsize
+                self._lists.append(_List(made, node, wanted, made.values, end, None))
+            return
+        room = self._lane.allocate(2 * max(wanted.rows, 1) * itemsize)
+        ends = room.ptr + wanted.rows * itemsize
+        for shift, address in enumerate((room.ptr, ends)):
+            self._take(Rows(wanted.address, wanted.rows, shift), fixed.Job(node.values, address))
+        self._lists.append(_List(made, node, wanted, room.ptr, ends, room))
+
+    def run(self) -> None:
+        """Start to fill in everything that was asked for."""
+        lane = self._lane
+        while self._jobs or self._taken or self._strings or self._lists:
+            jobs, taken, strings, lists = self._jobs, self._taken, self._strings, self._lists
+            self._jobs, self._taken, self._strings, self._lists = [], {}, [], []
+            fixed.decompress(jobs, lane=lane)
+            for rows, some in taken.items():
+                fixed.take(some, rows, lane=lane)
+            self._read_strings(strings)
+            self._descend(lists)
+        if not self._counted:
+            return
+        counts = pinned(len(self._counted), np.uint64)
+        for i, (_, counter) in enumerate(self._counted):
+            lane.download(counts[i : i + 1], counter.ptr)
+        lane.synchronize()
+        for (made, _), count in zip(self._counted, counts.tolist(), strict=True):
+            made.null_count = count
+            if count == 0:
+                made.validity, made.owners = None, (None, made.owners[1])
+
+    def _read_strings(self, asked: Sequence[tuple[ColumnBuffers, Node, _Range | _Chosen]]) -> None:
+        """Those of the same rows together."""
+        alike: dict[_Range | _Chosen, list[tuple[ColumnBuffers, Node]]] = {}
+        for made, node, wanted in asked:
+            # Whole columns are read without a wait, and columns of no rows have no segments.
+            key = _Range(0, -1) if isinstance(wanted, _Range) and wanted.rows == node.rows else wanted
+            alike.setdefault(key, []).append((made, node))
+        for wanted, some in alike.items():
+            columns = [node.segments for _, node in some]
+            if isinstance(wanted, _Chosen):
+                found = fsst.take(columns, wanted.owner, lane=self._lane)
+            elif wanted.stop < 0:
+                found = fsst.read(columns, lane=self._lane)
+            else:
+                found = fsst.read(columns, lane=self._lane, start=wanted.start, stop=wanted.stop)
+            for (made, _), strings in zip(some, found, strict=True):
+                made.strings, made.null_count = strings, strings.null_count
+
+    def _descend(self, lists: Sequence[_List]) -> None:
+        """Ask for the values of lists, once their offsets say which."""
+        lane = self._lane
+        if not lists:
+            return
+        ranges = [one for one in lists if isinstance(one.wanted, _Range)]
+        edges = [pinned(2, f"<u{one.made.itemsize}") for one in ranges]
+        for one, edge in zip(ranges, edges, strict=True):
+            lane.download(edge[:1], one.begins)
+            lane.download(edge[1:], one.ends)
+        chosen = [one for one in lists if isinstance(one.wanted, _Chosen)]
+        summed = [self._sum_up(one) for one in chosen]
+        lane.synchronize()
+        for one, edge in zip(ranges, edges, strict=True):
+            (child,) = one.node.children
+            first, last = edge.tolist()
+            if not first <= last <= child.rows:
+                raise ValueError(f"damaged offsets: a list of values {first} to {last} of {child.rows}")
+            if first:
+                kernel = get_kernel("values", "rebase_offsets", DEFINES)
+                count = one.wanted.rows + 1
+                arguments = _u64(one.made.values), _u32(one.made.itemsize), _u64(count), _u64(first)
+                lane.launch(kernel, blocks(count, _THREADS), _THREADS, arguments)
+            one.made.children = (self.ask(child, _Range(first, last)),)
+        for one, (first, ends, total) in zip(chosen, summed, strict=True):
+            (child,) = one.node.children
+            count, [values] = one.wanted.rows, total.tolist()
+            if values > _OFFSETS_LIMIT and one.made.itemsize == 4:
+                raise ValueError(f"these lists have {values} values, more than the {_OFFSETS_LIMIT} of one column")
+            kernel = get_kernel("values", "list_offsets", DEFINES)
+            arguments = _u64(ends.data.ptr), _u32(one.made.itemsize), _u64(count), _u64(one.made.values)
+            lane.launch(kernel, blocks(count + 1, _THREADS), _THREADS, arguments)
+            rows = lane.allocate(8 * values)
+            sources = _u64(first.ptr), _u64(ends.data.ptr), _u64(count), _u64(values), _u64(rows.ptr)
+            lane.launch(get_kernel("values", "list_rows", DEFINES), blocks(values, _THREADS), _THREADS, sources)
+            with lane.stream:
+                wanted = _Chosen(cupy.asarray(_Array(rows, values)), rows.ptr, values)
+            self._keep.append(rows)
+            one.made.children = (self.ask(child, wanted),)
+
+    def _sum_up(self, one: _List) -> tuple[Any, Any, Any]:
+        """Where chosen lists begin, where they will end, and the number of their values, which arrives with a wait."""
+        lane, count = self._lane, one.wanted.rows
+        total = pinned(1, np.uint64)
+        total[0] = 0
+        first, lengths = lane.allocate(8 * count), lane.allocate(8 * count)
+        (child,) = one.node.children
+        arguments = (
+            *(_u64(one.begins), _u64(one.ends), _u32(one.made.itemsize), _u64(count), _u64(child.rows)),
+            *(_u64(first.ptr), _u64(lengths.ptr)),
+        )
+        lane.launch(get_kernel("values", "list_lengths", DEFINES), blocks(count, _THREADS), _THREADS, arguments)
+        with lane.stream:
+            ends = cupy.cumsum(cupy.asarray(_Array(lengths, count)))
+        if count:
+            lane.download(total, ends.data.ptr + 8 * (count - 1))
+        return first, ends, total
+
+
+class _Array:
+    """A buffer of int64 as CuPy sees it."""
+
+    def __init__(self, buffer: Any, count: int) -> None:
+        self.buffer = buffer
+        self.__cuda_array_interface__ = {
+            "data": (buffer.ptr, False),
+            "shape": (count,),
+            "typestr": "<i8",
+            "version": 3,
+        }

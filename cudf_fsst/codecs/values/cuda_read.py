@@ -1,0 +1,196 @@
+"""Fixed-width values in GPU memory: decompress parts of many columns, or take rows of them, in few launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...device.memory import Lane
+from ..cuda_kernels import blocks, get_kernel
+from ..cuda_tables import Piece, Rows, Tables, TakenColumn
+from ..node import Parts
+from ..part import Packed
+from ..registry import of_values
+from . import plan
+from .launch import DEFINES
+
+_u32, _u64 = np.uint32, np.uint64
+_THREADS = 256
+#: Bytes of values that are decompressed at once where a codec takes no rows by itself.
+ROOM_NBYTES = 48 << 20
+#: Codecs whose kernels take rows.
+_TAKING = ("bitpack", "raw")
+
+
+@dataclass(frozen=True)
+class Job:
+    """Values that are wanted, and where they go.
+
+    Attributes
+    ----------
+    streams : tuple of tuple of Packed
+        One, or the low and the high halves of numbers of 16 bytes.
+    address : int
+        Where the first value goes, a multiple of the size of a value.
+    start, stop : int
+        Rows, for `decompress`; `stop` None: all from `start` on.
+    nulls : int
+        For `take`. Not 0: the stream is a bitmap, the values are bits, to whole 64 bytes of which the rest is zero, and
+        the rows whose bit is 0 are added to the u64 at this address.
+    """
+
+    streams: tuple[Parts, ...]
+    address: int
+    start: int = 0
+    stop: int | None = None
+    nulls: int = 0
+
+
+def _pieces(parts: Parts, start: int, stop: int, address: int, stride: int) -> Iterator[Piece]:
+    """Rows ``start:stop`` of a stream."""
+    at = 0
+    for packed in parts:
+        begin, end = max(start - at, 0), min(stop - at, packed.rows)
+        if begin < end:
+            yield Piece(packed, begin, end, address + (at + begin - start) * stride, stride)
+        at += packed.rows
+
+
+def decompress(jobs: Sequence[Job], *, lane: Lane) -> None:
+    """Write values; does not wait.
+
+    Raises
+    ------
+    ValueError
+        The sizes of a part do not fit together. What its bytes say is not checked: damage makes wrong values.
+    """
+    found: dict[str, list[Piece]] = {}
+    pairs: list[tuple[Piece, Piece]] = []
+    for job in jobs:
+        stop = plan.pieces_rows(job.streams[0]) if job.stop is None else job.stop
+        stride = job.streams[0][0].itemsize * len(job.streams)
+        streams = [list(_pieces(parts, job.start, stop, job.address, stride)) for parts in job.streams]
+        if len(streams) == 2:
+            low, high = streams
+            if _alike(low, high):
+                pairs += zip(low, high, strict=True)
+                continue
+            streams[1] = [piece._replace(address=piece.address + 8) for piece in high]
+        for stream in streams:
+            for piece in stream:
+                found.setdefault(piece.packed.codec, []).append(piece)
+    tables = Tables()
+    if pairs:
+        of_values("bitpack").device().decompress_wide(pairs, tables)
+    for codec, pieces in found.items():
+        of_values(codec).device().decompress(pieces, tables, lane)
+    tables.launch(lane)
+
+
+def _alike(low: Sequence[Piece], high: Sequence[Piece]) -> bool:
+    """Whether halves are cut at the same rows, as this package cuts them, and one kernel decodes both."""
+    return len(low) == len(high) and all(
+        one.packed.codec == other.packed.codec == "bitpack" and one.wanted == other.wanted
+        for one, other in zip(low, high, strict=True)
+    )
+
+
+def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane) -> None:
+    """Write rows by number, in any order, repeated or not; does not wait.
+
+    Raises
+    ------
+    ValueError
+        As `decompress`.
+    """
+    if rows.count == 0:
+        return
+    columns: dict[tuple[str, int, bool], list[TakenColumn]] = {}
+    keep: list[Any] = []
+    late: list[tuple[int, Packed, int, int]] = []
+    for job in jobs:
+        streams, bits = job.streams, job.nulls != 0
+        codecs = {packed.codec for parts in streams for packed in parts}
+        if bits and (len(codecs) > 1 or not codecs <= {*_TAKING}):
+            nbytes = plan.pieces_rows(streams[0])
+            keep.append(lane.allocate(nbytes))
+            decompress([Job(streams, keep[-1].ptr)], lane=lane)
+            column = TakenColumn([(keep[-1].ptr, 0, nbytes)], job.address, 0, 1, nulls=job.nulls)
+            columns.setdefault(("raw", 1, True), []).append(column)
+            continue
+        itemsize = streams[0][0].itemsize
+        stride = itemsize * len(streams)
+        if len(streams) == 2 and codecs == {"bitpack"}:
+            low, high = (_described(parts, "bitpack") for parts in streams)
+            columns.setdefault(("bitpack", itemsize, False), []).append(
+                TakenColumn(low, job.address, stride, itemsize, high)
+            )
+            continue
+        for half, parts in enumerate(streams):
+            address = job.address + half * itemsize
+            for codec in _TAKING:
+                if described := _described(parts, codec):
+                    key = codec, itemsize if codec == "bitpack" else 1, bits
+                    columns.setdefault(key, []).append(
+                        TakenColumn(described, address, stride, itemsize, nulls=job.nulls)
+                    )
+            first = 0
+            for packed in parts:
+                if packed.codec not in _TAKING:
+                    late.append((first, packed, address, stride))
+                first += packed.rows
+    tables = Tables()
+    for (codec, itemsize, bits), some in columns.items():
+        if codec == "bitpack":
+            of_values(codec).device().take(some, itemsize, rows, tables, bits=bits)
+        else:
+            _take_plain(some, rows, tables, bits=bits)
+    tables.launch(lane)
+    _take_late(late, rows, lane)
+
+
+def _described(parts: Parts, codec: str) -> list[tuple[int, ...]]:
+    """What kernels know of the parts of a codec: what it says, their first rows and their rows."""
+    made, first = [], 0
+    for packed in parts:
+        if packed.codec == codec:
+            made.append((*of_values(codec).device().describe(packed), first, packed.rows))
+        first += packed.rows
+    return made
+
+
+def _take_plain(columns: Sequence[TakenColumn], rows: Rows, tables: Tables, *, bits: bool = False) -> None:
+    kernel = get_kernel("values", "take_plain_bits" if bits else "take_plain", DEFINES)
+    tables.add_taken(kernel, _THREADS, columns, rows, bits=bits)
+
+
+def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: Rows, lane: Lane) -> None:
+    """Take rows of parts whose chunks have to be decompressed: of each some chunks at a time, and of these the touched.
+
+    `parts`: first row of each in its column, the part, where the column's values go and their stride.
+    """
+    if not parts:
+        return
+    plans = []
+    for first, packed, address, stride in parts:
+        chunk = of_values(packed.codec).device().chunk_rows(packed)
+        step = max(ROOM_NBYTES // (packed.itemsize * chunk), 1) * chunk
+        plans.append((first, packed, address, stride, chunk, min(step, packed.rows)))
+    room = lane.allocate(max(packed.itemsize * step for _, packed, _, _, _, step in plans))
+    touched = lane.allocate(max(blocks(step, chunk) for *_, chunk, step in plans))
+    mark = get_kernel("values", "mark_chunks", DEFINES)
+    for first, packed, address, stride, chunk, step in plans:
+        for begin in range(0, packed.rows, step):
+            end = min(begin + step, packed.rows)
+            lane.zero(touched.ptr, blocks(end - begin, chunk))
+            edges = _u64(first + begin), _u64(first + end), _u32(chunk)
+            lane.launch(mark, blocks(rows.count, _THREADS), _THREADS, (*rows.arguments, *edges, _u64(touched.ptr)))
+            tables = Tables()
+            piece = Piece(packed, begin, end, room.ptr, packed.itemsize)
+            of_values(packed.codec).device().decompress([piece], tables, lane, touched=touched.ptr)
+            part = room.ptr, first + begin, end - begin
+            _take_plain([TakenColumn([part], address, stride, packed.itemsize)], rows, tables)
+            tables.launch(lane)

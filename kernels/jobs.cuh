@@ -1,0 +1,64 @@
+// Launches that serve many jobs: the host uploads a table (cudf_fsst/codecs/table.py) of the first thread block of every job, then
+// the jobs; or, of rows that are taken, of columns and their parts.
+#pragma once
+
+#include "common.cuh"
+
+// What a launch decodes of a segment. Codecs have their own fields in front.
+struct Wanted {
+  u64 begin, end;  // rows of the segment
+  u64 values;      // address of row `begin`'s value
+  u64 stride;      // bytes from one value to the next
+};
+
+// The job of a thread block: the last one that does not begin behind it. For whole warps; of one job nothing is read.
+__device__ __forceinline__ u32 find_job(const u64* first_blocks, u32 count, u64 block) {
+  u32 low = 0, high = count;
+  while (high - low > 1) {
+    const u32 step = (high - low + 31) / 32, at = low + lane_id() * step;
+    const u32 not_behind = __ballot_sync(ALL_LANES, at < high && first_blocks[at] <= block);
+    low += (31 - __clz(int(not_behind | 1))) * step;
+    high = min(low + step, high);
+  }
+  return low;
+}
+
+// A column whose rows are taken. `Part` has `first_row` and `rows`, and parts ascend.
+struct TakenColumn {
+  u64 first_part, parts;
+  u64 first_high, highs;  // of numbers of 16 bytes, if the same launch takes both halves
+  u64 values;             // address of the first value
+  u64 stride;             // bytes from one value to the next
+  u64 itemsize;
+  u64 nulls;  // bitmaps: address of a counter of zeros
+};
+
+// Whether `row` is in one of the parts, and which.
+template <typename Part>
+__device__ __forceinline__ bool find_part(const Part* parts, u64 count, u64 row, const Part*& found) {
+  u64 low = 0, high = count;
+  while (high - low > 1) {
+    const u64 middle = (low + high) / 2;
+    if (parts[middle].first_row <= row)
+      low = middle;
+    else
+      high = middle;
+  }
+  found = parts + low;
+  return row >= found->first_row && row - found->first_row < found->rows;
+}
+
+// The row that number `i` of `count` is: of `rows`, or, without these, in order; `shift` is added. 0 past the last.
+__device__ __forceinline__ u64 row_of(const u64* rows, u64 shift, u64 i, u64 count) {
+  return i >= count ? 0 : (rows == nullptr ? i : rows[i]) + shift;
+}
+
+// Writes the bit of row `i` of a bitmap, which lies in whole 64 bytes, and counts the rows below `count` whose bit is 0. For whole
+// warps, with 32 rows in order.
+__device__ __forceinline__ void put_bits(const TakenColumn& column, u64 i, u64 count, bool bit) {
+  const u32 bits = __ballot_sync(ALL_LANES, bit), rows = __popc(__ballot_sync(ALL_LANES, i < count));
+  if (lane_id() != 0 || i >= (count + 511) / 512 * 512) return;
+  reinterpret_cast<u32*>(column.values)[i / 32] = bits;
+  const u32 nulls = rows - __popc(bits);
+  if (nulls != 0) atomicAdd(reinterpret_cast<u64*>(column.nulls), u64(nulls));
+}

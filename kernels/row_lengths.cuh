@@ -1,0 +1,72 @@
+// Packed row lengths (docs/format.md, section 3), as kernels read them.
+#pragma once
+
+#include "fsst.cuh"
+
+// Row block b of a segment, ready to read; damaged sections read as width 0.
+struct PackedBlock {
+  const u32* bits;
+  u32 width;
+  u64 minimum;
+
+  __device__ __forceinline__ PackedBlock(const SegmentView& s, u64 b) {
+    const u32* row_words = reinterpret_cast<const u32*>(s.row_words);
+    const u32 begin = row_words[b], end = row_words[b + 1];
+    width = 0;
+    if (begin <= end && end <= s.row_bits_words) width = min((end - begin) / (ROW_BLOCK / 32), 63u);
+    bits = reinterpret_cast<const u32*>(s.row_bits) + begin;
+    minimum = reinterpret_cast<const u32*>(s.row_minima)[b];
+  }
+  // The block of another lane.
+  __device__ __forceinline__ PackedBlock(const PackedBlock& own, u32 lane)
+      : bits(reinterpret_cast<const u32*>(__shfl_sync(ALL_LANES, reinterpret_cast<u64>(own.bits), lane))),
+        width(__shfl_sync(ALL_LANES, own.width, lane)),
+        minimum(__shfl_sync(ALL_LANES, own.minimum, lane)) {}
+  // Length of row i less the minimum; what stands behind the segment's last row is not to be used.
+  __device__ __forceinline__ u64 difference(u32 i) const {
+    if (width == 0) return 0;
+    const u32 bit = i * width, shift = bit & 31, used = shift + width;
+    const u32* word = bits + bit / 32;
+    if (width < 32) return __funnelshift_r(word[0], used > 32 ? word[1] : 0, shift) & ((1u << width) - 1);
+    u64 value = word[0] >> shift;
+    if (used > 32) value |= u64(word[1]) << (32 - shift);
+    if (used > 64) value |= u64(word[2]) << (64 - shift);
+    return value & ((1ull << width) - 1);
+  }
+  __device__ __forceinline__ u64 length(u32 i) const { return minimum + difference(i); }
+
+  // For widths up to 8: the differences of rows 8 * group to 8 * group + 3 in `near`, of the next four in `far`; above them others'.
+  __device__ __forceinline__ void eight_rows(u32 group, u32* near, u32* far) const {
+    u32 words[3] = {0, 0, 0};
+#pragma unroll
+    for (u32 i = 0; i < 3; ++i)  // eight rows are `width` whole bytes
+      if (width > 0) words[i] = bits[min(group * width / 4 + i, ROW_BLOCK / 32 * width - 1)];
+    const u32 shift = 8 * (group * width & 3), high = __funnelshift_r(words[1], words[2], shift);
+    *near = __funnelshift_r(words[0], words[1], shift);
+    *far = u32((*near | u64(high) << 32) >> (4 * width));
+  }
+
+  // The sum of the first `rows` (at most 4) of four differences that `eight_rows` gave: sums of neighbours first, in the room of both.
+  __device__ __forceinline__ u32 sum_of(u32 four, u32 rows) const {
+    const u32 one = (1u << width) - 1, two = (1u << (2 * width)) - 1, alternate = one | one << (2 * width);
+    const u32 kept = four & u32((1ull << (rows * width)) - 1);
+    const u32 pairs = (kept & alternate) + (kept >> width & alternate);
+    return (pairs & two) + (pairs >> (2 * width));
+  }
+
+  // Characters of the rows before row `i`, as far as the `parts` lanes, of which this is number `part`, share them out among each other.
+  __device__ __forceinline__ u64 sum_before(u32 i, u32 part, u32 parts) const {
+    u64 sum = part == 0 ? i * minimum : 0;
+    if (width > 8) {
+      for (u32 r = part; r < i; r += parts) sum += difference(r);
+      return sum;
+    }
+    u32 narrow = 0;
+    for (u32 r = 8 * part; r < i; r += 8 * parts) {
+      u32 near, far;
+      eight_rows(r / 8, &near, &far);
+      narrow += sum_of(near, min(i - r, 4u)) + sum_of(far, max(min(i - r, 8u), 4u) - 4);
+    }
+    return sum + narrow;
+  }
+};

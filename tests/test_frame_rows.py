@@ -1,0 +1,237 @@
+"""Rows of frames and of columns of every dtype, against pandas; frames put together."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import cudf_fsst
+import fresh
+from frame_cases import COLUMNS, ROWS, same, whole
+
+#: Ways to say rows, of a frame of `ROWS`, by position.
+KEYS = {
+    "first": slice(5),
+    "middle": slice(17, 290),
+    "none": slice(7, 7),
+    "steps": slice(3, 280, 7),
+    "backwards": slice(None, None, -1),
+    "last": slice(-9, None),
+    "numbers": [5, -1, 5, 0, ROWS - 1],
+    "array": np.arange(ROWS)[::-3],
+    "mask": np.arange(ROWS) % 5 == 1,
+    "no mask": np.zeros(ROWS, bool),
+    "no numbers": [],
+}
+#: Indexes of a frame.
+INDEXES: dict[str, Any] = {
+    "range": pd.RangeIndex(10, 10 + 3 * ROWS, 3, name="r"),
+    "numbers": pd.Index(np.arange(ROWS)[::-1] * 7),
+    "nulls": pd.Index([None if i == 4 else i for i in range(ROWS)], dtype="Int64"),
+    "texts": pd.Index([f"row {i}" for i in range(ROWS)], name=("a", 1)),
+    "hours": pd.date_range("2020", periods=ROWS, freq="h"),
+    "categories": pd.CategoricalIndex([f"c{i % 7}" for i in range(ROWS)]),
+    "levels": pd.MultiIndex.from_arrays([np.arange(ROWS) // 9, [f"x{i}" for i in range(ROWS)]], names=["a", None]),
+}
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_rows_of_all_dtypes(key: Any) -> None:
+    data = whole()
+    same(data.fsst.compress().iloc[key], data.iloc[key])
+
+
+@pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
+def test_labels_of_rows(index: Any) -> None:
+    data = whole()[["int8", "str"]].set_axis(index)
+    frame, column = data.fsst.compress(), data["int8"].fsst.compress()
+    for name, key in KEYS.items():
+        pd.testing.assert_frame_equal(frame.iloc[key], data.iloc[key], obj=name)
+        pd.testing.assert_series_equal(column.iloc[key], data["int8"].iloc[key], obj=name)
+        pd.testing.assert_series_equal(frame.column("str")[key], data["str"].iloc[key], obj=name)
+
+
+def test_masks_and_numbers() -> None:
+    data = whole()
+    frame = data.fsst.compress()
+    mask = pd.Series(np.arange(ROWS) % 3 == 0, index=data.index[::-1])  # by position, whatever its labels
+    for one in (mask, mask.to_numpy(), mask.tolist(), mask.astype("boolean"), pd.Index(mask)):
+        for found in (frame[one], frame.filter(one)):
+            same(found, data[mask.to_numpy()])
+    missing = pd.array([True, None, False] * ROWS, dtype="boolean")[:ROWS]
+    same(frame[pd.Index(missing)], data[missing.fillna(False).to_numpy()])
+    same(frame.take([4, -2]), data.take([4, -2]))
+    same(frame.head(), data.head())
+    same(frame.tail(3), data.tail(3))
+    same(frame.head(-ROWS + 2), data.head(-ROWS + 2))
+    same(frame.tail(-ROWS + 2), data.tail(-ROWS + 2))
+    for wrong, error in ((slice(3), TypeError), ([True, False], IndexError), ("nobody", KeyError)):
+        with pytest.raises(error):
+            frame[wrong]
+    for wrong in ([ROWS], [-ROWS - 1], ROWS):
+        with pytest.raises(IndexError, match=f"of {ROWS} rows"):
+            frame.iloc[wrong]
+    with pytest.raises(TypeError, match="rows are selected by position"):
+        frame.iloc["int8"]
+    with pytest.raises(IndexError, match="3 positions"):
+        frame.iloc[1, 2, 3]
+
+
+def test_positions_of_columns() -> None:
+    data = whole()[["int8", "str", "float32"]]
+    frame = data.fsst.compress()
+    same(frame.iloc[3:9, [2, 0]], data.iloc[3:9, [2, 0]])
+    same(frame.iloc[[5, 1], 1:], data.iloc[[5, 1], 1:])
+    same(frame.iloc[:, :2], data.iloc[:, :2])
+    same(frame.iloc[4:6, [True, False, True]], data.iloc[4:6, [True, False, True]])
+    pd.testing.assert_series_equal(frame.iloc[:, 1], data.iloc[:, 1])
+    pd.testing.assert_series_equal(frame.iloc[2:5, -1], data.iloc[2:5, -1])
+    assert frame.iloc[7, 1] == data.iloc[7, 1]
+    pd.testing.assert_series_equal(frame.iloc[7], data.iloc[7])
+
+
+def test_values_of_columns() -> None:
+    for name, make in COLUMNS.items():
+        series = make()
+        column = series.to_frame("n").fsst.compress().column("n")
+        for row in (0, 3, -1):
+            wanted = series.iloc[row]
+            assert repr(column[row]) == repr(wanted), name
+
+
+# What frames and columns can be asked -------------------------------------------------------------------------------
+
+
+def test_missing_values_and_sizes() -> None:
+    data = whole()
+    frame = data.fsst.compress()
+    pd.testing.assert_frame_equal(frame.isna(), data.isna())
+    pd.testing.assert_frame_equal(frame.notna(), data.notna())
+    pd.testing.assert_series_equal(frame.column("str").isna(), data["str"].isna())
+    assert frame.null_count["str"] == frame.column("str").null_count == data["str"].isna().sum()
+    used = frame.memory_usage()
+    assert used.sum() == frame.nbytes
+    assert used["Index"] + frame.memory_usage(index=False).sum() == frame.nbytes
+    assert frame.column("str").memory_usage(index=False) == used["str"]
+    assert sys.getsizeof(frame) > frame.nbytes
+    assert frame.shape == data.shape
+    assert frame.column("str").shape == (ROWS,)
+
+
+def test_equals() -> None:
+    data = whole()
+    frame, again = data.fsst.compress(), pickle.loads(pickle.dumps(data.fsst.compress(level="max")))
+    assert frame.equals(again)
+    assert frame.column("str").equals(data["str"].fsst.compress())
+    other = data.copy()
+    other.loc[other.index[250], "int8"] += 1
+    assert not frame.equals(other.fsst.compress())
+    assert not frame.equals(data.rename(columns={"int8": "eight"}).fsst.compress())
+    assert not frame.equals(data.set_axis(data.index[::-1]).fsst.compress())
+    assert not frame.column("int8").equals(other.fsst.compress().column("int8"))
+    assert not frame.equals(data)
+    for one in (frame, frame.column("str")):
+        with pytest.raises(TypeError, match="cannot be compared with =="):
+            one == one  # noqa: B015
+        with pytest.raises(TypeError, match="cannot be compared with =="):
+            one != 3  # noqa: B015
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(one)
+
+
+def test_map_chunks() -> None:
+    data = pd.concat([whole()[["int8", "str", "float32"]]] * 9)
+    frame = data.fsst.compress()
+    sizes = frame.map_chunks(len, chunk_bytes=frame.uncompressed_nbytes // 3)
+    assert len(sizes) > 1
+    assert sum(sizes) == len(data)
+    pd.testing.assert_frame_equal(frame.map_chunks(lambda piece: piece[["str"]], chunk_bytes=1), data[["str"]])
+    pd.testing.assert_series_equal(frame.map_chunks(lambda piece: piece["float32"] * 2), data["float32"] * 2)
+    pd.testing.assert_series_equal(frame.column("int8").map_chunks(lambda s: s + 1, chunk_bytes=1), data["int8"] + 1)
+    assert frame.iloc[:0].fsst.compress().map_chunks(len) == [0]
+    with pytest.raises(ValueError, match="chunk_bytes must be positive"):
+        frame.map_chunks(len, chunk_bytes=0)
+
+
+# Put together -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cuts", [[], [8, 64], [1, 14, 14, 77], [255, 256]], ids=str)
+@pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
+def test_concat(cuts: list[int], index: Any, tmp_path: Path) -> None:
+    # Arrow's type of such objects is what a piece of them needs.
+    data = whole().drop(columns=["object of decimals", "object of lists", "object of dicts"]).set_axis(index)
+    pieces = [data[start:stop] for start, stop in zip([0, *cuts], [*cuts, ROWS], strict=True)]
+    frames = [piece.fsst.compress() for piece in pieces]
+    joined, wanted = cudf_fsst.concat(frames), pd.concat(pieces)
+    same(joined.decompress(), wanted)
+    same(joined[wanted["int8"] > 3], wanted[wanted["int8"] > 3])
+    same(joined.iloc[5:200], wanted.iloc[5:200])
+    shared = {id(part) for frame in frames for column in frame._columns for part in column.node.parts}
+    (numbers,) = joined[["int8"]]._columns
+    assert all(id(part) in shared for parts in numbers.node.values for part in parts)
+    joined.save(tmp_path / "frame")
+    fresh.same_frame(tmp_path / "frame", joined.decompress())
+    compressor = cudf_fsst.Compressor()
+    for piece in pieces:
+        compressor.append(piece)
+    assert compressor.finish().equals(joined)
+
+
+def test_concat_of_several_codecs(tmp_path: Path) -> None:
+    """A file has one codec for a stream, so what differs is encoded again when it is written."""
+    noise = pd.DataFrame({"a": np.random.default_rng(5).integers(-(2**63), 2**63 - 1, 999)})
+    plain = pd.DataFrame({"a": np.arange(999)})
+    joined = cudf_fsst.concat([noise.fsst.compress(), plain.fsst.compress(), noise.fsst.compress()])
+    wanted = pd.concat([noise, plain, noise])
+    pd.testing.assert_frame_equal(joined.decompress(), wanted)
+    joined.save(tmp_path / "frame")
+    fresh.same_frame(tmp_path / "frame", wanted)
+
+
+def test_concat_refuses() -> None:
+    data = pd.DataFrame({"a": [1, 2], "b": ["x", None]})
+    frame = data.fsst.compress()
+    with pytest.raises(TypeError, match="expected CompressedFrame objects, got CompressedColumn"):
+        cudf_fsst.concat([frame, frame.column("a")])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="different columns"):
+        cudf_fsst.concat([frame, frame[["b", "a"]]])
+    with pytest.raises(TypeError, match="column 'a': frames have it of several dtypes, int64 and float64"):
+        cudf_fsst.concat([frame, data.astype({"a": float}).fsst.compress()])
+    with pytest.raises(TypeError, match="of several dtypes"):
+        cudf_fsst.concat([pd.DataFrame({"c": pd.Categorical(list(text))}).fsst.compress() for text in ("ab", "cd")])
+
+
+# Columns of other dtypes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_files_of_columns(name: str, tmp_path: Path) -> None:
+    series = COLUMNS[name]().rename(("a", 1))
+    column = series.to_frame("n").fsst.compress().column("n")
+    column.save(tmp_path / "column")
+    loaded = cudf_fsst.load(tmp_path / "column")
+    assert isinstance(loaded, cudf_fsst.CompressedColumn)
+    assert loaded.codec == column.codec
+    same(loaded.decompress().to_frame(), column.decompress().to_frame())
+    assert cudf_fsst.CompressedColumn.load(tmp_path / "column").equals(loaded)
+
+
+def test_a_codec_of_its_own() -> None:
+    series = pd.Series(np.arange(5000) % 7)
+    for codec in ("bitpack", "gfc", "gpulz", "raw"):
+        column = series.fsst.compress(codec=codec)
+        assert column.codec == codec
+        pd.testing.assert_series_equal(column.decompress(), series)
+    for codec, message in (("fsst", "takes strings, not int64"), ("zip", "codec must be one of")):
+        with pytest.raises(ValueError, match=message):
+            series.fsst.compress(codec=codec)
+    array = pa.array([1, None, 3])
+    assert array.equals(pa.array(pd.Series(array.to_pandas(), dtype="Int64").fsst.compress()))

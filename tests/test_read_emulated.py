@@ -1,0 +1,271 @@
+"""Ranges and rows of columns on an emulated GPU: what pyarrow takes of the same columns."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bitpack_cases import cases
+from cudf_fsst.buffers import ColumnBuffers
+from cudf_fsst.codecs import host as on_host
+from cudf_fsst.codecs.node import Node
+from cudf_fsst.codecs.part import Packed
+from cudf_fsst.codecs.values import cpu
+from cudf_fsst.interop import arrow_columns
+from emulation.conftest import emulator
+from emulation.device import failing_every_allocation
+from emulation.emulator import SCHEDULES
+from test_values_emulated import OPTIONS, ROWS, Gpu, arrays, cut_at, gpu, on_device
+
+__all__ = ["emulator", "gpu"]
+
+
+def nested() -> dict[str, Any]:
+    """Columns of lists of all kinds of values."""
+    some = np.arange(ROWS)
+    words = [None if i % 7 == 0 else f"word {i % 90}" for i in some]
+    return {
+        "lists of strings": pa.array([None if i % 5 == 0 else words[i : i + i % 3] for i in some]),
+        "lists of lists": pa.array([[[int(i)] * (i % 3), None, []][: i % 4] for i in some]),
+        "lists of structs": pa.array([[{"a": int(i), "b": None}] * (i % 3) for i in some]),
+        "large lists": pa.array([[int(i)] * (i % 3) for i in some], pa.large_list(pa.int16())),
+        "empty lists": pa.array([[]] * ROWS, pa.list_(pa.int64())),
+        "structs of lists": pa.array([None if i % 4 == 0 else {"x": [1.5] * (i % 3)} for i in some]),
+        "dictionary of decimals": pa.array([i % 9 for i in some]).cast(pa.decimal128(24, 2)).dictionary_encode(),
+        "nulls": pa.nulls(ROWS),
+    }
+
+
+COLUMNS = arrays() | nested()
+
+
+def nodes(gpu: Gpu, *hosts: Node) -> list[Node]:
+    """Nodes of the host, on the GPU."""
+    with gpu.memory.Lane() as lane, gpu.transfer.Inbox(lane) as inbox:
+        moved = []
+        for host in hosts:
+            parts = inbox.receive_parts(list(host.parts))
+            lane.stream.wait_event(inbox.fill(parts, list(host.parts)))
+            moved.append(host.with_parts(iter(parts)))
+    return moved
+
+
+def compressed(array: Any, codec: str | None = None) -> Node:
+    return on_host.Compressor(codec, OPTIONS).node(arrow_columns.describe(array))
+
+
+def arrow(gpu: Gpu, found: ColumnBuffers, kind: Any) -> Any:
+    made = arrow_columns.rebuild(gpu.download(found), kind)
+    made.validate(full=True)
+    return made
+
+
+def ranged(gpu: Gpu, moved: list[Node], start: int, stop: int) -> list[ColumnBuffers]:
+    with gpu.memory.Lane() as lane:
+        found: list[ColumnBuffers] = on_device().read(moved, lane=lane, start=start, stop=stop)
+        lane.synchronize()
+    return found
+
+
+def taken(gpu: Gpu, moved: list[Node], rows: Any) -> list[ColumnBuffers]:
+    with gpu.memory.Lane() as lane:
+        found: list[ColumnBuffers] = on_device().take(moved, gpu.device.array(rows), lane=lane)
+        lane.synchronize()
+    return found
+
+
+def selections(rng: np.random.Generator, rows: int) -> dict[str, Any]:
+    return {
+        "random": rng.integers(0, rows, 700),
+        "sorted": np.sort(rng.choice(rows, rows // 3, replace=False)),
+        "backwards": np.arange(rows)[::-1].copy(),
+        "one again and again": np.full(70, rows - 1),
+        "one": np.array([rows // 2]),
+        "none": np.array([], np.int64),
+    }
+
+
+RANGES = ((0, ROWS), (0, 1), (7, 7), (ROWS - 1, ROWS), (1, 1024), (1023, 1025), (70, 2201), (100, 1300))
+
+
+@pytest.mark.parametrize("order", ["lazy", "random"])
+@pytest.mark.parametrize("case", COLUMNS)
+def test_ranges(case: str, order: str, gpu: Gpu) -> None:
+    gpu.device.order = order
+    array = COLUMNS[case]
+    moved = nodes(gpu, compressed(array))
+    for start, stop in RANGES:
+        (found,) = ranged(gpu, moved, start, stop)
+        wanted = array[start:stop]
+        assert (found.rows, found.null_count) == (stop - start, wanted.null_count)
+        assert arrow(gpu, found, array.type).equals(wanted), (start, stop)
+
+
+@pytest.mark.parametrize("order", ["lazy", "random"])
+@pytest.mark.parametrize("case", COLUMNS)
+def test_rows(case: str, order: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    gpu.device.order = order
+    array = COLUMNS[case]
+    moved = nodes(gpu, compressed(array))
+    for name, rows in selections(rng, ROWS).items():
+        (found,) = taken(gpu, moved, rows)
+        wanted = array.take(rows)
+        assert (found.rows, found.null_count) == (rows.size, wanted.null_count)
+        assert arrow(gpu, found, array.type).equals(wanted), name
+
+
+@pytest.mark.parametrize("codec", ["bitpack", "gfc", "gpulz", "raw"])
+@pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "i8", "f4", "f8", "decimal"])
+def test_codecs(dtype: str, codec: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each by itself, cut into parts of any length, with nulls; and in rooms that hold a few chunks only."""
+    read: Any = sys.modules["cudf_fsst.codecs.values.cuda_read"]
+    monkeypatch.setattr(read, "ROOM_NBYTES", 9000)
+    if codec == "gfc" and dtype in ("u1", "i2"):
+        pytest.skip("gfc takes values of 4 or 8 bytes")
+    numbers = np.cumsum(rng.integers(0, 9, ROWS)) % 120
+    numbers[1024:2048] = np.arange(1024) % 100
+    mask = rng.random(ROWS) < 0.2
+    if dtype == "decimal":
+        wide = [
+            None if k else int(x) ** 9 * (1 - 2 * (i % 2)) for i, (x, k) in enumerate(zip(numbers, mask, strict=True))
+        ]
+        array = pa.array(wide, pa.decimal128(38, 0))
+    else:
+        array = pa.array(numbers.astype(dtype), mask=mask)
+    host = compressed(array, codec)
+    (bits,) = cut_at(replace(host, values=(host.validity,)), [100, 101, 300]).values
+    cuts = [sorted({*rng.integers(1, ROWS, 4).tolist()}) for _ in host.values]
+    for one in (host, cut_at(host, *cuts), replace(cut_at(host, *cuts[:1] * len(cuts)), validity=bits)):
+        moved = nodes(gpu, one)
+        for start, stop in ((0, ROWS), (1, 2), (33, 2400), *np.sort(rng.integers(0, ROWS, (3, 2))).tolist()):
+            assert arrow(gpu, ranged(gpu, moved, start, stop)[0], array.type).equals(array[start:stop])
+        for rows in selections(rng, ROWS).values():
+            assert arrow(gpu, taken(gpu, moved, rows)[0], array.type).equals(array.take(rows))
+
+
+@pytest.mark.parametrize("codec", ["bitpack", "gpulz", "raw"])
+def test_bitmaps_of_any_codec(codec: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    array = COLUMNS["int32 with nulls"]
+    host = compressed(array)
+    (other,) = cut_at(
+        replace(
+            host,
+            values=(
+                tuple(part for piece in (cpu.read(host.validity, 1),) for part in cpu.compress(piece, codec=codec)),
+            ),
+        ),
+        [17, 200],
+    ).values
+    mixed = (*cpu.compress(cpu.read(other[:1], 1), codec="raw"), *other[1:])
+    for validity in (other, mixed):
+        moved = nodes(gpu, replace(host, validity=validity))
+        rows = rng.integers(0, ROWS, 900)
+        assert arrow(gpu, taken(gpu, moved, rows)[0], array.type).equals(array.take(rows))
+        assert arrow(gpu, ranged(gpu, moved, 77, 2002)[0], array.type).equals(array[77:2002])
+        assert arrow(gpu, ranged(gpu, moved, 0, ROWS)[0], array.type).equals(array)
+
+
+def test_masks_end_in_zeros(gpu: Gpu) -> None:
+    array = pa.array([None if i % 3 == 0 else i for i in range(ROWS)])
+    moved = nodes(gpu, compressed(array))
+    for found in (ranged(gpu, moved, 0, ROWS)[0], ranged(gpu, moved, 5, 500)[0], taken(gpu, moved, np.arange(513))[0]):
+        mask = gpu.read(found.owners[0])
+        assert mask.size == -(-found.rows // 512) * 64
+        assert not np.unpackbits(mask, bitorder="little")[found.rows :].any()
+
+
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+def test_cases_of_bitpack(itemsize: int, gpu: Gpu, rng: np.random.Generator) -> None:
+    for name, (values, signed) in cases(itemsize).items():
+        host = Node(pa.uint8(), values.size, 0, values=(cpu.compress(values, signed=signed, codec="bitpack"),))
+        moved = nodes(gpu, host)
+        rows = rng.integers(0, values.size, 100)
+        edges = np.sort(rng.integers(0, values.size + 1, 2)).tolist()
+        for found, wanted in (
+            (taken(gpu, moved, rows)[0], values[rows]),
+            (taken(gpu, moved, np.sort(rows))[0], values[np.sort(rows)]),
+            (ranged(gpu, moved, *edges)[0], values[slice(*edges)]),
+        ):
+            if wanted.size:
+                np.testing.assert_array_equal(gpu.read(found.owners[1]).view(wanted.dtype), wanted, name)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_many_columns(schedule: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    """One launch for each kernel and item size, however many columns."""
+    gpu.emulator.schedule = schedule
+    flat = {name: array for name, array in arrays().items() if not pa.types.is_nested(array.type) and name != "strings"}
+    some = [array for _ in range(4) for name, array in flat.items() if name != "dictionary"]
+    moved = nodes(gpu, *(compressed(array, "bitpack") for array in some))
+    gpu.device.launches.clear()
+    found = ranged(gpu, moved, 0, ROWS)
+    assert sorted(gpu.device.launches) == ["bitpack_unpack"] * 4 + ["bitpack_unpack_wide"]
+    for one, array in zip(found, some, strict=True):
+        assert arrow(gpu, one, array.type).equals(array)
+    rows = rng.integers(0, ROWS, 300)
+    gpu.device.launches.clear()
+    found = taken(gpu, moved, rows)
+    assert sorted(gpu.device.launches) == ["bitpack_take"] * 4 + ["bitpack_take_bits", "take_plain_bits"]
+    for one, array in zip(found, some, strict=True):
+        assert arrow(gpu, one, array.type).equals(array.take(rows))
+
+
+def damaged(packed: Packed, rng: np.random.Generator) -> Packed:
+    """With other bytes, of the same sizes."""
+    meta, codes = packed.meta.copy(), packed.codes.copy()
+    for array in (meta, codes):
+        if array.size:
+            array[rng.integers(0, min(array.size, 60), 5)] ^= rng.integers(1, 256, 5).astype(np.uint8)
+    if rng.random() < 0.2:
+        meta[:] = 255
+    return replace(packed, meta=meta, codes=codes)
+
+
+@pytest.mark.parametrize("codec", ["bitpack", "gfc", "gpulz", "raw"])
+@pytest.mark.parametrize("case", ["int64", "float64 with nulls", "decimal128 with nulls", "int32 with nulls"])
+def test_damage(case: str, codec: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    """No report by a sanitizer, whatever the bytes."""
+    host = compressed(COLUMNS[case], codec)
+    rows = np.concatenate([rng.integers(0, ROWS, 200), np.arange(1000, 1200)])
+    for _ in range(8):
+        moved = nodes(gpu, host.with_parts(iter([damaged(part, rng) for part in host.parts])))
+        taken(gpu, moved, rows)
+        ranged(gpu, moved, 33, 2099)
+
+
+def test_damaged_lists(gpu: Gpu, rng: np.random.Generator) -> None:
+    """Offsets that lead elsewhere: an error, or other values of the list's."""
+    array = COLUMNS["list"]
+    host = compressed(array)
+    (stream,) = host.values
+    offsets = cpu.read(stream, 4)
+    for _ in range(10):
+        wrong = offsets.copy()
+        wrong[rng.integers(0, wrong.size, 40)] = rng.integers(0, 2**32, 40, dtype=np.uint32)
+        moved = nodes(gpu, replace(host, values=(cpu.compress(wrong),)))
+        taken(gpu, moved, rng.integers(0, ROWS, 50))
+        first = np.flatnonzero(wrong[:-1] > offsets[-1])[0]
+        with pytest.raises(ValueError, match="damaged offsets: a list of values"):
+            ranged(gpu, moved, int(first), ROWS)
+
+
+@pytest.mark.parametrize("case", ["decimal128 with nulls", "lists of strings"])
+def test_out_of_memory(case: str, gpu: Gpu) -> None:
+    moved = nodes(gpu, compressed(COLUMNS[case]))
+    gpu.device.order = "random"
+
+    def some() -> Any:
+        with gpu.memory.Lane() as lane:
+            return on_device().read(moved, lane=lane, start=100, stop=1000)
+
+    def chosen() -> Any:
+        with gpu.memory.Lane() as lane:
+            return on_device().take(moved, gpu.device.array(np.arange(50, 500, 7)), lane=lane)
+
+    for call in (some, chosen):
+        failing_every_allocation(gpu.device, call)
