@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cudf_fsst.buffers import CharactersUnderNulls, HostStrings
+from cudf_fsst.buffers import CharactersUnderNulls, DeviceStrings, HostStrings
 from cudf_fsst.codecs.fsst import cpu, plan
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from emulation.conftest import emulator
@@ -322,3 +322,18 @@ def test_unknown_options(gpu: Batch, rng: np.random.Generator) -> None:
         with pytest.raises(ValueError, match=message):
             gpu.run(gpu.tasks([(strings, {}), (strings, options)]))
     assert gpu.device.launches == []
+
+
+def test_who_takes_all_the_room(gpu: Batch) -> None:
+    """Columns of several segments do, in calls that are not so large that an eighth of them has room for others."""
+
+    def takes_all(*limits: int | None) -> bool:
+        strings = [DeviceStrings(5, 0, 0, 4, chars_limit=limit) for limit in limits]
+        return bool(gpu.codec.takes_all([gpu.codec.Task(one) for one in strings]))
+
+    assert not takes_all()
+    assert not takes_all(SEGMENT, 0, 5)
+    assert takes_all(5, SEGMENT + 1)
+    assert takes_all(5, None)
+    assert not takes_all(5, 10 * SEGMENT, 640 << 20)
+    assert not gpu.codec.takes_all([gpu.codec.Task(DeviceStrings(0, 0, 0, 4))])
