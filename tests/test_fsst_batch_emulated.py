@@ -30,10 +30,11 @@ class Batch(Gpu):
     waits = 0
 
     def __init__(self, device: FakeDevice, cuda: Any) -> None:
-        from cudf_fsst.codecs.fsst import cuda_compress
+        from cudf_fsst.codecs.fsst import cuda_compress, cuda_room
 
         super().__init__(device, cuda)
         self.codec: Any = cuda_compress
+        self.room: Any = cuda_room
 
     def tasks(self, wanted: list[tuple[HostStrings, Options]]) -> list[Any]:
         return [self.codec.Task(self.upload(strings), **options) for strings, options in wanted]
@@ -148,7 +149,7 @@ def test_rounds(gpu: Batch, rng: np.random.Generator, monkeypatch: pytest.Monkey
     gpu.check(wanted, gpu.run(tasks))
     waits = gpu.waits
     for name in ("_SHORT_ROUND", "_LONG_ROUND"):
-        monkeypatch.setattr(gpu.codec, name, 1)
+        monkeypatch.setattr(gpu.room, name, 1)
     for stream in (None, gpu.device.stream()):
         gpu.check(wanted, gpu.run(tasks, stream=stream))
         assert gpu.waits > waits
