@@ -555,6 +555,22 @@ def holds_strings(data: Any) -> bool:
     return isinstance(dtype, pd.StringDtype) or dtype == np.dtype(object)
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two Series or DataFrames have equal labels and values."""
+    if not one.index.equals(other.index):
+        return False
+    if not hasattr(one, "columns"):
+        return _same_values(one, other)
+    return all(map(_same_values, columns(one), columns(other)))
+
+
+def _same_values(one: Any, other: Any) -> bool:
+    try:
+        return bool(one.reset_index(drop=True).equals(other.reset_index(drop=True)))
+    except (TypeError, NotImplementedError):  # cuDF does not compare decimals, lists and structs
+        return bool(one.to_arrow().equals(other.to_arrow()))
+
+
 def columns(data: Any) -> list[Any]:
     """The columns of a DataFrame."""
     import cudf

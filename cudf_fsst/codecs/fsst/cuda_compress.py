@@ -141,7 +141,8 @@ def compress_one(
         See `compress`.
     """
     with Lane(stream) as lane:
-        ((segments,),) = waits.run(lane, compress([Task(strings, table, tile_size, level)], lane=lane, outbox=outbox))
+        steps = compress([Task(strings, table, tile_size, level)], lane=lane, outbox=outbox)
+        ((segments,),) = waits.run(lane, steps)
         return list(segments)
 
 
@@ -174,6 +175,6 @@ def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None)
     if strings.rows == 0:  # such a column may have no offsets
         return train_table(np.empty(0, np.uint8), np.empty(0, np.int64))
     with Lane(stream) as lane:
+        table: SymbolTable
         (table,) = waits.run(lane, _train(Task(strings, level=level), lane))
-        assert isinstance(table, SymbolTable)
         return table

@@ -28,8 +28,8 @@ from .tuning import DEFAULT
 PAIR_MULTIPLIER = 0x6BFF
 #: Threads that sum up the lengths before a row.
 LOCATE_LANES = 8
-#: Threads of a block of fsst_take.cu, each with a row; symbol tables it keeps in shared memory; bits of a place.
-TAKE_ROWS = 256
+#: Rows of a thread block of fsst_take.cu, and its threads; symbol tables it keeps in shared memory; bits of a place.
+TAKE_ROWS, TAKE_THREADS = 224, 256
 TAKE_TABLES = 4
 PLACE_BITS = 40
 #: Constants compiled into the kernels.
@@ -42,6 +42,7 @@ DEFINES = {
     "PAIR_MULTIPLIER": PAIR_MULTIPLIER,
     "LOCATE_LANES": LOCATE_LANES,
     "TAKE_ROWS": TAKE_ROWS,
+    "TAKE_THREADS": TAKE_THREADS,
     "TAKE_TABLES": TAKE_TABLES,
     "PLACE_BITS": PLACE_BITS,
     "SECTION_ALIGNMENT": ALIGNMENT,
