@@ -50,7 +50,7 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[ColumnBuffers]
 
     Parameters
     ----------
-    rows : cupy.ndarray of int64
+    rows : cupy.ndarray or numpy.ndarray of int64
         Below the number of rows and not negative, in any order, repeated or not.
 
     Raises
@@ -59,7 +59,7 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[ColumnBuffers]
         Sizes do not fit together, or lists have 2^31 values or more.
     """
     reader = _Reader(lane)
-    chosen = _Chosen(rows, int(rows.data.ptr), int(rows.size))
+    chosen = _Chosen(rows, reader.address(rows, nodes), int(rows.size))
     made = [reader.ask(node, chosen) for node in nodes]
     reader.run()
     return made
@@ -107,6 +107,18 @@ class _Reader:
         self._lists: list[_List] = []
         self._keep: list[Any] = []  # until everything that uses them is enqueued
         self._counted: list[tuple[ColumnBuffers, Any]] = []
+
+    def address(self, rows: Any, nodes: Sequence[Node]) -> int:
+        """Of row numbers in GPU memory; 0 where they are in the host's, and are for strings alone, which take these."""
+        if not isinstance(rows, np.ndarray):
+            return int(rows.data.ptr)
+        if all(is_strings(node.type) for node in nodes):
+            return 0
+        contiguous = np.ascontiguousarray(rows)
+        there = self._lane.allocate(contiguous.nbytes)
+        self._lane.upload(there.ptr, contiguous)
+        self._keep.append(there)
+        return int(there.ptr)
 
     def ask(self, node: Node, wanted: _Range | _Chosen) -> ColumnBuffers:
         """Buffers that `run` fills in."""
