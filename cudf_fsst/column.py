@@ -318,8 +318,7 @@ class CompressedColumn:
     def _host_strings(self, start: int, stop: int | None) -> Any:
         backend = self._backend
         with backend.current():
-            (values,) = backend.read([self._content.node], start, stop)
-            return backend.to_host_strings(values.strings)
+            return backend.host_strings(self._content.node, start, stop)
 
     # Parts --------------------------------------------------------------------------------------------------------
 

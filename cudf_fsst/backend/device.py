@@ -115,9 +115,18 @@ class DeviceBackend:
         with self.current(), Lane() as lane:
             return device.receive(nodes, lane=lane)
 
-    def to_host_strings(self, strings: Any) -> HostStrings:
-        """Strings that were read, in host memory."""
-        found: HostStrings = self.interop.to_host_strings(strings)
+    def host_strings(self, node: Node, start: int, stop: int | None) -> HostStrings:
+        """Rows of a column of strings, in host memory: few of them by one launch and one copy."""
+        from ..codecs.fsst import cuda_read
+        from ..device.memory import Lane
+
+        with self.current(), Lane() as lane:
+            wanted = range(start, node.rows if stop is None else stop)
+            few = cuda_read.fetch([node.segments], wanted, lane=lane)
+            if few is not None:
+                return few[0]
+        (values,) = self.read([node], start, stop)
+        found: HostStrings = self.interop.to_host_strings(values.strings)
         return found
 
     @property
