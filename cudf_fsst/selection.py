@@ -68,7 +68,13 @@ def mask_rows(values: Any, length: int) -> Any:
         raise TypeError(f"a mask must be one dimension of booleans, not {values.ndim} of {values.dtype}")
     if values.size != length:
         raise IndexError(f"a mask of {values.size} rows does not fit a column of {length} rows")
-    return values.nonzero()[0].astype(np.int64, copy=False)
+    if isinstance(values, np.ndarray):
+        return values.nonzero()[0].astype(np.int64, copy=False)
+    from .codecs.mask_rows.cuda import mask_rows as rows_on_gpu
+    from .device.memory import Lane
+
+    with Lane() as lane:
+        return rows_on_gpu(values, lane=lane)
 
 
 def _holds_integers(values: Any) -> bool:

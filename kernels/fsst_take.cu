@@ -1,11 +1,19 @@
 // Chosen rows: where they lie, and their characters, decoding only the tiles they touch; and the sample for training on the CPU (level max).
 //
-// A thread block has a *group* of TAKE_ROWS rows of a column, a row a thread. take_measure finds the rows and adds up their lengths;
-// when the host has made room for the characters, fsst_take writes offsets and characters. take_few does both at once for one group.
+// A thread block has a *group* of TAKE_ROWS rows of a column, a row a thread, and some threads more, since some rows have two tiles.
+// take_measure finds the rows and adds up their lengths; when the host has made room for the characters, fsst_take writes offsets and
+// characters. take_few does both at once for one group.
 //
 // Characters: a thread decodes one tile from its start on, for one row or for a run of rows that ascend in it, as those that a mask
 // chooses do. Rows of any length balance over the threads of a block, since a long row has many tiles, and over `gridDim.z` blocks.
-// While it skips what lies before a row, a thread looks up four codes at once.
+// While it skips what lies before a row, a thread looks up four codes at once. take_copy is for columns of which most tiles are
+// wanted: they are decoded whole, by fsst_decode, and it copies the rows.
+//
+// What was there before: a thread for each row and tile, which it looked for in sums over all rows, tables in global memory, and
+// characters written one by one: 0.365 ms for 1 M random rows of TPC-H SF 10 l_comment on an H200, and 0.174 to find them.
+//
+// Whatever the codes and row lengths, nothing outside the codes and the rows' characters is touched: a row that its segment does not
+// have room for is empty, and a tile gives no more than its bytes.
 #include "fsst.cuh"
 #include "row_lengths.cuh"
 
@@ -27,7 +35,7 @@ struct TakeColumn {
   u64 validity_to;  // address of a bitmap of whole 64 bytes, 0: none
   u64 places;       // address of u64[count] that take_measure leaves for fsst_take, 0: it looks again
   u64 groups;       // address of u64[groups]: characters of each; take_measure leaves the sum of those before
-  u64 totals;       // address of a TakeTotals, zero at first
+  u64 totals;       // address of a TakeTotals, which take_measure needs to be zero at first
   u64 plain;        // address of characters plain_begin .. plain_end of the column, decoded (take_copy)
   u64 plain_begin, plain_end;
 };
@@ -50,14 +58,14 @@ struct Row {
 
 // The sum over the block of the values of all threads before this one; `total`: of all.
 __device__ __forceinline__ u64 block_sum_before(u64 value, u64* total) {
-  __shared__ u64 sums[TAKE_ROWS / 32];
+  __shared__ u64 sums[TAKE_THREADS / 32];
   const u64 inclusive = warp_inclusive_sum(value);
   __syncthreads();
   if (lane_id() == 31) sums[threadIdx.x / 32] = inclusive;
   __syncthreads();
   u64 before = 0, all = 0;
 #pragma unroll
-  for (u32 w = 0; w < TAKE_ROWS / 32; ++w) {
+  for (u32 w = 0; w < TAKE_THREADS / 32; ++w) {
     if (w == threadIdx.x / 32) before = all;
     all += sums[w];
   }
@@ -142,8 +150,8 @@ __device__ __forceinline__ void end_validity(const TakeColumn& c, u64 count) {
   if (threadIdx.x < (words + 15) / 16 * 16 - words) reinterpret_cast<u32*>(c.validity_to)[words + threadIdx.x] = 0;
 }
 
-// Places, validity and characters before each group. grid: (groups, columns); block: TAKE_ROWS threads.
-extern "C" __global__ void __launch_bounds__(TAKE_ROWS, TAKE_BLOCKS)
+// Places, validity and characters before each group. grid: (groups, columns); block: TAKE_THREADS threads.
+extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
     take_measure(const TakeColumn* __restrict__ columns, const u64* __restrict__ rows, u64 count) {
   __shared__ bool last;
   const TakeColumn& c = columns[blockIdx.y];
@@ -151,9 +159,10 @@ extern "C" __global__ void __launch_bounds__(TAKE_ROWS, TAKE_BLOCKS)
   TakeTotals* totals = reinterpret_cast<TakeTotals*>(c.totals);
   u64* groups = reinterpret_cast<u64*>(c.groups);
   const u64 i = u64(blockIdx.x) * TAKE_ROWS + threadIdx.x;
-  const bool inside = i < count;
+  const bool inside = threadIdx.x < TAKE_ROWS && i < count;
   const u64 number = rows[min(i, count - 1)];
-  Row row = locate(segments, u32(c.segment_count), number);
+  Row row = {0, 0, 0};
+  if (threadIdx.x < TAKE_ROWS) row = locate(segments, u32(c.segment_count), number);
   if (!inside) row.length = 0;
   if (c.places != 0 && inside)
     reinterpret_cast<u64*>(c.places)[i] = segments[row.segment].out_char + row.start | min(row.length, PLACE_LONG)
@@ -180,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(TAKE_ROWS, TAKE_BLOCKS)
   if (!last) return;
   __threadfence();
   u64 sum = 0;
-  for (u32 first = 0; first < gridDim.x; first += 4 * TAKE_ROWS) {
+  for (u32 first = 0; first < gridDim.x; first += 4 * TAKE_THREADS) {
     u64 values[4], mine = 0, all;
 #pragma unroll
     for (u32 k = 0; k < 4; ++k) {
@@ -200,11 +209,12 @@ extern "C" __global__ void __launch_bounds__(TAKE_ROWS, TAKE_BLOCKS)
   if (threadIdx.x == 0) totals->chars = sum;
 }
 
-// Row `i` of those wanted, whose place take_measure has left, or not; whole warps.
+// This thread's row, number `i` of those wanted, whose place take_measure has left, or not; whole warps.
 __device__ __forceinline__ Row find_row(const TakeColumn& c, const u64* rows, u64 count, u64 i) {
   const SegmentView* segments = reinterpret_cast<const SegmentView*>(c.segments);
   const u64 at = min(i, count - 1);
-  Row row;
+  Row row = {0, 0, 0};
+  if (threadIdx.x >= TAKE_ROWS) return row;
   if (c.places == 0) {
     row = locate(segments, u32(c.segment_count), rows[at]);
   } else {
@@ -224,7 +234,7 @@ __device__ __forceinline__ Row find_row(const TakeColumn& c, const u64* rows, u6
 
 // The offsets of a group's rows, the first of which is row `first`, and the one after the last row of all.
 __device__ __forceinline__ void write_offset(const TakeColumn& c, u64 i, u64 count, u64 offset, u64 length) {
-  if (i >= count) return;
+  if (threadIdx.x >= TAKE_ROWS || i >= count) return;
   if (c.wide_offsets) {
     reinterpret_cast<u64*>(c.offsets_to)[i] = offset;
     if (i == count - 1) reinterpret_cast<u64*>(c.offsets_to)[count] = offset + length;
@@ -297,15 +307,18 @@ struct TileCodes {
   u32 half;        // which half of the table the next code belongs to
   u32 held, have;  // codes that are loaded, and how many
 
-  __device__ __forceinline__ u32 load() const {
-    const u64 word = address / 4 * 4;
-    return __funnelshift_r(load_word(word, 0, end), load_word(word + 4, 0, end), 8 * u32(address % 4));
-  }
+  __device__ __forceinline__ u32 load(u64 word) const { return load_word(word, 0, end); }
   // Steps over codes, as long as what they stand for ends at `until` or before.
   __device__ __forceinline__ void skip(const DecodeTable* table, u32& position, u32 until) {
     have = 0;
+    u64 word = address / 4 * 4;
+    const u32 shift = 8 * u32(address % 4);
+    u32 low = load(word), high = load(word + 4);
     while (left >= 4) {
-      const u32 four = load();
+      const u32 four = __funnelshift_r(low, high, shift);
+      word += 4;
+      low = high;
+      high = load(word + 4);
       u32 bits = 0, after = half;
 #pragma unroll
       for (u32 i = 0; i < 4; ++i) {
@@ -323,7 +336,11 @@ struct TileCodes {
   }
   // The next code's symbol; `left` must not be 0.
   __device__ __forceinline__ u64 next(const DecodeTable* table, u32* bits) {
-    if (have == 0) held = load(), have = 4;
+    if (have == 0) {
+      const u64 word = address / 4 * 4;
+      held = __funnelshift_r(load(word), load(word + 4), 8 * u32(address % 4));
+      have = 4;
+    }
     const u32 entry = (held & 255) | half;
     half = entry == 255 ? 256 : 0;
     held >>= 8, --have, ++address, --left;
@@ -333,34 +350,46 @@ struct TileCodes {
   }
 };
 
+// The sum of `count` bytes, each times the byte of `weights` that stands at its place in its word. 16-byte aligned, and readable as far
+// as that goes; four loads are under way at once.
+template <u32 weights>
+__device__ __forceinline__ u32 sum_of_bytes(const u8* bytes, u32 count) {
+  const uint4* chunks = reinterpret_cast<const uint4*>(bytes);
+  u32 sum = 0;
+  for (u32 first = 0; 16 * first < count; first += 4) {
+    uint4 found[4];
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i)
+      found[i] = 16 * (first + i) < count ? __ldg(chunks + first + i) : make_uint4(0, 0, 0, 0);
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+      const u32 here = 16 * (first + i), inside = count > here ? min(count - here, 16u) : 0;
+      const u64 low = shift_right(~0ull, 64 - 8 * min(inside, 8u)),
+                high = shift_right(~0ull, 64 - 8 * (max(inside, 8u) - 8));
+      sum = __dp4a(found[i].x & u32(low), weights, __dp4a(found[i].y & u32(low >> 32), weights, sum));
+      sum = __dp4a(found[i].z & u32(high), weights, __dp4a(found[i].w & u32(high >> 32), weights, sum));
+    }
+  }
+  return sum;
+}
+
 // Decodes a tile for row `r` of the group, and for those that share it. `to`: where the group's characters belong.
 __device__ __forceinline__ void decode_tile(const SegmentView& s, const DecodeTable* table, u64 tile,
                                             const Group& group, u32 r, u64 to) {
   const u64 tile_begin = tile << s.tile_shift, tile_end = min(tile_begin + (1ull << s.tile_shift), s.chars);
   const u64 block = tile / TILE_BLOCK;
-  u64 at = reinterpret_cast<const u64*>(s.block_starts)[block];
+  const u32 in_block = u32(tile % TILE_BLOCK);
+  u64 at = reinterpret_cast<const u64*>(s.block_starts)[block] + in_block;
   u32 codes_length;
   if (s.tile_shift <= 8) {
-    const u8* lengths = reinterpret_cast<const u8*>(s.tile_lengths);
-    u64 t = block * TILE_BLOCK;
-    for (; t + 16 <= tile; t += 16) {
-      const uint4 four = *reinterpret_cast<const uint4*>(lengths + t);
-      at += __dp4a(four.x, 0x01010101u, __dp4a(four.y, 0x01010101u, 8u));
-      at += __dp4a(four.z, 0x01010101u, __dp4a(four.w, 0x01010101u, 8u));
-    }
-    for (; t + 4 <= tile; t += 4) at += __dp4a(*reinterpret_cast<const u32*>(lengths + t), 0x01010101u, 4u);
-    for (; t < tile; ++t) at += u64(lengths[t]) + 1;
-    codes_length = u32(lengths[tile]) + 1;
+    const u8* lengths = reinterpret_cast<const u8*>(s.tile_lengths) + block * TILE_BLOCK;
+    codes_length = u32(lengths[in_block]) + 1;
+    at += sum_of_bytes<0x01010101u>(lengths, in_block);
   } else {
-    const u16* lengths = reinterpret_cast<const u16*>(s.tile_lengths);
-    u64 t = block * TILE_BLOCK;
-    for (; t + 8 <= tile; t += 8) {
-      const uint4 eight = *reinterpret_cast<const uint4*>(lengths + t);
-      at += 8 + (eight.x & 0xffff) + (eight.y & 0xffff) + (eight.z & 0xffff) + (eight.w & 0xffff);
-      at += (eight.x >> 16) + (eight.y >> 16) + (eight.z >> 16) + (eight.w >> 16);
-    }
-    for (; t < tile; ++t) at += u64(lengths[t]) + 1;
-    codes_length = u32(lengths[tile]) + 1;
+    const u16* lengths = reinterpret_cast<const u16*>(s.tile_lengths) + block * TILE_BLOCK;
+    codes_length = u32(lengths[in_block]) + 1;
+    const u8* bytes = reinterpret_cast<const u8*>(lengths);
+    at += sum_of_bytes<0x00010001u>(bytes, 2 * in_block) + (sum_of_bytes<0x01000100u>(bytes, 2 * in_block) << 8);
   }
   if (at > s.codes_nbytes || codes_length > s.codes_nbytes - at) return;  // damaged
 
@@ -409,35 +438,38 @@ __device__ __forceinline__ void decode_group(const TakeColumn& c, const Row& row
   const SegmentView* segments = reinterpret_cast<const SegmentView*>(c.segments);
   const u64 tile_shift = segments[row.segment].tile_shift;
   const u32 t = threadIdx.x;
-  group.starts[t] = row.start;
-  group.chars[t] = chars_before;
-  group.segments[t] = row.segment;
+  if (t < TAKE_ROWS) {
+    group.starts[t] = row.start;
+    group.chars[t] = chars_before;
+    group.segments[t] = row.segment;
+  }
   if (t == 0) {
     group.chars[TAKE_ROWS] = chars;
     first_table = ~0u, last_table = 0;
   }
   __syncthreads();
   bool shares = false;
-  if (t > 0) {
+  if (t > 0 && t < TAKE_ROWS) {
     const Row before = {group.segments[t - 1], group.starts[t - 1], group.chars[t] - group.chars[t - 1]};
     shares = shares_tile(row, before, tile_shift);
   }
-  group.shares[t] = shares;
+  if (t < TAKE_ROWS) group.shares[t] = shares;
   if (row.length > 0) {
     const u32 table = u32((segments[row.segment].table - c.tables) / sizeof(DecodeTable));
     atomicMin(&first_table, table);
     atomicMax(&last_table, table);
   }
   u64 tiles;
-  group.tiles[t] = block_sum_before(tiles_of(row, tile_shift) - shares, &tiles);
+  const u64 tiles_before = block_sum_before(tiles_of(row, tile_shift) - shares, &tiles);
+  if (t < TAKE_ROWS) group.tiles[t] = tiles_before;
   if (t == 0) group.tiles[TAKE_ROWS] = tiles;
   __syncthreads();
   if (tiles == 0) return;
   const u32 tables = min(last_table - first_table + 1, u32(TAKE_TABLES)), words = sizeof(DecodeTable) / 8;
   const u64* from = reinterpret_cast<const u64*>(c.tables) + u64(first_table) * words;
-  for (u32 i = t; i < tables * words; i += TAKE_ROWS) reinterpret_cast<u64*>(staged)[i] = __ldg(from + i);
+  for (u32 i = t; i < tables * words; i += TAKE_THREADS) reinterpret_cast<u64*>(staged)[i] = __ldg(from + i);
   __syncthreads();
-  for (u64 item = u64(blockIdx.z) * TAKE_ROWS + t; item < tiles; item += u64(gridDim.z) * TAKE_ROWS) {
+  for (u64 item = u64(blockIdx.z) * TAKE_THREADS + t; item < tiles; item += u64(gridDim.z) * TAKE_THREADS) {
     const u32 r = last_not_above(group.tiles, item);
     const SegmentView& s = segments[group.segments[r]];
     const u64 tile = (group.starts[r] >> s.tile_shift) + group.shares[r] + (item - group.tiles[r]);
@@ -449,8 +481,8 @@ __device__ __forceinline__ void decode_group(const TakeColumn& c, const Row& row
   }
 }
 
-// Offsets and characters, behind take_measure. grid: (groups, columns, blocks a group); block: TAKE_ROWS threads.
-extern "C" __global__ void __launch_bounds__(TAKE_ROWS, TAKE_BLOCKS)
+// Offsets and characters, behind take_measure. grid: (groups, columns, blocks a group); block: TAKE_THREADS threads.
+extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
     fsst_take(const TakeColumn* __restrict__ columns, const u64* __restrict__ rows, u64 count) {
   const TakeColumn& c = columns[blockIdx.y];
   const u64 i = u64(blockIdx.x) * TAKE_ROWS + threadIdx.x;
@@ -463,22 +495,29 @@ extern "C" __global__ void __launch_bounds__(TAKE_ROWS, TAKE_BLOCKS)
 }
 
 // All of it for at most TAKE_ROWS rows: offsets of 32 bits, validity, totals, and, unless they are more than `capacity`, characters.
-// grid: (1, columns); block: TAKE_ROWS threads.
-extern "C" __global__ void __launch_bounds__(TAKE_ROWS, TAKE_BLOCKS)
+// grid: (1, columns); block: TAKE_THREADS threads.
+extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
     take_few(const TakeColumn* __restrict__ columns, const u64* __restrict__ rows, u64 count, u64 capacity) {
+  __shared__ u64 nulls;
   const TakeColumn& c = columns[blockIdx.y];
-  TakeTotals* totals = reinterpret_cast<TakeTotals*>(c.totals);
   const u64 i = threadIdx.x, number = rows[min(i, count - 1)];
-  Row row = locate(reinterpret_cast<const SegmentView*>(c.segments), u32(c.segment_count), number);
+  const SegmentView* segments = reinterpret_cast<const SegmentView*>(c.segments);
+  Row row = locate(segments, u32(c.segment_count), number);
   if (i >= count) row.length = 0;
+  if (threadIdx.x == 0) nulls = 0;
+  __syncthreads();
   if (c.validity_to != 0) {
-    write_validity(c, i / 32, row.segment, number, i < count, &totals->nulls);
+    write_validity(c, i / 32, row.segment, number, i < count, &nulls);
     end_validity(c, count);
   }
   u64 chars;
   const u64 chars_before = block_sum_before(row.length, &chars);
   write_offset(c, i, count, chars_before, row.length);
-  if (threadIdx.x == 0) totals->chars = chars;
+  if (threadIdx.x == 0) {  // behind the barriers of the sum
+    TakeTotals* totals = reinterpret_cast<TakeTotals*>(c.totals);
+    totals->chars = chars;
+    totals->nulls = nulls;
+  }
   if (chars <= capacity) decode_group(c, row, chars_before, chars, c.chars_to);
 }
 
@@ -491,7 +530,7 @@ __device__ __forceinline__ u64 load_eight(u64 address) {
 
 // As fsst_take, of the characters that `plain` has already; offsets with the first of them. A thread writes aligned eight bytes.
 // grid and block: as fsst_take.
-extern "C" __global__ void __launch_bounds__(TAKE_ROWS, TAKE_BLOCKS)
+extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
     take_copy(const TakeColumn* __restrict__ columns, const u64* __restrict__ rows, u64 count) {
   __shared__ u64 starts[TAKE_ROWS];
   __shared__ u64 chars_before[TAKE_ROWS + 1];
@@ -502,13 +541,16 @@ extern "C" __global__ void __launch_bounds__(TAKE_ROWS, TAKE_BLOCKS)
   u64 chars;
   const u64 mine = block_sum_before(row.length, &chars), group_at = reinterpret_cast<const u64*>(c.groups)[blockIdx.x];
   if (blockIdx.z == 0 && c.plain_begin == 0) write_offset(c, i, count, group_at + mine, row.length);
-  starts[t] = reinterpret_cast<const SegmentView*>(c.segments)[row.segment].out_char + row.start;
-  chars_before[t] = mine;
+  const u64 start = reinterpret_cast<const SegmentView*>(c.segments)[row.segment].out_char + row.start;
+  if (t < TAKE_ROWS) {
+    starts[t] = start;
+    chars_before[t] = mine;
+  }
   if (t == 0) chars_before[TAKE_ROWS] = chars;
-  const bool here = row.length > 0 && starts[t] < c.plain_end && starts[t] + row.length > c.plain_begin;
+  const bool here = row.length > 0 && start < c.plain_end && start + row.length > c.plain_begin;
   if (!__syncthreads_or(here)) return;
   const u64 to = c.chars_to + group_at, first_word = to / 8, words = (to + chars + 7) / 8 - first_word;
-  for (u64 w = u64(blockIdx.z) * TAKE_ROWS + t; w < words; w += u64(gridDim.z) * TAKE_ROWS) {
+  for (u64 w = u64(blockIdx.z) * TAKE_THREADS + t; w < words; w += u64(gridDim.z) * TAKE_THREADS) {
     const u64 address = 8 * (first_word + w);
     u64 at = max(address, to) - to;
     const u64 end = min(address + 8 - to, chars);

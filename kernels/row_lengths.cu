@@ -7,7 +7,6 @@
 // - row 32 * k + lane the lane's k-th, and a warp sum for every k: unpack 0.239 ms, measure 0.122, pack 0.206.
 // - as now, a warp a row block: unpack 0.133, measure 0.086; with runs of row blocks, 16 thread blocks a multiprocessor: 0.121 and
 //   0.088. 4 or 8 thread blocks: measure 0.098 to 0.101; 32: as 16. A warp starts by waiting for memory six times in a row.
-// - locate_rows with a thread a row that looks at every row before it in the block: 0.366 ms for 1 M rows, now 0.174.
 #include "fsst_compress.cuh"
 #include "row_lengths.cuh"
 

@@ -438,7 +438,7 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
         chosen["places"] = places.address if near else 0
         numbers = buffer(np.arange(rows, dtype=np.uint64))
         columns = buffer(chosen.view(np.uint8))
-        take.launch("take_measure", (groups, 1), launch.TAKE_ROWS, (columns, numbers, u64(rows)))
+        take.launch("take_measure", (groups, 1), launch.TAKE_THREADS, (columns, numbers, u64(rows)))
         if near:
             found_places, long = places.read(np.uint64), (1 << 64 - launch.PLACE_BITS) - 1
             np.testing.assert_array_equal(found_places & u64((1 << launch.PLACE_BITS) - 1), offsets[:-1])
@@ -528,6 +528,41 @@ def test_a_call_that_makes_many_segments(gpu: Gpu, monkeypatch: pytest.MonkeyPat
     segments = gpu.cuda.compress(gpu.upload(strings))
     same_segments(gpu.cuda.to_host(segments), expected)
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
+
+
+@given(
+    rows=_rows,
+    copies=st.integers(1, 12),
+    edges=st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)),
+    tile_size=st.sampled_from(TILE_SIZES),
+    level=st.sampled_from(LEVELS),
+    beside=st.booleans(),
+    few=st.booleans(),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_range(
+    rows: list[bytes | None],
+    copies: int,
+    edges: tuple[int, int],
+    tile_size: int,
+    level: str,
+    beside: bool,
+    few: bool,
+    gpu: Gpu,
+) -> None:
+    """Of few rows, too, in the way of many."""
+    from cudf_fsst.codecs.fsst import cuda_read
+
+    strings = column([*(rows * copies), b"end"])
+    start, stop = sorted(edge % (strings.rows + 1) for edge in edges)
+    segments = cpu.compress(strings, tile_size=tile_size, level=level)
+    with pytest.MonkeyPatch.context() as patch:
+        if beside:
+            patch.setattr(cuda_read, "_ROWS_BESIDE", 1)
+        if not few:
+            patch.setattr(cuda_read, "_read_few", lambda *_: None)
+        found = gpu.cuda.take_range(gpu.cuda.to_device(segments), start, stop)
+    same_strings(gpu.download(found), cpu.take_range(segments, start, stop))
 
 
 # -------------------------------------------------------------------------------------------------------- chosen rows

@@ -61,21 +61,24 @@ def receive(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
     ValueError
         As `read`.
     """
+    if len(nodes) == 1 and nodes[0].segments:  # decompressed segment by segment
+        strings = fsst.receive(nodes[0].segments, stream=lane.given)
+        return [ColumnBuffers(nodes[0].type, strings.rows, strings.null_count, strings=strings)]
     made: list[ColumnBuffers] = []
     with Inbox(lane) as inbox:
         # Memory is taken before there is any work that the copies would have to wait for.
-        parts = iter(inbox.receive_parts([part for node in nodes for part in node.parts]))
+        parts = iter(inbox.receive_parts(_parts(nodes)))
         coming = deque((node.with_parts(parts), node) for node in nodes)  # which lets go of them one by one
         arriving: deque[tuple[list[Node], Any]] = deque()
         while coming or arriving:
             while coming and len(arriving) <= _AHEAD:
-                targets, nbytes = [], 0
+                targets, some, nbytes = [], [], 0
                 while coming and nbytes < _BATCH_NBYTES:
                     target, node = coming.popleft()
-                    event = inbox.fill(list(target.parts), list(node.parts))
                     targets.append(target)
+                    some.append(node)
                     nbytes += sum(part.nbytes for part in node.parts)
-                arriving.append((targets, event))
+                arriving.append((targets, inbox.fill(_parts(targets), _parts(some))))
                 del targets, target
             targets, event = arriving.popleft()
             lane.stream.wait_event(event)
@@ -84,12 +87,16 @@ def receive(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
     return made
 
 
+def _parts(nodes: Sequence[Node]) -> list[Any]:
+    return [part for node in nodes for part in node.parts]
+
+
 def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[ColumnBuffers]:
     """Rows of columns by number.
 
     Parameters
     ----------
-    rows : cupy.ndarray of int64
+    rows : cupy.ndarray or numpy.ndarray of int64
         Below the number of rows and not negative, in any order, repeated or not.
 
     Raises
@@ -98,7 +105,14 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[ColumnBuffers]
         Sizes do not fit together, or lists have 2^31 values or more.
     """
     reader = _Reader(lane)
-    chosen = _Chosen(rows, int(rows.data.ptr), int(rows.size))
+    there = rows
+    if isinstance(rows, np.ndarray):
+        if all(is_strings(node.type) for node in nodes):  # which take them from the host, if they are few
+            there = None
+        else:
+            with lane.stream:
+                there = cupy.asarray(rows)
+    chosen = _Chosen((rows, there), 0 if there is None else int(there.data.ptr), int(rows.size))
     made = [reader.ask(node, chosen) for node in nodes]
     reader.run()
     return made
@@ -269,7 +283,7 @@ class _Reader:
         for wanted, some in alike.items():
             columns = [node.segments for _, node in some]
             if isinstance(wanted, _Chosen):
-                found = fsst.take(columns, wanted.owner, lane=self._lane)
+                found = fsst.take(columns, wanted.owner[0], lane=self._lane)
             elif wanted.stop < 0:
                 found = fsst.read(columns, lane=self._lane)
             else:
@@ -313,7 +327,7 @@ class _Reader:
             sources = _u64(first.ptr), _u64(ends.data.ptr), _u64(count), _u64(values), _u64(rows.ptr)
             lane.launch(get_kernel("values", "list_rows", DEFINES), blocks(values, _THREADS), _THREADS, sources)
             with lane.stream:
-                wanted = _Chosen(cupy.asarray(_Array(rows, values)), rows.ptr, values)
+                wanted = _Chosen((cupy.asarray(_Array(rows, values)),), rows.ptr, values)
             self._keep.append(rows)
             one.made.children = (self.ask(child, wanted),)
 

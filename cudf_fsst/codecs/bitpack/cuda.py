@@ -58,6 +58,7 @@ class Job:
         Of the result; known when it was `measured`.
     """
 
+    codec = "bitpack"
     unit = launch.BLOCK
 
     def __init__(self, rows: int, itemsize: int, signed: bool, work: Workspace) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -172,25 +173,31 @@ class Reading:
         self.null_counts = np.array(nulls, np.int64)
         self.column = _Column(slice(0, view.size), int(self.row_ends[-1]), int(chars.sum()), sum(nulls), any(nulls))
         self.shifts = sorted(set(view["tile_shift"].tolist()))
-        self._whole: tuple[Any, _Plan] | None = None
+        self._ends, self._table_places = self.row_ends.tolist(), view["table"].tolist()
+        self._whole: tuple[tuple[Reading, ...], Any, _Plan] | None = None
 
     def part(self, rows: npt.NDArray[np.int64]) -> tuple[_Views, npt.NDArray[np.uint8]]:
         """Descriptors and decode tables of the segments from the first to the last one that has some of a few rows."""
-        if self.view.size == 1:
-            return self.view.copy(), self.tables
-        first, last = np.searchsorted(self.row_ends, (rows.min(), rows.max()), side="right").tolist()
-        view = self.view[first : last + 1].copy()
-        begin, end = int(view["table"].min()), int(view["table"].max()) + launch.DECODE_TABLE_NBYTES
-        view["table"] -= _u64(begin)
+        if len(self._ends) == 1:
+            return self.view, self.tables
+        numbers = rows.tolist()
+        first, last = bisect_right(self._ends, min(numbers)), bisect_right(self._ends, max(numbers)) + 1
+        places = self._table_places[first:last]
+        begin, end = min(places), max(places) + launch.DECODE_TABLE_NBYTES
+        view = self.view[first:last]
+        if begin:
+            view = view.copy()
+            view["table"] -= _u64(begin)
         return view, self.tables[begin:end]
 
-    def whole(self) -> _Plan:
-        """The plan for all rows: made once for a device and its launch choices."""
-        key = current_device(), *(choices(1 << shift) for shift in self.shifts)
+    def whole(self, *others: Reading) -> _Plan:
+        """The plan for all rows of this column and others: kept, until others, a device or launch choices differ."""
+        shifts = self.shifts if not others else sorted({shift for one in (self, *others) for shift in one.shifts})
+        key = current_device(), *(choices(1 << shift) for shift in shifts)
         made = self._whole
-        if made is None or made[0] != key:
-            made = self._whole = key, _Plan([self.view], [self.column]).complete([self.tables])
-        return made[1]
+        if made is None or made[0] != others or made[1] != key:
+            made = self._whole = others, key, _plan_of([self, *others])
+        return made[2]
 
 
 def _reading(segments: Sequence[Segment]) -> Reading:
@@ -240,12 +247,10 @@ def read(
     whole = [start == 0 and stop in (None, reading.column.rows) for reading in readings]
     if not readings:
         return [result for result in results if result is not None]
-    if len(readings) == 1 and whole[0]:
-        found = _run(readings[0].whole(), lane)
-    elif all(whole):
-        found = _run(_plan_of(readings), lane)
+    if all(whole):
+        found = _run(readings[0].whole(*readings[1:]), lane)
     else:
-        found = _read_ranges(readings, lane, start, stop)
+        found = _read_few(readings, lane, start, stop) or _read_ranges(readings, lane, start, stop)
     for i, result in zip(wanted, found, strict=True):
         results[i] = result
     return [result for result in results if result is not None]
@@ -299,7 +304,7 @@ def _run(
     for i, (column, first_bit) in enumerate(zip(plan.columns, plan.first_bits, strict=True)):
         offsets = lane.allocate(column.itemsize * (column.rows + 1))
         chars = lane.allocate(column.chars)
-        validity = _mask(lane, column) if masks is None else masks[i]
+        validity = masks[i] if masks is not None else _mask(lane, column.rows) if column.masked else None
         part = words[column.group]
         part[:, _FIELDS["offsets_to"]] = offsets.ptr
         part[:, _FIELDS["chars_to"]] = chars.ptr
@@ -339,8 +344,8 @@ def _run(
     return results
 
 
-def _mask(lane: Lane, column: _Column) -> Any:
-    return lane.allocate(-(-column.rows // _MASK_BITS) * (_MASK_BITS // 8)) if column.masked else None
+def _mask(lane: Lane, rows: int) -> Any:
+    return lane.allocate(-(-rows // _MASK_BITS) * (_MASK_BITS // 8))
 
 
 def _before(validity: Any, first_bit: int) -> np.uint64:
@@ -386,6 +391,16 @@ def _gather_validity(lane: Lane, address: int, count: int, words: int) -> None:
     )
 
 
+def _read_few(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> list[DeviceStrings] | None:
+    """Rows that are so few, and will have so few characters, that one launch does for all; None for others."""
+    every = readings[0].column.rows
+    count = (every if stop is None else stop) - start
+    most = max(reading.column.chars for reading in readings)
+    if count > launch.TAKE_ROWS or 4 * count * most > _FEW_CHARS * every:
+        return None
+    return _Take(readings, np.arange(start, start + count), lane).few()
+
+
 def _read_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> list[DeviceStrings]:
     """Rows ``start:stop`` of columns, at least one of each."""
     views, columns, at = [], [], 0
@@ -410,7 +425,7 @@ def _read_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int 
     edges = np.stack(
         [firsts.astype(_u64), plan.view["row_begin"][firsts], lasts.astype(_u64), plan.view["row_end"][lasts]], 1
     )
-    masks = [_mask(lane, column) for column in columns]
+    masks = [_mask(lane, column.rows) if column.masked else None for column in columns]
     words = plan.view.copy().view(_u64).reshape(plan.count, len(_FIELDS))
     found = 16 * len(columns)  # bytes of the edges' characters; the nulls follow
     buffer = lane.allocate(found + 8 * len(columns) + edges.nbytes + words.nbytes)  # zeros first
@@ -461,9 +476,6 @@ _CHAR_COST = 0.75e-12
 _COPY_COST = 2e-12
 _WINDOW_COST = 20e-6
 
-_TAKE_FIELDS = {name: i for i, name in enumerate(launch.TAKE_COLUMN.names or ())}
-_TOTALS = len(launch.TAKE_TOTALS.names or ())
-
 
 def take(columns: Sequence[Sequence[Segment]], rows: Any, *, lane: Lane) -> list[DeviceStrings]:
     """Rows of columns of strings in GPU memory by number, in any order, repeated or not. The GPU is waited for once.
@@ -493,61 +505,72 @@ def fetch(columns: Sequence[Sequence[Segment]], rows: npt.NDArray[np.int64], *, 
 
 
 class _Take:
-    """Rows of columns by number: one small upload, and one wait."""
+    """Rows of columns by number: one small upload, and one wait.
+
+    The upload has decode tables, descriptors, a `TAKE_COLUMN` and a `TAKE_TOTALS` for each column, and rows that are on
+    the host.
+    """
 
     def __init__(self, readings: Sequence[Reading], rows: Any, lane: Lane) -> None:
         self.readings, self.lane, self.count = readings, lane, int(rows.size)
-        views, tables = [], []
         on_host = isinstance(rows, np.ndarray)
         if on_host:
             rows = np.ascontiguousarray(rows, np.int64)
-        for reading in readings:
-            few = on_host and self.count <= launch.TAKE_ROWS
-            view, own = reading.part(rows) if few else (reading.view.copy(), reading.tables)
-            views.append(view)
-            tables.append(own)
-        place, table_places = 0, []
-        for view, own in zip(views, tables, strict=True):
-            table_places.append(place)
-            view["table"] += _u64(place)
-            place += own.nbytes
-        self.views_at = place
-        view = np.concatenate(views)
-        sizes = [one.size for one in views]
-        self.columns_at = place + view.nbytes
-        self.totals_at = self.columns_at + len(readings) * launch.TAKE_COLUMN.itemsize
-        rows_at = self.totals_at + len(readings) * launch.TAKE_TOTALS.itemsize
-        zeros = np.zeros(rows_at - self.columns_at, np.uint8)
-        self.image = np.concatenate([*tables, view.view(np.uint8), zeros, *([rows.view(np.uint8)] if on_host else [])])
-        self.buffer = lane.allocate(self.image.nbytes)
-        address = self.buffer.ptr
-        words = self.image[self.views_at : self.columns_at].view(_u64).reshape(view.size, len(_FIELDS))
-        words[:, _FIELDS["table"]] += _u64(address)
-        if on_host:
-            self.rows = address + rows_at
+        if on_host and self.count <= launch.TAKE_ROWS:
+            parts = [reading.part(rows) for reading in readings]
         else:
-            self.rows = rows.data.ptr
-        self.columns = self.image[self.columns_at : self.totals_at].view(launch.TAKE_COLUMN)
-        firsts = np.cumsum(sizes) - sizes
-        self.columns["segments"] = address + self.views_at + firsts * launch.DESCRIPTOR.itemsize
-        self.columns["segment_count"] = sizes
-        self.columns["tables"] = [address + at for at in table_places]
-        self.columns["totals"] = address + self.totals_at + np.arange(len(readings)) * launch.TAKE_TOTALS.itemsize
+            parts = [(reading.view, reading.tables) for reading in readings]
+        self._parts, self._rows = parts, rows
+        tables_nbytes = sum(tables.nbytes for _, tables in parts)
+        self._views_at = tables_nbytes
+        self._columns_at = tables_nbytes + sum(view.nbytes for view, _ in parts)
+        self._totals_at = self._columns_at + len(parts) * launch.TAKE_COLUMN.itemsize
+        rows_at = self._totals_at + len(parts) * launch.TAKE_TOTALS.itemsize
+        self.buffer = lane.allocate(rows_at + (rows.nbytes if on_host else 0))
+        address = int(self.buffer.ptr)
+        self.rows = address + rows_at if on_host else int(rows.data.ptr)
+        tables_at, view_at, self.columns = address, address + tables_nbytes, []
+        for i, (view, tables) in enumerate(parts):
+            own = dict.fromkeys(launch.TAKE_COLUMN.names or (), 0)
+            own["segments"], own["segment_count"], own["tables"] = view_at, view.size, tables_at
+            own["totals"] = address + self._totals_at + i * launch.TAKE_TOTALS.itemsize
+            self.columns.append(own)
+            tables_at += tables.nbytes
+            view_at += view.nbytes
 
-    def _launch(self, name: str, grid: tuple[int, ...], *more: Any, columns: int | None = None) -> None:
-        """`columns`: address of those that the grid is for."""
-        at = self.buffer.ptr + self.columns_at if columns is None else columns
-        arguments = _u64(at), _u64(self.rows), _u64(self.count), *more
-        self.lane.launch(get_kernel("fsst_take", name), grid, launch.TAKE_ROWS, arguments)
+    def _upload(self) -> None:
+        views = np.concatenate([view for view, _ in self._parts]) if len(self._parts) > 1 else self._parts[0][0].copy()
+        words, at = views.view(_u64).reshape(views.size, len(_FIELDS)), 0
+        for (view, _), own in zip(self._parts, self.columns, strict=True):
+            words[at : at + view.size, _FIELDS["table"]] += _u64(own["tables"])
+            at += view.size
+        columns = np.array([[*own.values()] for own in self.columns], _u64)
+        totals = np.zeros(len(self._parts) * launch.TAKE_TOTALS.itemsize, np.uint8)
+        rows = [self._rows.view(np.uint8)] if isinstance(self._rows, np.ndarray) else []
+        tables = (tables for _, tables in self._parts)
+        every = [*tables, views.view(np.uint8), columns.ravel().view(np.uint8), totals, *rows]
+        self.lane.upload(self.buffer.ptr, np.concatenate(every))
 
-    def _totals(self) -> npt.NDArray[np.void]:
+    def _upload_columns(self, columns: Sequence[Mapping[str, int]]) -> int:
+        # Nobody reads what is there any more.
+        at = int(self.buffer.ptr) + self._columns_at
+        self.lane.upload(at, np.array([[*own.values()] for own in columns], _u64))
+        return at
+
+    def _launch(self, name: str, grid: tuple[int, ...], *more: Any) -> None:
+        arguments = _u64(self.buffer.ptr + self._columns_at), _u64(self.rows), _u64(self.count), *more
+        self.lane.launch(get_kernel("fsst_take", name), grid, launch.TAKE_THREADS, arguments)
+
+    def _totals(self) -> list[dict[str, int]]:
         """What the kernels counted for each column; waits for them."""
-        words = self.lane.read(self.buffer.ptr + self.totals_at, _TOTALS * len(self.readings), _u64)
-        return words.view(launch.TAKE_TOTALS)
+        names = launch.TAKE_TOTALS.names or ()
+        words = self.lane.read(self.buffer.ptr + self._totals_at, len(names) * len(self.readings), _u64)
+        return [dict(zip(names, own, strict=True)) for own in words.reshape(-1, len(names)).tolist()]
 
     def _masks(self) -> list[Any]:
-        masks = [_mask(self.lane, reading.column._replace(rows=self.count)) for reading in self.readings]
-        self.columns["validity_to"] = [0 if mask is None else mask.ptr for mask in masks]
+        masks = [_mask(self.lane, self.count) if reading.column.masked else None for reading in self.readings]
+        for own, mask in zip(self.columns, masks, strict=True):
+            own["validity_to"] = 0 if mask is None else mask.ptr
         return masks
 
     def few(self) -> list[DeviceStrings] | None:
@@ -556,46 +579,42 @@ class _Take:
         masks = self._masks()
         room = lane.allocate(_FEW_CHARS * several)
         offsets = [lane.allocate(4 * (self.count + 1)) for _ in self.readings]
-        self.columns["offsets_to"] = [one.ptr for one in offsets]
-        self.columns["chars_to"] = room.ptr + _FEW_CHARS * np.arange(several)
-        lane.upload(self.buffer.ptr, self.image)
+        for i, own in enumerate(self.columns):
+            own["offsets_to"], own["chars_to"] = offsets[i].ptr, room.ptr + _FEW_CHARS * i
+        self._upload()
         self._launch("take_few", (1, several), _u64(_FEW_CHARS))
         totals = self._totals()
-        if int(totals["chars"].max()) > _FEW_CHARS:
+        if max(own["chars"] for own in totals) > _FEW_CHARS:
             return None
         results = []
-        for i, (mask, own, total) in enumerate(zip(masks, offsets, totals, strict=True)):
-            chars = lane.allocate(int(total["chars"]))
+        for i, total in enumerate(totals):
+            chars = lane.allocate(total["chars"])
             lane.copy(chars.ptr, room.ptr + _FEW_CHARS * i, chars.size)
-            results.append(self._result(own, chars, mask, 4, int(total["nulls"])))
+            results.append(self._result(offsets[i], chars, masks[i], 4, total["nulls"]))
         return results
 
     def fetch(self) -> list[HostStrings] | None:
         """As `few`, in host memory: one copy brings all."""
         lane, several, count = self.lane, len(self.readings), self.count
         offsets_nbytes, mask_nbytes = align(4 * (count + 1)), -(-count // _MASK_BITS) * (_MASK_BITS // 8)
-        each = offsets_nbytes + mask_nbytes + _FEW_CHARS
-        totals_nbytes = several * launch.TAKE_TOTALS.itemsize
-        room = lane.allocate(totals_nbytes + each * several)
-        begins = room.ptr + totals_nbytes + each * np.arange(several)
-        self.columns["totals"] = room.ptr + np.arange(several) * launch.TAKE_TOTALS.itemsize
-        self.columns["offsets_to"] = begins
-        masked = [reading.column.masked for reading in self.readings]
-        self.columns["validity_to"] = np.where(masked, begins + offsets_nbytes, 0)
-        self.columns["chars_to"] = begins + offsets_nbytes + mask_nbytes
-        lane.zero(room.ptr, totals_nbytes)
-        lane.upload(self.buffer.ptr, self.image)
+        totals_nbytes = align(launch.TAKE_TOTALS.itemsize)
+        mask_at = totals_nbytes + offsets_nbytes
+        each = mask_at + mask_nbytes + _FEW_CHARS
+        room = lane.allocate(each * several)
+        for i, (own, reading) in enumerate(zip(self.columns, self.readings, strict=True)):
+            at = room.ptr + each * i
+            own["totals"], own["offsets_to"], own["chars_to"] = at, at + totals_nbytes, at + mask_at + mask_nbytes
+            own["validity_to"] = at + mask_at if reading.column.masked else 0
+        self._upload()
         self._launch("take_few", (1, several), _u64(_FEW_CHARS))
-        found = lane.read(room.ptr, room.size, np.uint8)
-        totals = found[:totals_nbytes].view(launch.TAKE_TOTALS)
-        if int(totals["chars"].max()) > _FEW_CHARS:
-            return None
         results = []
-        for own, total in zip(found[totals_nbytes:].reshape(several, each), totals, strict=True):
-            nulls = int(total["nulls"])
-            mask = own[offsets_nbytes : offsets_nbytes + mask_nbytes] if nulls else None
-            chars = own[offsets_nbytes + mask_nbytes :][: int(total["chars"])]
-            results.append(HostStrings(count, chars, own[: 4 * (count + 1)].view(np.int32), mask, 0, nulls))
+        for found in lane.read(room.ptr, room.size, np.uint8).reshape(several, each):
+            chars, nulls = found[:16].view(np.int64).tolist()
+            if chars > _FEW_CHARS:
+                return None
+            mask = found[mask_at : mask_at + mask_nbytes] if nulls else None
+            offsets = found[totals_nbytes : totals_nbytes + 4 * (count + 1)].view(np.int32)
+            results.append(HostStrings(count, found[mask_at + mask_nbytes :][:chars], offsets, mask, 0, nulls))
         return results
 
     def many(self) -> list[DeviceStrings]:
@@ -608,38 +627,31 @@ class _Take:
             reading.column.chars < 1 << launch.PLACE_BITS for reading in self.readings
         )
         work = lane.allocate(8 * several * (groups + count * kept))
-        self.columns["groups"] = work.ptr + 8 * groups * np.arange(several)
-        if kept:
-            self.columns["places"] = work.ptr + 8 * (groups * several + count * np.arange(several))
+        for i, own in enumerate(self.columns):
+            own["groups"] = work.ptr + 8 * groups * i
+            own["places"] = work.ptr + 8 * (groups * several + count * i) if kept else 0
         masks = self._masks()
-        lane.upload(self.buffer.ptr, self.image)
+        self._upload()
         self._launch("take_measure", (groups, several))
         totals = self._totals()
 
         results: list[DeviceStrings] = []
-        dense: list[int] = []
-        sparse: list[int] = []
+        dense: list[tuple[Reading, dict[str, int]]] = []
+        sparse: list[tuple[Reading, dict[str, int]]] = []
         left = max(scratch - work.size, _SCRATCH // 4)
-        for i, (reading, mask, total) in enumerate(zip(self.readings, masks, totals, strict=True)):
-            column = reading.column._replace(rows=count, chars=int(total["chars"]))
+        for own, reading, mask, total in zip(self.columns, self.readings, masks, totals, strict=True):
+            column = reading.column._replace(rows=count, chars=total["chars"])
             chars, offsets = lane.allocate(column.chars), lane.allocate(column.itemsize * (count + 1))
-            self.columns["offsets_to"][i], self.columns["chars_to"][i] = offsets.ptr, chars.ptr
-            self.columns["wide_offsets"][i] = column.itemsize == 8
-            results.append(self._result(offsets, chars, mask, column.itemsize, int(total["nulls"])))
-            (dense if self._is_dense(reading, total, left) else sparse).append(i)
-        most = int(totals["most_tiles"].max())
-        shares = _shares(most, groups * several)
+            own["offsets_to"], own["chars_to"], own["wide_offsets"] = offsets.ptr, chars.ptr, column.itemsize == 8
+            results.append(self._result(offsets, chars, mask, column.itemsize, total["nulls"]))
+            (dense if self._is_dense(reading, total, left) else sparse).append((reading, own))
+        shares = _shares(max(own["most_tiles"] for own in totals), groups * several)
         if sparse:
-            self._launch("fsst_take", (groups, len(sparse), shares), columns=self._upload_columns(self.columns[sparse]))
-        if dense:
-            self._copy(dense, (groups, 1, shares), left)
+            self._upload_columns([own for _, own in sparse])
+            self._launch("fsst_take", (groups, len(sparse), shares))
+        for reading, own in dense:
+            self._copy(reading, own, (groups, 1, shares), left)
         return results
-
-    def _upload_columns(self, columns: npt.NDArray[np.void]) -> int:
-        # Nobody reads what is there any more.
-        at = int(self.buffer.ptr) + self.columns_at
-        self.lane.upload(at, columns)
-        return at
 
     def _result(self, offsets: Any, chars: Any, mask: Any, itemsize: int, nulls: int) -> DeviceStrings:
         return DeviceStrings(
@@ -652,40 +664,34 @@ class _Take:
             owners=(offsets, chars, mask),
         )
 
-    def _is_dense(self, reading: Reading, total: np.void, scratch: int) -> bool:
+    def _is_dense(self, reading: Reading, total: Mapping[str, int], scratch: int) -> bool:
         """Whether to decode the whole column costs less than to decode the tiles of every row by themselves."""
         whole = reading.column.chars
-        alone = int(total["tiles"]) * _TILE_COST * (1 << reading.shifts[-1]) / 256
+        alone = total["tiles"] * _TILE_COST * (1 << reading.shifts[-1]) / 256
         windows = -(-whole // scratch)
-        return alone > whole * _CHAR_COST + int(total["chars"]) * _COPY_COST + windows * _WINDOW_COST
+        return alone > whole * _CHAR_COST + total["chars"] * _COPY_COST + windows * _WINDOW_COST
 
-    def _copy(self, dense: Sequence[int], grid: tuple[int, ...], scratch: int) -> None:
-        """Decode columns, in windows of so many bytes, and copy what is wanted of them."""
-        lane = self.lane
-        windows = [
-            (i, begin, min(begin + scratch, self.readings[i].column.chars))
-            for i in dense
-            for begin in range(0, self.readings[i].column.chars, scratch)
-        ]
-        room = lane.allocate(max(end - begin for _, begin, end in windows) + 16)
-        for i, begin, end in windows:
-            reading = self.readings[i]
-            plan = reading.whole() if end - begin == reading.column.chars else _window(reading, begin, end)
+    def _copy(self, reading: Reading, own: Mapping[str, int], grid: tuple[int, ...], scratch: int) -> None:
+        """Decode a column, in windows of so many bytes, and copy what is wanted of each."""
+        lane, whole = self.lane, reading.column.chars
+        room = lane.allocate(min(scratch, whole) + 16)
+        for begin in range(0, whole, scratch):
+            end = min(begin + scratch, whole)
+            plan = reading.whole() if end - begin == whole else _window(reading, begin, end)
             image = plan.image.copy()
             buffer = lane.allocate(image.nbytes)
             words = plan.words(image)
             words[:, _FIELDS["table"]] += _u64(buffer.ptr)
             words[:, _FIELDS["chars_to"]] = room.ptr
-            column = self.columns[i : i + 1].copy()
-            column["plain"], column["plain_begin"], column["plain_end"] = room.ptr, begin, end
             lane.upload(buffer.ptr, image)
             _decode(plan.decodes, lane, buffer.ptr, buffer.ptr + plan.place)
-            self._launch("take_copy", grid, columns=self._upload_columns(column))
+            self._upload_columns([{**own, "plain": room.ptr, "plain_begin": begin, "plain_end": end}])
+            self._launch("take_copy", grid)
 
 
 def _shares(tiles: int, blocks_there: int) -> int:
     """Thread blocks for each group of rows, of which one has so many tiles: groups of giant rows need many."""
-    threads = launch.TAKE_ROWS
+    threads = launch.TAKE_THREADS
     shares = -(-tiles // (16 * threads))
     wanted = -(-4 * device_attributes()["multiprocessors"] // blocks_there)
     return max(1, min(max(shares, wanted), -(-tiles // threads), 65535))

@@ -27,8 +27,8 @@ from .tuning import DEFAULT
 PAIR_MULTIPLIER = 0x6BFF
 #: Threads that sum up the lengths before a row.
 LOCATE_LANES = 8
-#: Threads of a block of fsst_take.cu, each with a row; symbol tables it keeps in shared memory; bits of a place.
-TAKE_ROWS = 256
+#: Rows of a thread block of fsst_take.cu, and its threads; symbol tables it keeps in shared memory; bits of a place.
+TAKE_ROWS, TAKE_THREADS = 224, 256
 TAKE_TABLES = 4
 PLACE_BITS = 40
 #: Constants compiled into the kernels.
@@ -41,6 +41,7 @@ DEFINES = {
     "PAIR_MULTIPLIER": PAIR_MULTIPLIER,
     "LOCATE_LANES": LOCATE_LANES,
     "TAKE_ROWS": TAKE_ROWS,
+    "TAKE_THREADS": TAKE_THREADS,
     "TAKE_TABLES": TAKE_TABLES,
     "PLACE_BITS": PLACE_BITS,
     "SECTION_ALIGNMENT": ALIGNMENT,
@@ -423,10 +424,14 @@ def encode_tables(table: SymbolTable, mixed: bool) -> npt.NDArray[np.uint8]:
     return np.concatenate([part.view(np.uint8) for part in parts])
 
 
-def trained_table(exported: np.void) -> SymbolTable:
-    """The table that fsst_train exported, a `TRAINED_TABLE`."""
-    count = int(exported["count"])
-    return SymbolTable._of_words(exported["symbols"][:count].tobytes(), exported["lengths"][:count].tobytes())
+def trained_tables(exported: npt.NDArray[np.void]) -> list[SymbolTable]:
+    """The tables that fsst_train exported, an array of `TRAINED_TABLE`."""
+    counts, data, lengths = exported["count"].tolist(), exported.tobytes(), TRAINED_TABLE["symbols"].itemsize
+    tables = []
+    for i, count in enumerate(counts):
+        at = i * TRAINED_TABLE.itemsize
+        tables.append(SymbolTable._of_words(data[at : at + 8 * count], data[at + lengths : at + lengths + count]))
+    return tables
 
 
 def max_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:

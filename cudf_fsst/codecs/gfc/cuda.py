@@ -60,6 +60,8 @@ class Job:
         As `cpu.compress`.
     """
 
+    codec = "gfc"
+
     def __init__(
         self, rows: int, itemsize: int, signed: bool, work: Workspace, *, dim: int = 1, chunk: int = 0
     ) -> None:
