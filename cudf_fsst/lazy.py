@@ -32,8 +32,11 @@ class lazy(Generic[_T]):
         return value
 
 
-def kept_with(most: int) -> Callable[[Callable[[_K], _T]], Callable[[_K], _T]]:
-    """Keep what a function makes of an object, which must not refer to it, as long as that lives; the last `most`."""
+def kept_with(most: int | None = None) -> Callable[[Callable[[_K], _T]], Callable[[_K], _T]]:
+    """Keep what a function makes of an object, which must not refer to it, as long as that lives.
+
+    Of more than `most` objects only the last are kept.
+    """
 
     def decorate(make: Callable[[_K], _T]) -> Callable[[_K], _T]:
         made: WeakKeyDictionary[_K, _T] = WeakKeyDictionary()
@@ -42,8 +45,9 @@ def kept_with(most: int) -> Callable[[Callable[[_K], _T]], Callable[[_K], _T]]:
         def get(of: _K) -> _T:
             found = made.get(of)
             if found is None:
-                for oldest in list(made)[: max(0, len(made) - most + 1)]:
-                    made.pop(oldest, None)
+                if most is not None:
+                    for oldest in list(made)[: max(0, len(made) - most + 1)]:
+                        made.pop(oldest, None)
                 found = made[of] = make(of)
             return found
 

@@ -153,7 +153,7 @@ class _Shape:
     itemsize: int
 
 
-@kept_with
+@kept_with()
 def _shape(node: Node) -> _Shape:
     return _Shape(
         pa.types.is_null(node.type),
