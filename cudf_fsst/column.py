@@ -263,8 +263,11 @@ class CompressedColumn:
             return self._series()
         device = DeviceBackend()
         index = self._index.for_device(device)
-        *levels, values = device.receive([*index.nodes, self._content.node])
         there = self._make(self._content, device, self._name, index, self._dtype)
+        if index is not self._index:  # its levels are there already
+            (values,) = device.receive([self._content.node])
+            return there._built(values, index.whole(device))
+        *levels, values = device.receive([*index.nodes, self._content.node])
         return there._built(values, index.build(device, levels))
 
     def to_arrow(self) -> Any:
@@ -315,8 +318,7 @@ class CompressedColumn:
     def _host_strings(self, start: int, stop: int | None) -> Any:
         backend = self._backend
         with backend.current():
-            (values,) = backend.read([self._content.node], start, stop)
-            return backend.to_host_strings(values.strings)
+            return backend.host_strings(self._content.node, start, stop)
 
     # Parts --------------------------------------------------------------------------------------------------------
 
@@ -480,7 +482,8 @@ class CompressedColumn:
         if self.dtype != other.dtype:
             return False
         pieces = self._pieces(64 << 20) or [(0, 0)]
-        return all(bool(self._range(*piece).equals(other._range(*piece))) for piece in pieces)
+        same = self._backend.interop.same
+        return all(same(self._range(*piece), other._range(*piece)) for piece in pieces)
 
     def __eq__(self, other: object) -> Any:
         """Refused with a TypeError: it would have to answer for every value, as a Series does; see `equals`."""

@@ -83,10 +83,10 @@ def set_pinned_limit(nbytes: int | str | None) -> None:
     Parameters
     ----------
     nbytes : int, str or None
-        A number, or a text such as ``"4 GiB"``. None: half of the machine's memory, which is the default. Beyond the
-        limit, `to_host` takes pageable memory, to and from which copies are slower. What is in use when the limit
-        changes counts on, and is not moved. What was pinned once stays pinned for later use, even if the limit is
-        lowered: up to twice what was in use at a time.
+        A number, or a text such as ``"4 GiB"``. None: half of the memory of the machine, or of the container if it may
+        use less, which is the default. Beyond the limit, `to_host` takes pageable memory, to and from which copies are
+        slower. What is in use when the limit changes counts on, and is not moved. What was pinned once stays pinned for
+        later use, even if the limit is lowered: up to twice what was in use at a time.
 
     Raises
     ------
