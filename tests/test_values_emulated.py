@@ -6,7 +6,7 @@ import gc
 import importlib
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -499,15 +499,16 @@ def test_cudf_beside_a_stream(case: str, order: str, gpu: Gpu) -> None:
     column = arrow_columns.describe(array)
     wanted = on_host.Compressor(None, OPTIONS).node(column)
 
-    @contextmanager
-    def describe(_series: str) -> Iterator[Any]:
+    def describe(_series: str, opened: ExitStack) -> Any:
         """A copy that cuDF makes, and frees at the end."""
         copy = gpu.upload(column)
         assert column.values is not None
         values = rmm.DeviceBuffer(size=column.values.nbytes)
         gpu.device.default.enqueue(partial(gpu.emulator.write, values.ptr, column.values.tobytes()))
         copy.values = values.ptr
-        yield copy, array.type, None
+        opened.callback(lambda _: None, values)  # which holds it
+        del values
+        return copy, array.type, None
 
     backend = frames(SimpleNamespace(describe=describe))
     stream = gpu.device.stream()
@@ -553,10 +554,9 @@ def test_characters_under_nulls_are_tried_again(gpu: Gpu) -> None:
     full = replace(strings, chars=np.full(300, ord("x"), np.uint8), offsets=np.arange(301, dtype=np.int32))
     asked = []
 
-    @contextmanager
-    def describe(_series: str, *, drop_null_chars: bool = False) -> Iterator[Any]:
+    def describe(_series: str, _opened: ExitStack, *, drop_null_chars: bool = False) -> Any:
         asked.append(drop_null_chars)
-        yield gpu.upload(column if drop_null_chars else replace(column, strings=full)), column.type, None
+        return gpu.upload(column if drop_null_chars else replace(column, strings=full)), column.type, None
 
     backend = frames(SimpleNamespace(describe=describe))
     (content,), _ = backend.compress([Asked("a", strings=OPTIONS)], to_host=True)
@@ -570,9 +570,8 @@ def test_errors_name_their_column(gpu: Gpu) -> None:
         name: arrow_columns.describe(pa.array([1, 2], kind)) for name, kind in (("a", pa.int64()), ("b", pa.int8()))
     }
 
-    @contextmanager
-    def describe(name: str) -> Iterator[Any]:
-        yield gpu.upload(columns[name]), columns[name].type, None
+    def describe(name: str, _opened: ExitStack) -> Any:
+        return gpu.upload(columns[name]), columns[name].type, None
 
     asked = [Asked(name, "gfc", what=f"column {name!r}") for name in columns]
     with pytest.raises(ValueError, match="column 'b': codec 'gfc' takes values of 4 or 8 bytes, not 1"):
