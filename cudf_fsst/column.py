@@ -263,8 +263,11 @@ class CompressedColumn:
             return self._series()
         device = DeviceBackend()
         index = self._index.for_device(device)
-        *levels, values = device.receive([*index.nodes, self._content.node])
         there = self._make(self._content, device, self._name, index, self._dtype)
+        if index is not self._index:  # its levels are there already
+            (values,) = device.receive([self._content.node])
+            return there._built(values, index.whole(device))
+        *levels, values = device.receive([*index.nodes, self._content.node])
         return there._built(values, index.build(device, levels))
 
     def to_arrow(self) -> Any:
@@ -315,8 +318,7 @@ class CompressedColumn:
     def _host_strings(self, start: int, stop: int | None) -> Any:
         backend = self._backend
         with backend.current():
-            (values,) = backend.read([self._content.node], start, stop)
-            return backend.to_host_strings(values.strings)
+            return backend.host_strings(self._content.node, start, stop)
 
     # Parts --------------------------------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ class DeviceBackend:
             every = (*asked, *(Asked(level, what="the index") for level in levels))
             for one in every:
                 with naming(one.what):
-                    buffers, kind, stored = opened.enter_context(self.interop.describe(one.data, **options))
+                    buffers, kind, stored = self.interop.describe(one.data, opened, **options)
                     check_codec(one.codec, kind)
                 wanted.append(Wanted(buffers, one.codec, one.strings))
                 types.append((kind, stored))
@@ -81,10 +81,12 @@ class DeviceBackend:
         from ..codecs.fsst import cuda
 
         try:
-            with self.interop.describe(data) as (buffers, _, _):
+            with ExitStack() as opened:
+                buffers, _, _ = self.interop.describe(data, opened)
                 return cuda.train(buffers.strings, level=level, stream=stream)
         except CharactersUnderNulls:
-            with self.interop.describe(data, drop_null_chars=True) as (buffers, _, _):
+            with ExitStack() as opened:
+                buffers, _, _ = self.interop.describe(data, opened, drop_null_chars=True)
                 return cuda.train(buffers.strings, level=level, stream=stream)
 
     def read(
@@ -113,9 +115,18 @@ class DeviceBackend:
         with self.current(), Lane() as lane:
             return device.receive(nodes, lane=lane)
 
-    def to_host_strings(self, strings: Any) -> HostStrings:
-        """Strings that were read, in host memory."""
-        found: HostStrings = self.interop.to_host_strings(strings)
+    def host_strings(self, node: Node, start: int, stop: int | None) -> HostStrings:
+        """Rows of a column of strings, in host memory: few of them by one launch and one copy."""
+        from ..codecs.fsst import cuda_read
+        from ..device.memory import Lane
+
+        with self.current(), Lane() as lane:
+            wanted = range(start, node.rows if stop is None else stop)
+            few = cuda_read.fetch([node.segments], wanted, lane=lane)
+            if few is not None:
+                return few[0]
+        (values,) = self.read([node], start, stop)
+        found: HostStrings = self.interop.to_host_strings(values.strings)
         return found
 
     @property

@@ -72,10 +72,11 @@ class HostBackend:
         self.check_stream(stream)
         return host.take(nodes, rows)
 
-    def to_host_strings(self, strings: Any) -> HostStrings:
-        """Strings that were read, in host memory."""
-        assert isinstance(strings, HostStrings)
-        return strings
+    def host_strings(self, node: Node, start: int, stop: int | None) -> HostStrings:
+        """Rows of a column of strings, in host memory."""
+        (values,) = self.read([node], start, stop)
+        assert isinstance(values.strings, HostStrings)
+        return values.strings
 
     @property
     def arrays(self) -> Any:

@@ -105,14 +105,7 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[ColumnBuffers]
         Sizes do not fit together, or lists have 2^31 values or more.
     """
     reader = _Reader(lane)
-    there = rows
-    if isinstance(rows, np.ndarray):
-        if all(is_strings(node.type) for node in nodes):  # which take them from the host, if they are few
-            there = None
-        else:
-            with lane.stream:
-                there = cupy.asarray(rows)
-    chosen = _Chosen((rows, there), 0 if there is None else int(there.data.ptr), int(rows.size))
+    chosen = _Chosen(rows, reader.address(rows, nodes), int(rows.size))
     made = [reader.ask(node, chosen) for node in nodes]
     reader.run()
     return made
@@ -160,7 +153,7 @@ class _Shape:
     itemsize: int
 
 
-@kept_with
+@kept_with()
 def _shape(node: Node) -> _Shape:
     return _Shape(
         pa.types.is_null(node.type),
@@ -183,6 +176,18 @@ class _Reader:
         self._keep: list[Any] = []  # until everything that uses them is enqueued
         self._counted: list[ColumnBuffers] = []  # whose nulls are counted, `_COUNTERS` together in a buffer
         self._counters: list[Any] = []
+
+    def address(self, rows: Any, nodes: Sequence[Node]) -> int:
+        """Of row numbers in GPU memory; 0 where they are in the host's, and are for strings alone, which take these."""
+        if not isinstance(rows, np.ndarray):
+            return int(rows.data.ptr)
+        if all(is_strings(node.type) for node in nodes):
+            return 0
+        contiguous = np.ascontiguousarray(rows)
+        there = self._lane.allocate(contiguous.nbytes)
+        self._lane.upload(there.ptr, contiguous)
+        self._keep.append(there)
+        return int(there.ptr)
 
     def ask(self, node: Node, wanted: _Range | _Chosen) -> ColumnBuffers:
         """Buffers that `run` fills in."""
@@ -283,7 +288,7 @@ class _Reader:
         for wanted, some in alike.items():
             columns = [node.segments for _, node in some]
             if isinstance(wanted, _Chosen):
-                found = fsst.take(columns, wanted.owner[0], lane=self._lane)
+                found = fsst.take(columns, wanted.owner, lane=self._lane)
             elif wanted.stop < 0:
                 found = fsst.read(columns, lane=self._lane)
             else:
@@ -327,7 +332,7 @@ class _Reader:
             sources = _u64(first.ptr), _u64(ends.data.ptr), _u64(count), _u64(values), _u64(rows.ptr)
             lane.launch(get_kernel("values", "list_rows", DEFINES), blocks(values, _THREADS), _THREADS, sources)
             with lane.stream:
-                wanted = _Chosen((cupy.asarray(_Array(rows, values)),), rows.ptr, values)
+                wanted = _Chosen(cupy.asarray(_Array(rows, values)), rows.ptr, values)
             self._keep.append(rows)
             one.made.children = (self.ask(child, wanted),)
 

@@ -499,9 +499,11 @@ def take(columns: Sequence[Sequence[Segment]], rows: Any, *, lane: Lane) -> list
     return (call.few() if rows.size <= launch.TAKE_ROWS else None) or call.many()
 
 
-def fetch(columns: Sequence[Sequence[Segment]], rows: npt.NDArray[np.int64], *, lane: Lane) -> list[HostStrings] | None:
-    """As `take`, of at most `launch.TAKE_ROWS` rows, into host memory; None where they have many characters."""
-    return _Take([_reading(segments) for segments in columns], rows, lane).fetch()
+def fetch(columns: Sequence[Sequence[Segment]], rows: Sequence[int], *, lane: Lane) -> list[HostStrings] | None:
+    """As `take`, into host memory, of some rows; None where they are none, or so many that `take` serves better."""
+    if not columns or not 0 < len(rows) <= launch.TAKE_ROWS:
+        return None
+    return _Take([_reading(segments) for segments in columns], np.array(rows, np.int64), lane).fetch()
 
 
 class _Take:
