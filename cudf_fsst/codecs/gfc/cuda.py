@@ -116,7 +116,7 @@ def chunk_rows(packed: Packed) -> int:
     return _layout(packed).chunk
 
 
-@kept_with
+@kept_with()
 def describe(packed: Packed) -> tuple[int, ...]:
     """What kernels know of a part (``Encoded`` in kernels/gfc.cu).
 
