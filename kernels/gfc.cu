@@ -475,34 +475,28 @@ __device__ __forceinline__ void decode(Input& input, const Destination& to, u32 
   }
 }
 
-struct Job {
+// A segment.
+struct Encoded {
   u64 starts, codes;  // addresses
   u64 codes_nbytes, dim, chunk;
-  u64 touched;  // address of a byte for each chunk from the first that is wanted on, 0 where it may be left out; 0: none may
-  Wanted wanted;
 };
 
-// Segments, or ranges of them -> values. A warp a chunk.
-extern "C" __global__ void __launch_bounds__(32 * WARPS, 40 / WARPS) gfc_decode(const u64* table, u32 jobs) {
-  __shared__ uint4 rings[WARPS][RING / 16 + 1];
-  const u32 which = find_job(table, jobs, blockIdx.x);
-  const Job& job = reinterpret_cast<const Job*>(table + jobs)[which];
-  const u32 warp = threadIdx.x / 32, lane = lane_id(), chunk = u32(job.chunk);
-  const u64 unit = (blockIdx.x - table[which]) * WARPS + warp, begin = job.wanted.begin, end = job.wanted.end;
-  const u64 number = begin / chunk + unit, first = number * chunk;
-  if (first >= end || (job.touched != 0 && reinterpret_cast<const u8*>(job.touched)[unit] == 0)) return;
-  const u32 source = predicting_lane(u32(job.dim));
-  const u64* starts = reinterpret_cast<const u64*>(job.starts);
-  const u64 start = min(starts[number], job.codes_nbytes), stop = min(starts[number + 1], job.codes_nbytes);
+// What is wanted of chunk `number`, by a warp.
+__device__ __forceinline__ void decode_chunk(const Encoded& segment, u64 number, u64 begin, u64 end, u64 values,
+                                             u64 stride, uint4* ring) {
+  const u32 lane = lane_id(), chunk = u32(segment.chunk), source = predicting_lane(u32(segment.dim));
+  const u64 first = number * chunk;
+  const u64* starts = reinterpret_cast<const u64*>(segment.starts);
+  const u64 start = min(starts[number], segment.codes_nbytes), stop = min(starts[number + 1], segment.codes_nbytes);
   const u64 base = start / 16 * 16, most = 1u << 30;
-  Input input = {reinterpret_cast<u8*>(rings[warp]),
-                 reinterpret_cast<const u8*>(job.codes) + base,
-                 u32(min(job.codes_nbytes - base, most)),
+  Input input = {reinterpret_cast<u8*>(ring),
+                 reinterpret_cast<const u8*>(segment.codes) + base,
+                 u32(min(segment.codes_nbytes - base, most)),
                  u32(stop > base ? min(stop - base, most) : 0),
                  u32(start - base),
                  0};
-  const u64 out = job.wanted.values + (first + lane - begin) * job.wanted.stride;
-  const Destination to = {reinterpret_cast<Word*>(out), ITEMSIZE == 8 ? u32(job.wanted.stride) / ITEMSIZE : 1,
+  const u64 out = values + (first + lane - begin) * stride;
+  const Destination to = {reinterpret_cast<Word*>(out), ITEMSIZE == 8 ? u32(stride) / ITEMSIZE : 1,
                           begin > first ? u32(begin - first) : 0, u32(min(end - first, u64(chunk)))};
   Word predicted = 0;
   u32 i = 0;
@@ -524,4 +518,43 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 40 / WARPS) gfc_decode(
     input.copy_ahead();
     wait_for_groups<0>();
   }
+}
+
+struct Job {
+  Encoded segment;
+  u64 touched;  // address of a byte for each chunk from the first that is wanted on, 0 where it may be left out; 0: none may
+  Wanted wanted;
+};
+
+// Segments, or ranges of them -> values. A warp a chunk.
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 40 / WARPS) gfc_decode(const u64* table, u32 jobs) {
+  __shared__ uint4 rings[WARPS][RING / 16 + 1];
+  const u32 which = find_job(table, jobs, blockIdx.x), warp = threadIdx.x / 32;
+  const Job& job = reinterpret_cast<const Job*>(table + jobs)[which];
+  const u64 unit = (blockIdx.x - table[which]) * WARPS + warp, begin = job.wanted.begin, end = job.wanted.end;
+  const u64 number = begin / job.segment.chunk + unit;
+  if (number * job.segment.chunk >= end) return;
+  if (job.touched != 0 && reinterpret_cast<const u8*>(job.touched)[unit] == 0) return;
+  decode_chunk(job.segment, number, begin, end, job.wanted.values, job.wanted.stride, rings[warp]);
+}
+
+struct Part {
+  Encoded segment;
+  u64 first_row, rows;
+};
+
+// A few rows by number, of many columns. Rows that no part has are left out. A warp decodes the chunk of a row up to it. grid: `blocks`
+// thread blocks of WARPS rows for each column. The table: columns, then parts.
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 40 / WARPS)
+    gfc_take(const u64* table, u32 columns, u32 blocks, const u64* rows, u64 shift, u64 count) {
+  __shared__ uint4 rings[WARPS][RING / 16 + 1];
+  const TakenColumn& column = reinterpret_cast<const TakenColumn*>(table)[blockIdx.x / blocks];
+  const Part* parts = reinterpret_cast<const Part*>(reinterpret_cast<const TakenColumn*>(table) + columns);
+  const u32 warp = threadIdx.x / 32;
+  const u64 i = blockIdx.x % blocks * u64(WARPS) + warp, row = row_of(rows, shift, i, count);
+  const Part* part;
+  if (i >= count || !find_part(parts + column.first_part, column.parts, row, part)) return;
+  const u64 local = row - part->first_row;
+  decode_chunk(part->segment, local / part->segment.chunk, local, local + 1, column.values + i * column.stride,
+               column.stride, rings[warp]);
 }

@@ -107,9 +107,26 @@ class Tables:
         *first, grid = accumulate(grids, initial=0)
         self._add(kernel, grid, threads, [*first, *fields], _u32(len(grids)))
 
-    def add_taken(self, kernel: Any, threads: int, columns: Sequence[TakenColumn], rows: Rows, *, bits: bool) -> None:
-        """Launches that take rows of columns; `bits`: of bitmaps, whose rows are filled up to whole 64 bytes."""
-        per_column = blocks(align(rows.count, 512) if bits else rows.count, threads)
+    def add_taken(
+        self,
+        kernel: Any,
+        threads: int,
+        columns: Sequence[TakenColumn],
+        rows: Rows,
+        *,
+        per_block: int = 0,
+        bits: bool = False,
+    ) -> None:
+        """Launches that take rows of columns.
+
+        Parameters
+        ----------
+        per_block
+            Rows of a thread block; 0: as many as threads.
+        bits
+            Of bitmaps, whose rows are filled up to whole 64 bytes.
+        """
+        per_column = blocks(align(rows.count, 512) if bits else rows.count, per_block or threads)
         most = max(_GRID_LIMIT // per_column, 1)
         for start in range(0, len(columns), most):
             some = columns[start : start + most]

@@ -10,7 +10,7 @@ import numpy as np
 from ...device.memory import Lane, Workspace
 from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import Piece, Tables
+from ..cuda_tables import Piece, Rows, Tables, TakenColumn
 from ..part import Packed
 from . import launch
 from .cpu import packed_layout
@@ -116,6 +116,19 @@ def chunk_rows(packed: Packed) -> int:
     return _layout(packed).chunk
 
 
+@kept_with()
+def describe(packed: Packed) -> tuple[int, ...]:
+    """What kernels know of a part (``Encoded`` in kernels/gfc.cu).
+
+    Raises
+    ------
+    ValueError
+        The sizes and parameters are impossible, or disagree.
+    """
+    plan = _layout(packed)
+    return int(packed.meta.ptr), int(packed.codes.ptr), packed.codes_nbytes, plan.dim, plan.chunk
+
+
 def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: int = 0) -> None:
     """Add the launches that decompress to `tables`. Damaged bytes give some values.
 
@@ -127,7 +140,7 @@ def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: 
     Raises
     ------
     ValueError
-        The sizes and parameters are impossible, or disagree.
+        As `describe`.
     """
     del lane
     for itemsize in launch.ITEMSIZES:
@@ -137,9 +150,13 @@ def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: 
             packed = piece.packed
             if packed.itemsize == itemsize:
                 plan = _layout(packed)
-                fields += (packed.meta.ptr, packed.codes.ptr, packed.codes_nbytes, plan.dim, plan.chunk, touched)
-                fields += piece.wanted
+                fields += (*describe(packed), touched, *piece.wanted)
                 grids.append(blocks(blocks(piece.end, plan.chunk) - piece.begin // plan.chunk, launch.WARPS))
         if grids:
             kernel = get_kernel("gfc", "gfc_decode", launch.defines(itemsize))
             tables.add_jobs(kernel, 32 * launch.WARPS, grids, fields)
+
+
+def take(columns: Sequence[TakenColumn], itemsize: int, rows: Rows, tables: Tables) -> None:
+    """Add the launch that takes a few rows: for each, its chunk is decompressed up to it."""
+    tables.add_taken(_kernel("gfc_take", itemsize), THREADS, columns, rows, per_block=launch.WARPS)

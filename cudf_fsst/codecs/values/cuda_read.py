@@ -22,8 +22,10 @@ _u32, _u64 = np.uint32, np.uint64
 _THREADS = 256
 #: Bytes of values that are decompressed at once where a codec takes no rows by itself.
 ROOM_NBYTES = 48 << 20
-#: Codecs whose kernels take rows.
+#: Codecs whose kernels take rows, and those that do if the rows are few.
 _TAKING = ("bitpack", "raw")
+_TAKING_FEW = (*_TAKING, "gfc")
+_FEW_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane) -> None:
     """
     if rows.count == 0:
         return
+    taking = _TAKING_FEW if rows.count <= _FEW_ROWS else _TAKING
     columns: dict[tuple[str, int, bool], list[TakenColumn]] = {}
     keep: list[Any] = []
     late: list[tuple[int, Packed, int, int]] = []
@@ -132,25 +135,27 @@ def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane) -> None:
             continue
         for half, parts in enumerate(streams):
             address = job.address + half * itemsize
-            for codec in codecs.intersection(_TAKING):
+            for codec in codecs.intersection(taking):
                 if described := _described(parts, codec):
-                    key = codec, itemsize if codec == "bitpack" else 1, bits
+                    key = codec, 1 if codec == "raw" else itemsize, bits
                     columns.setdefault(key, []).append(
                         TakenColumn(described, address, stride, itemsize, nulls=job.nulls)
                     )
-            if not codecs.issubset(_TAKING):
+            if not codecs.issubset(taking):
                 firsts = accumulate((packed.rows for packed in parts), initial=0)
                 late += (
                     (first, packed, address, stride)
                     for first, packed in zip(firsts, parts, strict=False)
-                    if packed.codec not in _TAKING
+                    if packed.codec not in taking
                 )
     tables = Tables()
     for (codec, itemsize, bits), some in columns.items():
         if codec == "bitpack":
             of_values(codec).device().take(some, itemsize, rows, tables, bits=bits)
-        else:
+        elif codec == "raw":
             _take_plain(some, rows, tables, bits=bits)
+        else:
+            of_values(codec).device().take(some, itemsize, rows, tables)
     tables.launch(lane)
     _take_late(late, rows, lane)
 
