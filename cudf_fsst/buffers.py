@@ -42,8 +42,8 @@ class DeviceStrings:
     """A string column in GPU memory: raw addresses and whatever keeps them alive.
 
     Same meaning as `HostStrings`; ``chars``, ``offsets`` and ``validity`` are device addresses (0: no such buffer).
-    ``offsets`` already points at the first offset of the column (a slice's start is added). ``chars_limit``: bytes of
-    the characters' buffer, where the column is no slice of it: about how many characters it has, and never less.
+    ``offsets`` already points at the first offset of the column (a slice's start is added). ``chars_limit``: a bound
+    of its characters that is not far from them, where one is known without looking.
     """
 
     rows: int

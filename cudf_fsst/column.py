@@ -479,7 +479,8 @@ class CompressedColumn:
         if self.dtype != other.dtype:
             return False
         pieces = self._pieces(64 << 20) or [(0, 0)]
-        return all(bool(self._range(*piece).equals(other._range(*piece))) for piece in pieces)
+        same = self._backend.interop.same
+        return all(same(self._range(*piece), other._range(*piece)) for piece in pieces)
 
     def __eq__(self, other: object) -> Any:
         """Refused with a TypeError: it would have to answer for every value, as a Series does; see `equals`."""

@@ -459,7 +459,8 @@ class CompressedFrame:
         if not self._labels.equals(other._labels) or self._dtypes() != other._dtypes():
             return False
         pieces = selection.row_pieces(len(self), self.uncompressed_nbytes, 64 << 20, _PIECE_ROWS) or [(0, 0)]
-        return all(bool(self._range(*piece).equals(other._range(*piece))) for piece in pieces)
+        same = self._backend.interop.same
+        return all(same(self._range(*piece), other._range(*piece)) for piece in pieces)
 
     def __eq__(self, other: object) -> Any:
         """Refused with a TypeError: it would have to answer for every value, as a DataFrame does; see `equals`."""

@@ -43,6 +43,8 @@ typedef u32 Number;
 #define READ_ROWS (ROWS < 4 ? ROWS : 4)
 // Rows whose codes are read before any is used.
 #define UNPACK_ROWS (VECTOR < 8 ? 8 / VECTOR : 1)
+// The same where there is more to keep in registers.
+#define FEW_ROWS (UNPACK_ROWS > 2 ? 2 : UNPACK_ROWS)
 // Neighbouring codes of a lane that are put or taken as one number: to put one takes a dozen instructions, however narrow it is.
 #define MERGED (ITEM_NBYTES < 4 ? 4 / ITEM_NBYTES : 1)
 // Thread blocks of bitpack_measure on a multiprocessor; with as few registers as 5 need, code for newer GPUs spills.
@@ -414,31 +416,31 @@ struct Block {
 
   __device__ __forceinline__ Number first_carry() const { return delta ? base + slope * (lane_id() * VECTOR) : base; }
 
-  // Calls `use` with each UNPACK_ROWS rows until `count` values are decoded.
-  template <typename Sum, bool delta, bool wide, typename Use>
+  // Calls `use` with each R rows until `count` values are decoded.
+  template <typename Sum, bool delta, bool wide, u32 R, typename Use>
   __device__ __forceinline__ void decode_as(u32 count, Use use) const {
     Number carry = first_carry();
 #pragma unroll 1
-    for (u32 row = 0; row < ROWS && row * ROW < count; row += UNPACK_ROWS) {
-      Number x[UNPACK_ROWS][VECTOR];
+    for (u32 row = 0; row < ROWS && row * ROW < count; row += R) {
+      Number x[R][VECTOR];
       rows<Sum, delta, wide>(row, carry, x);
       use(row, x);
     }
   }
 
-  template <typename Use>
+  template <u32 R, typename Use>
   __device__ __forceinline__ void decode(u32 count, Use use) const {
     if (!delta) {
       if (ITEM_NBYTES < 8 || width <= 32)
-        decode_as<u32, false, false>(count, use);
+        decode_as<u32, false, false, R>(count, use);
       else
-        decode_as<u32, false, true>(count, use);
+        decode_as<u32, false, true, R>(count, use);
     } else if (ITEM_NBYTES < 8 || width <= 26) {
-      decode_as<u32, true, false>(count, use);
+      decode_as<u32, true, false, R>(count, use);
     } else if (width <= 32) {
-      decode_as<Number, true, false>(count, use);
+      decode_as<Number, true, false, R>(count, use);
     } else {
-      decode_as<Number, true, true>(count, use);
+      decode_as<Number, true, true, R>(count, use);
     }
   }
 };
@@ -456,13 +458,13 @@ struct Job {
 
 // A job's blocks, a warp's share of them.
 struct Share {
-  u64 first;  // block
+  u32 first;  // block
   u32 count;
   u32 entry;  // of block `first` + lane
   Number base, slope;
 
-  __device__ __forceinline__ Share(const Segment& segment, u64 first, u32 most, u64 end) : first(first) {
-    count = first < end ? u32(min(end - first, u64(most))) : 0;
+  __device__ __forceinline__ Share(const Segment& segment, u32 first, u32 most, u32 end) : first(first) {
+    count = first < end ? min(end - first, most) : 0;
     entry = 0;
     base = slope = 0;
     if (lane_id() > count || count == 0) return;
@@ -484,18 +486,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) bitpack_unpack(const u6
   const u32 number = find_job(table, jobs, blockIdx.x);
   const Job& job = reinterpret_cast<const Job*>(table + jobs)[number];
   const u64 unit = (blockIdx.x - table[number]) * BITPACK_WARPS + threadIdx.x / 32;
-  const u64 begin = job.wanted.begin, end = job.wanted.end, stride = job.wanted.stride;
-  const Share share(job.segment, begin / BITPACK_BLOCK + unit * BITPACK_GROUP, BITPACK_GROUP,
-                    (end + BITPACK_BLOCK - 1) / BITPACK_BLOCK);
+  const Share share(job.segment, u32(job.wanted.begin / BITPACK_BLOCK + unit * BITPACK_GROUP), BITPACK_GROUP,
+                    u32((job.wanted.end + BITPACK_BLOCK - 1) / BITPACK_BLOCK));
 #pragma unroll 1
   for (u32 g = 0; g < share.count; ++g) {
     const Block block = share.block(job.segment, g);
-    const u64 row = (share.first + g) * BITPACK_BLOCK;
-    const u32 lower = begin > row ? u32(begin - row) : 0, upper = u32(min(end - row, u64(BITPACK_BLOCK)));
+    const u64 row = u64(share.first + g) * BITPACK_BLOCK, begin = job.wanted.begin;
+    const u32 lower = begin > row ? u32(begin - row) : 0;
+    const u32 upper = u32(min(job.wanted.end - row, u64(BITPACK_BLOCK))), stride = u32(job.wanted.stride);
     const u64 to = job.wanted.values + (row - begin) * stride;
     if (upper - lower == BITPACK_BLOCK && to % 16 == 0 && stride == ITEM_NBYTES) {
       uint4* lane_to = reinterpret_cast<uint4*>(to) + lane_id();
-      block.decode(BITPACK_BLOCK, [=](u32 row, Number(&x)[UNPACK_ROWS][VECTOR]) {
+      block.decode<UNPACK_ROWS>(BITPACK_BLOCK, [=](u32 row, Number(&x)[UNPACK_ROWS][VECTOR]) {
 #pragma unroll
         for (u32 r = 0; r < UNPACK_ROWS; ++r) {
           u32 out[4];
@@ -513,13 +515,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) bitpack_unpack(const u6
         }
       });
     } else {
-      block.decode(upper, [=](u32 row, Number(&x)[UNPACK_ROWS][VECTOR]) {
+      block.decode<FEW_ROWS>(upper, [=](u32 row, Number(&x)[FEW_ROWS][VECTOR]) {
 #pragma unroll
-        for (u32 r = 0; r < UNPACK_ROWS; ++r)
+        for (u32 r = 0; r < FEW_ROWS; ++r)
 #pragma unroll
           for (u32 v = 0; v < VECTOR; ++v) {
             const u32 i = (row + r) * ROW + lane_id() * VECTOR + v;
-            if (i >= lower && i < upper) *reinterpret_cast<Value*>(to + i * u32(stride)) = Value(x[r][v]);
+            if (i >= lower && i < upper) *reinterpret_cast<Value*>(to + i * stride) = Value(x[r][v]);
           }
       });
     }
@@ -600,7 +602,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) bitpack_unpack_wide(con
 
 // ---- rows by number
 
-#define TAKE_RESIDENT (ITEM_NBYTES == 8 ? 3 : 4)  // thread blocks of a multiprocessor
+#define TAKE_RESIDENT (ITEM_NBYTES == 8 || ITEM_NBYTES == 1 ? 3 : 4)  // thread blocks of a multiprocessor
 
 struct Part {
   Segment segment;
@@ -663,9 +665,9 @@ __device__ __forceinline__ Number value_of(const Part* parts, u64 count, u64 row
       block.delta = false;
       block.base = 0;
       Number sum = 0;
-      block.decode(most + 1, [&](u32 row, Number(&x)[UNPACK_ROWS][VECTOR]) {
+      block.decode<FEW_ROWS>(most + 1, [&](u32 row, Number(&x)[FEW_ROWS][VECTOR]) {
 #pragma unroll
-        for (u32 r = 0; r < UNPACK_ROWS; ++r)
+        for (u32 r = 0; r < FEW_ROWS; ++r)
 #pragma unroll
           for (u32 v = 0; v < VECTOR; ++v)
             if ((row + r) * ROW + lane_id() * VECTOR + v <= most) sum += x[r][v];
@@ -673,9 +675,9 @@ __device__ __forceinline__ Number value_of(const Part* parts, u64 count, u64 row
       for (u32 delta = 16; delta > 0; delta /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, delta);
       if (same) base += slope * i + sum;
     } else {
-      block.decode(most + 1, [&](u32 row, Number(&x)[UNPACK_ROWS][VECTOR]) {
+      block.decode<FEW_ROWS>(most + 1, [&](u32 row, Number(&x)[FEW_ROWS][VECTOR]) {
 #pragma unroll
-        for (u32 r = 0; r < UNPACK_ROWS; ++r)
+        for (u32 r = 0; r < FEW_ROWS; ++r)
 #pragma unroll
           for (u32 v = 0; v < VECTOR; ++v) {
             const Number one = __shfl_sync(ALL_LANES, x[r][v], i % ROW / VECTOR);

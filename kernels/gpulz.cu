@@ -353,8 +353,12 @@ extern "C" __global__ void __launch_bounds__(256)
   }
 }
 
-// Bytes `lower` to `upper` - 1 of a chunk's values to memory; `spread` 2: every 8 bytes to the next 16.
-__device__ __forceinline__ void store_chunk(u8* shared, u64 to, u32 lower, u32 upper, u32 spread) {
+// What of a chunk's values is wanted to memory: bytes `begin` to `end` - 1 of all chunks' go to `values`; `spread` 2: every 8 bytes to the
+// next 16.
+__device__ __forceinline__ void store_chunk(u8* shared, u64 chunk, u32 nbytes, u64 begin, u64 end, u64 values,
+                                            u32 spread) {
+  const u64 first = chunk * CHUNK, to = values + (first - begin) * spread;
+  const u32 lower = begin > first ? u32(begin - first) : 0, upper = u32(min(end - first, u64(nbytes)));
   if (spread == 2) {
     const u64* from = reinterpret_cast<const u64*>(shared);
     for (u32 i = lower / 8 + lane_id(); i < upper / 8; i += 32) reinterpret_cast<u64*>(to)[2 * i] = from[i];
@@ -387,14 +391,11 @@ extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, 48 / DECODE_WARP
   const u64 at = start + before;
   if (start > codes_nbytes || at % 4 != 0 || at > codes_nbytes || mine.size > codes_nbytes - at) return;
   if (mine.size > CHUNK || mine.matches > mine.tokens) return;
-  const u64 to = values + (chunk * CHUNK - begin) * spread;
-  const u32 lower = begin > chunk * CHUNK ? u32(begin - chunk * CHUNK) : 0;
-  const u32 upper = u32(min(end - chunk * CHUNK, u64(mine.nbytes)));
 
   copy_chunk<true>(staged, reinterpret_cast<u64>(codes) + at, mine.size, lane, 32);
   __syncwarp();
   if (mine.raw) {
-    store_chunk(staged, to, lower, upper, spread);
+    store_chunk(staged, chunk, mine.nbytes, begin, end, values, spread);
     return;
   }
 
@@ -451,7 +452,7 @@ extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, 48 / DECODE_WARP
     used += __popc(all_literals);
     __syncwarp();
   }
-  store_chunk(reinterpret_cast<u8*>(out), to, lower, upper, spread);
+  store_chunk(reinterpret_cast<u8*>(out), chunk, mine.nbytes, begin, end, values, spread);
 }
 
 #endif

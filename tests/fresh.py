@@ -115,7 +115,7 @@ def _load_compiled() -> None:
     for path in sorted((Path(__file__).parent / "golden").rglob("*.fsst")):
         for codec, parts in storage.load(path).streams:
             if codec == storage.FSST:
-                fsst.decompress(parts)
+                fsst.read(parts)
             elif parts:
                 cpu.read(parts, parts[0].itemsize)
 

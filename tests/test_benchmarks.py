@@ -46,16 +46,23 @@ def names_of(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.name)
-def test_what_they_import_of_ours_is_there(path: Path) -> None:
+def test_what_they_use_of_ours_is_there(path: Path) -> None:
     """Most of them run on a GPU only."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    modules = {}
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cudf_fsst"):
             place = ROOT.joinpath(*node.module.split("."))
-            file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+            known = names_of(place / "__init__.py" if place.is_dir() else place.with_suffix(".py"))
             for one in node.names:
-                beside = place / one.name
-                known = one.name in names_of(file) or beside.is_dir() or beside.with_suffix(".py").exists()
-                assert known, f"{node.module} has no {one.name}"
+                beside = place / f"{one.name}.py"
+                if beside.exists():
+                    modules[one.asname or one.name] = beside
+                else:
+                    assert one.name in known, f"{node.module} has no {one.name}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            assert node.attr in names_of(modules[node.value.id]), ast.unparse(node)
 
 
 def record(**more: Any) -> dict[str, Any]:

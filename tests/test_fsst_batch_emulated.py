@@ -39,20 +39,25 @@ class Batch(Gpu):
         return [self.codec.Task(self.upload(strings), **options) for strings, options in wanted]
 
     def run(self, tasks: list[Any], *, stream: Any = None, outbox: Any = None) -> list[list[Any]]:
+        from cudf_fsst.device import waits
         from cudf_fsst.device.memory import Lane
 
         self.waits = 0
         with Lane(stream) as lane:
-            steps = self.codec.compress(tasks, lane=lane, outbox=outbox)
-            try:
-                while True:
-                    next(steps)
-                    self.waits += 1
-                    lane.synchronize()
-            except StopIteration as end:
-                return list(end.value)
-            finally:
-                steps.close()
+            (found,) = waits.run(lane, self.counted(self.codec.compress(tasks, lane=lane, outbox=outbox)))
+            return list(found)
+
+    def counted(self, steps: Any) -> Any:
+        """The same steps; each adds to the waits."""
+        try:
+            while True:
+                next(steps)
+                self.waits += 1
+                yield
+        except StopIteration as end:
+            return end.value
+        finally:
+            steps.close()
 
     def check(self, wanted: list[tuple[HostStrings, Options]], found: list[list[Any]]) -> None:
         for (strings, options), segments in zip(wanted, found, strict=True):

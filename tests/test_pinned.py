@@ -185,6 +185,26 @@ def test_given_back_while_it_is_counted(pinned: ModuleType) -> None:
     assert pinned.pinned_nbytes() == 0
 
 
+def test_the_end_of_an_array_can_be_given_back(pinned: ModuleType, system: System) -> None:
+    large = pinned.host_buffer(LARGE)
+    large[:300] = 7
+    front = pinned.keep(large, 300)
+    assert front.size == 300
+    assert pinned.pinned_nbytes() == 512
+    del large
+    gc.collect()
+    before = list(system.pinned)
+    other = pinned.host_buffer(LARGE - 512)
+    assert system.pinned == before  # in the place of the end
+    other[:] = 1
+    assert set(front) == {7}
+    assert pinned.keep(front.base, 0).size == 0
+    assert pinned.pinned_nbytes() == 256 + LARGE - 512
+    del front, other
+    gc.collect()
+    assert pinned.pinned_nbytes() == 0
+
+
 def test_threads(pinned: ModuleType) -> None:
     pinned.set_pinned_limit(200 * 1024)
 

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 import cudf_fsst
-from cudf_fsst import CompressedColumn, SpillPool, column, spill
+from cudf_fsst import CompressedColumn, SpillPool, spill
+from cudf_fsst.files import storage
 from cudf_fsst.interop import cudf as interop_cudf
 from cudf_fsst.spill import oom
 from fake_gpu import FakePacked, FakeSeries, World, files_under
@@ -353,7 +354,7 @@ def test_every_move_of_pandas_data_fails_once(
     owner, name = {
         "compress": (spill.held, "compress"),
         "save": (CompressedColumn, "save"),
-        "load": (column.storage, "load"),
+        "load": (storage, "load"),
         "decompress": (CompressedColumn, "decompress"),
     }[kind]
     real = getattr(owner, name)

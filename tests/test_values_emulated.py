@@ -27,7 +27,6 @@ from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.node import Node, Wanted
 from cudf_fsst.codecs.part import Packed
-from cudf_fsst.codecs.registry import VALUES
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.frame import compress_frame
 from cudf_fsst.interop import arrow_columns
@@ -582,8 +581,8 @@ def test_errors_name_their_column(gpu: Gpu) -> None:
     assert gpu.device.launches == []
 
 
-def frame_of_16(rows: int, rng: np.random.Generator) -> dict[str, Any]:
-    """The types of TPC-H's lineitem without its strings, and some that have nulls or are wide."""
+def some_columns(rows: int, rng: np.random.Generator, *, texts: bool) -> dict[str, Any]:
+    """16 of the types of TPC-H's lineitem, with nulls and wide ones; and strings, if `texts`."""
     mask = rng.random(rows) < 0.1
     keys, prices = np.cumsum(rng.integers(0, 3, rows)), rng.integers(100, 10**6, rows)
     return {
@@ -594,19 +593,21 @@ def frame_of_16(rows: int, rng: np.random.Generator) -> dict[str, Any]:
         **{f"date {i}": pa.array((keys % 2000 + i).astype("i4")).cast(pa.date32()) for i in range(3)},
         **{f"float {i}": pa.array(np.cumsum(rng.random(rows)), mask=mask if i else None) for i in range(2)},
         **{f"flag {i}": pa.array(rng.random(rows) < 0.5, mask=mask) for i in range(2)},
+        **{f"text {i}": pa.array([f"{x} of {i}" for x in prices.tolist()], mask=mask) for i in range(2 * texts)},
     }
 
 
+@pytest.mark.parametrize("texts", [False, True])
 @pytest.mark.parametrize("sampled", [False, True])
 def test_launches_and_waits_of_a_frame(
-    sampled: bool, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    sampled: bool, texts: bool, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many for one column of each kind as for several."""
     if sampled:
         monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
         monkeypatch.setattr(plan, "RUN_ROWS", 1024)
-    columns = {name: arrow_columns.describe(array) for name, array in frame_of_16(3000, rng).items()}
-    assert len(columns) == 16
+    columns = {name: arrow_columns.describe(array) for name, array in some_columns(3000, rng, texts=texts).items()}
+    assert len(columns) == 16 + 2 * texts
     costs = []
     for names in ([name for name in columns if not name.endswith("1")], list(columns)):
         some = [columns[name] for name in names]
@@ -622,13 +623,13 @@ def test_launches_and_waits_of_a_frame(
             same_nodes(host, on_host.Compressor(None, OPTIONS).node(column))
     assert costs[0] == costs[1]
     waited, launched = costs[1]
-    assert waited == 1 + sampled
+    assert waited == (2 if texts else 1 + sampled)
     # What is not in place is gathered; bitpack of 1, 4 and 8 bytes and gfc of 8 are measured, summed up and packed.
-    assert launched <= (12, 20)[sampled]
+    assert launched <= (11, 18)[sampled] + 10 * texts
 
 
 @pytest.mark.parametrize("order", ["lazy", "random"])
-@pytest.mark.parametrize("codec", [None, *(codec.NAME for codec in VALUES)])
+@pytest.mark.parametrize("codec", [None, *(one.NAME for one in registry.VALUES)])
 def test_the_room_is_used_again(
     codec: str | None, order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
@@ -14,9 +13,6 @@ from ..codecs.node import Content, Moved, Node, Wanted, check_codec
 from ..interop import cudf
 from ..naming import naming
 from .content import Asked, Described
-
-#: Columns whose copies are under way while one is decompressed.
-_AHEAD = 2
 
 
 class DeviceBackend:
@@ -110,26 +106,12 @@ class DeviceBackend:
             return device.take(nodes, rows, lane=lane)
 
     def receive(self, nodes: Sequence[Node]) -> list[ColumnBuffers]:
-        """All rows of columns in host memory, on this device; one is decompressed while the next ones arrive."""
+        """All rows of columns in host memory, on this device; some are decompressed while the next ones arrive."""
         from ..codecs import device
         from ..device.memory import Lane
-        from ..device.transfer import Inbox
 
-        with self.current(), Lane() as lane, Inbox(lane) as inbox:
-            # Memory is taken before there is any work that the copies would have to wait for.
-            coming = deque(
-                (node.with_parts(iter(inbox.receive_parts(list(node.parts)))), node) for node in nodes
-            )  # which lets go of them one by one
-            arriving: deque[tuple[Node, Any]] = deque()
-            made: list[ColumnBuffers] = []
-            while coming or arriving:
-                while coming and len(arriving) <= _AHEAD:
-                    target, node = coming.popleft()
-                    arriving.append((target, inbox.fill(list(target.parts), list(node.parts))))
-                target, event = arriving.popleft()
-                lane.stream.wait_event(event)
-                made += device.read([target], lane=lane)
-            return made
+        with self.current(), Lane() as lane:
+            return device.receive(nodes, lane=lane)
 
     def host_strings(self, node: Node, start: int, stop: int | None) -> HostStrings:
         """Rows of a column of strings, in host memory: few of them by one launch and one copy."""

@@ -11,14 +11,14 @@ from ..buffers import ColumnBuffers, DeviceStrings
 from ..device import waits
 from ..device.memory import Lane
 from ..device.transfer import Outbox
-from .device_read import read, take
+from .device_read import read, receive, take
 from .fsst import cuda_compress as fsst
 from .fsst.segment import Segment
 from .node import Node, Parts, Wanted, has_offsets, is_signed
 from .values import cuda as fixed
 from .values import plan
 
-__all__ = ["compress", "read", "take"]
+__all__ = ["compress", "read", "receive", "take"]
 
 
 def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:
@@ -47,9 +47,15 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]
             raise
-    parts, segments = waits.run(
-        lane, fixed.compress(values, lane=lane, outbox=outbox), fsst.compress(strings, lane=lane, outbox=outbox)
+    steps = (
+        fixed.compress(values, lane=lane, outbox=outbox),
+        fsst.compress(strings, lane=lane, outbox=outbox),
     )
+    # Strings that are too long to be compressed together take all the workspace that the memory rule allows.
+    if fsst.takes_all(strings):
+        parts, segments = (waits.run(lane, one)[0] for one in steps)
+    else:
+        parts, segments = waits.run(lane, *steps)
     streams, rest = iter(parts), iter(segments)
     return [_build(one.column, streams, rest) for one in columns]
 
@@ -76,8 +82,9 @@ def _collect(
     if column.strings is not None:
         if codec not in (None, "fsst"):
             raise ValueError(f"codec {codec!r} does not take strings, only 'fsst' does")
-        assert isinstance(column.strings, DeviceStrings)
-        strings.append(fsst.Task(column.strings, **options))
+        # Without rows there are no buffers, wherever they would be.
+        some = column.strings if isinstance(column.strings, DeviceStrings) else DeviceStrings(0, 0, 0, 4)
+        strings.append(fsst.Task(some, **options))
     if _has_validity(column):
         values.append(fixed.Task(fixed.Source.bitmap(column.validity, column.validity_offset, column.rows)))
     if halves := _halves(column):

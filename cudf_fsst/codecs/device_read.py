@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,8 @@ import pyarrow as pa
 
 from ..buffers import ColumnBuffers
 from ..device.memory import Lane, pinned
+from ..device.transfer import Inbox
+from ..lazy import kept_with
 from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import Rows
 from .fsst import cuda_read as fsst
@@ -22,6 +25,10 @@ from .values.launch import DEFINES
 _u32, _u64 = np.uint32, np.uint64
 _THREADS = 256
 _OFFSETS_LIMIT = 2**31 - 1
+#: Columns that arrive are decompressed together, so many of them that they have this many compressed bytes.
+_BATCH_NBYTES = 16 << 20
+#: Batches whose copies are under way while one is decompressed.
+_AHEAD = 2
 
 
 def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None = None) -> list[ColumnBuffers]:
@@ -45,6 +52,44 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
     return made
 
 
+def receive(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
+    """All rows of columns in host memory; some are decompressed while the next ones arrive. Waits for the copies.
+
+    Raises
+    ------
+    ValueError
+        As `read`.
+    """
+    if len(nodes) == 1 and nodes[0].segments:  # decompressed segment by segment
+        strings = fsst.receive(nodes[0].segments, stream=lane.given)
+        return [ColumnBuffers(nodes[0].type, strings.rows, strings.null_count, strings=strings)]
+    made: list[ColumnBuffers] = []
+    with Inbox(lane) as inbox:
+        # Memory is taken before there is any work that the copies would have to wait for.
+        parts = iter(inbox.receive_parts(_parts(nodes)))
+        coming = deque((node.with_parts(parts), node) for node in nodes)  # which lets go of them one by one
+        arriving: deque[tuple[list[Node], Any]] = deque()
+        while coming or arriving:
+            while coming and len(arriving) <= _AHEAD:
+                targets, some, nbytes = [], [], 0
+                while coming and nbytes < _BATCH_NBYTES:
+                    target, node = coming.popleft()
+                    targets.append(target)
+                    some.append(node)
+                    nbytes += sum(part.nbytes for part in node.parts)
+                arriving.append((targets, inbox.fill(_parts(targets), _parts(some))))
+                del targets, target
+            targets, event = arriving.popleft()
+            lane.stream.wait_event(event)
+            made += read(targets, lane=lane)
+            del targets
+    return made
+
+
+def _parts(nodes: Sequence[Node]) -> list[Any]:
+    return [part for node in nodes for part in node.parts]
+
+
 def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[ColumnBuffers]:
     """Rows of columns by number.
 
@@ -59,7 +104,14 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[ColumnBuffers]
         Sizes do not fit together, or lists have 2^31 values or more.
     """
     reader = _Reader(lane)
-    chosen = _Chosen(rows, reader.address(rows, nodes), int(rows.size))
+    there = rows
+    if isinstance(rows, np.ndarray):
+        if all(is_strings(node.type) for node in nodes):  # which take them from the host, if they are few
+            there = None
+        else:
+            with lane.stream:
+                there = cupy.asarray(rows)
+    chosen = _Chosen((rows, there), 0 if there is None else int(there.data.ptr), int(rows.size))
     made = [reader.ask(node, chosen) for node in nodes]
     reader.run()
     return made
@@ -96,6 +148,28 @@ class _List:
     owner: Any
 
 
+@dataclass(frozen=True)
+class _Shape:
+    """What `_Reader` asks of a node: which buffers it has."""
+
+    nulls: bool
+    strings: bool
+    offsets: bool
+    dictionary: bool
+    itemsize: int
+
+
+@kept_with
+def _shape(node: Node) -> _Shape:
+    return _Shape(
+        pa.types.is_null(node.type),
+        is_strings(node.type),
+        has_offsets(node.type),
+        pa.types.is_dictionary(node.type),
+        node.values[0][0].itemsize * len(node.values) if node.values else 0,
+    )
+
+
 class _Reader:
     """Columns that are read together, with their children: level by level, as the offsets of lists allow."""
 
@@ -108,43 +182,31 @@ class _Reader:
         self._keep: list[Any] = []  # until everything that uses them is enqueued
         self._counted: list[tuple[ColumnBuffers, Any]] = []
 
-    def address(self, rows: Any, nodes: Sequence[Node]) -> int:
-        """Of row numbers in GPU memory; 0 where they are in the host's, and are for strings alone, which take these."""
-        if not isinstance(rows, np.ndarray):
-            return int(rows.data.ptr)
-        if all(is_strings(node.type) for node in nodes):
-            return 0
-        contiguous = np.ascontiguousarray(rows)
-        there = self._lane.allocate(contiguous.nbytes)
-        self._lane.upload(there.ptr, contiguous)
-        self._keep.append(there)
-        return int(there.ptr)
-
     def ask(self, node: Node, wanted: _Range | _Chosen) -> ColumnBuffers:
         """Buffers that `run` fills in."""
-        lane, rows = self._lane, wanted.rows
-        made = ColumnBuffers(node.type, rows)
+        lane, rows, shape = self._lane, wanted.rows, _shape(node)
+        made = ColumnBuffers(node.type, rows, rows if shape.nulls else 0)
         whole = isinstance(wanted, _Range) and rows == node.rows
-        if pa.types.is_null(node.type):
-            made.null_count = rows
-        if is_strings(node.type):
+        if shape.strings:
             self._strings.append((made, node, wanted))
         validity = self._validity(made, node, wanted, whole) if node.validity and rows else None
         values = None
-        if node.values and (rows or has_offsets(node.type)):
-            made.itemsize = node.values[0][0].itemsize * len(node.values)
-            values = lane.allocate((rows + has_offsets(node.type)) * made.itemsize)
+        if node.values and (rows or shape.offsets):
+            made.itemsize = shape.itemsize
+            values = lane.allocate((rows + shape.offsets) * shape.itemsize)
             made.values = values.ptr
-            if has_offsets(node.type):
+            if shape.offsets:
                 self._offsets(made, node, wanted, whole)
             elif isinstance(wanted, _Range):
                 self._jobs.append(fixed.Job(node.values, values.ptr, wanted.start, wanted.stop))
             else:
                 self._take(Rows(wanted.address, rows), fixed.Job(node.values, values.ptr))
         made.owners = validity, values
-        if pa.types.is_dictionary(node.type):
+        if not node.children:
+            pass
+        elif shape.dictionary:
             made.children = tuple(self.ask(child, _Range(0, child.rows)) for child in node.children)
-        elif not has_offsets(node.type):
+        elif not shape.offsets:
             made.children = tuple(self.ask(child, wanted) for child in node.children)
         elif not node.values:  # without rows
             made.children = tuple(self.ask(child, _Range(0, 0)) for child in node.children)
@@ -217,7 +279,7 @@ class _Reader:
         for wanted, some in alike.items():
             columns = [node.segments for _, node in some]
             if isinstance(wanted, _Chosen):
-                found = fsst.take(columns, wanted.owner, lane=self._lane)
+                found = fsst.take(columns, wanted.owner[0], lane=self._lane)
             elif wanted.stop < 0:
                 found = fsst.read(columns, lane=self._lane)
             else:
@@ -261,7 +323,7 @@ class _Reader:
             sources = _u64(first.ptr), _u64(ends.data.ptr), _u64(count), _u64(values), _u64(rows.ptr)
             lane.launch(get_kernel("values", "list_rows", DEFINES), blocks(values, _THREADS), _THREADS, sources)
             with lane.stream:
-                wanted = _Chosen(cupy.asarray(_Array(rows, values)), rows.ptr, values)
+                wanted = _Chosen((cupy.asarray(_Array(rows, values)),), rows.ptr, values)
             self._keep.append(rows)
             one.made.children = (self.ask(child, wanted),)
 

@@ -150,15 +150,21 @@ def _range(node: Node, start: int, stop: int) -> ColumnBuffers:
         raise IndexError(f"rows {start} to {stop} of {node.rows}")
     kind, rows = node.type, stop - start
     if is_strings(kind):
-        return _of_strings(kind, fsst.read(node.segments, start, stop))
+        return _of_strings(kind, fsst.read(node.segments, start, stop, edges=node.segment_edges))
     if pa.types.is_null(kind):
         return ColumnBuffers(kind, rows, rows)
     found = ColumnBuffers(kind, rows)
     if node.validity:
-        bits = fixed.read(node.validity, 1, start // 8, -(-stop // 8))
+        bits = fixed.read(node.validity, 1, start // 8, -(-stop // 8), edges=node.validity_edges)
         _set_validity(found, rebased(bits, start % 8, rows))
     end = stop + has_offsets(kind)
-    _set_values(found, [fixed.read(parts, parts[0].itemsize, start, end) for parts in node.values])
+    _set_values(
+        found,
+        [
+            fixed.read(parts, parts[0].itemsize, start, end, edges=edges)
+            for parts, edges in zip(node.values, node.values_edges, strict=True)
+        ],
+    )
     first, last = start, stop
     if pa.types.is_dictionary(kind):
         first, last = 0, node.children[0].rows
@@ -172,14 +178,14 @@ def _range(node: Node, start: int, stop: int) -> ColumnBuffers:
 def _rows(node: Node, rows: npt.NDArray[np.int64]) -> ColumnBuffers:
     kind = node.type
     if is_strings(kind):
-        return _of_strings(kind, fsst.take(node.segments, rows))
+        return _of_strings(kind, fsst.take(node.segments, rows, edges=node.segment_edges))
     if pa.types.is_null(kind):
         return ColumnBuffers(kind, rows.size, rows.size)
     if rows.size == 0:  # of a list, one offset all the same
         return _range(node, 0, 0)
     found = ColumnBuffers(kind, rows.size)
     if node.validity:
-        bits = fixed.take(node.validity, 1, rows >> 3) >> (rows & 7).astype(np.uint8) & 1
+        bits = fixed.take(node.validity, 1, rows >> 3, edges=node.validity_edges) >> (rows & 7).astype(np.uint8) & 1
         _set_validity(found, np.packbits(bits, bitorder="little"))
     if pa.types.is_dictionary(kind):
         found.children = (_range(node.children[0], 0, node.children[0].rows),)
@@ -187,7 +193,13 @@ def _rows(node: Node, rows: npt.NDArray[np.int64]) -> ColumnBuffers:
     if has_offsets(kind):
         wanted = np.repeat(rows, 2)
         wanted[1::2] += 1
-    _set_values(found, [fixed.take(parts, parts[0].itemsize, wanted) for parts in node.values])
+    _set_values(
+        found,
+        [
+            fixed.take(parts, parts[0].itemsize, wanted, edges=edges)
+            for parts, edges in zip(node.values, node.values_edges, strict=True)
+        ],
+    )
     if has_offsets(kind):
         found.values, rows = _lists(kind, found.values[::2], found.values[1::2])
     if not found.children:

@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from ..buffers import ColumnBuffers
+from ..lazy import lazy
 from . import raw
 from .fsst.segment import Segment, Segments
-from .part import Packed
+from .part import Packed, edges_of
 from .registry import STRINGS
 
 #: Consecutive parts, of the values of one column.
@@ -47,6 +48,23 @@ class Node:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "segments", Segments(self.segments))
+
+    # Kept with the column, so that one row is found without a look at every part.
+
+    @lazy
+    def validity_edges(self) -> Any:
+        """`edges_of` its validity."""
+        return edges_of(self.validity)
+
+    @lazy
+    def values_edges(self) -> tuple[Any, ...]:
+        """`edges_of` its values."""
+        return tuple(map(edges_of, self.values))
+
+    @lazy
+    def segment_edges(self) -> Any:
+        """`edges_of` its segments."""
+        return edges_of(self.segments)
 
     @property
     def parts(self) -> Iterator[Moved]:

@@ -6,8 +6,12 @@ A part has one life on the host, where ``meta`` and ``codes`` are arrays, and on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 #: Numbers of a codec's own in a stored segment record.
 PARAMETERS = 4
@@ -69,3 +73,8 @@ def check_buffers(packed: Packed) -> None:
         found, stated = getattr(packed, name).size, getattr(packed, f"{name}_nbytes")
         if found != stated:
             raise ValueError(f"damaged segment: {name} has {found} bytes, not {stated}")
+
+
+def edges_of(parts: Sequence[Any]) -> npt.NDArray[np.int64]:
+    """The first row of every part, and behind them how many rows there are."""
+    return np.cumsum([0, *(part.rows for part in parts)], dtype=np.int64)

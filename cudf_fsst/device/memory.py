@@ -20,8 +20,6 @@ from cupy.cuda import runtime
 from rmm.pylibrmm.stream import DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM
 
 ALIGNMENT = 256
-# cudaDeviceProp::memPitch: the largest distance of a copy of rows.
-_PITCH_LIMIT = 2**31 - 1
 
 
 @cache
@@ -118,15 +116,6 @@ class Lane:
         """Copy bytes within the GPU's memory."""
         if nbytes:
             runtime.memcpyAsync(to, source, nbytes, runtime.memcpyDeviceToDevice, self.stream.ptr)
-
-    def copy_rows(self, to: int, source: int, distance: int, nbytes: int, count: int) -> None:
-        """Copy `count` runs of `nbytes` bytes, `distance` bytes from one to the next, one after another to `to`."""
-        if count > 1 and distance < _PITCH_LIMIT:
-            kind = runtime.memcpyDeviceToDevice
-            runtime.memcpy2DAsync(to, nbytes, source, distance, nbytes, count, kind, self.stream.ptr)
-            return
-        for i in range(count):
-            self.copy(to + i * nbytes, source + i * distance, nbytes)
 
     def upload(self, address: int, array: npt.NDArray[Any]) -> None:
         """Copy a contiguous host array to the device. A pageable `array` may be reused as soon as this returns."""

@@ -46,6 +46,13 @@ class _Memory:
         self._range, self._returned = (address, pages, rounded(nbytes)), _returned
         self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
 
+    def keep(self, nbytes: int) -> None:
+        """Give all but the first bytes back to the pool."""
+        address, pages, taken = self._range
+        if rounded(nbytes) < taken:
+            self._range = address, pages, rounded(nbytes)
+            self._returned.append((address + rounded(nbytes), pages, taken - rounded(nbytes)))
+
     def __del__(self) -> None:
         self._returned.append(self._range)
 
@@ -76,10 +83,10 @@ def set_pinned_limit(nbytes: int | str | None) -> None:
     Parameters
     ----------
     nbytes : int, str or None
-        A number, or a text such as ``"4 GiB"``. None: half of the machine's memory, which is the default. Beyond the
-        limit, `to_host` takes pageable memory, to and from which copies are slower. What is in use when the limit
-        changes counts on, and is not moved. What was pinned once stays pinned for later use, even if the limit is
-        lowered: up to twice what was in use at a time.
+        A number, or a text such as ``"4 GiB"``. None: half of the memory of the machine, or of the container if it may
+        use less, which is the default. Beyond the limit, `to_host` takes pageable memory, to and from which copies are
+        slower. What is in use when the limit changes counts on, and is not moved. What was pinned once stays pinned for
+        later use, even if the limit is lowered: up to twice what was in use at a time.
 
     Raises
     ------
@@ -131,3 +138,9 @@ def host_buffers(sizes: Sequence[int]) -> list[npt.NDArray[np.uint8]]:
 def is_pinned(array: npt.NDArray[np.uint8]) -> bool:
     """Whether an array is one of `host_buffers` and lies in the pool."""
     return isinstance(array.base, _Memory)
+
+
+def keep(array: npt.NDArray[np.uint8], nbytes: int) -> npt.NDArray[np.uint8]:
+    """The first bytes of an array for which `is_pinned` holds; the rest goes back to the pool."""
+    array.base.keep(max(nbytes, 1))  # type: ignore[union-attr]
+    return array[:nbytes]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from .kernels import kernel
 from .memory import ALIGNMENT, Lane, Slice, current_device, side_streams
-from .pinned import host_buffer, host_buffers
+from .pinned import host_buffer, host_buffers, is_pinned, keep
 
 #: A dataclass with the buffers ``meta`` and ``codes``: a segment, or packed values.
 Part = TypeVar("Part", bound=Any)
@@ -81,24 +81,51 @@ def _grouped(sizes: Sequence[int]) -> tuple[list[int], list[_Together]]:
     return alone, [group for group in groups if len(group.numbers) > 1]
 
 
+class _Parcel(_Together):
+    """What is to leave the GPU as one, while it is collected.
+
+    Attributes
+    ----------
+    host : array
+        As large as a parcel can be, of the pinned pool; what is not needed goes back to it.
+    buffers : list
+        Device buffers.
+    lanes : list of Lane
+        Where each is made.
+    """
+
+    def __init__(self, host: npt.NDArray[np.uint8]) -> None:
+        super().__init__()
+        self.host = host
+        self.buffers: list[Any] = []
+        self.lanes: list[Lane] = []
+
+
 class Outbox:
     """Copy buffers to pinned host memory in a stream of its own; each is let go of when its copy has ended.
 
-    Use it as a context: what `send` gave is there at the end of it.
+    Use it as a context: what `send` gave is there at the end of it. Small buffers are collected first, whoever sends
+    them.
     """
 
     def __init__(self) -> None:
         self._lane = _copy_lane()
-        self._under_way: deque[tuple[Any, Any, Sequence[Any], Lane]] = deque()
+        self._under_way: deque[tuple[Any, Any, Sequence[tuple[Any, Lane]]]] = deque()
+        self._parcel: _Parcel | None = None
 
     def __enter__(self) -> Outbox:
         self._lane.__enter__()
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        self._lane.synchronize()
-        self._under_way.clear()
-        self._lane.__exit__(*error)
+    def __exit__(self, error: object, *more: Any) -> None:
+        try:
+            if error is None:
+                self._dispatch()
+        finally:
+            self._lane.synchronize()
+            self._under_way.clear()
+            self._parcel = None
+            self._lane.__exit__(error, *more)
 
     def send(self, buffer: Any, after: Lane) -> npt.NDArray[np.uint8]:
         """Start to copy a device buffer, behind what is enqueued in the lane `after`."""
@@ -110,51 +137,74 @@ class Outbox:
         return [replace(part, meta=next(sent), codes=next(sent)) for part in parts]
 
     def send_all(self, buffers: Sequence[Any], after: Lane) -> list[npt.NDArray[np.uint8]]:
-        """Start to copy device buffers; the more at once, the more small ones travel together."""
-        sizes = [buffer.size for buffer in buffers]
-        alone, groups = _grouped(sizes)
-        hosts = iter(host_buffers([*(sizes[number] for number in alone), *(group.nbytes for group in groups)]))
-        sent: dict[int, npt.NDArray[np.uint8]] = {}
-        self._lane.follow(after)
-        for number in alone:
-            host = sent[number] = next(hosts)
-            for start in range(0, host.size, _PIECE):
-                self._lane.download(host[start : start + _PIECE], buffers[number].ptr + start)
-            self._keep(host, [buffers[number]], after)
-        for group in groups:
-            host = next(hosts)
-            small = [buffers[number] for number in group.numbers]
-            slices = [host[at : at + one.size] for at, one in zip(group.offsets, small, strict=True)]
-            try:
-                gathered = self._gather(small, group)
-            except MemoryError:  # what leaves a GPU may leave it because it is full
-                for one, part in zip(small, slices, strict=True):
-                    self._lane.download(part, one.ptr)
-            else:
-                self._lane.download(host, gathered.ptr)
-                self._keep(host, [gathered.buffer], self._lane)
-            self._keep(host, small, after)
-            sent.update(zip(group.numbers, slices, strict=True))
-        return [sent[number] for number in range(len(buffers))]
+        """Start to copy device buffers; pinned memory for them is taken at once."""
+        sent = [self._collect(buffer, after) if 0 < buffer.size <= _SMALL else None for buffer in buffers]
+        alone = [number for number, host in enumerate(sent) if host is None]
+        if alone:
+            self._lane.follow(after)
+            hosts = host_buffers([buffers[number].size for number in alone])
+            for number, host in zip(alone, hosts, strict=True):
+                sent[number] = host
+                for start in range(0, host.size, _PIECE):
+                    self._lane.download(host[start : start + _PIECE], buffers[number].ptr + start)
+                self._keep(host, [(buffers[number], after)])
+        return sent  # type: ignore[return-value]
 
-    def _gather(self, buffers: Sequence[Any], group: _Together) -> Slice:
+    def _collect(self, buffer: Any, after: Lane) -> npt.NDArray[np.uint8] | None:
+        """Where a small buffer will be; None if there is no pinned memory for a parcel."""
+        if self._parcel is not None and self._parcel.nbytes + ALIGNMENT + buffer.size > _TOGETHER:
+            self._dispatch()
+        if self._parcel is None:
+            host = host_buffer(_TOGETHER)
+            if not is_pinned(host):
+                return None
+            self._parcel = _Parcel(host)
+        parcel = self._parcel
+        parcel.add(len(parcel.buffers), buffer.size)
+        parcel.buffers.append(buffer)
+        parcel.lanes.append(after)
+        return parcel.host[parcel.offsets[-1] : parcel.nbytes]
+
+    def _dispatch(self) -> None:
+        """Start to copy what is collected."""
+        parcel, self._parcel = self._parcel, None
+        if parcel is None:
+            return
+        for lane in {id(lane): lane for lane in parcel.lanes}.values():
+            self._lane.follow(lane)
+        host = keep(parcel.host, parcel.nbytes)
+        try:
+            gathered = self._gather(parcel) if len(parcel.buffers) > 1 else None
+        except MemoryError:  # what leaves a GPU may leave it because it is full
+            gathered = None
+        copied = list(zip(parcel.buffers, parcel.lanes, strict=True))
+        if gathered is not None:
+            self._lane.download(host, gathered.ptr)
+            copied.append((gathered.buffer, self._lane))
+        else:
+            for buffer, offset in zip(parcel.buffers, parcel.offsets, strict=True):
+                self._lane.download(host[offset : offset + buffer.size], buffer.ptr)
+        self._keep(host, copied)
+
+    def _gather(self, parcel: _Parcel) -> Slice:
         """One device buffer of all."""
-        jobs = np.array([(one.ptr, at, one.size) for at, one in zip(group.offsets, buffers, strict=True)], np.uint64)
+        places = zip(parcel.offsets, parcel.buffers, strict=True)
+        jobs = np.array([(buffer.ptr, offset, buffer.size) for offset, buffer in places], np.uint64)
         head = -(-jobs.nbytes // ALIGNMENT) * ALIGNMENT
-        memory = self._lane.allocate(head + group.nbytes)
+        memory = self._lane.allocate(head + parcel.nbytes)
         self._lane.upload(memory.ptr, jobs)
-        grid = -(-int(jobs[:, 2].max()) // _PER_BLOCK), len(buffers)
+        grid = -(-int(jobs[:, 2].max()) // _PER_BLOCK), len(jobs)
         arguments = np.uint64(memory.ptr), np.uint64(memory.ptr + head)
         self._lane.launch(_gather_kernel_on(current_device()), grid, _THREADS, arguments)
-        return Slice(memory, head, group.nbytes)
+        return Slice(memory, head, parcel.nbytes)
 
-    def _keep(self, host: Any, buffers: Sequence[Any], after: Lane) -> None:
-        """Hold what is copied until it has been."""
+    def _keep(self, host: Any, copied: Sequence[tuple[Any, Lane]]) -> None:
+        """Hold device buffers, and the lanes that made them, until they have been copied."""
         # With the host's buffer, too: who asked for it may fail, and its memory must not go to someone else before.
-        self._under_way.append((self._lane.event(), host, buffers, after))
+        self._under_way.append((self._lane.event(), host, copied))
         while self._under_way and self._under_way[0][0].done:
-            _, _, sent, lane = self._under_way.popleft()
-            for buffer in sent:
+            _, _, sent = self._under_way.popleft()
+            for buffer, lane in sent:
                 lane.let_go(buffer)
 
 

@@ -37,6 +37,9 @@ MISSING = (
     'install it with: pip install "cudf-fsst[cuda12]" (or "cudf-fsst[cuda13]")'
 )
 
+#: Bytes of characters that a slice's parent may have to stand for the slice's own.
+_FEW_CHARS = 4 << 20
+
 
 def cudf_module() -> Any:
     """Import cuDF; ImportError says which extra to install."""
@@ -93,6 +96,7 @@ def describe_strings(column: Any) -> DeviceStrings:
     child = column.child(0)
     itemsize = 8 if child.type().id() == plc.TypeId.INT64 else 4
     chars = column.data()
+    chars_nbytes = 0 if chars is None else chars.size
     whole = column.offset() == 0 and child.size() == rows + 1
     null_count = column.null_count()
     return DeviceStrings(
@@ -104,7 +108,7 @@ def describe_strings(column: Any) -> DeviceStrings:
         validity_offset=column.offset() if null_count else 0,
         null_count=null_count,
         owners=(column,),
-        chars_limit=(0 if chars is None else chars.size) if whole else None,
+        chars_limit=chars_nbytes if whole or chars_nbytes <= _FEW_CHARS else None,
     )
 
 
@@ -549,6 +553,22 @@ def holds_strings(data: Any) -> bool:
     if isinstance(dtype, pd.ArrowDtype):
         return bool(_types.is_string(dtype.pyarrow_dtype) or _types.is_large_string(dtype.pyarrow_dtype))
     return isinstance(dtype, pd.StringDtype) or dtype == np.dtype(object)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two Series or DataFrames have equal labels and values."""
+    if not one.index.equals(other.index):
+        return False
+    if not hasattr(one, "columns"):
+        return _same_values(one, other)
+    return all(map(_same_values, columns(one), columns(other)))
+
+
+def _same_values(one: Any, other: Any) -> bool:
+    try:
+        return bool(one.reset_index(drop=True).equals(other.reset_index(drop=True)))
+    except (TypeError, NotImplementedError):  # cuDF does not compare decimals, lists and structs
+        return bool(one.to_arrow().equals(other.to_arrow()))
 
 
 def columns(data: Any) -> list[Any]:

@@ -274,6 +274,11 @@ def column_series(
     return made.rename(name) if index is None else series(made, name, index)
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two Series or DataFrames have equal labels and values."""
+    return bool(one.equals(other))
+
+
 def columns(data: Any) -> list[Any]:
     """The columns of a DataFrame."""
     return [data.iloc[:, i] for i in range(data.shape[1])]

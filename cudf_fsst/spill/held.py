@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from .. import frame
 from ..column import CompressedColumn
 from ..interop import cudf as interop_cudf
 from ..interop import faithful
@@ -128,9 +129,7 @@ def proxied(packed: Any, wanted: bool) -> Any:
 
 def load(path: str) -> Any:
     """Read what ``save`` wrote."""
-    import cudf_fsst  # this package, when all of it is there
-
-    return cudf_fsst.load(path)
+    return frame.load(path)
 
 
 def head(path: str) -> bytes:

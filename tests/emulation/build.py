@@ -7,6 +7,7 @@ Results are kept in ``build/emulation``, under a hash of everything that went in
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import hashlib
 import os
@@ -74,10 +75,12 @@ def _shim_sources() -> str:
 def _built(name: str, key: str, command: Sequence[str | Path], inputs: Mapping[str, str]) -> Path:
     """The file ``name`` of `command`, run unless the cache has it; ``inputs`` are files written for it."""
     result = CACHE / key / name
-    if not result.exists():
-        result.parent.mkdir(parents=True, exist_ok=True)
-        # Several test processes may build the same: the last one to finish wins.
-        with tempfile.TemporaryDirectory(dir=result.parent) as folder:
+    if result.exists():
+        return result
+    result.parent.mkdir(parents=True, exist_ok=True)
+    with open(result.parent / "lock", "w") as lock, tempfile.TemporaryDirectory(dir=result.parent) as folder:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may want the same: one of them builds it
+        if not result.exists():
             for path, text in inputs.items():
                 Path(folder, path).write_text(text)
             output = Path(folder, name)

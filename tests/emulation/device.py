@@ -216,7 +216,7 @@ class _Returned(deque[tuple[int, None, int]]):
         self._pool = pool
 
     def append(self, given: tuple[int, None, int]) -> None:
-        del self._pool.areas[given[0]]
+        self._pool.areas.pop(given[0], None)  # None: the end of a range whose front is kept
         super().append(given)
 
 
@@ -353,13 +353,6 @@ class FakeDevice:
             if area is None:
                 queue.synchronize()  # pageable: the call waits
 
-    def _memcpy_2d(
-        self, to: int, to_pitch: int, source: int, pitch: int, nbytes: int, rows: int, kind: str, stream: int
-    ) -> None:
-        assert to_pitch >= nbytes <= pitch
-        for row in range(rows):
-            self._memcpy(to + row * to_pitch, source + row * pitch, nbytes, kind, stream)
-
     def _memset(self, address: int, value: int, nbytes: int, stream: int) -> None:
         self._streams[stream].enqueue(partial(self.emulator.write, address, bytes([value]) * nbytes))
 
@@ -411,7 +404,6 @@ class FakeDevice:
             getDevice=lambda: 0,
             getDeviceProperties=lambda device: {"name": GPU_NAME.encode(), "major": 0, "minor": 0},
             memcpyAsync=self._memcpy,
-            memcpy2DAsync=self._memcpy_2d,
             memsetAsync=self._memset,
             memcpyHostToDevice="to device",
             memcpyDeviceToHost="to host",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...device.memory import Lane, Workspace
+from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Piece, Rows, Tables, TakenColumn
 from ..part import Packed, align
@@ -57,6 +58,7 @@ class Job:
         Of the result; known when it was `measured`.
     """
 
+    codec = "bitpack"
     unit = launch.BLOCK
 
     def __init__(self, rows: int, itemsize: int, signed: bool, work: Workspace) -> None:
@@ -111,6 +113,7 @@ class Job:
         return self._layout.packed(self._units, self._signed, meta, codes)
 
 
+@kept_with
 def describe(packed: Packed) -> tuple[int, ...]:
     """What kernels know of a part (``Segment`` in kernels/bitpack.cu).
 

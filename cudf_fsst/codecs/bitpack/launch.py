@@ -5,7 +5,7 @@ Needs no GPU and no CuPy, so that the emulated kernels are launched by the same 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .. import part
 from ..part import Packed, align, check_buffers
@@ -44,8 +44,7 @@ def defines(itemsize: int) -> dict[str, int]:
 VARIANTS = tuple(defines(itemsize) for itemsize in ITEMSIZES)
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Sections of ``meta``: ``starts``, ``bases`` and, if any block has differences, ``slopes``."""
 
     rows: int

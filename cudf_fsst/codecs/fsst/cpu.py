@@ -22,6 +22,8 @@ import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ..bitmap import put, rebased
+from ..chosen import chosen, shares_of
+from ..part import edges_of
 from ..unaligned import address
 from . import cpu_kernels as kernels
 from . import plan
@@ -40,8 +42,10 @@ __all__ = ["check", "compress", "num_threads", "read", "take", "train"]
 _CHUNK_BLOCKS = 16
 #: Row blocks a thread takes at once.
 _CHUNK_ROW_BLOCKS = 256
-#: Rows a thread takes at once.
-_CHUNK_ROWS = 4096
+#: Chosen rows a thread takes at once.
+_CHUNK_ROWS = 2**15
+#: Characters of a row from which threads share it.
+_LONG_ROW = 2**20
 #: Rows and characters up to which a range is decoded before threads would have started.
 _FEW_ROWS, _FEW_CHARS = 2**16, 2**20
 
@@ -307,6 +311,35 @@ class _Reader:
         end: int = unpack_ends(*self.rows, first, row, 0, 0, 8)
         return end if end >= 0 else self.damaged_rows(-1 - end)
 
+    def unpack(self, first: int, last: int, end: int, shift: int, out: int, itemsize: int) -> None:
+        """Write where rows end; `end`: what is known of where the last one does, or -1."""
+        found = unpack_ends(*self.rows, first, last, shift, out, itemsize)
+        if found < 0:
+            self.damaged_rows(-1 - found)
+        if end >= 0 and found != end:
+            self.damaged_rows((last - 1) // ROW_BLOCK)
+
+    def decode(self, first: int, last: int, out: int) -> None:
+        """Write characters `first` to ``last - 1``."""
+        scratch = self.scratch()
+        bad = kernels.decode_chars(*self.tiles, first, last, out, address(scratch), *self.symbols)
+        if bad >= 0:
+            self.damaged_tile(bad)
+
+    def spans(self, rows: npt.NDArray[np.int64], base: int, places: Any, starts: Any, sizes: Any) -> int:
+        """Find starts and sizes of rows (`kernels.row_spans`); the largest size."""
+        scratch = np.empty(ROW_BLOCK + 2, np.int64)
+        bad = kernels.row_spans(*self.rows, rows, base, places, starts, sizes, scratch)
+        return self.damaged_rows(bad) if bad >= 0 else int(scratch[-1])
+
+    def decode_rows(self, starts: Any, places: Any, offsets: Any, out: npt.NDArray[np.uint8]) -> None:
+        """Decode rows but the long ones (`kernels.decode_rows`)."""
+        scratch = self.scratch()
+        to = address(out), address(scratch)
+        bad = kernels.decode_rows(*self.tiles, starts, places, offsets, _LONG_ROW, *to, *self.symbols)
+        if bad >= 0:
+            self.damaged_tile(bad)
+
     def damaged_rows(self, block: int) -> int:
         raise ValueError(f"damaged segment: the lengths of row block {block} do not fit its characters")
 
@@ -318,8 +351,28 @@ def _offset_dtype(chars: int) -> type[np.signedinteger[Any]]:
     return np.int32 if chars < 2**31 else np.int64
 
 
-def read(segments: Sequence[Segment], start: int = 0, stop: int | None = None) -> HostStrings:
+def _run(work: Sequence[Callable[[], _R]], rows: int, chars: int) -> list[_R]:
+    """Results of work, which is done in threads where it is not over before they would have started."""
+    if rows <= _FEW_ROWS and chars <= _FEW_CHARS:
+        return [step() for step in work]
+    return _map(lambda step: step(), work)
+
+
+def read(
+    segments: Sequence[Segment],
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    edges: npt.NDArray[np.int64] | None = None,
+) -> HostStrings:
     """Decode rows `start` to ``stop - 1`` (default: all), and only the tiles they touch.
+
+    Parameters
+    ----------
+    segments
+        Host segments.
+    edges : ndarray of int64
+        `edges_of` them, if that is at hand.
 
     Returns
     -------
@@ -333,51 +386,33 @@ def read(segments: Sequence[Segment], start: int = 0, stop: int | None = None) -
     ValueError
         A segment is damaged.
     """
-    total = sum(segment.rows for segment in segments)
+    edges = edges_of(segments) if edges is None else edges
+    total = int(edges[-1])
     stop = total if stop is None else stop
     if not 0 <= start <= stop <= total:
         raise IndexError(f"rows {start} to {stop} of {total}")
     parts = []  # reader, its first and last row, its first and last character
-    before = 0
-    for segment in segments:
-        first, last = max(start - before, 0), min(stop - before, segment.rows)
-        if first < last:
-            reader = _Reader(segment)
-            parts.append((reader, first, last, reader.row_start(first), reader.row_start(last)))
-        before += segment.rows
+    begin = int(np.searchsorted(edges, start, side="right")) - 1
+    for number in range(begin, int(np.searchsorted(edges, stop)) if start < stop else begin):
+        reader, before = _Reader(segments[number]), int(edges[number])
+        first, last = max(start - before, 0), min(stop - before, segments[number].rows)
+        parts.append((reader, first, last, reader.row_start(first), reader.row_start(last)))
 
     chars = np.empty(sum(part[4] - part[3] for part in parts), np.uint8)
     offsets = np.zeros(stop - start + 1, _offset_dtype(chars.size))
     chars_address, offsets_address, itemsize = address(chars), address(offsets), offsets.itemsize
     work: list[Callable[[], None]] = []
-
-    def unpack(reader: _Reader, first: int, last: int, end: int, shift: int, row: int) -> None:
-        found = unpack_ends(*reader.rows, first, last, shift, offsets_address + itemsize * (row + 1), itemsize)
-        if found < 0:
-            reader.damaged_rows(-1 - found)
-        if end >= 0 and found != end:
-            reader.damaged_rows((last - 1) // ROW_BLOCK)
-
-    def decode(reader: _Reader, first: int, last: int, out: int) -> None:
-        scratch = reader.scratch()
-        bad = kernels.decode_chars(*reader.tiles, first, last, chars_address + out, address(scratch), *reader.symbols)
-        if bad >= 0:
-            reader.damaged_tile(bad)
-
     row, position = 0, 0
     for reader, first, last, first_char, last_char in parts:
         for a, b in _cut(first, last, _CHUNK_ROW_BLOCKS * ROW_BLOCK):
             end = last_char if b == last else -1
-            work.append(partial(unpack, reader, a, b, end, position - first_char, row + a - first))
+            to = offsets_address + itemsize * (row + a - first + 1)
+            work.append(partial(reader.unpack, a, b, end, position - first_char, to, itemsize))
         for a, b in _cut(first_char, last_char, _CHUNK_BLOCKS * TILE_BLOCK * reader.segment.layout.tile_size):
-            work.append(partial(decode, reader, a, b, position + a - first_char))
+            work.append(partial(reader.decode, a, b, chars_address + position + a - first_char))
         row += last - first
         position += last_char - first_char
-    if stop - start <= _FEW_ROWS and chars.size <= _FEW_CHARS:
-        for step in work:
-            step()
-    else:
-        _map(lambda step: step(), work)
+    _run(work, stop - start, chars.size)
 
     validity = None
     null_count = 0
@@ -395,8 +430,10 @@ def read(segments: Sequence[Segment], start: int = 0, stop: int | None = None) -
     return HostStrings(stop - start, chars, offsets, validity if null_count else None, 0, null_count)
 
 
-def take(segments: Sequence[Segment], rows: npt.NDArray[np.int64]) -> HostStrings:
-    """Decode rows in any order, repeated or not, and only the tiles they touch.
+def take(
+    segments: Sequence[Segment], rows: npt.NDArray[np.int64], *, edges: npt.NDArray[np.int64] | None = None
+) -> HostStrings:
+    """Decode rows in any order, repeated or not, and only the tiles they touch, each once.
 
     Parameters
     ----------
@@ -404,6 +441,8 @@ def take(segments: Sequence[Segment], rows: npt.NDArray[np.int64]) -> HostString
         Host segments.
     rows : ndarray of int64
         From 0 to the column's rows less 1.
+    edges : ndarray of int64
+        `edges_of` the segments, if that is at hand.
 
     Returns
     -------
@@ -417,64 +456,67 @@ def take(segments: Sequence[Segment], rows: npt.NDArray[np.int64]) -> HostString
     ValueError
         A segment is damaged.
     """
-    rows = np.ascontiguousarray(rows, np.int64)
-    edges = np.cumsum([0] + [segment.rows for segment in segments], dtype=np.int64)
-    if rows.size and not (rows.min() >= 0 and rows.max() < edges[-1]):
-        raise IndexError(f"rows {rows.min()} to {rows.max()} of {edges[-1]}")
-    which = np.searchsorted(edges, rows, side="right") - 1
-    starts = np.empty(rows.size, np.int64)
-    ends = np.empty(rows.size, np.int64)
-    valid = np.ones(rows.size, np.bool_)
-    parts = []  # reader, places in `rows` (None: all), rows of the segment
-    for i, segment in enumerate(segments):
-        places = None if len(segments) == 1 else np.flatnonzero(which == i)
-        if rows.size if places is None else places.size:
-            parts.append((_Reader(segment), places, (rows if places is None else rows[places]) - edges[i]))
-
-    for reader, places, local in parts:
-        if places is None:
-            local_starts, local_ends = starts, ends
-        else:
-            local_starts, local_ends = np.empty_like(local), np.empty_like(local)
-
-        spans = local, local_starts, local_ends
-
-        def find(chunk: tuple[int, int], reader: Any = reader, spans: Any = spans) -> None:
-            a, b = chunk
-            ends_of_block = np.empty(ROW_BLOCK + 1, np.int64)
-            bad = kernels.row_spans(*reader.rows, *(span[a:b] for span in spans), ends_of_block)
-            if bad >= 0:
-                reader.damaged_rows(bad)
-
-        _map(find, _cut(0, local.size, _CHUNK_ROWS))
-        if places is not None:
-            starts[places], ends[places] = local_starts, local_ends
+    edges = edges_of(segments) if edges is None else edges
+    wanted = chosen(rows, int(edges[-1]))
+    if wanted.a_range:
+        return read(segments, wanted.lowest, wanted.highest + 1, edges=edges)
+    rows, places = wanted.sorted()
+    count = rows.size
+    starts, offsets = np.empty(count, np.int64), np.zeros(count + 1, np.int64)
+    valid: npt.NDArray[np.bool_] | None = None
+    # Which rows, and which offsets if these are in the same order.
+    pieces: list[tuple[_Reader, int, slice, slice]] = []
+    for number, first, last in shares_of(rows, edges):
+        reader, base = _Reader(segments[number]), int(edges[number])
+        for a, b in _cut(first, last, _CHUNK_ROWS):
+            pieces.append((reader, base, slice(a, b), slice(0, None) if places.size else slice(a, b + 1)))
         if reader.segment.null_count:
-            bits = reader.segment.section("validity")
-            found = (bits[local >> 3] >> (local & 7).astype(np.uint8) & 1).astype(np.bool_)
-            valid[slice(None) if places is None else places] = found
+            valid = np.ones(count, np.bool_) if valid is None else valid
+            bits, local = reader.segment.section("validity"), rows[first:last] - base
+            found = bits[local >> 3] >> (local & 7).astype(np.uint8) & 1
+            valid[places[first:last] if places.size else slice(first, last)] = found
+    longest = _run(
+        [
+            partial(reader.spans, rows[part], base, places[part], starts[part], offsets[1:][to])
+            for reader, base, part, to in pieces
+        ],
+        count,
+        0,
+    )
+    np.cumsum(offsets, out=offsets)
+    chars = np.empty(int(offsets[-1]), np.uint8)
+    work: list[Callable[[], Any]] = [
+        partial(reader.decode_rows, starts[part], places[part], offsets[to], chars) for reader, _, part, to in pieces
+    ]
+    copying: list[Callable[[], Any]] = []
+    if max(longest, default=0) >= _LONG_ROW:
+        for reader, _, part, to in pieces:
+            decoding, copies = _long_rows(reader, starts[part], places[part], offsets[to], chars)
+            work += decoding
+            copying += copies
+    _run(work, count, chars.size)
+    _run(copying, count, chars.size)
 
-    lengths = ends - starts
-    total = int(lengths.sum()) if rows.size else 0
-    to = np.zeros(rows.size + 1, np.int64)
-    np.cumsum(lengths, out=to[1:])
-    chars = np.empty(total, np.uint8)
-    chars_address = address(chars)
-    for reader, places, _ in parts:
-        where = slice(None) if places is None else places
-        spans = starts[where], ends[where], to[:-1][where]
+    null_count = 0 if valid is None else count - int(np.count_nonzero(valid))
+    validity = np.packbits(valid, bitorder="little") if valid is not None and null_count else None
+    return HostStrings(count, chars, offsets.astype(_offset_dtype(chars.size), copy=False), validity, 0, null_count)
 
-        def decode(chunk: tuple[int, int], reader: Any = reader, spans: Any = spans) -> None:
-            a, b = chunk
-            scratch = reader.scratch()
-            bad = kernels.decode_rows(
-                *reader.tiles, *(span[a:b] for span in spans), chars_address, address(scratch), *reader.symbols
-            )
-            if bad >= 0:
-                reader.damaged_tile(bad)
 
-        _map(decode, _cut(0, spans[0].size, _CHUNK_ROWS))
-
-    null_count = rows.size - int(np.count_nonzero(valid))
-    validity = np.packbits(valid, bitorder="little") if null_count else None
-    return HostStrings(rows.size, chars, to.astype(_offset_dtype(total), copy=False), validity, 0, null_count)
+def _long_rows(
+    reader: _Reader, starts: npt.NDArray[np.int64], places: Any, offsets: Any, chars: npt.NDArray[np.uint8]
+) -> tuple[list[Callable[[], Any]], list[Callable[[], Any]]]:
+    """What decodes the long ones of rows, cut for threads, and what copies those that are wanted again, after that."""
+    decoding: list[Callable[[], Any]] = []
+    copying: list[Callable[[], Any]] = []
+    places = places if places.size else np.arange(starts.size)
+    sizes = offsets[places + 1] - offsets[places]
+    before = (-1, -1, -1)
+    for row in np.flatnonzero(sizes >= _LONG_ROW):
+        start, size, to = int(starts[row]), int(sizes[row]), int(offsets[places[row]])
+        if (start, size) == before[:2]:
+            copying.append(partial(np.copyto, chars[to : to + size], chars[before[2] :][:size]))
+            continue
+        before = start, size, to
+        for a, b in _cut(start, start + size, _CHUNK_BLOCKS * TILE_BLOCK * reader.segment.layout.tile_size):
+            decoding.append(partial(reader.decode, a, b, address(chars) + to + a - start))
+    return decoding, copying

@@ -450,45 +450,80 @@ def decode_rows(
     chars: int,
     tile_size: int,
     starts: Any,
-    ends: Any,
-    to: Any,
+    places: Any,
+    offsets: Any,
+    long: int,
     out: int,
     scratch: int,
     symbols: Any,
     symbol_lengths: Any,
 ) -> int:
-    """Decode characters ``starts[i]`` to ``ends[i] - 1`` to ``out + to[i]`` for every i; -1, or a damaged tile.
+    """Decode the row that begins at character ``starts[i]`` for every i; -1, or a damaged tile.
 
-    `scratch` has room for a tile and 64 bytes. The tile in it is kept: neighbouring rows need it again.
+    It is number ``places[i]`` (empty: i) of those whose characters in `out` begin and end at `offsets`. Rows of `long`
+    characters and more are left out.
+
+    Where `starts` ascend, each tile is decoded once: the last one is kept in `scratch`, which has room for a tile and
+    64 bytes, and a row that is wanted again is copied.
     """
+    shift = trailing_zeros(np.uint64(tile_size))
     held = -1
+    following, position = -1, np.int64(0)  # the codes of this tile begin there
+    before, size_before, start_before = np.int64(0), np.int64(-1), np.int64(-1)
     for i in range(starts.size):
+        place = places[i] if places.size else i
+        size = offsets[place + 1] - offsets[place]
+        if size >= long:
+            continue
         at = starts[i]
-        where = out + to[i]
-        while at < ends[i]:
-            tile = at // tile_size
+        where = out + offsets[place]
+        end, stop = at + size, where + size
+        if at == start_before and size == size_before:
+            copy(where, before, size)
+            continue
+        before, size_before, start_before = where, size, at
+        while at < end:
+            tile = at >> shift
+            skip = at - (tile << shift)
+            nbytes = min(tile_size, chars - (tile << shift))
             if tile != held:
+                if tile < following or tile // TILE_BLOCK != following // TILE_BLOCK:
+                    following = tile // TILE_BLOCK * TILE_BLOCK
+                    position = np.int64(load64(block_starts + 8 * (tile // TILE_BLOCK)))
+                    if position < 0 or position > codes_nbytes:
+                        return tile
+                begin = position
+                while following <= tile:
+                    if tile_size <= 256:
+                        length = np.int64(load8(lengths + following)) + 1
+                    else:
+                        length = np.int64(load16(lengths + 2 * following)) + 1
+                    begin = position
+                    if length > tile_size or length > codes_nbytes - begin:
+                        return following
+                    position += length
+                    following += 1
+                if length > nbytes:
+                    return tile
+                if following % TILE_BLOCK == 0 or following << shift >= chars:
+                    block = (following + TILE_BLOCK - 1) // TILE_BLOCK
+                    if position != np.int64(load64(block_starts + 8 * block)):
+                        return tile
+                first, last = codes + begin, codes + position
+                if skip == 0 and end - at >= nbytes:
+                    if not decode_tile(first, last, last, where, nbytes, stop, symbols, symbol_lengths):
+                        return tile
+                    at += nbytes
+                    where += nbytes
+                    continue
+                room = scratch + tile_size + 64
+                if not decode_tile(first, last, last, scratch, nbytes, room, symbols, symbol_lengths):
+                    return tile
                 held = tile
-                bad = decode_tiles(
-                    codes,
-                    codes_nbytes,
-                    block_starts,
-                    lengths,
-                    chars,
-                    tile_size,
-                    tile,
-                    tile + 1,
-                    scratch,
-                    scratch + tile_size + 64,
-                    symbols,
-                    symbol_lengths,
-                )
-                if bad >= 0:
-                    return bad
-            nbytes = min((tile + 1) * tile_size, ends[i]) - at
-            copy(where, scratch + at - tile * tile_size, nbytes)
-            at += nbytes
-            where += nbytes
+            wanted = min(nbytes - skip, end - at)
+            copy(where, scratch + skip, wanted)
+            at += wanted
+            where += wanted
     return -1
 
 
@@ -502,14 +537,22 @@ def row_spans(
     segment_rows: int,
     chars: int,
     rows: Any,
+    base: int,
+    places: Any,
     starts: Any,
-    ends: Any,
+    sizes: Any,
     scratch: Any,
 ) -> int:
-    """Start and end of every row of `rows` in the segment's characters; -1, or a damaged row block."""
+    """Where row ``rows[i] - base`` starts in the segment's characters, for every i; -1, or a damaged row block.
+
+    Its characters are counted in ``sizes[places[i]]`` (`places` empty: i). The last entry of `scratch`, which has
+    two more than a row block, is the longest row.
+    """
     held = -1
+    longest = np.int64(0)
     for i in range(rows.size):
-        block = rows[i] // ROW_BLOCK
+        row = rows[i] - base
+        block = row // ROW_BLOCK
         if block != held:
             held = block
             first = block * ROW_BLOCK
@@ -531,6 +574,10 @@ def row_spans(
             )
             if end < 0:
                 return block
-        starts[i] = scratch[rows[i] - block * ROW_BLOCK]
-        ends[i] = scratch[rows[i] - block * ROW_BLOCK + 1]
+        start = scratch[row - block * ROW_BLOCK]
+        size = scratch[row - block * ROW_BLOCK + 1] - start
+        starts[i] = start
+        sizes[places[i] if places.size else i] = size
+        longest = max(longest, size)
+    scratch[scratch.size - 1] = longest
     return -1

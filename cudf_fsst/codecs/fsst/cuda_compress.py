@@ -10,7 +10,7 @@ The five stages (ADMS 2025), each a launch for all columns of a round:
 
 Beside them the columns are cut into segments and their row lengths measured, then packed.
 
-What the host hands from one stage to the next: `_Column` (what is known beforehand), `_Round` (columns that go through
+What the host hands from one stage to the next: `_Column` (what is known beforehand), `_Room` (columns that go through
 the stages together, and their room), `_Tables`, `_Cut` (a segment, as the GPU found it), and segments.
 
 A column of one segment is encoded before its size is known, into room for all that it may have. So all such columns of
@@ -34,8 +34,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...buffers import CharactersUnderNulls, DeviceStrings
+from ...device import waits
 from ...device.memory import Lane, Workspace, current_device, device_attributes, pinned, side_streams
 from ...device.transfer import Outbox
+from ...device.waits import Steps
 from . import launch, plan
 from .cpu import num_threads
 from .cuda_kernels import blocks, choices, get_kernel
@@ -57,9 +59,9 @@ _SLOTS = 2
 # Bytes of workspace that short columns share; that longer ones share for tables and row lengths, beside their slots.
 _SHORT_ROUND = 40 << 20
 _LONG_ROUND, _LONG_ROUND_SHARE = 4 << 20, 128
+# Characters of a call whose eighth has room for the slots of long columns and for 16 MiB of others.
+_ROOM_FOR_OTHERS = 8 * (80 << 20)
 
-#: A generator that yields where the host has to wait for the lane.
-Waiting = Generator[None, None, Any]
 #: What fsst_train exports of its tables, on its way to the host; None without any.
 Exported = npt.NDArray[np.void] | None
 
@@ -86,10 +88,14 @@ class _Column:
         Characters, or more.
     segment_size, segments : int
         Characters of a segment, and segments, at most.
-    per_table : int
-        Segments of a table's scope.
-    capacity : int
-        Characters of a segment, whole blocks of tiles, that a slot has room for.
+    source : str
+        Where tables come from: "given", trained on the "gpu", or (level max) trained on the "cpu".
+    per_table, scopes : int
+        Segments of a table's scope, and tables to train.
+    tile_limit : int
+        Tiles of a segment, whole blocks of them, that a slot has room for.
+    row_blocks : int
+        That its segments may have: see first_row_block in row_lengths.cu.
     """
 
     number: int
@@ -98,28 +104,12 @@ class _Column:
     tile_size: int
     segment_size: int
     segments: int
+    source: str
     per_table: int
-    capacity: int
+    scopes: int
+    tile_limit: int
+    row_blocks: int
     choices: Choices  # once: what one stage leaves behind, the next has to find
-
-    @property
-    def source(self) -> str:
-        """Where tables come from: "given", trained on the "gpu", or (level max) trained on the "cpu"."""
-        return "given" if self.task.table is not None else "cpu" if self.task.level == "max" else "gpu"
-
-    @property
-    def scopes(self) -> int:
-        """Tables to train."""
-        return 0 if self.task.table is not None else blocks(self.segments, self.per_table)
-
-    @property
-    def row_blocks(self) -> int:
-        """Row blocks that its segments may have: see first_row_block in row_lengths.cu."""
-        return self.task.strings.rows // ROW_BLOCK + self.segments
-
-    @property
-    def tile_limit(self) -> int:
-        return self.capacity // self.tile_size
 
     @property
     def short(self) -> bool:
@@ -129,7 +119,7 @@ class _Column:
     def slot_nbytes(self) -> tuple[int, int, int]:
         """Bytes of a slot, of its pieces' lengths and of its tiles' lengths."""
         tiles = self.tile_limit
-        return self.capacity, 4 * (tiles // launch.PIECE_TILES), tiles * (1 if self.tile_size <= 256 else 2)
+        return tiles * self.tile_size, 4 * (tiles // launch.PIECE_TILES), tiles * (1 if self.tile_size <= 256 else 2)
 
     @property
     def nbytes(self) -> int:
@@ -149,7 +139,7 @@ class _Slot(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Round:
+class _Room:
     """Columns that go through the stages together, and their room in the workspace.
 
     Attributes
@@ -252,15 +242,25 @@ def _plan(number: int, task: Task, chars_limit: int, *, one_scope: bool) -> _Col
         raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {task.tile_size!r}")
     segment_size, segments = plan.segment_size(chars_limit), plan.segment_count(chars_limit)
     longest = min(chars_limit, segment_size + segment_size // _SLACK)
-    per_table = segments if one_scope or task.table is not None else plan.segments_per_table(chars_limit)
-    block_chars = tile_size * TILE_BLOCK
-    capacity = max(blocks(longest, block_chars), 1) * block_chars
+    source = "given" if task.table is not None else "cpu" if task.level == "max" else "gpu"
+    per_table = segments if one_scope or source == "given" else plan.segments_per_table(chars_limit)
     return _Column(
-        number, task, chars_limit, tile_size, segment_size, segments, per_table, capacity, choices(tile_size)
+        number,
+        task,
+        chars_limit,
+        tile_size,
+        segment_size,
+        segments,
+        source,
+        per_table,
+        0 if source == "given" else blocks(segments, per_table),
+        max(blocks(longest, tile_size * TILE_BLOCK), 1) * TILE_BLOCK,
+        task.strings.rows // ROW_BLOCK + segments,
+        choices(tile_size),
     )
 
 
-def _plans(tasks: Sequence[Task], lane: Lane, *, one_scope: bool = False) -> Waiting:
+def _plans(tasks: Sequence[Task], lane: Lane, *, one_scope: bool = False) -> Steps:
     """Plan all columns that have rows; waits for the ends of the characters, unless their limits say enough."""
     limits = [task.strings.chars_limit for task in tasks]
     # Sizes up to a limit share a plan where they share the size of a segment: then there are just fewer segments.
@@ -308,7 +308,7 @@ def _rounds(columns: Sequence[_Column]) -> Iterator[list[_Column]]:
 
 def _make_room(
     columns: Sequence[_Column], lane: Lane, side: Sequence[Lane], memory: ExitStack, *, encode: bool
-) -> _Round:
+) -> _Room:
     """Lay out and take the workspace of a round; `memory` gives it back."""
     work = Workspace()
     memory.callback(work.release)
@@ -338,7 +338,7 @@ def _make_room(
     packs_at = work.reserve(WORD * len(PackView._fields) * segments if encode else 0)
     work.take(lane)
     # Parts that have no bytes lie nowhere.
-    return _Round(
+    return _Room(
         lane,
         side,
         work,
@@ -370,7 +370,7 @@ def _mixed(column: _Column) -> bool:
     return launch.pairs_in_shared(column.tile_size, device_attributes()["shared_per_block"])
 
 
-def _describe(room: _Round) -> int:
+def _describe(room: _Room) -> int:
     """Upload what the first kernels have to know; the number of row blocks."""
     columns, scopes, row_blocks = [], [], 0
     for column, found, row_words in zip(room.columns, room.found, room.row_words, strict=True):
@@ -398,7 +398,7 @@ def _describe(room: _Round) -> int:
     return row_blocks
 
 
-def _look(room: _Round) -> Exported:
+def _look(room: _Room) -> Exported:
     """Start to cut all columns, to train their tables (stage 1), and to measure their rows; what training exports."""
     lane, columns = room.lane, len(room.columns)
     row_blocks = _describe(room)
@@ -416,7 +416,7 @@ def _look(room: _Round) -> Exported:
     return exported
 
 
-def _train_on_gpu(room: _Round) -> npt.NDArray[np.void]:
+def _train_on_gpu(room: _Room) -> npt.NDArray[np.void]:
     """Stage 1: start training a table for every scope, in the side stream."""
     lane = room.side[0]
     lane.follow(room.lane)
@@ -439,13 +439,13 @@ def _train_on_gpu(room: _Round) -> npt.NDArray[np.void]:
     return exported
 
 
-def _download_found(room: _Round) -> npt.NDArray[np.int64]:
+def _download_found(room: _Room) -> npt.NDArray[np.int64]:
     numbers = pinned(room.found[-1].end, np.int64)
     room.lane.download(numbers, room.found_at)
     return numbers
 
 
-def _cuts(room: _Round, numbers: Sequence[int]) -> list[list[_Cut]]:
+def _cuts(room: _Room, numbers: Sequence[int]) -> list[list[_Cut]]:
     """Segments of every column."""
     every = []
     for column, found in zip(room.columns, room.found, strict=True):
@@ -470,7 +470,7 @@ def _cuts(room: _Round, numbers: Sequence[int]) -> list[list[_Cut]]:
     return every
 
 
-def _samples(room: _Round, cuts: Sequence[Sequence[_Cut]]) -> Waiting:
+def _samples(room: _Room, cuts: Sequence[Sequence[_Cut]]) -> Steps:
     """Gather the samples of all scopes that are trained on the CPU: of every column, characters and chunk starts."""
     lane, begins, ends, firsts, scopes = room.lane, [], [], [], []
     chunk = plan.SAMPLE_CHUNK
@@ -508,7 +508,7 @@ def _samples(room: _Round, cuts: Sequence[Sequence[_Cut]]) -> Waiting:
     return samples
 
 
-def _train_on_cpu(room: _Round, cuts: Sequence[Sequence[_Cut]]) -> Waiting:
+def _train_on_cpu(room: _Room, cuts: Sequence[Sequence[_Cut]]) -> Steps:
     """Stage 1 of level ``"max"``: tables of the columns whose tables are trained in threads of the CPU."""
     samples = yield from _samples(room, cuts)
     with ThreadPoolExecutor(num_threads(), "cudf_fsst-train") as threads:
@@ -534,7 +534,7 @@ def _device_copy(table: SymbolTable, column: _Column, lane: Lane) -> _Tables:
     return _Tables([buffer.ptr], [nbytes], [table], buffer)
 
 
-def _tables(room: _Round, trained: dict[int, list[SymbolTable]]) -> list[_Tables]:
+def _tables(room: _Room, trained: dict[int, list[SymbolTable]]) -> list[_Tables]:
     """Where the encoder finds the tables of every column. `trained`: by the CPU."""
     every = []
     for i, (column, first) in enumerate(zip(room.columns, room.first_scope, strict=True)):
@@ -556,15 +556,13 @@ def _tables(room: _Round, trained: dict[int, list[SymbolTable]]) -> list[_Tables
     return every
 
 
-def _of_host(room: _Round, tables: Sequence[_Tables], exported: Exported) -> list[Sequence[SymbolTable]]:
+def _of_host(room: _Room, tables: Sequence[_Tables], exported: Exported) -> list[Sequence[SymbolTable]]:
     """The tables of every column, when training has ended."""
-    every: list[Sequence[SymbolTable]] = []
-    for column, first, there in zip(room.columns, room.first_scope, tables, strict=True):
-        if exported is not None and column.source == "gpu":
-            every.append([launch.trained_table(one) for one in exported[first : first + column.scopes]])
-        else:
-            every.append(there.of_host)
-    return every
+    made = [] if exported is None else launch.trained_tables(exported)
+    return [
+        made[first : first + column.scopes] if column.source == "gpu" else there.of_host
+        for column, first, there in zip(room.columns, room.first_scope, tables, strict=True)
+    ]
 
 
 # ----------------------------------------------------------------------------------------------------- stages 2 to 5
@@ -579,7 +577,7 @@ class _Kind(NamedTuple):
     choices: Choices
 
 
-def _wave(room: _Round, i: int, planned: int, tables: _Tables, table: int, slot: _Slot) -> WaveView:
+def _wave(room: _Room, i: int, planned: int, tables: _Tables, table: int, slot: _Slot) -> WaveView:
     """The first tiles of a segment of column `i`."""
     column, found = room.columns[i], room.found[i]
     staged = 0
@@ -635,7 +633,7 @@ def _with_places(wave: WaveView, cut: _Cut, tiles: int, before: int, meta: int, 
     return wave._replace(tiles=tiles, before=before, block_starts=block_starts, stored_lengths=lengths, codes=codes)
 
 
-def _pack(room: _Round, cuts: Sequence[Sequence[_Cut]], metas: Sequence[Sequence[int]]) -> None:
+def _pack(room: _Room, cuts: Sequence[Sequence[_Cut]], metas: Sequence[Sequence[int]]) -> None:
     """Write row lengths and validity of all segments to `metas`, addresses."""
     views, row_blocks = [], 0
     for i, of_column in enumerate(cuts):
@@ -669,8 +667,8 @@ def _pack(room: _Round, cuts: Sequence[Sequence[_Cut]], metas: Sequence[Sequence
 
 
 def _compress_short(
-    room: _Round, tables: Sequence[_Tables], results: _Results, outbox: Outbox | None, exported: Exported
-) -> Waiting:
+    room: _Room, tables: Sequence[_Tables], results: _Results, outbox: Outbox | None, exported: Exported
+) -> Steps:
     """Stages 2 to 5 of columns of one segment each, before and after the wait that they share."""
     lane = room.lane
     waves = [_wave(room, i, 0, tables[i], 0, slot) for i, slot in enumerate(room.slots)]
@@ -714,7 +712,7 @@ def _compress_short(
 class _Slots:
     """Slots that the segments of long columns are encoded in by turns, each with a stream."""
 
-    def __init__(self, room: _Round, cuts: Sequence[_Cut], memory: ExitStack) -> None:
+    def __init__(self, room: _Room, cuts: Sequence[_Cut], memory: ExitStack) -> None:
         self.lanes = list(room.side[: min(_SLOTS, len(cuts))])
         columns = {cut.column.number: cut.column for cut in cuts}.values()
         sizes = [max(nbytes) for nbytes in zip(*(column.slot_nbytes for column in columns), strict=True)]
@@ -750,7 +748,7 @@ class _Encoding:
 
 
 def _encode_long(
-    room: _Round, slots: _Slots, encodings: Sequence[_Encoding], results: _Results, outbox: Outbox | None
+    room: _Room, slots: _Slots, encodings: Sequence[_Encoding], results: _Results, outbox: Outbox | None
 ) -> list[int]:
     """Stages 2 to 5 for the segments of long columns; numbers of the buffers with their codes.
 
@@ -804,7 +802,7 @@ def _finish(slots: _Slots, encoding: _Encoding, results: _Results, outbox: Outbo
 
 
 def _compress_long(
-    room: _Round,
+    room: _Room,
     cuts: Sequence[Sequence[_Cut]],
     tables: Sequence[_Tables],
     results: _Results,
@@ -843,7 +841,7 @@ def _compress_long(
         results.segments[cut.column.number].append(segment)
 
 
-def _compress_round(columns: Sequence[_Column], lane: Lane, results: _Results, outbox: Outbox | None) -> Waiting:
+def _compress_round(columns: Sequence[_Column], lane: Lane, results: _Results, outbox: Outbox | None) -> Steps:
     """Compress columns that share a workspace."""
     short, on_gpu = columns[0].short, any(column.source == "gpu" for column in columns)
     with ExitStack() as memory, ExitStack() as streams:  # all streams have ended, or joined, when memory is given back
@@ -868,6 +866,17 @@ def _compress_round(columns: Sequence[_Column], lane: Lane, results: _Results, o
         for one in side:
             lane.follow(one)
         lane.rejoin()
+
+
+def takes_all(tasks: Sequence[Task]) -> bool:
+    """Whether compression of columns takes all the workspace that the memory rule allows, beside what others do.
+
+    A column of several segments has two slots of a segment's size at least, which only larger calls have room for.
+    """
+    limits = [task.strings.chars_limit for task in tasks if task.strings.rows]
+    known = [limit for limit in limits if limit is not None]
+    short = len(known) == len(limits) and all(plan.segment_count(limit) == 1 for limit in known)
+    return not short and sum(known) < _ROOM_FOR_OTHERS
 
 
 def compress(
@@ -918,18 +927,6 @@ def check_level(level: str) -> None:
         raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
 
 
-def _run(lane: Lane, steps: Generator[None, None, Any]) -> Any:
-    """Wait for the lane wherever `steps` yield; their result."""
-    try:
-        while True:
-            next(steps)
-            lane.synchronize()
-    except StopIteration as end:
-        return end.value
-    finally:
-        steps.close()
-
-
 def compress_one(
     strings: DeviceStrings,
     *,
@@ -957,11 +954,12 @@ def compress_one(
         See `compress`.
     """
     with Lane(stream) as lane:
-        (segments,) = _run(lane, compress([Task(strings, table, tile_size, level)], lane=lane, outbox=outbox))
+        steps = compress([Task(strings, table, tile_size, level)], lane=lane, outbox=outbox)
+        ((segments,),) = waits.run(lane, steps)
         return list(segments)
 
 
-def _train(task: Task, lane: Lane) -> Waiting:
+def _train(task: Task, lane: Lane) -> Steps:
     """Stage 1 for one column with one scope."""
     columns = yield from _plans([task], lane, one_scope=True)
     with ExitStack() as memory, ExitStack() as streams:
@@ -973,7 +971,7 @@ def _train(task: Task, lane: Lane) -> Waiting:
         yield
         cuts = _cuts(room, found.tolist())
         trained = {} if exported is not None else (yield from _train_on_cpu(room, cuts))
-        return trained[0][0] if exported is None else launch.trained_table(exported[0])
+        return trained[0][0] if exported is None else launch.trained_tables(exported)[0]
 
 
 def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None) -> SymbolTable:
@@ -990,5 +988,6 @@ def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None)
     if strings.rows == 0:  # such a column may have no offsets
         return train_table(np.empty(0, np.uint8), np.empty(0, np.int64))
     with Lane(stream) as lane:
-        table: SymbolTable = _run(lane, _train(Task(strings, level=level), lane))
+        table: SymbolTable
+        (table,) = waits.run(lane, _train(Task(strings, level=level), lane))
         return table

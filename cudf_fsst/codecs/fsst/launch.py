@@ -424,10 +424,14 @@ def encode_tables(table: SymbolTable, mixed: bool) -> npt.NDArray[np.uint8]:
     return np.concatenate([part.view(np.uint8) for part in parts])
 
 
-def trained_table(exported: np.void) -> SymbolTable:
-    """The table that fsst_train exported, a `TRAINED_TABLE`."""
-    count = int(exported["count"])
-    return SymbolTable._of_words(exported["symbols"][:count].tobytes(), exported["lengths"][:count].tobytes())
+def trained_tables(exported: npt.NDArray[np.void]) -> list[SymbolTable]:
+    """The tables that fsst_train exported, an array of `TRAINED_TABLE`."""
+    counts, data, lengths = exported["count"].tolist(), exported.tobytes(), TRAINED_TABLE["symbols"].itemsize
+    tables = []
+    for i, count in enumerate(counts):
+        at = i * TRAINED_TABLE.itemsize
+        tables.append(SymbolTable._of_words(data[at : at + 8 * count], data[at + lengths : at + lengths + count]))
+    return tables
 
 
 def max_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:

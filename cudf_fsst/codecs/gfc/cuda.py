@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from ...device.memory import Lane, Workspace
+from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Piece, Tables
 from ..part import Packed
 from . import launch
 from .cpu import packed_layout
-from .launch import layout
+from .launch import Layout, layout
 
 _u32, _u64 = np.uint32, np.uint64
 THREADS = 32 * launch.WARPS
@@ -59,6 +60,8 @@ class Job:
         As `cpu.compress`.
     """
 
+    codec = "gfc"
+
     def __init__(
         self, rows: int, itemsize: int, signed: bool, work: Workspace, *, dim: int = 1, chunk: int = 0
     ) -> None:
@@ -103,9 +106,14 @@ class Job:
         return Packed("gfc", rows, itemsize, (dim, chunk), meta, codes, self.meta_nbytes, self.codes_nbytes)
 
 
+@kept_with
+def _layout(packed: Packed) -> Layout:
+    return packed_layout(packed)
+
+
 def chunk_rows(packed: Packed) -> int:
     """Values that are decompressed together; ValueError as `decompress`."""
-    return packed_layout(packed).chunk
+    return _layout(packed).chunk
 
 
 def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: int = 0) -> None:
@@ -128,7 +136,7 @@ def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: 
         for piece in pieces:
             packed = piece.packed
             if packed.itemsize == itemsize:
-                plan = packed_layout(packed)
+                plan = _layout(packed)
                 fields += (packed.meta.ptr, packed.codes.ptr, packed.codes_nbytes, plan.dim, plan.chunk, touched)
                 fields += piece.wanted
                 grids.append(blocks(blocks(piece.end, plan.chunk) - piece.begin // plan.chunk, launch.WARPS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...device.memory import Lane
+from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Piece, Tables
 from ..part import Packed
@@ -14,6 +15,7 @@ from .cpu import check
 _THREADS = 256
 
 
+@kept_with
 def describe(packed: Packed) -> tuple[int, ...]:
     """What kernels know of a part; ValueError where there are not as many bytes as the values have."""
     check(packed)

@@ -10,21 +10,29 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..chosen import chosen, shares_of
 from ..contract import Host
 from ..fsst.cpu import num_threads
 from ..jit import njit
-from ..part import Packed
+from ..part import Packed, edges_of
 from ..registry import of_values
 from . import plan
 from .launch import FILL_BLOCK
 
 #: Bytes of values that a thread decodes at once, at least a unit.
 _JOB_NBYTES = 2**22
-#: Bytes of values from which `take` takes at once, at least a unit's.
+#: Bytes of values from which `take` takes at once, and the units they lie in.
 _WINDOW_NBYTES = 2**22
 #: Bytes of values that `survey` holds at a time, or what a codec decodes at once, which is up to twice as much.
 _WALK_NBYTES = 2**18
+#: All values are decompressed, and chosen ones taken from there, where these are at least one of so many.
+_DENSE = 32
+#: The same in a window, of rows that ascend or descend.
+_DENSE_IN_ORDER = 16
+#: Chosen rows for which no threads are started.
+_FEW_ROWS = 2**12
 _T = TypeVar("_T")
+Edges = npt.NDArray[np.int64] | None
 
 
 def side(name: str) -> Host:
@@ -99,8 +107,10 @@ def compress(
     return tuple(_map(lambda piece: module.encode(piece, signed=signed, **options), cut))
 
 
-def read(stream: Sequence[Packed], itemsize: int, start: int = 0, stop: int | None = None) -> npt.NDArray[Any]:
-    """Values `start` to ``stop - 1`` (default: all) of a stream, as unsigned integers.
+def read(
+    stream: Sequence[Packed], itemsize: int, start: int = 0, stop: int | None = None, *, edges: Edges = None
+) -> npt.NDArray[Any]:
+    """Values `start` to ``stop - 1`` (default: all) of a stream, as unsigned integers; `edges` as `take` has them.
 
     Raises
     ------
@@ -109,7 +119,7 @@ def read(stream: Sequence[Packed], itemsize: int, start: int = 0, stop: int | No
     ValueError
         A piece is damaged.
     """
-    edges = edges_of(stream)
+    edges = edges_of(stream) if edges is None else edges
     total = int(edges[-1])
     stop = total if stop is None else stop
     if not 0 <= start <= stop <= total:
@@ -128,11 +138,18 @@ def read(stream: Sequence[Packed], itemsize: int, start: int = 0, stop: int | No
     return out
 
 
-def take(stream: Sequence[Packed], itemsize: int, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def take(
+    stream: Sequence[Packed], itemsize: int, rows: npt.NDArray[np.int64], *, edges: Edges = None
+) -> npt.NDArray[Any]:
     """Values `rows` of a stream, in any order, repeated or not, as unsigned integers.
 
-    The stream is cut into windows. Of each that has rows, the units that they need are decoded once, and the values
-    taken from there.
+    Rows are brought together in windows, so that no unit is decoded twice, and what is held is bounded. Many rows in no
+    order are taken from all the values, decompressed, which is faster.
+
+    Parameters
+    ----------
+    edges : ndarray of int64
+        `edges_of` the stream, if that is at hand.
 
     Raises
     ------
@@ -141,37 +158,67 @@ def take(stream: Sequence[Packed], itemsize: int, rows: npt.NDArray[np.int64]) -
     ValueError
         A piece is damaged.
     """
-    out = np.empty(rows.size, f"<u{itemsize}")
-    if rows.size == 0:
-        return out
-    edges = edges_of(stream)
-    if rows.min() < 0 or rows.max() >= edges[-1]:
-        raise IndexError(f"values {rows.min()} to {rows.max()} of {edges[-1]}")
-    pieces, starts = _windows(stream, edges)
-    places = None
-    if (rows[1:] < rows[:-1]).any():
-        places = np.argsort(np.searchsorted(starts, rows, side="right"), kind="stable")
-        rows = rows[places]
-        ends = np.searchsorted(np.searchsorted(starts, rows, side="right"), np.arange(1, starts.size + 1), side="right")
+    edges = edges_of(stream) if edges is None else edges
+    total = int(edges[-1])
+    wanted = chosen(rows, total)
+    if wanted.a_range:
+        return read(stream, itemsize, wanted.lowest, wanted.highest + 1, edges=edges)
+    in_order = wanted.ascending or wanted.descending
+    if not in_order and wanted.rows.size * _DENSE >= total:
+        return read(stream, itemsize, edges=edges)[wanted.rows]
+    out = np.empty(wanted.rows.size, f"<u{itemsize}")
+    step = max(1, _WINDOW_NBYTES // itemsize)
+    rows, places = wanted.rows, np.empty(0, np.int64)
+    if len(stream) > 1 or in_order:
+        if not in_order:
+            rows, places = wanted.sorted()
+        up = rows if wanted.ascending or not in_order else rows[::-1]
+        shares = [
+            (number, a, b)
+            for number, first, last in shares_of(up, edges)
+            for a, b in _windows(up, first, last, step)
+            if a < b
+        ]
+        if up is not rows:
+            shares = [(number, rows.size - b, rows.size - a) for number, a, b in shares]
     else:
-        ends = np.append(np.searchsorted(rows, starts[1:]), rows.size)
-    begins = np.concatenate([[0], ends[:-1]])
+        rows, places, ends = wanted.grouped(step.bit_length() - 1)
+        shares = [(0, int(a), int(b)) for a, b in pairwise([0, *ends]) if a < b]
 
-    def work(window: int) -> None:
-        part = slice(begins[window], ends[window])
-        number = pieces[window]
-        found = out[part] if places is None else np.empty(part.stop - part.start, out.dtype)
-        side(stream[number].codec).take(stream[number], rows[part] - edges[number], found)
-        if places is not None:
-            out[places[part]] = found
+    def work(share: tuple[int, int, int]) -> None:
+        number, first, last = share
+        piece, some = stream[number], rows[first:last]
+        found = np.empty(last - first, out.dtype) if places.size else out[first:last]
+        if in_order and some.size * _DENSE_IN_ORDER > abs(int(some[-1] - some[0])):
+            begin = int(min(some[0], some[-1]) - edges[number])
+            end = int(max(some[0], some[-1]) - edges[number]) + 1
+            room = np.empty(end - begin, out.dtype)
+            _decode_some(piece, begin, end, room.view(np.uint8))
+            _pick(room, some, begin + edges[number], found)
+        else:
+            side(piece.codec).take(piece, some - edges[number], found)
+        if places.size:
+            out[places[first:last]] = found
 
-    _map(work, np.flatnonzero(begins < ends).tolist())
+    if rows.size <= _FEW_ROWS:
+        for share in shares:
+            work(share)
+    else:
+        _map(work, shares)
     return out
 
 
-def edges_of(parts: Sequence[Any]) -> npt.NDArray[np.int64]:
-    """The first row of every part, and behind them how many rows there are."""
-    return np.cumsum([0, *(part.rows for part in parts)], dtype=np.int64)
+@njit()
+def _pick(values: Any, rows: Any, base: int, out: Any) -> None:
+    for i in range(rows.size):
+        out[i] = values[rows[i] - base]
+
+
+def _windows(rows: npt.NDArray[np.int64], first: int, last: int, step: int) -> list[tuple[int, int]]:
+    """Cut ascending rows `first` to ``last - 1`` where their numbers pass multiples of `step`."""
+    begin, end = int(rows[first]), int(rows[last - 1])
+    limits = np.arange(begin // step * step + step, end + 1, step)
+    return list(pairwise([first, *(np.searchsorted(rows[first:last], limits) + first).tolist(), last]))
 
 
 def _touched(edges: npt.NDArray[np.int64], start: int, stop: int) -> tuple[int, int]:
@@ -191,17 +238,6 @@ def _cut(first: int, last: int, step: int) -> list[tuple[int, int]]:
     """Cut a range at the multiples of `step`."""
     edges = [first, *range((first // step + 1) * step, last, step), last]
     return list(pairwise(edges)) if first < last else []
-
-
-def _windows(stream: Sequence[Packed], edges: npt.NDArray[np.int64]) -> tuple[list[int], npt.NDArray[np.int64]]:
-    """Of every window, the number of its piece and its first row."""
-    pieces: list[int] = []
-    starts = []
-    for number, piece in enumerate(stream):
-        some = np.arange(0, piece.rows, _step(piece, _WINDOW_NBYTES), dtype=np.int64)
-        pieces.extend([number] * some.size)
-        starts.append(some + edges[number])
-    return pieces, np.concatenate(starts)
 
 
 def _decode_some(piece: Packed, first: int, last: int, out: npt.NDArray[np.uint8]) -> None:

@@ -11,8 +11,8 @@ room of limited size before they are measured, and once more before they are pac
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from array import array
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,8 +34,7 @@ _JOB_WORDS = 12
 _Fields = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """Where a stream's values come from.
 
     Attributes
@@ -91,8 +90,7 @@ class Source:
         return blocks(count, _THREADS // 32), fields
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """A stream of values to compress.
 
     Attributes
@@ -137,7 +135,7 @@ class _Launches:
 
     def run(self, lane: Lane, room: int) -> None:
         """Launch all; the jobs lie in `room` then."""
-        lane.upload(room, np.array(self._words, _u64))
+        lane.upload(room, np.frombuffer(array("Q", self._words), _u64))
         for kernel, grid, threads, at, count in self._waiting:
             jobs = _u64(room + 8 * at)
             lane.launch(kernel, grid, threads, (jobs,) if count is None else (jobs, _u32(count)))
@@ -167,23 +165,43 @@ class _Item:
         self.source, self.choices = task.source, choices
         self._start, self._stop, self._run, self._step = start, stop, run, step
         self.rows = ((stop - start - run) // step + 1) * run if run else stop - start
-        itemsize = self.source.itemsize
+        self.itemsize = itemsize = self.source.itemsize
         self.nbytes = self.rows * itemsize
-        self.jobs = {
-            choice: of_values(choice.codec).device().Job(self.rows, itemsize, task.signed, work, **dict(choice.options))
+        #: Of each choice; none where the only one is raw.
+        self.jobs = [
+            of_values(choice.codec).device().Job(self.rows, itemsize, task.signed, work, **dict(choice.options))
             for choice in choices
             if choice.codec != "raw"
-        }
+        ]
         self.in_place = self.source.in_place and not run
         self.address = self.source.address + itemsize * start if self.in_place else 0
-        #: What the values of a window begin at a multiple of.
-        self.unit = self.rows if run else math.lcm(FILL_BLOCK, *(job.unit for job in self.jobs.values()))
+
+        #: Bytes that each job makes, when it was measured.
+        self.sizes: list[int] = []
+        #: The one that was chosen; None: raw.
+        self.job: Any = None
+
+    @property
+    def unit(self) -> int:
+        """What the values of a window begin at a multiple of."""
+        return self.rows if self._run else math.lcm(FILL_BLOCK, *(job.unit for job in self.jobs))
 
     def gather(self, first: int, rows: int, out: int) -> tuple[int, _Fields]:
         """The job that writes some of the values, or the sample, to an address."""
         if self._run:
             return self.source.gather(self._start, self._stop, out, self._run, self._step)
         return self.source.gather(self._start + first, self._start + first + rows, out)
+
+    def choose(self, codec: str | None) -> plan.Choice:
+        """Take the best choice, by what was measured; `codec`: what the user wants."""
+        if len(self.choices) == 1 and (codec is not None or not self.jobs):
+            choice = self.choices[0]
+        else:
+            measured = dict(zip(self.choices, self.sizes, strict=True))
+            choice = plan.choose(self.nbytes, measured, wanted=codec is not None)
+        if choice.codec != "raw":
+            self.job = self.jobs[self.choices.index(choice)]
+        return choice
 
 
 #: Thread blocks and fields of jobs, by codec and bytes of a value.
@@ -241,14 +259,14 @@ class _Batch:
         room = self.work.reserve(self._room_nbytes)
         self.work.take(lane)
         for item in self.items:
-            for job in item.jobs.values():
+            for job in item.jobs:
                 job.place(self.work)
         self._room = self.work[room] if self._room_nbytes else 0
 
     def _values(self, item: _Item, window: _Window) -> int:
         """Address of a window's values."""
         if window.offset is None:
-            return item.address + item.source.itemsize * window.first
+            return item.address + item.itemsize * window.first
         return self._room + window.offset
 
     def _gather(self, launches: _Launches, turn: Sequence[tuple[_Item, _Window]]) -> None:
@@ -259,59 +277,64 @@ class _Batch:
         ]
         launches.add(_gather_kernel(), _THREADS, jobs)
 
-    def measure(self, lane: Lane) -> Generator[None, None, dict[_Item, dict[plan.Choice, int]]]:
-        """Take the workspace and measure; the bytes of every item's choices."""
-        if self.items:
-            self._take(lane)
-        every = [(item, choice, job) for item in self.items for choice, job in item.jobs.items()]
-        if not every:
-            return {item: {} for item in self.items}
+    def _launch(self, launches: _Launches, kernel: str, groups: _Groups) -> None:
+        for (codec, itemsize), jobs in groups.items():
+            module = of_values(codec).device()
+            launches.add(getattr(module, kernel)(itemsize), module.THREADS, jobs)
+
+    def measure(self, lane: Lane) -> Generator[None, None, None]:
+        """Take the workspace and find all items' sizes."""
+        if not self.items:
+            return
+        self._take(lane)
+        if not any(item.jobs for item in self.items):
+            return
         launches = _Launches()
         for turn in self._turns:
             self._gather(launches, turn)
             groups: _Groups = {}
             for item, window in turn:
                 values = self._values(item, window)
-                for choice, job in item.jobs.items():
+                for job in item.jobs:
                     fields = job.measure(values, window.first, window.rows)
-                    groups.setdefault((choice.codec, item.source.itemsize), []).append(fields)
-            for (codec, itemsize), jobs in groups.items():
-                module = of_values(codec).device()
-                launches.add(module.measure_kernel(itemsize), module.THREADS, jobs)
+                    groups.setdefault((job.codec, item.itemsize), []).append(fields)
+            self._launch(launches, "measure_kernel", groups)
         scans: dict[str, list[_Fields]] = {}
-        at = self.work[self._totals_at]
-        for number, (_, choice, job) in enumerate(every):
-            scans.setdefault(choice.codec, []).append(job.scan(at + 16 * number))
+        first = at = self.work[self._totals_at]
+        for item in self.items:
+            for job in item.jobs:
+                scans.setdefault(job.codec, []).append(job.scan(at))
+                at += 16
         for codec, sums in scans.items():
             module = of_values(codec).device()
             launches.add_single(module.scan_kernel(), module.SCAN_THREADS, sums)
         launches.run(lane, self.work[self._jobs_at])
-        totals = pinned(2 * len(every), _u64)
-        lane.download(totals, at)
+        totals = pinned((at - first) // 8, _u64)
+        lane.download(totals, first)
         yield
-        sizes: dict[_Item, dict[plan.Choice, int]] = {item: {} for item in self.items}
-        for (item, choice, job), two in zip(every, totals.reshape(-1, 2).tolist(), strict=True):
-            sizes[item][choice] = job.measured(*two)
-        return sizes
+        found = iter(totals.tolist())
+        for item in self.items:
+            item.sizes = [job.measured(next(found), next(found)) for job in item.jobs]
 
-    def pack(self, chosen: Mapping[_Item, plan.Choice], lane: Lane) -> list[Packed]:
-        """Start to write the results of items, each by one of its choices or raw."""
+    def pack(self, items: Sequence[_Item], lane: Lane) -> list[Packed]:
+        """Start to write the results of items that have chosen."""
+        if not items:
+            return []
         launches = _Launches()
         made, copied = [], []
-        buffers: dict[_Item, tuple[Any, int, int]] = {}
-        for item, choice in chosen.items():
-            if choice.codec == "raw":
+        buffers: dict[_Item, tuple[int, int]] = {}
+        for item in items:
+            if item.job is None:
                 meta, codes = lane.allocate(0), lane.allocate(item.nbytes)
                 if item.in_place:
                     lane.copy(codes.ptr, item.address, item.nbytes)
                 else:
                     copied.append(item.gather(0, item.rows, int(codes.ptr)))
-                made.append(Packed("raw", item.rows, item.source.itemsize, (), meta, codes, 0, item.nbytes))
+                made.append(Packed("raw", item.rows, item.itemsize, (), meta, codes, 0, item.nbytes))
             else:
-                job = item.jobs[choice]
-                meta, codes = lane.allocate(job.meta_nbytes), lane.allocate(job.codes_nbytes)
-                buffers[item] = job, int(meta.ptr), int(codes.ptr)
-                made.append(job.packed(meta, codes))
+                meta, codes = lane.allocate(item.job.meta_nbytes), lane.allocate(item.job.codes_nbytes)
+                buffers[item] = int(meta.ptr), int(codes.ptr)
+                made.append(item.job.packed(meta, codes))
         launches.add(_gather_kernel(), _THREADS, copied)
         for turn in self._turns:
             packed = [(item, window) for item, window in turn if item in buffers]
@@ -319,14 +342,10 @@ class _Batch:
                 self._gather(launches, packed)
             groups: _Groups = {}
             for item, window in packed:
-                job, *to = buffers[item]
-                fields = job.pack(self._values(item, window), window.first, window.rows, *to)
-                groups.setdefault((chosen[item].codec, item.source.itemsize), []).append(fields)
-            for (codec, itemsize), jobs in groups.items():
-                module = of_values(codec).device()
-                launches.add(module.pack_kernel(itemsize), module.THREADS, jobs)
-        if self.items:
-            launches.run(lane, self.work[self._jobs_at])
+                fields = item.job.pack(self._values(item, window), window.first, window.rows, *buffers[item])
+                groups.setdefault((item.job.codec, item.itemsize), []).append(fields)
+            self._launch(launches, "pack_kernel", groups)
+        launches.run(lane, self.work[self._jobs_at])
         return made
 
 
@@ -363,7 +382,12 @@ def compress(
     def keep(number: int, part: Packed) -> None:
         made[number] += [part] if outbox is None else outbox.send_parts([part], lane)
 
-    later: dict[int, plan.Choice] = {}
+    def pack(batch: _Batch, whole: Sequence[tuple[int, _Item]], *, chosen: bool = False) -> None:
+        for number, item in whole:
+            item.choose(item.choices[0].codec if chosen else tasks[number].codec)
+        for (number, _), part in zip(whole, batch.pack([item for _, item in whole], lane), strict=True):
+            keep(number, part)
+
     with _Batch() as batch:
         whole, samples = [], []
         for number, (task, choices) in enumerate(zip(tasks, found, strict=True)):
@@ -376,34 +400,22 @@ def compress(
             else:
                 sample = (runs[0][1], runs[1][0]) if len(runs) > 1 else ()
                 samples.append((number, batch.add(task, choices, 0, rows, *sample)))
-        sizes = yield from batch.measure(lane)
-        for number, item in samples:
-            later[number] = _choose(tasks[number], item, sizes[item])
-        chosen = {item: _choose(tasks[number], item, sizes[item]) for number, item in whole}
-        for (number, _), part in zip(whole, batch.pack(chosen, lane), strict=True):
-            keep(number, part)
+        yield from batch.measure(lane)
+        later = [(number, item.choose(tasks[number].codec)) for number, item in samples]
+        pack(batch, whole)
     with _Batch() as batch:
         whole = []
-        for number, choice in later.items():
-            task = tasks[number]
-            cut = plan.pieces(task.source.rows, task.source.itemsize)
-            whole += [(number, batch.add(task, (choice,), *piece)) for piece in cut]
+        for number, choice in later:
+            source = tasks[number].source
+            for piece in plan.pieces(source.rows, source.itemsize):
+                whole.append((number, batch.add(tasks[number], (choice,), *piece)))
         yield from batch.measure(lane)
-        chosen = {item: item.choices[0] for _, item in whole}
-        for (number, _), part in zip(whole, batch.pack(chosen, lane), strict=True):
-            keep(number, part)
+        pack(batch, whole, chosen=True)
     for number, task in enumerate(tasks):
         if task.codec == "gpulz":
             for start, stop in plan.pieces(task.source.rows, task.source.itemsize):
                 keep(number, (yield from _gpulz(task.source, start, stop, lane)))
     return [tuple(parts) for parts in made]
-
-
-def _choose(task: Task, item: _Item, sizes: Mapping[plan.Choice, int]) -> plan.Choice:
-    """By the sizes of an item, which is all of a stream, a piece of it, or its sample."""
-    if task.codec is not None and len(item.choices) == 1:
-        return item.choices[0]
-    return plan.choose(item.nbytes, sizes, wanted=task.codec is not None)
 
 
 def compress_as(
@@ -415,7 +427,8 @@ def compress_as(
     with _Batch() as batch:
         item = batch.add(Task(source, signed=signed), (choice,), 0, source.rows)
         yield from batch.measure(lane)
-        (part,) = batch.pack({item: choice}, lane)
+        item.choose(choice.codec)
+        (part,) = batch.pack([item], lane)
     return part
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane) -> None:
     for job in jobs:
         streams, bits = job.streams, job.nulls != 0
         codecs = {packed.codec for parts in streams for packed in parts}
-        if bits and (len(codecs) > 1 or not codecs <= {*_TAKING}):
+        if bits and (len(codecs) > 1 or not codecs.issubset(_TAKING)):
             nbytes = plan.pieces_rows(streams[0])
             keep.append(lane.allocate(nbytes))
             decompress([Job(streams, keep[-1].ptr)], lane=lane)
@@ -131,17 +132,19 @@ def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane) -> None:
             continue
         for half, parts in enumerate(streams):
             address = job.address + half * itemsize
-            for codec in _TAKING:
+            for codec in codecs.intersection(_TAKING):
                 if described := _described(parts, codec):
                     key = codec, itemsize if codec == "bitpack" else 1, bits
                     columns.setdefault(key, []).append(
                         TakenColumn(described, address, stride, itemsize, nulls=job.nulls)
                     )
-            first = 0
-            for packed in parts:
-                if packed.codec not in _TAKING:
-                    late.append((first, packed, address, stride))
-                first += packed.rows
+            if not codecs.issubset(_TAKING):
+                firsts = accumulate((packed.rows for packed in parts), initial=0)
+                late += (
+                    (first, packed, address, stride)
+                    for first, packed in zip(firsts, parts, strict=False)
+                    if packed.codec not in _TAKING
+                )
     tables = Tables()
     for (codec, itemsize, bits), some in columns.items():
         if codec == "bitpack":
@@ -154,10 +157,10 @@ def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane) -> None:
 
 def _described(parts: Parts, codec: str) -> list[tuple[int, ...]]:
     """What kernels know of the parts of a codec: what it says, their first rows and their rows."""
-    made, first = [], 0
+    made, first, describe = [], 0, of_values(codec).device().describe
     for packed in parts:
         if packed.codec == codec:
-            made.append((*of_values(codec).device().describe(packed), first, packed.rows))
+            made.append((*describe(packed), first, packed.rows))
         first += packed.rows
     return made
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 from .. import raw, registry
 from ..part import Packed
@@ -18,8 +19,7 @@ RUN_ROWS = 8192
 _WORTH = 0.95
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """A codec and its options."""
 
     codec: str
@@ -41,6 +41,7 @@ def sample_runs(rows: int) -> list[tuple[int, int]]:
     return [(i * step, i * step + RUN_ROWS) for i in range(SAMPLE_RUNS)]
 
 
+@cache
 def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequence[Choice]:
     """What is measured on the sample, in the order in which ties are decided; `raw` is what they are measured against.
 
@@ -61,12 +62,12 @@ def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequ
     if codec is not None and itemsize not in registry.of_values(codec).ITEMSIZES:
         sizes = " or ".join(map(str, registry.of_values(codec).ITEMSIZES))
         raise ValueError(f"codec {codec!r} takes values of {sizes} bytes, not {itemsize}")
-    return [
+    return tuple(
         Choice(one.NAME, tuple(options.items()))
         for one in registry.VALUES
         if codec in (None, one.NAME) and itemsize in one.ITEMSIZES
         for options in one.plan(itemsize, floats=floats, named=codec is not None)
-    ]
+    )
 
 
 def choose(nbytes: int, measured: Mapping[Choice, int], *, wanted: bool) -> Choice:

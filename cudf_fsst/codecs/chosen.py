@@ -1,0 +1,118 @@
+"""Chosen rows on the host, brought into an order in which nothing is decoded twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .jit import njit
+
+#: Bits of a row number that one pass sorts by.
+_BITS = 11
+
+
+@njit()
+def _look(rows: Any) -> tuple[int, int, bool, bool, bool]:
+    """The lowest and the highest row; whether they ascend, descend, and go up by one."""
+    lowest = highest = rows[0]
+    up = down = steps = True
+    for i in range(1, rows.size):
+        difference = rows[i] - rows[i - 1]
+        up &= difference >= 0
+        down &= difference <= 0
+        steps &= difference == 1
+        lowest = min(lowest, rows[i])
+        highest = max(highest, rows[i])
+    return lowest, highest, up, down, steps
+
+
+@njit()
+def _pass(rows: Any, places: Any, shift: int, to_rows: Any, to_places: Any, counts: Any) -> None:
+    """Sort by the bits from `shift` on for which `counts` has room; of equal ones the first stays first.
+
+    `places` is empty where they are 0, 1, 2, ...; `counts` are zeros, and in the end where each group ends.
+    """
+    mask = counts.size - 1
+    for i in range(rows.size):
+        counts[rows[i] >> shift & mask] += 1
+    before = 0
+    for group in range(counts.size):
+        count = counts[group]
+        counts[group] = before
+        before += count
+    for i in range(rows.size):
+        group = rows[i] >> shift & mask
+        at = counts[group]
+        counts[group] = at + 1
+        to_rows[at] = rows[i]
+        to_places[at] = i if places.size == 0 else places[i]
+
+
+class Chosen(NamedTuple):
+    """Rows that are there.
+
+    Attributes
+    ----------
+    rows : ndarray of int64
+    lowest, highest : int
+        -1 without rows.
+    ascending, descending : bool
+        No row is smaller, or larger, than the one before it.
+    a_range : bool
+        Each row follows the one before it; not said of no rows.
+    """
+
+    rows: npt.NDArray[np.int64]
+    lowest: int
+    highest: int
+    ascending: bool
+    descending: bool
+    a_range: bool
+
+    def sorted(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The rows in ascending order, and where each of them was; () where it is where it was."""
+        rows, places = self.rows, np.empty(0, np.int64)
+        if self.ascending:
+            return rows, places
+        if self.descending:
+            return np.ascontiguousarray(rows[::-1]), np.arange(rows.size - 1, -1, -1)
+        for shift in range(0, self.highest.bit_length(), _BITS):
+            rows, places, _ = _sorted_by(rows, places, shift, _BITS)
+        return rows, places
+
+    def grouped(self, shift: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The rows in groups of ``2**shift`` numbers; where each of them was; where each group ends."""
+        return _sorted_by(self.rows, np.empty(0, np.int64), shift, (self.highest >> shift).bit_length())
+
+
+def chosen(rows: npt.NDArray[np.int64], count: int) -> Chosen:
+    """Look at rows of `count`; IndexError where one is not there."""
+    rows = np.ascontiguousarray(rows, np.int64)
+    if rows.size == 0:
+        return Chosen(rows, -1, -1, True, True, False)
+    lowest, highest, up, down, steps = _look(rows)
+    if lowest < 0 or highest >= count:
+        raise IndexError(f"rows {lowest} to {highest} of {count}")
+    return Chosen(rows, int(lowest), int(highest), bool(up), bool(down), bool(steps))
+
+
+def _sorted_by(
+    rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64], shift: int, bits: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    made, made_places, counts = np.empty_like(rows), np.empty_like(rows), np.zeros(1 << bits, np.int64)
+    _pass(rows, places, shift, made, made_places, counts)
+    return made, made_places, counts
+
+
+def shares_of(rows: npt.NDArray[np.int64], edges: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """Of each part that has some of the ascending rows: its number, and which of them."""
+    numbers = np.arange(edges.size - 1)
+    if rows.size < numbers.size:
+        numbers = np.unique(np.searchsorted(edges, rows, side="right") - 1)
+    firsts, lasts = np.searchsorted(rows, edges[numbers]), np.searchsorted(rows, edges[numbers + 1])
+    for number, first, last in zip(numbers.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
+        if first < last:
+            yield number, first, last
