@@ -24,7 +24,7 @@ from unittest import mock
 
 import cupy
 
-from cudf_fsst.codecs.fsst import cuda_compress
+from cudf_fsst.codecs.fsst import cuda_encode
 from cudf_fsst.device.timing import Launches, recorded_launches
 
 
@@ -86,7 +86,7 @@ def encode_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 
     CUDA events in the call's stream, which its other streams follow and join.
     """
     samples: list[float] = []
-    plain = cuda_compress._encode_long
+    plain = cuda_encode._encode_long
 
     def timed(room: Any, slots: Any, *rest: Any) -> Any:
         cupy.cuda.runtime.deviceSynchronize()
@@ -100,7 +100,7 @@ def encode_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 
         samples.append(cupy.cuda.get_elapsed_time(begin, end))
         return made
 
-    with mock.patch.object(cuda_compress, "_encode_long", timed):
+    with mock.patch.object(cuda_encode, "_encode_long", timed):
         for _ in range(warmup + repeat):
             call()
     return statistics.median(samples[warmup:])

@@ -263,8 +263,11 @@ class CompressedColumn:
             return self._series()
         device = DeviceBackend()
         index = self._index.for_device(device)
-        *levels, values = device.receive([*index.nodes, self._content.node])
         there = self._make(self._content, device, self._name, index, self._dtype)
+        if index is not self._index:  # its levels are there already
+            (values,) = device.receive([self._content.node])
+            return there._built(values, index.whole(device))
+        *levels, values = device.receive([*index.nodes, self._content.node])
         return there._built(values, index.build(device, levels))
 
     def to_arrow(self) -> Any:

@@ -6,6 +6,7 @@ import html
 import operator
 import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -255,10 +256,14 @@ class CompressedFrame:
     def _built(self, backend: Backend, buffers: Sequence[Any], index: Any) -> Any:
         """A DataFrame of what was read of the columns."""
         columns = []
-        for label, column, some in zip(self._labels, self._columns, buffers, strict=True):
-            with naming(f"column {label!r}"):
+        for place, (column, some) in enumerate(zip(self._columns, buffers, strict=True)):
+            with naming(partial(self._column_name, place)):
                 columns.append(_series(backend, some, column))
         return backend.interop.frame(columns, self.columns, index)
+
+    def _column_name(self, place: int) -> str:
+        """What errors call a column."""
+        return f"column {self._labels[place]!r}"
 
     def __getitem__(self, key: Any) -> Any:
         """Columns, or the rows of a mask.
@@ -591,7 +596,7 @@ class CompressedFrame:
 
 
 def _series(backend: Backend, some: Any, content: Content) -> Any:
-    """Rows of a column that were read, as a Series without name and labels."""
+    """Rows of a column that were read: of pandas a Series without name and labels, of cuDF a column."""
     nullable = content.node.null_count > 0
     return backend.interop.build(some, content.type, content.stored, nullable=nullable)
 
@@ -624,8 +629,8 @@ def compress_frame(
     wanted = check_codecs(codecs, labels)
     strings = {"tile_size": tile_size, "level": level}
     asked = [
-        Asked(series, wanted.get(label), strings, f"column {label!r}")
-        for label, series in zip(labels, backend.interop.columns(data), strict=True)
+        Asked(series, wanted.get(label), strings, partial("column {!r}".format, label))
+        for label, series in zip(labels.astype(object).tolist(), backend.interop.columns(data), strict=True)
     ]
     plain, names = indexes.unnamed(data.index, backend)
     columns, described = backend.compress(asked, plain, stream=stream, to_host=to_host)

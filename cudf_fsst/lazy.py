@@ -32,15 +32,25 @@ class lazy(Generic[_T]):
         return value
 
 
-def kept_with(make: Callable[[_K], _T]) -> Callable[[_K], _T]:
-    """Keep what a function makes of an object as long as that lives; what is made must not refer to it."""
-    made: WeakKeyDictionary[_K, _T] = WeakKeyDictionary()
+def kept_with(most: int | None = None) -> Callable[[Callable[[_K], _T]], Callable[[_K], _T]]:
+    """Keep what a function makes of an object, which must not refer to it, as long as that lives.
 
-    @wraps(make)
-    def get(of: _K) -> _T:
-        found = made.get(of)
-        if found is None:
-            found = made[of] = make(of)
-        return found
+    Of more than `most` objects only the last are kept.
+    """
 
-    return get
+    def decorate(make: Callable[[_K], _T]) -> Callable[[_K], _T]:
+        made: WeakKeyDictionary[_K, _T] = WeakKeyDictionary()
+
+        @wraps(make)
+        def get(of: _K) -> _T:
+            found = made.get(of)
+            if found is None:
+                if most is not None:
+                    for oldest in list(made)[: max(0, len(made) - most + 1)]:
+                        made.pop(oldest, None)
+                found = made[of] = make(of)
+            return found
+
+        return get
+
+    return decorate

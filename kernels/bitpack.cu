@@ -14,6 +14,10 @@
 // Compression reads the values twice, because the result has its exact size: bitpack_measure, bitpack_scan, bitpack_pack.
 // Where the values' address is no multiple of 16, or a block is not full, values are read and written one by one.
 //
+// Reading serves many segments of many columns in a launch. bitpack_unpack writes values; bitpack_unpack_wide numbers of 16 bytes, whose
+// two halves a warp decodes side by side: one after the other they would write each sector twice, half of it each time. bitpack_take
+// reads the code of a row from its block. A block of differences is decoded up to the row, once for all rows of a warp that are in it.
+//
 // On an H200, 268 MB of l_orderkey as int64 (12.4 times smaller): the call 1,299 GB/s, unpacking 2,806; of random bits 992 and 1,800.
 // Values of one byte are bound by instructions: 607 and 2,100.
 #include "jobs.cuh"
@@ -47,11 +51,11 @@ typedef u32 Number;
 #define FEW_ROWS (UNPACK_ROWS > 2 ? 2 : UNPACK_ROWS)
 // Neighbouring codes of a lane that are put or taken as one number: to put one takes a dozen instructions, however narrow it is.
 #define MERGED (ITEM_NBYTES < 4 ? 4 / ITEM_NBYTES : 1)
-// Thread blocks of bitpack_measure on a multiprocessor; with as few registers as 5 need, code for newer GPUs spills.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-#define MEASURE_BLOCKS 4
-#else
+// Thread blocks of bitpack_measure on a multiprocessor. With as few registers as 5 need, code for most other GPUs spills.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 #define MEASURE_BLOCKS 5
+#else
+#define MEASURE_BLOCKS 4
 #endif
 // In a block's kind, beside its width.
 #define KIND_DELTA 128u
@@ -119,7 +123,6 @@ struct Range {
 
 // Values to measure: kinds, bases and slopes of all their blocks.
 struct MeasureJob {
-  u64 first;         // see find_job
   u64 values, rows;  // address, count
   u64 is_signed;
   u64 kinds, bases, slopes;  // addresses: u8, Value, Value of every block
@@ -160,11 +163,10 @@ __device__ __forceinline__ void measure_block(const Value* values, u32 count, co
 }
 
 // kinds, bases and slopes of all blocks.
-extern "C" __global__ void __launch_bounds__(THREADS, MEASURE_BLOCKS)
-    bitpack_measure(const MeasureJob* jobs, u32 count_of_jobs) {
+extern "C" __global__ void __launch_bounds__(THREADS, MEASURE_BLOCKS) bitpack_measure(const u64* table, u32 jobs) {
   __shared__ MeasureJob job;
-  find_job(jobs, count_of_jobs, job);
-  const u32 b = u32(blockIdx.x - job.first) * BITPACK_WARPS + threadIdx.x / 32;
+  const u32 in_job = load_job(table, jobs, job);
+  const u32 b = in_job * BITPACK_WARPS + threadIdx.x / 32;
   const u64 begin = u64(b) * BITPACK_BLOCK, rows = job.rows;
   if (begin >= rows) return;
   const Value* values = reinterpret_cast<const Value*>(job.values) + begin;
@@ -177,8 +179,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MEASURE_BLOCKS)
 
 // starts (without the last) from kinds, for streams of all item sizes; totals: units, whether a block has differences. grid: a
 // thread block a job. Both arrays have room for a multiple of 16 entries.
-extern "C" __global__ void __launch_bounds__(BITPACK_SCAN_THREADS, 1) bitpack_scan(const ScanJob* jobs) {
-  const ScanJob& job = jobs[blockIdx.x];
+extern "C" __global__ void __launch_bounds__(BITPACK_SCAN_THREADS, 1) bitpack_scan(const u64* table, u32 jobs) {
+  const ScanJob& job = reinterpret_cast<const ScanJob*>(table + jobs)[blockIdx.x];
   const u8* kinds = reinterpret_cast<const u8*>(job.sizes);
   u32* starts = reinterpret_cast<u32*>(job.starts);
   const u32 blocks = u32(job.count);
@@ -302,7 +304,6 @@ __device__ __forceinline__ void fill_gap(u8* meta, u64 end) {
 
 // Values to pack. Their blocks are some or all of a stream's; all addresses are of the first one's entries.
 struct PackJob {
-  u64 first;                         // see find_job
   u64 values, rows;                  // address, count
   u64 kinds, bases, slopes, starts;  // addresses, as the kernels before left them
   u64 out_starts, out_bases;         // addresses, sections of meta
@@ -318,10 +319,10 @@ __device__ __forceinline__ void fill_gap(u64 end) {
 }
 
 // Writes meta and codes.
-extern "C" __global__ void __launch_bounds__(THREADS) bitpack_pack(const PackJob* jobs, u32 count_of_jobs) {
+extern "C" __global__ void __launch_bounds__(THREADS) bitpack_pack(const u64* table, u32 jobs) {
   __shared__ PackJob job;
-  find_job(jobs, count_of_jobs, job);
-  const u64 b = (blockIdx.x - job.first) * BITPACK_WARPS + threadIdx.x / 32, begin = b * BITPACK_BLOCK, rows = job.rows;
+  const u32 in_job = load_job(table, jobs, job);
+  const u64 b = u64(in_job) * BITPACK_WARPS + threadIdx.x / 32, begin = b * BITPACK_BLOCK, rows = job.rows;
   if (begin >= rows) return;
   const Value* values = reinterpret_cast<const Value*>(job.values);
   const u32 count = u32(min(rows - begin, u64(BITPACK_BLOCK)));

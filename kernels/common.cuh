@@ -49,28 +49,3 @@ __device__ __forceinline__ T warp_inclusive_sum(T value) {
   }
   return value;
 }
-
-// Many streams of values in one launch: an array of jobs, each with thread blocks of its own. `first` is how many thread blocks come
-// before them; the jobs ascend by it, and the first one's is 0. `find_job` copies this thread block's job to shared memory, for all of
-// its threads at once: what lies there takes no registers until it is used.
-template <typename Job>
-__device__ __forceinline__ void find_job(const Job* jobs, u32 count, Job& found) {
-  u32 low = 0, high = count;
-  while (high - low > 1) {
-    const u32 middle = (low + high) / 2;
-    if (jobs[middle].first <= blockIdx.x)
-      low = middle;
-    else
-      high = middle;
-  }
-  if (threadIdx.x < sizeof(Job) / 8)
-    reinterpret_cast<u64*>(&found)[threadIdx.x] = reinterpret_cast<const u64*>(jobs + low)[threadIdx.x];
-  __syncthreads();
-}
-
-// What a kernel that sums up sizes needs to know of a stream: one thread block has it.
-struct ScanJob {
-  u64 sizes, count;  // address, entries
-  u64 starts;        // address
-  u64 totals;        // address, u64[2]
-};

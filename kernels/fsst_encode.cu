@@ -1,4 +1,5 @@
-// FSST encode: characters of one segment -> codes. Stages 2 to 5 of the pipeline (stage 1, the symbol table, is made before).
+// FSST encode: characters of segments -> codes. Stages 2 to 5 of the pipeline (stage 1, the symbol table, is made before). A launch
+// takes a wave or many (fsst_compress.cuh): the segments of many short columns, or one of a long column.
 //
 // fsst_encode   A warp encodes a *piece* of 32 consecutive tiles, one tile a lane (stage 2). The piece's characters are first
 //               staged in shared memory with coalesced loads, one row a tile. A lane writes its codes over the characters it

@@ -1,4 +1,4 @@
-// FSST encode for level "max": characters of one segment -> the fewest codes, into the same slots as fsst_encode, whose
+// FSST encode for level "max": characters of segments -> the fewest codes, into the same slots as fsst_encode, whose
 // fsst_compact brings them to their places.
 //
 // A warp encodes a *piece* of 32 consecutive tiles, one tile a lane, in two passes:

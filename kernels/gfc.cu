@@ -100,17 +100,16 @@ __device__ __forceinline__ u32 warp_exclusive_sums(u32 four) {
 
 // Values to measure.
 struct MeasureJob {
-  u64 first;               // see find_job
   u64 values, rows;        // address, count
   u64 dim, chunk, chunks;  // `chunk`: values of one
   u64 sizes;               // address, u32 of every chunk: its bytes
 };
 
 // A warp a chunk.
-extern "C" __global__ void __launch_bounds__(32 * WARPS) gfc_measure(const MeasureJob* jobs, u32 count_of_jobs) {
+extern "C" __global__ void __launch_bounds__(32 * WARPS) gfc_measure(const u64* table, u32 jobs) {
   __shared__ MeasureJob job;
-  find_job(jobs, count_of_jobs, job);
-  const u32 number = u32(blockIdx.x - job.first) * WARPS + threadIdx.x / 32, lane = lane_id(), chunk = u32(job.chunk);
+  const u32 in_job = load_job(table, jobs, job);
+  const u32 number = in_job * WARPS + threadIdx.x / 32, lane = lane_id(), chunk = u32(job.chunk);
   if (number >= job.chunks) return;
   const Word* values = reinterpret_cast<const Word*>(job.values);
   const u64 first = u64(number) * chunk;
@@ -136,8 +135,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) gfc_measure(const Measu
 }
 
 // starts[i]: bytes of all chunks before chunk i; the first of totals: bytes of all chunks. grid: a thread block a job.
-extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) gfc_scan(const ScanJob* jobs) {
-  const ScanJob& job = jobs[blockIdx.x];
+extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) gfc_scan(const u64* table, u32 jobs) {
+  const ScanJob& job = reinterpret_cast<const ScanJob*>(table + jobs)[blockIdx.x];
   const u32* sizes = reinterpret_cast<const u32*>(job.sizes);
   u64* starts = reinterpret_cast<u64*>(job.starts);
   const u32 chunks = u32(job.count);
@@ -291,7 +290,6 @@ __device__ __forceinline__ void encode(Output& output, const Word (&values)[N], 
 
 // Values to encode. Their chunks are some or all of a stream's; both `starts` are of the first one.
 struct EncodeJob {
-  u64 first;               // see find_job
   u64 values, rows;        // address, count
   u64 dim, chunk, chunks;  // `chunk`: values of one
   u64 starts;              // address, as gfc_scan left them
@@ -302,12 +300,11 @@ struct EncodeJob {
 };
 
 // A warp a chunk, the last one first: that may still lie in the L2.
-extern "C" __global__ void __launch_bounds__(32 * WARPS, ENCODE_WARPS / WARPS)
-    gfc_encode(const EncodeJob* jobs, u32 count_of_jobs) {
+extern "C" __global__ void __launch_bounds__(32 * WARPS, ENCODE_WARPS / WARPS) gfc_encode(const u64* table, u32 jobs) {
   __shared__ uint4 staged[WARPS][STAGED_NBYTES / 16];
   __shared__ EncodeJob job;
-  find_job(jobs, count_of_jobs, job);
-  const u32 warp = threadIdx.x / 32, unit = u32(blockIdx.x - job.first) * WARPS + warp, lane = lane_id();
+  const u32 in_job = load_job(table, jobs, job);
+  const u32 warp = threadIdx.x / 32, unit = in_job * WARPS + warp, lane = lane_id();
   const u32 chunk = u32(job.chunk), chunks = u32(job.chunks);
   if (unit >= chunks) return;
   const u32 number = chunks - 1 - unit;

@@ -23,6 +23,24 @@ __device__ __forceinline__ u32 find_job(const u64* first_blocks, u32 count, u64 
   return low;
 }
 
+// Brings the job of this thread block to shared memory, for all of its threads: what lies there takes no registers until it is used.
+// Returns the thread block's number in the job.
+template <typename Job>
+__device__ __forceinline__ u32 load_job(const u64* table, u32 count, Job& job) {
+  const u32 number = find_job(table, count, blockIdx.x);
+  const u64* fields = table + count + number * u64(sizeof(Job) / 8);
+  if (threadIdx.x < sizeof(Job) / 8) reinterpret_cast<u64*>(&job)[threadIdx.x] = fields[threadIdx.x];
+  __syncthreads();
+  return count > 1 ? u32(blockIdx.x - table[number]) : blockIdx.x;
+}
+
+// Sizes that a thread block sums up: a stream's.
+struct ScanJob {
+  u64 sizes, count;  // address, entries
+  u64 starts;        // address
+  u64 totals;        // address, u64[2]
+};
+
 // A column whose rows are taken. `Part` has `first_row` and `rows`, and parts ascend.
 struct TakenColumn {
   u64 first_part, parts;

@@ -18,7 +18,6 @@ __device__ __forceinline__ u32 validity_word(const u32* validity, u64 offset, u6
 
 // What is put together: values of a stream, or of runs of it at equal distances, one after another.
 struct GatherJob {
-  u64 first;                      // see find_job
   u64 from, out;                  // addresses: of row 0, and of where the first row goes
   u64 rows;                       // of the stream, from `from` on
   u64 itemsize;                   // bytes of a value; 0: a bitmap, of which a row is a byte
@@ -95,10 +94,10 @@ __device__ __forceinline__ void gather_bits(const GatherJob& job, u64 block, u64
 }
 
 // A warp a block of rows.
-extern "C" __global__ void __launch_bounds__(256) gather_values(const GatherJob* jobs, u32 count_of_jobs) {
+extern "C" __global__ void __launch_bounds__(256) gather_values(const u64* table, u32 jobs) {
   __shared__ GatherJob job;
-  find_job(jobs, count_of_jobs, job);
-  const u32 block = u32(blockIdx.x - job.first) * (blockDim.x / 32) + threadIdx.x / 32;
+  const u32 in_job = load_job(table, jobs, job);
+  const u32 block = in_job * (blockDim.x / 32) + threadIdx.x / 32;
   if (block >= job.blocks) return;
   const u32 run_blocks = u32(job.run_blocks);
   const u64 begin = block / run_blocks * job.step + block % run_blocks * u64(FILL_BLOCK);

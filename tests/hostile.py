@@ -213,6 +213,14 @@ def much() -> Iterator[tuple[str, list[storage.Stream], pa.DataType, dict[str, A
     yield "null", [], pa.null(), tree(count, nulls=count)
 
 
+def columns() -> Iterator[tuple[str, pd.Series]]:
+    """Columns of values that are no strings, which a file of version 3 holds."""
+    yield "integers with nulls", pd.Series([1, None, 3, 3, 2**60, -1] * 3, dtype="Int64", name="a")
+    yield "categories", pd.Series(pd.Categorical(["x", None, "y", "x"] * 4), index=pd.Index(list("abcd") * 4))
+    yield "lists of strings", arrow([["a", None], [], None, ["bc"] * 3], pa.list_(pa.string()))
+    yield "decimals", arrow([decimal.Decimal("1.25"), None, decimal.Decimal("-7.00")], pa.decimal128(30, 2))
+
+
 def nested_labels() -> Iterator[tuple[str, pa.Array]]:
     """Labels of columns that a file may have, though pandas does little with them."""
     yield "lists", pa.array([[1, None], [], None], pa.list_(pa.int8()))
@@ -236,6 +244,9 @@ def subjects() -> list[tuple[str, bytes]]:
             if len(index) == len(words):
                 pd.Series(words, index=index, dtype="str").fsst.compress().save(path)
                 made.append((f"column with {name}", path.read_bytes()))
+        for name, values in columns():
+            values.fsst.compress().save(path)
+            made.append((f"column of {name}", path.read_bytes()))
         codecs = {"long": {"a": "gpulz", "b": "gfc", "d": "bitpack"}, "numbers": {"ni4": "gpulz", "nf8": "gfc"}}
         for name, frame in frames():
             frame.fsst.compress(codecs=codecs.get(name)).save(path)

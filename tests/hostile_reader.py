@@ -110,6 +110,12 @@ class Reader:
         any_error(lambda: looked_at(self.tried("index", lambda: found.index)))
         self.tried("dtypes", lambda: found.dtypes)
         any_error(lambda: looked_at(self.tried("decompress", found.decompress)))
+        rows, missing = len(found), NotImplementedError  # pandas takes no labels of Arrow's string_view
+        if rows:
+            some = [0, rows - 1, rows // 2]
+            any_error(lambda: looked_at(self.tried("rows", lambda: found.take(some), missing)))
+            self.tried("a range of rows", lambda: found.iloc[rows // 3 : rows // 2 + 1], missing)
+            self.tried("a mask of rows", lambda: found.filter(np.arange(rows) % 7 == 0), missing)
         for place, label in enumerate(found.columns[:3]):
             if is_at(found.columns, label, place):
                 any_error(lambda label=label: looked_at(self.tried("a column", lambda: found[label])))

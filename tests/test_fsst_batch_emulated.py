@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cudf_fsst.buffers import CharactersUnderNulls, HostStrings
+from cudf_fsst.buffers import CharactersUnderNulls, DeviceStrings, HostStrings
 from cudf_fsst.codecs.fsst import cpu, plan
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from emulation.conftest import emulator
@@ -30,10 +30,11 @@ class Batch(Gpu):
     waits = 0
 
     def __init__(self, device: FakeDevice, cuda: Any) -> None:
-        from cudf_fsst.codecs.fsst import cuda_compress
+        from cudf_fsst.codecs.fsst import cuda_compress, cuda_room
 
         super().__init__(device, cuda)
         self.codec: Any = cuda_compress
+        self.room: Any = cuda_room
 
     def tasks(self, wanted: list[tuple[HostStrings, Options]]) -> list[Any]:
         return [self.codec.Task(self.upload(strings), **options) for strings, options in wanted]
@@ -148,7 +149,7 @@ def test_rounds(gpu: Batch, rng: np.random.Generator, monkeypatch: pytest.Monkey
     gpu.check(wanted, gpu.run(tasks))
     waits = gpu.waits
     for name in ("_SHORT_ROUND", "_LONG_ROUND"):
-        monkeypatch.setattr(gpu.codec, name, 1)
+        monkeypatch.setattr(gpu.room, name, 1)
     for stream in (None, gpu.device.stream()):
         gpu.check(wanted, gpu.run(tasks, stream=stream))
         assert gpu.waits > waits
@@ -322,3 +323,18 @@ def test_unknown_options(gpu: Batch, rng: np.random.Generator) -> None:
         with pytest.raises(ValueError, match=message):
             gpu.run(gpu.tasks([(strings, {}), (strings, options)]))
     assert gpu.device.launches == []
+
+
+def test_who_takes_all_the_room(gpu: Batch) -> None:
+    """Columns of several segments do, in calls that are not so large that an eighth of them has room for others."""
+
+    def takes_all(*limits: int | None) -> bool:
+        strings = [DeviceStrings(5, 0, 0, 4, chars_limit=limit) for limit in limits]
+        return bool(gpu.codec.takes_all([gpu.codec.Task(one) for one in strings]))
+
+    assert not takes_all()
+    assert not takes_all(SEGMENT, 0, 5)
+    assert takes_all(5, SEGMENT + 1)
+    assert takes_all(5, None)
+    assert not takes_all(5, 10 * SEGMENT, 640 << 20)
+    assert not gpu.codec.takes_all([gpu.codec.Task(DeviceStrings(0, 0, 0, 4))])

@@ -132,15 +132,16 @@ def test_many_chunks(gpu: Gpu) -> None:
 
 
 def test_memory(gpu: Gpu) -> None:
-    """A small workspace, and two allocations of the sizes that are needed; a table of one job to decompress."""
+    """Two allocations of the sizes that are needed, little beside; a table of one job to decompress."""
     values = cases()["walk"]
     gpu.device.allocations.clear()
     packed = gpu.compress(values)
-    *workspace, meta, codes = gpu.device.allocations
-    assert [meta, codes] == [packed.meta_nbytes, packed.codes_nbytes]
-    assert sum(workspace) < values.nbytes // 64 + 512
+    beside = list(gpu.device.allocations)
+    beside.remove(packed.meta_nbytes)
+    beside.remove(packed.codes_nbytes)
+    assert sum(beside) < values.nbytes // 64 + 512
     gpu.decompress(packed)
-    assert gpu.device.allocations[len(workspace) + 2 :] == [8 * 11]
+    assert gpu.device.allocations[len(beside) + 2 :] == [8 * 11]
 
 
 def test_refused(gpu: Gpu) -> None:

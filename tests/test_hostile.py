@@ -58,7 +58,7 @@ def check_counts(counts: Counter[str], cases: int) -> None:
     """Enough was refused, and enough read, that the campaign means something."""
     assert counts["refused"] > cases / 3
     assert counts["save"] > cases / 10
-    for kind in ("decompress refused", "index refused", "a column refused", "take", "to_arrow", "iteration"):
+    for kind in ("decompress refused", "index refused", "a column refused", "take", "rows", "to_arrow", "iteration"):
         assert counts[kind] > cases / 1000, kind
 
 
@@ -100,15 +100,26 @@ def read(device: FakeDevice, buffer: Any, nbytes: int) -> Any:
 
 
 def decompress_values(device: FakeDevice, parts: list[Any]) -> Any:
-    """Bytes of the values of a stream."""
+    """Bytes of the values of a stream; a range and rows of them are read, too."""
     modules: dict[str, Any] = dict(sys.modules)
-    nbytes = sum(part.values_nbytes for part in parts)
+    values: Any = modules["cudf_fsst.codecs.values.cuda"]
+    rows, itemsize = sum(part.rows for part in parts), parts[0].itemsize
+    numbers = device.array(np.array([0, rows - 1, rows // 2, 0]))
     with modules["cudf_fsst.device.memory"].Lane() as lane:
-        out = lane.allocate(nbytes)
-        moved = modules["cudf_fsst.device.transfer"].to_device(parts)
-        modules["cudf_fsst.codecs.values.cuda"].decompress(moved, out.ptr, lane=lane)
+        moved = tuple(modules["cudf_fsst.device.transfer"].to_device(parts))
+        start, stop = rows // 3, rows // 2 + 1
+        whole, some, chosen = (lane.allocate(count * itemsize) for count in (rows, stop - start, 4))
+        values.decompress([values.Job((moved,), whole.ptr)], lane=lane)
+        values.decompress([values.Job((moved,), some.ptr, start, stop)], lane=lane)
+        taken = modules["cudf_fsst.codecs.cuda_tables"].Rows(numbers.data.ptr, numbers.size)
+        values.take([values.Job((moved,), chosen.ptr)], taken, lane=lane)
         lane.synchronize()
-        return read(device, out, nbytes)
+        found = read(device, whole, rows * itemsize)
+        if is_sound(parts[0].codec, parts):
+            each = found.reshape(rows, itemsize)
+            for buffer, wanted in ((some, each[start:stop]), (chosen, each[[0, -1, rows // 2, 0]])):
+                assert np.array_equal(read(device, buffer, wanted.size).reshape(-1, itemsize), wanted)
+        return found
 
 
 def decompress_strings(device: FakeDevice, segments: list[Any]) -> Any:

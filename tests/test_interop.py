@@ -300,6 +300,15 @@ class TestCudfAddresses:
                 owners=strings.owners,
             )
 
+    @pytest.mark.parametrize(("rows", "limit"), [(9_999, 1 << 20), (9_998, None)])
+    def test_limit_of_characters(self, rows: int, limit: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The buffer's size, unless rows of it may belong to others, and they may be many."""
+        column = strings_column(rows)
+        with column.opened():
+            assert cudf.describe_strings(column).chars_limit == 1 << 20
+            monkeypatch.setattr(cudf, "_FEW_CHARS", (1 << 20) - 1)
+            assert cudf.describe_strings(column).chars_limit == limit
+
     def test_mask_without_nulls_is_left_out(self) -> None:
         column = strings_column(5, start=2)
         with column.opened():

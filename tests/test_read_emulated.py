@@ -20,9 +20,9 @@ from cudf_fsst.interop import arrow_columns
 from emulation.conftest import emulator
 from emulation.device import failing_every_allocation
 from emulation.emulator import SCHEDULES
-from test_values_emulated import OPTIONS, ROWS, Gpu, arrays, cut_at, gpu, on_device
+from test_values_emulated import OPTIONS, ROWS, Gpu, arrays, cut_at, gpu, on_device, own_stream_gpu
 
-__all__ = ["emulator", "gpu"]
+__all__ = ["emulator", "gpu", "own_stream_gpu"]
 
 
 def nested() -> dict[str, Any]:
@@ -270,3 +270,53 @@ def test_out_of_memory(case: str, gpu: Gpu) -> None:
 
     for call in (some, chosen):
         failing_every_allocation(gpu.device, call)
+
+
+@pytest.mark.parametrize("batch", [1, 20_000, 1 << 30])
+@pytest.mark.parametrize("order", ["lazy", "random"])
+def test_received(order: str, batch: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns of all types, in batches of one, of some, and all at once."""
+    gpu.device.order = order
+    monkeypatch.setattr(sys.modules["cudf_fsst.codecs.device_read"], "_BATCH_NBYTES", batch)
+    with gpu.memory.Lane() as lane:
+        made = on_device().receive([compressed(array) for array in COLUMNS.values()], lane=lane)
+        lane.synchronize()
+    for found, array in zip(made, COLUMNS.values(), strict=True):
+        assert arrow(gpu, found, array.type).equals(array)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_default_stream_of_the_thread(given: bool, own_stream_gpu: Gpu, rng: np.random.Generator) -> None:
+    gpu = own_stream_gpu
+    some = ["decimal128 with nulls", "list", "lists of strings", "dictionary", "float64 with nulls"]
+    moved = nodes(gpu, *(compressed(COLUMNS[name]) for name in some))
+    rows = rng.integers(0, ROWS, 99)
+    with gpu.memory.Lane(gpu.device.stream() if given else None) as lane:
+        taken = on_device().take(moved, gpu.device.array(rows), lane=lane)
+        ranged = on_device().read(moved, lane=lane, start=3, stop=1700)
+    gpu.memory.hand_over()
+    for name, one, other in zip(some, taken, ranged, strict=True):
+        assert arrow(gpu, one, COLUMNS[name].type).equals(COLUMNS[name].take(rows))
+        assert arrow(gpu, other, COLUMNS[name].type).equals(COLUMNS[name][3:1700])
+
+
+def test_nulls_are_counted_with_one_wait(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many columns have some; without any there is no wait."""
+    with_nulls = nodes(gpu, *[compressed(COLUMNS["int32 with nulls"])] * 70)
+    without = nodes(gpu, *[compressed(COLUMNS["int64"])] * 3)
+    waits = []
+    wait = gpu.memory.Lane.synchronize
+    monkeypatch.setattr(gpu.memory.Lane, "synchronize", lambda lane: waits.append(1) or wait(lane))
+    rows = gpu.device.array(rng.integers(0, ROWS, 30))
+    with gpu.memory.Lane() as lane:
+        for moved, wanted in ((with_nulls, 1), (without, 0)):
+            for call in (
+                lambda moved=moved: on_device().take(moved, rows, lane=lane),
+                lambda moved=moved: on_device().read(moved, lane=lane, start=1, stop=9),
+            ):
+                waits.clear()
+                call()
+                assert len(waits) == wanted
+        waits.clear()
+        on_device().read(with_nulls, lane=lane)
+        assert not waits

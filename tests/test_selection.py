@@ -195,10 +195,19 @@ class TestSelection:
         assert pd.Series(list(column), dtype="str").equals(self.series.reset_index(drop=True))
 
     def test_one_row_decodes_little(self, column, monkeypatch) -> None:
-        monkeypatch.setattr(cpu, "decompress", lambda *_, **__: pytest.fail("decoded the whole column"))
+        decoded = []
+        decode = cpu._Reader.decode
+
+        def counted(reader: Any, first: int, last: int, out: int) -> None:
+            decoded.append(last - first)
+            decode(reader, first, last, out)
+
+        monkeypatch.setattr(cpu._Reader, "decode", counted)
         row = int(self.series.notna().to_numpy().argmax())
         assert column[row] == self.series.iloc[row]
-        assert len(column[10:20]) == len(column.take([5] * 10)) == 10
+        assert decoded == [len(self.series.iloc[row].encode())]
+        assert len(column[10:20]) == 10
+        assert sum(decoded[1:]) == sum(len(text.encode()) for text in self.series[10:20].dropna())
 
 
 # map_chunks ---------------------------------------------------------------------------------------------------------

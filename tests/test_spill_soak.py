@@ -213,14 +213,14 @@ def _soak_of_frames(
             assert pinned_nbytes() <= pinned + pool.host_nbytes + slack
             assert len(files_under(folder)) <= len(pool)
 
-            held[4, 0] = 0  # the last one to leave the GPU stays in host memory
+            kept[4, 0] = 0  # the last one to leave the GPU stays in host memory
             pool[4, 0] = frames[0].copy()
             pool.make_room(10**12)
             gc.collect()
             assert pool.device_nbytes == 0
             assert device_nbytes() <= before + slack
             assert pinned < pinned_nbytes() <= pinned + pool.host_nbytes + slack
-            for name, seed in held.items():
+            for name, seed in kept.items():
                 check(pool[name], seed)
 
             pool.clear()

@@ -20,8 +20,8 @@ class Asked:
         What the user wants; None: the best on a sample.
     strings : mapping
         Options of strings: ``table``, ``tile_size``, ``level``.
-    what : str or None
-        What errors call it.
+    what : str, callable or None
+        What errors call it (`naming`).
     lenient : bool
         Strings of an object Series may be of subclasses; they come back as plain ones.
     """
@@ -29,7 +29,7 @@ class Asked:
     data: Any
     codec: str | None = None
     strings: Mapping[str, Any] = field(default_factory=dict)
-    what: str | None = None
+    what: str | Callable[[], str] | None = None
     lenient: bool = False
 
 

@@ -57,7 +57,7 @@ class DeviceBackend:
             every = (*asked, *(Asked(level, what="the index") for level in levels))
             for one in every:
                 with naming(one.what):
-                    buffers, kind, stored = opened.enter_context(self.interop.describe(one.data, **options))
+                    buffers, kind, stored = self.interop.describe(one.data, opened, **options)
                     check_codec(one.codec, kind)
                 wanted.append(Wanted(buffers, one.codec, one.strings))
                 types.append((kind, stored))
@@ -81,10 +81,12 @@ class DeviceBackend:
         from ..codecs.fsst import cuda
 
         try:
-            with self.interop.describe(data) as (buffers, _, _):
+            with ExitStack() as opened:
+                buffers, _, _ = self.interop.describe(data, opened)
                 return cuda.train(buffers.strings, level=level, stream=stream)
         except CharactersUnderNulls:
-            with self.interop.describe(data, drop_null_chars=True) as (buffers, _, _):
+            with ExitStack() as opened:
+                buffers, _, _ = self.interop.describe(data, opened, drop_null_chars=True)
                 return cuda.train(buffers.strings, level=level, stream=stream)
 
     def read(

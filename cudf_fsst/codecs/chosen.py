@@ -107,6 +107,13 @@ def _sorted_by(
     return made, made_places, counts
 
 
+def parts_of(edges: npt.NDArray[np.int64], start: int, stop: int) -> tuple[int, int]:
+    """The first and last (exclusive) part that have rows of a range."""
+    if start == stop:
+        return 0, 0
+    return int(np.searchsorted(edges, start, side="right")) - 1, int(np.searchsorted(edges, stop))
+
+
 def shares_of(rows: npt.NDArray[np.int64], edges: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
     """Of each part that has some of the ascending rows: its number, and which of them."""
     numbers = np.arange(edges.size - 1)

@@ -28,8 +28,9 @@ match
     A codec may answer questions about its values on the codes, without decoding them. No codec does yet; one that
     does says so by having the step, and whoever asks decodes and compares for the others.
 
-On a GPU the steps are the same, for many pieces of many columns at a time, and what has to be measured is waited for
-once for all of them (``device/waits.py``).
+On a GPU the steps are the same, for many pieces of many columns in few launches, and sizes are waited for once for all
+of them (``device/waits.py``). So the GPU side makes jobs for launches that ``values/cuda_compress.py`` and
+``values/cuda_read.py`` put together.
 
 A codec of strings differs: it chooses its cuts, trains tables that pieces share, and its `Segment` has rows of any
 length with nulls of their own. So it takes and gives whole columns, and its steps are those of a column.
@@ -83,7 +84,14 @@ class Codec(Protocol):
         """The host side."""
 
     def device(self) -> ModuleType:
-        """The GPU side; ImportError where CuPy is missing."""
+        """The GPU side; ImportError where CuPy is missing.
+
+        Every one has ``decompress``, which adds launches that write ranges of many pieces to a table. One whose pieces
+        are measured and encoded together with those of others has a class ``Job`` with the kernels that its jobs are
+        for (``bitpack/cuda.py`` is the example); gpulz has ``compress``, for one piece, and raw is a copy. One whose
+        kernel takes rows has ``describe`` and ``take``; of others ``chunk_rows`` says which rows are decoded together,
+        and the chunks in which there are wanted rows are decoded.
+        """
 
 
 class Host(Protocol):

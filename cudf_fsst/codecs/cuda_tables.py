@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -129,8 +130,8 @@ class Tables:
         """Upload and launch."""
         if not self._launches:
             return
-        array = np.array(self._words, _u64)
-        buffer = lane.allocate(array.nbytes)
-        lane.upload(buffer.ptr, array)
+        words = np.frombuffer(array("Q", self._words), _u64)
+        buffer = lane.allocate(words.nbytes)
+        lane.upload(buffer.ptr, words)
         for kernel, grid, threads, at, arguments in self._launches:
             lane.launch(kernel, grid, threads, (_u64(buffer.ptr + at), *arguments))

@@ -25,6 +25,7 @@ from .values.launch import DEFINES
 _u32, _u64 = np.uint32, np.uint64
 _THREADS = 256
 _OFFSETS_LIMIT = 2**31 - 1
+_COUNTERS = 64
 #: Columns that arrive are decompressed together, so many of them that they have this many compressed bytes.
 _BATCH_NBYTES = 16 << 20
 #: Batches whose copies are under way while one is decompressed.
@@ -104,14 +105,7 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[ColumnBuffers]
         Sizes do not fit together, or lists have 2^31 values or more.
     """
     reader = _Reader(lane)
-    there = rows
-    if isinstance(rows, np.ndarray):
-        if all(is_strings(node.type) for node in nodes):  # which take them from the host, if they are few
-            there = None
-        else:
-            with lane.stream:
-                there = cupy.asarray(rows)
-    chosen = _Chosen((rows, there), 0 if there is None else int(there.data.ptr), int(rows.size))
+    chosen = _Chosen(rows, reader.address(rows, nodes), int(rows.size))
     made = [reader.ask(node, chosen) for node in nodes]
     reader.run()
     return made
@@ -159,7 +153,7 @@ class _Shape:
     itemsize: int
 
 
-@kept_with
+@kept_with()
 def _shape(node: Node) -> _Shape:
     return _Shape(
         pa.types.is_null(node.type),
@@ -180,7 +174,20 @@ class _Reader:
         self._strings: list[tuple[ColumnBuffers, Node, _Range | _Chosen]] = []
         self._lists: list[_List] = []
         self._keep: list[Any] = []  # until everything that uses them is enqueued
-        self._counted: list[tuple[ColumnBuffers, Any]] = []
+        self._counted: list[ColumnBuffers] = []  # whose nulls are counted, `_COUNTERS` together in a buffer
+        self._counters: list[Any] = []
+
+    def address(self, rows: Any, nodes: Sequence[Node]) -> int:
+        """Of row numbers in GPU memory; 0 where they are in the host's, and are for strings alone, which take these."""
+        if not isinstance(rows, np.ndarray):
+            return int(rows.data.ptr)
+        if all(is_strings(node.type) for node in nodes):
+            return 0
+        contiguous = np.ascontiguousarray(rows)
+        there = self._lane.allocate(contiguous.nbytes)
+        self._lane.upload(there.ptr, contiguous)
+        self._keep.append(there)
+        return int(there.ptr)
 
     def ask(self, node: Node, wanted: _Range | _Chosen) -> ColumnBuffers:
         """Buffers that `run` fills in."""
@@ -224,11 +231,13 @@ class _Reader:
             self._lane.zero(validity.ptr + validity.size - 64, 64)
             self._jobs.append(fixed.Job((node.validity,), validity.ptr))
             return validity
-        counter = self._lane.allocate(8)
-        self._lane.zero(counter.ptr, 8)
-        self._counted.append((made, counter))
+        place = len(self._counted) % _COUNTERS
+        if place == 0:
+            self._counters.append(self._lane.allocate(8 * _COUNTERS))
+            self._lane.zero(self._counters[-1].ptr, 8 * _COUNTERS)
+        self._counted.append(made)
         rows = Rows(0, wanted.rows, wanted.start) if isinstance(wanted, _Range) else Rows(wanted.address, wanted.rows)
-        self._take(rows, fixed.Job((node.validity,), validity.ptr, nulls=counter.ptr))
+        self._take(rows, fixed.Job((node.validity,), validity.ptr, nulls=self._counters[-1].ptr + 8 * place))
         return validity
 
     def _offsets(self, made: ColumnBuffers, node: Node, wanted: _Range | _Chosen, whole: bool) -> None:
@@ -260,11 +269,11 @@ class _Reader:
             self._descend(lists)
         if not self._counted:
             return
-        counts = pinned(len(self._counted), np.uint64)
-        for i, (_, counter) in enumerate(self._counted):
-            lane.download(counts[i : i + 1], counter.ptr)
+        counts = pinned(_COUNTERS * len(self._counters), np.uint64)
+        for i, counters in enumerate(self._counters):
+            lane.download(counts[i * _COUNTERS : (i + 1) * _COUNTERS], counters.ptr)
         lane.synchronize()
-        for (made, _), count in zip(self._counted, counts.tolist(), strict=True):
+        for made, count in zip(self._counted, counts.tolist(), strict=False):
             made.null_count = count
             if count == 0:
                 made.validity, made.owners = None, (None, made.owners[1])
@@ -279,7 +288,7 @@ class _Reader:
         for wanted, some in alike.items():
             columns = [node.segments for _, node in some]
             if isinstance(wanted, _Chosen):
-                found = fsst.take(columns, wanted.owner[0], lane=self._lane)
+                found = fsst.take(columns, wanted.owner, lane=self._lane)
             elif wanted.stop < 0:
                 found = fsst.read(columns, lane=self._lane)
             else:
@@ -323,7 +332,7 @@ class _Reader:
             sources = _u64(first.ptr), _u64(ends.data.ptr), _u64(count), _u64(values), _u64(rows.ptr)
             lane.launch(get_kernel("values", "list_rows", DEFINES), blocks(values, _THREADS), _THREADS, sources)
             with lane.stream:
-                wanted = _Chosen((cupy.asarray(_Array(rows, values)),), rows.ptr, values)
+                wanted = _Chosen(cupy.asarray(_Array(rows, values)), rows.ptr, values)
             self._keep.append(rows)
             one.made.children = (self.ask(child, wanted),)
 

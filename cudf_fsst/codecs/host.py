@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ..buffers import ColumnBuffers, HostStrings
 from .bitmap import rebased
+from .chosen import chosen
 from .fsst import cpu as fsst
 from .fsst.segment import Segment
 from .node import Node, Parts, Wanted, has_offsets, is_signed, is_strings
@@ -70,11 +71,12 @@ def take(nodes: Sequence[Node], rows: npt.NDArray[np.int64]) -> list[ColumnBuffe
     ValueError
         A part is damaged.
     """
-    rows = np.ascontiguousarray(rows, np.int64)
-    count = min((node.rows for node in nodes), default=0)
-    if nodes and rows.size and (rows.min() < 0 or rows.max() >= count):
-        raise IndexError(f"rows {rows.min()} to {rows.max()} of {count}")
-    return [_rows(node, rows) for node in nodes]
+    if not nodes:
+        return []
+    wanted = chosen(rows, nodes[0].rows)
+    if wanted.a_range:
+        return read(nodes, wanted.lowest, wanted.highest + 1)
+    return [_rows(node, wanted.rows) for node in nodes]
 
 
 class Compressor:

@@ -5,7 +5,7 @@ buffers (``offset()``), and the categories of a categorical column lie in its dt
 
 cuDF keeps a string column as a pylibcudf column: ``data()`` is the characters, ``child(0)`` the offsets (INT32 or
 INT64), ``null_mask()`` the validity. A slice has an ``offset()`` that counts rows and applies to the offsets and the
-validity only. Buffers may be spilled to host memory; inside `describe` they are on the GPU and stay there.
+validity only. Buffers may be spilled to host memory; those of `describe` are on the GPU and stay there.
 
 Nothing here is imported before a GPU is asked for.
 """
@@ -292,32 +292,50 @@ def wrap_proxy(data: Any) -> Any:
     return as_proxy_object(data)
 
 
-@contextmanager
 def describe(
-    series: Any, *, drop_null_chars: bool = False
-) -> Iterator[tuple[ColumnBuffers, Any, dict[str, Any] | None]]:
-    """Buffers of a Series, its Arrow type and what says its dtype; buffers are on the GPU while the context lasts.
+    data: Any, opened: ExitStack, *, drop_null_chars: bool = False
+) -> tuple[ColumnBuffers, Any, dict[str, Any] | None]:
+    """Buffers of a Series, an Index or a column, its Arrow type and what says its dtype.
 
-    `drop_null_chars`: cuDF's own functions give null rows no characters, but buffers made elsewhere may have some;
-    work on a copy whose null rows are empty.
+    Parameters
+    ----------
+    data
+        Or one of `columns`.
+    opened
+        The buffers are on the GPU, and stay there, until it is closed.
+    drop_null_chars
+        cuDF's own functions give null rows no characters, but buffers made elsewhere may have some. True: work on a
+        copy whose null rows are empty.
     """
     of_strings = describe_without_null_chars if drop_null_chars else describe_strings
-    with ExitStack() as stack:
-        kind, stored = _type_of(series.dtype), _stored(series.dtype)
-        column = series._column
-        if _is_cut(column.plc_column):
-            column = column.copy(deep=True)
-        opened = stack.enter_context(column.access(mode="read", scope="internal"))
-        if _types.is_dictionary(kind):
-            categories = series.dtype.categories._column
-            inside = stack.enter_context(categories.access(mode="read", scope="internal"))
-            kind = pa.dictionary(_codes_type(opened.plc_column), kind.value_type, kind.ordered)
-            buffers = _describe(opened.plc_column, kind, of_strings)
-            buffers.children = (_describe(inside.plc_column, kind.value_type, of_strings),)
-        else:
-            buffers = _describe(opened.plc_column, kind, of_strings)
-        buffers.owners += (series, column)
-        yield buffers, kind, stored
+    column, dtype = getattr(data, "_column", data), data.dtype
+    kind, stored = _noted(dtype)
+    if _is_cut(column.plc_column):
+        column = column.copy(deep=True)
+    there = opened.enter_context(column.access(mode="read", scope="internal"))
+    if _types.is_dictionary(kind):
+        categories = dtype.categories._column
+        inside = opened.enter_context(categories.access(mode="read", scope="internal"))
+        kind = pa.dictionary(_codes_type(there.plc_column), kind.value_type, kind.ordered)
+        buffers = _describe(there.plc_column, kind, of_strings)
+        buffers.children = (_describe(inside.plc_column, kind.value_type, of_strings),)
+    else:
+        buffers = _describe(there.plc_column, kind, of_strings)
+    buffers.owners += (data, column)
+    return buffers, kind, stored
+
+
+def _noted(dtype: Any) -> tuple[Any, dict[str, Any] | None]:
+    """The Arrow type of a dtype and what says it; of plain ones looked up, since a frame has many."""
+    if not isinstance(dtype, (np.dtype, pd.StringDtype)):
+        return _type_of(dtype), _stored(dtype)
+    found = _noted_dtypes.get(dtype)
+    if found is None:
+        found = _noted_dtypes[dtype] = _type_of(dtype), _stored(dtype)
+    return found
+
+
+_noted_dtypes: dict[Any, tuple[Any, dict[str, Any] | None]] = {}
 
 
 def _is_cut(column: Any) -> bool:
@@ -400,7 +418,7 @@ def _describe(column: Any, kind: Any, of_strings: Callable[[Any], DeviceStrings]
 
 
 def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nullable: bool = False) -> Any:
-    """A Series of what `describe` gave or a host frame holds, without name and labels.
+    """A column of cuDF's of what `describe` gave or a host frame holds.
 
     `nullable`, which `pandas.build` has, makes no difference: cuDF's dtypes do not depend on nulls.
     """
@@ -410,22 +428,37 @@ def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nu
     categories = None
     if _types.is_dictionary(kind):
         inside = (stored or {}).get("categories")
-        categories = cudf.Index(build(column.children[0], kind.value_type, inside))
+        categories = cudf.Index(cudf.Series._from_column(build(column.children[0], kind.value_type, inside)))
     dtype = _dtype(kind, stored, categories)
     if column.rows == 0 and not isinstance(dtype, pd.DatetimeTZDtype):
-        return cudf.Series([], dtype=dtype)
+        return cudf.Series([], dtype=dtype)._column
     plain = _build(column, kind)
     if categories is not None:
         codes = cudf.Series.from_pylibcudf(plain).astype(dtype._codes_dtype)
-        return cudf.Series._from_column(ColumnBase.create(codes._column.plc_column, dtype))
-    natural = cudf.Series.from_pylibcudf(plain)
-    if natural.dtype == dtype:
-        return natural
-    return cudf.Series._from_column(ColumnBase.create(natural._column.plc_column, dtype))
+        return ColumnBase.create(codes._column.plc_column, dtype)
+    if column.strings is None and (_types.is_nested(kind) or _types.is_date32(kind) or _types.is_null(kind)):
+        natural = cudf.Series.from_pylibcudf(plain)._column  # of which some have another layout in cuDF
+        return natural if natural.dtype == dtype else ColumnBase.create(natural.plc_column, dtype)
+    return ColumnBase.create(plain, dtype)
 
 
 def _dtype(kind: Any, stored: dict[str, Any] | None, categories: Any) -> Any:
-    """A cuDF dtype of an Arrow type and what is stored of the dtype."""
+    """A cuDF dtype of an Arrow type and what is stored of the dtype; plain ones are looked up."""
+    if categories is not None or not (stored is None or stored["kind"] in ("string", "object", "cudf")):
+        return _made_dtype(kind, stored, categories)
+    key = kind, None if stored is None else tuple(stored.items())
+    found = _dtypes.get(key)
+    if found is None:
+        found = _made_dtype(kind, stored, None)
+        if not _types.is_nested(kind):
+            _dtypes[key] = found
+    return found
+
+
+_dtypes: dict[Any, Any] = {}
+
+
+def _made_dtype(kind: Any, stored: dict[str, Any] | None, categories: Any) -> Any:
     import cudf
     from cudf.utils.dtypes import cudf_dtype_from_pa_type
 
@@ -437,7 +470,7 @@ def _dtype(kind: Any, stored: dict[str, Any] | None, categories: Any) -> Any:
         raise TypeError("cuDF has no dtype for periods")
     named = stored is not None and stored["kind"] in ("string", "masked", "arrow")
     if stored is not None and (named or (stored["kind"] == "object" and _types.is_string(kind))):
-        return schema.decode_any_dtype(stored, kind)
+        return unwrap_proxy(schema.decode_any_dtype(stored, kind))[0]  # under cudf.pandas its dtypes are proxies, too
     return cudf_dtype_from_pa_type(kind)
 
 
@@ -475,7 +508,7 @@ def _build(column: ColumnBuffers, kind: Any) -> Any:
 
 
 def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
-    """What says an index' kind, names and dtypes, and its levels as Series (none of a RangeIndex)."""
+    """What says an index' kind, names and dtypes, and its levels as columns (none of a RangeIndex)."""
     import cudf
 
     names = [schema.encode_name(name) for name in index.names]
@@ -488,10 +521,10 @@ def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
         # A level is found by its name first, which may be a number, and only names that differ replace older ones.
         index.names = [f"level {i}" for i in range(index.nlevels)]
         levels = [index.get_level_values(name) for name in index.names]
-    series = [cudf.Series._from_column(level._column) for level in levels]
-    dtypes = [_stored(one.dtype) for one in series]
+    columns = [level._column for level in levels]
+    dtypes = [_stored(one.dtype) for one in columns]
     freqs = [None if multi else schema.frequency_name(getattr(level, "freq", None)) for level in levels]
-    return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs}, series
+    return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs}, columns
 
 
 def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any, bool]]) -> Any:
@@ -502,7 +535,10 @@ def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any
     if "range" in notes:
         start, stop, step = notes["range"]
         return cudf.RangeIndex(start, stop, step, name=names[0])
-    series = [build(buffers, kind, stored) for (buffers, kind, _), stored in zip(levels, notes["dtypes"], strict=True)]
+    series = [
+        cudf.Series._from_column(build(buffers, kind, stored))
+        for (buffers, kind, _), stored in zip(levels, notes["dtypes"], strict=True)
+    ]
     if not notes["multi"]:
         made = cudf.Index(series[0], name=names[0])
         freq = pd.tseries.frequencies.to_offset(notes["freqs"][0])
@@ -517,19 +553,19 @@ def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any
 
 
 def frame(columns: Sequence[Any], labels: Any, index: Any) -> Any:
-    """A DataFrame of Series, the labels of its columns, and an index."""
+    """A DataFrame of columns, their labels, and an index."""
     import cudf
 
-    made = cudf.DataFrame._from_data({number: one._column for number, one in enumerate(columns)}, index=index)
+    made = cudf.DataFrame._from_data(dict(enumerate(columns)), index=index)
     made.columns = labels
     return made
 
 
 def series(values: Any, name: Any, index: Any) -> Any:
-    """Give a Series its name and labels."""
+    """A Series of a column, a name and labels."""
     import cudf
 
-    return cudf.Series._from_column(values._column, name=name, index=index)
+    return cudf.Series._from_column(values, name=name, index=index)
 
 
 def column_series(
@@ -561,7 +597,8 @@ def same(one: Any, other: Any) -> bool:
         return False
     if not hasattr(one, "columns"):
         return _same_values(one, other)
-    return all(map(_same_values, columns(one), columns(other)))
+    pairs = zip(columns(one), columns(other), strict=True)
+    return all(_same_values(*(cudf_module().Series._from_column(column) for column in pair)) for pair in pairs)
 
 
 def _same_values(one: Any, other: Any) -> bool:
@@ -572,16 +609,13 @@ def _same_values(one: Any, other: Any) -> bool:
 
 
 def columns(data: Any) -> list[Any]:
-    """The columns of a DataFrame."""
-    import cudf
-
-    return [cudf.Series._from_column(column) for column in data._columns]
+    """The columns of a DataFrame, as `describe` takes them."""
+    return list(data._columns)
 
 
 def nbytes(data: Any) -> int:
     """About how many bytes a DataFrame's rows take; of a slice, its share of the buffers."""
-    series = columns(data)
-    return round(sum(_nbytes(one._column.plc_column) for one in series))
+    return round(sum(_nbytes(column.plc_column) for column in columns(data)))
 
 
 def _nbytes(column: Any) -> float:

@@ -476,13 +476,14 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
     return Workspace
 
 
+_COMPRESSION = ("cuda_room", "cuda_tables", "cuda_encode", "cuda_compress")
 #: The modules that the GPU sides of all codecs consist of, in an order in which they can be imported.
 _GPU_MODULES = (
     *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer", "waits")),
     "cudf_fsst.codecs.cuda_kernels",
     "cudf_fsst.codecs.mask_rows.cuda",
     "cudf_fsst.codecs.cuda_tables",
-    *(f"cudf_fsst.codecs.fsst.{name}" for name in ("cuda_kernels", "cuda_compress", "cuda_read", "cuda")),
+    *(f"cudf_fsst.codecs.fsst.{name}" for name in ("cuda_kernels", *_COMPRESSION, "cuda_read", "cuda")),
     *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
     *(f"cudf_fsst.codecs.values.{name}" for name in ("cuda_compress", "cuda_read", "cuda")),
     "cudf_fsst.codecs.device_read",

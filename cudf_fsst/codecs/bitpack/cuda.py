@@ -113,7 +113,7 @@ class Job:
         return self._layout.packed(self._units, self._signed, meta, codes)
 
 
-@kept_with
+@kept_with()
 def describe(packed: Packed) -> tuple[int, ...]:
     """What kernels know of a part (``Segment`` in kernels/bitpack.cu).
 

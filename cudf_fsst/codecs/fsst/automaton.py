@@ -91,7 +91,7 @@ def build(symbols: Any, lengths: Any, following: Any, codes: Any) -> int:
     return states
 
 
-@kept_with
+@kept_with(16)
 def automaton(table: SymbolTable) -> Automaton:
     """The automaton of a table, with read-only arrays."""
     following = np.empty((MAX_STATES, 256), np.uint16)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ..bitmap import put, rebased
-from ..chosen import chosen, shares_of
+from ..chosen import Chosen, chosen, parts_of, shares_of
 from ..part import edges_of
 from ..unaligned import address
 from . import cpu_kernels as kernels
@@ -44,6 +44,8 @@ _CHUNK_BLOCKS = 16
 _CHUNK_ROW_BLOCKS = 256
 #: Chosen rows a thread takes at once.
 _CHUNK_ROWS = 2**15
+#: Rows in order are taken from all those between, decoded, where they are at least such a part of them.
+_DENSE = 0.6
 #: Characters of a row from which threads share it.
 _LONG_ROW = 2**20
 #: Rows and characters up to which a range is decoded before threads would have started.
@@ -355,7 +357,10 @@ def _run(work: Sequence[Callable[[], _R]], rows: int, chars: int) -> list[_R]:
     """Results of work, which is done in threads where it is not over before they would have started."""
     if rows <= _FEW_ROWS and chars <= _FEW_CHARS:
         return [step() for step in work]
-    return _map(lambda step: step(), work)
+    # Small steps, as small segments make them, go to a thread together.
+    together = max(1, len(work) // (64 * num_threads()))
+    parts = [work[i : i + together] for i in range(0, len(work), together)]
+    return [result for part in _map(lambda steps: [step() for step in steps], parts) for result in part]
 
 
 def read(
@@ -392,8 +397,7 @@ def read(
     if not 0 <= start <= stop <= total:
         raise IndexError(f"rows {start} to {stop} of {total}")
     parts = []  # reader, its first and last row, its first and last character
-    begin = int(np.searchsorted(edges, start, side="right")) - 1
-    for number in range(begin, int(np.searchsorted(edges, stop)) if start < stop else begin):
+    for number in range(*parts_of(edges, start, stop)):
         reader, before = _Reader(segments[number]), int(edges[number])
         first, last = max(start - before, 0), min(stop - before, segments[number].rows)
         parts.append((reader, first, last, reader.row_start(first), reader.row_start(last)))
@@ -460,6 +464,12 @@ def take(
     wanted = chosen(rows, int(edges[-1]))
     if wanted.a_range:
         return read(segments, wanted.lowest, wanted.highest + 1, edges=edges)
+    span = wanted.highest - wanted.lowest + 1
+    in_order = wanted.ascending or wanted.descending
+    if not in_order or wanted.rows.size >= _DENSE * span:
+        some = segments[slice(*parts_of(edges, wanted.lowest, wanted.highest + 1))]
+        if sum(segment.layout.tiles for segment in some) <= wanted.rows.size:
+            return _selected(read(segments, wanted.lowest, wanted.highest + 1, edges=edges), wanted)
     rows, places = wanted.sorted()
     count = rows.size
     starts, offsets = np.empty(count, np.int64), np.zeros(count + 1, np.int64)
@@ -500,6 +510,27 @@ def take(
     null_count = 0 if valid is None else count - int(np.count_nonzero(valid))
     validity = np.packbits(valid, bitorder="little") if valid is not None and null_count else None
     return HostStrings(count, chars, offsets.astype(_offset_dtype(chars.size), copy=False), validity, 0, null_count)
+
+
+def _selected(strings: HostStrings, wanted: Chosen) -> HostStrings:
+    """Rows of strings, the first of which is the lowest of the rows."""
+    rows, base = wanted.rows, wanted.lowest
+    offsets = np.empty(rows.size + 1, np.int64)
+    kernels.chosen_offsets(strings.offsets, rows, base, offsets)
+    chars = np.empty(int(offsets[-1]), np.uint8)
+    places = address(strings.chars), address(chars)
+    work = [
+        partial(kernels.copy_rows, strings.offsets, places[0], rows[a:b], base, offsets[a : b + 1], places[1])
+        for a, b in _cut(0, rows.size, _CHUNK_ROWS)
+    ]
+    _run(work, rows.size, chars.size)
+    validity, null_count = None, 0
+    if strings.validity is not None:
+        local = rows - base
+        valid = strings.validity[local >> 3] >> (local & 7).astype(np.uint8) & 1
+        null_count = rows.size - int(np.count_nonzero(valid))
+        validity = np.packbits(valid, bitorder="little") if null_count else None
+    return HostStrings(rows.size, chars, offsets.astype(_offset_dtype(chars.size), copy=False), validity, 0, null_count)
 
 
 def _long_rows(

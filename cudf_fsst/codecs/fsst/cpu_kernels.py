@@ -528,6 +528,24 @@ def decode_rows(
 
 
 @njit()
+def chosen_offsets(offsets: Any, rows: Any, base: int, to: Any) -> None:
+    """Fill `to` with the offsets of rows ``rows[i] - base`` of a column, one after another."""
+    position = np.int64(0)
+    to[0] = position
+    for i in range(rows.size):
+        row = rows[i] - base
+        position += np.int64(offsets[row + 1]) - np.int64(offsets[row])
+        to[i + 1] = position
+
+
+@njit()
+def copy_rows(offsets: Any, chars: int, rows: Any, base: int, to: Any, out: int) -> None:
+    """Copy the characters of these rows to ``out + to[i]``."""
+    for i in range(rows.size):
+        copy(out + to[i], chars + np.int64(offsets[rows[i] - base]), to[i + 1] - to[i])
+
+
+@njit()
 def row_spans(
     row_starts: int,
     row_minima: int,

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...lazy import kept_with
 from ..part import ALIGNMENT, align
 from . import train
 from .automaton import COST_SHIFT, MAX_STATES, automaton
@@ -447,7 +448,7 @@ def max_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:
     return np.concatenate([*parts, np.zeros(align(nbytes) - nbytes, np.uint8)])
 
 
-@lru_cache(256)
+@kept_with(256)
 def decode_table(table: SymbolTable) -> npt.NDArray[np.uint8]:
     """`DecodeTable` of fsst_decode.cu, as bytes: entries 256 and up are the literal bytes."""
     lengths = np.concatenate([table.decode_lengths, np.ones(256, np.uint8)])

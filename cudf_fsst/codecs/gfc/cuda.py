@@ -106,7 +106,7 @@ class Job:
         return Packed("gfc", rows, itemsize, (dim, chunk), meta, codes, self.meta_nbytes, self.codes_nbytes)
 
 
-@kept_with
+@kept_with()
 def _layout(packed: Packed) -> Layout:
     return packed_layout(packed)
 

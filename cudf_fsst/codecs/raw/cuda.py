@@ -15,7 +15,7 @@ from .cpu import check
 _THREADS = 256
 
 
-@kept_with
+@kept_with()
 def describe(packed: Packed) -> tuple[int, ...]:
     """What kernels know of a part; ValueError where there are not as many bytes as the values have."""
     check(packed)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..chosen import chosen, shares_of
+from ..chosen import chosen, parts_of, shares_of
 from ..contract import Host
 from ..fsst.cpu import num_threads
 from ..jit import njit
@@ -126,7 +126,7 @@ def read(
         raise IndexError(f"values {start} to {stop} of {total}")
     out = np.empty(stop - start, f"<u{itemsize}")
     jobs: list[tuple[Packed, int, int, npt.NDArray[np.uint8]]] = []
-    for number in range(*_touched(edges, start, stop)):
+    for number in range(*parts_of(edges, start, stop)):
         base, piece = int(edges[number]), stream[number]
         first, last = max(start - base, 0), min(stop - base, piece.rows)
         jobs.extend(
@@ -219,13 +219,6 @@ def _windows(rows: npt.NDArray[np.int64], first: int, last: int, step: int) -> l
     begin, end = int(rows[first]), int(rows[last - 1])
     limits = np.arange(begin // step * step + step, end + 1, step)
     return list(pairwise([first, *(np.searchsorted(rows[first:last], limits) + first).tolist(), last]))
-
-
-def _touched(edges: npt.NDArray[np.int64], start: int, stop: int) -> tuple[int, int]:
-    """The first and last (exclusive) part that have rows of a range."""
-    if start == stop:
-        return 0, 0
-    return int(np.searchsorted(edges, start, side="right")) - 1, int(np.searchsorted(edges, stop))
 
 
 def _step(piece: Packed, nbytes: int) -> int:

@@ -11,7 +11,6 @@ room of limited size before they are measured, and once more before they are pac
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
@@ -20,18 +19,18 @@ import numpy as np
 from ...device.memory import ALIGNMENT, Lane, Workspace, pinned
 from ...device.transfer import Outbox
 from ..cuda_kernels import blocks, get_kernel
+from ..cuda_tables import Tables
 from ..part import Packed, align
 from ..registry import of_values
 from . import plan
 from .launch import DEFINES, FILL_BLOCK
 
-_u32, _u64 = np.uint32, np.uint64
 _THREADS = 256
 #: Bytes of the room. What is gathered there is read again from the L2.
 _ROOM_NBYTES = 16 << 20
-#: 64-bit words of the largest job.
-_JOB_WORDS = 12
 _Fields = tuple[int, ...]
+#: Thread blocks and fields of a job.
+_Jobs = Sequence[tuple[int, _Fields]]
 
 
 class Source(NamedTuple):
@@ -106,39 +105,6 @@ class Task(NamedTuple):
     floats: bool = False
     signed: bool = False
     codec: str | None = None
-
-
-class _Launches:
-    """Launches whose jobs come to the GPU together."""
-
-    def __init__(self) -> None:
-        self._words: list[int] = []
-        self._waiting: list[tuple[Any, int, int, int, int | None]] = []
-
-    def add(self, kernel: Any, threads: int, jobs: Sequence[tuple[int, _Fields]]) -> None:
-        """A kernel whose jobs have thread blocks of their own."""
-        if not jobs:
-            return
-        at, first = len(self._words), 0
-        for count, fields in jobs:
-            self._words.append(first)
-            self._words.extend(fields)
-            first += count
-        self._waiting.append((kernel, first, threads, at, len(jobs)))
-
-    def add_single(self, kernel: Any, threads: int, jobs: Sequence[_Fields]) -> None:
-        """A kernel whose jobs have one thread block each."""
-        at = len(self._words)
-        for fields in jobs:
-            self._words.extend(fields)
-        self._waiting.append((kernel, len(jobs), threads, at, None))
-
-    def run(self, lane: Lane, room: int) -> None:
-        """Launch all; the jobs lie in `room` then."""
-        lane.upload(room, np.frombuffer(array("Q", self._words), _u64))
-        for kernel, grid, threads, at, count in self._waiting:
-            jobs = _u64(room + 8 * at)
-            lane.launch(kernel, grid, threads, (jobs,) if count is None else (jobs, _u32(count)))
 
 
 class _Window(NamedTuple):
@@ -253,9 +219,7 @@ class _Batch:
     def _take(self, lane: Lane) -> None:
         """Take the workspace."""
         jobs = sum(len(item.jobs) for item in self.items)
-        windows = sum(len(item.jobs) + 1 for turn in self._turns for item, _ in turn)
         self._totals_at = self.work.reserve(16 * jobs)
-        self._jobs_at = self.work.reserve(8 * (_JOB_WORDS * (windows + len(self.items)) + 4 * jobs))
         room = self.work.reserve(self._room_nbytes)
         self.work.take(lane)
         for item in self.items:
@@ -269,18 +233,18 @@ class _Batch:
             return item.address + item.itemsize * window.first
         return self._room + window.offset
 
-    def _gather(self, launches: _Launches, turn: Sequence[tuple[_Item, _Window]]) -> None:
+    def _gather(self, tables: Tables, turn: Sequence[tuple[_Item, _Window]]) -> None:
         jobs = [
             item.gather(window.first, window.rows, self._room + window.offset)
             for item, window in turn
             if window.offset is not None
         ]
-        launches.add(_gather_kernel(), _THREADS, jobs)
+        _gather(tables, jobs)
 
-    def _launch(self, launches: _Launches, kernel: str, groups: _Groups) -> None:
+    def _launch(self, tables: Tables, kernel: str, groups: _Groups) -> None:
         for (codec, itemsize), jobs in groups.items():
             module = of_values(codec).device()
-            launches.add(getattr(module, kernel)(itemsize), module.THREADS, jobs)
+            _add(tables, getattr(module, kernel)(itemsize), module.THREADS, jobs)
 
     def measure(self, lane: Lane) -> Generator[None, None, None]:
         """Take the workspace and find all items' sizes."""
@@ -289,16 +253,16 @@ class _Batch:
         self._take(lane)
         if not any(item.jobs for item in self.items):
             return
-        launches = _Launches()
+        tables = Tables()
         for turn in self._turns:
-            self._gather(launches, turn)
+            self._gather(tables, turn)
             groups: _Groups = {}
             for item, window in turn:
                 values = self._values(item, window)
                 for job in item.jobs:
                     fields = job.measure(values, window.first, window.rows)
                     groups.setdefault((job.codec, item.itemsize), []).append(fields)
-            self._launch(launches, "measure_kernel", groups)
+            self._launch(tables, "measure_kernel", groups)
         scans: dict[str, list[_Fields]] = {}
         first = at = self.work[self._totals_at]
         for item in self.items:
@@ -307,9 +271,9 @@ class _Batch:
                 at += 16
         for codec, sums in scans.items():
             module = of_values(codec).device()
-            launches.add_single(module.scan_kernel(), module.SCAN_THREADS, sums)
-        launches.run(lane, self.work[self._jobs_at])
-        totals = pinned((at - first) // 8, _u64)
+            _add(tables, module.scan_kernel(), module.SCAN_THREADS, [(1, fields) for fields in sums])
+        tables.launch(lane)
+        totals = pinned((at - first) // 8, np.uint64)
         lane.download(totals, first)
         yield
         found = iter(totals.tolist())
@@ -320,7 +284,7 @@ class _Batch:
         """Start to write the results of items that have chosen."""
         if not items:
             return []
-        launches = _Launches()
+        tables = Tables()
         made, copied = [], []
         buffers: dict[_Item, tuple[int, int]] = {}
         for item in items:
@@ -335,22 +299,28 @@ class _Batch:
                 meta, codes = lane.allocate(item.job.meta_nbytes), lane.allocate(item.job.codes_nbytes)
                 buffers[item] = int(meta.ptr), int(codes.ptr)
                 made.append(item.job.packed(meta, codes))
-        launches.add(_gather_kernel(), _THREADS, copied)
+        _gather(tables, copied)
         for turn in self._turns:
             packed = [(item, window) for item, window in turn if item in buffers]
             if len(self._turns) > 1:  # the room has been used for others
-                self._gather(launches, packed)
+                self._gather(tables, packed)
             groups: _Groups = {}
             for item, window in packed:
                 fields = item.job.pack(self._values(item, window), window.first, window.rows, *buffers[item])
                 groups.setdefault((item.job.codec, item.itemsize), []).append(fields)
-            self._launch(launches, "pack_kernel", groups)
-        launches.run(lane, self.work[self._jobs_at])
+            self._launch(tables, "pack_kernel", groups)
+        tables.launch(lane)
         return made
 
 
-def _gather_kernel() -> Any:
-    return get_kernel("values", "gather_values", DEFINES)
+def _add(tables: Tables, kernel: Any, threads: int, jobs: _Jobs) -> None:
+    fields = [field for _, some in jobs for field in some]
+    tables.add_jobs(kernel, threads, [count for count, _ in jobs], fields)
+
+
+def _gather(tables: Tables, jobs: _Jobs) -> None:
+    if jobs:
+        _add(tables, get_kernel("values", "gather_values", DEFINES), _THREADS, jobs)
 
 
 def compress(
@@ -437,9 +407,9 @@ def _gpulz(source: Source, start: int, stop: int, lane: Lane, **options: Any) ->
     rows, itemsize = stop - start, source.itemsize
     address = source.address + start * itemsize
     if not source.in_place:
-        room = lane.allocate(8 * _JOB_WORDS + rows * itemsize)
-        address = int(room.ptr) + 8 * _JOB_WORDS
-        launches = _Launches()
-        launches.add(_gather_kernel(), _THREADS, [source.gather(start, stop, address)])
-        launches.run(lane, int(room.ptr))
+        room = lane.allocate(rows * itemsize)
+        address = int(room.ptr)
+        tables = Tables()
+        _gather(tables, [source.gather(start, stop, address)])
+        tables.launch(lane)
     return (yield from of_values("gpulz").device().compress(address, rows, itemsize, lane=lane, **options))

@@ -1,0 +1,266 @@
+"""Compression on the GPU, stages 2 to 5: encode, transpose and gather in one kernel, then compact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import accumulate, chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...device.memory import Lane, Workspace, device_attributes, pinned
+from ...device.transfer import Outbox
+from ...device.waits import Steps
+from . import launch
+from .cuda_kernels import blocks, get_kernel
+from .cuda_room import SLOTS, Column, Cut, Results, Room, Slot, Tables
+from .cuda_tables import Exported, download_found, find_cuts, host_tables, pack_rows
+from .launch import WORD, WaveView
+from .layout import SECTIONS, TILE_BLOCK
+from .segment import Segment
+from .tuning import Choices
+
+_u64 = np.uint64
+
+
+class _Kind(NamedTuple):
+    """What waves of one launch have in common."""
+
+    level: str
+    tile_size: int
+    tables_nbytes: int  # level max: of the lookup tables
+    choices: Choices
+
+
+def _wave(room: Room, i: int, planned: int, tables: Tables, table: int, slot: Slot) -> WaveView:
+    """The first tiles of a segment of column `i`."""
+    column, found = room.columns[i], room.found[i]
+    staged = 0
+    if column.task.level == "max":
+        shared = device_attributes()["shared_per_block"]
+        staged = launch.encode_max_shape(column.tile_size, shared, tables.nbytes[table]).staged
+    return WaveView(
+        room.number(found.first_char),
+        room.number(found.chars_begin + planned),
+        tables.addresses[table],
+        staged,
+        0,
+        column.tile_limit,
+        *slot,
+        room.number(found.codes_nbytes + planned),
+    )
+
+
+def _kind(column: Column, tables: Tables, table: int) -> _Kind:
+    nbytes = tables.nbytes[table] if column.task.level == "max" else 0
+    return _Kind(column.task.level, column.tile_size, nbytes, column.choices)
+
+
+def _encode(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int) -> None:
+    """Stages 2 to 4 of waves, the longest of which has at most so many tiles."""
+    attributes = device_attributes()
+    shared_per_block, multiprocessors = attributes["shared_per_block"], attributes["multiprocessors"]
+    if kind.level == "max":
+        kernel = get_kernel("fsst_encode_max", "fsst_encode_max", kind.tile_size)
+        threads, shared, _ = launch.encode_max_shape(kind.tile_size, shared_per_block, kind.tables_nbytes)
+        grid = multiprocessors
+    else:
+        warps = kind.choices.encode_warps
+        kernel = get_kernel("fsst_encode", "fsst_encode", kind.tile_size, warps)
+        threads, shared, *_ = launch.encode_shape(kind.tile_size, shared_per_block, warps)
+        grid = max(1, round(kind.choices.encode_blocks * multiprocessors))
+    grid = min(grid, blocks(blocks(most_tiles, launch.PIECE_TILES), threads // 32))
+    lane.launch(kernel, (grid, count), threads, (_u64(waves_at),), shared)
+
+
+def _compact(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int) -> None:
+    """Stage 5 of waves."""
+    kernel = get_kernel("fsst_encode", "fsst_compact", kind.tile_size, kind.choices.encode_warps)
+    grid = blocks(blocks(most_tiles, launch.PIECE_TILES), launch.COMPACT_PIECES)
+    lane.launch(kernel, (grid, count), 256, (_u64(waves_at),))
+
+
+def _with_places(wave: WaveView, cut: Cut, tiles: int, before: int, meta: int, codes: int) -> WaveView:
+    """A wave as fsst_compact needs it: with where its tiles go in ``meta`` and codes at these addresses."""
+    layout, first = cut.layout, wave.tile_begin
+    block_starts = meta + layout.places[SECTIONS.index("block_starts")] + 8 * (first // TILE_BLOCK)
+    lengths = meta + layout.places[SECTIONS.index("tile_lengths")] + layout.tile_length_itemsize * first
+    return wave._replace(tiles=tiles, before=before, block_starts=block_starts, stored_lengths=lengths, codes=codes)
+
+
+def compress_short(
+    room: Room, tables: Sequence[Tables], results: Results, outbox: Outbox | None, exported: Exported
+) -> Steps:
+    """Stages 2 to 5 of columns of one segment each, before and after the wait that they share."""
+    lane = room.lane
+    waves = [_wave(room, i, 0, tables[i], 0, slot) for i, slot in enumerate(room.slots)]
+    kinds: dict[_Kind, list[int]] = {}
+    for i, column in enumerate(room.columns):
+        kinds.setdefault(_kind(column, tables[i], 0), []).append(i)
+    order = list(chain.from_iterable(kinds.values()))
+    begins = accumulate((len(of_kind) for of_kind in kinds.values()), initial=0)
+    runs = [
+        (kind, room.waves_at + WORD * len(WaveView._fields) * begin, of_kind)
+        for (kind, of_kind), begin in zip(kinds.items(), begins, strict=False)
+    ]
+    lane.upload(room.waves_at, launch.words(waves[i] for i in order))
+    if room.side:
+        lane.follow(room.side[0])
+    for kind, waves_at, of_kind in runs:
+        _encode(lane, kind, waves_at, len(of_kind), max(room.columns[i].tile_limit for i in of_kind))
+    found = download_found(room)
+    yield
+    numbers = found.tolist()
+    cuts = find_cuts(room, numbers)
+    sizes = [numbers[place.codes_nbytes] for place in room.found]
+    metas = [results.allocate(lane, cut.layout.meta_nbytes) for (cut,) in cuts]
+    codes = [results.allocate(lane, size) for size in sizes]
+    addresses = [results.buffers[meta].ptr for meta in metas]
+    for i, (cut,) in enumerate(cuts):
+        waves[i] = _with_places(waves[i], cut, cut.layout.tiles, 0, addresses[i], results.buffers[codes[i]].ptr)
+    lane.upload(room.waves_at, launch.words(waves[i] for i in order))
+    for kind, waves_at, of_kind in runs:
+        _compact(lane, kind, waves_at, len(of_kind), max(waves[i].tiles for i in of_kind))
+    pack_rows(room, cuts, [[address] for address in addresses])
+    of_host = host_tables(room, tables, exported)
+    for i, (cut,) in enumerate(cuts):
+        for number in (metas[i], codes[i]):
+            results.send(number, outbox, lane)
+        meta, made = results.buffers[metas[i]], results.buffers[codes[i]]
+        segment = Segment(cut.layout, cut.nulls, of_host[i][0], meta, made, sizes[i])
+        results.segments[room.columns[i].number].append(segment)
+
+
+class _Slots:
+    """Slots that the segments of long columns are encoded in by turns, each with a stream."""
+
+    def __init__(self, room: Room, cuts: Sequence[Cut], memory: ExitStack) -> None:
+        self.lanes = list(room.side[: min(SLOTS, len(cuts))])
+        columns = {cut.column.number: cut.column for cut in cuts}.values()
+        sizes = [max(nbytes) for nbytes in zip(*(column.slot_nbytes for column in columns), strict=True)]
+        work = self.work = Workspace()
+        memory.callback(work.release)
+        slots = [[work.reserve(nbytes) for nbytes in sizes] for _ in self.lanes]
+        self._waves_at = work.reserve(WORD * len(WaveView._fields) * len(cuts))
+        work.take(room.lane)
+        self.slots = [Slot(*(work[offset] for offset in slot)) for slot in slots]
+
+    def lane(self, number: int) -> Lane:
+        """The stream of the segment `number` of the round."""
+        return self.lanes[number % len(self.lanes)]
+
+    def slot(self, number: int) -> Slot:
+        return self.slots[number % len(self.slots)]
+
+    def wave_at(self, number: int) -> int:
+        """Where the wave of a segment is described."""
+        return self.work[self._waves_at] + WORD * len(WaveView._fields) * number
+
+
+@dataclass(frozen=True)
+class _Encoding:
+    """What it takes to encode a segment of a long column: its wave, and where the size of its codes arrives."""
+
+    number: int  # of the round
+    cut: Cut
+    kind: _Kind
+    wave: WaveView
+    meta: int
+    size: npt.NDArray[np.int64]
+
+
+def _encode_long(
+    room: Room, slots: _Slots, encodings: Sequence[_Encoding], results: Results, outbox: Outbox | None
+) -> list[int]:
+    """Stages 2 to 5 for the segments of long columns; numbers of the buffers with their codes.
+
+    Each slot has a stream of its own, so that the compaction of one segment, and the last pieces of its encoding, run
+    beside the encoding of the next.
+    """
+    codes: list[int] = []
+    under_way: list[Any] = []  # events behind the sizes of codes
+    count = len(slots.lanes)
+    for one in range(len(encodings) + count):
+        if one >= count:
+            under_way[one - count].synchronize()
+            codes.append(_finish(slots, encodings[one - count], results, outbox))
+        if one < len(encodings):
+            encoding, lane = encodings[one], slots.lane(one)
+            _encode(
+                lane, encoding.kind, slots.wave_at(one), 1, min(encoding.cut.layout.tiles, encoding.wave.tile_limit)
+            )
+            lane.download(encoding.size, encoding.wave.codes_nbytes)
+            under_way.append(lane.event())
+    for lane in slots.lanes:
+        room.lane.follow(lane)
+    return codes
+
+
+def _finish(slots: _Slots, encoding: _Encoding, results: Results, outbox: Outbox | None) -> int:
+    """Compact the codes of a segment, whose size is known; the number of the buffer they are in.
+
+    A segment longer than a slot (a giant row) is encoded wave by wave, once for its size, once more to keep the codes.
+    """
+    lane, at, size, wave = slots.lane(encoding.number), slots.wave_at(encoding.number), encoding.size, encoding.wave
+    kind, tiles, limit = encoding.kind, encoding.cut.layout.tiles, wave.tile_limit
+    waves, before = [wave], [0]
+    for first in range(limit, tiles, limit):
+        before.append(int(size[0]))
+        waves.append(wave._replace(tile_begin=first))
+        lane.upload(at, launch.words(waves[-1:]))
+        _encode(lane, kind, at, 1, min(limit, tiles - first))
+        lane.download(size, wave.codes_nbytes)
+        lane.synchronize()
+    codes = results.allocate(lane, int(size[0]))
+    for one, bytes_before in zip(waves, before, strict=True):
+        of_wave, address = min(limit, tiles - one.tile_begin), results.buffers[codes].ptr
+        described = _with_places(one, encoding.cut, of_wave, bytes_before, encoding.meta, address)
+        lane.upload(at, launch.words([described]))
+        if len(waves) > 1:
+            _encode(lane, kind, at, 1, of_wave)
+        _compact(lane, kind, at, 1, of_wave)
+    results.send(codes, outbox, lane)
+    return codes
+
+
+def compress_long(
+    room: Room,
+    cuts: Sequence[Sequence[Cut]],
+    tables: Sequence[Tables],
+    results: Results,
+    outbox: Outbox | None,
+    exported: Exported,
+    memory: ExitStack,
+) -> None:
+    """Stages 2 to 5 of columns of several segments."""
+    lane, flat = room.lane, [(i, cut) for i, of_column in enumerate(cuts) for cut in of_column]
+    metas = [[results.allocate(lane, cut.layout.meta_nbytes) for cut in of_column] for of_column in cuts]
+    slots = _Slots(room, [cut for _, cut in flat], memory)
+    sizes = pinned(len(flat), np.int64)
+    encodings = []
+    for number, ((i, cut), meta) in enumerate(zip(flat, chain.from_iterable(metas), strict=True)):
+        wave = _wave(room, i, cut.planned, tables[i], cut.table, slots.slot(number))
+        address, kind = results.buffers[meta].ptr, _kind(cut.column, tables[i], cut.table)
+        encodings.append(_Encoding(number, cut, kind, wave, address, sizes[number : number + 1]))
+    lane.upload(slots.wave_at(0), launch.words(encoding.wave for encoding in encodings))
+    for slot_lane in slots.lanes:
+        slot_lane.follow(lane)
+        slot_lane.follow(room.side[0])  # the tables
+    pack_rows(room, cuts, [[results.buffers[meta].ptr for meta in of_column] for of_column in metas])
+    codes = _encode_long(room, slots, encodings, results, outbox)
+    of_host = host_tables(room, tables, exported)
+    for encoding, meta, made in zip(encodings, chain.from_iterable(metas), codes, strict=True):
+        cut = encoding.cut
+        results.send(meta, outbox, lane)
+        segment = Segment(
+            cut.layout,
+            cut.nulls,
+            of_host[flat[encoding.number][0]][cut.table],
+            results.buffers[meta],
+            results.buffers[made],
+            int(encoding.size[0]),
+        )
+        results.segments[cut.column.number].append(segment)

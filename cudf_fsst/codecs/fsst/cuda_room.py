@@ -1,0 +1,346 @@
+"""Compression on the GPU: columns, how they are cut, and their room in the workspace.
+
+A call plans its columns, and lets those share a workspace that the memory rule has room for. What is found of them on
+the way through the stages has its classes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...buffers import DeviceStrings
+from ...device.memory import Lane, Workspace, device_attributes, pinned
+from ...device.transfer import Outbox
+from ...device.waits import Steps
+from . import launch, plan
+from .cuda_kernels import blocks, choices
+from .launch import WORD, ColumnView, Found, PackView, ScopeView, WaveView
+from .layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
+from .segment import Segment
+from .symbols import SymbolTable
+from .tuning import Choices
+
+_SLACK = 32  # a segment may be 1/32 longer than planned, for its last row, before it is encoded in two passes
+# Segments whose codes have room in the workspace. With plan.segment_size they keep the memory rule: at most 64 MiB or
+# an eighth of the input. TPC-H l_comment on an H200, stages 2 to 5: 2 segments of 1/16 of the column 667 GB/s, of 1/20
+# 623, of 1/28 570; 3 of 1/28 606 (3 of 1/20 672, but they break the rule); 1 of 1/12 537.
+SLOTS = 2
+# Bytes of workspace that short columns share; that longer ones share for tables and row lengths, beside their slots.
+_SHORT_ROUND = 40 << 20
+_LONG_ROUND, _LONG_ROUND_SHARE = 4 << 20, 128
+# Characters of a call whose eighth has room for the slots of long columns and for 16 MiB of others.
+_ROOM_FOR_OTHERS = 8 * (80 << 20)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A column to compress, and how: see `compress_one`."""
+
+    strings: DeviceStrings
+    table: SymbolTable | None = None
+    tile_size: int | str = "auto"
+    level: str = "default"
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is known of a column before the GPU has looked at it.
+
+    Attributes
+    ----------
+    number : int
+        Of its task.
+    chars_limit : int
+        Characters, or more.
+    segment_size, segments : int
+        Characters of a segment, and segments, at most.
+    source : str
+        Where tables come from: "given", trained on the "gpu", or (level max) trained on the "cpu".
+    per_table, scopes : int
+        Segments of a table's scope, and tables to train.
+    tile_limit : int
+        Tiles of a segment, whole blocks of them, that a slot has room for.
+    row_blocks : int
+        That its segments may have: see first_row_block in row_lengths.cu.
+    """
+
+    number: int
+    task: Task
+    chars_limit: int
+    tile_size: int
+    segment_size: int
+    segments: int
+    source: str
+    per_table: int
+    scopes: int
+    tile_limit: int
+    row_blocks: int
+    choices: Choices  # once: what one stage leaves behind, the next has to find
+
+    @property
+    def short(self) -> bool:
+        return self.segments == 1
+
+    @property
+    def slot_nbytes(self) -> tuple[int, int, int]:
+        """Bytes of a slot, of its pieces' lengths and of its tiles' lengths."""
+        tiles = self.tile_limit
+        return tiles * self.tile_size, 4 * (tiles // launch.PIECE_TILES), tiles * (1 if self.tile_size <= 256 else 2)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes of a round's workspace, about."""
+        a_table = launch.MAX_TABLES_NBYTES + plan.SAMPLE_CHUNK * plan.SAMPLE_CHUNKS["max"]
+        if self.source == "gpu":
+            a_table = launch.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
+        return self.scopes * a_table + 4 * self.row_blocks + (sum(self.slot_nbytes) if self.short else 0)
+
+
+class Slot(NamedTuple):
+    """Addresses of a slot for the codes of a segment, of its pieces' lengths and its tiles' lengths."""
+
+    codes: int
+    piece_lengths: int
+    tile_lengths: int
+
+
+@dataclass(frozen=True)
+class Room:
+    """Columns that go through the stages together, and their room in the workspace.
+
+    Attributes
+    ----------
+    lane, side
+        The caller's stream, and the round's own: long columns have one for every slot, and the first trains.
+    found : list of Found
+        Of every column, places in the array of numbers that the GPU finds.
+    row_words : list of int
+        Of every column, address.
+    first_scope : list of int
+        Of every column, among those whose tables are trained on the same side.
+    slots : list of Slot
+        Of every column; none of long ones.
+    """
+
+    lane: Lane
+    side: Sequence[Lane]
+    work: Workspace
+    columns: Sequence[Column]
+    found: Sequence[Found]
+    found_at: int
+    views_at: int
+    row_words: Sequence[int]
+    first_scope: Sequence[int]
+    trained_at: int  # tables from the GPU
+    uploaded_at: int  # and from the CPU
+    exported_at: int
+    pair_counts_at: int
+    scratch_at: int
+    chunk_bounds_at: int
+    sample_at: int
+    slots: Sequence[Slot]
+    waves_at: int
+    packs_at: int
+    scopes_gpu: int
+    scopes_cpu: int
+
+    def number(self, place: int) -> int:
+        """Address of a number that the GPU finds."""
+        return self.found_at + WORD * place
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Tables of a column's scopes: where the encoder finds them, and their bytes there (level max)."""
+
+    addresses: Sequence[int]
+    nbytes: Sequence[int]
+    of_host: Sequence[SymbolTable] = ()  # those that the GPU trains come later
+    owner: Any = None
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A segment, as the GPU found it; segments without rows are left out."""
+
+    column: Column
+    planned: int  # its number in the plan
+    table: int  # the scope it belongs to
+    rows_begin: int
+    rows: int
+    chars_begin: int
+    chars: int
+    nulls: int
+    words: int
+    layout: SegmentLayout
+
+
+class Results:
+    """What a call has made: buffers, then segments by task."""
+
+    def __init__(self, tasks: int) -> None:
+        self.segments: list[list[Segment]] = [[] for _ in range(tasks)]
+        self.buffers: list[Any] = []
+
+    def allocate(self, lane: Lane, nbytes: int) -> int:
+        """Take a buffer; its number."""
+        self.buffers.append(lane.allocate(nbytes))
+        return len(self.buffers) - 1
+
+    def send(self, number: int, outbox: Outbox | None, lane: Lane) -> None:
+        """Bring a buffer to where it belongs."""
+        if outbox is not None:
+            self.buffers[number] = outbox.send(self.buffers[number], lane)
+
+    def drop(self) -> None:
+        """Let go of all, whoever still holds this object (a traceback, say)."""
+        self.segments.clear()
+        self.buffers.clear()
+
+
+def _plan(number: int, task: Task, chars_limit: int, *, one_scope: bool) -> Column:
+    """Plan a column that has at most so many characters."""
+    tile_size = plan.auto_tile_size(chars_limit) if task.tile_size == "auto" else int(task.tile_size)
+    if tile_size not in TILE_SIZES:
+        raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {task.tile_size!r}")
+    segment_size, segments = plan.segment_size(chars_limit), plan.segment_count(chars_limit)
+    longest = min(chars_limit, segment_size + segment_size // _SLACK)
+    source = "given" if task.table is not None else "cpu" if task.level == "max" else "gpu"
+    per_table = segments if one_scope or source == "given" else plan.segments_per_table(chars_limit)
+    return Column(
+        number,
+        task,
+        chars_limit,
+        tile_size,
+        segment_size,
+        segments,
+        source,
+        per_table,
+        0 if source == "given" else blocks(segments, per_table),
+        max(blocks(longest, tile_size * TILE_BLOCK), 1) * TILE_BLOCK,
+        task.strings.rows // ROW_BLOCK + segments,
+        choices(tile_size),
+    )
+
+
+def plan_columns(tasks: Sequence[Task], lane: Lane, *, one_scope: bool = False) -> Steps:
+    """Plan all columns that have rows; waits for the ends of the characters, unless their limits say enough."""
+    limits = [task.strings.chars_limit for task in tasks]
+    # Sizes up to a limit share a plan where they share the size of a segment: then there are just fewer segments.
+    unknown = [
+        i
+        for i, (task, limit) in enumerate(zip(tasks, limits, strict=True))
+        if task.strings.rows and (limit is None or plan.segment_size(limit) != plan.segment_size(0))
+    ]
+    if unknown:
+        ends = pinned(2 * len(unknown), np.uint64)
+        ends[:] = 0
+        for place, i in enumerate(unknown):
+            strings = tasks[i].strings
+            for k, row in ((2 * place, 0), (2 * place + 1, strings.rows)):
+                itemsize = strings.offsets_itemsize
+                lane.download(ends[k : k + 1].view(np.uint8)[:itemsize], strings.offsets + row * itemsize)
+        yield
+        for place, i in enumerate(unknown):
+            limits[i] = int(ends[2 * place + 1]) - int(ends[2 * place])
+    return [
+        _plan(i, task, limit, one_scope=one_scope)
+        for i, (task, limit) in enumerate(zip(tasks, limits, strict=True))
+        if task.strings.rows and limit is not None
+    ]
+
+
+def rounds(columns: Sequence[Column]) -> Iterator[list[Column]]:
+    """Columns that share a workspace within the memory rule; short ones, then longer ones."""
+    for short in (True, False):
+        together: list[Column] = []
+        nbytes = chars = 0
+        for column in columns:
+            if column.short != short:
+                continue
+            chars += column.chars_limit
+            nbytes += column.nbytes
+            limit = _SHORT_ROUND if short else max(_LONG_ROUND, chars // _LONG_ROUND_SHARE)
+            if together and nbytes > limit:
+                yield together
+                together, nbytes, chars = [], column.nbytes, column.chars_limit
+            together.append(column)
+        if together:
+            yield together
+
+
+def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], memory: ExitStack, *, encode: bool) -> Room:
+    """Lay out and take the workspace of a round; `memory` gives it back."""
+    work = Workspace()
+    memory.callback(work.release)
+    found, first_scope, numbers, scopes = [], [], 0, {"gpu": 0, "cpu": 0, "given": 0}
+    for column in columns:
+        found.append(launch.found_places(numbers, column.segments))
+        numbers = found[-1].end
+        first_scope.append(scopes[column.source])
+        scopes[column.source] += column.scopes
+    on_gpu, on_cpu = scopes["gpu"], scopes["cpu"]
+    segments = sum(column.segments for column in columns)
+    short = columns[0].short and encode
+    chunks = on_cpu * plan.SAMPLE_CHUNKS["max"]
+    places = launch.train_places(device_attributes()["shared_per_block"])
+    found_at = work.reserve(WORD * numbers)
+    views_at = work.reserve(WORD * (len(columns) * len(ColumnView._fields) + on_gpu * len(ScopeView._fields)))
+    row_words = [work.reserve(4 * column.row_blocks) for column in columns]
+    trained_at = work.reserve(launch.ENCODE_TABLES_NBYTES * on_gpu)
+    uploaded_at = work.reserve(launch.MAX_TABLES_NBYTES * on_cpu if encode else 0)
+    exported_at = work.reserve(launch.TRAINED_TABLE.itemsize * on_gpu)
+    pair_counts_at = work.reserve(launch.TRAIN_COUNTS_NBYTES * on_gpu)
+    scratch_at = work.reserve(places.scratch * on_gpu)
+    chunk_bounds_at = work.reserve(3 * WORD * chunks)
+    sample_at = work.reserve(plan.SAMPLE_CHUNK * chunks)
+    slots = [[work.reserve(nbytes) for nbytes in column.slot_nbytes] for column in columns] if short else []
+    waves_at = work.reserve(WORD * len(WaveView._fields) * len(columns) if short else 0)
+    packs_at = work.reserve(WORD * len(PackView._fields) * segments if encode else 0)
+    work.take(lane)
+    # Parts that have no bytes lie nowhere.
+    return Room(
+        lane,
+        side,
+        work,
+        columns,
+        found,
+        work[found_at],
+        work[views_at],
+        [work[offset] for offset in row_words],
+        first_scope,
+        work[trained_at] if on_gpu else 0,
+        work[uploaded_at] if on_cpu and encode else 0,
+        work[exported_at] if on_gpu else 0,
+        work[pair_counts_at] if on_gpu else 0,
+        work[scratch_at] if on_gpu and places.scratch else 0,
+        work[chunk_bounds_at] if on_cpu else 0,
+        work[sample_at] if on_cpu else 0,
+        [Slot(*(work[offset] for offset in slot)) for slot in slots],
+        work[waves_at] if short else 0,
+        work[packs_at] if encode else 0,
+        on_gpu,
+        on_cpu,
+    )
+
+
+def takes_all(tasks: Sequence[Task]) -> bool:
+    """Whether compression of columns takes all the workspace that the memory rule allows, beside what others do.
+
+    A column of several segments has two slots of a segment's size at least, which only larger calls have room for.
+    """
+    limits = [task.strings.chars_limit for task in tasks if task.strings.rows]
+    known = [limit for limit in limits if limit is not None]
+    short = len(known) == len(limits) and all(plan.segment_count(limit) == 1 for limit in known)
+    return not short and sum(known) < _ROOM_FOR_OTHERS
+
+
+def check_level(level: str) -> None:
+    """Raise ValueError for an unknown level."""
+    if level not in LEVELS:
+        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
