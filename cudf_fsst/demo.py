@@ -95,7 +95,7 @@ def run_column(engine: Engine, path: Path, column: str, rows: int | None = None,
     engine
         Reads the column; the device it reads into does the work.
     path, column
-        A Parquet file and its string column.
+        A Parquet file and its column.
     rows
         Take only the first `rows` rows.
     seed
@@ -104,7 +104,7 @@ def run_column(engine: Engine, path: Path, column: str, rows: int | None = None,
     Raises
     ------
     DemoError
-        No such string column, or values came back changed.
+        No such column, or values came back changed.
     """
     with reading(path):
         names = pq.read_schema(path).names

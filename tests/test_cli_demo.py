@@ -13,7 +13,7 @@ from cli_cases import parquet_files_that_cannot_be_read, run_bad, run_ok
 
 
 def test_demo_checks_and_shows_every_column(tmp_path: Path) -> None:
-    columns = ("l_comment", "l_shipinstruct", "c_address")
+    columns = ("l_comment", "l_shipinstruct", "c_address", "l_orderkey")
     arguments = [part for name in columns for part in ("--column", name)]
     shown = run_ok("demo", "--scale", 0.001, "--device", "cpu", "--data", tmp_path, *arguments)
     assert all(name in shown for name in columns)
@@ -44,7 +44,6 @@ def test_demo_notices_a_changed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     [
         (["--column", "z_comment"], "'z_comment' is not a TPC-H column"),
         (["--column", "l_nothing"], "lineitem has no column 'l_nothing'; it has l_orderkey, "),
-        (["--column", "l_orderkey"], "'l_orderkey'.*int64"),
         (["--device", "tpu"], "--device must be auto, gpu or cpu, not 'tpu'"),
     ],
 )

@@ -137,7 +137,7 @@ def test_errors_name_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
     data = whole()[["int8", "str"]].set_axis(["only label"] * ROWS)
     frame = data.fsst.compress()
 
-    def fails(*_: Any) -> Any:
+    def fails(*_: Any, **__: Any) -> Any:
         raise MemoryError("no memory")
 
     monkeypatch.setattr("cudf_fsst.interop.pandas.build", fails)
