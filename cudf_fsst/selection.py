@@ -52,12 +52,21 @@ def row_numbers(values: Any, length: int) -> Any:
         missing = values.dtype.kind in "Of" and bool(_missing(values).any())
         what = "missing values" if missing else values.dtype
         raise TypeError(f"rows must be selected by integers, not {what}")
-    lowest, highest = int(values.min()), int(values.max())
+    lowest, highest = _extremes(values)
     if lowest < -length or highest >= length:
         wrong = lowest if lowest < -length else highest
         raise IndexError(f"row {wrong} is out of range for a column of {length} rows")
     rows = values.astype(np.int64, copy=False)
     return rows if lowest >= 0 else np.where(rows < 0, rows + length, rows)
+
+
+def _extremes(values: Any) -> tuple[int, int]:
+    ends = values.min(), values.max()
+    if hasattr(values, "__cuda_array_interface__"):  # one wait for both
+        import cupy
+
+        ends = cupy.stack(ends).tolist()
+    return int(ends[0]), int(ends[1])
 
 
 def mask_rows(values: Any, length: int) -> Any:

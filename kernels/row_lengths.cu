@@ -88,8 +88,8 @@ struct Nulls {
 };
 
 // row_words of one row block, as a count: the warp reads the offsets of rows first .. first + count (count <= ROW_BLOCK).
-// validity: 0, or the address of a bitmap in which bit `bit` is the first row's.
-template <typename T>
+// with_nulls: `validity` is the address of a bitmap in which bit `bit` is the first row's.
+template <bool with_nulls, typename T>
 __device__ __forceinline__ u32 measure_block(const T* offsets, u32 count, u64 validity, u64 bit, Nulls& nulls) {
   T low = ~T(0), high = 0;
 #pragma unroll
@@ -99,7 +99,7 @@ __device__ __forceinline__ u32 measure_block(const T* offsets, u32 count, u64 va
       const T length = offsets[i + 1] - offsets[i];
       low = min(low, length);
       high = max(high, length);
-      if (validity != 0 && !(reinterpret_cast<const u32*>(validity)[(bit + i) / 32] >> ((bit + i) % 32) & 1)) {
+      if (with_nulls && !(reinterpret_cast<const u32*>(validity)[(bit + i) / 32] >> ((bit + i) % 32) & 1)) {
         ++nulls.rows;
         nulls.chars += length;
       }
@@ -124,6 +124,7 @@ struct Run {
 __device__ __forceinline__ u64 first_row_block(const u64* rows_begin, u32 k) { return rows_begin[k] / ROW_BLOCK + k; }
 
 // row_words of a column's row blocks begin .. end, and the nulls there.
+template <bool with_nulls>
 __device__ __forceinline__ void measure_run(const ColumnView& column, u64 begin, u64 end) {
   const Found found(column.found, column.segments);
   const u64* rows_begin = found.rows_begin;
@@ -139,33 +140,36 @@ __device__ __forceinline__ void measure_run(const ColumnView& column, u64 begin,
   Nulls nulls = {0, 0};
   for (u64 unit = begin; unit < end; ++unit) {
     if (k + 1 < segments && first_row_block(rows_begin, k + 1) <= unit) {
-      if (column.validity != 0) nulls.add_to(found, k);
+      if (with_nulls) nulls.add_to(found, k);
       while (k + 1 < segments && first_row_block(rows_begin, k + 1) <= unit) ++k;
     }
     const u64 row = rows_begin[k] + (unit - first_row_block(rows_begin, k)) * ROW_BLOCK, stop = rows_begin[k + 1];
     if (row >= stop) continue;
     const u32 count = u32(min(stop - row, u64(ROW_BLOCK)));
     const u64 bit = column.validity_offset + row;
-    const u32 words =
-        column.wide
-            ? measure_block(reinterpret_cast<const u64*>(column.offsets) + row, count, column.validity, bit, nulls)
-            : measure_block(reinterpret_cast<const u32*>(column.offsets) + row, count, column.validity, bit, nulls);
+    const u32 words = column.wide ? measure_block<with_nulls>(reinterpret_cast<const u64*>(column.offsets) + row, count,
+                                                              column.validity, bit, nulls)
+                                  : measure_block<with_nulls>(reinterpret_cast<const u32*>(column.offsets) + row, count,
+                                                              column.validity, bit, nulls);
     if (lane_id() == 0) reinterpret_cast<u32*>(column.row_words)[unit] = words;
   }
-  if (column.validity != 0) nulls.add_to(found, k);
+  if (with_nulls) nulls.add_to(found, k);
 }
 
 // row_words of every row block, as counts (row_lengths_scan turns them into indices), and every segment's nulls. grid: any; block:
 // 256 threads.
 extern "C" __global__ void __launch_bounds__(256, 5)
-    row_lengths_measure(const ColumnView* columns, u32 column_count, u64 row_blocks) {
+    row_lengths_measure(const ColumnView* __restrict__ columns, u32 column_count, u64 row_blocks) {
   const Run run(row_blocks);
   if (run.begin >= run.end) return;
   u32 c = find_view<&ColumnView::first_row_block>(columns, column_count, run.begin);
   for (u64 unit = run.begin; unit < run.end; ++c) {
     const u64 first = columns[c].first_row_block;
     const u64 stop = c + 1 < column_count ? min(run.end, columns[c + 1].first_row_block) : run.end;
-    measure_run(columns[c], unit - first, stop - first);
+    if (columns[c].validity != 0)
+      measure_run<true>(columns[c], unit - first, stop - first);
+    else
+      measure_run<false>(columns[c], unit - first, stop - first);
     unit = stop;
   }
 }
@@ -365,8 +369,8 @@ __device__ __forceinline__ void fill_gaps(const PackView& s) {
 }
 
 // Writes `meta` but for what the codes decide: block_starts and tile_lengths. grid: any; block: 256 threads.
-extern "C" __global__ void __launch_bounds__(256, 3)
-    row_lengths_pack(const PackView* segments, u32 segment_count, u64 row_blocks) {
+extern "C" __global__ void __launch_bounds__(256, 4)
+    row_lengths_pack(const PackView* __restrict__ segments, u32 segment_count, u64 row_blocks) {
   __shared__ PackRoom rooms[8];
   PackRoom& room = rooms[threadIdx.x / 32];
   const Run run(row_blocks);

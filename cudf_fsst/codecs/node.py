@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -82,12 +82,14 @@ class Node:
         def some(old: Sequence[Any]) -> tuple[Any, ...]:
             return tuple(next(parts) for _ in old)
 
-        return replace(
-            self,
-            validity=some(self.validity),
-            values=tuple(some(parts) for parts in self.values),
-            segments=some(self.segments),
-            children=tuple(child.with_parts(parts) for child in self.children),
+        return Node(
+            self.type,
+            self.rows,
+            self.null_count,
+            some(self.validity),
+            tuple(some(one) for one in self.values),
+            some(self.segments),
+            tuple(child.with_parts(parts) for child in self.children),
         )
 
     @property

@@ -178,7 +178,7 @@ def row_values(key: Any) -> Any:
 
     cudf = cudf_module()
     if isinstance(key, (cudf.Series, cudf.Index)):
-        if key.dtype.kind == "b" and key.isna().any():
+        if key.dtype.kind == "b" and key._column.null_count:
             key = key.fillna(False)
         key = key.values
     if hasattr(key, "__cuda_array_interface__"):
@@ -199,7 +199,9 @@ def take_labels(index: Any, rows: Any) -> Any:
         # cuDF would make, and keep, the labels of all rows first.
         import cupy
 
-        return cudf.Index(index.start + index.step * cupy.asarray(rows), name=index.name)
+        if (index.start, index.step) != (0, 1):
+            rows = index.start + index.step * rows
+        return cudf.Index(cupy.asarray(rows), name=index.name)
     return index.take(rows)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...buffers import DeviceStrings, HostStrings
-from ...device.memory import Lane, current_device, device_attributes, side_streams
+from ...device.memory import Lane, current_device, device_attributes
 from ...device.transfer import Inbox
 from ..part import align
 from . import launch
@@ -27,10 +27,6 @@ _Views = npt.NDArray[np.void]
 
 #: Groups of segments that are decoded as they arrive.
 _GROUPS = 8
-#: From so many rows on, offsets are unpacked beside the decoder and not before it.
-_ROWS_BESIDE = 1 << 23
-#: The side stream for that; compression has the first two of a thread, copies have the next.
-_ROWS_STREAM = 3
 #: cuDF wants masks of whole 64 bytes.
 _MASK_BITS = 512
 
@@ -324,23 +320,14 @@ def _run(
     lane.upload(buffer.ptr, image)
     address = buffer.ptr + plan.place
     events = [arrive() for _, arrive in arrivals]
-    large = not arrivals and sum(column.rows for column in plan.columns) >= _ROWS_BESIDE
-    rows_lane = Lane(side_streams(_ROWS_STREAM + 1)[_ROWS_STREAM]) if large else lane
-    try:
-        if large:
-            rows_lane.follow(lane)
-            _read_rows(plan, rows_lane, address, launch.ROW_BLOCKS_BESIDE)
-        if not arrivals:
-            _decode(plan.decodes, lane, buffer.ptr, address)
-        for (group, _), event in zip(arrivals, events, strict=True):
-            lane.stream.wait_event(event)
-            _decode([one for one in plan.decodes if one.group == group], lane, buffer.ptr, address)
-        if not large:
-            _read_rows(plan, lane, address)
-        if plan.mask_words and masks is None:
-            _gather_validity(lane, address, plan.count, plan.mask_words)
-    finally:
-        lane.follow(rows_lane)
+    if not arrivals:
+        _decode(plan.decodes, lane, buffer.ptr, address)
+    for (group, _), event in zip(arrivals, events, strict=True):
+        lane.stream.wait_event(event)
+        _decode([one for one in plan.decodes if one.group == group], lane, buffer.ptr, address)
+    _read_rows(plan, lane, address)
+    if plan.mask_words and masks is None:
+        _gather_validity(lane, address, plan.count, plan.mask_words)
     return results
 
 
@@ -370,13 +357,11 @@ def _decode(decodes: Sequence[_Decode], lane: Lane, image: int, address: int) ->
         )
 
 
-def _read_rows(plan: _Plan, lane: Lane, address: int, most: int | None = None) -> None:
-    """Offsets of all columns; at most so many thread blocks a multiprocessor."""
-    multiprocessors = device_attributes()["multiprocessors"]
-    grid = launch.row_grid(plan.row_blocks, multiprocessors)
+def _read_rows(plan: _Plan, lane: Lane, address: int) -> None:
+    """Offsets of all columns."""
     lane.launch(
         get_kernel("row_lengths", "row_lengths_unpack"),
-        grid if most is None else min(grid, most * multiprocessors),
+        launch.row_grid(plan.row_blocks, device_attributes()["multiprocessors"]),
         launch.ROW_THREADS,
         (_u64(address), _u32(plan.count), _u64(plan.row_blocks)),
     )

@@ -259,8 +259,6 @@ COMPACT_PIECES = 16
 #: Threads of a block of the row length kernels, and blocks a multiprocessor: warps have runs of row blocks.
 ROW_THREADS = 256
 _ROW_GRID = 16
-#: Blocks a multiprocessor of row_lengths_unpack beside fsst_decode, which needs most of the room.
-ROW_BLOCKS_BESIDE = 1
 #: Warps of a block that fsst_decode is compiled for.
 DECODE_WARPS_MAX = 8
 
