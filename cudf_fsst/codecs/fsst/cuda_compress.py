@@ -66,7 +66,7 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
         if short:
             yield from compress_short(room, tables, results, outbox, exported)
         else:
-            compress_long(room, cuts, tables, results, outbox, exported, memory)
+            compress_long(room, cuts, tables, results, outbox, exported)
         for one in side:
             lane.follow(one)
         lane.rejoin()

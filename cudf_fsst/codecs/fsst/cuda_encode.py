@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
@@ -11,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...device.memory import Lane, Workspace, device_attributes, pinned
+from ...device.memory import Lane, device_attributes, pinned
 from ...device.transfer import Outbox
 from ...device.waits import Steps
 from . import launch
 from .cuda_kernels import blocks, get_kernel
-from .cuda_room import SLOTS, Column, Cut, Results, Room, Slot, Tables
+from .cuda_room import Column, Cut, Results, Room, Slot, Tables
 from .cuda_tables import Exported, download_found, find_cuts, host_tables, pack_rows
 from .launch import WORD, WaveView
 from .layout import SECTIONS, TILE_BLOCK
@@ -137,16 +136,10 @@ def compress_short(
 class _Slots:
     """Slots that the segments of long columns are encoded in by turns, each with a stream."""
 
-    def __init__(self, room: Room, cuts: Sequence[Cut], memory: ExitStack) -> None:
-        self.lanes = list(room.side[: min(SLOTS, len(cuts))])
-        columns = {cut.column.number: cut.column for cut in cuts}.values()
-        sizes = [max(nbytes) for nbytes in zip(*(column.slot_nbytes for column in columns), strict=True)]
-        work = self.work = Workspace()
-        memory.callback(work.release)
-        slots = [[work.reserve(nbytes) for nbytes in sizes] for _ in self.lanes]
-        self._waves_at = work.reserve(WORD * len(WaveView._fields) * len(cuts))
-        work.take(room.lane)
-        self.slots = [Slot(*(work[offset] for offset in slot)) for slot in slots]
+    def __init__(self, room: Room, count: int) -> None:
+        self.slots = room.slots[:count]
+        self.lanes = list(room.side[: len(self.slots)])
+        self._waves_at = room.waves_at
 
     def lane(self, number: int) -> Lane:
         """The stream of the segment `number` of the round."""
@@ -157,7 +150,7 @@ class _Slots:
 
     def wave_at(self, number: int) -> int:
         """Where the wave of a segment is described."""
-        return self.work[self._waves_at] + WORD * len(WaveView._fields) * number
+        return self._waves_at + WORD * len(WaveView._fields) * number
 
 
 @dataclass(frozen=True)
@@ -233,12 +226,11 @@ def compress_long(
     results: Results,
     outbox: Outbox | None,
     exported: Exported,
-    memory: ExitStack,
 ) -> None:
     """Stages 2 to 5 of columns of several segments."""
     lane, flat = room.lane, [(i, cut) for i, of_column in enumerate(cuts) for cut in of_column]
     metas = [[results.allocate(lane, cut.layout.meta_nbytes) for cut in of_column] for of_column in cuts]
-    slots = _Slots(room, [cut for _, cut in flat], memory)
+    slots = _Slots(room, len(flat))
     sizes = pinned(len(flat), np.int64)
     encodings = []
     for number, ((i, cut), meta) in enumerate(zip(flat, chain.from_iterable(metas), strict=True)):

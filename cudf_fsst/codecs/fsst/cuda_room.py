@@ -299,8 +299,12 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], memor
     scratch_at = work.reserve(places.scratch * on_gpu)
     chunk_bounds_at = work.reserve(3 * WORD * chunks)
     sample_at = work.reserve(plan.SAMPLE_CHUNK * chunks)
-    slots = [[work.reserve(nbytes) for nbytes in column.slot_nbytes] for column in columns] if short else []
-    waves_at = work.reserve(WORD * len(WaveView._fields) * len(columns) if short else 0)
+    # Short columns have a slot each; the segments of long ones take turns in a few.
+    sizes = [column.slot_nbytes for column in columns] if encode else []
+    if encode and not short:
+        sizes = [tuple(map(max, zip(*sizes, strict=True)))] * min(SLOTS, segments)
+    slots = [[work.reserve(nbytes) for nbytes in slot] for slot in sizes]
+    waves_at = work.reserve(WORD * len(WaveView._fields) * segments if encode else 0)
     packs_at = work.reserve(WORD * len(PackView._fields) * segments if encode else 0)
     work.take(lane)
     # Parts that have no bytes lie nowhere.
@@ -322,7 +326,7 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], memor
         work[chunk_bounds_at] if on_cpu else 0,
         work[sample_at] if on_cpu else 0,
         [Slot(*(work[offset] for offset in slot)) for slot in slots],
-        work[waves_at] if short else 0,
+        work[waves_at] if encode else 0,
         work[packs_at] if encode else 0,
         on_gpu,
         on_cpu,
