@@ -715,9 +715,10 @@ def compress_checked(
         [content], _ = backend.compress([asked], stream=stream)
         kept = indexes.keep(index)
     else:
-        plain, names = indexes.unnamed(index, backend)
+        found = indexes.of_range(index)
+        plain, names = (None, []) if found is not None else indexes.unnamed(index, backend)
         [content], described = backend.compress([asked], plain, stream=stream, to_host=to_host)
-        kept = indexes.of_described(described, len(index), names)
+        kept = found if found is not None else indexes.of_described(described, len(index), names)
         if to_host:
             backend = HostBackend()
     dtype = data.dtype if holds_text(content) else None

@@ -632,9 +632,10 @@ def compress_frame(
         Asked(series, wanted.get(label), strings, partial("column {!r}".format, label))
         for label, series in zip(labels.astype(object).tolist(), backend.interop.columns(data), strict=True)
     ]
-    plain, names = indexes.unnamed(data.index, backend)
+    found = None if isinstance(backend, HostBackend) else indexes.of_range(data.index)
+    plain, names = (None, []) if found is not None else indexes.unnamed(data.index, backend)
     columns, described = backend.compress(asked, plain, stream=stream, to_host=to_host)
-    index = indexes.of_described(described, len(data), names)
+    index = found if found is not None else indexes.of_described(described, len(data), names)
     if to_host:
         backend, proxied = HostBackend(), False
     return CompressedFrame._make(backend, columns, labels, index, proxied and backend.device != "cpu")

@@ -232,6 +232,14 @@ def of_described(described: Described | None, rows: int, names: Sequence[Any]) -
     return CompressedIndex(notes, rows, levels, names=names)
 
 
+def of_range(index: Any) -> CompressedIndex | None:
+    """A RangeIndex of cuDF; None for another index."""
+    bounds = interop_cudf.range_of(index)
+    return (
+        None if bounds is None else CompressedIndex({"names": [None], "range": bounds}, len(index), names=[index.name])
+    )
+
+
 def compress(index: Any, backend: Backend, *, stream: Any = None, to_host: bool = False) -> CompressedIndex:
     """Compress an index by itself."""
     plain, names = unnamed(index, backend)

@@ -51,9 +51,12 @@ typedef u32 Number;
 #define FEW_ROWS (UNPACK_ROWS > 2 ? 2 : UNPACK_ROWS)
 // Neighbouring codes of a lane that are put or taken as one number: to put one takes a dozen instructions, however narrow it is.
 #define MERGED (ITEM_NBYTES < 4 ? 4 / ITEM_NBYTES : 1)
-// Thread blocks of bitpack_measure on a multiprocessor. With as few registers as 5 need, code for most other GPUs spills.
+// Thread blocks of bitpack_measure on a multiprocessor. With as few registers as 5 need, code for most other GPUs spills; with those of 4,
+// that for the oldest.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 #define MEASURE_BLOCKS 5
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define MEASURE_BLOCKS 3
 #else
 #define MEASURE_BLOCKS 4
 #endif

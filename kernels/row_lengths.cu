@@ -12,6 +12,13 @@
 
 #define ROWS_PER_LANE (ROW_BLOCK / 32)
 
+// Thread blocks of row_lengths_pack on a multiprocessor. With as few registers as 4 need, code for most other GPUs spills.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#define PACK_BLOCKS 4
+#else
+#define PACK_BLOCKS 3
+#endif
+
 // Where row i of a row block lies in shared memory: neither rows 8 * lane + k nor rows 32 * k + lane of a warp share a bank (64-bit
 // offsets: two at most).
 #define PADDED_ROWS (ROW_BLOCK + ROW_BLOCK / 32)
@@ -369,7 +376,7 @@ __device__ __forceinline__ void fill_gaps(const PackView& s) {
 }
 
 // Writes `meta` but for what the codes decide: block_starts and tile_lengths. grid: any; block: 256 threads.
-extern "C" __global__ void __launch_bounds__(256, 4)
+extern "C" __global__ void __launch_bounds__(256, PACK_BLOCKS)
     row_lengths_pack(const PackView* __restrict__ segments, u32 segment_count, u64 row_blocks) {
   __shared__ PackRoom rooms[8];
   PackRoom& room = rooms[threadIdx.x / 32];

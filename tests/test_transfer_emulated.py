@@ -206,13 +206,13 @@ def test_past_the_pinned_limit(limit: int, transfer: Any) -> None:
     same(transfer.to_host(transfer.to_device(host)), wanted)
 
 
-@pytest.mark.parametrize("group", [0, 3000, 1 << 24])
+@pytest.mark.parametrize("group", [1, 3000, 1 << 24])
 def test_columns_arrive_in_groups(group: int, transfer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """And are let go of when they are decompressed."""
     from cudf_fsst.backend import device as backend
 
-    monkeypatch.setattr(backend, "_GROUP", group)
-    read: Any = sys.modules["cudf_fsst.codecs.device"]
+    read: Any = sys.modules["cudf_fsst.codecs.device_read"]
+    monkeypatch.setattr(read, "_BATCH_NBYTES", group)
     memory: Any = sys.modules["cudf_fsst.device.memory"]
     rng = np.random.default_rng(0)
     wanted = [rng.integers(0, 256, 900 if number % 3 else 300).astype("u4") for number in range(9)]
@@ -228,7 +228,7 @@ def test_columns_arrive_in_groups(group: int, transfer: Any, monkeypatch: pytest
     receiver: Any = object.__new__(backend.DeviceBackend)
     receiver.interop, receiver.device = SimpleNamespace(on_device=lambda _device: nullcontext()), "cuda:0"
     made = receiver.receive(nodes)
-    assert groups == {0: [1] * 9, 3000: [2, 1] * 3, 1 << 24: [9]}[group]
+    assert groups == {1: [1] * 9, 3000: [2, 1] * 3, 1 << 24: [9]}[group]
     for column, values in zip(made, wanted, strict=True):
         with memory.Lane() as lane:
             np.testing.assert_array_equal(lane.read(column.values, values.size, "u4"), values)

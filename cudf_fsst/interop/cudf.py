@@ -54,6 +54,8 @@ def check_dtype(data: Any) -> None:
     """Raise AttributeError, naming the dtype, where a Series or Index cannot be compressed."""
     if isinstance(data, cudf_module().MultiIndex):
         raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not MultiIndex")
+    if isinstance(data.dtype, (np.dtype, pd.StringDtype)) and data.dtype in _noted_dtypes:
+        return
     try:
         arrow_columns.describe(arrow_columns.no_rows(_type_of(data.dtype)))
     except (TypeError, NotImplementedError) as error:
@@ -74,6 +76,13 @@ def view(index: Any) -> Any:
     cuDF itself hands out the very index of a Series.
     """
     return index.copy(deep=False)
+
+
+def range_of(index: Any) -> list[int] | None:
+    """Start, stop and step of a RangeIndex; None for another index."""
+    if not isinstance(index, cudf_module().RangeIndex):
+        return None
+    return [index.start, index.stop, index.step]
 
 
 def with_names(index: Any, names: Sequence[Any]) -> Any:

@@ -134,14 +134,14 @@ def test_as_the_gpu_exports_it(symbols: list[bytes]) -> None:
     exported["symbols"], exported["lengths"] = table.decode_symbols, table.decode_lengths
     exported["count"] = len(table)
     for ask in (hash, len, repr, SymbolTable.to_bytes, copy.deepcopy, lambda one: one.decode_lengths.tobytes()):
-        found = launch.trained_table(exported[0])
+        (found,) = launch.trained_tables(exported)
         assert ask(found) == ask(table)
         assert found == table
         assert found.symbols == table.symbols
     exported["symbols"] = 0  # the pinned array is used again
     assert found == table
     with pytest.raises(AttributeError, match="immutable"):
-        launch.trained_table(exported[0]).symbols = ()
+        launch.trained_tables(exported)[0].symbols = ()
 
 
 @pytest.mark.parametrize(
