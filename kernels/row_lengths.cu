@@ -12,10 +12,16 @@
 
 #define ROWS_PER_LANE (ROW_BLOCK / 32)
 
-// Thread blocks of row_lengths_pack on a multiprocessor. With as few registers as 4 need, code for most other GPUs spills.
+// Thread blocks of row_lengths_measure and row_lengths_pack on a multiprocessor: as many as give the code so many registers that
+// nothing is spilled.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#define MEASURE_BLOCKS 5
 #define PACK_BLOCKS 4
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+#define MEASURE_BLOCKS 4
+#define PACK_BLOCKS 2
 #else
+#define MEASURE_BLOCKS 5
 #define PACK_BLOCKS 3
 #endif
 
@@ -165,7 +171,7 @@ __device__ __forceinline__ void measure_run(const ColumnView& column, u64 begin,
 
 // row_words of every row block, as counts (row_lengths_scan turns them into indices), and every segment's nulls. grid: any; block:
 // 256 threads.
-extern "C" __global__ void __launch_bounds__(256, 5)
+extern "C" __global__ void __launch_bounds__(256, MEASURE_BLOCKS)
     row_lengths_measure(const ColumnView* __restrict__ columns, u32 column_count, u64 row_blocks) {
   const Run run(row_blocks);
   if (run.begin >= run.end) return;
