@@ -715,7 +715,7 @@ def compress_checked(
         [content], _ = backend.compress([asked], stream=stream)
         kept = indexes.keep(index)
     else:
-        found = indexes.of_range(index)
+        found = indexes.of_range(index, backend)
         plain, names = (None, []) if found is not None else indexes.unnamed(index, backend)
         [content], described = backend.compress([asked], plain, stream=stream, to_host=to_host)
         kept = found if found is not None else indexes.of_described(described, len(index), names)

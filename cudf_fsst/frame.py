@@ -632,7 +632,7 @@ def compress_frame(
         Asked(series, wanted.get(label), strings, partial("column {!r}".format, label))
         for label, series in zip(labels.astype(object).tolist(), backend.interop.columns(data), strict=True)
     ]
-    found = None if isinstance(backend, HostBackend) else indexes.of_range(data.index)
+    found = None if isinstance(backend, HostBackend) else indexes.of_range(data.index, backend)
     plain, names = (None, []) if found is not None else indexes.unnamed(data.index, backend)
     columns, described = backend.compress(asked, plain, stream=stream, to_host=to_host)
     index = found if found is not None else indexes.of_described(described, len(data), names)

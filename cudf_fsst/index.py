@@ -232,9 +232,9 @@ def of_described(described: Described | None, rows: int, names: Sequence[Any]) -
     return CompressedIndex(notes, rows, levels, names=names)
 
 
-def of_range(index: Any) -> CompressedIndex | None:
+def of_range(index: Any, backend: Backend) -> CompressedIndex | None:
     """A RangeIndex of cuDF; None for another index."""
-    bounds = interop_cudf.range_of(index)
+    bounds = backend.interop.range_of(index)
     return (
         None if bounds is None else CompressedIndex({"names": [None], "range": bounds}, len(index), names=[index.name])
     )

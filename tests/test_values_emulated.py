@@ -473,6 +473,7 @@ def test_files_of_frames_are_the_same(
         describe_index=interop_pandas.describe_index,
         view=interop_pandas.view,
         with_names=interop_pandas.with_names,
+        range_of=lambda index: None,
     )
     made = tmp_path / "host", tmp_path / "gpu"
     for tile_size in ("auto", *TILE_SIZES):
