@@ -461,16 +461,11 @@ def several(rng: np.random.Generator, count: int) -> list[list[bytes | None]]:
     ]
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_several_columns_in_one_call(
-    beside: bool, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_columns_in_one_call(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the same rows: all, or a range; one launch for all that share a tile size, one wait for a range."""
     from cudf_fsst.codecs.fsst import cuda_read
     from cudf_fsst.device.memory import Lane
 
-    if beside:
-        monkeypatch.setattr(cuda_read, "_ROWS_BESIDE", 1)
     gpu.device.order = "random"
     count = 1500
     columns = several(rng, count)
@@ -536,7 +531,6 @@ def test_a_call_that_makes_many_segments(gpu: Gpu, monkeypatch: pytest.MonkeyPat
     edges=st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)),
     tile_size=st.sampled_from(TILE_SIZES),
     level=st.sampled_from(LEVELS),
-    beside=st.booleans(),
     few=st.booleans(),
 )
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -546,7 +540,6 @@ def test_any_range(
     edges: tuple[int, int],
     tile_size: int,
     level: str,
-    beside: bool,
     few: bool,
     gpu: Gpu,
 ) -> None:
@@ -557,8 +550,6 @@ def test_any_range(
     start, stop = sorted(edge % (strings.rows + 1) for edge in edges)
     segments = cpu.compress(strings, tile_size=tile_size, level=level)
     with pytest.MonkeyPatch.context() as patch:
-        if beside:
-            patch.setattr(cuda_read, "_ROWS_BESIDE", 1)
         if not few:
             patch.setattr(cuda_read, "_read_few", lambda *_: None)
         found = gpu.cuda.take_range(gpu.cuda.to_device(segments), start, stop)

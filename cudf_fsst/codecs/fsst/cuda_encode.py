@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
@@ -167,32 +166,22 @@ class _Encoding:
 
 
 def _encode_long(
-    room: Room,
-    slots: _Slots,
-    count: int,
-    make: Callable[[int], _Encoding],
-    meanwhile: Callable[[], None],
-    results: Results,
-    outbox: Outbox | None,
-) -> tuple[list[_Encoding], list[int]]:
-    """Stages 2 to 5 for so many segments of long columns, and the numbers of the buffers with their codes.
+    room: Room, slots: _Slots, encodings: Sequence[_Encoding], results: Results, outbox: Outbox | None
+) -> list[int]:
+    """Stages 2 to 5 for the segments of long columns; numbers of the buffers with their codes.
 
     Each slot has a stream of its own, so that the compaction of one segment, and the last pieces of its encoding, run
-    beside the encoding of the next. Segments are made ready, and `meanwhile` is called, while the GPU has others.
+    beside the encoding of the next.
     """
-    encodings: list[_Encoding] = []
     codes: list[int] = []
     under_way: list[Any] = []  # events behind the sizes of codes
-    turns = len(slots.lanes)
-    for one in range(count + turns):
-        if one == turns:
-            meanwhile()
-        if one >= turns:
-            under_way[one - turns].synchronize()
-            codes.append(_finish(slots, encodings[one - turns], results, outbox))
-        if one < count:
-            encoding, lane = make(one), slots.lane(one)
-            encodings.append(encoding)
+    count = len(slots.lanes)
+    for one in range(len(encodings) + count):
+        if one >= count:
+            under_way[one - count].synchronize()
+            codes.append(_finish(slots, encodings[one - count], results, outbox))
+        if one < len(encodings):
+            encoding, lane = encodings[one], slots.lane(one)
             _encode(
                 lane, encoding.kind, slots.wave_at(one), 1, min(encoding.cut.layout.tiles, encoding.wave.tile_limit)
             )
@@ -200,7 +189,7 @@ def _encode_long(
             under_way.append(lane.event())
     for lane in slots.lanes:
         room.lane.follow(lane)
-    return encodings, codes
+    return codes
 
 
 def _finish(slots: _Slots, encoding: _Encoding, results: Results, outbox: Outbox | None) -> int:
@@ -243,21 +232,17 @@ def compress_long(
     metas = [[results.allocate(lane, cut.layout.meta_nbytes) for cut in of_column] for of_column in cuts]
     slots = _Slots(room, len(flat))
     sizes = pinned(len(flat), np.int64)
-    addresses = [[results.buffers[meta].ptr for meta in of_column] for of_column in metas]
-    flat_addresses = list(chain.from_iterable(addresses))
-
-    def make(number: int) -> _Encoding:
-        i, cut = flat[number]
+    encodings = []
+    for number, ((i, cut), meta) in enumerate(zip(flat, chain.from_iterable(metas), strict=True)):
         wave = _wave(room, i, cut.planned, tables[i], cut.table, slots.slot(number))
-        slots.lane(number).upload(slots.wave_at(number), launch.words([wave]))
-        kind, size = _kind(cut.column, tables[i], cut.table), sizes[number : number + 1]
-        return _Encoding(number, cut, kind, wave, flat_addresses[number], size)
-
+        address, kind = results.buffers[meta].ptr, _kind(cut.column, tables[i], cut.table)
+        encodings.append(_Encoding(number, cut, kind, wave, address, sizes[number : number + 1]))
+    lane.upload(slots.wave_at(0), launch.words(encoding.wave for encoding in encodings))
     for slot_lane in slots.lanes:
         slot_lane.follow(lane)
         slot_lane.follow(room.side[0])  # the tables
-    pack = partial(pack_rows, room, cuts, addresses)
-    encodings, codes = _encode_long(room, slots, len(flat), make, pack, results, outbox)
+    pack_rows(room, cuts, [[results.buffers[meta].ptr for meta in of_column] for of_column in metas])
+    codes = _encode_long(room, slots, encodings, results, outbox)
     of_host = host_tables(room, tables, exported)
     for encoding, meta, made in zip(encodings, chain.from_iterable(metas), codes, strict=True):
         cut = encoding.cut
