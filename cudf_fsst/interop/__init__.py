@@ -1,5 +1,5 @@
 """The only place that knows the column layouts of cuDF, pandas and Arrow.
 
-`pandas` and `cudf` offer the same functions (``check_dtype``, ``open_strings``, ``labels``, ``to_series``, ...), so a
+`pandas` and `cudf` offer the same functions (``check_dtype``, ``describe``, ``build``, ``frame``, ...), so a
 column asks the one that fits its device.
 """
