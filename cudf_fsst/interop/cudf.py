@@ -10,8 +10,8 @@ validity only. Buffers may be spilled to host memory; those of `describe` are on
 What is private in cuDF and used here, and only here:
 
 ``Series._column``, ``DataFrame._columns``, ``column.access()``, ``column.plc_column``
-    Addresses of buffers. The public ``to_pylibcudf`` gives no data of a column that cuDF has spilled, loses the offset of
-    a buffer that is a part of another, and keeps nothing from being spilled while it is read.
+    Addresses of buffers. The public ``to_pylibcudf`` gives no data of a column that cuDF has spilled, loses the offset
+    of a buffer that is a part of another, and keeps nothing from being spilled while it is read.
 ``column.null_count``
     It is known; the public ``isna().any()`` is a kernel and a wait.
 ``ColumnBase.create``, ``Series._from_column``, ``DataFrame._from_data``, ``DatetimeIndex._from_column``
