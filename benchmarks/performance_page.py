@@ -29,6 +29,12 @@ def table(heading: str, rows: list[list[str]]) -> str:
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
+def short(value: float) -> str:
+    """A number with three digits that count, without an exponent."""
+    text = f"{value:,.3g}"
+    return text if "e" not in text else f"{float(text):,.0f}"
+
+
 def machine(results: Results) -> str:
     found = results.run["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
@@ -121,8 +127,6 @@ LIMITS = {
     "compress_call_gbps": ("`compress()`, GB/s", 600, 350),
     "ratio_chars": ("ratio of characters", 2.95, 2.90),
 }
-#: Bytes of a column: what its `compress()` may take, in milliseconds.
-LATENCY_LIMITS = {6: (0.5, 1.0), 7: (0.6, 1.2), 8: (1.2, 2.0)}
 MIB = 2**20
 #: Columns that are hard in one way or another: share of the compared column's limits that must be reached there.
 WORST = {
@@ -151,10 +155,8 @@ REASONS = {
     "tables ({compress_tables:.2f} ms on the GPU), row lengths ({compress_rows:.2f}, partly beside other work), and a "
     "host that waits for the ends of the characters, the cut into segments and the size of every segment's codes.",
     "`compress()`, MiB beyond input and result": "codes lie in two slots of 1/18 of the column, so that one segment is "
-    "compacted while the next is encoded. Stages 2 to 5 with two slots of 1/28: {slots_2_28:.0f} GB/s, of 1/16: "
-    "{slots_2_16:.0f}, with one of 1/12: {slots_1_12:.0f}; 64 MiB would be slots of less than 1/50 here. The limit is "
-    "an eighth of the column, or 64 MiB if that is more.",
-    "`compress()` of 1 MB, ms": "launches, waits of the host and Python, whatever the size.",
+    "compacted while the next is encoded; 64 MiB would be slots of less than 1/50 here. The limit is an eighth of the "
+    "column, or 64 MiB if that is more.",
     "`take` of 1M random rows, times cuDF's own": "a row costs the decoding of each tile that it touches, from the "
     "tile's start, where cuDF copies the row; lanes of a warp wait for the longest.",
 }
@@ -182,11 +184,6 @@ def limits_met(results: Results) -> Iterator[Limit]:
         peak = ours[f"{call}_peak_extra_bytes"]
         label = f"`{call}()`, MiB beyond input and result"
         yield label, peak, 64 * MIB, most, False, lambda value: f"{value / MIB:,.0f}"
-    for record in results.run["records"]:
-        if record["measure"] == "compress_latency_ms" and record["codec"] == OURS:
-            size = record["bytes"]
-            aim, must = LATENCY_LIMITS[round(math.log10(size))]
-            yield f"`compress()` of {size / 1e6:,.0f} MB, ms", record["value"], aim, must, False, "{:.2f}".format
     take = [results.values().get(codec, {}).get("take_1m_ms") for codec in (OURS, "cudf")]
     if None not in take:
         yield "`take` of 1M random rows, times cuDF's own", take[0] / take[1], 1.0, 2.0, False, "{:.2f}".format
@@ -202,11 +199,13 @@ def limits(results: Results) -> str:
         rows.append([label, form(value), form(aim), form(must), verdict])
     text = "## Limits\n\n" + table("| | measured | aim | must | reached |", rows)
     text += "\n\nHow columns of other kinds do: [below](#columns-of-other-kinds)."
+    if results.latency is not None:
+        text += " What calls on small columns and frames take: [below](#what-a-call-costs)."
     known = facts(results)
     reasons = []
     for label in (row[0] for row in rows if row[-1] != "aim" and row[0] in REASONS):
         with contextlib.suppress(KeyError):  # not all was counted
-            reasons.append(f"* {label.removesuffix(', GB/s').removesuffix(', ms')}: {REASONS[label].format(**known)}")
+            reasons.append(f"* {label.removesuffix(', GB/s')}: {REASONS[label].format(**known)}")
     return (
         "\n".join([text, "", "What stands in the way of the aims that were missed:", "", *reasons]) if reasons else text
     )
@@ -225,8 +224,6 @@ def facts(results: Results) -> dict[str, float]:
             found[f"{name}_shared"], found[f"{name}_issue"] = one["shared_pipe_pct"], one["issue_slots_pct"]
             found[f"{name}_conflicts"] = 100 * one["shared_conflicts"] / one["shared_wavefronts"]
             found |= {f"{name}_warps": one["block_threads"] / 32} if "block_threads" in one else {}
-    for record in (results.kernels or {}).get("slots", {}).get("records", []):
-        found[f"slots_{record['slots']}_{record['share']}"] = record["value"]
     return found
 
 
@@ -295,8 +292,7 @@ def compared(results: Results, codecs: tuple[str, ...] = ()) -> str:
         found = {codec: one for codec, one in found.items() if codec in codecs}
     for codec, one in sorted(found.items(), key=lambda item: (not item[0].startswith(OURS), item[0])):
         peaks = [one.get(f"{call}_peak_extra_bytes") for call in ("compress", "decompress")]
-        cells = [f"{one[f'{call}_call_gbps']:,.3g}" for call in ("compress", "decompress")]
-        cells = [cell if "e" not in cell else f"{float(cell):,.0f}" for cell in cells]
+        cells = [short(one[f"{call}_call_gbps"]) for call in ("compress", "decompress")]
         memory = ["" if peak is None else f"{peak / MIB:,.0f}" for peak in peaks]
         name = name_of(codec)
         if codec in chunks:
@@ -500,7 +496,7 @@ def calls(results: Results) -> str:
         found.setdefault(record["measure"], {})[record["codec"]] = record["value"]
         rows[record["measure"]] = record.get("rows", 0) / 1e6
     lines = [
-        [label.format(**rows), *(f"{found[measure][codec]:,.3g}" for codec in (OURS, "cudf"))]
+        [label.format(**rows), *(short(found[measure][codec]) for codec in (OURS, "cudf"))]
         for measure, label in CALLS.items()
         if found.get(measure, {}).keys() >= {OURS, "cudf"}
     ]

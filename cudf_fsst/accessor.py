@@ -50,7 +50,8 @@ class FsstAccessor:
             What to work on instead of cuDF's default stream; only for data on a GPU.
         codec : str, optional
             Codec of values that are no strings, as in ``df.fsst.compress(codecs=...)``; None: what is smallest on a
-            sample. The first three arguments make no difference to such values.
+            sample. `table`, `tile_size` and `level` are for strings and bytes alone, those of lists, structs and
+            categories too.
 
         Returns
         -------
@@ -61,6 +62,8 @@ class FsstAccessor:
 
         Raises
         ------
+        TypeError
+            `table` is no SymbolTable.
         ValueError
             Unknown `tile_size`, `level` or `codec`, a codec that does not take such values, a `stream` for data in host
             memory, or (UnicodeEncodeError) a Python string with a lone surrogate, which has no UTF-8 form.
@@ -110,7 +113,8 @@ class FsstFrameAccessor:
             smallest on a sample, ``"raw"`` where nothing saves a twentieth; never ``"gpulz"``, which is slower than the
             link to the host.
         tile_size, level, stream
-            As in ``series.fsst.compress()``; the first two for columns of strings. An index always has the defaults.
+            As in ``series.fsst.compress()``; the first two for strings and bytes alone, those of lists, structs and
+            categories too. An index always has the defaults.
 
         Returns
         -------

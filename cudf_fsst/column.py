@@ -226,7 +226,7 @@ class CompressedColumn:
             cuDF's for a column on a GPU. Same values, nulls, name, index and dtype as the Series that was compressed.
             In pandas, cuDF's labels that are integers or booleans with missing ones are of a nullable dtype (Int64,
             boolean, ...), never floats; back on a GPU they are as they were.
-            A string Index that was compressed comes back as a Series with a RangeIndex.
+            An Index that was compressed comes back as a Series with a RangeIndex.
 
         Raises
         ------
@@ -276,8 +276,9 @@ class CompressedColumn:
         Returns
         -------
         pyarrow.Array
-            Of the Arrow type that the dtype names, else string, or large_string from 2^31 characters on. A
-            `pyarrow.ChunkedArray` where the dtype names string and one array cannot hold the characters.
+            Of the Arrow type that the values have. Strings are of the type that their dtype names, else string, or
+            large_string from 2^31 characters on. A `pyarrow.ChunkedArray` where the dtype names string and one array
+            cannot hold the characters.
         """
         if not self._is_text:
             host = self.to_host()
@@ -287,14 +288,15 @@ class CompressedColumn:
         return to_arrow(self._host_strings(0, None), interop_pandas.arrow_type(self.dtype))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """What ``numpy.asarray`` makes of the column: the same as of its pandas.Series, so an array of objects.
+        """What ``numpy.asarray`` makes of the column: what it makes of the pandas.Series; of strings, objects.
 
         Parameters
         ----------
         dtype : numpy dtype, optional
-            Of the array; None: object, with the missing values of the column's dtype.
+            Of the array; None: the one that the pandas.Series has as an array, of strings object, with the missing
+            values of the column's dtype.
         copy : bool, optional
-            False is refused: the strings must be decoded.
+            False is refused: the values must be decoded.
 
         Raises
         ------
@@ -742,6 +744,13 @@ def train(data: Any, *, level: str = "default", stream: Any = None) -> SymbolTab
     -------
     SymbolTable
         The same for the same strings, wherever they are.
+
+    Raises
+    ------
+    AttributeError
+        The data is not of strings.
+    ValueError
+        An unknown `level`.
     """
     check_options(None, "auto", level)
     backend, data, _ = checked(data)

@@ -1,4 +1,4 @@
-// Launches that serve many jobs: the host uploads a table (cudf_fsst/codecs/table.py) of the first thread block of every job, then
+// Launches that serve many jobs: the host uploads a table (cudf_fsst/codecs/cuda_tables.py) of the first thread block of every job, then
 // the jobs; or, of rows that are taken, of columns and their parts.
 #pragma once
 

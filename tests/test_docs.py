@@ -147,6 +147,10 @@ def append_other_dtype(tmp_path: Path) -> None:
     compressor.append(pd.Series(["a"], dtype="string"))
 
 
+def concat_other_columns(_: Path) -> None:
+    cudf_fsst.concat([pd.DataFrame({label: [1]}).fsst.compress() for label in "ab"])
+
+
 def save_complex_index(tmp_path: Path) -> None:
     pd.Series(["a"], index=[1j]).fsst.compress().save(tmp_path / "column.fsst")
 
@@ -182,6 +186,7 @@ ERRORS: tuple[tuple[type[Exception], str, Callable[[Path], Any]], ...] = (
     (ValueError, "tile_size .* 100", lambda _: pd.Series(["a"]).fsst.compress(tile_size=100)),
     (TypeError, "table must be a SymbolTable", lambda _: pd.Series(["a"]).fsst.compress(table=b"abc")),
     (TypeError, "of dtype str, this one is string", append_other_dtype),
+    (ValueError, "frames have different columns", concat_other_columns),
     (TypeError, "index of dtype complex128 cannot be stored", save_complex_index),
     (ValueError, "codes of segment 0: checksum", load_damaged),
     (ValueError, "truncated", lambda _: cudf_fsst.SymbolTable.from_bytes(b"abc")),
