@@ -94,7 +94,11 @@ def _frames(frames: Sequence[CompressedFrame]) -> CompressedFrame:
         for place, label in enumerate(first._labels)
     ]
     index = _indexes([frame._index for frame in frames], backend)
-    return CompressedFrame._make(backend, columns, first._labels, index, any(frame._proxied for frame in frames))
+    labels = first._labels
+    if any(frame._labels.names != labels.names for frame in frames):  # as pandas has it, what differs is no name
+        named = zip(*(frame._labels.names for frame in frames), strict=True)
+        labels = labels.set_names([names[0] if len(set(names)) == 1 else None for names in named])
+    return CompressedFrame._make(backend, columns, labels, index, any(frame._proxied for frame in frames))
 
 
 def _contents(contents: Sequence[Content], backend: Backend, what: str = "columns") -> Content:

@@ -233,7 +233,7 @@ def test_concat_of_dictionaries_of_arrow() -> None:
         pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), [f"{first}{i}" for i in range(100)])
         for first in "xy"
     ]
-    with pytest.raises(TypeError, match="columns: dictionaries of dictionary<.* that cannot become one: "):
+    with pytest.raises(TypeError, match=r"columns: dictionaries of dictionary<.* that cannot become one: "):
         cudf_fsst.concat([pd.Series(pd.arrays.ArrowExtensionArray(array)).fsst.compress() for array in arrays])
 
 
@@ -250,6 +250,13 @@ def test_concat_of_objects_of_which_pieces_have_none(values: list[Any], tmp_path
         pd.testing.assert_series_equal(joined.decompress(), data)
         joined.save(tmp_path / "column")
         pd.testing.assert_series_equal(cudf_fsst.CompressedColumn.load(tmp_path / "column").decompress(), data)
+
+
+def test_concat_of_labels_with_several_names() -> None:
+    pieces = [pd.DataFrame([[1]], columns=pd.Index(["a"], name=name)) for name in ("n", "n", "m")]
+    for some in (pieces, pieces[:2]):
+        joined = cudf_fsst.concat([piece.fsst.compress() for piece in some])
+        pd.testing.assert_frame_equal(joined.decompress(), pd.concat(some))
 
 
 def test_types_without_a_codec_have_no_accessor() -> None:
