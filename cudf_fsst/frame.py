@@ -289,7 +289,8 @@ class CompressedFrame:
         if isinstance(key, slice):
             raise TypeError(f"a CompressedFrame is indexed by labels of columns or a mask, not by {key!r}; see f.iloc")
         inner, _ = interop_cudf.unwrap_proxy(key)
-        if isinstance(inner, (list, np.ndarray, pd.Index, pd.Series)) or hasattr(inner, "__cuda_array_interface__"):
+        lists = (list, np.ndarray, pd.Index, pd.Series, pd.api.extensions.ExtensionArray)
+        if isinstance(inner, lists) or hasattr(inner, "__cuda_array_interface__"):
             if selection.is_mask(inner) and pd.api.types.infer_dtype(self._labels) != "boolean":
                 return self.filter(inner)
             return self._of_places([self._place(label) for label in inner])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from . import index as indexes
 from .backend import Backend, HostBackend, check_options
+from .buffers import ColumnBuffers
 from .codecs import host
 from .codecs.fsst.symbols import SymbolTable
 from .codecs.node import Content, Node, Parts, Wanted, has_offsets
@@ -27,7 +28,8 @@ def concat(columns: Sequence[CompressedFrame]) -> CompressedFrame: ...
 def concat(columns: Sequence[Any]) -> Any:
     """Put columns, or frames, one after another; parts are shared, and no values are encoded again.
 
-    What is made anew is small: a null mask, where one ends within a byte, and offsets of lists.
+    What is made anew is small: a null mask, where one ends within a byte, and offsets of lists. Codes of categories are
+    made anew where the categories come in another order.
 
     Parameters
     ----------
@@ -92,13 +94,23 @@ def _frames(frames: Sequence[CompressedFrame]) -> CompressedFrame:
         for place, label in enumerate(first._labels)
     ]
     index = _indexes([frame._index for frame in frames], backend)
-    return CompressedFrame._make(backend, columns, first._labels, index, any(frame._proxied for frame in frames))
+    labels = first._labels
+    if any(frame._labels.names != labels.names for frame in frames):  # as pandas has it, what differs is no name
+        named = zip(*(frame._labels.names for frame in frames), strict=True)
+        labels = labels.set_names([names[0] if len(set(names)) == 1 else None for names in named])
+    return CompressedFrame._make(backend, columns, labels, index, any(frame._proxied for frame in frames))
 
 
 def _contents(contents: Sequence[Content], backend: Backend, what: str = "columns") -> Content:
-    typed = [content for content in contents if not pa.types.is_null(content.type)]
-    if typed and len(typed) < len(contents):  # objects of which some pieces have nothing but missing values
-        contents = [content if content in typed else _nulls(content, typed[0]) for content in contents]
+    blank = [_is_blank(content, backend) for content in contents]
+    typed = [content for content, nothing in zip(contents, blank, strict=True) if not nothing]
+    if typed and len(typed) < len(contents):
+        contents = [
+            _nulls(content, typed[0]) if nothing and content.type != typed[0].type else content
+            for content, nothing in zip(contents, blank, strict=True)
+        ]
+    if isinstance(backend, HostBackend) and arrow_columns.holds_dictionary(contents[0].type):
+        contents = _of_the_same_categories(contents, backend, what)
     first = contents[0]
     text = all(map(holds_text, contents))  # of either Arrow type
     for content in contents[1:]:
@@ -107,10 +119,66 @@ def _contents(contents: Sequence[Content], backend: Backend, what: str = "column
     return Content(_join([content.node for content in contents], backend), first.type, first.stored)
 
 
+def _is_blank(content: Content, backend: Backend) -> bool:
+    """Whether these are objects that are all missing, or none at all, so that the Arrow type says nothing."""
+    if pa.types.is_null(content.type):
+        return True
+    if not isinstance(backend, HostBackend) or not holds_text(content):
+        return False
+    return bool(content.stored["kind"] == "object" and content.node.null_count == content.node.rows)
+
+
+def _of_the_same_categories(contents: Sequence[Content], backend: HostBackend, what: str) -> Sequence[Content]:
+    """The same values with codes of the same categories; dtypes may be equal where the order differs.
+
+    What has the categories of the first stays as it is. Arrow's dictionaries may differ in more than the order; then
+    all become one.
+    """
+    if any(content.type != contents[0].type for content in contents):
+        return contents  # refused by the caller
+    interop, kind = backend.interop, contents[0].type
+    found = [list(_categories(content.node, backend)) for content in contents]
+    alike = [all(one.equals(other) for one, other in zip(found[0], some, strict=True)) for some in found]
+    if all(alike):
+        return contents
+    first = contents[0]
+    if not pa.types.is_dictionary(kind) or first.stored is None or first.stored["kind"] == "arrow":
+        chunks = [
+            chunk for content in contents for chunk in interop.to_chunked(backend.read([content.node])[0], kind).chunks
+        ]
+        try:
+            whole = pa.chunked_array(chunks, kind).unify_dictionaries().combine_chunks()
+        except pa.ArrowException as error:
+            raise TypeError(f"{what}: dictionaries of {kind} that cannot become one: {error}") from error
+        return [_compressed(arrow_columns.describe(whole), first)]
+    categories = interop.build(backend.read([first.node], 0, 0)[0], kind, first.stored).cat.categories
+    made = []
+    for content, same in zip(contents, alike, strict=True):
+        if not same:
+            series = interop.build(backend.read([content.node])[0], kind, content.stored)
+            buffers, _, _ = interop.describe(series.cat.set_categories(categories))
+            content = _compressed(buffers, first)
+        made.append(content)
+    return made
+
+
+def _categories(node: Node, backend: HostBackend) -> Iterator[Any]:
+    """Categories of a column, or of those within a nested one."""
+    if pa.types.is_dictionary(node.type):
+        yield backend.interop.to_chunked(backend.read(node.children)[0], node.type.value_type)
+    else:
+        for child in node.children:
+            yield from _categories(child, backend)
+
+
+def _compressed(column: ColumnBuffers, like: Content) -> Content:
+    return Content(host.compress([Wanted(column)])[0], like.type, like.stored)
+
+
 def _nulls(content: Content, like: Content) -> Content:
     """As many missing values of another's type."""
     column = arrow_columns.describe(pa.nulls(content.node.rows, like.type))
-    return Content(host.compress([Wanted(column)])[0], like.type, like.stored)
+    return _compressed(column, like)
 
 
 def _indexes(found: Sequence[CompressedIndex], backend: Backend) -> CompressedIndex:
@@ -154,7 +222,7 @@ def _join(nodes: Sequence[Node], backend: Backend) -> Node:
         values = tuple(tuple(part for parts in half for part in parts) for half in halves)
     segments = tuple(segment for node in nodes for segment in node.segments)
     if pa.types.is_dictionary(first.type):
-        children = first.children  # the same categories, as the dtypes are equal
+        children = first.children  # the same categories, see `_of_the_same_categories`
     else:
         children = tuple(_join(list(same), backend) for same in zip(*(node.children for node in nodes), strict=True))
     return Node(first.type, rows, nulls, validity, values, segments, children)

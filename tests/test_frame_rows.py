@@ -196,6 +196,85 @@ def test_concat_of_several_codecs(tmp_path: Path) -> None:
     fresh.same_frame(tmp_path / "frame", wanted)
 
 
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize(
+    "values",
+    [["b", "a", "c"], [3, 1, 2], list(pd.interval_range(0, 3)), list(pd.date_range("2020", periods=3, tz="UTC"))],
+    ids=["texts", "numbers", "intervals", "times"],
+)
+def test_concat_of_categories_in_another_order(values: list[Any], stored: bool, tmp_path: Path) -> None:
+    """To pandas, dtypes of categories without an order are equal whichever way round these are."""
+    one = pd.Series(pd.Categorical([values[0], values[1], None, values[2]], categories=values), name="x")
+    other = pd.Series(pd.Categorical([values[0], None, *values], categories=values[::-1]), name="x")
+    for pieces in ([one, other], [other, one, other], [one[:0], other], [one, other[:0]]):
+        wanted = pd.concat(pieces)
+        column = cudf_fsst.concat([piece.fsst.compress() for piece in pieces])
+        frame = cudf_fsst.concat([piece.to_frame().fsst.compress() for piece in pieces])
+        if stored:
+            column.save(tmp_path / "column")
+            column = cudf_fsst.CompressedColumn.load(tmp_path / "column")
+        pd.testing.assert_series_equal(column.decompress(), wanted)
+        pd.testing.assert_frame_equal(frame.decompress(), wanted.to_frame())
+
+
+def test_concat_of_dictionaries_of_arrow() -> None:
+    def series(texts: list[str], nested: bool) -> pd.Series:
+        array = pa.array([*texts, None], pa.string()).dictionary_encode()
+        if nested:
+            array = pa.ListArray.from_arrays(pa.array([0, 1, len(array)], pa.int32()), array)
+        return pd.Series(pd.arrays.ArrowExtensionArray(array))
+
+    for nested in (False, True):
+        pieces = [series(texts, nested) for texts in (["a", "b"], ["c", "a", "c"], [], ["a", "b"])]
+        joined = cudf_fsst.concat([piece.fsst.compress() for piece in pieces]).decompress()
+        assert pa.array(joined).to_pylist() == [value for piece in pieces for value in pa.array(piece).to_pylist()]
+
+    arrays = [
+        pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), [f"{first}{i}" for i in range(100)])
+        for first in "xy"
+    ]
+    with pytest.raises(TypeError, match=r"columns: dictionaries of dictionary<.* that cannot become one: "):
+        cudf_fsst.concat([pd.Series(pd.arrays.ArrowExtensionArray(array)).fsst.compress() for array in arrays])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[None, 1, None, 2], [None, True, None, False], [None, [1], None, [2]], [None, b"x", None, b""], [None, "x", None]],
+    ids=["numbers", "booleans", "lists", "bytes", "texts"],
+)
+def test_concat_of_objects_of_which_pieces_have_none(values: list[Any], tmp_path: Path) -> None:
+    data = pd.Series(values, dtype=object)
+    for cuts in ([0, 0, 1, 2, 3], [1, 1], [2, 3], [3]):
+        pieces = [data[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+        joined = cudf_fsst.concat([piece.fsst.compress() for piece in pieces])
+        pd.testing.assert_series_equal(joined.decompress(), data)
+        joined.save(tmp_path / "column")
+        pd.testing.assert_series_equal(cudf_fsst.CompressedColumn.load(tmp_path / "column").decompress(), data)
+
+
+def test_concat_of_labels_with_several_names() -> None:
+    pieces = [pd.DataFrame([[1]], columns=pd.Index(["a"], name=name)) for name in ("n", "n", "m")]
+    for some in (pieces, pieces[:2]):
+        joined = cudf_fsst.concat([piece.fsst.compress() for piece in some])
+        pd.testing.assert_frame_equal(joined.decompress(), pd.concat(some))
+
+
+def test_types_without_a_codec_have_no_accessor() -> None:
+    for kind, value in ((pa.binary(3), b"abc"), (pa.map_(pa.string(), pa.int64()), [("a", 1)])):
+        series = pd.Series(pd.arrays.ArrowExtensionArray(pa.array([value], kind)))
+        assert not hasattr(series, "fsst")
+        with pytest.raises(AttributeError, match="cannot be compressed"):
+            _ = series.fsst
+
+
+def test_a_mask_that_is_an_array_of_pandas() -> None:
+    data = pd.DataFrame({"a": [1, 2, 3], "b": list("xyz")})
+    frame = data.fsst.compress()
+    mask = pd.array([True, None, True], dtype="boolean")
+    pd.testing.assert_frame_equal(frame[mask], data[mask])
+    pd.testing.assert_frame_equal(frame[pd.array(["b"])].decompress(), data[["b"]])
+
+
 def test_concat_refuses() -> None:
     data = pd.DataFrame({"a": [1, 2], "b": ["x", None]})
     frame = data.fsst.compress()

@@ -49,7 +49,8 @@ def check_dtype(data: Any) -> None:
     if holds_strings(data):
         return
     try:
-        schema.encode_column(pd.Series(data if is_object(data.dtype) else data[:0], copy=False))
+        array, _ = schema.encode_column(pd.Series(data if is_object(data.dtype) else data[:0], copy=False))
+        arrow_columns.describe(array[:0])
     except TypeError as error:
         found = data.dtype
         if is_object(found):
