@@ -491,6 +491,8 @@ class CompressedColumn:
         """Refused with a TypeError: it would have to answer for every value, as a Series does; see `equals`."""
         raise TypeError("a CompressedColumn cannot be compared with ==; c.equals(other) compares columns")
 
+    # NumPy and pandas leave `array == compressed` to the method above.
+    __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]  # as of a Series
 
     def map_chunks(self, func: Callable[[Any], Any], *, chunk_bytes: int = 64 << 20) -> Any:
@@ -713,7 +715,7 @@ def compress_checked(
         raise ValueError(f"codec must be one of {NAMES}, not {codec!r}")
     name, index = backend.interop.labels(data)
     asked = Asked(data, codec, {"table": table, "tile_size": tile_size, "level": level}, lenient=True)
-    if isinstance(backend, HostBackend):
+    if backend.device == "cpu":
         [content], _ = backend.compress([asked], stream=stream)
         kept = indexes.keep(index)
     else:

@@ -472,6 +472,8 @@ class CompressedFrame:
         """Refused with a TypeError: it would have to answer for every value, as a DataFrame does; see `equals`."""
         raise TypeError("a CompressedFrame cannot be compared with ==; f.equals(other) compares frames")
 
+    # NumPy and pandas leave `array == compressed` to the method above.
+    __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]  # as of a DataFrame
 
     # Columns ------------------------------------------------------------------------------------------------------
@@ -633,7 +635,7 @@ def compress_frame(
         Asked(series, wanted.get(label), strings, partial("column {!r}".format, label))
         for label, series in zip(labels.astype(object).tolist(), backend.interop.columns(data), strict=True)
     ]
-    found = None if isinstance(backend, HostBackend) else indexes.of_range(data.index, backend)
+    found = None if backend.device == "cpu" else indexes.of_range(data.index, backend)
     plain, names = (None, []) if found is not None else indexes.unnamed(data.index, backend)
     columns, described = backend.compress(asked, plain, stream=stream, to_host=to_host)
     index = found if found is not None else indexes.of_described(described, len(data), names)

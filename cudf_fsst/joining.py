@@ -267,6 +267,10 @@ def _encoded(values: Any, kind: Any, backend: Backend) -> Parts:
     return nodes.values[0]
 
 
+def _contents_of(piece: CompressedColumn | CompressedFrame) -> Sequence[Content]:
+    return piece._columns if isinstance(piece, CompressedFrame) else [piece._content]
+
+
 # Pieces -----------------------------------------------------------------------------------------------------------
 
 
@@ -339,6 +343,7 @@ class Compressor:
             piece = compress(data, table=self._table, **self._options)
         if pieces:
             self._check(piece, pieces[0])
+            self._check_types(piece, pieces)
         pieces.append(piece)
 
     def _check(self, piece: Any, first: Any) -> None:
@@ -354,6 +359,18 @@ class Compressor:
                     raise TypeError(f"column {label!r}: the pieces so far are of dtype {dtype}, this one is {other}")
         elif piece.dtype != first.dtype:
             raise TypeError(f"the pieces so far are of dtype {first.dtype}, this one is {piece.dtype}")
+
+    def _check_types(self, piece: Any, pieces: Sequence[Any]) -> None:
+        """Objects of one dtype may have several Arrow types, which `concat` would refuse."""
+        backend = piece._backend
+        for place, content in enumerate(_contents_of(piece)):
+            others = (_contents_of(earlier)[place] for earlier in pieces)
+            other = next((one for one in others if not _is_blank(one, backend)), None)
+            if other is None or other.type == content.type or _is_blank(content, backend):
+                continue
+            if not (holds_text(content) and holds_text(other)):
+                what = f"column {piece.columns[place]!r}: " if isinstance(piece, CompressedFrame) else ""
+                raise TypeError(f"{what}the pieces so far are of Arrow type {other.type}, this one is {content.type}")
 
     def finish(self) -> Any:
         """The column or frame made of all pieces.

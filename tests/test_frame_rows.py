@@ -142,6 +142,8 @@ def test_equals() -> None:
             one == one  # noqa: B015
         with pytest.raises(TypeError, match="cannot be compared with =="):
             one != 3  # noqa: B015
+        with pytest.raises(TypeError):
+            np.arange(3) == one  # noqa: B015
         with pytest.raises(TypeError, match="unhashable"):
             hash(one)
 
@@ -314,3 +316,12 @@ def test_a_codec_of_its_own() -> None:
             series.fsst.compress(codec=codec)
     array = pa.array([1, None, 3])
     assert array.equals(pa.array(pd.Series(array.to_pandas(), dtype="Int64").fsst.compress()))
+
+
+def test_pieces_of_several_arrow_types_are_refused_at_once() -> None:
+    compressor = cudf_fsst.Compressor()
+    compressor.append(pd.Series([None, None], dtype=object))
+    compressor.append(pd.Series([[1], None], dtype=object))
+    with pytest.raises(TypeError, match=r"Arrow type list<.*>, this one is (large_)?string"):
+        compressor.append(pd.Series(["a"], dtype=object))
+    assert len(compressor.finish()) == 4
