@@ -484,8 +484,9 @@ class CompressedColumn:
         if self.dtype != other.dtype:
             return False
         pieces = self._pieces(64 << 20) or [(0, 0)]
-        same = self._backend.interop.same
-        return all(same(self._range(*piece), other._range(*piece)) for piece in pieces)
+        with self._backend.current():
+            same = self._backend.interop.same
+            return all(same(self._range(*piece), other._range(*piece)) for piece in pieces)
 
     def __eq__(self, other: object) -> Any:
         """Refused with a TypeError: it would have to answer for every value, as a Series does; see `equals`."""
@@ -514,17 +515,13 @@ class CompressedColumn:
             Series and DataFrames are joined, labels kept; other results come as a list, one a piece. A column without
             rows is one piece.
         """
-        chunk_bytes = operator.index(chunk_bytes)
-        if chunk_bytes <= 0:
-            raise ValueError(f"chunk_bytes must be positive, not {chunk_bytes}")
-        pieces = self._pieces(chunk_bytes) or [(0, 0)]
         # Proxies are joined by pandas, which is a proxy itself then.
         interop = interop_pandas if self._proxied else self._backend.interop
         with self._backend.current():
-            results = [func(self._out(self._range(start, stop))) for start, stop in pieces]
-            if all(interop.is_frame(result) for result in results):
-                return results[0] if len(results) == 1 else interop.concat(results)
-        return results
+            return selection.map_pieces(func, self._piece, self._pieces, chunk_bytes, interop)
+
+    def _piece(self, start: int, stop: int) -> Any:
+        return self._out(self._range(start, stop))
 
     def _pieces(self, chunk_bytes: int) -> list[tuple[int, int]]:
         """Row ranges of about `chunk_bytes`; of strings one row block at least, none across segments."""

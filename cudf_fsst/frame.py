@@ -358,7 +358,8 @@ class CompressedFrame:
                 pass
             else:
                 number = selection.row_number(number, len(self))
-                return self._range(number, number + 1).iloc[0]
+                with self._backend.current():
+                    return self._range(number, number + 1).iloc[0]
         return self._take(self._numbers(key))
 
     def head(self, n: int = 5) -> Any:
@@ -432,17 +433,17 @@ class CompressedFrame:
             Series and DataFrames are joined, labels kept; other results come as a list, one a piece. A frame without
             rows is one piece.
         """
-        chunk_bytes = operator.index(chunk_bytes)
-        if chunk_bytes <= 0:
-            raise ValueError(f"chunk_bytes must be positive, not {chunk_bytes}")
-        pieces = selection.row_pieces(len(self), self.uncompressed_nbytes, chunk_bytes, _PIECE_ROWS) or [(0, 0)]
         # Proxies are joined by pandas, which is a proxy itself then.
         interop = interop_pandas if self._proxied else self._backend.interop
-        results = [func(self._out(self._range(start, stop))) for start, stop in pieces]
-        if all(interop.is_frame(result) for result in results):
-            with self._backend.current():
-                return results[0] if len(results) == 1 else interop.concat(results)
-        return results
+        with self._backend.current():
+            return selection.map_pieces(func, self._piece, self._pieces, chunk_bytes, interop)
+
+    def _piece(self, start: int, stop: int) -> Any:
+        return self._out(self._range(start, stop))
+
+    def _pieces(self, chunk_bytes: int) -> list[tuple[int, int]]:
+        """Row ranges of about `chunk_bytes`."""
+        return selection.row_pieces(len(self), self.uncompressed_nbytes, chunk_bytes, _PIECE_ROWS)
 
     def isna(self) -> Any:
         """Whether values are missing: a DataFrame of booleans, as that of the decompressed frame."""
@@ -464,9 +465,10 @@ class CompressedFrame:
             return False
         if not self._labels.equals(other._labels) or self._dtypes() != other._dtypes():
             return False
-        pieces = selection.row_pieces(len(self), self.uncompressed_nbytes, 64 << 20, _PIECE_ROWS) or [(0, 0)]
-        same = self._backend.interop.same
-        return all(same(self._range(*piece), other._range(*piece)) for piece in pieces)
+        pieces = self._pieces(64 << 20) or [(0, 0)]
+        with self._backend.current():
+            same = self._backend.interop.same
+            return all(same(self._range(*piece), other._range(*piece)) for piece in pieces)
 
     def __eq__(self, other: object) -> Any:
         """Refused with a TypeError: it would have to answer for every value, as a DataFrame does; see `equals`."""

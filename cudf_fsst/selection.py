@@ -6,7 +6,7 @@ The same code serves NumPy and CuPy arrays; a selection that is on the GPU stays
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -122,6 +122,23 @@ def row_pieces(length: int, nbytes: int, piece_nbytes: int, unit: int) -> list[t
         return []
     step = max(1, piece_nbytes * length // max(nbytes, 1) // unit) * unit
     return [(start, min(start + step, length)) for start in range(0, length, step)]
+
+
+def map_pieces(
+    func: Callable[[Any], Any],
+    read: Callable[[int, int], Any],
+    cut: Callable[[int], Sequence[tuple[int, int]]],
+    chunk_bytes: Any,
+    interop: Any,
+) -> Any:
+    """What `map_chunks` gives of rows that `cut` cuts and `read` reads; `interop` joins the results."""
+    chunk_bytes = operator.index(chunk_bytes)
+    if chunk_bytes <= 0:
+        raise ValueError(f"chunk_bytes must be positive, not {chunk_bytes}")
+    results = [func(read(start, stop)) for start, stop in cut(chunk_bytes) or [(0, 0)]]
+    if all(interop.is_frame(result) for result in results):
+        return results[0] if len(results) == 1 else interop.concat(results)
+    return results
 
 
 def is_mask(key: Any) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -325,3 +327,30 @@ def test_pieces_of_several_arrow_types_are_refused_at_once() -> None:
     with pytest.raises(TypeError, match=r"Arrow type list<.*>, this one is (large_)?string"):
         compressor.append(pd.Series(["a"], dtype=object))
     assert len(compressor.finish()) == 4
+
+
+def test_everything_is_done_on_the_device_of_the_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    """cuDF works on the current one, whatever its data is on."""
+    frame = whole()[["int8", "str"]].fsst.compress()
+    current: list[str] = []
+
+    @contextmanager
+    def on_device() -> Iterator[None]:
+        current.append("the frame's")
+        yield
+        current.pop()
+
+    def same_there(one: Any, other: Any) -> bool:
+        assert current
+        return bool(one.equals(other))
+
+    def length(piece: Any) -> int:
+        assert current
+        return len(piece)
+
+    for one in (frame, frame.column("int8")):
+        monkeypatch.setattr(one._backend, "current", on_device)
+        monkeypatch.setattr("cudf_fsst.interop.pandas.same", same_there)
+        assert sum(one.map_chunks(length, chunk_bytes=1000)) == ROWS
+        assert one.equals(one.copy())
+        assert not current
