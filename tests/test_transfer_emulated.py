@@ -99,12 +99,17 @@ def test_what_came_out_together_goes_back_in_one_copy(
     there = transfer.to_device(host)
     assert copies == [3 * 256 + 256 + 64, 5000]
     assert sorted(device.allocations) == [0, 3 * 256 + 256 + 64, 5000]
+    copies.clear()
+    backwards = transfer.to_device(host[::-1])
+    assert copies == [3 * 256 + 256 + 64, 5000]
     monkeypatch.undo()
     monkeypatch.setattr(transfer, "_SMALL", SMALL)
     same(transfer.to_host(there), wanted)
-    # Some of them, or in another order, lie otherwise.
+    same(transfer.to_host(backwards), wanted[::-1])
+    # Some of them, and one twice, lie otherwise.
     some = [host[2], host[0]]
     same(transfer.to_host(transfer.to_device(some)), [wanted[2], wanted[0]])
+    same(transfer.to_host(transfer.to_device([*host, host[1]])), [*wanted, wanted[1]])
 
 
 def test_memory_lives_as_long_as_one_of_them(transfer: Any, device: FakeDevice) -> None:

@@ -58,9 +58,12 @@ class _Together:
     offsets : list of int
         Where each lies, aligned as if it was allocated.
     nbytes : int
+    host : array or None
+        The host's memory that holds all of them just so.
     """
 
     def __init__(self) -> None:
+        self.host: Any = None
         self.numbers: list[int] = []
         self.offsets: list[int] = []
         self.nbytes = 0
@@ -72,20 +75,53 @@ class _Together:
         self.nbytes = offset + nbytes
 
 
-def _grouped(sizes: Sequence[int]) -> tuple[list[int], list[_Together]]:
-    """Numbers of the buffers that travel by themselves, and groups of all others."""
-    alone, groups = [], [_Together()]
-    for number, nbytes in enumerate(sizes):
-        if not 0 < nbytes <= _SMALL:
+def _grouped(arrays: Sequence[npt.NDArray[Any]]) -> tuple[list[int], list[_Together]]:
+    """Numbers of the host's arrays that travel by themselves, and groups of all others.
+
+    What lies together goes together, in whatever order: it need not be copied on the host.
+    """
+    alone: list[int] = []
+    lying: dict[int, list[int]] = {}  # by what the arrays are based on
+    for number, array in enumerate(arrays):
+        if 0 < array.size <= _SMALL:
+            lying.setdefault(id(array.base), []).append(number)
+        else:
             alone.append(number)
-            continue
-        if groups[-1].nbytes + nbytes > _TOGETHER:
-            groups.append(_Together())
-        groups[-1].add(number, nbytes)
-    for group in groups:
+    groups: list[_Together] = []
+    rest: list[int] = []
+    for numbers in lying.values():
+        group = _lying_together(arrays, numbers) if len(numbers) > 1 else None
+        if group is None:
+            rest += numbers
+        else:
+            groups.append(group)
+    gathered = [_Together()]
+    for number in sorted(rest):
+        if gathered[-1].nbytes + arrays[number].size > _TOGETHER:
+            gathered.append(_Together())
+        gathered[-1].add(number, arrays[number].size)
+    for group in gathered:
         if len(group.numbers) == 1:
             alone += group.numbers
-    return alone, [group for group in groups if len(group.numbers) > 1]
+    return alone, [*groups, *(group for group in gathered if len(group.numbers) > 1)]
+
+
+def _lying_together(arrays: Sequence[npt.NDArray[Any]], numbers: Sequence[int]) -> _Together | None:
+    """Some arrays of the same base as a group, if they lie in it just as they are to travel."""
+    whole = arrays[numbers[0]].base
+    if not isinstance(whole, np.ndarray) or whole.dtype != np.uint8 or not whole.flags.c_contiguous:
+        return None
+    placed = sorted((arrays[number].__array_interface__["data"][0], number) for number in numbers)
+    first, group = placed[0][0], _Together()
+    for address, number in placed:
+        group.add(number, arrays[number].size)
+        if address - first != group.offsets[-1] or arrays[number].strides != (1,):
+            return None
+    if group.nbytes > _TOGETHER:
+        return None
+    start = first - whole.__array_interface__["data"][0]
+    group.host = whole.reshape(-1)[start : start + group.nbytes]
+    return group
 
 
 class _Parcel(_Together):
@@ -239,7 +275,7 @@ class Inbox:
         """
         arrays = [array for part in parts for array in (part.meta, part.codes)]
         sizes = [array.size for array in arrays]
-        alone, groups = _grouped(sizes)
+        alone, groups = _grouped(arrays)
         received: dict[int, Any] = {number: self._into.allocate(sizes[number]) for number in alone}
         together = [self._into.allocate(group.nbytes) for group in groups]
         self._lane.follow(self._into)
@@ -252,7 +288,7 @@ class Inbox:
 
     def _staging(self, arrays: Sequence[npt.NDArray[Any]], group: _Together) -> npt.NDArray[np.uint8]:
         """One pinned host array of all; where they lie already if they came out together."""
-        found = _lie_together(arrays, group)
+        found = group.host
         if found is None:
             found = host_buffer(group.nbytes)
             for array, offset in zip(arrays, group.offsets, strict=True):
@@ -270,21 +306,6 @@ class Inbox:
                 for start in range(0, contiguous.size, _PIECE):
                     self._lane.upload(buffer.ptr + start, contiguous[start : start + _PIECE])
         return self._lane.event()
-
-
-def _lie_together(arrays: Sequence[npt.NDArray[Any]], group: _Together) -> npt.NDArray[np.uint8] | None:
-    """The host's memory that holds arrays just as they travel, if there is one buffer of it."""
-    whole = arrays[0].base
-    if not isinstance(whole, np.ndarray) or whole.dtype != np.uint8 or not whole.flags.c_contiguous:
-        return None
-    start = whole.ctypes.data
-    first = arrays[0].ctypes.data - start
-    for array, offset in zip(arrays, group.offsets, strict=True):
-        if array.base is not whole or array.strides != (1,):
-            return None
-        if array.__array_interface__["data"][0] - start != first + offset:
-            return None
-    return whole.reshape(-1)[first : first + group.nbytes]
 
 
 def to_host(parts: Sequence[Part], *, stream: Any = None) -> list[Part]:
