@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,13 @@ _GROUPS = 8
 _MASK_BITS = 512
 
 _FIELDS = {name: i for i, name in enumerate(launch.DESCRIPTOR.names or ())}
+#: What follows from a segment's place in its column.
+_OF_COLUMN = [_FIELDS[name] for name in ("table", "first_row", "out_row", "out_char", "row_end", "char_end")]
+
+
+def _joined(views: Sequence[_Views]) -> _Views:
+    """Descriptors one after another; NumPy compares the fields of all when it joins records, which takes longer."""
+    return np.concatenate([view.view(_u64) for view in views]).view(launch.DESCRIPTOR)
 
 
 class _Decode(NamedTuple):
@@ -71,7 +78,7 @@ class _Plan:
 
     def __init__(self, views: Sequence[_Views], columns: Sequence[_Column]) -> None:
         self.columns = columns
-        view = self.view = views[0].copy() if len(views) == 1 else np.concatenate(views)
+        view = self.view = views[0].copy() if len(views) == 1 else _joined(views)
         self.count = view.size
         ends, begins = view["row_end"].astype(np.int64), view["row_begin"].astype(np.int64)
         row_blocks = -(-ends // ROW_BLOCK) - begins // ROW_BLOCK
@@ -155,36 +162,37 @@ class Reading:
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         view = self.view = launch.describe(segments)
+        words = self.words = view.view(_u64).reshape(view.size, len(_FIELDS))
         place_of: dict[SymbolTable, int] = {}
-        view["table"] = [
+        self._table_places = [
             place_of.setdefault(segment.table, launch.DECODE_TABLE_NBYTES * len(place_of)) for segment in segments
         ]
-        self.tables = np.concatenate([launch.decode_table(table) for table in place_of])
-        rows, chars = view["rows"].astype(np.int64), view["chars"].astype(np.int64)
-        self.row_ends = np.cumsum(rows)
-        view["first_row"] = view["out_row"] = self.row_ends - rows
-        view["out_char"] = np.cumsum(chars) - chars
-        view["row_end"], view["char_end"] = rows, chars
-        nulls = [segment.null_count for segment in segments]
-        self.null_counts = np.array(nulls, np.int64)
-        self.column = _Column(slice(0, view.size), int(self.row_ends[-1]), int(chars.sum()), sum(nulls), any(nulls))
-        self.shifts = sorted(set(view["tile_shift"].tolist()))
-        self._ends, self._table_places = self.row_ends.tolist(), view["table"].tolist()
+        tables = [launch.decode_table(table) for table in place_of]
+        self.tables = tables[0] if len(tables) == 1 else np.concatenate(tables)
+        rows, chars = [segment.rows for segment in segments], [segment.chars for segment in segments]
+        row_ends, char_ends = list(accumulate(rows)), list(accumulate(chars))
+        self.row_ends, self._ends = np.array(row_ends), row_ends
+        first_rows, first_chars = [0, *row_ends[:-1]], [0, *char_ends[:-1]]
+        words[:, _OF_COLUMN] = np.array([self._table_places, first_rows, first_rows, first_chars, rows, chars], _u64).T
+        self.null_counts = np.array([segment.null_count for segment in segments], np.int64)
+        nulls = int(self.null_counts.sum())
+        self.column = _Column(slice(0, view.size), row_ends[-1], char_ends[-1], nulls, nulls > 0)
+        self.shifts = sorted({segment.layout.tile_size.bit_length() - 1 for segment in segments})
         self._whole: tuple[tuple[Reading, ...], Any, _Plan] | None = None
 
-    def part(self, rows: npt.NDArray[np.int64]) -> tuple[_Views, npt.NDArray[np.uint8]]:
+    def part(self, rows: npt.NDArray[np.int64]) -> tuple[_Words, npt.NDArray[np.uint8]]:
         """Descriptors and decode tables of the segments from the first to the last one that has some of a few rows."""
         if len(self._ends) == 1:
-            return self.view, self.tables
+            return self.words, self.tables
         numbers = rows.tolist()
         first, last = bisect_right(self._ends, min(numbers)), bisect_right(self._ends, max(numbers)) + 1
         places = self._table_places[first:last]
         begin, end = min(places), max(places) + launch.DECODE_TABLE_NBYTES
-        view = self.view[first:last]
+        words = self.words[first:last]
         if begin:
-            view = view.copy()
-            view["table"] -= _u64(begin)
-        return view, self.tables[begin:end]
+            words = words.copy()
+            words[:, _FIELDS["table"]] -= _u64(begin)
+        return words, self.tables[begin:end]
 
     def whole(self, *others: Reading) -> _Plan:
         """The plan for all rows of this column and others: kept, until others, a device or launch choices differ."""
@@ -506,36 +514,34 @@ class _Take:
         if on_host and self.count <= launch.TAKE_ROWS:
             parts = [reading.part(rows) for reading in readings]
         else:
-            parts = [(reading.view, reading.tables) for reading in readings]
+            parts = [(reading.words, reading.tables) for reading in readings]
         self._parts, self._rows = parts, rows
         tables_nbytes = sum(tables.nbytes for _, tables in parts)
-        self._views_at = tables_nbytes
-        self._columns_at = tables_nbytes + sum(view.nbytes for view, _ in parts)
+        self._columns_at = tables_nbytes + sum(words.nbytes for words, _ in parts)
         self._totals_at = self._columns_at + len(parts) * launch.TAKE_COLUMN.itemsize
         rows_at = self._totals_at + len(parts) * launch.TAKE_TOTALS.itemsize
         self.buffer = lane.allocate(rows_at + (rows.nbytes if on_host else 0))
         address = int(self.buffer.ptr)
         self.rows = address + rows_at if on_host else int(rows.data.ptr)
         tables_at, view_at, self.columns = address, address + tables_nbytes, []
-        for i, (view, tables) in enumerate(parts):
+        for i, (words, tables) in enumerate(parts):
             own = dict.fromkeys(launch.TAKE_COLUMN.names or (), 0)
-            own["segments"], own["segment_count"], own["tables"] = view_at, view.size, tables_at
+            own["segments"], own["segment_count"], own["tables"] = view_at, len(words), tables_at
             own["totals"] = address + self._totals_at + i * launch.TAKE_TOTALS.itemsize
             self.columns.append(own)
             tables_at += tables.nbytes
-            view_at += view.nbytes
+            view_at += words.nbytes
 
     def _upload(self) -> None:
-        views = np.concatenate([view for view, _ in self._parts]) if len(self._parts) > 1 else self._parts[0][0].copy()
-        words, at = views.view(_u64).reshape(views.size, len(_FIELDS)), 0
-        for (view, _), own in zip(self._parts, self.columns, strict=True):
-            words[at : at + view.size, _FIELDS["table"]] += _u64(own["tables"])
-            at += view.size
-        columns = np.array([[*own.values()] for own in self.columns], _u64)
-        totals = np.zeros(len(self._parts) * launch.TAKE_TOTALS.itemsize, np.uint8)
-        rows = [self._rows.view(np.uint8)] if isinstance(self._rows, np.ndarray) else []
-        tables = (tables for _, tables in self._parts)
-        every = [*tables, views.view(np.uint8), columns.ravel().view(np.uint8), totals, *rows]
+        words, at = np.concatenate([words for words, _ in self._parts]), 0
+        for (own_words, _), own in zip(self._parts, self.columns, strict=True):
+            words[at : at + len(own_words), _FIELDS["table"]] += _u64(own["tables"])
+            at += len(own_words)
+        columns = [field for own in self.columns for field in own.values()]
+        totals = [0] * (len(self._parts) * len(launch.TAKE_TOTALS.names or ()))
+        rows = [self._rows.view(_u64)] if isinstance(self._rows, np.ndarray) else []
+        tables = (tables.view(_u64) for _, tables in self._parts)
+        every = [*tables, words.ravel(), np.array(columns + totals, _u64), *rows]
         self.lane.upload(self.buffer.ptr, np.concatenate(every))
 
     def _upload_columns(self, columns: Sequence[Mapping[str, int]]) -> int:

@@ -17,7 +17,7 @@ from ...lazy import kept_with
 from ..part import ALIGNMENT, align
 from . import train
 from .automaton import COST_SHIFT, MAX_STATES, automaton
-from .layout import ROW_BLOCK, TILE_BLOCK, SegmentLayout
+from .layout import ROW_BLOCK, SECTIONS, TILE_BLOCK, SegmentLayout
 from .plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
 from .segment import Segment
 from .symbols import ESCAPE, HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS, SymbolTable
@@ -249,8 +249,9 @@ TAKE_COLUMN = _all_u64(
 )
 TAKE_TOTALS = _all_u64("chars", "nulls", "tiles", "most_tiles", "groups_done")
 
-_SECTIONS = ("block_starts", "tile_lengths", "row_starts", "row_minima", "row_words", "row_bits")
-_ADDRESSES = [list(DESCRIPTOR.fields or ()).index(name) for name in _SECTIONS]
+_FIELDS = DESCRIPTOR.names or ()
+_ADDRESSES = [_FIELDS.index(name) for name in SECTIONS if name != "validity"]
+_CODES, _CODES_NBYTES, _VALIDITY = (_FIELDS.index(name) for name in ("codes", "codes_nbytes", "validity"))
 
 #: Tiles a warp works on together.
 PIECE_TILES = 32
@@ -461,14 +462,10 @@ def decode_table(table: SymbolTable) -> npt.NDArray[np.uint8]:
 @lru_cache(4096)
 def _layout_words(layout: SegmentLayout) -> npt.NDArray[np.uint64]:
     """A descriptor's fields that follow from the layout; addresses are offsets in ``meta``."""
-    view = np.zeros(1, DESCRIPTOR)
-    view["chars"], view["rows"] = layout.chars, layout.rows
-    for name in _SECTIONS:
-        view[name] = layout.sections[name].offset
-    view["validity"] = layout.sections["validity"].offset
-    view["row_bits_words"] = layout.row_bits_words
-    view["tile_shift"] = layout.tile_size.bit_length() - 1
-    return view.view(np.uint64)
+    known = dict(zip(SECTIONS, layout.places, strict=False))
+    known |= {"chars": layout.chars, "rows": layout.rows, "row_bits_words": layout.row_bits_words}
+    known["tile_shift"] = layout.tile_size.bit_length() - 1
+    return np.array([known.get(name, 0) for name in _FIELDS], np.uint64)
 
 
 def describe(segments: Sequence[Segment]) -> npt.NDArray[np.void]:
@@ -482,11 +479,9 @@ def describe(segments: Sequence[Segment]) -> npt.NDArray[np.void]:
     for segment in segments:
         segment.check_buffers()
     words = np.array([_layout_words(segment.layout) for segment in segments])
-    meta = np.array([segment.meta.ptr for segment in segments], np.uint64)
+    known = [(one.meta.ptr, one.codes.ptr, one.codes_nbytes, one.layout.has_nulls) for one in segments]
+    meta, codes, codes_nbytes, has_nulls = np.array(known, np.uint64).T
     words[:, _ADDRESSES] += meta[:, None]
-    view = words.view(DESCRIPTOR).ravel()
-    view["codes"] = [segment.codes.ptr for segment in segments]
-    view["codes_nbytes"] = [segment.codes_nbytes for segment in segments]
-    nulls = np.array([segment.layout.has_nulls for segment in segments])
-    view["validity"] = np.where(nulls, view["validity"] + meta, 0)
-    return view
+    words[:, _VALIDITY] = (words[:, _VALIDITY] + meta) * has_nulls
+    words[:, _CODES], words[:, _CODES_NBYTES] = codes, codes_nbytes
+    return words.view(DESCRIPTOR).ravel()
