@@ -351,8 +351,9 @@ __device__ __forceinline__ void copy_chunks(const uint4* from, uint4* to, u32 ch
 // Copies the pieces of waves to their places, and the tiles' lengths: COMPACT_PIECES pieces a thread block of 256 threads; 16 bytes of
 // the destination a lane, the bytes at both ends one by one. Every block sums the lengths of the pieces before its own by itself
 // (some 40 KB from the L2); a scan kernel of one block before this one took 12 us a segment, 0.2 ms for l_comment.
-// A wave starts at a block of tiles' start. grid: x covers the longest wave, y = waves.
-extern "C" __global__ void __launch_bounds__(256, 4) fsst_compact(const WaveView* __restrict__ waves) {
+// A wave starts at a block of tiles' start. codes_at: of a launch of one wave, instead of WaveView::codes; else 0. grid: x covers the
+// longest wave, y = waves.
+extern "C" __global__ void __launch_bounds__(256, 4) fsst_compact(const WaveView* __restrict__ waves, u64 codes_at) {
   __shared__ u64 warp_sums[8];
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
   const WaveView& wave = waves[blockIdx.y];
@@ -361,7 +362,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) fsst_compact(const WaveView
   const u8* const slots = reinterpret_cast<const u8*>(wave.slot);
   const u32* const piece_lengths = reinterpret_cast<const u32*>(wave.piece_lengths);
   u64* const block_starts = reinterpret_cast<u64*>(wave.block_starts);
-  u8* const codes = reinterpret_cast<u8*>(wave.codes);
+  u8* const codes = reinterpret_cast<u8*>(codes_at != 0 ? codes_at : wave.codes);
   u64 sum = 0;
 #pragma unroll 4
   for (u64 i = threadIdx.x; i < first; i += 256) sum += __ldg(piece_lengths + i);

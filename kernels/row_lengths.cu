@@ -38,12 +38,9 @@ struct Offsets {
   }
 };
 
-// Rows and characters where segments begin: segment k takes the rows that start at characters k * segment_chars and up; the last
-// that has characters also the empty rows behind it. grid: x covers the most segments + 1 threads, y = columns.
-extern "C" __global__ void segment_begins(const ColumnView* columns) {
-  const ColumnView& column = columns[blockIdx.y];
-  const u32 k = blockIdx.x * blockDim.x + threadIdx.x;
-  if (k > column.segments) return;
+// Where segment k of a column begins; k = segments: where the last ends. Segment k takes the rows that start at characters
+// k * segment_chars and up; the last that has characters also the empty rows behind it.
+__device__ __forceinline__ void find_begin(const ColumnView& column, u32 k) {
   const Offsets offsets = {column.offsets, column.wide};
   const Found found(column.found, column.segments);
   const u64 rows = column.rows, first = offsets[0], chars = offsets[rows] - first, begin = k * column.segment_chars;
@@ -67,6 +64,17 @@ extern "C" __global__ void segment_begins(const ColumnView* columns) {
     *found.null_chars = 0;
     *found.first_char = column.chars + first;
   }
+}
+
+// Rows and characters where segments begin. Clears `nbytes` at `counts`, too, a multiple of 16: what fsst_train, which follows, wants
+// to be zero. grid: x covers the most segments + 1 threads, y = columns.
+extern "C" __global__ void segment_begins(const ColumnView* columns, uint4* counts, u64 nbytes) {
+  const ColumnView& column = columns[blockIdx.y];
+  const u32 k = blockIdx.x * blockDim.x + threadIdx.x;
+  if (k <= column.segments) find_begin(column, k);
+  const u32 row = gridDim.x * blockDim.x;
+  for (u64 i = blockIdx.y * row + k; i < nbytes / sizeof(uint4); i += row * gridDim.y)
+    counts[i] = make_uint4(0, 0, 0, 0);
 }
 
 // The smallest of the warp's values.
@@ -187,14 +195,11 @@ extern "C" __global__ void __launch_bounds__(256, MEASURE_BLOCKS)
   }
 }
 
-// In place: a segment's counts become indices; Found::words[k] is their sum. grid: x = the most segments, y = columns; block: 1024
-// threads. A thread has SCANNED neighbours: with one, a block loops 107 times over 28 M rows of one character.
+// In place: the counts of segment k become indices; Found::words[k] is their sum. By a block of 1024 threads. A thread has SCANNED
+// neighbours: with one, a block loops 107 times over 28 M rows of one character.
 #define SCANNED 8
-extern "C" __global__ void __launch_bounds__(1024, 1) row_lengths_scan(const ColumnView* columns) {
+__device__ __forceinline__ void scan_segment(const ColumnView& column, u32 k) {
   __shared__ u32 warp_sums[32];
-  const ColumnView& column = columns[blockIdx.y];
-  const u32 k = blockIdx.x;
-  if (k >= column.segments) return;
   const Found found(column.found, column.segments);
   const u64 count = (found.rows_begin[k + 1] - found.rows_begin[k] + ROW_BLOCK - 1) / ROW_BLOCK;
   u32* mine = reinterpret_cast<u32*>(column.row_words) + first_row_block(found.rows_begin, k);
@@ -223,6 +228,28 @@ extern "C" __global__ void __launch_bounds__(1024, 1) row_lengths_scan(const Col
     __syncthreads();
   }
   if (threadIdx.x == 0) found.words[k] = before;
+}
+
+// grid: x = the most segments, y = columns; block: 1024 threads.
+extern "C" __global__ void __launch_bounds__(1024, 1) row_lengths_scan(const ColumnView* columns) {
+  const ColumnView& column = columns[blockIdx.y];
+  if (blockIdx.x < column.segments) scan_segment(column, blockIdx.x);
+}
+
+// segment_begins, row_lengths_measure and row_lengths_scan for columns of one segment and few rows, where launches cost the most.
+// grid: columns; block: 1024 threads.
+extern "C" __global__ void __launch_bounds__(1024, 1) row_lengths_look(const ColumnView* columns) {
+  const ColumnView& column = columns[blockIdx.x];
+  if (threadIdx.x <= 1) find_begin(column, threadIdx.x);
+  __syncthreads();
+  const u64 row_blocks = (column.rows + ROW_BLOCK - 1) / ROW_BLOCK, each = (row_blocks + 31) / 32;
+  const u64 begin = min(threadIdx.x / 32 * each, row_blocks), end = min(begin + each, row_blocks);
+  if (column.validity != 0)
+    measure_run<true>(column, begin, end);
+  else
+    measure_run<false>(column, begin, end);
+  __syncthreads();
+  scan_segment(column, 0);
 }
 
 // Shared memory of a warp that packs: the offsets of a row block, then its bits.

@@ -174,6 +174,18 @@ def test_round_trip(case: str, level: str, gpu: Gpu) -> None:
     same_strings(gpu.download(gpu.cuda.decompress(segments)), cpu.read(expected))
 
 
+@pytest.mark.parametrize("case", ["one segment", "int64 offsets", "nulls", "all null", "empty rows", "one byte"])
+def test_given_table(case: str, gpu: Gpu) -> None:
+    """Nothing is trained, and one launch looks at all rows."""
+    strings = columns(np.random.default_rng(1))[case]
+    table = SymbolTable.from_symbols([b"deposits", b"the", b"re", b" "])
+    gpu.device.launches.clear()
+    segments = gpu.cuda.compress(gpu.upload(strings, offset=3), table=table)
+    compacted = ["fsst_compact"] * (strings.chars.size > 0)
+    assert gpu.device.launches == ["row_lengths_look", "fsst_encode", "row_lengths_pack", *compacted]
+    same_segments(gpu.cuda.to_host(segments), cpu.compress(strings, table=table))
+
+
 @pytest.mark.parametrize("order", ["lazy", "random"])
 @pytest.mark.parametrize("case", ["three segments, two tables", "nulls", "a row longer than a segment", "empty rows"])
 def test_through_host_memory(case: str, order: str, gpu: Gpu) -> None:
@@ -385,13 +397,17 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
         one = launch.ColumnView(0, strings.address, wide, rows, 0, 0, 2**60, 1, found_at.address, words.address, 0)
         one_column = buffer(launch.words([one]))
         there = (buffer(view.view(np.uint8)), u32(1))
-        module.launch("segment_begins", 1, 128, (one_column,))
+        module.launch("segment_begins", 1, 128, (one_column, None, np.uint64(0)))
         module.launch("row_lengths_measure", 1, 256, (one_column, u32(1), u64(units)))
         module.launch("row_lengths_scan", 1, 1024, (one_column,))
         numbers = found_at.read(np.int64).tolist()
         assert numbers[: places.nulls] == [0, rows, 0, offsets[-1]]
         assert (numbers[places.null_chars], numbers[places.first_char]) == (0, begin)
         row_blocks = -(-rows // 256)
+        scanned = words.read(np.uint32)[:row_blocks].tolist()
+        module.launch("row_lengths_look", 1, 1024, (one_column,))  # all three at once
+        assert found_at.read(np.int64).tolist() == numbers
+        assert words.read(np.uint32)[:row_blocks].tolist() == scanned
         view["row_bits_words"] = numbers[places.words]
         sizes = {"row_starts": 8 * (row_blocks + 1), "row_minima": 4 * row_blocks, "row_words": 4 * (row_blocks + 1)}
         sizes["row_bits"] = 4 * int(view["row_bits_words"][0])

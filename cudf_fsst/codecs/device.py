@@ -47,16 +47,19 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]
             raise
-    steps = (
-        fixed.compress(values, lane=lane, outbox=outbox),
-        fsst.compress(strings, lane=lane, outbox=outbox),
-    )
+    # Strings first: their tables are trained meanwhile.
+    steps: list[waits.Steps] = []
+    if strings:
+        steps.append(fsst.compress(strings, lane=lane, outbox=outbox))
+    if values:
+        steps.append(fixed.compress(values, lane=lane, outbox=outbox))
     # Strings that are too long to be compressed together take all the workspace that the memory rule allows.
-    if fsst.takes_all(strings):
-        parts, segments = (waits.run(lane, one)[0] for one in steps)
+    if len(steps) == 2 and fsst.takes_all(strings):
+        made = [waits.run(lane, one)[0] for one in steps]
     else:
-        parts, segments = waits.run(lane, *steps)
-    streams, rest = iter(parts), iter(segments)
+        made = waits.run(lane, *steps)
+    rest = iter(made[0] if strings else ())
+    streams = iter(made[-1] if values else ())
     return [_build(one.column, streams, rest) for one in columns]
 
 

@@ -108,6 +108,10 @@ class Lane:
         if nbytes:
             runtime.memsetAsync(address, 0, nbytes, self.stream.ptr)
 
+    def release(self) -> None:
+        """Forget all buffers that `allocate` gave: the default stream waits for the work with them, or it has ended."""
+        self._held.clear()
+
     def let_go(self, buffer: Any) -> None:
         """Forget a buffer that `allocate` gave: the host knows that all work with it has ended."""
         self._held.pop(id(buffer), None)
@@ -181,6 +185,30 @@ def side_streams(count: int) -> list[Any]:
     return list(streams[:count])
 
 
+class SideLanes:
+    """Lanes on side streams, for work beside that of another lane; use it as a context.
+
+    What runs there follows `lane` first, and `lane` follows it last: so nothing is ordered here unless there is an
+    error. Then the streams have ended when memory is given back.
+    """
+
+    def __init__(self, lane: Lane, count: int) -> None:
+        self._lane = lane
+        self._lanes = [Lane(stream) for stream in side_streams(count)] if count else []
+
+    def __enter__(self) -> list[Lane]:
+        return self._lanes
+
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is not None:
+            for one in self._lanes:
+                one.synchronize()
+        else:
+            self._lane.rejoin()
+        for one in self._lanes:
+            one.release()
+
+
 class Slice:
     """Some bytes of a device buffer, which stays as long as this."""
 
@@ -215,6 +243,12 @@ class Workspace:
         offset = self.nbytes
         self.nbytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
         return offset
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def take(self, lane: Lane) -> None:
         self.buffer = lane.allocate(self.nbytes)

@@ -17,7 +17,8 @@ def run(lane: Lane, *generators: Steps) -> list[Any]:
     Parameters
     ----------
     lane
-        What the generators wait for. Work that they do in other streams must be ordered before it when they yield.
+        What the generators wait for. Work that they do in other streams must be ordered before it when they yield, or
+        they have to end it themselves when they are closed.
     *generators
         Each is brought to its next yield; then the host waits for the lane, and all go on.
 

@@ -15,28 +15,27 @@ go through the stages together, and their room), `Tables`, `Cut` (a segment, as 
 `cuda_tables` has stage 1 and the rows, `cuda_encode` the other stages.
 
 A column of one segment is encoded before its size is known, into room for all that it may have. So all such columns of
-a round share one wait, for rows, nulls, tables and codes. Longer columns have two slots for the codes of a segment,
-each with a stream, which take turns: while the host waits for the size of one segment's codes and the GPU compacts
-them, it encodes the next, be it of this column or of another. Tables are trained in a side stream, beside the work on
-row lengths.
+a round share their waits: one for rows and nulls, while tables are trained, and one for codes; with given tables one
+for all. Longer columns have two slots for the codes of a segment, each with a stream, which take turns: while the host
+waits for the size of one segment's codes and the GPU compacts them, it encodes the next, be it of this column or of
+another. Tables are trained in a side stream, beside the work on row lengths.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
 from ...buffers import DeviceStrings
 from ...device import waits
-from ...device.memory import Lane, side_streams
+from ...device.memory import Lane, SideLanes, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps
 from . import launch
-from .cuda_encode import compress_long, compress_short
-from .cuda_room import SLOTS, Column, Cut, Results, Task, check_level, make_room, plan_columns, rounds, takes_all
+from .cuda_encode import compress_long, compress_short, short_waves
+from .cuda_room import SLOTS, Column, Results, Task, check_level, make_room, plan_columns, rounds, takes_all
 from .cuda_tables import download_found, find_cuts, look, place_tables, train_on_cpu
 from .segment import Segment
 from .symbols import SymbolTable
@@ -47,29 +46,32 @@ __all__ = ["Task", "compress", "compress_one", "takes_all", "train"]
 
 def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, outbox: Outbox | None) -> Steps:
     """Compress columns that share a workspace."""
-    short, on_gpu = columns[0].short, any(column.source == "gpu" for column in columns)
-    with ExitStack() as memory, ExitStack() as streams:  # all streams have ended, or joined, when memory is given back
-        side_count = int(on_gpu) if short else SLOTS
-        side = [streams.enter_context(Lane(stream)) for stream in side_streams(side_count)]
-        room = make_room(columns, lane, side, memory, encode=True)
+    short, sources = columns[0].short, {column.source for column in columns}
+    side_count = int("gpu" in sources) if short else SLOTS
+    with Workspace() as work, SideLanes(lane, side_count) as side:
+        room = make_room(columns, lane, side, work, encode=True)
+        if short and "cpu" not in sources:
+            exported = look(room) if side else None  # training begins as soon as it can
+            tables = place_tables(room, {})
+            waves = short_waves(room, tables)
+            if side:
+                side[0].upload(room.waves_at, launch.words(waves.views))
+            else:
+                look(room, waves.views)
+            yield from compress_short(room, tables, waves, results, outbox, exported)
+            return
         exported = look(room)
-        trained: dict[int, list[SymbolTable]] = {}
-        cuts: list[list[Cut]] = []
-        on_cpu = any(column.source == "cpu" for column in columns)
-        if on_cpu or not short:
-            found = download_found(room)
-            yield
-            cuts = find_cuts(room, found.tolist())
-        if on_cpu:
-            trained = yield from train_on_cpu(room, cuts)
+        found = download_found(room)
+        yield
+        cuts = find_cuts(room, found.tolist())
+        trained = (yield from train_on_cpu(room, cuts)) if "cpu" in sources else {}
         tables = place_tables(room, trained)
         if short:
-            yield from compress_short(room, tables, results, outbox, exported)
+            waves = short_waves(room, tables)
+            lane.upload(room.waves_at, launch.words(waves.views))
+            yield from compress_short(room, tables, waves, results, outbox, exported)
         else:
             compress_long(room, cuts, tables, results, outbox, exported)
-        for one in side:
-            lane.follow(one)
-        lane.rejoin()
 
 
 def compress(
@@ -149,9 +151,8 @@ def compress_one(
 def _train(task: Task, lane: Lane) -> Steps:
     """Stage 1 for one column with one scope."""
     columns = yield from plan_columns([task], lane, one_scope=True)
-    with ExitStack() as memory, ExitStack() as streams:
-        side = [streams.enter_context(Lane(stream)) for stream in side_streams(1)]
-        room = make_room(columns, lane, side, memory, encode=False)
+    with Workspace() as work, SideLanes(lane, 1) as side:
+        room = make_room(columns, lane, side, work, encode=False)
         exported = look(room)
         found = download_found(room)
         lane.follow(side[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from ...device.waits import Steps
 from . import launch
 from .cuda_kernels import blocks, get_kernel
 from .cuda_room import Column, Cut, Results, Room, Slot, Tables
-from .cuda_tables import Exported, download_found, find_cuts, host_tables, pack_rows
+from .cuda_tables import Exported, download_found, find_cuts, host_tables, pack_rows, packs
 from .launch import WORD, WaveView
 from .layout import SECTIONS, TILE_BLOCK
 from .segment import Segment
@@ -75,14 +75,14 @@ def _encode(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int)
     lane.launch(kernel, (grid, count), threads, (_u64(waves_at),), shared)
 
 
-def _compact(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int) -> None:
-    """Stage 5 of waves."""
+def _compact(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int, codes: int = 0) -> None:
+    """Stage 5 of waves; `codes`: of one wave, where it was not known when the wave was uploaded."""
     kernel = get_kernel("fsst_encode", "fsst_compact", kind.tile_size, kind.choices.encode_warps)
     grid = blocks(blocks(most_tiles, launch.PIECE_TILES), launch.COMPACT_PIECES)
-    lane.launch(kernel, (grid, count), 256, (_u64(waves_at),))
+    lane.launch(kernel, (grid, count), 256, (_u64(waves_at), _u64(codes)))
 
 
-def _with_places(wave: WaveView, cut: Cut, tiles: int, before: int, meta: int, codes: int) -> WaveView:
+def _with_places(wave: WaveView, cut: Cut, tiles: int, before: int, meta: int, codes: int = 0) -> WaveView:
     """A wave as fsst_compact needs it: with where its tiles go in ``meta`` and codes at these addresses."""
     layout, first = cut.layout, wave.tile_begin
     block_starts = meta + layout.places[SECTIONS.index("block_starts")] + 8 * (first // TILE_BLOCK)
@@ -90,42 +90,88 @@ def _with_places(wave: WaveView, cut: Cut, tiles: int, before: int, meta: int, c
     return wave._replace(tiles=tiles, before=before, block_starts=block_starts, stored_lengths=lengths, codes=codes)
 
 
-def compress_short(
-    room: Room, tables: Sequence[Tables], results: Results, outbox: Outbox | None, exported: Exported
-) -> Steps:
-    """Stages 2 to 5 of columns of one segment each, before and after the wait that they share."""
-    lane = room.lane
-    waves = [_wave(room, i, 0, tables[i], 0, slot) for i, slot in enumerate(room.slots)]
+class _Run(NamedTuple):
+    """Waves of one launch: of short columns of a kind, each its only wave."""
+
+    kind: _Kind
+    waves_at: int
+    columns: Sequence[int]
+
+
+@dataclass(frozen=True)
+class ShortWaves:
+    """The waves of short columns, in the order of `runs`."""
+
+    runs: Sequence[_Run]
+    views: Sequence[WaveView]
+
+
+def short_waves(room: Room, tables: Sequence[Tables]) -> ShortWaves:
+    """What encodes columns of one segment each; to be uploaded to ``waves_at``."""
     kinds: dict[_Kind, list[int]] = {}
     for i, column in enumerate(room.columns):
         kinds.setdefault(_kind(column, tables[i], 0), []).append(i)
-    order = list(chain.from_iterable(kinds.values()))
-    begins = accumulate((len(of_kind) for of_kind in kinds.values()), initial=0)
-    runs = [
-        (kind, room.waves_at + WORD * len(WaveView._fields) * begin, of_kind)
-        for (kind, of_kind), begin in zip(kinds.items(), begins, strict=False)
-    ]
-    lane.upload(room.waves_at, launch.words(waves[i] for i in order))
-    if room.side:
+    runs: list[_Run] = []
+    views: list[WaveView] = []
+    for kind, columns in kinds.items():
+        runs.append(_Run(kind, room.waves_at + WORD * len(WaveView._fields) * len(views), columns))
+        views += (_wave(room, i, 0, tables[i], 0, room.slots[i]) for i in columns)
+    return ShortWaves(runs, views)
+
+
+def compress_short(
+    room: Room,
+    tables: Sequence[Tables],
+    waves: ShortWaves,
+    results: Results,
+    outbox: Outbox | None,
+    exported: Exported,
+) -> Steps:
+    """Stages 2 to 5 of columns of one segment each, before and after the wait for the sizes of codes.
+
+    While tables are trained in the side stream, there is a wait before it, for the rows: they are packed meanwhile.
+    """
+    lane, training = room.lane, bool(room.scopes_gpu and not room.scopes_cpu)
+    if room.scopes_gpu and not training:
         lane.follow(room.side[0])
-    for kind, waves_at, of_kind in runs:
-        _encode(lane, kind, waves_at, len(of_kind), max(room.columns[i].tile_limit for i in of_kind))
+    for kind, waves_at, of_kind in waves.runs:
+        most_tiles = max(room.columns[i].tile_limit for i in of_kind)
+        _encode(room.side[0] if training else lane, kind, waves_at, len(of_kind), most_tiles)
     found = download_found(room)
     yield
     numbers = found.tolist()
-    cuts = find_cuts(room, numbers)
-    sizes = [numbers[place.codes_nbytes] for place in room.found]
-    metas = [results.allocate(lane, cut.layout.meta_nbytes) for (cut,) in cuts]
-    codes = [results.allocate(lane, size) for size in sizes]
+    cuts = [cut for (cut,) in find_cuts(room, numbers)]
+    metas = [results.allocate(lane, cut.layout.meta_nbytes) for cut in cuts]
     addresses = [results.buffers[meta].ptr for meta in metas]
-    for i, (cut,) in enumerate(cuts):
-        waves[i] = _with_places(waves[i], cut, cut.layout.tiles, 0, addresses[i], results.buffers[codes[i]].ptr)
-    lane.upload(room.waves_at, launch.words(waves[i] for i in order))
-    for kind, waves_at, of_kind in runs:
-        _compact(lane, kind, waves_at, len(of_kind), max(waves[i].tiles for i in of_kind))
-    pack_rows(room, cuts, [[address] for address in addresses])
+    rows = packs(room, [[cut] for cut in cuts], [[address] for address in addresses])
+    order = [i for run in waves.runs for i in run.columns]
+    complete = [
+        _with_places(wave, cuts[i], cuts[i].layout.tiles, 0, addresses[i])
+        for wave, i in zip(waves.views, order, strict=True)
+    ]
+    alone = len(cuts) == 1  # then the launch says where the codes go, and the wave is complete without
+    if training:
+        lane.upload(room.packs_at, launch.words(rows))
+        pack_rows(room, rows)
+        if alone:
+            room.side[0].upload(room.waves_at, launch.words(complete))
+        lane.follow(room.side[0])
+        found = download_found(room)
+        yield
+        numbers = found.tolist()
+    sizes = [numbers[place.codes_nbytes] for place in room.found]
+    codes = [results.allocate(lane, size) for size in sizes]
+    places = [results.buffers[made].ptr for made in codes]
+    if not (training and alone):
+        complete = [wave._replace(codes=places[i]) for wave, i in zip(complete, order, strict=True)]
+        lane.upload(room.waves_at, launch.words(chain(complete, () if training else rows)))
+    if not training:
+        pack_rows(room, rows)
+    for kind, waves_at, of_kind in waves.runs:
+        most_tiles = max(cuts[i].layout.tiles for i in of_kind)
+        _compact(lane, kind, waves_at, len(of_kind), most_tiles, places[0] if alone else 0)
     of_host = host_tables(room, tables, exported)
-    for i, (cut,) in enumerate(cuts):
+    for i, cut in enumerate(cuts):
         for number in (metas[i], codes[i]):
             results.send(number, outbox, lane)
         meta, made = results.buffers[metas[i]], results.buffers[codes[i]]
@@ -208,13 +254,16 @@ def _finish(slots: _Slots, encoding: _Encoding, results: Results, outbox: Outbox
         lane.download(size, wave.codes_nbytes)
         lane.synchronize()
     codes = results.allocate(lane, int(size[0]))
-    for one, bytes_before in zip(waves, before, strict=True):
-        of_wave, address = min(limit, tiles - one.tile_begin), results.buffers[codes].ptr
-        described = _with_places(one, encoding.cut, of_wave, bytes_before, encoding.meta, address)
-        lane.upload(at, launch.words([described]))
-        if len(waves) > 1:
+    address = results.buffers[codes].ptr
+    if len(waves) == 1:
+        _compact(lane, kind, at, 1, tiles, address)
+    else:
+        for one, bytes_before in zip(waves, before, strict=True):
+            of_wave = min(limit, tiles - one.tile_begin)
+            described = _with_places(one, encoding.cut, of_wave, bytes_before, encoding.meta)
+            lane.upload(at, launch.words([described]))
             _encode(lane, kind, at, 1, of_wave)
-        _compact(lane, kind, at, 1, of_wave)
+            _compact(lane, kind, at, 1, of_wave, address)
     results.send(codes, outbox, lane)
     return codes
 
@@ -236,12 +285,15 @@ def compress_long(
     for number, ((i, cut), meta) in enumerate(zip(flat, chain.from_iterable(metas), strict=True)):
         wave = _wave(room, i, cut.planned, tables[i], cut.table, slots.slot(number))
         address, kind = results.buffers[meta].ptr, _kind(cut.column, tables[i], cut.table)
+        wave = _with_places(wave, cut, cut.layout.tiles, 0, address)
         encodings.append(_Encoding(number, cut, kind, wave, address, sizes[number : number + 1]))
     lane.upload(slots.wave_at(0), launch.words(encoding.wave for encoding in encodings))
     for slot_lane in slots.lanes:
         slot_lane.follow(lane)
         slot_lane.follow(room.side[0])  # the tables
-    pack_rows(room, cuts, [[results.buffers[meta].ptr for meta in of_column] for of_column in metas])
+    rows = packs(room, cuts, [[results.buffers[meta].ptr for meta in of_column] for of_column in metas])
+    lane.upload(room.packs_at, launch.words(rows))
+    pack_rows(room, rows)
     codes = _encode_long(room, slots, encodings, results, outbox)
     of_host = host_tables(room, tables, exported)
     for encoding, meta, made in zip(encodings, chain.from_iterable(metas), codes, strict=True):

@@ -7,8 +7,6 @@ the way through the stages has its classes here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,8 +35,7 @@ _LONG_ROUND, _LONG_ROUND_SHARE = 4 << 20, 128
 _ROOM_FOR_OTHERS = 8 * (80 << 20)
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """A column to compress, and how: see `compress_one`."""
 
     strings: DeviceStrings
@@ -47,8 +44,7 @@ class Task:
     level: str = "default"
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """What is known of a column before the GPU has looked at it.
 
     Attributes
@@ -109,8 +105,7 @@ class Slot(NamedTuple):
     tile_lengths: int
 
 
-@dataclass(frozen=True)
-class Room:
+class Room(NamedTuple):
     """Columns that go through the stages together, and their room in the workspace.
 
     Attributes
@@ -154,8 +149,7 @@ class Room:
         return self.found_at + WORD * place
 
 
-@dataclass(frozen=True)
-class Tables:
+class Tables(NamedTuple):
     """Tables of a column's scopes: where the encoder finds them, and their bytes there (level max)."""
 
     addresses: Sequence[int]
@@ -164,8 +158,7 @@ class Tables:
     owner: Any = None
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(NamedTuple):
     """A segment, as the GPU found it; segments without rows are left out."""
 
     column: Column
@@ -274,10 +267,8 @@ def rounds(columns: Sequence[Column]) -> Iterator[list[Column]]:
             yield together
 
 
-def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], memory: ExitStack, *, encode: bool) -> Room:
-    """Lay out and take the workspace of a round; `memory` gives it back."""
-    work = Workspace()
-    memory.callback(work.release)
+def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work: Workspace, *, encode: bool) -> Room:
+    """Lay out and take the workspace of a round."""
     found, first_scope, numbers, scopes = [], [], 0, {"gpu": 0, "cpu": 0, "given": 0}
     for column in columns:
         found.append(launch.found_places(numbers, column.segments))
@@ -290,7 +281,10 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], memor
     chunks = on_cpu * plan.SAMPLE_CHUNKS["max"]
     places = launch.train_places(device_attributes()["shared_per_block"])
     found_at = work.reserve(WORD * numbers)
-    views_at = work.reserve(WORD * (len(columns) * len(ColumnView._fields) + on_gpu * len(ScopeView._fields)))
+    # Waves lie behind these views and before packs, for uploads that bring several kinds.
+    waves_place = WORD * (len(columns) * len(ColumnView._fields) + on_gpu * len(ScopeView._fields))
+    packs_place = waves_place + WORD * len(WaveView._fields) * (segments if encode else 0)
+    views_at = work.reserve(packs_place + WORD * len(PackView._fields) * (segments if encode else 0))
     row_words = [work.reserve(4 * column.row_blocks) for column in columns]
     trained_at = work.reserve(launch.ENCODE_TABLES_NBYTES * on_gpu)
     uploaded_at = work.reserve(launch.MAX_TABLES_NBYTES * on_cpu if encode else 0)
@@ -304,8 +298,6 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], memor
     if encode and not short:
         sizes = [tuple(map(max, zip(*sizes, strict=True)))] * min(SLOTS, segments)
     slots = [[work.reserve(nbytes) for nbytes in slot] for slot in sizes]
-    waves_at = work.reserve(WORD * len(WaveView._fields) * segments if encode else 0)
-    packs_at = work.reserve(WORD * len(PackView._fields) * segments if encode else 0)
     work.take(lane)
     # Parts that have no bytes lie nowhere.
     return Room(
@@ -326,8 +318,8 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], memor
         work[chunk_bounds_at] if on_cpu else 0,
         work[sample_at] if on_cpu else 0,
         [Slot(*(work[offset] for offset in slot)) for slot in slots],
-        work[waves_at] if encode else 0,
-        work[packs_at] if encode else 0,
+        work[views_at] + waves_place if encode else 0,
+        work[views_at] + packs_place if encode else 0,
         on_gpu,
         on_cpu,
     )

@@ -18,13 +18,14 @@ from . import launch, plan
 from .cpu import num_threads
 from .cuda_kernels import blocks, get_kernel
 from .cuda_room import Column, Cut, Room, Tables
-from .launch import WORD, ColumnView, PackView, ScopeView
+from .launch import WORD, ColumnView, PackView, ScopeView, WaveView
 from .layout import ROW_BLOCK, SegmentLayout
 from .symbols import SymbolTable
 from .train_max import train_table_max
 
 _u32, _u64 = np.uint32, np.uint64
 _SCAN_THREADS = 1024
+_CLEARED = 16 << 10  # bytes that a block clears
 
 #: What fsst_train exports of its tables, on its way to the host; None without any.
 Exported = npt.NDArray[np.void] | None
@@ -34,8 +35,8 @@ def _mixed(column: Column) -> bool:
     return launch.pairs_in_shared(column.tile_size, device_attributes()["shared_per_block"])
 
 
-def _describe(room: Room) -> int:
-    """Upload what the first kernels have to know; the number of row blocks."""
+def _describe(room: Room, waves: Sequence[WaveView]) -> int:
+    """Upload what the first kernels have to know, and waves; the number of row blocks."""
     columns, scopes, row_blocks = [], [], 0
     for column, found, row_words in zip(room.columns, room.found, room.row_words, strict=True):
         strings, at = column.task.strings, room.number(found.rows_begin)
@@ -58,17 +59,30 @@ def _describe(room: Room) -> int:
         if column.source == "gpu":
             each, mixed = column.per_table, _mixed(column)
             scopes += [ScopeView(at, column.segments, each * i, each, mixed) for i in range(column.scopes)]
-    room.lane.upload(room.views_at, launch.words(chain(columns, scopes)))
+    room.lane.upload(room.views_at, launch.words(chain(columns, scopes, waves)))
     return row_blocks
 
 
-def look(room: Room) -> Exported:
-    """Start to cut all columns, to train their tables (stage 1), and to measure their rows; what training exports."""
+def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
+    """Start to cut all columns, to train their tables (stage 1), and to measure their rows; what training exports.
+
+    `waves`: those that are known already, which are uploaded along with the columns.
+    """
     lane, columns = room.lane, len(room.columns)
-    row_blocks = _describe(room)
+    row_blocks = _describe(room, waves)
     most = max(column.segments for column in room.columns)
     views = _u64(room.views_at)
-    lane.launch(get_kernel("row_lengths", "segment_begins"), (blocks(most + 1, 128), columns), 128, (views,))
+    if not room.scopes_gpu and most == 1 and all(one.task.strings.rows <= launch.LOOK_ROWS for one in room.columns):
+        lane.launch(get_kernel("row_lengths", "row_lengths_look"), columns, _SCAN_THREADS, (views,))
+        return None
+    # Training needs no more than where segments begin, so it need not wait for the rest.
+    counts_nbytes = launch.TRAIN_COUNTS_NBYTES * room.scopes_gpu
+    lane.launch(
+        get_kernel("row_lengths", "segment_begins"),
+        (max(blocks(most + 1, 128), blocks(counts_nbytes, _CLEARED * columns)), columns),
+        128,
+        (views, _u64(room.pair_counts_at), _u64(counts_nbytes)),
+    )
     exported = _train_on_gpu(room) if room.scopes_gpu else None
     lane.launch(
         get_kernel("row_lengths", "row_lengths_measure"),
@@ -84,7 +98,6 @@ def _train_on_gpu(room: Room) -> npt.NDArray[np.void]:
     """Stage 1: start training a table for every scope, in the side stream."""
     lane = room.side[0]
     lane.follow(room.lane)
-    lane.zero(room.pair_counts_at, launch.TRAIN_COUNTS_NBYTES * room.scopes_gpu)
     lane.launch(
         get_kernel("fsst_train", "fsst_train"),
         room.scopes_gpu,
@@ -229,8 +242,8 @@ def host_tables(room: Room, tables: Sequence[Tables], exported: Exported) -> lis
     ]
 
 
-def pack_rows(room: Room, cuts: Sequence[Sequence[Cut]], metas: Sequence[Sequence[int]]) -> None:
-    """Write row lengths and validity of all segments to `metas`, addresses."""
+def packs(room: Room, cuts: Sequence[Sequence[Cut]], metas: Sequence[Sequence[int]]) -> list[PackView]:
+    """What writes row lengths and validity of all segments to `metas`, addresses; to be uploaded to ``packs_at``."""
     views, row_blocks = [], 0
     for i, of_column in enumerate(cuts):
         strings, row_words = room.columns[i].task.strings, room.row_words[i]
@@ -253,7 +266,12 @@ def pack_rows(room: Room, cuts: Sequence[Sequence[Cut]], metas: Sequence[Sequenc
                 )
             )
             row_blocks += cut.layout.row_blocks
-    room.lane.upload(room.packs_at, launch.words(views))
+    return views
+
+
+def pack_rows(room: Room, views: Sequence[PackView]) -> None:
+    """Launch what `packs` describes."""
+    row_blocks = views[-1].first_row_block + blocks(views[-1].rows, ROW_BLOCK)
     room.lane.launch(
         get_kernel("row_lengths", "row_lengths_pack"),
         launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),

@@ -260,6 +260,8 @@ COMPACT_PIECES = 16
 #: Threads of a block of the row length kernels, and blocks a multiprocessor: warps have runs of row blocks.
 ROW_THREADS = 256
 _ROW_GRID = 16
+#: Rows of a column that one thread block looks at: 32 warps have 8 row blocks each.
+LOOK_ROWS = 1 << 16
 #: Warps of a block that fsst_decode is compiled for.
 DECODE_WARPS_MAX = 8
 
