@@ -266,7 +266,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1) fsst_encode(cons
     const u64 end = chars + reinterpret_cast<const u64*>(wave.bounds)[1];
     const u64 tiles = min((end - begin + TILE - 1) / TILE - wave.tile_begin, wave.tile_limit);
     const u64 pieces = (tiles + 31) / 32;
-    if (blockIdx.x * u64(warps) >= pieces) return;
+    if (blockIdx.x >= pieces) return;
     const u64* tables = reinterpret_cast<const u64*>(wave.tables);
 #pragma unroll 8
     for (u32 i = threadIdx.x; i < SHARED_TABLES_NBYTES / 8; i += blockDim.x) shared_memory[i] = __ldg(tables + i);
@@ -289,7 +289,8 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1) fsst_encode(cons
   const u32 row_at = keep_in_register(rows_at + 4 * ROW_WORDS * lane);
   const u32 one = __ffs(__ballot_sync(ALL_LANES, true));
 
-  for (u32 piece = blockIdx.x * warps + warp; piece < u32(kept->pieces); piece += gridDim.x * warps) {
+  // Neighbouring pieces belong to different blocks: few pieces, and the last ones, keep as many multiprocessors busy as there are.
+  for (u32 piece = blockIdx.x + gridDim.x * warp; piece < u32(kept->pieces); piece += gridDim.x * warps) {
     const u64 begin = kept->begin, end = kept->end;
     const u64 source = begin + (kept->first_tile + 32 * u64(piece)) * TILE;
     const u32 piece_chars = u32(min(end - source, u64(32 * TILE)));

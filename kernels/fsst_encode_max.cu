@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_MAX_THREADS, 1) fsst_encode_
   const u64 tile_begin = wave.tile_begin,
             tile_count = min((end - begin + TILE - 1) / TILE - tile_begin, wave.tile_limit);
   const u64 pieces = (tile_count + 31) / 32;
-  if (blockIdx.x * u64(warps) >= pieces) return;
+  if (blockIdx.x >= pieces) return;
   u8* const slots = reinterpret_cast<u8*>(wave.slot);
   for (u32 i = threadIdx.x; i < staged / sizeof(uint4); i += blockDim.x)
     shared_memory[i] = __ldg(reinterpret_cast<const uint4*>(tables) + i);
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_MAX_THREADS, 1) fsst_encode_
   u32* row = reinterpret_cast<u32*>(shared_memory) + staged / 4 + threadIdx.x * ROW_WORDS;
   const u8* chosen = reinterpret_cast<const u8*>(row);
 
-  for (u64 piece = blockIdx.x * u64(warps) + warp; piece < pieces; piece += u64(gridDim.x) * warps) {
+  for (u64 piece = blockIdx.x + u64(gridDim.x) * warp; piece < pieces; piece += u64(gridDim.x) * warps) {
     const u64 tile = tile_begin + 32 * piece + lane;
     const bool wanted = 32 * piece + lane < tile_count;
     const u8* text = reinterpret_cast<const u8*>(begin + tile * TILE);

@@ -71,7 +71,9 @@ def _encode(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int)
         kernel = get_kernel("fsst_encode", "fsst_encode", kind.tile_size, warps)
         threads, shared, *_ = launch.encode_shape(kind.tile_size, shared_per_block, warps)
         grid = max(1, round(kind.choices.encode_blocks * multiprocessors))
-    grid = min(grid, blocks(blocks(most_tiles, launch.PIECE_TILES), threads // 32))
+    pieces = blocks(most_tiles, launch.PIECE_TILES)
+    # One wave may have a block a piece; of several, blocks that find no multiprocessor free would load tables in vain.
+    grid = min(grid, pieces, max(blocks(pieces, threads // 32), multiprocessors // count))
     lane.launch(kernel, (grid, count), threads, (_u64(waves_at),), shared)
 
 
