@@ -60,7 +60,7 @@ _VERSION = 3
 # Host buffers below this go into the header: a frame of a message costs more than copying them.
 _INLINE_NBYTES = 4096
 _PLUGIN = "cudf-fsst"
-_DEFAULTS = {"threshold": "256 KiB", "min-ratio": 1.1}
+_DEFAULTS = {"threshold": "1 MiB", "min-ratio": 1.1}
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def enable(client: Any = None, *, threshold: int | str | None = None, min_ratio:
         Registers `Plugin` on its workers.
     threshold : int or str, optional
         Objects of fewer bytes a column (on average) pass as before: launches and Python make it a column's number of
-        bytes that decides whether compression is faster. Bytes, or a text like ``"256 KiB"``, which is the default.
+        bytes that decides whether compression is faster. Bytes, or a text like ``"1 MiB"``, which is the default.
         Dask's configuration gives another one as ``cudf-fsst.threshold``.
     min_ratio : float, optional
         Objects that do not become smaller by this factor pass as before; default 1.1, or ``cudf-fsst.min-ratio`` of
