@@ -50,6 +50,9 @@ extern "C" __global__ void __launch_bounds__(256)
   to[code] = state | length << 8 | ends << 16;
 }
 
+// Rows that a lane looks at together, so that several loads are under way at a time.
+#define GROUP 4
+
 // Bits of the planes, for one lane. Positions are counted from the first bit of the row block's first word.
 struct LaneBits {
   typedef u32 Position;
@@ -65,6 +68,40 @@ struct LaneBits {
     u32 i = from / 32, value = word(plane, i) & ~0u << (from % 32);
     for (const u32 last = (to - 1) / 32; value == 0 && i < last;) value = word(plane, ++i);
     return value == 0 ? to : min(32 * i + u32(__ffs(value)) - 1, to);
+  }
+
+  // For some rows whether there is a bit from start + before on. The first two words of all rows are loaded first.
+  __device__ __forceinline__ void any_of(u32 plane, u32 before, const u32* start, const u32* end, u32* found) const {
+    const u32* own = words + plane * plane_words;
+    u32 near[GROUP], far[GROUP];
+#pragma unroll
+    for (u32 k = 0; k < GROUP; ++k) {
+      const u32 i = min(start[k] + before, end[k]) / 32;
+      near[k] = __ldg(own + i), far[k] = __ldg(own + i + 1);  // a plane has a word to spare
+    }
+#pragma unroll
+    for (u32 k = 0; k < GROUP; ++k) {
+      const u32 from = start[k] + before;
+      const int count = int(end[k]) - int(from);
+      const u32 value = __funnelshift_r(near[k], far[k], from);
+      found[k] = shift_left(value, u32(32 - min(count, 32))) != 0;
+      if (count > 32 && !found[k]) found[k] = first(plane, from + 32, end[k]) < end[k];
+    }
+  }
+
+  // For some rows the bit before the end of `length` bytes of their start, or before their own end; false for shorter ones.
+  __device__ __forceinline__ void bits_at(u32 plane, bool from_start, u32 length, const u32* start, const u32* end,
+                                          u32* found) const {
+    const u32* own = words + plane * plane_words;
+    u32 place[GROUP];
+#pragma unroll
+    for (u32 k = 0; k < GROUP; ++k) {
+      const u32 stop = from_start ? start[k] + length : end[k];
+      place[k] = max(min(stop, end[k]), 1u) - 1;
+      found[k] = __ldg(own + place[k] / 32);
+    }
+#pragma unroll
+    for (u32 k = 0; k < GROUP; ++k) found[k] = end[k] - start[k] >= length ? found[k] >> (place[k] & 31) & 1 : 0;
   }
 
   // How many bits of from..to there are.
@@ -117,9 +154,6 @@ struct WarpBits {
 // What is asked of rows, in words: what a kind of question needs of these, at the places that its type says.
 typedef const u32* Test;
 
-// Rows that a lane looks at together, so that several loads are under way at a time.
-#define GROUP 4
-
 // How a question whose rows are independent of each other is answered for some.
 template <typename Question>
 struct Each {
@@ -142,32 +176,14 @@ struct Contains {
                                     typename Bits::Position end) const {
     return bits.first(0, start + before, end) < end;
   }
-  // The first two words of all rows first.
   __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
-    u32 near[GROUP], far[GROUP];
-#pragma unroll
-    for (u32 k = 0; k < GROUP; ++k) {
-      const u32 from = start[k] + before, last = end[k] - 1;
-      const bool some = from < end[k];
-      near[k] = some ? bits.word(0, from / 32) : 0;
-      far[k] = some && last / 32 > from / 32 ? bits.word(0, from / 32 + 1) : 0;
-    }
-#pragma unroll
-    for (u32 k = 0; k < GROUP; ++k) {
-      const u32 from = start[k] + before, count = end[k] - from;
-      const bool some = from < end[k];
-      u32 value = __funnelshift_r(near[k], far[k], from % 32);
-      if (count < 32) value &= (1u << count) - 1;
-      bool found = some && value != 0;
-      if (some && !found && count > 32) found = bits.first(0, from + 32, end[k]) < end[k];
-      answers[k] = found;
-    }
+    bits.any_of(0, before, start, end, answers);
   }
 };
 
 // Whether rows have bytes that can be told by one bit. test: least bytes; whether they have exactly these; whether there is a bit to look
 // at; whether it is counted from the row's start; bytes of the match.
-struct Edge : Each<Edge> {
+struct Edge {
   typedef u8 Answer;
   u32 least, exactly, some, from_start, length;
 
@@ -181,21 +197,31 @@ struct Edge : Each<Edge> {
     if (bytes < least || (exactly && bytes != least)) return 0;
     return !some || bits.at(0, (from_start ? start + length : end) - 1);
   }
+  __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
+    if (some) bits.bits_at(0, from_start, length, start, end, answers);
+#pragma unroll
+    for (u32 k = 0; k < GROUP; ++k) {
+      const u32 bytes = end[k] - start[k];
+      const bool fits = exactly ? bytes == least : bytes >= least;
+      answers[k] = fits && (!some || answers[k]);
+    }
+  }
 };
 
 // Whether rows are some parts in their order. test: least bytes; parts; whether the first begins the row; whether the last ends it; then
 // for each its plane and its bytes.
-struct Like : Each<Like> {
+struct Like {
   typedef u8 Answer;
   Test test;
+  u32 prefix, plane, length;  // of the first part
 
-  __device__ __forceinline__ explicit Like(Test test) : test(test) {}
+  __device__ __forceinline__ explicit Like(Test test) : test(test), prefix(test[2]), plane(test[4]), length(test[5]) {}
 
   template <typename Bits>
   __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
                                     typename Bits::Position end) const {
     if (end - start < test[0]) return 0;
-    const u32 parts = test[1], prefix = test[2], suffix = test[3];
+    const u32 parts = test[1], suffix = test[3];
     auto at = start;
     for (u32 part = 0; part < parts; ++part) {
       const u32 plane = test[4 + 2 * part], length = test[5 + 2 * part];
@@ -213,10 +239,20 @@ struct Like : Each<Like> {
     }
     return 1;
   }
+  // Most rows fail at the first part.
+  __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
+    if (prefix)
+      bits.bits_at(plane, true, length, start, end, answers);
+    else
+      bits.any_of(plane, length - 1, start, end, answers);
+#pragma unroll
+    for (u32 k = 0; k < GROUP; ++k)
+      if (answers[k]) answers[k] = of(bits, start[k], end[k]);
+  }
 };
 
 // Whether rows are one of some values. test: how many lengths there are, and these, ascending.
-struct IsIn : Each<IsIn> {
+struct IsIn {
   typedef u8 Answer;
   Test test;
 
@@ -229,6 +265,12 @@ struct IsIn : Each<IsIn> {
     for (u32 i = 1; i <= test[0]; ++i)
       if (end - start == test[i]) return 1;
     return 0;
+  }
+  __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
+    bits.bits_at(0, false, 1, start, end, answers);
+#pragma unroll
+    for (u32 k = 0; k < GROUP; ++k)
+      if (answers[k] || start[k] == end[k]) answers[k] = of(bits, start[k], end[k]);
   }
 };
 
@@ -281,6 +323,36 @@ struct Length : Each<Length> {
   }
 };
 
+// Answers for the rows of a block, whose starts are staged. `sound`: all rows are wanted, and are as short and end as early as they
+// should. Sets bit i of `together` where row 32 * i + lane is long, without an answer.
+template <bool sound, typename Question>
+__device__ __forceinline__ void answer_rows(const Question& question, const LaneBits& bits, const u32* staged, u32 most,
+                                            u32 valid, u32 rows, typename Question::Answer* to, u32& together) {
+  typedef typename Question::Answer Answer;
+  const u32 lane = lane_id();
+  const u32 *const starts = staged + lane, *const ends = starts + 1 + (lane == 31);  // as `padded` has them
+  to += lane;
+#pragma unroll
+  for (u32 group = 0; group < ROWS_PER_LANE; group += GROUP) {
+    u32 start[GROUP], end[GROUP], answer[GROUP];
+    bool wanted[GROUP];
+#pragma unroll
+    for (u32 g = 0; g < GROUP; ++g) {
+      start[g] = starts[33 * (group + g)], end[g] = ends[33 * (group + g)], wanted[g] = true;
+      if (!sound) {
+        start[g] = min(start[g], most), end[g] = min(end[g], most);
+        wanted[g] = __shfl_sync(ALL_LANES, valid, group + g) >> lane & 1;
+        if (end[g] - start[g] > LONG_ROW) together |= 1u << (group + g);
+        if (!wanted[g] || end[g] - start[g] > LONG_ROW) end[g] = start[g];
+      }
+    }
+    question.answer(bits, start, end, answer);
+#pragma unroll
+    for (u32 g = 0; g < GROUP; ++g)
+      if (sound || 32 * (group + g) + lane < rows) to[32 * (group + g)] = wanted[g] ? Answer(answer[g]) : Answer(0);
+  }
+}
+
 // Answers for all rows of the segments.
 template <typename Question>
 __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, const SearchView* __restrict__ views,
@@ -313,29 +385,17 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
     u32 together = ~0u;  // bit i: row 32 * i + lane is the whole warp's work
     if (block.sums_fit()) {
       const LaneBits bits = {words, plane_words};
-      const u32 all = stage_starts(block, staged), most = u32(min(left, u64(1) << 31));
+      const u32 all = stage_starts(block, staged, skew);
       if (lane == 31) staged[padded(ROW_BLOCK)] = all;
       __syncwarp();
+      const u32 most = skew + u32(min(left, u64(1) << 31));
       together = 0;
-#pragma unroll
-      for (u32 group = 0; group < ROWS_PER_LANE; group += GROUP) {
-        u32 start[GROUP], end[GROUP], answer[GROUP];
-        bool wanted[GROUP];
-#pragma unroll
-        for (u32 g = 0; g < GROUP; ++g) {
-          const u32 i = 32 * (group + g) + lane;
-          start[g] = skew + min(staged[padded(i)], most), end[g] = skew + min(staged[padded(i + 1)], most);
-          wanted[g] = __shfl_sync(ALL_LANES, valid, group + g) >> lane & 1;
-          if (end[g] - start[g] > LONG_ROW) together |= 1u << (group + g);
-          if (!wanted[g] || end[g] - start[g] > LONG_ROW) end[g] = start[g];
-        }
-        question.answer(bits, start, end, answer);
-#pragma unroll
-        for (u32 g = 0; g < GROUP; ++g) {
-          const u32 i = 32 * (group + g) + lane;
-          if (i < rows) to[i] = wanted[g] ? Answer(answer[g]) : Answer(0);
-        }
-      }
+      // Row lengths that are sound, short rows, and no nulls: the usual case.
+      if (rows == ROW_BLOCK && s.validity == 0 && __shfl_sync(ALL_LANES, all, 31) <= most &&
+          u32(block.minimum) + (1u << block.width) <= LONG_ROW)
+        answer_rows<true>(question, bits, staged, most, valid, rows, to, together);
+      else
+        answer_rows<false>(question, bits, staged, most, valid, rows, to, together);
     }
     if (__any_sync(ALL_LANES, together != 0)) {
       const WarpBits bits = {words, plane_words};

@@ -91,9 +91,9 @@ struct PackedBlock {
   }
 };
 
-// Where the rows of a block begin, counted from its first, to `staged`; returns the sum of all lengths up to the end of this lane's
-// rows. Sums have to fit. A lane's 8 rows are neighbours: their bits are whole bytes, and one warp sum does for all.
-__device__ __forceinline__ u32 stage_starts(const PackedBlock& block, u32* staged) {
+// Where the rows of a block begin, if the first does at `origin`, to `staged`; returns where this lane's last row ends. Sums have to
+// fit. A lane's 8 rows are neighbours: their bits are whole bytes, and one warp sum does for all.
+__device__ __forceinline__ u32 stage_starts(const PackedBlock& block, u32* staged, u32 origin = 0) {
   const u32 lane = lane_id(), width = block.width;
   u32 length[ROWS_PER_LANE], sum = 0;
   if (width <= 8) {
@@ -115,7 +115,7 @@ __device__ __forceinline__ u32 stage_starts(const PackedBlock& block, u32* stage
     sum += u32(block.minimum) + length[k];
     length[k] = start;
   }
-  const u32 lane_end = warp_inclusive_sum(sum), lane_start = lane_end - sum;
+  const u32 lane_end = origin + warp_inclusive_sum(sum), lane_start = lane_end - sum;
 #pragma unroll
   for (u32 k = 0; k < ROWS_PER_LANE; ++k) staged[padded(ROWS_PER_LANE * lane + k)] = lane_start + length[k];
   return lane_end;

@@ -316,11 +316,12 @@ class _Call:
         parts += [np.zeros(self.test_at - place, np.uint8), np.array(test, _u32).view(np.uint8)]
         nbytes = self.test_at + 4 * len(test)
         image_at = work.reserve(nbytes)
-        planes_at = work.reserve(4 * layout.planes * layout.plane_words)
+        # Rows look at a word behind their last one.
+        planes_at = work.reserve(4 * layout.planes * layout.plane_words + 16 if layout.planes else 0)
         seen_at = work.reserve(4)
         work.take(lane)
         self.image, self.seen = work[image_at], work[seen_at]
-        self.planes = work[planes_at] if layout.planes * layout.plane_words else 0
+        self.planes = work[planes_at] if layout.planes else 0
         for name in ("following", "accepts", "classes"):
             machines[name] += _u64(self.image)
         machines["automata"] = self.automata = [work[at] for at in automata]
@@ -338,9 +339,9 @@ class _Call:
 
     def search(self, one: _Round, ask: bool) -> None:
         """Fill the planes of a round; `ask`: and say whether the last has a bit."""
-        if not self.searches or not self.planes:
-            return
         layout, lane = self.layout, self.lane
+        if not layout.planes * layout.plane_words:
+            return
         stops = layout.planes * layout.plane_words // one.stride
         zero_blocks = min(blocks(stops, _ZERO_STOPS), _ZERO_STOPS)
         states = 2 * max(machine.states for machine in self.searches)
