@@ -23,6 +23,9 @@
 // Words of a plane's bits in a warp's shared memory: of 32 tiles, and of the next one as far as it has overhang.
 #define WARP_WORDS (32 * (TILE_WORDS + 1) + OVERHANG_WORDS)
 
+// The first word of padding says whether any bit is set.
+#define FLAG TILE_WORDS
+
 // Where word i of the piece's bits lies in shared memory.
 __device__ __forceinline__ u32 padded_word(u32 i) { return i + i / TILE_WORDS; }
 
@@ -48,6 +51,7 @@ struct Bits {
     const u32 place = min(at, u32(32 * TILE + 32 * (OVERHANG_WORDS - 2))), word = place / 32;
     const u32 low = found << (place % 32), high = __funnelshift_l(found, 0, place % 32);
     u32* mine = words + plane * WARP_WORDS;
+    if (found != 0) words[FLAG] = 1;
     if (low != 0) atomicOr(mine + padded_word(word), low);
     if (high != 0) atomicOr(mine + padded_word(word + 1), high);
   }
@@ -117,27 +121,24 @@ __device__ __forceinline__ void run_into_next(const u32* automaton, u32 states, 
   }
 }
 
-// Writes a plane's bits of a piece to `to`, and zeros in their place; says whether this lane saw some. next: a piece follows.
-__device__ __forceinline__ bool write_bits(u32* words, u32* to, bool next) {
+// Writes a plane's bits of a piece to `to`, and zeros in their place; says whether this lane saw some. some: there may be bits; next: a
+// piece follows.
+__device__ __forceinline__ bool write_bits(u32* words, u32* to, bool some, bool next) {
   const u32 lane = lane_id();
   u32 seen = 0;
 #pragma unroll
-  for (u32 i = 0; i < TILE / 128; ++i) {
-    const u32 chunk = 32 * i + lane;  // four words each
-    u32* from = words + padded_word(4 * chunk);
-    const uint4 value = make_uint4(from[0], from[1], from[2], from[3]);
-    from[0] = from[1] = from[2] = from[3] = 0;
-    seen |= value.x | value.y | value.z | value.w;
-    if (chunk > 0) {
-      reinterpret_cast<uint4*>(to)[chunk] = value;
-    } else {
-      if (value.x != 0) atomicOr(to, value.x);
-      if (value.y != 0) atomicOr(to + 1, value.y);
-      if (value.z != 0) atomicOr(to + 2, value.z);
-      if (value.w != 0) atomicOr(to + 3, value.w);
-    }
+  for (u32 i = 0; i < TILE_WORDS; ++i) {
+    const u32 word = 32 * i + lane;
+    u32* from = words + padded_word(word);
+    const u32 value = some ? *from : 0;
+    if (some) *from = 0;
+    seen |= value;
+    if (word >= OVERHANG_WORDS)
+      to[word] = value;
+    else if (value != 0)
+      atomicOr(to + word, value);
   }
-  if (lane < OVERHANG_WORDS) {
+  if (some && lane < OVERHANG_WORDS) {
     u32* from = words + padded_word(TILE) + lane;
     const u32 value = *from;
     *from = 0;
@@ -214,9 +215,12 @@ __device__ __forceinline__ void search(const SegmentView* __restrict__ segments,
     }
 
     bool found = false;
+    const bool some = words[FLAG] != 0;
+    __syncwarp();
+    if (lane == 0) words[FLAG] = 0;
 #pragma unroll
     for (u32 plane = 0; plane < planes; ++plane)
-      found = write_bits(words + plane * WARP_WORDS, out + plane * plane_words + first_tile * TILE_WORDS,
+      found = write_bits(words + plane * WARP_WORDS, out + plane * plane_words + first_tile * TILE_WORDS, some,
                          first_tile + 32 < tiles);
     if (seen != 0 && found) *reinterpret_cast<u32*>(seen) = 1;
     __syncwarp();
