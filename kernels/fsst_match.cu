@@ -81,11 +81,30 @@ struct LaneBits {
     }
 #pragma unroll
     for (u32 k = 0; k < GROUP; ++k) {
-      const u32 from = start[k] + before;
+      const u32 from = start[k] + before, shift = from % 32;
       const int count = int(end[k]) - int(from);
-      const u32 value = __funnelshift_r(near[k], far[k], from);
-      found[k] = shift_left(value, u32(32 - min(count, 32))) != 0;
-      if (count > 32 && !found[k]) found[k] = first(plane, from + 32, end[k]) < end[k];
+      const u32 low = __funnelshift_r(near[k], far[k], from),
+                high = far[k] >> shift;  // the latter without the first bits
+      found[k] = (shift_left(low, u32(32 - min(count, 32))) | shift_left(high, u32(64 - min(count, 64)))) != 0;
+      if (int(shift) + count > 64 && !found[k]) found[k] = first(plane, from + 64 - shift, end[k]) < end[k];
+    }
+  }
+
+  // For some rows the first bit of from..end, or `end`; loads as above.
+  __device__ __forceinline__ void first_of(u32 plane, const u32* from, const u32* end, u32* found) const {
+    const u32* own = words + plane * plane_words;
+    u32 near[GROUP], far[GROUP];
+#pragma unroll
+    for (u32 k = 0; k < GROUP; ++k) {
+      const u32 i = min(from[k], end[k]) / 32;
+      near[k] = __ldg(own + i), far[k] = __ldg(own + i + 1);
+    }
+#pragma unroll
+    for (u32 k = 0; k < GROUP; ++k) {
+      const u32 shift = from[k] % 32, place = u32(__ffsll((u64(far[k]) << 32 | near[k]) >> shift)) - 1;
+      const int count = int(end[k]) - int(from[k]);
+      found[k] = place < u32(max(count, 0)) ? from[k] + place : end[k];
+      if (int(shift) + count > 64 && place == ~0u) found[k] = first(plane, from[k] + 64 - shift, end[k]);
     }
   }
 
@@ -213,15 +232,14 @@ struct Edge {
 struct Like {
   typedef u8 Answer;
   Test test;
-  u32 prefix, plane, length;  // of the first part
 
-  __device__ __forceinline__ explicit Like(Test test) : test(test), prefix(test[2]), plane(test[4]), length(test[5]) {}
+  __device__ __forceinline__ explicit Like(Test test) : test(test) {}
 
   template <typename Bits>
   __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
                                     typename Bits::Position end) const {
     if (end - start < test[0]) return 0;
-    const u32 parts = test[1], suffix = test[3];
+    const u32 parts = test[1], prefix = test[2], suffix = test[3];
     auto at = start;
     for (u32 part = 0; part < parts; ++part) {
       const u32 plane = test[4 + 2 * part], length = test[5 + 2 * part];
@@ -239,15 +257,42 @@ struct Like {
     }
     return 1;
   }
-  // Most rows fail at the first part.
+  // Part by part for some rows; most fail at the first.
   __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
-    if (prefix)
-      bits.bits_at(plane, true, length, start, end, answers);
-    else
-      bits.any_of(plane, length - 1, start, end, answers);
+    const u32 parts = test[1], prefix = test[2], suffix = test[3], least = test[0];
+    u32 at[GROUP];
 #pragma unroll
-    for (u32 k = 0; k < GROUP; ++k)
-      if (answers[k]) answers[k] = of(bits, start[k], end[k]);
+    for (u32 k = 0; k < GROUP; ++k) {
+      answers[k] = end[k] - start[k] >= least;
+      at[k] = answers[k] ? start[k] : end[k];
+    }
+    for (u32 part = 0; part < parts; ++part) {
+      const u32 plane = test[4 + 2 * part], length = test[5 + 2 * part];
+      u32 from[GROUP], found[GROUP];
+      if (part == 0 && prefix) {
+        bits.bits_at(plane, true, length, at, end, found);
+      } else if (part == parts - 1 && suffix) {
+        bits.bits_at(plane, false, length, at, end, found);
+      } else {
+#pragma unroll
+        for (u32 k = 0; k < GROUP; ++k) from[k] = at[k] + length - 1;
+        bits.first_of(plane, from, end, found);
+#pragma unroll
+        for (u32 k = 0; k < GROUP; ++k) {
+          from[k] = found[k] + 1 - length;  // where the match begins
+          found[k] = found[k] < end[k];
+        }
+      }
+      u32 some = 0;
+#pragma unroll
+      for (u32 k = 0; k < GROUP; ++k) {
+        answers[k] &= found[k];
+        if (part == 0 && prefix) from[k] = at[k];
+        at[k] = answers[k] ? from[k] + length : end[k];
+        some |= answers[k];
+      }
+      if (!__any_sync(ALL_LANES, some)) return;
+    }
   }
 };
 
@@ -423,16 +468,16 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
 
 // Answers to each kind of question for all rows of the segments, which follow one another. planes: address of the first of them,
 // `plane_words` words before the next; answers: of that of the column's first row; nulls have 0. grid: any; block: MATCH_THREADS threads.
-#define MATCH(name, Question)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(MATCH_THREADS, 4)                                                \
+#define MATCH(name, Question, blocks)                                                                           \
+  extern "C" __global__ void __launch_bounds__(MATCH_THREADS, blocks)                                           \
       name(const SegmentView* segments, const SearchView* views, u32 segment_count, u64 row_blocks, u64 planes, \
            u64 plane_words, const u32* test, u64 answers) {                                                     \
     match<Question>(segments, views, segment_count, row_blocks, planes, plane_words, test, answers);            \
   }
-MATCH(match_contains, Contains)
-MATCH(match_edge, Edge)
-MATCH(match_like, Like)
-MATCH(match_is_in, IsIn)
-MATCH(match_count, Count)
-MATCH(match_find, Find)
-MATCH(match_length, Length)
+MATCH(match_contains, Contains, 4)
+MATCH(match_edge, Edge, 4)
+MATCH(match_like, Like, 3)
+MATCH(match_is_in, IsIn, 4)
+MATCH(match_count, Count, 4)
+MATCH(match_find, Find, 4)
+MATCH(match_length, Length, 4)
