@@ -23,9 +23,6 @@
 // Words of a plane's bits in a warp's shared memory: of 32 tiles, and of the next one as far as it has overhang.
 #define WARP_WORDS (32 * (TILE_WORDS + 1) + OVERHANG_WORDS)
 
-// The first word of padding says whether any bit is set.
-#define FLAG TILE_WORDS
-
 // Where word i of the piece's bits lies in shared memory.
 __device__ __forceinline__ u32 padded_word(u32 i) { return i + i / TILE_WORDS; }
 
@@ -51,7 +48,6 @@ struct Bits {
     const u32 place = min(at, u32(32 * TILE + 32 * (OVERHANG_WORDS - 2))), word = place / 32;
     const u32 low = found << (place % 32), high = __funnelshift_l(found, 0, place % 32);
     u32* mine = words + plane * WARP_WORDS;
-    if (found != 0) words[FLAG] = 1;
     if (low != 0) atomicOr(mine + padded_word(word), low);
     if (high != 0) atomicOr(mine + padded_word(word + 1), high);
   }
@@ -65,37 +61,66 @@ __device__ __forceinline__ u32 ends_of(u32 entry, u32 plane) {
   return planes == 1 || plane == 1 ? entry >> (16 + 8 * plane) : entry >> 16 & 255;
 }
 
+// A lane's place in staged codes.
+struct Staged {
+  const u32* word;  // the next one to read
+  u32 previous;     // the one before
+  u32 shift;        // where in it the next code lies
+
+  __device__ __forceinline__ Staged(const u32* staged, u32 at)
+      : word(staged + at / 4 + 1), previous(staged[at / 4]), shift(8 * (at & 3)) {}
+  __device__ __forceinline__ u32 four() {
+    const u32 next = *word++, four = __funnelshift_r(previous, next, shift);
+    previous = next;
+    return four;
+  }
+};
+
+// Runs from `entry` over four codes, and gives the last entry. raw: they are bytes.
+template <u32 planes, bool raw>
+__device__ __forceinline__ u32 run_four(const u32* automaton, u32 states, u32 entry, u32 four, Bits& bits) {
+  u32 entries[4];
+#pragma unroll
+  for (u32 i = 0; i < 4; ++i) {
+    entry = automaton[place_of(raw ? entry + states : entry, four, i)];
+    entries[i] = entry;
+  }
+  if ((entries[0] | entries[1] | entries[2] | entries[3]) >> 16 != 0) {
+    const u32 one = entries[0] >> 8 & 255, two = one + (entries[1] >> 8 & 255), three = two + (entries[2] >> 8 & 255);
+#pragma unroll
+    for (u32 plane = 0; plane < planes; ++plane) {
+      const u32 found = ends_of<planes>(entries[0], plane) | ends_of<planes>(entries[1], plane) << one |
+                        ends_of<planes>(entries[2], plane) << two | ends_of<planes>(entries[3], plane) << three;
+      bits.set(plane, found);
+    }
+  }
+#pragma unroll
+  for (u32 i = 0; i < 4; ++i) bits.pass(entries[i]);
+  return entry;
+}
+
+// Runs over the `count` codes of a tile from byte `at` of the staged ones on, and then on into the next tile, which is neither raw nor
+// missing: the last four may be of both. Damaged codes may have no bytes, so what is read is counted too.
+template <u32 planes>
+__device__ __forceinline__ void run_on_into(const u32* automaton, u32 states, const u32* staged, u32 at, u32 count,
+                                            u32 run_on, u32 limit, Bits& bits) {
+  Staged codes(staged, at);
+  u32 entry = 0;
+  for (u32 fours = (count + 3) / 4; fours > 0; --fours)
+    entry = run_four<planes, false>(automaton, states, entry, codes.four(), bits);
+  for (u32 read = 0; (entry & 255) != 0 && bits.at < limit && read < 2 * run_on; read += 4)
+    entry = run_four<planes, false>(automaton, states, entry, codes.four(), bits);
+}
+
 // Runs over `count` codes from byte `at` of the staged ones on, and gives the last entry. raw: they are bytes.
 template <u32 planes, bool raw>
 __device__ __forceinline__ u32 run(const u32* automaton, u32 states, const u32* staged, u32 at, u32 count, Bits& bits) {
   u32 entry = 0;
-  const u32* word = staged + at / 4;
-  u32 previous = *word++;
-  const u32 shift = 8 * (at & 3), fours = count / 4;
-  for (u32 f = 0; f < fours; ++f) {
-    const u32 next = *word++;
-    const u32 four = __funnelshift_r(previous, next, shift);
-    previous = next;
-    u32 entries[4];
-#pragma unroll
-    for (u32 i = 0; i < 4; ++i) {
-      entry = automaton[place_of(raw ? entry + states : entry, four, i)];
-      entries[i] = entry;
-    }
-    if ((entries[0] | entries[1] | entries[2] | entries[3]) >> 16 != 0) {
-      const u32 one = entries[0] >> 8 & 255, two = one + (entries[1] >> 8 & 255), three = two + (entries[2] >> 8 & 255);
-#pragma unroll
-      for (u32 plane = 0; plane < planes; ++plane) {
-        const u32 found = ends_of<planes>(entries[0], plane) | ends_of<planes>(entries[1], plane) << one |
-                          ends_of<planes>(entries[2], plane) << two | ends_of<planes>(entries[3], plane) << three;
-        bits.set(plane, found);
-      }
-    }
-#pragma unroll
-    for (u32 i = 0; i < 4; ++i) bits.pass(entries[i]);
-  }
+  Staged codes(staged, at);
+  for (u32 fours = count / 4; fours > 0; --fours)
+    entry = run_four<planes, raw>(automaton, states, entry, codes.four(), bits);
   const u8* bytes = reinterpret_cast<const u8*>(staged) + at;
-  for (u32 i = 4 * fours; i < count; ++i) {
+  for (u32 i = count / 4 * 4; i < count; ++i) {
     entry = automaton[place_of(raw ? entry + states : entry, bytes[i], 0)];
 #pragma unroll
     for (u32 plane = 0; plane < planes; ++plane) bits.set(plane, ends_of<planes>(entry, plane));
@@ -107,11 +132,10 @@ __device__ __forceinline__ u32 run(const u32* automaton, u32 states, const u32* 
 // Runs from `entry` on into the next tile, which has `count` codes from byte `at` of the staged ones on.
 template <u32 planes>
 __device__ __forceinline__ void run_into_next(const u32* automaton, u32 states, u32 entry, const u32* staged, u32 at,
-                                              u32 count, bool raw, u32 run_on, Bits& bits) {
+                                              u32 count, bool raw, u32 limit, Bits& bits) {
   const u8* bytes = reinterpret_cast<const u8*>(staged) + at;
   u32 state = entry & 255;
   if (state >= states) state -= states;  // an escape ends with its tile
-  const u32 limit = bits.at + run_on;
   for (u32 i = 0; i < count && state != 0 && bits.at < limit; ++i) {
     entry = automaton[(state + (raw ? states : 0)) << 8 | bytes[i]];
 #pragma unroll
@@ -121,24 +145,23 @@ __device__ __forceinline__ void run_into_next(const u32* automaton, u32 states, 
   }
 }
 
-// Writes a plane's bits of a piece to `to`, and zeros in their place; says whether this lane saw some. some: there may be bits; next: a
-// piece follows.
-__device__ __forceinline__ bool write_bits(u32* words, u32* to, bool some, bool next) {
+// Writes a plane's bits of a piece to `to`, and zeros in their place; says whether this lane saw some. next: a piece follows.
+__device__ __forceinline__ bool write_bits(u32* words, u32* to, bool next) {
   const u32 lane = lane_id();
   u32 seen = 0;
 #pragma unroll
   for (u32 i = 0; i < TILE_WORDS; ++i) {
     const u32 word = 32 * i + lane;
     u32* from = words + padded_word(word);
-    const u32 value = some ? *from : 0;
-    if (some) *from = 0;
+    const u32 value = *from;
+    *from = 0;
     seen |= value;
     if (word >= OVERHANG_WORDS)
       to[word] = value;
     else if (value != 0)
       atomicOr(to + word, value);
   }
-  if (some && lane < OVERHANG_WORDS) {
+  if (lane < OVERHANG_WORDS) {
     u32* from = words + padded_word(TILE) + lane;
     const u32 value = *from;
     *from = 0;
@@ -197,30 +220,33 @@ __device__ __forceinline__ void search(const SegmentView* __restrict__ segments,
       const bool fits = (open >> lane & 1) && start >= base && start + length - origin <= codes_capacity;
       const u32 batch = __ballot_sync(ALL_LANES, fits);
       const u64 stop = __shfl_sync(ALL_LANES, start + length, 31 - __clz(batch));
-      stage_codes(reinterpret_cast<uint4*>(codes_at), codes, codes_nbytes, base, min(stop + 2 * run_on, codes_nbytes));
+      stage_codes(reinterpret_cast<uint4*>(codes_at), codes, codes_nbytes, base,
+                  min(stop + 2 * run_on + 4, codes_nbytes));
       // The next ones are needed soon.
       if (stop + 128 * lane < codes_nbytes && lane < codes_capacity / 128) prefetch(codes + stop + 128 * lane);
       __syncwarp();
       if (fits) {
         const u32 at = u32(start - origin);
         Bits bits = {words, lane * TILE};
-        const u32 entry = length == n ? run<planes, true>(automaton, states, codes_at, at, length, bits)
-                                      : run<planes, false>(automaton, states, codes_at, at, length, bits);
-        bits.at = (lane + 1) * TILE;
-        run_into_next<planes>(automaton, states, entry, codes_at, at + length, min(next_length, 2 * run_on),
-                              next_length == next_n, run_on, bits);
+        const u32 limit = (lane + 1) * TILE + run_on;
+        if (length < n && next_length < next_n) {
+          run_on_into<planes>(automaton, states, codes_at, at, length, run_on, limit, bits);
+        } else {
+          const u32 entry = length == n ? run<planes, true>(automaton, states, codes_at, at, length, bits)
+                                        : run<planes, false>(automaton, states, codes_at, at, length, bits);
+          bits.at = (lane + 1) * TILE;
+          run_into_next<planes>(automaton, states, entry, codes_at, at + length, min(next_length, 2 * run_on),
+                                next_length == next_n, limit, bits);
+        }
       }
       open &= ~batch;
       __syncwarp();
     }
 
     bool found = false;
-    const bool some = words[FLAG] != 0;
-    __syncwarp();
-    if (lane == 0) words[FLAG] = 0;
 #pragma unroll
     for (u32 plane = 0; plane < planes; ++plane)
-      found = write_bits(words + plane * WARP_WORDS, out + plane * plane_words + first_tile * TILE_WORDS, some,
+      found = write_bits(words + plane * WARP_WORDS, out + plane * plane_words + first_tile * TILE_WORDS,
                          first_tile + 32 < tiles);
     if (seen != 0 && found) *reinterpret_cast<u32*>(seen) = 1;
     __syncwarp();
