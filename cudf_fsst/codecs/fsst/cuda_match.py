@@ -83,7 +83,8 @@ class _Layout:
         self.words = -(-self.tiles // launch.PIECE_TILES) << self.shifts
         self.view, self.planes = view, sum(counts)
         tables = reading.tables if states else reading.tables[:0]
-        small = tables.nbytes + view.nbytes + (24 + 8 * (len(states) + 1)) * view.size + 1024 * sum(states) + _SPARE
+        small = tables.nbytes + view.nbytes + (24 + 4 * len(states) * len(reading.shifts)) * view.size
+        small += 256 * sum(states) + 512 * len(states) + _SPARE
         column = reading.column
         room = cuda_read.scratch_limit(column.chars + column.itemsize * column.rows) - small
         groups = self._groups(launch.AUTOMATON_NBYTES * sum(states), room) if states else [slice(0, view.size)]
