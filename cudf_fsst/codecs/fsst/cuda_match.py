@@ -284,7 +284,7 @@ def _row_test(plan: Plan, planes: int) -> tuple[str, list[int]]:
     if isinstance(question, Find):
         return "match_find", [len(question.pattern), planes == 2]
     assert isinstance(question, Length | ByteCount)
-    return "match_length", [planes == 1]
+    return "match_length" if planes else "match_byte_count", []
 
 
 class _Call:
@@ -317,12 +317,11 @@ class _Call:
         parts += [np.zeros(self.test_at - place, np.uint8), np.array(test, _u32).view(np.uint8)]
         nbytes = self.test_at + 4 * len(test)
         image_at = work.reserve(nbytes)
-        # Rows look at a word behind their last one.
-        planes_at = work.reserve(4 * layout.planes * layout.plane_words + 16 if layout.planes else 0)
+        planes_at = work.reserve(4 * (layout.planes * layout.plane_words + launch.PLANE_SPARE))
         seen_at = work.reserve(4)
         work.take(lane)
         self.image, self.seen = work[image_at], work[seen_at]
-        self.planes = work[planes_at] if layout.planes else 0
+        self.planes = work[planes_at]
         for name in ("following", "accepts", "classes"):
             machines[name] += _u64(self.image)
         machines["automata"] = self.automata = [work[at] for at in automata]
@@ -341,7 +340,7 @@ class _Call:
     def search(self, one: _Round, ask: bool) -> None:
         """Fill the planes of a round; `ask`: and say whether the last has a bit."""
         layout, lane = self.layout, self.lane
-        if not layout.planes * layout.plane_words:
+        if not self.searches or not layout.plane_words:
             return
         stops = layout.planes * layout.plane_words // one.stride
         zero_blocks = min(blocks(stops, _ZERO_STOPS), _ZERO_STOPS)
