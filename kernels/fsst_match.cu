@@ -7,10 +7,10 @@
 #include "row_lengths.cuh"
 
 // Thread blocks on a multiprocessor: as many as give the code so many registers that nothing is spilled.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
-#define MATCH_BLOCKS 3
-#else
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 #define MATCH_BLOCKS 4
+#else
+#define MATCH_BLOCKS 3
 #endif
 
 // For each plane a byte, 1 where a match ends behind a byte that led to a state.
