@@ -454,11 +454,6 @@ class SearchShape(NamedTuple):
     staged: bool
 
 
-def run_on(states: int) -> int:
-    """Bytes of the next tile that a lane of fsst_search looks at, for an automaton of so many states."""
-    return max(states - 2, 0)
-
-
 @lru_cache(256)
 def search_shape(
     tile_size: int, codes_capacity: int, states: int, planes: int, shared_per_block: int, shared_per_multiprocessor: int

@@ -96,11 +96,14 @@ class Automaton(NamedTuple):
         Bit p: a match of plane p ends where this state is entered.
     classes : ndarray of uint8, (256,)
         Bit p: a match of plane p ends behind this byte, whatever the state.
+    longest : int
+        Bytes of the longest pattern, 0 without any.
     """
 
     following: npt.NDArray[np.uint8]
     accepts: npt.NDArray[np.uint8]
     classes: npt.NDArray[np.uint8]
+    longest: int
 
     @property
     def states(self) -> int:
@@ -269,7 +272,8 @@ def automaton(patterns: Sequence[tuple[bytes, int]], continuing: int = -1) -> Au
     classes = np.zeros(256, np.uint8)
     if continuing >= 0:
         classes[0x80:0xC0] = 1 << continuing
-    return Automaton(following, np.frombuffer(bytes(accepts), np.uint8), classes)
+    longest = max((len(pattern) for pattern, _ in patterns), default=0)
+    return Automaton(following, np.frombuffer(bytes(accepts), np.uint8), classes, longest)
 
 
 def lift(machine: Automaton, table: SymbolTable) -> npt.NDArray[np.uint32]:
