@@ -179,6 +179,8 @@ class Reading:
         self.column = _Column(slice(0, view.size), row_ends[-1], char_ends[-1], nulls, nulls > 0)
         self.shifts = sorted({segment.layout.tile_size.bit_length() - 1 for segment in segments})
         self._whole: tuple[tuple[Reading, ...], Any, _Plan] | None = None
+        #: What cuda_match.py keeps of the column.
+        self.matching: Any = None
 
     def part(self, rows: npt.NDArray[np.int64]) -> tuple[_Words, npt.NDArray[np.uint8]]:
         """Descriptors and decode tables of the segments from the first to the last one that has some of a few rows."""
@@ -204,7 +206,7 @@ class Reading:
         return made[2]
 
 
-def _reading(segments: Sequence[Segment]) -> Reading:
+def reading_of(segments: Sequence[Segment]) -> Reading:
     """Made once for `Segments`, and once a call for others."""
     if not isinstance(segments, Segments):
         return Reading(segments)
@@ -247,7 +249,7 @@ def read(
             wanted.append(i)
         else:
             results[i] = _empty(lane)
-    readings = [_reading(columns[i]) for i in wanted]
+    readings = [reading_of(columns[i]) for i in wanted]
     whole = [start == 0 and stop in (None, reading.column.rows) for reading in readings]
     if not readings:
         return [result for result in results if result is not None]
@@ -268,6 +270,25 @@ def _plan_of(readings: Sequence[Reading], groups: Sequence[slice] | None = None)
         at += reading.view.size
     plan = _Plan([reading.view for reading in readings], columns)
     return plan.complete([reading.tables for reading in readings], groups)
+
+
+def validity(segments: Sequence[Segment], *, lane: Lane) -> Any:
+    """The validity of all rows, a buffer as cuDF has it, or None without nulls. Nothing is decoded or waited for."""
+    if not segments or not (reading := reading_of(segments)).column.masked:
+        return None
+    plan = reading.whole()
+    mask = _mask(lane, reading.column.rows)
+    words = plan.view.copy().view(_u64).reshape(plan.count, len(_FIELDS))
+    words[:, _FIELDS["validity_to"]] = mask.ptr
+    buffer = lane.allocate(words.nbytes)
+    lane.upload(buffer.ptr, words)
+    _gather_validity(lane, buffer.ptr, plan.count, plan.mask_words)
+    return mask
+
+
+def scratch_limit(plain: int) -> int:
+    """Bytes that a call may need beside its result, for so many uncompressed bytes."""
+    return max(_SCRATCH, plain // _SCRATCH_PART)
 
 
 def receive(segments: Sequence[Segment], *, stream: Any = None) -> DeviceStrings:
@@ -488,7 +509,7 @@ def take(columns: Sequence[Sequence[Segment]], rows: Any, *, lane: Lane) -> list
             rows = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
     if rows.size == 0 or not columns:
         return [_empty(lane) for _ in columns]
-    call = _Take([_reading(segments) for segments in columns], rows, lane)
+    call = _Take([reading_of(segments) for segments in columns], rows, lane)
     return (call.few() if rows.size <= launch.TAKE_ROWS else None) or call.many()
 
 
@@ -496,7 +517,7 @@ def fetch(columns: Sequence[Sequence[Segment]], rows: Sequence[int], *, lane: La
     """As `take`, into host memory, of some rows; None where they are none, or so many that `take` serves better."""
     if not columns or not 0 < len(rows) <= launch.TAKE_ROWS:
         return None
-    return _Take([_reading(segments) for segments in columns], np.array(rows, np.int64), lane).fetch()
+    return _Take([reading_of(segments) for segments in columns], np.array(rows, np.int64), lane).fetch()
 
 
 class _Take:
@@ -615,7 +636,7 @@ class _Take:
         lane, count, several = self.lane, self.count, len(self.readings)
         groups = -(-count // launch.TAKE_ROWS)
         plain = sum(reading.column.chars + 4 * reading.column.rows for reading in self.readings)
-        scratch = max(_SCRATCH, plain // _SCRATCH_PART)
+        scratch = scratch_limit(plain)
         kept = 2 * 8 * count * several <= scratch and all(
             reading.column.chars < 1 << launch.PLACE_BITS for reading in self.readings
         )

@@ -1,0 +1,309 @@
+"""What can be asked of rows of strings, and the automata that find the answers in their codes.
+
+Patterns are searched in the characters of a segment as if rows had no ends. A search fills *planes*: a bit for each
+character, set where a match ends. Then each row looks at its own bits, so that a match across two rows is none.
+
+An automaton reads bytes (Knuth, Morris, Pratt, SIAM J. Comput. 1977; several patterns: Aho, Corasick, CACM 1975).
+`lift` makes of it one that reads codes: for a state and a code, it has run over the bytes of the code's symbol.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .symbols import ESCAPE, MAX_SYMBOL_LENGTH, SymbolTable
+
+#: States that an automaton of bytes may have. One of codes has twice as many: in the upper half, a byte follows that
+#: stands for itself.
+MAX_STATES = 64
+#: Planes that one search can fill.
+MAX_PLANES = 2
+#: Bytes that are searched of a longer pattern. Rows found by them are candidates only.
+MAX_PATTERN = 40
+#: Values whose ends are searched together.
+MAX_VALUES = 32
+
+# An entry of an automaton of codes, from its lowest byte: the next state, the bytes of the symbol, and for each plane a
+# bit for every byte of the symbol, set where a match ends behind it.
+LENGTH_SHIFT = 8
+ENDS_SHIFT = 16
+
+
+@dataclass(frozen=True)
+class Like:
+    """Whether a row is these parts in this order, with anything between them: what ``LIKE '%a%b'`` is with "%" split.
+
+    The first part begins the row and the last one ends it, so empty ones there leave it open: ``(b"", b"a", b"")`` is
+    *contains*, ``(b"a", b"")`` *starts with*, ``(b"", b"a")`` *ends with*, and ``(b"a",)`` *equals*.
+    """
+
+    parts: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class IsIn:
+    """Whether a row is one of these values."""
+
+    values: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Count:
+    """How often a pattern of at least a byte occurs, without overlaps, from the left."""
+
+    pattern: bytes
+
+
+@dataclass(frozen=True)
+class Find:
+    """At which character (of UTF-8) a pattern of at least a byte first begins, or -1."""
+
+    pattern: bytes
+
+
+@dataclass(frozen=True)
+class Length:
+    """Characters (of UTF-8): bytes that continue none."""
+
+
+@dataclass(frozen=True)
+class ByteCount:
+    """Bytes."""
+
+
+Question = Like | IsIn | Count | Find | Length | ByteCount
+
+
+def answer_dtype(question: Question) -> type[np.generic]:
+    """What the answers of rows are: booleans, a byte each, or numbers."""
+    return np.bool_ if isinstance(question, Like | IsIn) else np.int32
+
+
+class Automaton(NamedTuple):
+    """An automaton that reads bytes. It begins in state 0.
+
+    Attributes
+    ----------
+    following : ndarray of uint8, (states, 256)
+        State, byte -> the next state.
+    accepts : ndarray of uint8, (states,)
+        Bit p: a match of plane p ends where this state is entered.
+    classes : ndarray of uint8, (256,)
+        Bit p: a match of plane p ends behind this byte, whatever the state.
+    longest : int
+        Bytes of the longest pattern, 0 without any.
+    """
+
+    following: npt.NDArray[np.uint8]
+    accepts: npt.NDArray[np.uint8]
+    classes: npt.NDArray[np.uint8]
+    longest: int
+
+    @property
+    def states(self) -> int:
+        return int(self.accepts.size)
+
+
+@dataclass(frozen=True)
+class RowTest:
+    """What a row must be for a `Like`, given planes.
+
+    Attributes
+    ----------
+    planes, lengths : tuple of int
+        Of the parts that are searched, in order: the plane of each, and its bytes.
+    prefix, suffix : bool
+        Whether the first of them begins the row, and the last one ends it. With `equal` only the last one counts.
+    least : int
+        Bytes that a row has at least.
+    equal : int
+        Bytes that a row has, or -1.
+    """
+
+    planes: tuple[int, ...]
+    lengths: tuple[int, ...]
+    prefix: bool
+    suffix: bool
+    least: int
+    equal: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a question is answered.
+
+    Attributes
+    ----------
+    question : Question
+    searches : tuple of Automaton
+        Each fills the next plane, or the next two.
+    counts : tuple of int
+        Planes of each search.
+    exact : bool
+        False: the rows found are candidates, among which are all that count.
+    test : RowTest or None
+        Of a `Like`.
+    lengths : tuple of int
+        Of an `IsIn`: bytes of rows that count, ascending; a plane has where their last bytes are.
+    """
+
+    question: Question
+    searches: tuple[Automaton, ...]
+    counts: tuple[int, ...]
+    exact: bool = True
+    test: RowTest | None = None
+    lengths: tuple[int, ...] = ()
+
+    @property
+    def planes(self) -> int:
+        """Planes that a row's answer needs."""
+        return sum(self.counts)
+
+
+def plan(question: Question) -> Plan | None:
+    """How to answer a question; None where decoding has to.
+
+    `Length` and `Find` have a plane of the bytes that continue a character, the last one. Where a segment has none of
+    them, it can be left out.
+    """
+    if isinstance(question, Like):
+        return _plan_like(question)
+    if isinstance(question, IsIn):
+        return _plan_values(question)
+    if isinstance(question, ByteCount):
+        return Plan(question, (), ())
+    if isinstance(question, Length):
+        return Plan(question, (automaton([], continuing=0),), (1,))
+    if not 0 < len(question.pattern) < MAX_STATES:
+        return None
+    if isinstance(question, Find):
+        return Plan(question, (automaton([(question.pattern, 0)], continuing=1),), (2,))
+    return Plan(question, (automaton([(question.pattern, 0)]),), (1,))
+
+
+def _plan_like(question: Like) -> Plan:
+    parts = question.parts
+    wanted = [part for part in parts if part]
+    prefix, suffix = bool(parts[0]), bool(parts[-1])
+    shown: list[bytes] = []
+    for i, part in enumerate(wanted):
+        ends_row = suffix and i == len(wanted) - 1
+        shown.append(part[-MAX_PATTERN:] if ends_row else part[:MAX_PATTERN])
+    distinct = list(dict.fromkeys(shown))
+    searches, counts, at = [], [], 0
+    while at < len(distinct):
+        some = distinct[at : at + MAX_PLANES]
+        if sum(map(len, some)) >= MAX_STATES:
+            some = some[:1]
+        searches.append(automaton([(part, plane) for plane, part in enumerate(some)]))
+        counts.append(len(some))
+        at += len(some)
+    least = sum(map(len, wanted))
+    test = RowTest(
+        tuple(distinct.index(part) for part in shown),
+        tuple(map(len, shown)),
+        prefix,
+        suffix,
+        least,
+        least if len(parts) == 1 else -1,
+    )
+    return Plan(question, tuple(searches), tuple(counts), shown == wanted, test)
+
+
+def _plan_values(question: IsIn) -> Plan | None:
+    values = list(dict.fromkeys(question.values))
+    lengths = tuple(sorted({len(value) for value in values}))
+    some = [value for value in values if value]
+    if len(some) > MAX_VALUES:
+        return None
+    kept = min(max((len(value) for value in some), default=0), MAX_STATES - 1)
+    while _states(ends := [value[-kept:] for value in some]) > MAX_STATES:
+        kept -= 1
+    # A match of another length may end where a row of a length that counts does.
+    exact = len({len(value) for value in some}) <= 1 and ends == some
+    return Plan(question, (automaton([(end, 0) for end in ends]),), (1,), exact, lengths=lengths)
+
+
+def _states(patterns: Iterable[bytes]) -> int:
+    return 1 + len({pattern[: i + 1] for pattern in patterns for i in range(len(pattern))})
+
+
+def automaton(patterns: Sequence[tuple[bytes, int]], continuing: int = -1) -> Automaton:
+    """An automaton of patterns, none of them empty.
+
+    Parameters
+    ----------
+    patterns
+        Each with its plane.
+    continuing
+        Plane of the bytes that continue a character of UTF-8, or -1.
+    """
+    children: list[dict[int, int]] = [{}]
+    accepts = bytearray(1)
+    for pattern, plane in patterns:
+        state = 0
+        for byte in pattern:
+            if byte not in children[state]:
+                children[state][byte] = len(children)
+                children.append({})
+                accepts.append(0)
+            state = children[state][byte]
+        accepts[state] |= 1 << plane
+    rows = [bytes(256)] * len(children)
+    failure = [0] * len(children)
+    waiting = deque([0])
+    while waiting:  # states by the length of what they stand for, so that where one fails to is known
+        state = waiting.popleft()
+        back = failure[state]
+        accepts[state] |= accepts[back]
+        row = bytearray(rows[back])
+        for byte, child in children[state].items():
+            failure[child] = row[byte] if state else 0
+            row[byte] = child
+            waiting.append(child)
+        rows[state] = bytes(row)
+    following = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, 256)
+    classes = np.zeros(256, np.uint8)
+    if continuing >= 0:
+        classes[0x80:0xC0] = 1 << continuing
+    longest = max((len(pattern) for pattern, _ in patterns), default=0)
+    return Automaton(following, np.frombuffer(bytes(accepts), np.uint8), classes, longest)
+
+
+def lift(machine: Automaton, table: SymbolTable) -> npt.NDArray[np.uint32]:
+    """The automaton that reads a table's codes, (2 * states, 256).
+
+    State ``states + s`` is state s where the next byte stands for itself: behind an escape, and in raw tiles. Codes
+    without a symbol leave the state, and stand for no bytes.
+    """
+    states = machine.states
+    symbols, lengths = table.decode_symbols, table.decode_lengths.astype(np.int64)
+    entries = np.zeros((2 * states, 256), np.uint32)
+    state = np.repeat(np.arange(states)[:, None], 256, axis=1)
+    ends = np.zeros((states, 256), np.uint32)
+    for place in range(MAX_SYMBOL_LENGTH):
+        some = np.flatnonzero(lengths > place)
+        if not some.size:
+            break
+        byte = (symbols[some] >> np.uint64(8 * place)).astype(np.int64) & 0xFF
+        state[:, some] = machine.following[state[:, some], byte]
+        ends[:, some] |= _ends(machine, state[:, some], byte) << np.uint32(place)
+    state[:, ESCAPE] = states + np.arange(states)
+    entries[:states] = state | lengths << LENGTH_SHIFT | ends.astype(np.int64) << ENDS_SHIFT
+    every = np.arange(256)
+    after = machine.following.astype(np.int64)
+    ends = _ends(machine, after, every)
+    entries[states:] = after | 1 << LENGTH_SHIFT | ends.astype(np.int64) << ENDS_SHIFT
+    return entries
+
+
+def _ends(machine: Automaton, state: Any, byte: Any) -> npt.NDArray[np.uint32]:
+    """For each plane a byte, 1 where a match ends behind a byte that led to a state."""
+    bits = (machine.accepts[state] | machine.classes[byte]).astype(np.uint32)
+    return bits & np.uint32(1) | (bits & np.uint32(2)) << np.uint32(MAX_SYMBOL_LENGTH - 1)
