@@ -14,7 +14,6 @@ import pandas as pd
 
 from .interop.cudf import unwrap_proxy
 
-
 #: Bytes of a piece, and pieces of more, on a GPU.
 _PIECE_NBYTES = 64 << 20
 _PIECES = 8

@@ -234,7 +234,11 @@ class TestMapChunks:
         assert column.map_chunks(len, chunk_bytes=1) == [256, 119] * 10 + [256, 90]
         assert column.map_chunks(len, chunk_bytes=256 * 8 + 1) == [256, 119] * 10 + [256, 90]
         for huge in (10**9, 2**63, 2**70):
-            assert column.map_chunks(len, chunk_bytes=huge) == [segment.rows for segment in column.segments]
+            assert column.map_chunks(len, chunk_bytes=huge) == [4096]
+        assert column.map_chunks(len) == [4096]
+        # As many whole segments as do not pass the size, else one of them.
+        assert column.map_chunks(len, chunk_bytes=6001) == [750] * 5 + [346]
+        assert column.map_chunks(len, chunk_bytes=3000) == [375] * 10 + [346]
 
     def test_joins_frames(self) -> None:
         series = words()

@@ -331,16 +331,6 @@ def hand_over() -> None:
     memory.hand_over()
 
 
-def read_u64(buffer: Any, offset: int, count: int) -> npt.NDArray[np.uint64]:
-    """Copy 64-bit numbers that start at byte `offset` of a device buffer to the host."""
-    from rmm.pylibrmm.device_buffer import copy_ptr_to_host
-
-    numbers = np.empty(count, np.uint64)
-    if count:
-        copy_ptr_to_host(buffer.ptr + offset, numbers.view(np.uint8))
-    return numbers
-
-
 def is_cudf(data: Any) -> bool:
     """Whether this is a cuDF Series or Index (or something as like one); does not import cuDF."""
     return type(data).__module__.partition(".")[0] == "cudf" and hasattr(data, "dtype")

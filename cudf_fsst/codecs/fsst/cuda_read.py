@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
@@ -211,7 +211,7 @@ def read(
 ) -> list[DeviceStrings]:
     """Rows ``start:stop`` of columns of strings in GPU memory; only the tiles they touch are decoded.
 
-    Whole columns are read without waiting for the GPU; for a range it is waited for once.
+    Whole columns and whole segments are read without waiting for the GPU; for other ranges it is waited for once.
 
     Parameters
     ----------
@@ -246,7 +246,11 @@ def read(
     if all(whole):
         found = _run(readings[0].whole(*readings[1:]), lane)
     else:
-        found = _read_few(readings, lane, start, stop) or _read_ranges(readings, lane, start, stop)
+        found = (
+            _read_few(readings, lane, start, stop)
+            or _read_segments(readings, lane, start, stop)
+            or _read_ranges(readings, lane, start, stop)
+        )
     for i, result in zip(wanted, found, strict=True):
         results[i] = result
     return [result for result in results if result is not None]
@@ -260,6 +264,21 @@ def _plan_of(readings: Sequence[Reading], groups: Sequence[slice] | None = None)
         at += reading.view.size
     plan = _Plan([reading.view for reading in readings], columns)
     return plan.complete([reading.tables for reading in readings], groups)
+
+
+def validity(segments: Sequence[Segment], *, lane: Lane) -> Any:
+    """Arrow's validity bitmap of a column of strings in GPU memory, as `read` gives it; None without nulls."""
+    if not any(segment.null_count for segment in segments):
+        return None
+    reading = _reading(segments)
+    plan = _Plan([reading.view], [reading.column])
+    mask = _mask(lane, reading.column.rows)
+    words = plan.view.view(_u64).reshape(plan.count, len(_FIELDS))
+    words[:, _FIELDS["validity_to"]] = mask.ptr
+    buffer = lane.allocate(words.nbytes)
+    lane.upload(buffer.ptr, words)
+    _gather_validity(lane, buffer.ptr, plan.count, plan.mask_words)
+    return mask
 
 
 def receive(segments: Sequence[Segment], *, stream: Any = None) -> DeviceStrings:
@@ -384,6 +403,26 @@ def _read_few(readings: Sequence[Reading], lane: Lane, start: int, stop: int | N
     if count > launch.TAKE_ROWS or 4 * count * most > _FEW_CHARS * every:
         return None
     return _Take(readings, np.arange(start, start + count), lane).few()
+
+
+def _read_segments(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> list[DeviceStrings] | None:
+    """Rows ``start:stop`` of columns where they are whole segments of each, whose sizes are known; else None."""
+    views, columns, at = [], [], 0
+    for reading in readings:
+        end = reading.column.rows if stop is None else stop
+        first, last = bisect_right(reading._ends, start), bisect_left(reading._ends, end)
+        if reading._ends[last] != end or int(reading.view["first_row"][first]) != start:
+            return None
+        view = reading.view[first : last + 1].copy()
+        view["out_row"] -= view["out_row"][0]
+        view["out_char"] -= view["out_char"][0]
+        nulls = int(reading.null_counts[first : last + 1].sum())
+        views.append(view)
+        columns.append(
+            _Column(slice(at, at + view.size), end - start, int(view["chars"].astype(np.int64).sum()), nulls, nulls > 0)
+        )
+        at += view.size
+    return _run(_Plan(views, columns).complete([reading.tables for reading in readings]), lane)
 
 
 def _read_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> list[DeviceStrings]:
