@@ -10,8 +10,6 @@
 #include "fsst_compress.cuh"
 #include "row_lengths.cuh"
 
-#define ROWS_PER_LANE (ROW_BLOCK / 32)
-
 // Thread blocks of row_lengths_measure and row_lengths_pack on a multiprocessor: as many as give the code so many registers that
 // nothing is spilled.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
@@ -24,11 +22,6 @@
 #define MEASURE_BLOCKS 5
 #define PACK_BLOCKS 3
 #endif
-
-// Where row i of a row block lies in shared memory: neither rows 8 * lane + k nor rows 32 * k + lane of a warp share a bank (64-bit
-// offsets: two at most).
-#define PADDED_ROWS (ROW_BLOCK + ROW_BLOCK / 32)
-__device__ __forceinline__ u32 padded(u32 i) { return i + i / 32; }
 
 // Offsets of 32 or 64 bits, as they are stored: the first need not be 0.
 struct Offsets {
@@ -120,17 +113,6 @@ __device__ __forceinline__ u32 measure_block(const T* offsets, u32 count, u64 va
   }
   return ROW_BLOCK / 32 * row_block_width(low, high);
 }
-
-// The row blocks of a launch that this warp handles, one after another: what it has found out about its segment serves all of them, and
-// few warps wait for the memory's answers at their start.
-struct Run {
-  u64 begin, end;
-  __device__ __forceinline__ explicit Run(u64 row_blocks) {
-    const u32 warps = gridDim.x * (blockDim.x / 32), warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    const u64 each = (u32(row_blocks) + warps - 1) / warps;
-    begin = min(warp * each, row_blocks), end = min(begin + each, row_blocks);
-  }
-};
 
 // The first of the row blocks that a column has for segment k: enough for the rows between `rows_begin`s, at most one too many, and
 // known as soon as those are.
@@ -403,39 +385,15 @@ extern "C" __global__ void __launch_bounds__(256, PACK_BLOCKS)
   }
 }
 
-// Writes the offsets of a row block's rows from..to (counted in the block) at `out` + row. A lane's 8 rows are neighbours: their bits are
-// whole bytes, and one warp sum does for all. Sums fit 32 bits. Through `staged` the lanes write coalesced.
+// Writes the offsets of a row block's rows from..to (counted in the block) at `out` + row, coalesced.
 template <typename T>
 __device__ __forceinline__ void unpack_block(const PackedBlock& block, u32 from, u32 to, u64 before, u32* staged,
                                              T* out) {
-  const u32 lane = lane_id(), width = block.width;
-  u32 length[ROWS_PER_LANE], sum = 0;
-  if (width <= 8) {
-    u32 near, far;
-    block.eight_rows(lane, &near, &far);
-    const u32 mask = (1u << width) - 1;
-#pragma unroll
-    for (u32 k = 0; k < 4; ++k) {
-      length[k] = near >> (k * width) & mask;
-      length[k + 4] = far >> (k * width) & mask;
-    }
-  } else {
-#pragma unroll
-    for (u32 k = 0; k < ROWS_PER_LANE; ++k) length[k] = u32(block.difference(ROWS_PER_LANE * lane + k));
-  }
-#pragma unroll
-  for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
-    const u32 start = sum;
-    sum += u32(block.minimum) + length[k];
-    length[k] = start;
-  }
-  const u32 lane_start = warp_inclusive_sum(sum) - sum;
-#pragma unroll
-  for (u32 k = 0; k < ROWS_PER_LANE; ++k) staged[padded(ROWS_PER_LANE * lane + k)] = lane_start + length[k];
+  stage_starts(block, staged);
   __syncwarp();
 #pragma unroll
   for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
-    const u32 i = 32 * k + lane;
+    const u32 i = 32 * k + lane_id();
     if (i >= from && i < to) out[i] = T(before + staged[padded(i)]);
   }
 }
@@ -472,7 +430,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
     const u64 at = s.out_row + first - s.row_begin;  // of the block's first row; below 0 where that is not wanted
     u32* const narrow = reinterpret_cast<u32*>(s.offsets_to) + at;
     u64* const whole = reinterpret_cast<u64*>(s.offsets_to) + at;
-    const bool sums_fit = block.width <= 22 && block.minimum < 1u << 22;
+    const bool sums_fit = block.sums_fit();
     if (sums_fit && wide)
       unpack_block(block, from, to, before, staged, whole);
     else if (sums_fit)

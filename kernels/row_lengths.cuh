@@ -3,6 +3,24 @@
 
 #include "fsst.cuh"
 
+#define ROWS_PER_LANE (ROW_BLOCK / 32)
+
+// Where row i of a row block lies in shared memory: neither rows 8 * lane + k nor rows 32 * k + lane of a warp share a bank (64-bit
+// offsets: two at most).
+#define PADDED_ROWS (ROW_BLOCK + ROW_BLOCK / 32)
+__device__ __forceinline__ u32 padded(u32 i) { return i + i / 32; }
+
+// The row blocks of a launch that this warp handles, one after another: what it has found out about its segment serves all of them, and
+// few warps wait for the memory's answers at their start.
+struct Run {
+  u64 begin, end;
+  __device__ __forceinline__ explicit Run(u64 row_blocks) {
+    const u32 warps = gridDim.x * (blockDim.x / 32), warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+    const u64 each = (u32(row_blocks) + warps - 1) / warps;
+    begin = min(warp * each, row_blocks), end = min(begin + each, row_blocks);
+  }
+};
+
 // Row block b of a segment, ready to read; damaged sections read as width 0.
 struct PackedBlock {
   const u32* bits;
@@ -34,6 +52,8 @@ struct PackedBlock {
     return value & ((1ull << width) - 1);
   }
   __device__ __forceinline__ u64 length(u32 i) const { return minimum + difference(i); }
+  // Whether the sum of all lengths fits 31 bits.
+  __device__ __forceinline__ bool sums_fit() const { return width <= 22 && minimum < 1u << 22; }
 
   // For widths up to 8: the differences of rows 8 * group to 8 * group + 3 in `near`, of the next four in `far`; above them others'.
   __device__ __forceinline__ void eight_rows(u32 group, u32* near, u32* far) const {
@@ -70,3 +90,33 @@ struct PackedBlock {
     return sum + narrow;
   }
 };
+
+// Where the rows of a block begin, counted from its first, to `staged`; returns the sum of all lengths up to the end of this lane's
+// rows. Sums have to fit. A lane's 8 rows are neighbours: their bits are whole bytes, and one warp sum does for all.
+__device__ __forceinline__ u32 stage_starts(const PackedBlock& block, u32* staged) {
+  const u32 lane = lane_id(), width = block.width;
+  u32 length[ROWS_PER_LANE], sum = 0;
+  if (width <= 8) {
+    u32 near, far;
+    block.eight_rows(lane, &near, &far);
+    const u32 mask = (1u << width) - 1;
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) {
+      length[k] = near >> (k * width) & mask;
+      length[k + 4] = far >> (k * width) & mask;
+    }
+  } else {
+#pragma unroll
+    for (u32 k = 0; k < ROWS_PER_LANE; ++k) length[k] = u32(block.difference(ROWS_PER_LANE * lane + k));
+  }
+#pragma unroll
+  for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
+    const u32 start = sum;
+    sum += u32(block.minimum) + length[k];
+    length[k] = start;
+  }
+  const u32 lane_end = warp_inclusive_sum(sum), lane_start = lane_end - sum;
+#pragma unroll
+  for (u32 k = 0; k < ROWS_PER_LANE; ++k) staged[padded(ROWS_PER_LANE * lane + k)] = lane_start + length[k];
+  return lane_end;
+}

@@ -114,11 +114,7 @@ class DeviceBackend:
 
     def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> ColumnBuffers | None:
         """Answer a question about strings on their codes; see `HostBackend.match`."""
-        try:
-            from ..codecs.fsst import cuda_match
-        except ImportError:
-            return None
-        from ..codecs.fsst import cuda_read
+        from ..codecs.fsst import cuda_match, cuda_read
         from ..device.memory import Lane
 
         with self.current(), Lane(stream) as lane:

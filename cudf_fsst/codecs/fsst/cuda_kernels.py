@@ -23,10 +23,12 @@ def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: 
         defines = launch.encode_max_defines(tile_size, shared_per_block)
     elif file == "fsst_train":
         defines = launch.train_defines(shared_per_block)
+    elif file in ("fsst_match", "fsst_search"):
+        defines = launch.match_defines(tile_size)
     else:
         defines = launch.defines(tile_size) if tile_size else launch.DEFINES
     made = kernel(file, name, defines)
-    if name in ("fsst_encode", "fsst_encode_max", "fsst_decode", "fsst_train"):
+    if file == "fsst_search" or name in ("fsst_encode", "fsst_encode_max", "fsst_decode", "fsst_train"):
         # Once, to the most there is: threads that launch with different amounts share the kernel.
         made.max_dynamic_shared_size_bytes = shared_per_block
     return made

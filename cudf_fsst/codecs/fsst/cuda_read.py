@@ -171,6 +171,8 @@ class Reading:
         self.shifts = sorted(set(view["tile_shift"].tolist()))
         self._ends, self._table_places = self.row_ends.tolist(), view["table"].tolist()
         self._whole: tuple[tuple[Reading, ...], Any, _Plan] | None = None
+        #: What cuda_match.py keeps of the column.
+        self.matching: Any = None
 
     def part(self, rows: npt.NDArray[np.int64]) -> tuple[_Views, npt.NDArray[np.uint8]]:
         """Descriptors and decode tables of the segments from the first to the last one that has some of a few rows."""
@@ -196,7 +198,7 @@ class Reading:
         return made[2]
 
 
-def _reading(segments: Sequence[Segment]) -> Reading:
+def reading_of(segments: Sequence[Segment]) -> Reading:
     """Made once for `Segments`, and once a call for others."""
     if not isinstance(segments, Segments):
         return Reading(segments)
@@ -239,7 +241,7 @@ def read(
             wanted.append(i)
         else:
             results[i] = _empty(lane)
-    readings = [_reading(columns[i]) for i in wanted]
+    readings = [reading_of(columns[i]) for i in wanted]
     whole = [start == 0 and stop in (None, reading.column.rows) for reading in readings]
     if not readings:
         return [result for result in results if result is not None]
@@ -267,18 +269,22 @@ def _plan_of(readings: Sequence[Reading], groups: Sequence[slice] | None = None)
 
 
 def validity(segments: Sequence[Segment], *, lane: Lane) -> Any:
-    """Arrow's validity bitmap of a column of strings in GPU memory, as `read` gives it; None without nulls."""
-    if not any(segment.null_count for segment in segments):
+    """The validity of all rows, a buffer as cuDF has it, or None without nulls. Nothing is decoded or waited for."""
+    if not segments or not (reading := reading_of(segments)).column.masked:
         return None
-    reading = _reading(segments)
-    plan = _Plan([reading.view], [reading.column])
+    plan = reading.whole()
     mask = _mask(lane, reading.column.rows)
-    words = plan.view.view(_u64).reshape(plan.count, len(_FIELDS))
+    words = plan.view.copy().view(_u64).reshape(plan.count, len(_FIELDS))
     words[:, _FIELDS["validity_to"]] = mask.ptr
     buffer = lane.allocate(words.nbytes)
     lane.upload(buffer.ptr, words)
     _gather_validity(lane, buffer.ptr, plan.count, plan.mask_words)
     return mask
+
+
+def scratch_limit(plain: int) -> int:
+    """Bytes that a call may need beside its result, for so many uncompressed bytes."""
+    return max(_SCRATCH, plain // _SCRATCH_PART)
 
 
 def receive(segments: Sequence[Segment], *, stream: Any = None) -> DeviceStrings:
@@ -519,7 +525,7 @@ def take(columns: Sequence[Sequence[Segment]], rows: Any, *, lane: Lane) -> list
             rows = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
     if rows.size == 0 or not columns:
         return [_empty(lane) for _ in columns]
-    call = _Take([_reading(segments) for segments in columns], rows, lane)
+    call = _Take([reading_of(segments) for segments in columns], rows, lane)
     return (call.few() if rows.size <= launch.TAKE_ROWS else None) or call.many()
 
 
@@ -527,7 +533,7 @@ def fetch(columns: Sequence[Sequence[Segment]], rows: Sequence[int], *, lane: La
     """As `take`, into host memory, of some rows; None where they are none, or so many that `take` serves better."""
     if not columns or not 0 < len(rows) <= launch.TAKE_ROWS:
         return None
-    return _Take([_reading(segments) for segments in columns], np.array(rows, np.int64), lane).fetch()
+    return _Take([reading_of(segments) for segments in columns], np.array(rows, np.int64), lane).fetch()
 
 
 class _Take:
@@ -648,7 +654,7 @@ class _Take:
         lane, count, several = self.lane, self.count, len(self.readings)
         groups = -(-count // launch.TAKE_ROWS)
         plain = sum(reading.column.chars + 4 * reading.column.rows for reading in self.readings)
-        scratch = max(_SCRATCH, plain // _SCRATCH_PART)
+        scratch = scratch_limit(plain)
         kept = 2 * 8 * count * several <= scratch and all(
             reading.column.chars < 1 << launch.PLACE_BITS for reading in self.readings
         )

@@ -54,6 +54,19 @@ def defines(tile_size: int) -> dict[str, int]:
     return {**DEFINES, "TILE": tile_size, "DECODE_ROW_EXTRA_NBYTES": _ROW_NBYTES_EXTRA}
 
 
+def match_defines(tile_size: int = 0) -> dict[str, int]:
+    """Constants of fsst_match.cu and, with a tile size, of fsst_search.cu."""
+    return {
+        **(defines(tile_size) if tile_size else DEFINES),
+        "RUN_ON_NBYTES": _RUN_ON_NBYTES,
+        "OVERHANG_WORDS": _OVERHANG_WORDS,
+        "LONG_ROW": _LONG_ROW,
+        "MATCH_THREADS": ROW_THREADS,
+        "SEARCH_THREADS": 32 * _SEARCH_WARPS_MAX,
+        "SEARCH_BLOCKS": _SEARCH_BLOCKS,
+    }
+
+
 def encode_defines(tile_size: int, shared_per_block: int, most_warps: int | None = None) -> dict[str, int]:
     """Constants of fsst_encode.cu for a tile size, a GPU, and `encode_shape`'s `most_warps`."""
     return {
@@ -249,6 +262,10 @@ TAKE_COLUMN = _all_u64(
 )
 TAKE_TOTALS = _all_u64("chars", "nulls", "tiles", "most_tiles", "groups_done")
 
+#: `SearchView` and `Machine` of kernels/fsst_match.cuh.
+SEARCH_VIEW = _all_u64("first_word", "automaton")
+MACHINE = _all_u64("states", "following", "accepts", "classes", "automata")
+
 _SECTIONS = ("block_starts", "tile_lengths", "row_starts", "row_minima", "row_words", "row_bits")
 _ADDRESSES = [list(DESCRIPTOR.fields or ()).index(name) for name in _SECTIONS]
 
@@ -261,6 +278,19 @@ ROW_THREADS = 256
 _ROW_GRID = 16
 #: Warps of a block that fsst_decode is compiled for.
 DECODE_WARPS_MAX = 8
+
+# A match of the longest pattern that begins in a tile runs on into the next for so many bytes of codes at most, two for
+# every character but the first and the last; its bits, and those of a symbol more, fill so many words.
+_RUN_ON_NBYTES = 128
+_OVERHANG_WORDS = 4
+#: Bytes of an automaton of codes, for each state of that of bytes.
+AUTOMATON_NBYTES = 2 * 256 * 4
+#: Warps of a block that fsst_search is compiled for, blocks a multiprocessor, and what registers allow of warps there.
+_SEARCH_WARPS_MAX = 20
+_SEARCH_BLOCKS = 2
+_SEARCH_RESIDENT = _SEARCH_WARPS_MAX * _SEARCH_BLOCKS
+#: Rows of more bytes are the work of a whole warp of fsst_match.
+_LONG_ROW = 1024
 
 _PAIRS_NBYTES = 65536
 #: Bytes of the tables the kernels read.
@@ -401,6 +431,52 @@ def decode_shape(
 def decode_pieces(pieces: int, warps: int) -> int:
     """Pieces that a warp of fsst_decode decodes one after another, when `warps` of them run at a time."""
     return next(each for each in (4, 2, 1) if each == 1 or pieces >= 4 * each * warps)
+
+
+class SearchShape(NamedTuple):
+    """As `Shape`, and whether the automaton lies in shared memory."""
+
+    threads: int
+    shared: int
+    codes_capacity: int
+    resident: int
+    staged: bool
+
+
+def run_on(states: int) -> int:
+    """Bytes of the next tile that a lane of fsst_search looks at, for an automaton of so many states."""
+    return max(states - 2, 0)
+
+
+@lru_cache(256)
+def search_shape(
+    tile_size: int, codes_capacity: int, states: int, planes: int, shared_per_block: int, shared_per_multiprocessor: int
+) -> SearchShape:
+    """Shape of fsst_search: the most warps that fit a multiprocessor; less `codes_capacity` where not even one does.
+
+    The automaton lies in shared memory if half of the warps still fit, of those that would without. Of equal shapes the
+    one with the largest blocks is taken, whose warps share an automaton.
+    """
+    words = PIECE_TILES * (tile_size // 32 + 1) + _OVERHANG_WORDS
+    while codes_capacity >= tile_size + 16:
+        warp = 4 * planes * words + codes_capacity + _RUN_ON_NBYTES + 16
+        found = []
+        for table in (AUTOMATON_NBYTES * states, 0):
+            best = SearchShape(0, 0, codes_capacity, 0, table > 0)
+            for warps in range(1, _SEARCH_WARPS_MAX + 1):
+                shared = table + warps * warp
+                if shared <= shared_per_block:
+                    resident = warps * min(shared_per_multiprocessor // (shared + 1024), _SEARCH_RESIDENT // warps)
+                    if resident >= best.resident:
+                        best = SearchShape(32 * warps, shared, codes_capacity, resident, table > 0)
+            found.append(best)
+        staged, large = found
+        if staged.resident and 2 * staged.resident >= large.resident:
+            return staged
+        if large.resident:
+            return large
+        codes_capacity = align(codes_capacity // 2)
+    raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
 
 
 @lru_cache(1)

@@ -1,0 +1,378 @@
+// FSST match, beside the search (fsst_search.cu): automata of bytes -> automata of codes; planes of bits -> an answer for each row.
+//
+// A warp answers for one row block after another. Its row lengths are unpacked as row_lengths_unpack does it, then a lane has rows
+// 32 * k + lane: neighbours look at neighbouring words of the planes, and answers are written coalesced. Rows of more than LONG_ROW
+// bytes are the whole warp's work, one after another.
+#include "fsst_match.cuh"
+#include "row_lengths.cuh"
+
+// For each plane a byte, 1 where a match ends behind a byte that led to a state.
+__device__ __forceinline__ u32 ends_at(const Machine& machine, u32 state, u32 byte) {
+  const u32 bits =
+      reinterpret_cast<const u8*>(machine.accepts)[state] | reinterpret_cast<const u8*>(machine.classes)[byte];
+  return (bits & 1) | (bits & 2) << 7;
+}
+
+// Makes the automata of codes of `tables`, addresses of DecodeTables, one for each machine and table. Blocks behind the states of all
+// automata write zeros, four words of every `stride`, to the planes from `zeros_to` on, `zero_stops` times. grid: x covers the most
+// states of an automaton of codes and `zero_blocks` blocks, y = tables, z = machines; block: 256 threads, one a code.
+extern "C" __global__ void __launch_bounds__(256)
+    fsst_match_automata(const Machine* __restrict__ machines, const u64* __restrict__ tables, u32 zero_blocks,
+                        u64 zeros_to, u64 zero_stops, u64 stride) {
+  const u32 states_there = gridDim.x - zero_blocks, code = threadIdx.x;
+  if (blockIdx.x >= states_there) {
+    if (blockIdx.y > 0 || blockIdx.z > 0) return;
+    for (u64 i = u64(blockIdx.x - states_there) * blockDim.x + code; i < zero_stops; i += u64(zero_blocks) * blockDim.x)
+      *reinterpret_cast<uint4*>(zeros_to + 4 * i * stride) = make_uint4(0, 0, 0, 0);
+    return;
+  }
+  const Machine& machine = machines[blockIdx.z];
+  const u32 states = u32(machine.states), row = blockIdx.x;
+  if (row >= 2 * states) return;
+  const u8* following = reinterpret_cast<const u8*>(machine.following);
+  const DecodeTable& table = *reinterpret_cast<const DecodeTable*>(tables[blockIdx.y]);
+  u32 state, length = 1, ends;
+  if (row >= states) {
+    state = following[256 * (row - states) + code];
+    ends = ends_at(machine, state, code);
+  } else {
+    u64 symbol = table.entries[code];
+    length = split_entry(symbol, table.is_eight(code)) / 8;
+    state = row, ends = 0;
+    for (u32 place = 0; place < length; ++place, symbol >>= 8) {
+      const u32 byte = u32(symbol & 255);
+      state = following[256 * state + byte];
+      ends |= ends_at(machine, state, byte) << place;
+    }
+    if (code == 255) state = states + row;
+  }
+  u32* to = reinterpret_cast<u32*>(machine.automata) + (u64(blockIdx.y) * 2 * states + row) * 256;
+  to[code] = state | length << 8 | ends << 16;
+}
+
+// Bits of the planes, for one lane. Positions are counted from the first bit of the row block's first word.
+struct LaneBits {
+  typedef u32 Position;
+  const u32* words;
+  u64 plane_words;
+
+  __device__ __forceinline__ u32 word(u32 plane, u32 i) const { return __ldg(words + plane * plane_words + i); }
+  __device__ __forceinline__ bool at(u32 plane, u32 place) const { return word(plane, place / 32) >> (place % 32) & 1; }
+
+  // The first bit of from..to, or `to`.
+  __device__ __forceinline__ u32 first(u32 plane, u32 from, u32 to) const {
+    if (from >= to) return to;
+    u32 i = from / 32, value = word(plane, i) & ~0u << (from % 32);
+    for (const u32 last = (to - 1) / 32; value == 0 && i < last;) value = word(plane, ++i);
+    return value == 0 ? to : min(32 * i + u32(__ffs(value)) - 1, to);
+  }
+
+  // How many bits of from..to there are.
+  __device__ __forceinline__ u32 count(u32 plane, u32 from, u32 to) const {
+    if (from >= to) return 0;
+    const u32 last = (to - 1) / 32;
+    u32 mask = ~0u << (from % 32), sum = 0;
+    for (u32 i = from / 32; i < last; ++i, mask = ~0u) sum += __popc(word(plane, i) & mask);
+    return sum + __popc(word(plane, last) & mask & ~0u >> (31 - (to - 1) % 32));
+  }
+};
+
+// The same for a row that all lanes look at together.
+struct WarpBits {
+  typedef u64 Position;
+  const u32* words;
+  u64 plane_words;
+
+  __device__ __forceinline__ bool at(u32 plane, u64 place) const {
+    return __ldg(words + plane * plane_words + place / 32) >> (place % 32) & 1;
+  }
+  // Word `i`, as far as its bits lie in from..to.
+  __device__ __forceinline__ u32 word(u32 plane, u64 i, u64 from, u64 to) const {
+    if (32 * i >= to || 32 * i + 32 <= from) return 0;
+    u32 value = __ldg(words + plane * plane_words + i);
+    if (32 * i < from) value &= ~0u << (from % 32);
+    if (32 * i + 32 > to) value &= ~0u >> (32 - to % 32);
+    return value;
+  }
+  __device__ __forceinline__ u64 first(u32 plane, u64 from, u64 to) const {
+    if (from >= to) return to;
+    for (u64 i = from / 32; 32 * i < to; i += 32) {
+      const u32 value = word(plane, i + lane_id(), from, to), there = __ballot_sync(ALL_LANES, value != 0);
+      if (there != 0) {
+        const u32 source = __ffs(there) - 1;
+        return 32 * (i + source) + __ffs(__shfl_sync(ALL_LANES, value, source)) - 1;
+      }
+    }
+    return to;
+  }
+  __device__ __forceinline__ u64 count(u32 plane, u64 from, u64 to) const {
+    if (from >= to) return 0;
+    u64 sum = 0;
+#pragma unroll 4
+    for (u64 i = from / 32 + lane_id(); 32 * i < to; i += 32) sum += __popc(word(plane, i, from, to));
+    return __shfl_sync(ALL_LANES, warp_inclusive_sum(sum), 31);
+  }
+};
+
+// What is asked of rows, in words: what a kind of question needs of these, at the places that its type says.
+typedef const u32* Test;
+
+// Rows that a lane looks at together, so that several loads are under way at a time.
+#define GROUP 4
+
+// How a question whose rows are independent of each other is answered for some.
+template <typename Question>
+struct Each {
+  template <typename Bits>
+  __device__ __forceinline__ void answer(const Bits& bits, const u32* start, const u32* end, u32* answers) const {
+#pragma unroll
+    for (u32 k = 0; k < GROUP; ++k) answers[k] = static_cast<const Question&>(*this).of(bits, start[k], end[k]);
+  }
+};
+
+// Whether there is a match of test[0] bytes.
+struct Contains {
+  typedef u8 Answer;
+  u32 before;  // bytes of a match before its last
+
+  __device__ __forceinline__ explicit Contains(Test test) : before(test[0] - 1) {}
+
+  template <typename Bits>
+  __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
+                                    typename Bits::Position end) const {
+    return bits.first(0, start + before, end) < end;
+  }
+  // The first two words of all rows first.
+  __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
+    u32 near[GROUP], far[GROUP];
+#pragma unroll
+    for (u32 k = 0; k < GROUP; ++k) {
+      const u32 from = start[k] + before, last = end[k] - 1;
+      const bool some = from < end[k];
+      near[k] = some ? bits.word(0, from / 32) : 0;
+      far[k] = some && last / 32 > from / 32 ? bits.word(0, from / 32 + 1) : 0;
+    }
+#pragma unroll
+    for (u32 k = 0; k < GROUP; ++k) {
+      const u32 from = start[k] + before, count = end[k] - from;
+      const bool some = from < end[k];
+      u32 value = __funnelshift_r(near[k], far[k], from % 32);
+      if (count < 32) value &= (1u << count) - 1;
+      bool found = some && value != 0;
+      if (some && !found && count > 32) found = bits.first(0, from + 32, end[k]) < end[k];
+      answers[k] = found;
+    }
+  }
+};
+
+// Whether rows have bytes that can be told by one bit. test: least bytes; whether they have exactly these; whether there is a bit to look
+// at; whether it is counted from the row's start; bytes of the match.
+struct Edge : Each<Edge> {
+  typedef u8 Answer;
+  u32 least, exactly, some, from_start, length;
+
+  __device__ __forceinline__ explicit Edge(Test test)
+      : least(test[0]), exactly(test[1]), some(test[2]), from_start(test[3]), length(test[4]) {}
+
+  template <typename Bits>
+  __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
+                                    typename Bits::Position end) const {
+    const auto bytes = end - start;
+    if (bytes < least || (exactly && bytes != least)) return 0;
+    return !some || bits.at(0, (from_start ? start + length : end) - 1);
+  }
+};
+
+// Whether rows are some parts in their order. test: least bytes; parts; whether the first begins the row; whether the last ends it; then
+// for each its plane and its bytes.
+struct Like : Each<Like> {
+  typedef u8 Answer;
+  Test test;
+
+  __device__ __forceinline__ explicit Like(Test test) : test(test) {}
+
+  template <typename Bits>
+  __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
+                                    typename Bits::Position end) const {
+    if (end - start < test[0]) return 0;
+    const u32 parts = test[1], prefix = test[2], suffix = test[3];
+    auto at = start;
+    for (u32 part = 0; part < parts; ++part) {
+      const u32 plane = test[4 + 2 * part], length = test[5 + 2 * part];
+      if (end - at < length) return 0;
+      if (part == 0 && prefix) {
+        if (!bits.at(plane, at + length - 1)) return 0;
+        at += length;
+      } else if (part == parts - 1 && suffix) {
+        if (!bits.at(plane, end - 1)) return 0;
+      } else {
+        const auto found = bits.first(plane, at + length - 1, end);
+        if (found >= end) return 0;
+        at = found + 1;
+      }
+    }
+    return 1;
+  }
+};
+
+// Whether rows are one of some values. test: how many lengths there are, and these, ascending.
+struct IsIn : Each<IsIn> {
+  typedef u8 Answer;
+  Test test;
+
+  __device__ __forceinline__ explicit IsIn(Test test) : test(test) {}
+
+  template <typename Bits>
+  __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
+                                    typename Bits::Position end) const {
+    if (end > start && !bits.at(0, end - 1)) return 0;
+    for (u32 i = 1; i <= test[0]; ++i)
+      if (end - start == test[i]) return 1;
+    return 0;
+  }
+};
+
+// How many matches there are. test: their bytes; whether they may overlap.
+struct Count : Each<Count> {
+  typedef i32 Answer;
+  u32 length, overlaps;
+
+  __device__ __forceinline__ explicit Count(Test test) : length(test[0]), overlaps(test[1]) {}
+
+  template <typename Bits>
+  __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
+                                    typename Bits::Position end) const {
+    auto from = start + length - 1;
+    if (!overlaps) return u32(bits.count(0, from, end));
+    u32 count = 0;
+    for (; (from = bits.first(0, from, end)) < end; from += length) ++count;
+    return count;
+  }
+};
+
+// Characters before the first match, or -1. test: its bytes; whether plane 1 has the bytes that continue a character.
+struct Find : Each<Find> {
+  typedef i32 Answer;
+  u32 length, continuing;
+
+  __device__ __forceinline__ explicit Find(Test test) : length(test[0]), continuing(test[1]) {}
+
+  template <typename Bits>
+  __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
+                                    typename Bits::Position end) const {
+    const auto found = bits.first(0, start + length - 1, end);
+    if (found >= end) return ~0u;
+    const auto begin = found + 1 - length;
+    return u32(begin - start) - (continuing ? u32(bits.count(1, start, begin)) : 0);
+  }
+};
+
+// Characters. test: whether plane 0 has the bytes that continue one.
+struct Length : Each<Length> {
+  typedef i32 Answer;
+  u32 continuing;
+
+  __device__ __forceinline__ explicit Length(Test test) : continuing(test[0]) {}
+
+  template <typename Bits>
+  __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
+                                    typename Bits::Position end) const {
+    return u32(end - start) - (continuing ? u32(bits.count(0, start, end)) : 0);
+  }
+};
+
+// Answers for all rows of the segments.
+template <typename Question>
+__device__ __forceinline__ void match(const SegmentView* __restrict__ segments, const SearchView* __restrict__ views,
+                                      u32 segment_count, u64 row_blocks, u64 planes, u64 plane_words, Test test,
+                                      u64 answers) {
+  typedef typename Question::Answer Answer;
+  __shared__ u32 rooms[MATCH_THREADS / 32][PADDED_ROWS + 1];
+  u32* const staged = rooms[threadIdx.x / 32];
+  const u32 lane = lane_id();
+  const Question question(test);
+  const Run run(row_blocks);
+  if (run.begin >= run.end) return;
+  const u64 first_unit = segments[0].first_row_block;
+  u32 k = find_segment<&SegmentView::first_row_block>(segments, segment_count, first_unit + run.begin);
+  for (u64 unit = first_unit + run.begin; unit < first_unit + run.end; ++unit) {
+    while (k + 1 < segment_count && segments[k + 1].first_row_block <= unit) ++k;
+    const SegmentView& s = segments[k];
+    const u64 b = unit - s.first_row_block, first = b * ROW_BLOCK;
+    const u32 rows = u32(min(s.rows - first, u64(ROW_BLOCK)));
+    const PackedBlock block(s, b);
+    const u64 chars = s.chars, begin = min(reinterpret_cast<const u64*>(s.row_starts)[b], chars), left = chars - begin;
+    const u32 skew = u32(begin % 32);
+    const u32* const words = reinterpret_cast<const u32*>(planes) + views[k].first_word + begin / 32;
+    u32 valid = ~0u;  // of rows 32 * lane and up
+    if (s.validity != 0 && 32 * lane < rows)
+      valid = __ldg(reinterpret_cast<const u32*>(s.validity) + ROW_BLOCK / 32 * b + lane);
+    if (32 * lane + 32 > rows) valid &= 32 * lane < rows ? (1u << (rows - 32 * lane)) - 1 : 0;
+    Answer* const to = reinterpret_cast<Answer*>(answers) + s.first_row + first;
+
+    u32 together = ~0u;  // bit i: row 32 * i + lane is the whole warp's work
+    if (block.sums_fit()) {
+      const LaneBits bits = {words, plane_words};
+      const u32 all = stage_starts(block, staged), most = u32(min(left, u64(1) << 31));
+      if (lane == 31) staged[padded(ROW_BLOCK)] = all;
+      __syncwarp();
+      together = 0;
+#pragma unroll
+      for (u32 group = 0; group < ROWS_PER_LANE; group += GROUP) {
+        u32 start[GROUP], end[GROUP], answer[GROUP];
+        bool wanted[GROUP];
+#pragma unroll
+        for (u32 g = 0; g < GROUP; ++g) {
+          const u32 i = 32 * (group + g) + lane;
+          start[g] = skew + min(staged[padded(i)], most), end[g] = skew + min(staged[padded(i + 1)], most);
+          wanted[g] = __shfl_sync(ALL_LANES, valid, group + g) >> lane & 1;
+          if (end[g] - start[g] > LONG_ROW) together |= 1u << (group + g);
+          if (!wanted[g] || end[g] - start[g] > LONG_ROW) end[g] = start[g];
+        }
+        question.answer(bits, start, end, answer);
+#pragma unroll
+        for (u32 g = 0; g < GROUP; ++g) {
+          const u32 i = 32 * (group + g) + lane;
+          if (i < rows) to[i] = wanted[g] ? Answer(answer[g]) : Answer(0);
+        }
+      }
+    }
+    if (__any_sync(ALL_LANES, together != 0)) {
+      const WarpBits bits = {words, plane_words};
+      u64 before = skew;
+#pragma unroll 1
+      for (u32 i = 0; i < ROWS_PER_LANE; ++i) {
+        const u64 length = block.length(32 * i + lane), inclusive = warp_inclusive_sum(length);
+        const u64 start = min(before + inclusive - length, skew + left);
+        const u64 end = max(start, min(before + inclusive, skew + left));
+        const bool wanted = __shfl_sync(ALL_LANES, valid, i) >> lane & 1;
+        u32 answer = 0;
+        for (u32 rest = __ballot_sync(ALL_LANES, wanted && together >> i & 1); rest != 0; rest &= rest - 1) {
+          const u32 source = __ffs(rest) - 1;
+          const u32 found =
+              question.of(bits, __shfl_sync(ALL_LANES, start, source), __shfl_sync(ALL_LANES, end, source));
+          if (lane == source) answer = found;
+        }
+        if (32 * i + lane < rows && together >> i & 1) to[32 * i + lane] = Answer(answer);
+        before += __shfl_sync(ALL_LANES, inclusive, 31);
+      }
+    }
+    __syncwarp();
+  }
+}
+
+// Answers to each kind of question for all rows of the segments, which follow one another. planes: address of the first of them,
+// `plane_words` words before the next; answers: of that of the column's first row; nulls have 0. grid: any; block: MATCH_THREADS threads.
+#define MATCH(name, Question)                                                                                   \
+  extern "C" __global__ void __launch_bounds__(MATCH_THREADS, 4)                                                \
+      name(const SegmentView* segments, const SearchView* views, u32 segment_count, u64 row_blocks, u64 planes, \
+           u64 plane_words, const u32* test, u64 answers) {                                                     \
+    match<Question>(segments, views, segment_count, row_blocks, planes, plane_words, test, answers);            \
+  }
+MATCH(match_contains, Contains)
+MATCH(match_edge, Edge)
+MATCH(match_like, Like)
+MATCH(match_is_in, IsIn)
+MATCH(match_count, Count)
+MATCH(match_find, Find)
+MATCH(match_length, Length)

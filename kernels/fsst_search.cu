@@ -1,0 +1,242 @@
+// FSST search: codes -> planes, a bit for each character, set where a match ends; many segments in one launch.
+//
+// A warp searches a piece of 32 consecutive tiles, one tile a lane; its codes are staged as fsst_decode does it. A lane runs the
+// automaton of codes over those of its tile, from state 0, and then on into the next tile's, until no match that began in its own can
+// be under way: in state 0, or `run_on` bytes further. What it finds there the next lane may find as well; both set the same bit.
+//
+// For a code there is one look-up, `entry = automaton[state << 8 | code]`. An escape leads to the upper half of the states, in which a
+// code is a literal byte; raw tiles have the upper half for every byte. Bits are only made where one of four entries has some.
+//
+//            tile 0 of the piece     tile 1                      tile 31                 behind the piece
+//   bits     w w w w w w w w pad     w w w w w w w w pad  ...    w w w w w w w w pad     o o o (o)
+//
+// A warp's bits lie in shared memory, and a word of padding behind each tile's spreads them over the banks. They go to the plane with
+// coalesced stores. The overhang o, and the first words of every piece, which another warp's overhang may reach, go there by atomic
+// operations: fsst_match_automata has set these to zero.
+//
+// Whatever the codes, nothing outside the warp's bits and the staged codes is touched: starts and lengths are clamped to
+// `codes_nbytes`, and places of bits to the piece and its overhang.
+#include "fsst_match.cuh"
+#include "fsst_tiles.cuh"
+
+#define TILE_WORDS (TILE / 32)
+// Words of a plane's bits in a warp's shared memory: of 32 tiles, and of the next one as far as it has overhang.
+#define WARP_WORDS (32 * (TILE_WORDS + 1) + OVERHANG_WORDS)
+
+// Where word i of the piece's bits lies in shared memory.
+__device__ __forceinline__ u32 padded_word(u32 i) { return i + i / TILE_WORDS; }
+
+// state << 8 | code, where `entry` has the state and `four` the code, as its byte `i`.
+__device__ __forceinline__ u32 place_of(u32 entry, u32 four, u32 i) {
+#ifdef __CUDA_ARCH__
+  // The upper bytes are copies of the sign of the byte that is the symbol's length.
+  u32 place;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(place) : "r"(entry), "r"(four), "r"(0x9904 + i));
+  return place;
+#else
+  return (entry & 255) << 8 | (four >> (8 * i) & 255);
+#endif
+}
+
+// What a lane has to set bits in, and where it is.
+struct Bits {
+  u32* words;  // of the warp's first plane
+  u32 at;      // of the piece's characters, the next one
+
+  // Bit b of `found`: character `at` + b of the piece.
+  __device__ __forceinline__ void set(u32 plane, u32 found) {
+    const u32 place = min(at, u32(32 * TILE + 32 * (OVERHANG_WORDS - 2))), word = place / 32;
+    const u32 low = found << (place % 32), high = __funnelshift_l(found, 0, place % 32);
+    u32* mine = words + plane * WARP_WORDS;
+    if (low != 0) atomicOr(mine + padded_word(word), low);
+    if (high != 0) atomicOr(mine + padded_word(word + 1), high);
+  }
+
+  // The bytes of an entry's symbol are behind the lane.
+  __device__ __forceinline__ void pass(u32 entry) { at = __dp4a(entry, 0x100u, at); }
+};
+
+template <u32 planes>
+__device__ __forceinline__ u32 ends_of(u32 entry, u32 plane) {
+  return planes == 1 || plane == 1 ? entry >> (16 + 8 * plane) : entry >> 16 & 255;
+}
+
+// Runs over `count` codes from byte `at` of the staged ones on, and gives the last entry. raw: they are bytes.
+template <u32 planes, bool raw>
+__device__ __forceinline__ u32 run(const u32* automaton, u32 states, const u32* staged, u32 at, u32 count, Bits& bits) {
+  u32 entry = 0;
+  const u32* word = staged + at / 4;
+  u32 previous = *word++;
+  const u32 shift = 8 * (at & 3), fours = count / 4;
+  for (u32 f = 0; f < fours; ++f) {
+    const u32 next = *word++;
+    const u32 four = __funnelshift_r(previous, next, shift);
+    previous = next;
+    u32 entries[4];
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+      entry = automaton[place_of(raw ? entry + states : entry, four, i)];
+      entries[i] = entry;
+    }
+    if ((entries[0] | entries[1] | entries[2] | entries[3]) >> 16 != 0) {
+      const u32 one = entries[0] >> 8 & 255, two = one + (entries[1] >> 8 & 255), three = two + (entries[2] >> 8 & 255);
+#pragma unroll
+      for (u32 plane = 0; plane < planes; ++plane) {
+        const u32 found = ends_of<planes>(entries[0], plane) | ends_of<planes>(entries[1], plane) << one |
+                          ends_of<planes>(entries[2], plane) << two | ends_of<planes>(entries[3], plane) << three;
+        bits.set(plane, found);
+      }
+    }
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) bits.pass(entries[i]);
+  }
+  const u8* bytes = reinterpret_cast<const u8*>(staged) + at;
+  for (u32 i = 4 * fours; i < count; ++i) {
+    entry = automaton[place_of(raw ? entry + states : entry, bytes[i], 0)];
+#pragma unroll
+    for (u32 plane = 0; plane < planes; ++plane) bits.set(plane, ends_of<planes>(entry, plane));
+    bits.pass(entry);
+  }
+  return entry;
+}
+
+// Runs from `entry` on into the next tile, which has `count` codes from byte `at` of the staged ones on.
+template <u32 planes>
+__device__ __forceinline__ void run_into_next(const u32* automaton, u32 states, u32 entry, const u32* staged, u32 at,
+                                              u32 count, bool raw, u32 run_on, Bits& bits) {
+  const u8* bytes = reinterpret_cast<const u8*>(staged) + at;
+  u32 state = entry & 255;
+  if (state >= states) state -= states;  // an escape ends with its tile
+  const u32 limit = bits.at + run_on;
+  for (u32 i = 0; i < count && state != 0 && bits.at < limit; ++i) {
+    entry = automaton[(state + (raw ? states : 0)) << 8 | bytes[i]];
+#pragma unroll
+    for (u32 plane = 0; plane < planes; ++plane) bits.set(plane, ends_of<planes>(entry, plane));
+    bits.pass(entry);
+    state = entry & 255;
+  }
+}
+
+// Writes a plane's bits of a piece to `to`, and zeros in their place; says whether this lane saw some. next: a piece follows.
+__device__ __forceinline__ bool write_bits(u32* words, u32* to, bool next) {
+  const u32 lane = lane_id();
+  u32 seen = 0;
+#pragma unroll
+  for (u32 i = 0; i < TILE / 128; ++i) {
+    const u32 chunk = 32 * i + lane;  // four words each
+    u32* from = words + padded_word(4 * chunk);
+    const uint4 value = make_uint4(from[0], from[1], from[2], from[3]);
+    from[0] = from[1] = from[2] = from[3] = 0;
+    seen |= value.x | value.y | value.z | value.w;
+    if (chunk > 0) {
+      reinterpret_cast<uint4*>(to)[chunk] = value;
+    } else {
+      if (value.x != 0) atomicOr(to, value.x);
+      if (value.y != 0) atomicOr(to + 1, value.y);
+      if (value.z != 0) atomicOr(to + 2, value.z);
+      if (value.w != 0) atomicOr(to + 3, value.w);
+    }
+  }
+  if (lane < OVERHANG_WORDS) {
+    u32* from = words + padded_word(TILE) + lane;
+    const u32 value = *from;
+    *from = 0;
+    if (next && value != 0) atomicOr(to + TILE + lane, value);
+  }
+  return seen != 0;
+}
+
+// planes: 1 or 2. staged_automaton: it fits shared memory.
+template <u32 planes, bool staged_automaton>
+__device__ __forceinline__ void search(const SegmentView* __restrict__ segments, const SearchView* __restrict__ views,
+                                       const u32* __restrict__ first_units, u32 segment_count, u64 automata, u32 states,
+                                       u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen) {
+  DYNAMIC_SHARED(u32, shared);
+  const u32 k = find_unit(first_units, segment_count, blockIdx.x);
+  const SegmentView& s = segments[k];
+  const SearchView& view = views[k];
+  const u32 automaton_words = 512 * states, lane = lane_id(), warp = threadIdx.x / 32;
+  const u32* stored = reinterpret_cast<const u32*>(automata) + view.automaton * automaton_words;
+  if (staged_automaton)
+    for (u32 i = threadIdx.x; i < automaton_words / 4; i += blockDim.x)
+      reinterpret_cast<uint4*>(shared)[i] = __ldg(reinterpret_cast<const uint4*>(stored) + i);
+  const u32* automaton = staged_automaton ? shared : stored;
+  u32* words = shared + (staged_automaton ? automaton_words : 0) +
+               warp * (planes * WARP_WORDS + (codes_capacity + RUN_ON_NBYTES + 16) / 4);
+  u32* codes_at = words + planes * WARP_WORDS;
+  for (u32 i = lane; i < planes * WARP_WORDS; i += 32) words[i] = 0;
+  __syncthreads();
+
+  const u64 chars = s.chars, tiles = (chars + TILE - 1) / TILE;
+  u64 first_tile = (u64(blockIdx.x - first_units[k]) * blockDim.x + 32 * warp) * pieces;
+  if (first_tile >= tiles) return;
+  const u64 block = first_tile / TILE_BLOCK;
+  BlockLengths lengths;
+  lengths.load(s, block, tiles);
+  const u64 codes = s.codes, codes_nbytes = s.codes_nbytes;
+  const u64 block_start = __ldg(reinterpret_cast<const u64*>(s.block_starts) + block);
+  u32* const out = reinterpret_cast<u32*>(to) + view.first_word;
+
+  for (u32 piece = 0; piece < pieces && first_tile < tiles; ++piece, first_tile += 32) {
+    const u64 tile_begin = (first_tile + lane) * TILE;
+    const u32 n = tile_begin < chars ? u32(min(u64(TILE), chars - tile_begin)) : 0;
+    const u32 next_n = tile_begin + TILE < chars ? u32(min(u64(TILE), chars - tile_begin - TILE)) : 0;
+    u32 start_in_block;
+    u32 length = lengths.of_tile(u32(first_tile % TILE_BLOCK) / 32, &start_in_block);
+    u32 next_length = __shfl_down_sync(ALL_LANES, length, 1);
+    if (lane == 31) next_length = length_of_tile(s, first_tile + 32, tiles);
+    if (next_length > next_n) next_length = 0;
+    u64 start = block_start + start_in_block;
+    if (length > n || start > codes_nbytes || length > codes_nbytes - start) length = 0, start = 0;
+
+    u32 open = __ballot_sync(ALL_LANES, length > 0);  // tiles still to search
+    while (open != 0) {
+      const u64 base = __shfl_sync(ALL_LANES, start, __ffs(open) - 1);
+      const u64 origin = base / 16 * 16;
+      const bool fits = (open >> lane & 1) && start >= base && start + length - origin <= codes_capacity;
+      const u32 batch = __ballot_sync(ALL_LANES, fits);
+      const u64 stop = __shfl_sync(ALL_LANES, start + length, 31 - __clz(batch));
+      stage_codes(reinterpret_cast<uint4*>(codes_at), codes, codes_nbytes, base, min(stop + 2 * run_on, codes_nbytes));
+      // The next ones are needed soon.
+      if (stop + 128 * lane < codes_nbytes && lane < codes_capacity / 128) prefetch(codes + stop + 128 * lane);
+      __syncwarp();
+      if (fits) {
+        const u32 at = u32(start - origin);
+        Bits bits = {words, lane * TILE};
+        const u32 entry = length == n ? run<planes, true>(automaton, states, codes_at, at, length, bits)
+                                      : run<planes, false>(automaton, states, codes_at, at, length, bits);
+        bits.at = (lane + 1) * TILE;
+        run_into_next<planes>(automaton, states, entry, codes_at, at + length, min(next_length, 2 * run_on),
+                              next_length == next_n, run_on, bits);
+      }
+      open &= ~batch;
+      __syncwarp();
+    }
+
+    bool found = false;
+#pragma unroll
+    for (u32 plane = 0; plane < planes; ++plane)
+      found = write_bits(words + plane * WARP_WORDS, out + plane * plane_words + first_tile * TILE_WORDS,
+                         first_tile + 32 < tiles);
+    if (seen != 0 && found) *reinterpret_cast<u32*>(seen) = 1;
+    __syncwarp();
+  }
+}
+
+// One kernel for each number of planes and place of the automaton. block: a multiple of 32 threads, `pieces` (1, 2 or 4) pieces a
+// warp, of one block of tiles. grid: as many blocks as cover the tiles of every segment; segment k has those from first_units[k] on, or
+// none where the next one begins there too. automata: address of those of this search; to: address of its first plane, `plane_words`
+// words before the next; seen: address of a word that becomes 1 where the last plane has a bit, or 0. run_on: at most RUN_ON_NBYTES / 2
+// bytes. shared memory: the automaton, if it is there, then a warp 4 * planes * WARP_WORDS + codes_capacity + RUN_ON_NBYTES + 16 bytes.
+// codes_capacity >= TILE + 16, a multiple of 16.
+#define SEARCH(name, planes, staged_automaton)                                                                        \
+  extern "C" __global__ void __launch_bounds__(SEARCH_THREADS, SEARCH_BLOCKS)                                         \
+      name(const SegmentView* segments, const SearchView* views, const u32* first_units, u32 segment_count,           \
+           u64 automata, u32 states, u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen) { \
+    search<planes, staged_automaton>(segments, views, first_units, segment_count, automata, states, run_on,           \
+                                     codes_capacity, pieces, to, plane_words, seen);                                  \
+  }
+SEARCH(fsst_search, 1, true)
+SEARCH(fsst_search_two, 2, true)
+SEARCH(fsst_search_large, 1, false)
+SEARCH(fsst_search_two_large, 2, false)
