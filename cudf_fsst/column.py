@@ -473,8 +473,6 @@ class CompressedColumn(query.Questions):
             reason = f"{error.reason}, in row {number}"
             raise UnicodeDecodeError(error.encoding, error.object, error.start, error.end, reason) from error
 
-    # Questions are in `query.Questions`, but for this one about all rows ---------------------------------------------------
-
     def equals(self, other: Any) -> bool:
         """Whether another column has the same dtype, values, nulls and index labels; names do not matter.
 
@@ -522,7 +520,7 @@ class CompressedColumn(query.Questions):
         return self._out(self._range(start, stop))
 
     def _pieces(self, chunk_bytes: int) -> list[tuple[int, int]]:
-        """Row ranges of about `chunk_bytes`: of strings one row block at least, whole segments where these are short."""
+        """Row ranges of about `chunk_bytes`: of strings one row block at least, or whole segments."""
         if not self._is_text:
             return selection.row_pieces(len(self), self.uncompressed_nbytes, chunk_bytes, _PIECE_ROWS)
         long = [segment for segment in self.segments if segment.chars > chunk_bytes]

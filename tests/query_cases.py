@@ -61,7 +61,7 @@ def outcome(call: Call, data: Any) -> Outcome:
 
 def check(column: Any, call: Call, what: str = "") -> list[str]:
     """Compare a call on a column with one on its Series; returns which way it went."""
-    wanted, found = outcome(call, column.decompress()), outcome(call, column)
+    wanted, found = outcome(lambda packed: call(packed.decompress()), column), outcome(call, column)
     if wanted.error is not None:
         assert found.error is not None, (what, wanted.error)
         assert type(found.error) is type(wanted.error), (what, found.error, wanted.error)
@@ -108,11 +108,17 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 # Calls --------------------------------------------------------------------------------------------------------------
 
 
+def shown(value: Any) -> str:
+    if isinstance(value, (str, int, float, tuple, dict, list, type(None))):
+        return "(" + ", ".join(map(shown, value)) + ")" if isinstance(value, tuple) else repr(value)[:60]
+    return type(value).__name__
+
+
 def method(name: str, *args: Any, **options: Any) -> Call:
     def call(data: Any) -> Any:
         return getattr(data.str, name)(*args, **options)
 
-    call.__name__ = f"{name}{args}{options or ''}"
+    call.__name__ = f"{name}{shown(args)}{shown(options)}"
     return call
 
 
@@ -124,7 +130,7 @@ def compared(sign: str, other: Any) -> Call:
     def call(data: Any) -> Any:
         return how(data, other(data) if callable(other) else other)
 
-    call.__name__ = f"{sign} {other!r}"
+    call.__name__ = f"{sign} {shown(other)}"
     return call
 
 
@@ -132,12 +138,30 @@ def asked(name: str, *args: Any, **options: Any) -> Call:
     def call(data: Any) -> Any:
         return getattr(data, name)(*args, **options)
 
-    call.__name__ = f"{name}{args}{options or ''}"
+    call.__name__ = f"{name}{shown(args)}{shown(options)}"
     return call
 
 
 #: Of patterns: "ea" is in many rows, "zq" in none.
-PATTERNS = ["ea", "e", "", "zq", "é", "日本", "a.", "^s", "[", "(e)", "x" * 60, "the quick", "\x00", "aa", "aba", "\n", "$"]
+PATTERNS = [
+    "ea",
+    "e",
+    "",
+    "zq",
+    "é",
+    "日本",
+    "a.",
+    "^s",
+    "[",
+    "(e)",
+    "x" * 60,
+    "the quick",
+    "\x00",
+    "aa",
+    "aba",
+    "\n",
+    "$",
+]
 #: Arguments of every public method of strings that one of the libraries has.
 METHODS: dict[str, list[Call]] = {
     "capitalize": [method("capitalize")],
@@ -146,7 +170,7 @@ METHODS: dict[str, list[Call]] = {
         method("cat"),
         method("cat", sep="-"),
         method("cat", sep="-", na_rep="?"),
-        lambda data: data.str.cat(pd.Series(["x"] * len(data)), sep="-") if isinstance(data, pd.Series) else _cat(data),
+        lambda data: data.str.cat(["x"] * len(data), sep="-"),
     ],
     "center": [method("center", 12), method("center", 12, "*"), method("center", "no")],
     "contains": [
@@ -173,7 +197,11 @@ METHODS: dict[str, list[Call]] = {
         method("contains", pat="ea"),
         method("contains", np.str_("ea")),
     ],
-    "count": [*(method("count", pattern) for pattern in PATTERNS), method("count", "EA", flags=re.IGNORECASE), method("count", 3)],
+    "count": [
+        *(method("count", pattern) for pattern in PATTERNS),
+        method("count", "EA", flags=re.IGNORECASE),
+        method("count", 3),
+    ],
     "decode": [method("decode", "utf-8")],
     "encode": [method("encode", "utf-8"), method("encode", "ascii", "ignore"), method("encode", "ascii")],
     "endswith": [
@@ -208,7 +236,10 @@ METHODS: dict[str, list[Call]] = {
     "get": [method("get", 0), method("get", -1), method("get", 400), method("get", "x")],
     "get_dummies": [method("get_dummies", " ")],
     "index": [method("index", "e"), method("index", "")],
-    **{name: [method(name)] for name in ("isalnum isalpha isascii isdecimal isdigit islower isnumeric isspace istitle isupper".split())},
+    **{
+        name: [method(name)]
+        for name in ("isalnum isalpha isascii isdecimal isdigit islower isnumeric isspace istitle isupper".split())
+    },
     "join": [method("join", "-"), method("join", 3)],
     "len": [method("len"), method("len", 3)],
     "ljust": [method("ljust", 9, "*")],
@@ -279,7 +310,24 @@ COMPARISONS: list[Call] = [
     *(
         compared(sign, value)
         for sign in ("==", "!=")
-        for value in ("sleep", "", "é", "x" * 60, "the quick", "zq", None, np.nan, pd.NA, pd.NaT, 3, 1.5, b"sleep", "\ud800", "\x00", np.str_("sleep"))
+        for value in (
+            "sleep",
+            "",
+            "é",
+            "x" * 60,
+            "the quick",
+            "zq",
+            None,
+            np.nan,
+            pd.NA,
+            pd.NaT,
+            3,
+            1.5,
+            b"sleep",
+            "\ud800",
+            "\x00",
+            np.str_("sleep"),
+        )
     ),
     *(compared(sign, value) for sign in ("<", "<=", ">", ">=") for value in ("o", "", "日", None, np.nan, 3)),
     compared("==", lambda data: np.array(["sleep"] * len(data), dtype=object)),
@@ -320,8 +368,32 @@ COMPARISONS: list[Call] = [
 ]
 
 
-def _cat(column: Any) -> Any:
-    return column.str.cat(pd.Series(["x"] * len(column)), sep="-")
+def others(series: Any) -> list[Call]:
+    """Comparisons of a Series of any dtype, with values of its own."""
+    value, rest = series.iloc[len(series) // 2], series.iloc[[3, 7, len(series) - 1]]
+    some = rest.to_pandas().tolist() if hasattr(rest, "to_pandas") else rest.tolist()
+    later = series.iloc[::-1].reset_index(drop=True)
+    return [
+        *(compared(sign, value) for sign in ("==", "!=", "<", "<=", ">", ">=")),
+        *(compared(sign, odd) for sign in ("==", "<") for odd in ("text", None, 2.5)),
+        asked("isin", some),
+        asked("isin", [*some, None]),
+        asked("isin", ["text"]),
+        asked("isin", rest),
+        asked("between", value, value),
+        asked("between", value, some[0], inclusive="neither"),
+        asked("between", series, value),
+        asked("isna"),
+        asked("notna"),
+        compared("==", series),
+        compared("!=", series.array if isinstance(series, pd.Series) else series),
+        compared(">", series.to_numpy() if isinstance(series, pd.Series) else series),
+        compared("==", later),
+        compared("==", series.iloc[:-1]),
+        compared("==", series.rename("other name")),
+        method("upper"),
+        method("len"),
+    ]
 
 
 def name_of(call: Call) -> str:

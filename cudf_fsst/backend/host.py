@@ -90,7 +90,10 @@ class HostBackend:
             return None
         found = host.validity(node)
         found.type = pa.bool_() if search.answer_dtype(plan.question) is np.bool_ else pa.int32()
-        found.values = cpu_match.match(node.segments, plan)
+        try:
+            found.values = cpu_match.match(node.segments, plan)
+        except OverflowError:  # a number that 32 bits do not hold
+            return None
         found.itemsize = found.values.itemsize
         return found
 

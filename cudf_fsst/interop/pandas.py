@@ -274,8 +274,8 @@ def _as_method(series: Any, found: Any, method: Callable[[Any], Any]) -> Any:
     """A Series of an Arrow array, with the dtype and the missing values that a method would give it."""
     if isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
-    nulls = found.null_count > 0
-    example = method(pd.Series(["a", None] if nulls else ["a"], dtype=series.dtype))
+    nulls, some = found.null_count > 0, found.null_count < len(found)
+    example = method(pd.Series(["a"] * some + [None] * nulls, dtype=series.dtype))
     values = found.fill_null(pa.scalar(0).cast(found.type)).to_numpy(zero_copy_only=False).copy()
     column = ColumnBuffers(found.type, len(found), found.null_count, values=values)
     if nulls:

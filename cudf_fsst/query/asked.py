@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
 from ..codecs.fsst.search import ByteCount, Count, Find, IsIn, Length, Like, Question
 from ..interop.pandas import ANY, ONE, tokens_of
 
@@ -180,7 +181,7 @@ def _like(pattern: Any, escape: Any) -> tuple[list[Question], bool]:
 def of_value(value: Any, *, negated: bool, compare: Callable[[Any, Any], Any]) -> Asked | None:
     """What ``==`` and ``!=`` ask of a string."""
     found = encoded(value)
-    if found is None:
+    if found is None or found.endswith(b"\0"):  # which NumPy drops
         return None
     return Asked(
         (Like((found,)),),

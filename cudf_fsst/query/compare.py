@@ -14,6 +14,8 @@ from ..interop import cudf as interop_cudf
 from . import asked, codes, decoded
 from .source import LOGGER, Source
 
+#: What `isin` takes values from.
+_VALUES = (list, tuple, set, frozenset, np.ndarray, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
@@ -105,9 +107,7 @@ def _asked_values(values: Any) -> asked.Asked | None:
     inner, _ = interop_cudf.unwrap_proxy(values)
     if interop_cudf.is_cudf(inner):
         return None if len(inner) > asked.MOST_VALUES else asked.of_values(inner.to_arrow().to_pylist(), inner)
-    if isinstance(inner, (list, tuple, set, frozenset, np.ndarray, pd.Series, pd.Index)) or isinstance(
-        inner, pd.api.extensions.ExtensionArray
-    ):
+    if isinstance(inner, _VALUES):
         if len(inner) > asked.MOST_VALUES or getattr(inner, "ndim", 1) != 1:
             return None
         return asked.of_values(list(inner), inner)

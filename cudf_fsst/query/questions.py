@@ -21,28 +21,28 @@ class Questions:
     __pandas_priority__ = 5000  # above that of a DataFrame
 
     @property
-    def str(self) -> StringMethods:
+    def str(self: Any) -> StringMethods:
         """Methods of strings, see `StringMethods`; AttributeError where the library's Series has none."""
         return StringMethods(self)
 
-    def isna(self) -> Any:
+    def isna(self: Any) -> Any:
         """Whether values are missing: a Series of booleans."""
-        return compare.isna(_source(self))
+        return compare.isna(self)
 
-    def notna(self) -> Any:
+    def notna(self: Any) -> Any:
         """Whether values are not missing: a Series of booleans."""
-        return compare.isna(_source(self), negated=True)
+        return compare.isna(self, negated=True)
 
-    def isin(self, values: Any) -> Any:
+    def isin(self: Any, values: Any) -> Any:
         """Whether values are among others: a Series of booleans.
 
         Parameters
         ----------
         values : list, set, array or Series
         """
-        return compare.isin(_source(self), values)
+        return compare.isin(self, values)
 
-    def between(self, left: Any, right: Any, inclusive: Any = "both") -> Any:
+    def between(self: Any, left: Any, right: Any, inclusive: Any = "both") -> Any:
         """Whether values lie between two others: a Series of booleans.
 
         Parameters
@@ -52,9 +52,9 @@ class Questions:
         inclusive : str
             Which of the two count: ``"both"``, ``"neither"``, ``"left"`` or ``"right"``.
         """
-        return compare.between(_source(self), left, right, inclusive)
+        return compare.between(self, left, right, inclusive)
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self: Any, other: object) -> Any:
         """Compare each value: a Series of booleans. Whole columns are compared by ``equals``.
 
         Parameters
@@ -62,25 +62,21 @@ class Questions:
         other : object
             A value, or a value for each row: an array, a Series with the same labels, or a column.
         """
-        return compare.compare(_source(self), other, "eq")
+        return compare.compare(self, other, "eq")
 
-    def __ne__(self, other: object) -> Any:
-        return compare.compare(_source(self), other, "ne")
+    def __ne__(self: Any, other: object) -> Any:
+        return compare.compare(self, other, "ne")
 
-    def __lt__(self, other: Any) -> Any:
-        return compare.compare(_source(self), other, "lt")
+    def __lt__(self: Any, other: Any) -> Any:
+        return compare.compare(self, other, "lt")
 
-    def __le__(self, other: Any) -> Any:
-        return compare.compare(_source(self), other, "le")
+    def __le__(self: Any, other: Any) -> Any:
+        return compare.compare(self, other, "le")
 
-    def __gt__(self, other: Any) -> Any:
-        return compare.compare(_source(self), other, "gt")
+    def __gt__(self: Any, other: Any) -> Any:
+        return compare.compare(self, other, "gt")
 
-    def __ge__(self, other: Any) -> Any:
-        return compare.compare(_source(self), other, "ge")
+    def __ge__(self: Any, other: Any) -> Any:
+        return compare.compare(self, other, "ge")
 
     __hash__ = None  # type: ignore[assignment]  # as of a Series
-
-
-def _source(column: Any) -> Any:
-    return column

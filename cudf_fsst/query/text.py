@@ -31,9 +31,7 @@ def made_of_text(node: Node, dtype: Any) -> None:
 
 def must_be_text(column: Source, question: search.Question) -> bool:
     """Whether the library raises an error on bytes that are not UTF-8: it makes Python's strings of them."""
-    return column._backend.device == "cpu" and (
-        has_python_strings(column.dtype) or isinstance(question, search.Find)
-    )
+    return column._backend.device == "cpu" and (has_python_strings(column.dtype) or isinstance(question, search.Find))
 
 
 def is_text(column: Source) -> bool:
