@@ -529,6 +529,37 @@ def _like(
 
 
 @njit()
+def _contains(ends: Any, count: int, start: int, plane: int, begin: int, size: int, out: int) -> None:
+    """As `_like` of one part of `size` bytes, anywhere in rows that the window has; without a branch in short ones."""
+    for row in range(count):
+        end = ends[row]
+        first = min(start + size - 1, end) - begin
+        bits = end - begin - first
+        if bits <= 57:  # the eight bytes from that of the first bit on have all of them
+            word = load64(plane + (first >> 3)) >> np.uint64(first & 7)
+            word &= (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+            store8(out + row, np.uint8(word != np.uint64(0)))
+        else:
+            store8(out + row, np.uint8(_first_bit(plane, first, end - begin) >= 0))
+        start = end
+
+
+@njit()
+def _begins_or_ends(
+    ends: Any, count: int, start: int, plane: int, begin: int, numbers: Any, size: int, out: int
+) -> None:
+    """As `_like` of one part of `size` bytes, which begins or ends rows that the window has; without a branch."""
+    prefix, least, equal = numbers[0] > 0, numbers[2], numbers[3]
+    most = equal if equal >= 0 else np.int64(2**62)
+    for row in range(count):
+        end = ends[row]
+        at = min(start + size, end) if prefix else end
+        fits = (end - start >= least) & (end - start <= most) & _bit(plane, max(at - 1 - begin, 0))
+        store8(out + row, np.uint8(fits))
+        start = end
+
+
+@njit()
 def _is_in(
     ends: Any, count: int, start: int, planes: int, windows: Any, numbers: Any, out: int
 ) -> tuple[int, int]:
@@ -616,10 +647,9 @@ def _measure(ends: Any, count: int, start: int, planes: int, windows: Any, out: 
     for row in range(count):
         end = ends[row]
         answer = end - start
-        while True:
-            if planes:
-                begin = kept[_BEGIN]
-                answer -= _count_bits(planes, max(start - begin, 0), min(end, kept[_END]) - begin)
+        while planes:
+            begin = kept[_BEGIN]
+            answer -= _count_bits(planes, max(start - begin, 0), min(end, kept[_END]) - begin)
             if end <= kept[_END]:
                 break
             bad = _next_window(*windows)
@@ -708,6 +738,7 @@ def match_rows(
         for i in range(numbers.size):
             if numbers[i] == 0:
                 skipping = 0
+    single = question == LIKE and parts.shape[0] == 1
     for block in range(first, last):
         start = stop
         stop = np.int64(load64(row_starts + 8 * block + 8))
@@ -729,7 +760,14 @@ def match_rows(
                 continue
         if unpack_ends(*rows, row, row + number, 0, ends.ctypes.data, 8) < 0:
             return BAD_ROWS, block
-        if question == LIKE:
+        if single and start >= kept[_BEGIN] and stop <= kept[_END]:
+            reason, where = FINE, 0
+            begin = kept[_BEGIN]
+            if numbers[0] == 0 and numbers[1] == 0:
+                _contains(ends, number, start, plane, begin, parts[0, 1], out)
+            else:
+                _begins_or_ends(ends, number, start, plane, begin, numbers, parts[0, 1], out)
+        elif question == LIKE:
             reason, where = _like(ends, number, start, plane, plane_nbytes, windows, numbers, parts, out)
         elif question == IS_IN:
             reason, where = _is_in(ends, number, start, plane, windows, numbers, out)
