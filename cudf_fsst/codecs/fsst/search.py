@@ -219,7 +219,7 @@ def _plan_values(question: IsIn) -> Plan | None:
     some = [value for value in values if value]
     if len(some) > MAX_VALUES:
         return None
-    kept = max((len(value) for value in some), default=0)
+    kept = min(max((len(value) for value in some), default=0), MAX_STATES - 1)
     while _states(ends := [value[-kept:] for value in some]) > MAX_STATES:
         kept -= 1
     # A match of another length may end where a row of a length that counts does.
