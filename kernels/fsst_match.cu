@@ -6,6 +6,13 @@
 #include "fsst_match.cuh"
 #include "row_lengths.cuh"
 
+// Thread blocks on a multiprocessor: as many as give the code so many registers that nothing is spilled.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+#define MATCH_BLOCKS 3
+#else
+#define MATCH_BLOCKS 4
+#endif
+
 // For each plane a byte, 1 where a match ends behind a byte that led to a state.
 __device__ __forceinline__ u32 ends_at(const Machine& machine, u32 state, u32 byte) {
   const u32 bits =
@@ -120,66 +127,90 @@ typedef const u32* Test;
 // Rows that a lane looks at together, so that several loads are under way at a time.
 #define GROUP 4
 
-// How a question whose rows are independent of each other is answered for some.
+// How a lane answers a question for some rows: one after another.
 template <typename Question>
 struct Each {
-  template <typename Bits>
-  __device__ __forceinline__ void answer(const Bits& bits, const u32* start, const u32* end, u32* answers) const {
+  __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
 #pragma unroll
-    for (u32 k = 0; k < GROUP; ++k) answers[k] = static_cast<const Question&>(*this).of(bits, start[k], end[k]);
+    for (u32 g = 0; g < GROUP; ++g) answers[g] = static_cast<const Question&>(*this).of(bits, start[g], end[g]);
   }
 };
 
-// Whether there is a match of test[0] bytes.
-struct Contains {
+// Or with a look at the first 64 bits that concern each row, from `before` bytes behind its start on. The words are loaded for all rows
+// first, whether they are needed or not, so that the loads wait for nothing: a few words behind the segment's.
+template <typename Question>
+struct Windowed {
+  __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
+    const Question& question = static_cast<const Question&>(*this);
+    u32 near[GROUP], middle[GROUP], far[GROUP], from[GROUP];
+#pragma unroll
+    for (u32 g = 0; g < GROUP; ++g) {
+      from[g] = min(start[g] + question.before, end[g]);
+      const u32* words = bits.words + from[g] / 32;
+      near[g] = __ldg(words), middle[g] = __ldg(words + 1), far[g] = __ldg(words + 2);
+    }
+    u32 open = 0;
+#pragma unroll
+    for (u32 g = 0; g < GROUP; ++g) {
+      const u32 low = __funnelshift_r(near[g], middle[g], from[g] % 32);
+      const u32 high = __funnelshift_r(middle[g], far[g], from[g] % 32), count = end[g] - from[g];
+      const u64 window = (low | u64(high) << 32) & shift_right(~0ull, 64 - min(count, 64u));
+      if (!question.settles(window, count, end[g] - start[g], answers + g)) open |= 1u << g;
+    }
+    if (open != 0) {
+#pragma unroll
+      for (u32 g = 0; g < GROUP; ++g)
+        if (open >> g & 1) answers[g] = question.of(bits, start[g], end[g]);
+    }
+  }
+};
+
+// Whether there is a match. test: its bytes.
+struct Contains : Windowed<Contains> {
   typedef u8 Answer;
-  u32 before;  // bytes of a match before its last
+  u32 before;
 
   __device__ __forceinline__ explicit Contains(Test test) : before(test[0] - 1) {}
 
+  __device__ __forceinline__ bool settles(u64 window, u32 count, u32, u32* answer) const {
+    *answer = window != 0;
+    return window != 0 || count <= 64;
+  }
   template <typename Bits>
   __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
                                     typename Bits::Position end) const {
     return bits.first(0, start + before, end) < end;
   }
-  // The first two words of all rows first.
-  __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
-    u32 near[GROUP], far[GROUP];
-#pragma unroll
-    for (u32 k = 0; k < GROUP; ++k) {
-      const u32 from = start[k] + before, last = end[k] - 1;
-      const bool some = from < end[k];
-      near[k] = some ? bits.word(0, from / 32) : 0;
-      far[k] = some && last / 32 > from / 32 ? bits.word(0, from / 32 + 1) : 0;
-    }
-#pragma unroll
-    for (u32 k = 0; k < GROUP; ++k) {
-      const u32 from = start[k] + before, count = end[k] - from;
-      const bool some = from < end[k];
-      u32 value = __funnelshift_r(near[k], far[k], from % 32);
-      if (count < 32) value &= (1u << count) - 1;
-      bool found = some && value != 0;
-      if (some && !found && count > 32) found = bits.first(0, from + 32, end[k]) < end[k];
-      answers[k] = found;
-    }
-  }
 };
 
 // Whether rows have bytes that can be told by one bit. test: least bytes; whether they have exactly these; whether there is a bit to look
 // at; whether it is counted from the row's start; bytes of the match.
-struct Edge : Each<Edge> {
+struct Edge {
   typedef u8 Answer;
   u32 least, exactly, some, from_start, length;
 
   __device__ __forceinline__ explicit Edge(Test test)
       : least(test[0]), exactly(test[1]), some(test[2]), from_start(test[3]), length(test[4]) {}
 
+  template <typename Position>
+  __device__ __forceinline__ bool fits(Position bytes) const {
+    return exactly ? bytes == least : bytes >= least;
+  }
   template <typename Bits>
   __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
                                     typename Bits::Position end) const {
-    const auto bytes = end - start;
-    if (bytes < least || (exactly && bytes != least)) return 0;
+    if (!fits(end - start)) return 0;
     return !some || bits.at(0, (from_start ? start + length : end) - 1);
+  }
+  __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
+#pragma unroll
+    for (u32 g = 0; g < GROUP; ++g) answers[g] = 1;
+    if (some) {  // of any row, as above
+#pragma unroll
+      for (u32 g = 0; g < GROUP; ++g) answers[g] = bits.at(0, max(from_start ? start[g] + length : end[g], 1u) - 1);
+    }
+#pragma unroll
+    for (u32 g = 0; g < GROUP; ++g) answers[g] &= fits(end[g] - start[g]);
   }
 };
 
@@ -216,68 +247,102 @@ struct Like : Each<Like> {
 };
 
 // Whether rows are one of some values. test: how many lengths there are, and these, ascending.
-struct IsIn : Each<IsIn> {
+struct IsIn {
   typedef u8 Answer;
   Test test;
 
   __device__ __forceinline__ explicit IsIn(Test test) : test(test) {}
 
+  template <typename Position>
+  __device__ __forceinline__ bool fits(Position bytes) const {
+    for (u32 i = 1; i <= test[0]; ++i)
+      if (bytes == test[i]) return true;
+    return false;
+  }
   template <typename Bits>
   __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
                                     typename Bits::Position end) const {
-    if (end > start && !bits.at(0, end - 1)) return 0;
-    for (u32 i = 1; i <= test[0]; ++i)
-      if (end - start == test[i]) return 1;
-    return 0;
+    return (end == start || bits.at(0, end - 1)) && fits(end - start);
+  }
+  __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
+#pragma unroll
+    for (u32 g = 0; g < GROUP; ++g) answers[g] = bits.at(0, max(end[g], 1u) - 1) || end[g] == start[g];
+#pragma unroll
+    for (u32 g = 0; g < GROUP; ++g)
+      if (answers[g]) answers[g] = fits(end[g] - start[g]);
   }
 };
 
 // How many matches there are. test: their bytes; whether they may overlap.
-struct Count : Each<Count> {
+struct Count : Windowed<Count> {
   typedef i32 Answer;
-  u32 length, overlaps;
+  u32 before, overlaps;
 
-  __device__ __forceinline__ explicit Count(Test test) : length(test[0]), overlaps(test[1]) {}
+  __device__ __forceinline__ explicit Count(Test test) : before(test[0] - 1), overlaps(test[1]) {}
 
+  __device__ __forceinline__ bool settles(u64 window, u32 count, u32, u32* answer) const {
+    *answer = __popcll(window);
+    return count <= 64 && (!overlaps || *answer <= 1);
+  }
   template <typename Bits>
   __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
                                     typename Bits::Position end) const {
-    auto from = start + length - 1;
+    auto from = start + before;
     if (!overlaps) return u32(bits.count(0, from, end));
     u32 count = 0;
-    for (; (from = bits.first(0, from, end)) < end; from += length) ++count;
+    for (; (from = bits.first(0, from, end)) < end; from += before + 1) ++count;
     return count;
   }
 };
 
 // Characters before the first match, or -1. test: its bytes; whether plane 1 has the bytes that continue a character.
-struct Find : Each<Find> {
+struct Find : Windowed<Find> {
   typedef i32 Answer;
-  u32 length, continuing;
+  u32 before, continuing;
 
-  __device__ __forceinline__ explicit Find(Test test) : length(test[0]), continuing(test[1]) {}
+  __device__ __forceinline__ explicit Find(Test test) : before(test[0] - 1), continuing(test[1]) {}
 
+  __device__ __forceinline__ bool settles(u64 window, u32 count, u32, u32* answer) const {
+    *answer = u32(__ffsll(static_cast<long long>(window))) - 1;
+    return window == 0 ? count <= 64 : !continuing;
+  }
   template <typename Bits>
   __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
                                     typename Bits::Position end) const {
-    const auto found = bits.first(0, start + length - 1, end);
+    const auto found = bits.first(0, start + before, end);
     if (found >= end) return ~0u;
-    const auto begin = found + 1 - length;
+    const auto begin = found - before;
     return u32(begin - start) - (continuing ? u32(bits.count(1, start, begin)) : 0);
   }
 };
 
-// Characters. test: whether plane 0 has the bytes that continue one.
-struct Length : Each<Length> {
+// Characters. Plane 0 has the bytes that continue one.
+struct Length : Windowed<Length> {
   typedef i32 Answer;
-  u32 continuing;
+  static constexpr u32 before = 0;
 
-  __device__ __forceinline__ explicit Length(Test test) : continuing(test[0]) {}
+  __device__ __forceinline__ explicit Length(Test) {}
 
+  __device__ __forceinline__ bool settles(u64 window, u32 count, u32 bytes, u32* answer) const {
+    *answer = bytes - __popcll(window);
+    return count <= 64;
+  }
   template <typename Bits>
   __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
                                     typename Bits::Position end) const {
-    return u32(end - start) - (continuing ? u32(bits.count(0, start, end)) : 0);
+    return u32(end - start) - u32(bits.count(0, start, end));
+  }
+};
+
+// Bytes.
+struct ByteCount : Each<ByteCount> {
+  typedef i32 Answer;
+
+  __device__ __forceinline__ explicit ByteCount(Test) {}
+
+  template <typename Bits>
+  __device__ __forceinline__ u32 of(const Bits&, typename Bits::Position start, typename Bits::Position end) const {
+    return u32(end - start);
   }
 };
 
@@ -362,9 +427,10 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
 }
 
 // Answers to each kind of question for all rows of the segments, which follow one another. planes: address of the first of them,
-// `plane_words` words before the next; answers: of that of the column's first row; nulls have 0. grid: any; block: MATCH_THREADS threads.
+// `plane_words` words before the next, and four words behind the last; answers: of that of the column's first row; nulls have 0.
+// grid: any; block: MATCH_THREADS threads.
 #define MATCH(name, Question)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(MATCH_THREADS, 4)                                                \
+  extern "C" __global__ void __launch_bounds__(MATCH_THREADS, MATCH_BLOCKS)                                     \
       name(const SegmentView* segments, const SearchView* views, u32 segment_count, u64 row_blocks, u64 planes, \
            u64 plane_words, const u32* test, u64 answers) {                                                     \
     match<Question>(segments, views, segment_count, row_blocks, planes, plane_words, test, answers);            \
@@ -376,3 +442,4 @@ MATCH(match_is_in, IsIn)
 MATCH(match_count, Count)
 MATCH(match_find, Find)
 MATCH(match_length, Length)
+MATCH(match_byte_count, ByteCount)

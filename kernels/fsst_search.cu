@@ -19,6 +19,13 @@
 #include "fsst_match.cuh"
 #include "fsst_tiles.cuh"
 
+// Thread blocks on a multiprocessor: as many as give the code so many registers that nothing is spilled.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#define SEARCH_BLOCKS 2
+#else
+#define SEARCH_BLOCKS 1
+#endif
+
 #define TILE_WORDS (TILE / 32)
 // Words of a plane's bits in a warp's shared memory: of 32 tiles, and of the next one as far as it has overhang.
 #define WARP_WORDS (32 * (TILE_WORDS + 1) + OVERHANG_WORDS)
@@ -38,6 +45,12 @@ __device__ __forceinline__ u32 place_of(u32 entry, u32 four, u32 i) {
 #endif
 }
 
+// The bits that an entry has for a plane.
+template <u32 planes>
+__device__ __forceinline__ u32 ends_of(u32 entry, u32 plane) {
+  return planes == 1 || plane == 1 ? entry >> (16 + 8 * plane) : entry >> 16 & 255;
+}
+
 // What a lane has to set bits in, and where it is.
 struct Bits {
   u32* words;  // of the warp's first plane
@@ -54,12 +67,17 @@ struct Bits {
 
   // The bytes of an entry's symbol are behind the lane.
   __device__ __forceinline__ void pass(u32 entry) { at = __dp4a(entry, 0x100u, at); }
-};
 
-template <u32 planes>
-__device__ __forceinline__ u32 ends_of(u32 entry, u32 plane) {
-  return planes == 1 || plane == 1 ? entry >> (16 + 8 * plane) : entry >> 16 & 255;
-}
+  // Sets what one entry has, and passes it.
+  template <u32 planes>
+  __device__ __forceinline__ void take(u32 entry) {
+    if (entry >> 16 != 0) {
+#pragma unroll
+      for (u32 plane = 0; plane < planes; ++plane) set(plane, ends_of<planes>(entry, plane));
+    }
+    pass(entry);
+  }
+};
 
 // Runs over `count` codes from byte `at` of the staged ones on, and gives the last entry. raw: they are bytes.
 template <u32 planes, bool raw>
@@ -93,9 +111,7 @@ __device__ __forceinline__ u32 run(const u32* automaton, u32 states, const u32* 
   const u8* bytes = reinterpret_cast<const u8*>(staged) + at;
   for (u32 i = 4 * fours; i < count; ++i) {
     entry = automaton[place_of(raw ? entry + states : entry, bytes[i], 0)];
-#pragma unroll
-    for (u32 plane = 0; plane < planes; ++plane) bits.set(plane, ends_of<planes>(entry, plane));
-    bits.pass(entry);
+    bits.take<planes>(entry);
   }
   return entry;
 }
@@ -110,9 +126,7 @@ __device__ __forceinline__ void run_into_next(const u32* automaton, u32 states, 
   const u32 limit = bits.at + run_on;
   for (u32 i = 0; i < count && state != 0 && bits.at < limit; ++i) {
     entry = automaton[(state + (raw ? states : 0)) << 8 | bytes[i]];
-#pragma unroll
-    for (u32 plane = 0; plane < planes; ++plane) bits.set(plane, ends_of<planes>(entry, plane));
-    bits.pass(entry);
+    bits.take<planes>(entry);
     state = entry & 255;
   }
 }

@@ -83,7 +83,8 @@ class _Layout:
         self.words = -(-self.tiles // launch.PIECE_TILES) << self.shifts
         self.view, self.planes = view, sum(counts)
         tables = reading.tables if states else reading.tables[:0]
-        small = tables.nbytes + view.nbytes + (24 + 8 * (len(states) + 1)) * view.size + 1024 * sum(states) + _SPARE
+        small = tables.nbytes + view.nbytes + (24 + 4 * len(states) * len(reading.shifts)) * view.size
+        small += 256 * sum(states) + 512 * len(states) + _SPARE
         column = reading.column
         room = cuda_read.scratch_limit(column.chars + column.itemsize * column.rows) - small
         groups = self._groups(launch.AUTOMATON_NBYTES * sum(states), room) if states else [slice(0, view.size)]
@@ -283,7 +284,7 @@ def _row_test(plan: Plan, planes: int) -> tuple[str, list[int]]:
     if isinstance(question, Find):
         return "match_find", [len(question.pattern), planes == 2]
     assert isinstance(question, Length | ByteCount)
-    return "match_length", [planes == 1]
+    return "match_length" if planes else "match_byte_count", []
 
 
 class _Call:
@@ -316,11 +317,11 @@ class _Call:
         parts += [np.zeros(self.test_at - place, np.uint8), np.array(test, _u32).view(np.uint8)]
         nbytes = self.test_at + 4 * len(test)
         image_at = work.reserve(nbytes)
-        planes_at = work.reserve(4 * layout.planes * layout.plane_words)
+        planes_at = work.reserve(4 * (layout.planes * layout.plane_words + launch.PLANE_SPARE))
         seen_at = work.reserve(4)
         work.take(lane)
         self.image, self.seen = work[image_at], work[seen_at]
-        self.planes = work[planes_at] if layout.planes * layout.plane_words else 0
+        self.planes = work[planes_at]
         for name in ("following", "accepts", "classes"):
             machines[name] += _u64(self.image)
         machines["automata"] = self.automata = [work[at] for at in automata]
@@ -338,9 +339,9 @@ class _Call:
 
     def search(self, one: _Round, ask: bool) -> None:
         """Fill the planes of a round; `ask`: and say whether the last has a bit."""
-        if not self.searches or not self.planes:
-            return
         layout, lane = self.layout, self.lane
+        if not self.searches or not layout.plane_words:
+            return
         stops = layout.planes * layout.plane_words // one.stride
         zero_blocks = min(blocks(stops, _ZERO_STOPS), _ZERO_STOPS)
         states = 2 * max(machine.states for machine in self.searches)

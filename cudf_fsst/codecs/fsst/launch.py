@@ -63,7 +63,6 @@ def match_defines(tile_size: int = 0) -> dict[str, int]:
         "LONG_ROW": _LONG_ROW,
         "MATCH_THREADS": ROW_THREADS,
         "SEARCH_THREADS": 32 * _SEARCH_WARPS_MAX,
-        "SEARCH_BLOCKS": _SEARCH_BLOCKS,
     }
 
 
@@ -285,10 +284,12 @@ _RUN_ON_NBYTES = 128
 _OVERHANG_WORDS = 4
 #: Bytes of an automaton of codes, for each state of that of bytes.
 AUTOMATON_NBYTES = 2 * 256 * 4
-#: Warps of a block that fsst_search is compiled for, blocks a multiprocessor, and what registers allow of warps there.
+#: Warps of a block that fsst_search is compiled for, and of a multiprocessor, as its registers allow.
 _SEARCH_WARPS_MAX = 20
-_SEARCH_BLOCKS = 2
-_SEARCH_RESIDENT = _SEARCH_WARPS_MAX * _SEARCH_BLOCKS
+_SEARCH_RESIDENT = 40
+#: Words behind the planes that fsst_match may read: a window of three that begins at the end of the last row, or a match
+#: of the longest pattern behind its start.
+PLANE_SPARE = 4
 #: Rows of more bytes are the work of a whole warp of fsst_match.
 _LONG_ROW = 1024
 
