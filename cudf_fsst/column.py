@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 
 from . import index as indexes
-from . import selection
+from . import query, selection
 from .backend import Asked, Backend, DeviceBackend, HostBackend, check_options, of_data
 from .backend.content import move
 from .codecs.fsst.layout import ROW_BLOCK
@@ -33,7 +33,7 @@ from .interop.arrow import decoding, to_arrow
 _PIECE_ROWS = 1024
 
 
-class CompressedColumn:
+class CompressedColumn(query.Questions):
     """A compressed column, in host memory or on a GPU.
 
     Made by ``series.fsst.compress()``, ``frame.column(label)``, `concat`, `load` and `Compressor`, not by calling the
@@ -425,6 +425,16 @@ class CompressedColumn:
         """Numbers of the rows that are selected; without `how`, the key's type says whether it is a mask."""
         return selection.numbers(key, len(self), self._backend, how)
 
+    def _unlabelled(self, start: int, stop: int | None) -> Any:
+        """Rows as a Series that is labelled from 0."""
+        with self._backend.current():
+            (values,) = self._backend.read([self._content.node], start, stop)
+            return self._series_of(values)
+
+    def _series_of(self, values: Any) -> Any:
+        """What was read of the column as a Series that is labelled from 0."""
+        return self._built(values, None)
+
     def _take(self, rows: Any, *, key: slice | None = None, stream: Any = None) -> Any:
         """Chosen rows; `key`: the slice that they come from."""
         backend, index = self._backend, self._index
@@ -463,14 +473,6 @@ class CompressedColumn:
             reason = f"{error.reason}, in row {number}"
             raise UnicodeDecodeError(error.encoding, error.object, error.start, error.end, reason) from error
 
-    def isna(self) -> Any:
-        """Whether values are missing: a Series of booleans, as that of the decompressed column."""
-        return self.map_chunks(lambda piece: piece.isna())
-
-    def notna(self) -> Any:
-        """Whether values are not missing: a Series of booleans, as that of the decompressed column."""
-        return self.map_chunks(lambda piece: piece.notna())
-
     def equals(self, other: Any) -> bool:
         """Whether another column has the same dtype, values, nulls and index labels; names do not matter.
 
@@ -488,26 +490,19 @@ class CompressedColumn:
             same = self._backend.interop.same
             return all(same(self._range(*piece), other._range(*piece)) for piece in pieces)
 
-    def __eq__(self, other: object) -> Any:
-        """Refused with a TypeError: it would have to answer for every value, as a Series does; see `equals`."""
-        raise TypeError("a CompressedColumn cannot be compared with ==; c.equals(other) compares columns")
-
-    # NumPy and pandas leave `array == compressed` to the method above.
-    __array_ufunc__ = None
-    __hash__ = None  # type: ignore[assignment]  # as of a Series
-
-    def map_chunks(self, func: Callable[[Any], Any], *, chunk_bytes: int = 64 << 20) -> Any:
+    def map_chunks(self, func: Callable[[Any], Any], *, chunk_bytes: int | None = None) -> Any:
         """Call a function on piece after piece of the decompressed column, and join the results.
 
-        The memory needed beyond the result is that of one piece.
+        The memory needed beyond the result is that of two pieces, and of the result once more where pieces are joined.
 
         Parameters
         ----------
         func : callable
             Gets a Series (pandas or cuDF, as `decompress` gives) of consecutive rows with their index labels.
-        chunk_bytes : int
-            Characters, or bytes of other values, of a piece, about. A piece ends at a multiple of 256 rows of a segment
-            or with the segment, or at a multiple of 1,024 rows of other values.
+        chunk_bytes : int, optional
+            Characters, or bytes of other values, of a piece, about; at most so many, where rows are shorter. A piece
+            ends with a segment or at a multiple of 256 rows of one, or at a multiple of 1,024 rows of other values.
+            None: 64 MiB, on a GPU an eighth of the uncompressed bytes if that is more.
 
         Returns
         -------
@@ -518,32 +513,35 @@ class CompressedColumn:
         # Proxies are joined by pandas, which is a proxy itself then.
         interop = interop_pandas if self._proxied else self._backend.interop
         with self._backend.current():
-            return selection.map_pieces(func, self._piece, self._pieces, chunk_bytes, interop)
+            pieces = self._default_pieces() if chunk_bytes is None else self._pieces(selection.positive(chunk_bytes))
+            return selection.map_pieces(func, self._piece, pieces, interop)
 
     def _piece(self, start: int, stop: int) -> Any:
         return self._out(self._range(start, stop))
 
     def _pieces(self, chunk_bytes: int) -> list[tuple[int, int]]:
-        """Row ranges of about `chunk_bytes`; of strings one row block at least, none across segments."""
+        """Row ranges of about `chunk_bytes`: of strings one row block at least, or whole segments."""
         if not self._is_text:
             return selection.row_pieces(len(self), self.uncompressed_nbytes, chunk_bytes, _PIECE_ROWS)
-        pieces = []
-        base = 0
-        chunk_bytes = min(chunk_bytes, self.chars_nbytes)  # which no position passes
+        long = [segment for segment in self.segments if segment.chars > chunk_bytes]
+        with self._backend.current():
+            starts = dict(zip(long, self._backend.row_starts(long), strict=True))
+        pieces: list[tuple[int, int]] = []
+        base = first = chars = 0  # where the segment and the piece begin, and characters of the piece
         for segment in self.segments:
-            with self._backend.current():
-                starts = self._backend.row_starts(segment)
-            blocks = len(starts) - 1
-            first = 0
-            while first < blocks:
-                limit = int(starts[first]) + chunk_bytes
-                last = max(first + 1, int(np.searchsorted(starts, np.uint64(limit), side="right")) - 1)
-                # Row blocks without characters at the end of the segment count for nothing.
-                last = min(last, blocks)
-                pieces.append((base + first * ROW_BLOCK, base + min(last * ROW_BLOCK, segment.rows)))
-                first = last
+            if chars + segment.chars > chunk_bytes and base > first:
+                pieces.append((first, base))
+                first, chars = base, 0
+            if segment in starts:
+                pieces += [(base + a, base + b) for a, b in _cut(starts[segment], segment.rows, chunk_bytes)]
+                first = base + segment.rows
+            else:
+                chars += segment.chars
             base += segment.rows
-        return pieces
+        return [*pieces, (first, base)] if base > first else pieces
+
+    def _default_pieces(self) -> list[tuple[int, int]]:
+        return self._pieces(selection.piece_nbytes(self.uncompressed_nbytes, on_gpu=self.device != "cpu"))
 
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
@@ -649,6 +647,17 @@ def of_loaded(loaded: files.Loaded) -> CompressedColumn:
     return CompressedColumn._make(content, HostBackend(), loaded.labels[0], indexes.of_loaded(loaded), loaded.dtype)
 
 
+def _cut(starts: Any, rows: int, chunk_bytes: int) -> Iterator[tuple[int, int]]:
+    """Ranges of a segment's rows, of about `chunk_bytes` characters; `starts`: those of its row blocks."""
+    blocks, first = len(starts) - 1, 0
+    while first < blocks:
+        limit = int(starts[first]) + chunk_bytes
+        # Row blocks without characters at the end of the segment count for nothing.
+        last = min(max(first + 1, int(np.searchsorted(starts, np.uint64(limit), side="right")) - 1), blocks)
+        yield first * ROW_BLOCK, min(last * ROW_BLOCK, rows)
+        first = last
+
+
 def holds_text(content: Content) -> bool:
     """Whether a column's values are strings of a dtype of strings."""
     kind, stored = content.type, content.stored
@@ -723,6 +732,8 @@ def compress_checked(
         if to_host:
             backend = HostBackend()
     dtype = data.dtype if holds_text(content) else None
+    if dtype is not None and isinstance(data, (pd.Series, pd.Index)):
+        query.made_of_text(content.node, dtype)
     return CompressedColumn._make(content, backend, name, kept, dtype, proxied and backend.device != "cpu")
 
 

@@ -415,17 +415,18 @@ class CompressedFrame:
         """Numbers of the rows that are selected; without `how`, the key's type says whether it is a mask."""
         return selection.numbers(key, len(self), self._backend, how)
 
-    def map_chunks(self, func: Callable[[Any], Any], *, chunk_bytes: int = 64 << 20) -> Any:
+    def map_chunks(self, func: Callable[[Any], Any], *, chunk_bytes: int | None = None) -> Any:
         """Call a function on piece after piece of the decompressed frame, and join the results.
 
-        The memory needed beyond the result is that of one piece.
+        The memory needed beyond the result is that of two pieces, and of the result once more where pieces are joined.
 
         Parameters
         ----------
         func : callable
             Gets a DataFrame (pandas or cuDF, as `decompress` gives) of consecutive rows with their index labels.
-        chunk_bytes : int
-            Arrow bytes of a piece, about. A piece ends at a multiple of 1,024 rows.
+        chunk_bytes : int, optional
+            Arrow bytes of a piece, about. A piece ends at a multiple of 1,024 rows. None: 64 MiB, on a GPU an eighth of
+            the uncompressed bytes if that is more.
 
         Returns
         -------
@@ -436,7 +437,11 @@ class CompressedFrame:
         # Proxies are joined by pandas, which is a proxy itself then.
         interop = interop_pandas if self._proxied else self._backend.interop
         with self._backend.current():
-            return selection.map_pieces(func, self._piece, self._pieces, chunk_bytes, interop)
+            if chunk_bytes is None:
+                size = selection.piece_nbytes(self.uncompressed_nbytes, on_gpu=self.device != "cpu")
+            else:
+                size = selection.positive(chunk_bytes)
+            return selection.map_pieces(func, self._piece, self._pieces(size), interop)
 
     def _piece(self, start: int, stop: int) -> Any:
         return self._out(self._range(start, stop))

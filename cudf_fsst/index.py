@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import ref
 
 import pandas as pd
 
@@ -41,7 +42,7 @@ class CompressedIndex:
         The levels as an Arrow IPC stream that has not been read, or as columns that were.
     """
 
-    __slots__ = ("_kept", "_names", "_stream", "levels", "notes", "rows")
+    __slots__ = ("_given", "_kept", "_names", "_stream", "levels", "notes", "rows")
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class CompressedIndex:
     ) -> None:
         self.notes, self.rows, self.levels = notes, rows, tuple(levels)
         self._names, self._kept, self._stream = names, kept, stream
+        self._given: list[tuple[str, ref[Any]]] = []  # by place, what `shared` gave
 
     def __len__(self) -> int:
         return self.rows
@@ -104,6 +106,22 @@ class CompressedIndex:
             return self.build(backend, backend.read(self.nodes, stream=stream) if self.levels else [])
         made = interop_pandas.view(self._made())
         return made if backend.device == "cpu" else interop_cudf.index_to_device(made)
+
+    def shared(self, backend: Backend) -> Any:
+        """The index as `whole` gives it, decoded once for all who still hold one.
+
+        Each of them has an Index of its own around the same values, for it may rename it.
+        """
+        if not self.levels:
+            return self.whole(backend)
+        alive = [(place, given, held) for place, given in self._given if (held := given()) is not None]
+        found = next((held for place, _, held in alive if place == backend.device), None)
+        if found is None:
+            made = self.whole(backend)
+        else:
+            made = backend.interop.with_names(backend.interop.view(found), self.names)
+        self._given = [*((place, given) for place, given, _ in alive), (backend.device, ref(made))]
+        return made
 
     def build(self, backend: Backend, buffers: Sequence[ColumnBuffers], start: int = 0, stop: int | None = None) -> Any:
         """Labels of the rows ``start:stop``, of which `buffers` hold the levels."""

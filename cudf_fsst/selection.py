@@ -14,6 +14,10 @@ import pandas as pd
 
 from .interop.cudf import unwrap_proxy
 
+#: Bytes of a piece, and pieces of more, on a GPU.
+_PIECE_NBYTES = 64 << 20
+_PIECES = 8
+
 
 def row_number(key: int, length: int) -> int:
     """One row's number, counted from the front."""
@@ -124,18 +128,27 @@ def row_pieces(length: int, nbytes: int, piece_nbytes: int, unit: int) -> list[t
     return [(start, min(start + step, length)) for start in range(0, length, step)]
 
 
-def map_pieces(
-    func: Callable[[Any], Any],
-    read: Callable[[int, int], Any],
-    cut: Callable[[int], Sequence[tuple[int, int]]],
-    chunk_bytes: Any,
-    interop: Any,
-) -> Any:
-    """What `map_chunks` gives of rows that `cut` cuts and `read` reads; `interop` joins the results."""
+def piece_nbytes(nbytes: int, *, on_gpu: bool) -> int:
+    """Uncompressed bytes of a piece of rows that have `nbytes` together: on a GPU enough to keep all of it busy."""
+    return max(_PIECE_NBYTES, nbytes // _PIECES if on_gpu else 0)
+
+
+def positive(chunk_bytes: Any) -> int:
+    """The argument of `map_chunks`, checked."""
     chunk_bytes = operator.index(chunk_bytes)
     if chunk_bytes <= 0:
         raise ValueError(f"chunk_bytes must be positive, not {chunk_bytes}")
-    results = [func(read(start, stop)) for start, stop in cut(chunk_bytes) or [(0, 0)]]
+    return chunk_bytes
+
+
+def map_pieces(
+    func: Callable[[Any], Any],
+    read: Callable[[int, int], Any],
+    pieces: Sequence[tuple[int, int]],
+    interop: Any,
+) -> Any:
+    """What `map_chunks` gives of pieces that `read` reads; `interop` joins the results."""
+    results = [func(read(start, stop)) for start, stop in pieces or [(0, 0)]]
     if all(interop.is_frame(result) for result in results):
         return results[0] if len(results) == 1 else interop.concat(results)
     return results

@@ -10,6 +10,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -570,6 +571,44 @@ def test_any_range(
             patch.setattr(cuda_read, "_read_few", lambda *_: None)
         found = gpu.cuda.take_range(gpu.cuda.to_device(segments), start, stop)
     same_strings(gpu.download(found), cpu.read(segments, start, stop))
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+def test_whole_segments(nulls: bool, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges that are read without a wait, and validity by itself."""
+    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.device.memory import Lane
+
+    rows: list[bytes | None] = list(text(rng, 4 * SEGMENT))
+    if nulls:
+        half = len(rows) // 2
+        rows = [None if i < half and rng.random() < 0.2 else row for i, row in enumerate(rows)]
+    host = cpu.compress(column(rows))
+    there = Segments(gpu.cuda.to_device(host))
+    edges = np.cumsum([0, *(segment.rows for segment in host)]).tolist()
+    assert len(host) > 3
+    waits: list[int] = []
+    monkeypatch.setattr(Lane, "synchronize", lambda lane: (waits.append(1), lane.stream.synchronize()))
+    monkeypatch.setattr(cuda_read, "_read_few", lambda *_: None)
+    for first, last in combinations(range(len(edges)), 2):
+        start, stop = edges[first], edges[last]
+        waits.clear()
+        with Lane() as lane:
+            both = cuda_read.read([there, there], lane=lane, start=start, stop=stop)
+        assert waits == []
+        for found in both:
+            same_strings(gpu.download(found), cpu.read(host, start, stop))
+        if stop > start + 1:
+            found = gpu.cuda.take_range(there, start + 1, stop)
+            assert waits
+            same_strings(gpu.download(found), cpu.read(host, start + 1, stop))
+    with Lane() as lane:
+        mask = cuda_read.validity(there, lane=lane)
+    assert (mask is None) == (not nulls)
+    if nulls:
+        gpu.device.default.synchronize()
+        bits = np.frombuffer(gpu.emulator.read(mask.ptr, mask.size), np.uint8)
+        assert np.unpackbits(bits, count=len(rows), bitorder="little").tolist() == [row is not None for row in rows]
 
 
 # -------------------------------------------------------------------------------------------------------- chosen rows

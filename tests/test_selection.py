@@ -196,13 +196,13 @@ class TestSelection:
 
     def test_one_row_decodes_little(self, column, monkeypatch) -> None:
         decoded = []
-        decode = cpu._Reader.decode
+        decode = cpu.Reader.decode
 
         def counted(reader: Any, first: int, last: int, out: int) -> None:
             decoded.append(last - first)
             decode(reader, first, last, out)
 
-        monkeypatch.setattr(cpu._Reader, "decode", counted)
+        monkeypatch.setattr(cpu.Reader, "decode", counted)
         row = int(self.series.notna().to_numpy().argmax())
         assert column[row] == self.series.iloc[row]
         assert decoded == [len(self.series.iloc[row].encode())]
@@ -234,7 +234,11 @@ class TestMapChunks:
         assert column.map_chunks(len, chunk_bytes=1) == [256, 119] * 10 + [256, 90]
         assert column.map_chunks(len, chunk_bytes=256 * 8 + 1) == [256, 119] * 10 + [256, 90]
         for huge in (10**9, 2**63, 2**70):
-            assert column.map_chunks(len, chunk_bytes=huge) == [segment.rows for segment in column.segments]
+            assert column.map_chunks(len, chunk_bytes=huge) == [4096]
+        assert column.map_chunks(len) == [4096]
+        # As many whole segments as do not pass the size, else one of them.
+        assert column.map_chunks(len, chunk_bytes=6001) == [750] * 5 + [346]
+        assert column.map_chunks(len, chunk_bytes=3000) == [375] * 10 + [346]
 
     def test_joins_frames(self) -> None:
         series = words()

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from ..buffers import CharactersUnderNulls, ColumnBuffers, HostStrings
+from ..codecs.fsst import search
 from ..codecs.fsst.segment import Segment
 from ..codecs.fsst.symbols import SymbolTable
-from ..codecs.node import Content, Moved, Node, Wanted, check_codec
+from ..codecs.node import Content, Moved, Node, Wanted, check_codec, is_strings
 from ..interop import cudf
 from ..naming import naming
 from .content import Asked, Described
@@ -107,6 +112,40 @@ class DeviceBackend:
         with self.current(), Lane(stream) as lane:
             return device.take(nodes, rows, lane=lane)
 
+    def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> ColumnBuffers | None:
+        """Answer a question about strings on their codes; see `HostBackend.match`."""
+        from ..codecs.fsst import cuda_match, cuda_read
+        from ..device.memory import Lane
+
+        with self.current(), Lane(stream) as lane:
+            values = cuda_match.match(node.segments, plan, lane=lane)
+            if values is None:
+                return None
+            validity = cuda_read.validity(node.segments, lane=lane)
+        dtype = np.dtype(search.answer_dtype(plan.question))
+        return ColumnBuffers(
+            pa.from_numpy_dtype(dtype),
+            node.rows,
+            node.null_count,
+            None if validity is None else validity.ptr,
+            values=values.ptr,
+            itemsize=dtype.itemsize,
+            owners=(validity, values),
+        )
+
+    def validity(self, node: Node, *, stream: Any = None) -> ColumnBuffers:
+        """Which rows are null, without their values."""
+        from ..codecs import device
+        from ..codecs.fsst import cuda_read
+        from ..device.memory import Lane
+
+        with self.current(), Lane(stream) as lane:
+            if not is_strings(node.type):
+                return device.read([replace(node, values=(), children=())], lane=lane)[0]
+            found = cuda_read.validity(node.segments, lane=lane)
+        address = None if found is None else found.ptr
+        return ColumnBuffers(node.type, node.rows, node.null_count, address, owners=(found, None))
+
     def receive(self, nodes: Sequence[Node]) -> list[ColumnBuffers]:
         """All rows of columns in host memory, on this device; some are decompressed while the next ones arrive."""
         from ..codecs import device
@@ -140,6 +179,11 @@ class DeviceBackend:
         """The values that were read, as bytes."""
         return self.arrays.asarray(column.owners[1])
 
+    def as_bits(self, column: ColumnBuffers) -> Any:
+        """A byte for every row of a column that has nulls, 0 where it is null."""
+        array = self.arrays
+        return array.unpackbits(array.asarray(column.owners[0]), bitorder="little")[: column.rows]
+
     def encode(self, values: Any, kind: Any) -> Node:
         """Compress an array of unsigned integers."""
         from ..codecs import device
@@ -149,10 +193,19 @@ class DeviceBackend:
         with Lane() as lane:
             return device.compress([Wanted(column)], lane=lane)[0]
 
-    def row_starts(self, segment: Segment) -> Any:
-        """Character positions of a segment's row blocks."""
-        place = segment.layout.sections["row_starts"]
-        return self.interop.read_u64(segment.meta, place.offset, place.count)
+    def row_starts(self, segments: Sequence[Segment]) -> list[Any]:
+        """Character positions of each segment's row blocks; the GPU is waited for once."""
+        from ..device.memory import Lane, pinned
+
+        if not segments:
+            return []
+        places = [segment.layout.sections["row_starts"] for segment in segments]
+        with self.current(), Lane() as lane:
+            found = [pinned(place.count, np.uint64) for place in places]
+            for segment, place, starts in zip(segments, places, found, strict=True):
+                lane.download(starts, segment.meta.ptr + place.offset)
+            lane.synchronize()
+        return found
 
     def to_host(self, parts: Sequence[Moved], *, stream: Any = None) -> list[Moved]:
         """Copy parts to pinned host memory."""

@@ -7,10 +7,12 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ..buffers import ColumnBuffers, HostStrings
 from ..codecs import host
 from ..codecs.fsst import cpu as fsst
+from ..codecs.fsst import search
 from ..codecs.fsst.segment import Segment
 from ..codecs.fsst.symbols import SymbolTable
 from ..codecs.node import Content, Node, Wanted, check_codec
@@ -72,6 +74,34 @@ class HostBackend:
         self.check_stream(stream)
         return host.take(nodes, rows)
 
+    def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> ColumnBuffers | None:
+        """Answer a question about strings on their codes.
+
+        Returns
+        -------
+        ColumnBuffers or None
+            Booleans or int32, in an array that is the caller's own, which mean nothing where the validity says null.
+            None: the rows have to be decoded.
+        """
+        self.check_stream(stream)
+        try:
+            from ..codecs.fsst import cpu_match
+        except ImportError:
+            return None
+        found = host.validity(node)
+        found.type = pa.bool_() if search.answer_dtype(plan.question) is np.bool_ else pa.int32()
+        try:
+            found.values = cpu_match.match(node.segments, plan)
+        except OverflowError:  # a number that 32 bits do not hold
+            return None
+        found.itemsize = found.values.itemsize
+        return found
+
+    def validity(self, node: Node, *, stream: Any = None) -> ColumnBuffers:
+        """Which rows are null, without their values."""
+        self.check_stream(stream)
+        return host.validity(node)
+
     def host_strings(self, node: Node, start: int, stop: int | None) -> HostStrings:
         """Rows of a column of strings, in host memory."""
         (values,) = self.read([node], start, stop)
@@ -87,11 +117,15 @@ class HostBackend:
         """The values that were read."""
         return column.values
 
+    def as_bits(self, column: ColumnBuffers) -> Any:
+        """A byte for every row of a column that has nulls, 0 where it is null."""
+        return np.unpackbits(column.validity, count=column.rows, bitorder="little")
+
     def encode(self, values: Any, kind: Any) -> Node:
         """Compress an array of unsigned integers."""
         column = ColumnBuffers(kind, values.size, values=values, itemsize=values.itemsize)
         return host.compress([Wanted(column)])[0]
 
-    def row_starts(self, segment: Segment) -> Any:
-        """Character positions of a segment's row blocks."""
-        return segment.section("row_starts")
+    def row_starts(self, segments: Sequence[Segment]) -> list[Any]:
+        """Character positions of each segment's row blocks."""
+        return [segment.section("row_starts") for segment in segments]

@@ -25,8 +25,9 @@ check
     step; damage that only the codes show raises it in `decode` and `take` as well, or makes wrong values. Nothing
     makes a codec read or write outside its buffers, or hang.
 match
-    A codec may answer questions about its values on the codes, without decoding them. No codec does yet; one that
-    does says so by having the step, and whoever asks decodes and compares for the others.
+    Answers questions about rows on the codes, without decoding them: a boolean or a number for each row. A codec may
+    have this step. Of FSST ``search.py`` has the questions and how they are answered, ``cpu_match.py`` and
+    ``cuda_match.py`` do it. What it does not answer, and columns of other codecs, `query` decodes and asks the library.
 
 On a GPU the steps are the same, for many pieces of many columns in few launches, and sizes are waited for once for all
 of them (``device/waits.py``). So the GPU side makes jobs for launches that ``values/cuda_compress.py`` and

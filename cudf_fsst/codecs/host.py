@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..buffers import ColumnBuffers, HostStrings
-from .bitmap import rebased
+from .bitmap import put, rebased
 from .chosen import chosen
 from .fsst import cpu as fsst
 from .fsst.segment import Segment
@@ -77,6 +77,24 @@ def take(nodes: Sequence[Node], rows: npt.NDArray[np.int64]) -> list[ColumnBuffe
     if wanted.a_range:
         return read(nodes, wanted.lowest, wanted.highest + 1)
     return [_rows(node, wanted.rows) for node in nodes]
+
+
+def validity(node: Node) -> ColumnBuffers:
+    """Which rows of a column are null, without its values, which are not read."""
+    found = ColumnBuffers(node.type, node.rows)
+    if not node.null_count:
+        return found
+    if not is_strings(node.type):
+        bits = fixed.read(node.validity, 1, 0, -(-node.rows // 8), edges=node.validity_edges)
+    else:
+        bits, row = np.zeros(-(-node.rows // 8), np.uint8), 0
+        for segment in node.segments:
+            segment.check_buffers()
+            some = segment.section("validity") if segment.null_count else np.full(-(-segment.rows // 8), 255, np.uint8)
+            put(bits, row, rebased(some, 0, segment.rows))
+            row += segment.rows
+    _set_validity(found, rebased(bits, 0, node.rows))
+    return found
 
 
 class Compressor:

@@ -82,6 +82,16 @@ def trailing_zeros(typingctx: Any, value: Any) -> Any:
     return types.int64(types.uint64), codegen
 
 
+@intrinsic
+def popcount(typingctx: Any, value: Any) -> Any:
+    """One bits of a number."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), codegen
+
+
 def padded_copy(array: npt.NDArray[np.uint8], padding: int) -> npt.NDArray[np.uint8]:
     """Copy bytes into a new array with `padding` zero bytes after them."""
     result = np.zeros(array.size + padding, np.uint8)

@@ -36,7 +36,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
@@ -266,6 +265,60 @@ def concat(results: Sequence[Any]) -> Any:
     return cudf_module().concat(results)
 
 
+def concat_values(results: Sequence[Any]) -> Any:
+    """Join Series of consecutive pieces; their labels are left out."""
+    return cudf_module().concat(results, ignore_index=True)
+
+
+def with_labels(series: Any, index: Any) -> Any:
+    """A Series that nobody else has, with other labels."""
+    return cudf_module().Series._from_column(series._column, name=series.name, index=index)
+
+
+def booleans(values: Any, name: Any, index: Any) -> Any:
+    """A Series of booleans without missing ones, of a CuPy array."""
+    made = cudf_module().Series(values)
+    return with_labels(made.rename(name), index)
+
+
+def answers(column: ColumnBuffers, dtype: Any, missing: Any, name: Any, index: Any) -> Any:
+    """A Series of what a question was answered with; see `pandas.answers`."""
+    made = series(build(column, column.type, None), name, index)
+    if column.null_count and not pd.isna(missing):
+        made = made.fillna(missing)
+    return made if made.dtype == dtype else made.astype(dtype)
+
+
+def scalars(series: Any) -> list[Any]:
+    """The values of a short Series, missing ones as pandas has them."""
+    return list(series.to_pandas())
+
+
+def sample(values: Sequence[str | None], dtype: Any, kind: Any, stored: dict[str, Any] | None) -> Any:
+    """A short Series of strings of a dtype; see `pandas.sample`."""
+    import pylibcudf as plc
+    from cudf.core.column import ColumnBase
+
+    del dtype  # under cudf.pandas it may be a proxy
+    column = plc.Column.from_arrow(pa.array(values, pa.string()))
+    return series(ColumnBase.create(column, _dtype(kind, stored, None)), None, None)
+
+
+def mode() -> Any:
+    """What the results of methods depend on, beside their arguments."""
+    return cudf_module().get_option("mode.pandas_compatible")
+
+
+def like(series: Any, pat: str, esc: str | None = None) -> Any:
+    """``str.like``."""
+    return series.str.like(pat, esc)
+
+
+def byte_count(series: Any) -> Any:
+    """``str.byte_count``."""
+    return series.str.byte_count()
+
+
 def is_frame(value: Any) -> bool:
     """Whether `concat` can join such values."""
     cudf = cudf_module()
@@ -292,16 +345,6 @@ def hand_over() -> None:
     from ..device import memory
 
     memory.hand_over()
-
-
-def read_u64(buffer: Any, offset: int, count: int) -> npt.NDArray[np.uint64]:
-    """Copy 64-bit numbers that start at byte `offset` of a device buffer to the host."""
-    from rmm.pylibrmm.device_buffer import copy_ptr_to_host
-
-    numbers = np.empty(count, np.uint64)
-    if count:
-        copy_ptr_to_host(buffer.ptr + offset, numbers.view(np.uint8))
-    return numbers
 
 
 def is_cudf(data: Any) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..buffers import ColumnBuffers, HostStrings
 from . import arrow_columns, schema
@@ -146,6 +147,140 @@ def concat_labels(names: Sequence[Any], indexes: Sequence[Any]) -> tuple[Any, An
 def concat(results: Sequence[Any]) -> Any:
     """Join the results of a function called on consecutive pieces, labels kept."""
     return pd.concat(results)
+
+
+def concat_values(results: Sequence[Any]) -> Any:
+    """Join Series of consecutive pieces; their labels are left out."""
+    return pd.concat(results, ignore_index=True)
+
+
+def with_labels(series: Any, index: Any) -> Any:
+    """A Series that nobody else has, with other labels."""
+    series.index = index
+    return series
+
+
+def booleans(values: npt.NDArray[np.bool_], name: Any, index: Any) -> Any:
+    """A Series of booleans without missing ones."""
+    return pd.Series(values, index=index, name=name, copy=False)
+
+
+def answers(column: ColumnBuffers, dtype: Any, missing: Any, name: Any, index: Any) -> Any:
+    """A Series of what a question was answered with.
+
+    Parameters
+    ----------
+    column
+        Booleans or integers, in an array that is the caller's own, and which rows have none.
+    dtype
+        Of the Series: one of NumPy's, a nullable one, or Arrow's.
+    missing
+        What the Series has where there is none.
+    """
+    values, gone = column.values, None
+    if column.null_count:
+        gone = np.unpackbits(column.validity, count=column.rows, bitorder="little") == 0
+        if not isinstance(dtype, np.dtype) and not pd.isna(missing):
+            values[gone], gone = missing, None
+    if isinstance(dtype, pd.ArrowDtype):
+        made = pa.array(values, mask=gone).cast(dtype.pyarrow_dtype)
+        return pd.Series(pd.arrays.ArrowExtensionArray(_chunked(made)), index=index, name=name, copy=False)
+    if isinstance(dtype, np.dtype):
+        values = values.astype(dtype, copy=False)
+        if gone is not None:
+            values[gone] = missing
+        return pd.Series(values, index=index, name=name, copy=False)
+    gone = np.zeros(column.rows, bool) if gone is None else gone
+    made = dtype.construct_array_type()(values.astype(dtype.numpy_dtype, copy=False), gone)
+    return pd.Series(made, index=index, name=name, copy=False)
+
+
+def scalars(series: Any) -> list[Any]:
+    """The values of a short Series."""
+    return list(series)
+
+
+def sample(values: Sequence[str | None], dtype: Any, kind: Any, stored: dict[str, Any] | None) -> Any:
+    """A short Series of strings of a dtype; `kind` and `stored` are what `describe` says of it."""
+    del kind, stored
+    return pd.Series(values, dtype=dtype)
+
+
+def mode() -> Any:
+    """What the results of methods depend on, beside their arguments."""
+    return None
+
+
+def like(series: Any, pat: str, esc: str | None = None) -> Any:
+    """What cuDF's ``str.like`` answers; dtype and missing values are those of ``str.contains``.
+
+    Parameters
+    ----------
+    pat
+        "%" stands for any characters, "_" for one.
+    esc
+        What stands before "%", "_" and itself where they stand for themselves: one character at most.
+    """
+    found = pc.match_substring_regex(_as_arrow(series).cast(pa.large_binary()), expression_of(pat, esc))
+    return _as_method(series, found, lambda some: some.str.contains("a", regex=False))
+
+
+def expression_of(pattern: str, escape: str | None) -> bytes:
+    """A LIKE pattern as a regular expression of bytes."""
+    made = b""
+    for token in tokens_of(pattern, escape):
+        if token is ANY:
+            made += b".*"
+        elif token is ONE:  # a byte that begins a character, and those that continue it
+            made += rb"[\x00-\x7F\xC0-\xFF][\x80-\xBF]*"
+        else:
+            made += b"".join(rb"\x%02X" % byte for byte in token.encode())
+    return rb"\A(?s:" + made + rb")\z"
+
+
+#: Of a LIKE pattern: any characters, and one character.
+ANY, ONE = object(), object()
+
+
+def tokens_of(pattern: str, escape: str | None) -> list[Any]:
+    """Characters of a LIKE pattern, `ANY` and `ONE`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As cuDF raises them.
+    """
+    for value in (pattern, "" if escape is None else escape):
+        if not isinstance(value, str):
+            raise TypeError(f"expected a string object, not {type(value).__name__}")
+    if escape is not None and len(escape) > 1:
+        raise ValueError("expected esc to contain less than or equal to 1 characters")
+    tokens: list[Any] = []
+    characters = iter(pattern)
+    for character in characters:
+        if escape and character == escape:
+            tokens.append(next(characters, character))  # at the end it stands for itself
+        else:
+            tokens.append({"%": ANY, "_": ONE}.get(character, character))
+    return tokens
+
+
+def byte_count(series: Any) -> Any:
+    """Bytes of strings, in UTF-8; dtype and missing values are those of ``str.len``."""
+    return _as_method(series, pc.binary_length(_as_arrow(series)), lambda some: some.str.len())
+
+
+def _as_method(series: Any, found: Any, method: Callable[[Any], Any]) -> Any:
+    """A Series of an Arrow array, with the dtype and the missing values that a method would give it."""
+    if isinstance(found, pa.ChunkedArray):
+        found = found.combine_chunks()
+    nulls, some = found.null_count > 0, found.null_count < len(found)
+    example = method(pd.Series(["a"] * some + [None] * nulls, dtype=series.dtype))
+    values = found.fill_null(pa.scalar(0).cast(found.type)).to_numpy(zero_copy_only=False).copy()
+    column = ColumnBuffers(found.type, len(found), found.null_count, values=values)
+    if nulls:
+        column.validity = np.packbits(found.is_valid().to_numpy(zero_copy_only=False), bitorder="little")
+    return answers(column, example.dtype, example.iloc[-1] if nulls else None, series.name, series.index)
 
 
 def is_frame(value: Any) -> bool:

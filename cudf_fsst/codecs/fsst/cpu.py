@@ -36,7 +36,7 @@ from .train import train_table
 from .train_max import train_table_max
 from .validate import check
 
-__all__ = ["check", "compress", "num_threads", "read", "take", "train"]
+__all__ = ["check", "compress", "num_threads", "read", "take", "train", "validity"]
 
 #: Blocks of tiles a thread takes at once.
 _CHUNK_BLOCKS = 16
@@ -80,7 +80,7 @@ def _map(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
         return list(pool.map(function, items))
 
 
-def _cut(first: int, last: int, step: int) -> list[tuple[int, int]]:
+def cut(first: int, last: int, step: int) -> list[tuple[int, int]]:
     """Cut a range at the multiples of `step`."""
     edges = [first, *range((first // step + 1) * step, last, step), last]
     return list(pairwise(edges)) if first < last else []
@@ -259,7 +259,7 @@ def _compress_segment(
             )
         return codes[:nbytes].copy()
 
-    chunks = _cut(0, layout.blocks, _CHUNK_BLOCKS)
+    chunks = cut(0, layout.blocks, _CHUNK_BLOCKS)
     pieces = _map(encode, chunks)
     for (first_block, last_block), before in zip(chunks, accumulate([0, *map(len, pieces)]), strict=False):
         block_starts[1:][first_block:last_block] += np.uint64(before)
@@ -270,7 +270,7 @@ def _compress_segment(
 # --- decoding -------------------------------------------------------------------------------------------------------
 
 
-class _Reader:
+class Reader:
     """Addresses of a host segment's sections, as the decoding kernels take them."""
 
     def __init__(self, segment: Segment) -> None:
@@ -353,7 +353,7 @@ def _offset_dtype(chars: int) -> type[np.signedinteger[Any]]:
     return np.int32 if chars < 2**31 else np.int64
 
 
-def _run(work: Sequence[Callable[[], _R]], rows: int, chars: int) -> list[_R]:
+def run(work: Sequence[Callable[[], _R]], rows: int, chars: int) -> list[_R]:
     """Results of work, which is done in threads where it is not over before they would have started."""
     if rows <= _FEW_ROWS and chars <= _FEW_CHARS:
         return [step() for step in work]
@@ -398,7 +398,7 @@ def read(
         raise IndexError(f"rows {start} to {stop} of {total}")
     parts = []  # reader, its first and last row, its first and last character
     for number in range(*parts_of(edges, start, stop)):
-        reader, before = _Reader(segments[number]), int(edges[number])
+        reader, before = Reader(segments[number]), int(edges[number])
         first, last = max(start - before, 0), min(stop - before, segments[number].rows)
         parts.append((reader, first, last, reader.row_start(first), reader.row_start(last)))
 
@@ -408,30 +408,60 @@ def read(
     work: list[Callable[[], None]] = []
     row, position = 0, 0
     for reader, first, last, first_char, last_char in parts:
-        for a, b in _cut(first, last, _CHUNK_ROW_BLOCKS * ROW_BLOCK):
+        for a, b in cut(first, last, _CHUNK_ROW_BLOCKS * ROW_BLOCK):
             end = last_char if b == last else -1
             to = offsets_address + itemsize * (row + a - first + 1)
             work.append(partial(reader.unpack, a, b, end, position - first_char, to, itemsize))
-        for a, b in _cut(first_char, last_char, _CHUNK_BLOCKS * TILE_BLOCK * reader.segment.layout.tile_size):
+        for a, b in cut(first_char, last_char, _CHUNK_BLOCKS * TILE_BLOCK * reader.segment.layout.tile_size):
             work.append(partial(reader.decode, a, b, chars_address + position + a - first_char))
         row += last - first
         position += last_char - first_char
-    _run(work, stop - start, chars.size)
+    run(work, stop - start, chars.size)
 
-    validity = None
-    null_count = 0
-    if any(part[0].segment.null_count for part in parts):
-        validity = np.zeros(-(-(stop - start) // 8), np.uint8)
-        row = 0
-        for reader, first, last, _, _ in parts:
-            if reader.segment.null_count:
-                bits = rebased(reader.segment.section("validity"), first, last - first)
-            else:
-                bits = rebased(np.full(-(-(last - first) // 8), 255, np.uint8), 0, last - first)
-            put(validity, row, bits)
-            row += last - first
-        null_count = stop - start - int(np.bitwise_count(validity).sum(dtype=np.int64))
-    return HostStrings(stop - start, chars, offsets, validity if null_count else None, 0, null_count)
+    bitmap, null_count = _validity([(reader.segment, first, last) for reader, first, last, _, _ in parts])
+    return HostStrings(stop - start, chars, offsets, bitmap, 0, null_count)
+
+
+def validity(segments: Sequence[Segment]) -> tuple[npt.NDArray[np.uint8] | None, int]:
+    """The validity bitmap of all rows, or None where there are no nulls, and how many there are.
+
+    Parameters
+    ----------
+    segments
+        Host segments.
+
+    Returns
+    -------
+    bitmap : ndarray of uint8 or None
+        Row r is bit ``r & 7`` of byte ``r >> 3``; bits past the last row are 0.
+    null_count : int
+
+    Raises
+    ------
+    ValueError
+        Buffers do not have the sizes that are stated.
+    """
+    for segment in segments:
+        segment.check_buffers()
+    return _validity([(segment, 0, segment.rows) for segment in segments])
+
+
+def _validity(parts: Sequence[tuple[Segment, int, int]]) -> tuple[npt.NDArray[np.uint8] | None, int]:
+    """The validity bitmap of ranges of rows of segments, or None, and their nulls."""
+    if not any(segment.null_count for segment, _, _ in parts):
+        return None, 0
+    rows = sum(last - first for _, first, last in parts)
+    bitmap = np.zeros(-(-rows // 8), np.uint8)
+    row = 0
+    for segment, first, last in parts:
+        if segment.null_count:
+            bits = rebased(segment.section("validity"), first, last - first)
+        else:
+            bits = rebased(np.full(-(-(last - first) // 8), 255, np.uint8), 0, last - first)
+        put(bitmap, row, bits)
+        row += last - first
+    null_count = rows - int(np.bitwise_count(bitmap).sum(dtype=np.int64))
+    return bitmap if null_count else None, null_count
 
 
 def take(
@@ -475,17 +505,17 @@ def take(
     starts, offsets = np.empty(count, np.int64), np.zeros(count + 1, np.int64)
     valid: npt.NDArray[np.bool_] | None = None
     # Which rows, and which offsets if these are in the same order.
-    pieces: list[tuple[_Reader, int, slice, slice]] = []
+    pieces: list[tuple[Reader, int, slice, slice]] = []
     for number, first, last in shares_of(rows, edges):
-        reader, base = _Reader(segments[number]), int(edges[number])
-        for a, b in _cut(first, last, _CHUNK_ROWS):
+        reader, base = Reader(segments[number]), int(edges[number])
+        for a, b in cut(first, last, _CHUNK_ROWS):
             pieces.append((reader, base, slice(a, b), slice(0, None) if places.size else slice(a, b + 1)))
         if reader.segment.null_count:
             valid = np.ones(count, np.bool_) if valid is None else valid
             bits, local = reader.segment.section("validity"), rows[first:last] - base
             found = bits[local >> 3] >> (local & 7).astype(np.uint8) & 1
             valid[places[first:last] if places.size else slice(first, last)] = found
-    longest = _run(
+    longest = run(
         [
             partial(reader.spans, rows[part], base, places[part], starts[part], offsets[1:][to])
             for reader, base, part, to in pieces
@@ -504,8 +534,8 @@ def take(
             decoding, copies = _long_rows(reader, starts[part], places[part], offsets[to], chars)
             work += decoding
             copying += copies
-    _run(work, count, chars.size)
-    _run(copying, count, chars.size)
+    run(work, count, chars.size)
+    run(copying, count, chars.size)
 
     null_count = 0 if valid is None else count - int(np.count_nonzero(valid))
     validity = np.packbits(valid, bitorder="little") if valid is not None and null_count else None
@@ -521,9 +551,9 @@ def _selected(strings: HostStrings, wanted: Chosen) -> HostStrings:
     places = address(strings.chars), address(chars)
     work = [
         partial(kernels.copy_rows, strings.offsets, places[0], rows[a:b], base, offsets[a : b + 1], places[1])
-        for a, b in _cut(0, rows.size, _CHUNK_ROWS)
+        for a, b in cut(0, rows.size, _CHUNK_ROWS)
     ]
-    _run(work, rows.size, chars.size)
+    run(work, rows.size, chars.size)
     validity, null_count = None, 0
     if strings.validity is not None:
         local = rows - base
@@ -534,7 +564,7 @@ def _selected(strings: HostStrings, wanted: Chosen) -> HostStrings:
 
 
 def _long_rows(
-    reader: _Reader, starts: npt.NDArray[np.int64], places: Any, offsets: Any, chars: npt.NDArray[np.uint8]
+    reader: Reader, starts: npt.NDArray[np.int64], places: Any, offsets: Any, chars: npt.NDArray[np.uint8]
 ) -> tuple[list[Callable[[], Any]], list[Callable[[], Any]]]:
     """What decodes the long ones of rows, cut for threads, and what copies those that are wanted again, after that."""
     decoding: list[Callable[[], Any]] = []
@@ -548,6 +578,6 @@ def _long_rows(
             copying.append(partial(np.copyto, chars[to : to + size], chars[before[2] :][:size]))
             continue
         before = start, size, to
-        for a, b in _cut(start, start + size, _CHUNK_BLOCKS * TILE_BLOCK * reader.segment.layout.tile_size):
+        for a, b in cut(start, start + size, _CHUNK_BLOCKS * TILE_BLOCK * reader.segment.layout.tile_size):
             decoding.append(partial(reader.decode, a, b, address(chars) + to + a - start))
     return decoding, copying

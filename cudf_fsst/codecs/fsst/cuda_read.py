@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
@@ -221,7 +221,7 @@ def read(
 ) -> list[DeviceStrings]:
     """Rows ``start:stop`` of columns of strings in GPU memory; only the tiles they touch are decoded.
 
-    Whole columns are read without waiting for the GPU; for a range it is waited for once.
+    Whole columns and whole segments are read without waiting for the GPU; for other ranges it is waited for once.
 
     Parameters
     ----------
@@ -256,7 +256,11 @@ def read(
     if all(whole):
         found = _run(readings[0].whole(*readings[1:]), lane)
     else:
-        found = _read_few(readings, lane, start, stop) or _read_ranges(readings, lane, start, stop)
+        found = (
+            _read_few(readings, lane, start, stop)
+            or _read_segments(readings, lane, start, stop)
+            or _read_ranges(readings, lane, start, stop)
+        )
     for i, result in zip(wanted, found, strict=True):
         results[i] = result
     return [result for result in results if result is not None]
@@ -413,6 +417,26 @@ def _read_few(readings: Sequence[Reading], lane: Lane, start: int, stop: int | N
     if count > launch.TAKE_ROWS or 4 * count * most > _FEW_CHARS * every:
         return None
     return _Take(readings, np.arange(start, start + count), lane).few()
+
+
+def _read_segments(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> list[DeviceStrings] | None:
+    """Rows ``start:stop`` of columns where they are whole segments of each, whose sizes are known; else None."""
+    views, columns, at = [], [], 0
+    for reading in readings:
+        end = reading.column.rows if stop is None else stop
+        first, last = bisect_right(reading._ends, start), bisect_left(reading._ends, end)
+        if reading._ends[last] != end or int(reading.view["first_row"][first]) != start:
+            return None
+        view = reading.view[first : last + 1].copy()
+        view["out_row"] -= view["out_row"][0]
+        view["out_char"] -= view["out_char"][0]
+        nulls = int(reading.null_counts[first : last + 1].sum())
+        views.append(view)
+        columns.append(
+            _Column(slice(at, at + view.size), end - start, int(view["chars"].astype(np.int64).sum()), nulls, nulls > 0)
+        )
+        at += view.size
+    return _run(_Plan(views, columns).complete([reading.tables for reading in readings]), lane)
 
 
 def _read_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> list[DeviceStrings]:

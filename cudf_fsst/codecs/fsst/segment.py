@@ -63,10 +63,12 @@ class Segment:
 
 
 class Segments(tuple[Segment, ...]):
-    """Segments of a column. Immutable, but for what the GPU's side keeps here so as not to make it for every call."""
+    """Segments of a column. Immutable, but for what is kept here so as not to be found again by every call."""
 
     #: A `Reading` of cuda_read.py.
     reading: Any = None
+    #: Of each segment, whether bytes of its rows continue a character of UTF-8; None: nobody has looked.
+    continued: tuple[bool, ...] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Segments, (tuple(self),)

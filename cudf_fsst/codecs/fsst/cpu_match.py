@@ -1,0 +1,194 @@
+"""Questions about the rows of an FSST column on the host, answered on its codes (`search`), in threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from ..part import edges_of
+from ..unaligned import address
+from . import cpu_match_kernels as kernels
+from .cpu import Reader, cut, run, validity
+from .layout import ROW_BLOCK
+from .search import Automaton, Count, Find, IsIn, Length, Like, Plan, answer_dtype
+from .segment import Segment, Segments
+from .symbols import SymbolTable
+
+__all__ = ["match", "validity"]
+
+#: Characters of the row blocks that a thread answers at once, and how many these are at most.
+_CHUNK_CHARS, _CHUNK_ROW_BLOCKS = 2**22, 1024
+#: Bits of a window's planes together, and characters that it has at least. With them the planes stay in the L2 cache.
+_WINDOW_BITS, _WINDOW_CHARS = 2**18, 2**15
+
+
+def match(segments: Sequence[Segment], plan: Plan) -> npt.NDArray[np.bool_] | npt.NDArray[np.int32]:
+    """Answer a question for every row.
+
+    Parameters
+    ----------
+    segments
+        Host segments. A `Segments` keeps what is found of it: whether bytes continue a character.
+    plan
+        Of the question. Where it is not exact, more rows may be true than are.
+
+    Returns
+    -------
+    ndarray of bool or int32, shape (rows,)
+        bool for `Like` and `IsIn`. 0 for null rows.
+
+    Raises
+    ------
+    OverflowError
+        An answer is larger than int32.
+    ValueError
+        A segment is damaged, as far as was looked at: lengths of row blocks without a match are not.
+    """
+    edges = edges_of(segments)
+    answers: npt.NDArray[np.bool_] | npt.NDArray[np.int32] = np.zeros(int(edges[-1]), answer_dtype(plan.question))
+    question, numbers, parts = _parameters(plan)
+    asked = isinstance(plan.question, Length)
+    continued = segments.continued if isinstance(segments, Segments) else None
+    seen = np.zeros(len(segments), np.bool_)
+    whole, plain = _searches(plan), _searches(plan, continued=False)
+    work: list[Callable[[], None]] = []
+    automata: _Automata | None = None
+    for number, segment in enumerate(segments):
+        reader = Reader(segment)
+        searches = plain if continued is not None and not continued[number] else whole
+        if automata is None or automata.searches is not searches or automata.table != segment.table:
+            automata = _Automata(searches, segment.table)
+        base = int(edges[number])
+        layout = segment.layout
+        step = min(max(1, _CHUNK_CHARS * layout.row_blocks // max(1, segment.chars)), _CHUNK_ROW_BLOCKS)
+        for first, last in cut(0, layout.row_blocks, step):
+            out = answers[base + first * ROW_BLOCK : base + min(last * ROW_BLOCK, segment.rows)]
+            automata.uses += 1
+            args = reader, first, last, question, numbers, parts, automata, seen[number : number + 1], out
+            work.append(partial(_match_blocks, *args))
+    run(work, answers.size, sum(segment.chars for segment in segments))
+    if asked and isinstance(segments, Segments):
+        segments.continued = tuple(seen.tolist())
+    return answers
+
+
+def _parameters(plan: Plan) -> tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """A question and what `kernels.match_rows` is told of it."""
+    question = plan.question
+    numbers: Sequence[int] = ()
+    parts: Sequence[tuple[int, int]] = ()
+    if isinstance(question, Like):
+        kind, test = kernels.LIKE, plan.test
+        assert test is not None
+        parts = list(zip(test.planes, test.lengths, strict=True))
+        numbers = [test.prefix and test.equal < 0, test.suffix, test.least, test.equal]
+    elif isinstance(question, IsIn):
+        kind, numbers = kernels.IS_IN, plan.lengths
+    elif isinstance(question, Count):
+        kind, numbers = kernels.COUNT, [len(question.pattern)]
+    elif isinstance(question, Find):
+        kind = kernels.FIND
+        numbers = [len(question.pattern), sum(byte >> 6 == 2 for byte in question.pattern)]
+    else:
+        kind = kernels.LENGTH
+    return kind, np.array(numbers, np.int64), np.array(parts, np.int64).reshape(-1, 2)
+
+
+def _searches(plan: Plan, *, continued: bool = True) -> tuple[tuple[Automaton, int], ...]:
+    """Automata, each with its planes; the plane of bytes that continue a character only where there are any."""
+    searches = tuple(zip(plan.searches, plan.counts, strict=True))
+    if continued or not isinstance(plan.question, Find | Length):
+        return searches
+    none = np.zeros(256, np.uint8)
+    return tuple((machine._replace(classes=none), count - 1) for machine, count in searches if count > 1)
+
+
+class _Automata:
+    """Automata that read the codes of a table, kept while there are threads to use them.
+
+    Attributes
+    ----------
+    searches : tuple of (Automaton, int)
+        Those that read bytes, each with its planes.
+    table : SymbolTable
+    uses : int
+        How often they are still to be taken.
+    """
+
+    def __init__(self, searches: tuple[tuple[Automaton, int], ...], table: SymbolTable) -> None:
+        self.searches, self.table, self.uses = searches, table, 0
+        self._lock = threading.Lock()
+        self._made: list[npt.NDArray[np.uint64]] = []
+
+    def take(self) -> list[npt.NDArray[np.uint64]]:
+        """Take them, made on the first call and forgotten with the last one."""
+        with self._lock:
+            if len(self._made) < len(self.searches):
+                self._made = [self._make(machine) for machine, _ in self.searches]
+            made = self._made
+            self.uses -= 1
+            if self.uses == 0:
+                self._made = []
+            return made
+
+    def _make(self, machine: Automaton) -> npt.NDArray[np.uint64]:
+        entries = np.empty((3 * machine.states, 256), np.uint64)
+        kernels.lift_codes(*machine, self.table.decode_symbols, self.table.decode_lengths, entries)
+        return entries
+
+
+def _match_blocks(
+    reader: Reader,
+    first: int,
+    last: int,
+    question: int,
+    numbers: npt.NDArray[np.int64],
+    parts: npt.NDArray[np.int64],
+    automata: _Automata,
+    seen: npt.NDArray[np.bool_],
+    answers: npt.NDArray[np.bool_] | npt.NDArray[np.int32],
+) -> None:
+    """Answer a question for the rows of row blocks `first` to ``last - 1``; `seen`: whether a search found anything."""
+    segment = reader.segment
+    tile_size = segment.layout.tile_size
+    made = automata.take()
+    searches = np.array(
+        [
+            (address(entries), machine.states, max(machine.states - 2, 0), count)
+            for entries, (machine, count) in zip(made, automata.searches, strict=True)
+        ],
+        np.int64,
+    ).reshape(-1, 4)
+    planes = sum(count for _, count in automata.searches)
+    tiles = min(max(_WINDOW_CHARS, _WINDOW_BITS // max(1, planes)) // tile_size, segment.layout.tiles)
+    kept = np.zeros(kernels.KEPT + 2 * len(made), np.int64)
+    reason, where = kernels.match_rows(
+        reader.tiles,
+        reader.rows,
+        first,
+        last,
+        question,
+        numbers,
+        parts,
+        searches,
+        np.empty(tiles + 1, np.int64),
+        np.empty((kernels.LANES, max(kernels.BATCH, tile_size)), np.uint64),
+        np.empty(planes * (tiles * tile_size // 8 + 8), np.uint8),
+        kept,
+        address(answers),
+    )
+    if reason == kernels.BAD_TILE:
+        reader.damaged_tile(where)
+    if reason == kernels.BAD_ROWS:
+        reader.damaged_rows(where)
+    if reason == kernels.TOO_LARGE:
+        raise OverflowError(f"the answer for row {where} of a segment is larger than int32")
+    if kept[kernels.KEPT + 1 :: 2].any():
+        seen[0] = True
+    if segment.null_count:
+        bits = segment.section("validity")[first * ROW_BLOCK // 8 :]
+        answers *= np.unpackbits(bits, count=answers.size, bitorder="little").view(np.bool_)

@@ -1,0 +1,214 @@
+"""What users ask of strings, as questions that the codec knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..codecs.fsst.search import ByteCount, Count, Find, IsIn, Length, Like, Question
+from ..interop.pandas import ANY, ONE, tokens_of
+
+#: Values of `isin` that are looked at.
+MOST_VALUES = 1000
+#: Values of a tuple of beginnings or ends that are searched, one after another.
+_MOST_VALUES = 8
+#: What a regular expression does not take for itself. NUL is none of them, but cuDF's own expressions end there.
+_SPECIAL = frozenset(".^$*+?{}[]\\|()\0")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call that the codec may answer.
+
+    Attributes
+    ----------
+    questions : tuple of Question
+        A row counts if one of them says so.
+    example : callable
+        A call, of a Series, whose result has the same dtype and missing values.
+    key : hashable
+        What these depend on.
+    check : callable
+        The call itself, of a Series, with booleans: says which of the candidates count.
+    exact : bool
+        False: rows found are candidates.
+    negated : bool
+        Rows found are those that do not count.
+    """
+
+    questions: tuple[Question, ...]
+    example: Callable[[Any], Any]
+    key: Hashable
+    check: Callable[[Any], Any]
+    exact: bool = True
+    negated: bool = False
+
+
+def encoded(value: Any) -> bytes | None:
+    """A string as the column has it; None for what is no string, or none that UTF-8 has."""
+    if type(value) not in (str, np.str_):
+        return None
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        return None
+
+
+def literal(value: Any) -> bytes | None:
+    """A string of at least a byte that means itself as a regular expression, too."""
+    found = encoded(value)
+    return found if found and _SPECIAL.isdisjoint(value) else None
+
+
+#: Arguments of methods as both libraries have them, in order. A call with others is decoded, and the library looks at
+#: them.
+_PARAMETERS = {
+    "contains": ("pat", "case", "flags", "na", "regex"),
+    "match": ("pat", "case", "flags", "na"),
+    "fullmatch": ("pat", "case", "flags", "na"),
+    "startswith": ("pat", "na"),
+    "endswith": ("pat", "na"),
+    "count": ("pat", "flags"),
+    "find": ("sub", "start", "end"),
+    "len": (),
+    "like": ("pat", "esc"),
+    "byte_count": (),
+}
+
+
+def of_method(name: str, call: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Asked | None:
+    """What a method of strings asks; None: it wants more than a search of literals.
+
+    Parameters
+    ----------
+    name : str
+    call : callable
+        The library's method, which takes a Series and the arguments.
+    args, options
+        The arguments.
+    """
+    names = _PARAMETERS.get(name)
+    if names is None or len(args) > len(names) or not set(options) <= set(names[len(args) :]):
+        return None
+    given = {**dict(zip(names, args, strict=False)), **options}
+    if (names and names[0] not in given) or not _is_plain(given):
+        return None
+    questions, exact = _questions(name, given)
+    if not questions:
+        return None
+    example = {**given, **({names[0]: "a"} if names else {})}
+    return Asked(
+        tuple(questions),
+        lambda some: call(some, **example),
+        (name, *((key, type(value), repr(value)) for key, value in example.items())),
+        lambda some: call(some, *args, **options),
+        exact,
+    )
+
+
+def _is_plain(given: Mapping[str, Any]) -> bool:
+    """Whether arguments ask for nothing but a search of the whole string, byte by byte."""
+    return (
+        given.get("case", True) is True
+        and _is_zero(given.get("flags", 0))
+        and _is_zero(given.get("start", 0))
+        and given.get("end") is None
+        and type(given.get("regex", True)) is bool
+    )
+
+
+def _is_zero(value: Any) -> bool:
+    return type(value) is int and value == 0
+
+
+def _questions(name: str, given: Mapping[str, Any]) -> tuple[list[Question], bool]:
+    """Questions, one of which a row has to answer with yes, and whether that is all; none where it is more."""
+    if name == "len":
+        return [Length()], True
+    if name == "byte_count":
+        return [ByteCount()], True
+    if name == "like":
+        return _like(given["pat"], given.get("esc"))
+    if name in ("startswith", "endswith"):
+        return _ends(name, given["pat"]), True
+    if name == "find":
+        found = encoded(given["sub"])
+        return [Find(found)] if found else [], True
+    is_expression = name != "contains" or given.get("regex", True)
+    found = literal(given["pat"]) if is_expression else encoded(given["pat"])
+    if not found:
+        return [], True
+    parts = {"contains": (b"", found, b""), "match": (found, b""), "fullmatch": (found,)}
+    return [Count(found) if name == "count" else Like(parts[name])], True
+
+
+def _ends(name: str, pattern: Any) -> list[Question]:
+    """Of a beginning or an end, or of a tuple of them."""
+    values = list(pattern) if type(pattern) is tuple else [pattern]
+    found = [encoded(value) for value in values]
+    if not 0 < len(found) <= _MOST_VALUES or not all(found):
+        return []
+    return [Like((value, b"") if name == "startswith" else (b"", value)) for value in dict.fromkeys(found) if value]
+
+
+def _like(pattern: Any, escape: Any) -> tuple[list[Question], bool]:
+    try:
+        tokens = tokens_of(pattern, escape)
+    except (TypeError, ValueError):
+        return [], True
+    # In cuDF NUL is the escape where none is given, and escapes of several bytes are those of one.
+    if "\0" in pattern or not (escape or "").isascii():
+        return [], True
+    parts: list[str] = [""]
+    for token in tokens:
+        if token is ANY or token is ONE:
+            # At least one character: what is found without that is a candidate. Only "%" is between parts.
+            parts.append("")
+        else:
+            parts[-1] += token
+    found = [encoded(part) for part in parts]
+    if not all(part is not None for part in found):
+        return [], True
+    inner = [part for part in found[1:-1] if part]
+    made = (found[0] or b"", *inner, found[-1] or b"") if len(found) > 1 else (found[0] or b"",)
+    return [Like(made)], ONE not in tokens
+
+
+def of_value(value: Any, *, negated: bool, compare: Callable[[Any, Any], Any]) -> Asked | None:
+    """What ``==`` and ``!=`` ask of a string."""
+    found = encoded(value)
+    if found is None or found.endswith(b"\0"):  # which NumPy drops
+        return None
+    return Asked(
+        (Like((found,)),),
+        lambda some: compare(some, "a"),
+        ("!=" if negated else "==",),
+        lambda some: some == value,
+        negated=negated,
+    )
+
+
+def of_values(values: Sequence[Any], given: Any) -> Asked | None:
+    """What ``isin`` asks of strings, among which there may be missing values; `given`: the argument itself."""
+    found = [encoded(value) for value in values]
+    missing = [value for value, text in zip(values, found, strict=True) if text is None]
+    if len(missing) == len(found) or not all(_is_missing(value) for value in missing):
+        return None
+    some = ["a", *missing[:1]]
+    kinds = {(type(value), repr(value)) for value in missing}
+    if len(kinds) > 1:
+        return None
+    return Asked(
+        (IsIn(tuple(value for value in found if value is not None)),),
+        lambda series: series.isin(some),
+        ("isin", *kinds),
+        lambda series: series.isin(given),
+    )
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NA or (type(value) is float and value != value)

@@ -1,0 +1,89 @@
+"""Answers from codes: the codec searches them, and what it finds becomes a Series."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import selection
+from ..buffers import ColumnBuffers
+from ..codecs.fsst import search
+from .asked import Asked
+from .meaning import meaning_of
+from .source import LOGGER, Source
+from .text import is_text, must_be_text
+
+#: Candidates that are looked at by themselves: at most this part of the rows. Of more, decoding all costs less.
+_CANDIDATES = 8
+
+
+def answer(column: Source, name: str, asked: Asked | None) -> Any:
+    """The answer as a Series without its proxy; None where the column is to be decoded.
+
+    Parameters
+    ----------
+    column
+    name
+        What the log calls the call.
+    asked
+        None: nothing that the codec knows.
+    """
+    rows = len(column)
+    # What the library makes of missing values alone can differ, and costs nothing.
+    if asked is None or not column._is_text or column.null_count == rows:
+        return None
+    plans = [search.plan(question) for question in asked.questions]
+    if any(plan is None for plan in plans):
+        return None
+    meaning = meaning_of(column, asked.example, asked.key)
+    if meaning is None:
+        return None
+    if any(must_be_text(column, question) for question in asked.questions) and not is_text(column):
+        return None
+    backend, node = column._backend, column._content.node
+    with backend.current():
+        found: ColumnBuffers | None = None
+        for plan in plans:
+            assert plan is not None
+            some = backend.match(node, plan)
+            if some is None:
+                return None
+            if found is None:
+                found = some
+            else:
+                values = _booleans(column, found)
+                values |= _booleans(column, some)
+        assert found is not None
+        way = "codes"
+        if not (asked.exact and all(plan is not None and plan.exact for plan in plans)):
+            candidates = _check(column, asked, found)
+            if candidates is None:
+                return None
+            way = f"codes, {candidates} candidates"
+        if asked.negated:
+            values = _booleans(column, found)
+            backend.arrays.logical_not(values, out=values)
+        index = column._index.shared(backend)
+        LOGGER.debug("%s: %s", name, way)
+        return backend.interop.answers(found, *meaning, column._name, index)
+
+
+def _booleans(column: Source, found: ColumnBuffers) -> Any:
+    return column._backend.as_array(found).view(np.bool_)
+
+
+def _check(column: Source, asked: Asked, found: ColumnBuffers) -> int | None:
+    """Let the library look at the rows that were found, and leave those that count; None: they are too many."""
+    backend, rows = column._backend, len(column)
+    values = _booleans(column, found)
+    if found.null_count:  # what was found of them means nothing
+        values &= backend.as_bits(found).view(np.bool_)
+    numbers = selection.mask_rows(values, rows)
+    if numbers.size > rows // _CANDIDATES:
+        return None
+    if numbers.size:
+        (taken,) = backend.take([column._content.node], numbers)
+        counts = asked.check(column._series_of(taken))
+        values[numbers] = backend.interop.row_values(counts)
+    return int(numbers.size)

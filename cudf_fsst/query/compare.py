@@ -1,0 +1,144 @@
+"""Comparisons with a compressed column: a Series of booleans, as the library's Series gives it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from ..interop import cudf as interop_cudf
+from . import asked, codes, decoded
+from .source import LOGGER, Source
+
+#: What `isin` takes values from.
+_VALUES = (list, tuple, set, frozenset, np.ndarray, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
+_SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def compare(column: Source, other: Any, name: str) -> Any:
+    """Compare a column with a value, or its rows with others of the same length and labels.
+
+    Parameters
+    ----------
+    column
+    other : object
+        Anything that ``column.decompress()`` can be compared with, or a column.
+    name : str
+        Of a function of `operator`.
+    """
+    how: Callable[[Any, Any], Any] = getattr(operator, name)
+    sign = _SIGNS[name]
+    if _is_value(other):
+        wanted = None
+        if name in ("eq", "ne"):
+            wanted = asked.of_value(other, negated=name == "ne", compare=how)
+        found = codes.answer(column, sign, wanted)
+        if found is not None:
+            return column._out(found)
+        return decoded.in_pieces(column, sign, lambda piece: how(piece, other))
+    rows = _rows_of(column, other)
+    if rows is not None:
+        return decoded.in_pieces(column, sign, how, rows)
+    if isinstance(other, type(column)):
+        other = other.decompress()
+    return decoded.as_a_whole(column, sign, lambda series: how(series, other))
+
+
+def _is_value(other: Any) -> bool:
+    return isinstance(other, (str, bytes)) or bool(pd.api.types.is_scalar(other))
+
+
+def _rows_of(column: Source, other: Any) -> Callable[[int, int], Any] | None:
+    """What gives rows of something that is compared row by row; None where the library has to see all of it.
+
+    That is where lengths or labels differ, and where a part would be of another dtype than the whole, as of a list.
+    """
+    if isinstance(other, type(column)):
+        if len(other) != len(column) or other._backend.device != column._backend.device:
+            return None
+        if other._index is not column._index and not _same_labels(column, other._index.shared(other._backend)):
+            return None
+        return lambda start, stop: other._out(other._unlabelled(start, stop))
+    inner, proxied = interop_cudf.unwrap_proxy(other)
+    if proxied != column._proxied or getattr(inner, "ndim", 0) != 1 or len(inner) != len(column):
+        return None
+    if isinstance(inner, (np.ndarray, pd.api.extensions.ExtensionArray)):
+        return lambda start, stop: other[start:stop]
+    if interop_cudf.is_cudf(inner) != (column._backend.device != "cpu"):
+        return None
+    if not hasattr(inner, "iloc"):
+        return None
+    if not _same_labels(column, inner.index):
+        return None
+    return lambda start, stop: other.iloc[start:stop].reset_index(drop=True)
+
+
+def _same_labels(column: Source, labels: Any) -> bool:
+    with column._backend.current():
+        return bool(labels.equals(column._index.shared(column._backend)))
+
+
+def between(column: Source, left: Any, right: Any, inclusive: str) -> Any:
+    """Whether values lie between two others, which are among them as `inclusive` says."""
+
+    def ask(piece: Any) -> Any:
+        return piece.between(left, right, inclusive=inclusive)
+
+    if _is_value(left) and _is_value(right):
+        return decoded.in_pieces(column, "between", ask)
+    return decoded.as_a_whole(column, "between", ask)
+
+
+def isin(column: Source, values: Any) -> Any:
+    """Whether values are among others."""
+    if isinstance(values, Iterator):
+        values = list(values)
+    found = codes.answer(column, "isin", _asked_values(values) if column._is_text else None)
+    if found is not None:
+        return column._out(found)
+    return decoded.in_pieces(column, "isin", lambda piece: piece.isin(values))
+
+
+def _asked_values(values: Any) -> asked.Asked | None:
+    inner, _ = interop_cudf.unwrap_proxy(values)
+    if interop_cudf.is_cudf(inner):
+        return None if len(inner) > asked.MOST_VALUES else asked.of_values(inner.to_arrow().to_pylist(), inner)
+    if isinstance(inner, _VALUES):
+        if len(inner) > asked.MOST_VALUES or getattr(inner, "ndim", 1) != 1:
+            return None
+        return asked.of_values(list(inner), inner)
+    return None
+
+
+def isna(column: Source, *, negated: bool = False) -> Any:
+    """Whether values are missing, from the validity alone where that says all."""
+    name = "notna" if negated else "isna"
+    if not _validity_says_all(column):
+        return decoded.in_pieces(column, name, lambda piece: piece.notna() if negated else piece.isna())
+    backend = column._backend
+    with backend.current():
+        if column.null_count:
+            values = backend.as_bits(backend.validity(column._content.node))
+            if not negated:
+                values ^= 1
+            values = values.view(np.bool_)
+        else:
+            values = backend.arrays.full(len(column), negated, np.bool_)
+        LOGGER.debug("%s: validity", name)
+        made = backend.interop.booleans(values, column._name, column._index.shared(backend))
+    return column._out(made)
+
+
+def _validity_says_all(column: Source) -> bool:
+    """Whether a value is missing where Arrow says that it is null, and nowhere else.
+
+    A NaN is missing, too, and of pandas' times the lowest number.
+    """
+    kind, types = column._content.type, pa.types
+    if column._is_text or types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind):
+        return True
+    return bool(column._backend.device != "cpu" and types.is_temporal(kind))

@@ -1,0 +1,78 @@
+"""Answers by decoding: piece by piece, or the whole column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..interop import pandas as interop_pandas
+from ..interop.pandas import is_object
+from .source import LOGGER, Source
+
+
+def in_pieces(column: Source, name: str, ask: Callable[..., Any], *others: Any, raw: bool = False) -> Any:
+    """Ask piece after piece of the decoded column; the answers, a value a row each, are joined.
+
+    Parameters
+    ----------
+    column
+    name
+        What the log calls the call.
+    ask
+        Gets a Series of rows that is labelled from 0, and the same rows of the others.
+    others
+        Give ``(start, stop)`` their rows.
+    raw
+        Ask the library itself, where the column came from a proxy of cudf.pandas.
+
+    Returns
+    -------
+    Series
+        With the column's index. Needs memory for itself twice, and for two pieces.
+    """
+    backend = column._backend
+    proxied = column._proxied and not raw
+    interop = interop_pandas if proxied else backend.interop
+    with backend.current():
+        pieces = list(column._default_pieces()) or [(0, 0)]
+        results: list[Any] = []
+        present: Any = None  # a row with a value
+        missing: list[int] = []  # pieces without any
+        for number, (start, stop) in enumerate(pieces):
+            piece = _piece(column, start, stop)
+            if not others and len(pieces) > 1 and _is_of_objects(column):
+                values = piece[piece.notna()]
+                present = values.iloc[:1] if present is None and len(values) else present
+                if not len(values):
+                    missing.append(number)
+            more = [other(start, stop) for other in others]
+            results.append(ask(column._out(piece) if proxied else piece, *more))
+        if present is not None:
+            for number in missing:
+                # Of objects that are all missing, pandas makes a result of another dtype.
+                start, stop = pieces[number]
+                results[number] = ask(interop.concat_values([present, _piece(column, start, stop)])).iloc[1:]
+        LOGGER.debug("%s: decoded in %d piece%s", name, len(pieces), "" if len(pieces) == 1 else "s")
+        made = results[0] if len(results) == 1 else interop.concat_values(results)
+        index = column._index.shared(backend)
+        made = interop.with_labels(made, column._out(index) if proxied else index)
+        return column._out(made) if raw else made
+
+
+def _is_of_objects(column: Source) -> bool:
+    """Whether it is a Series of Python's strings and missing values, of dtype ``object``."""
+    return column._is_text and column.null_count > 0 and column._backend.device == "cpu" and is_object(column.dtype)
+
+
+def _piece(column: Source, start: int, stop: int) -> Any:
+    try:
+        return column._unlabelled(start, stop)
+    except UnicodeDecodeError:
+        column._range(start, stop)  # whose error says which row it is
+        raise
+
+
+def as_a_whole(column: Source, name: str, ask: Callable[[Any], Any]) -> Any:
+    """Ask the whole decoded column."""
+    LOGGER.debug("%s: decoded as a whole", name)
+    return ask(column.decompress())

@@ -1,0 +1,63 @@
+"""What the library makes of an answer: the dtype of its Series, and what stands where a value is missing.
+
+The library itself says it, for a Series of one value and one missing one. That is asked once for each kind of call,
+since it takes a GPU as many launches as a long Series does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+from .source import Source
+
+
+class Meaning(NamedTuple):
+    """Dtype of an answer's Series, and its missing value."""
+
+    dtype: Any
+    missing: Any
+
+
+#: By kind of call; None: the library refuses it.
+_found: dict[Hashable, Meaning | None] = {}
+_MOST = 1000
+
+
+def meaning_of(column: Source, ask: Callable[[Any], Any], key: Hashable) -> Meaning | None:
+    """What the library makes of answers about a column of strings.
+
+    Parameters
+    ----------
+    column
+    ask
+        The call, of a Series of the library.
+    key
+        What the result of `ask` depends on, beside the Series.
+
+    Returns
+    -------
+    Meaning or None
+        None: the library raises an error, which it shall raise on the column itself.
+    """
+    backend, dtype, content = column._backend, column.dtype, column._content
+    nulls = column.null_count > 0
+    key = (backend.device == "cpu", backend.interop.mode(), type(dtype), repr(dtype), nulls, key)
+    try:
+        return _found[key]
+    except KeyError:
+        pass
+    except TypeError:  # an argument that has no hash
+        return None
+    made = None
+    try:
+        result = ask(backend.interop.sample(["a", None] if nulls else ["a"], dtype, content.type, content.stored))
+        made = Meaning(result.dtype, backend.interop.scalars(result)[-1] if nulls else None)
+    except MemoryError:
+        raise
+    except Exception:  # whatever the library raises, the column is decoded, and it raises that again
+        made = None
+    if len(_found) >= _MOST:
+        _found.clear()
+    _found[key] = made
+    return made

@@ -1,0 +1,82 @@
+"""What users ask a `CompressedColumn`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import compare
+from .strings import StringMethods
+
+
+class Questions:
+    """The questions of a `CompressedColumn`.
+
+    All give a Series with the column's name and index, as ``column.decompress()`` would: cuDF's on a GPU, else pandas'.
+    """
+
+    __slots__ = ()
+
+    # NumPy and pandas leave `array == column` to the methods below.
+    __array_ufunc__ = None
+    __pandas_priority__ = 5000  # above that of a DataFrame
+
+    @property
+    def str(self: Any) -> StringMethods:
+        """Methods of strings, see `StringMethods`; AttributeError where the library's Series has none."""
+        return StringMethods(self)
+
+    def isna(self: Any) -> Any:
+        """Whether values are missing: a Series of booleans."""
+        return compare.isna(self)
+
+    def notna(self: Any) -> Any:
+        """Whether values are not missing: a Series of booleans."""
+        return compare.isna(self, negated=True)
+
+    def isin(self: Any, values: Any) -> Any:
+        """Whether values are among others: a Series of booleans.
+
+        Parameters
+        ----------
+        values : list, set, array or Series
+        """
+        return compare.isin(self, values)
+
+    def between(self: Any, left: Any, right: Any, inclusive: Any = "both") -> Any:
+        """Whether values lie between two others: a Series of booleans.
+
+        Parameters
+        ----------
+        left, right : object
+            Values, or a value for each row.
+        inclusive : str
+            Which of the two count: ``"both"``, ``"neither"``, ``"left"`` or ``"right"``.
+        """
+        return compare.between(self, left, right, inclusive)
+
+    def __eq__(self: Any, other: object) -> Any:
+        """Compare each value: a Series of booleans. Whole columns are compared by ``equals``.
+
+        Parameters
+        ----------
+        other : object
+            A value, or a value for each row: an array, a Series with the same labels, or a column.
+        """
+        return compare.compare(self, other, "eq")
+
+    def __ne__(self: Any, other: object) -> Any:
+        return compare.compare(self, other, "ne")
+
+    def __lt__(self: Any, other: Any) -> Any:
+        return compare.compare(self, other, "lt")
+
+    def __le__(self: Any, other: Any) -> Any:
+        return compare.compare(self, other, "le")
+
+    def __gt__(self: Any, other: Any) -> Any:
+        return compare.compare(self, other, "gt")
+
+    def __ge__(self: Any, other: Any) -> Any:
+        return compare.compare(self, other, "ge")
+
+    __hash__ = None  # type: ignore[assignment]  # as of a Series

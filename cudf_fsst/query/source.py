@@ -1,0 +1,55 @@
+"""What questions want to know of a column."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ..backend import Backend
+from ..codecs.node import Content
+from ..index import CompressedIndex
+
+LOGGER = logging.getLogger("cudf_fsst.query")
+
+
+class Source(Protocol):
+    """A compressed column: the part of `CompressedColumn` that this room uses."""
+
+    _backend: Backend
+    _content: Content
+    _index: CompressedIndex
+    _name: Any
+    _proxied: bool
+
+    def __len__(self) -> int: ...
+
+    @property
+    def dtype(self) -> Any:
+        """Dtype of the Series."""
+
+    @property
+    def null_count(self) -> int:
+        """Missing values, as Arrow counts them."""
+
+    @property
+    def _is_text(self) -> bool:
+        """Whether it holds strings, of a dtype of strings."""
+
+    def decompress(self) -> Any:
+        """The Series, or a proxy of cudf.pandas around it."""
+
+    def _range(self, start: int, stop: int | None) -> Any:
+        """Rows as a Series."""
+
+    def _unlabelled(self, start: int, stop: int | None) -> Any:
+        """Rows as a Series that is labelled from 0."""
+
+    def _series_of(self, values: Any) -> Any:
+        """What was read of the column as a Series that is labelled from 0."""
+
+    def _default_pieces(self) -> Sequence[tuple[int, int]]:
+        """Row ranges of pieces that are decoded one after another; none without rows."""
+
+    def _out(self, data: Any) -> Any:
+        """A proxy of cudf.pandas around data, if the column came from one."""

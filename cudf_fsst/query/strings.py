@@ -1,0 +1,188 @@
+"""``column.str``: the methods of strings that the library's Series has, and two that only cuDF's has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ..interop import cudf as interop_cudf
+from . import asked, codes, decoded
+from .source import Source
+
+#: Methods whose result has a value for each row that depends on that row alone, where no argument is an array.
+#: pandas', then cuDF's own.
+_ROW_BY_ROW = frozenset(
+    """
+    capitalize casefold center contains count decode encode endswith find findall fullmatch get index isalnum isalpha
+    isascii isdecimal isdigit islower isnumeric isspace istitle isupper join len ljust lower lstrip match normalize pad
+    partition removeprefix removesuffix repeat replace rfind rindex rjust rpartition rsplit rstrip slice slice_replace
+    split startswith strip swapcase title translate upper wrap zfill
+    byte_count filter_alphanum filter_characters hex_to_int htoi insert ip2int ip_to_int is_ipv4 isempty isfloat ishex
+    isinteger isipv4 istimestamp like normalize_characters normalize_spaces url_decode url_encode
+    """.split()
+)
+#: Methods that make a table unless they are told not to; of the others those with ``expand`` do when they are told.
+_TABLES = frozenset(["partition", "rpartition"])
+#: Those that pandas lacks.
+_OWN = ("byte_count", "like")
+_SCALARS = (str, bytes, int, float, bool, np.generic, re.Pattern, dict, type(None))
+
+
+class StringMethods:
+    """Methods of strings, for a compressed column: ``column.str``.
+
+    They give what those of ``column.decompress().str`` give. `contains`, `startswith`, `endswith`, `match`,
+    `fullmatch`, `count` and `find` of literals, `like`, `len` and `byte_count` are answered on the codes. Others, and
+    what a search of literals cannot do (regular expressions, ``case=False``, ``flags``, ...), decode the column: piece
+    by piece where a row's result depends on that row alone, else all of it.
+    """
+
+    __slots__ = ("_column",)
+
+    def __init__(self, column: Any) -> None:
+        self._column: Source = column
+        if not self._column._is_text:
+            # Whatever the library says of such a dtype.
+            _ = column._out(column._unlabelled(0, 0)).str
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *dir(type(self._example().str)), *_OWN} - {"_column"})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        method = getattr(self._example().str, name)  # AttributeError in the library's words
+        if not callable(method):
+            return decoded.as_a_whole(self._column, name, lambda series: getattr(series.str, name))
+
+        @wraps(method)
+        def call(*args: Any, **options: Any) -> Any:
+            return self._call(name, *args, **options)
+
+        return call
+
+    def __getitem__(self, key: Any) -> Any:
+        if not self._column._is_text or not isinstance(key, (int, slice)):
+            return decoded.as_a_whole(self._column, "[]", lambda series: series.str[key])
+        return decoded.in_pieces(self._column, "[]", lambda piece: piece.str[key])
+
+    def __iter__(self) -> Any:
+        return iter(self._example().str)  # which refuses
+
+    def _example(self) -> Any:
+        """A Series of this dtype without rows."""
+        column: Any = self._column
+        return column._out(column._unlabelled(0, 0))
+
+    def _call(self, name: str, *args: Any, **options: Any) -> Any:
+        column, own = self._column, name in _OWN
+        call = self._method(name)
+        found = codes.answer(column, name, asked.of_method(name, call, args, options))
+        if found is not None:
+            return column._out(found)
+
+        def ask(series: Any) -> Any:
+            return call(series, *args, **options)
+
+        if column._is_text and (own or _is_row_by_row(name, args, options)):
+            return decoded.in_pieces(column, name, ask, raw=own)
+        return decoded.as_a_whole(column, name, ask)
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        """A method, as a function of a Series."""
+        if name in _OWN and self._column._is_text:
+            own: Callable[..., Any] = getattr(self._column._backend.interop, name)
+            return own
+        return lambda series, *args, **options: getattr(series.str, name)(*args, **options)
+
+    # Those with a way on the codes ---------------------------------------------------------------------------------
+
+    def contains(self, pat: Any, *args: Any, **options: Any) -> Any:
+        """Whether strings have a pattern in them.
+
+        Parameters
+        ----------
+        pat : str
+            A literal, or a regular expression; one without special characters is a literal.
+        *args, **options
+            ``case``, ``flags``, ``na``, ``regex``, as the library has them.
+
+        Returns
+        -------
+        Series of bool
+            As ``column.decompress().str.contains`` gives.
+        """
+        return self._call("contains", pat, *args, **options)
+
+    def startswith(self, pat: Any, *args: Any, **options: Any) -> Any:
+        """Whether strings begin with a text, or one of a tuple of texts; ``na`` as the library has it."""
+        return self._call("startswith", pat, *args, **options)
+
+    def endswith(self, pat: Any, *args: Any, **options: Any) -> Any:
+        """Whether strings end with a text, or one of a tuple of texts; ``na`` as the library has it."""
+        return self._call("endswith", pat, *args, **options)
+
+    def like(self, pat: str, esc: str | None = None) -> Any:
+        """Whether strings are as SQL's ``LIKE`` wants them, all of the string.
+
+        pandas lacks it; cuDF's has this meaning.
+
+        Parameters
+        ----------
+        pat : str
+            "%" stands for any characters, none as well, "_" for one character.
+        esc : str, optional
+            A character before which "%", "_" and itself stand for themselves.
+
+        Returns
+        -------
+        Series of bool
+            Dtype and missing values are those of cuDF's ``str.like``, in pandas those of ``str.contains``.
+        """
+        return self._call("like", pat, **({} if esc is None else {"esc": esc}))
+
+    def len(self) -> Any:
+        """Characters of strings."""
+        return self._call("len")
+
+    def byte_count(self) -> Any:
+        """Bytes of strings in UTF-8.
+
+        pandas lacks it; dtype and missing values are those of ``str.len`` there.
+        """
+        return self._call("byte_count")
+
+    def count(self, pat: Any, *args: Any, **options: Any) -> Any:
+        """How often a regular expression matches; one without special characters is a literal."""
+        return self._call("count", pat, *args, **options)
+
+    def find(self, sub: Any, *args: Any, **options: Any) -> Any:
+        """At which character a text first begins, or -1; ``start`` and ``end`` as the library has them."""
+        return self._call("find", sub, *args, **options)
+
+
+def _is_row_by_row(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    """Whether pieces of a column can be asked, one after another."""
+    if name not in _ROW_BY_ROW:
+        return False
+    given = [*args, *options.values()]
+    if not all(_is_scalar(value) for value in given):
+        return False
+    if name in _TABLES:
+        return options.get("expand", True) is False
+    return name not in ("split", "rsplit") or options.get("expand", False) is False
+
+
+def _is_scalar(value: Any) -> bool:
+    value, _ = interop_cudf.unwrap_proxy(value)
+    if isinstance(value, tuple):
+        return all(isinstance(one, _SCALARS) for one in value)
+    return isinstance(value, _SCALARS) or callable(value) or _is_na(value)
+
+
+def _is_na(value: Any) -> bool:
+    return type(value).__name__ == "NAType" or type(value).__name__ in ("_NoDefault", "NoDefault")

@@ -1,0 +1,52 @@
+"""Whether a column's bytes are UTF-8, where the library would raise an error if they were not."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import pandas as pd
+import pyarrow as pa
+
+from ..codecs.fsst import search
+from ..codecs.node import Node
+from ..interop.arrow import to_arrow
+from ..interop.pandas import is_object
+from .source import Source
+
+#: Columns that were looked at.
+_known: WeakKeyDictionary[Node, bool] = WeakKeyDictionary()
+
+
+def has_python_strings(dtype: Any) -> bool:
+    """Whether a Series of this dtype is made of Python's strings."""
+    return is_object(dtype) or (isinstance(dtype, pd.StringDtype) and dtype.storage == "python")
+
+
+def made_of_text(node: Node, dtype: Any) -> None:
+    """Note of a column that was compressed from a Series of pandas what needs no look at it any more."""
+    if has_python_strings(dtype):
+        _known[node] = True
+
+
+def must_be_text(column: Source, question: search.Question) -> bool:
+    """Whether the library raises an error on bytes that are not UTF-8: it makes Python's strings of them."""
+    return column._backend.device == "cpu" and (has_python_strings(column.dtype) or isinstance(question, search.Find))
+
+
+def is_text(column: Source) -> bool:
+    """Whether all strings of a column in host memory are UTF-8. Decodes it the first time, piece by piece."""
+    node = column._content.node
+    found = _known.get(node)
+    if found is None:
+        found = _known[node] = all(_is_text(column, start, stop) for start, stop in column._default_pieces())
+    return found
+
+
+def _is_text(column: Source, start: int, stop: int) -> bool:
+    strings = column._backend.host_strings(column._content.node, start, stop)
+    try:
+        to_arrow(strings, pa.large_string()).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True

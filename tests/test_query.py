@@ -1,0 +1,491 @@
+"""Questions about columns: the same answers as the decompressed Series gives, whichever way they go."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import weakref
+from functools import partial
+from operator import eq
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cudf_fsst
+from checker import rows_of
+from column_cases import DTYPES
+from cudf_fsst import selection
+from cudf_fsst.backend import HostBackend
+from cudf_fsst.codecs.fsst import plan
+from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
+from cudf_fsst.codecs.fsst.search import Plan
+from cudf_fsst.codecs.node import Node
+from cudf_fsst.index import CompressedIndex
+from cudf_fsst.query import decoded
+from cudf_fsst.query.text import has_python_strings
+from frame_cases import COLUMNS, INDEXES
+from query_cases import (
+    COMPARISONS,
+    ITEMS,
+    METHODS,
+    asked,
+    check,
+    compared,
+    method,
+    name_of,
+    others,
+    same,
+    small_pieces,
+    ways,
+)
+from reference_match import answers
+from test_column import of_any_bytes
+
+__all__ = ["small_pieces"]
+
+WORDS = ["the", "quick", "sleep", "easy", "e", "", "é", "日本語", "tea", "aaa", "ababa", "a\nb", "x\x00y", "THE", "12"]
+
+
+def texts(rows: int, *, nulls: bool = True, ascii_only: bool = False) -> list[str | None]:
+    rng = np.random.default_rng(7)
+    words = [word for word in WORDS if word.isascii()] if ascii_only else WORDS
+    made: list[str | None] = [" ".join(rng.choice(words, rng.integers(1, 4))) for _ in range(rows)]
+    if nulls:
+        made[1::5] = [None] * len(made[1::5])
+    return made
+
+
+SHAPES: dict[str, Any] = {
+    "nulls": texts(900),
+    "no nulls": texts(700, nulls=False),
+    "ascii": texts(900, ascii_only=True),
+    "nulls at the end": [*texts(520, nulls=False), *[None] * 520],
+    "all null": [None] * 300,
+    "empty": [],
+    "one": ["sleep"],
+}
+
+
+def series_of(values: list[str | None], dtype: Any) -> pd.Series:
+    labels = pd.Index([f"row {i}" for i in range(len(values))], name="label")
+    return pd.Series(values, dtype=dtype, index=labels, name="words")
+
+
+def by_definition(backend: HostBackend, node: Node, wanted: Plan, *, stream: Any = None) -> Any:
+    """`HostBackend.match`, by another codec of strings: candidates are what they may be."""
+    rows = rows_of(backend.host_strings(node, 0, None))
+    found = backend.validity(node)
+    found.values = answers(rows, wanted.question)
+    found.type, found.itemsize = pa.from_numpy_dtype(found.values.dtype), found.values.itemsize
+    if not wanted.exact:
+        found.values[::50] = True
+    found.values[[row is None for row in rows]] = 1  # as it may be
+    return found
+
+
+#: Methods that the codec may answer.
+QUESTIONS = {"contains", "count", "endswith", "find", "fullmatch", "len", "match", "startswith"}
+#: How the host answers questions, of columns of which shape.
+WAYS = [*(("codes", shape) for shape in SHAPES), ("definition", "nulls"), ("decoded", "nulls"), ("decoded", "ascii")]
+
+
+def go(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way == "definition":
+        monkeypatch.setattr(HostBackend, "match", by_definition)
+    elif way == "decoded":
+        monkeypatch.setattr(HostBackend, "match", lambda *args, **options: None)
+
+
+@pytest.mark.parametrize(("way", "shape"), WAYS)
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_methods(
+    dtype: Any, way: str, shape: str, small_pieces: None, monkeypatch: pytest.MonkeyPatch, subtests: Any
+) -> None:
+    column = series_of(SHAPES[shape], dtype).fsst.compress()
+    go(way, monkeypatch)
+    for name, calls in METHODS.items():
+        if way != "codes" and name not in QUESTIONS:
+            continue
+        with subtests.test(name):
+            for call in calls:
+                check(column, call, name_of(call))
+    with subtests.test("items"):
+        for call in ITEMS:
+            check(column, call)
+
+
+@pytest.mark.parametrize(("way", "shape"), WAYS)
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_comparisons(
+    dtype: Any, way: str, shape: str, small_pieces: None, monkeypatch: pytest.MonkeyPatch, subtests: Any
+) -> None:
+    column = series_of(SHAPES[shape], dtype).fsst.compress()
+    go(way, monkeypatch)
+    for call in COMPARISONS:
+        with subtests.test(name_of(call)):
+            check(column, call, name_of(call))
+
+
+def test_every_method_is_in_the_table() -> None:
+    public = {name for name in dir(pd.Series([""]).str) if not name.startswith("_")}
+    assert public == set(METHODS)
+    column = pd.Series([""]).fsst.compress()
+    assert public | {"like", "byte_count"} <= set(dir(column.str))
+    assert column.str.upper.__doc__ == pd.Series([""]).str.upper.__doc__
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_other_dtypes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    series = COLUMNS[name]().iloc[:2100].rename("n")
+    column = series.fsst.compress()
+    monkeypatch.setattr(selection, "_PIECE_NBYTES", column.uncompressed_nbytes // 2)
+    for number, call in enumerate(others(series)):
+        check(column, call, f"{number}: {name_of(call)}")
+
+
+def test_columns_with_columns(small_pieces: None) -> None:
+    for values in (texts(800), np.arange(3000.0)):
+        series = pd.Series(values, name="a")
+        column, other = series.fsst.compress(), series.shift(1).rename("b").fsst.compress()
+        for way in (lambda a, b: a == b, lambda a, b: a != b, lambda a, b: a < b, lambda a, b: a >= b):
+            wanted = way(column.decompress(), other.decompress())
+            for found in (
+                way(column, other),
+                way(column.decompress(), other),
+                way(column, other.decompress()),
+            ):
+                same(found.rename(None), wanted.rename(None))
+            same(way(column, other), wanted)
+        shorter = series.iloc[:-1].fsst.compress()
+        with pytest.raises(ValueError, match="identically-labeled"):
+            column == shorter  # noqa: B015
+        reversed_labels = series.set_axis(series.index[::-1]).fsst.compress()
+        with pytest.raises(ValueError, match="identically-labeled"):
+            column == reversed_labels  # noqa: B015
+        values = np.array(series)
+        same(values == column, values == series)
+        same("the" == column, "the" == series)  # noqa: SIM300
+        with pytest.raises(ValueError, match="Lengths must match"):
+            np.arange(3) == column  # noqa: B015
+        frame = pd.DataFrame({0: [1]})
+        same(outcome_of(partial(eq, column, frame)), outcome_of(partial(eq, series, frame)))
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(column)
+
+
+def outcome_of(call: Any) -> Any:
+    try:
+        return call()
+    except Exception as error:
+        return type(error), str(error)
+
+
+# Which way ----------------------------------------------------------------------------------------------------------
+
+
+def test_which_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log says it."""
+    monkeypatch.setattr(HostBackend, "match", by_definition)
+    column = pd.Series(["red apple", "green", None, "apple"] * 300, name="n").fsst.compress()
+    on_codes = {
+        "contains": method("contains", "apple"),
+        "match": method("match", "app"),
+        "fullmatch": method("fullmatch", "green"),
+        "startswith": method("startswith", ("a", "g")),
+        "endswith": method("endswith", "n"),
+        "count": method("count", "p"),
+        "find": method("find", "p"),
+        "like": method("like", "%e%e%"),
+        "len": method("len"),
+        "byte_count": method("byte_count"),
+        "==": compared("==", "green"),
+        "!=": compared("!=", "green"),
+        "isin": asked("isin", ["green", None]),
+    }
+    for name, call in on_codes.items():
+        with ways() as said:
+            call(column)
+        assert said == [f"{name}: codes"]
+    others = {
+        "contains: decoded in 1 piece": method("contains", "gr.*n"),
+        "upper: decoded in 1 piece": method("upper"),
+        "cat: decoded as a whole": method("cat"),
+        "split: decoded as a whole": method("split", expand=True),
+        "partition: decoded as a whole": method("partition"),
+        "isna: validity": asked("isna"),
+        "<: decoded in 1 piece": compared("<", "green"),
+        "between: decoded in 1 piece": asked("between", "a", "b"),
+        "[]: decoded in 1 piece": ITEMS[0],
+        "count: decoded in 1 piece": method("count", "p", flags=2),
+    }
+    for line, call in others.items():
+        with ways() as said:
+            call(column)
+        assert said == [line]
+
+
+def test_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library looks at what the codec is not sure of, if that is not too much."""
+    monkeypatch.setattr(HostBackend, "match", by_definition)
+    long = "deposits " * 9
+    values = [f"{i} {long}" if i % 90 == 1 else None if i % 7 == 0 else f"{i} row" for i in range(1000)]
+    column = pd.Series(values, dtype="str").fsst.compress()
+    some = values[1]
+    for call, line in (
+        (method("contains", long, regex=False), r"contains: codes, \d+ candidates"),
+        (method("contains", long, regex=False, na=True), r"contains: codes, \d+ candidates"),
+        (compared("==", some), r"==: codes, \d+ candidates"),
+        (compared("!=", some), r"!=: codes, \d+ candidates"),
+        (asked("isin", [some, "2 row", "3"]), r"isin: codes, \d+ candidates"),
+        (asked("isin", [some, "2 row", None]), r"isin: codes, \d+ candidates"),
+        (method("startswith", (some, "2 row")), r"startswith: codes, \d+ candidates"),
+    ):
+        (said,) = check(column, call, name_of(call))
+        assert re.fullmatch(line, said), said
+    assert likes(column, "%sits_deposits%").startswith("like: codes, ")
+    assert likes(column, "%_ row") == "like: decoded in 1 piece"  # too many
+
+
+def likes(column: Any, pattern: str, escape: str | None = None) -> str:
+    """Compare `like` with a regular expression; returns which way it went."""
+    given = () if escape is None else (escape,)
+    expression, characters = "", iter(pattern)
+    for character in characters:
+        if character == escape:
+            expression += re.escape(next(characters, character))
+        else:
+            expression += {"%": ".*", "_": "."}.get(character) or re.escape(character)
+    found = re.compile(expression, re.DOTALL)
+    with ways() as said:
+        answers = column.str.like(pattern, *given)
+    wanted = [bool(value is not None and found.fullmatch(value)) for value in column.to_arrow().to_pylist()]
+    plain = column.str.contains("a", regex=False)
+    assert answers.dtype == plain.dtype
+    assert answers.fillna(False).astype(bool).tolist() == wanted
+    assert answers.isna().equals(plain.isna())
+    return said[0]
+
+
+@pytest.mark.parametrize(("way", "shape"), WAYS)
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_like(dtype: Any, way: str, shape: str, small_pieces: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    series = series_of([None if value is None else value.replace("12", "5%_") for value in SHAPES[shape]], dtype)
+    column = series.fsst.compress()
+    go(way, monkeypatch)
+    for pattern in (
+        "%ea%",
+        "",
+        "%",
+        "%%",
+        "s%p",
+        "_",
+        "%_",
+        "___",
+        "th_ %",
+        "%\n%",
+        "%é%日_%",
+        "e%e%e",
+        "%a%a%",
+        "the",
+    ):
+        likes(column, pattern)
+    for pattern, escape in (("%\\%%", "\\"), ("%!_%", "!"), ("5!%!_%", "!"), ("%!", "!"), ("!!%", "!"), ("%aa", "a")):
+        likes(column, pattern, escape)
+    for wrong, error in (((3,), TypeError), (("a", 3), TypeError), (("a", "bc"), ValueError)):
+        with pytest.raises(error, match="expected"):
+            column.str.like(*wrong)
+
+
+def test_byte_count(small_pieces: None) -> None:
+    for dtype in DTYPES.values():
+        for values in SHAPES.values():
+            column = series_of(values, dtype).fsst.compress()
+            found, lengths = column.str.byte_count(), column.str.len()
+            assert found.dtype == lengths.dtype
+            assert [None if pd.isna(one) else int(one) for one in found] == [
+                None if value is None else len(value.encode()) for value in values
+            ]
+
+
+# Any rows -----------------------------------------------------------------------------------------------------------
+
+_TEXT = st.text(st.sampled_from("aab é日.\x00%_"), max_size=12)
+_LONG = st.builds(lambda text, times: text * times, _TEXT, st.integers(1, 40))
+
+
+@given(
+    rows=st.lists(st.one_of(st.none(), _TEXT, _LONG), max_size=30),
+    copies=st.integers(1, 20),
+    dtype=st.sampled_from(list(DTYPES.values())),
+    pattern=st.one_of(_TEXT, _LONG),
+    more=st.lists(_TEXT, max_size=4),
+    na=st.sampled_from([None, True, False, np.nan]),
+    options=st.fixed_dictionaries(
+        {"level": st.sampled_from(LEVELS), "tile_size": st.sampled_from([*TILE_SIZES, "auto"])}
+    ),
+    small=st.booleans(),
+    data=st.data(),
+)
+@settings(max_examples=150)
+def test_any_rows(
+    rows: list[str | None],
+    copies: int,
+    dtype: Any,
+    pattern: str,
+    more: list[str],
+    na: Any,
+    options: dict[str, Any],
+    small: bool,
+    data: Any,
+) -> None:
+    values = rows * copies
+    present = [value for value in rows if value]
+    if present and data.draw(st.booleans()):  # a part of a row
+        row = data.draw(st.sampled_from(present))
+        first = data.draw(st.integers(0, len(row) - 1))
+        pattern = row[first : data.draw(st.integers(first, len(row)))]
+    with pytest.MonkeyPatch.context() as patch:
+        if small:
+            patch.setattr(plan, "segment_size", lambda chars: 500)
+            patch.setattr(plan, "TABLE_SCOPE", 1000)
+            patch.setattr(selection, "_PIECE_NBYTES", 1)
+        column = pd.Series(values, dtype=dtype, name="n").fsst.compress(**options)
+        for call in (
+            method("contains", pattern, regex=False),
+            method("contains", re.escape(pattern)),
+            method("contains", pattern, regex=False, na=na),
+            method("startswith", pattern),
+            method("endswith", pattern),
+            method("endswith", (pattern, *more)),
+            method("match", re.escape(pattern)),
+            method("fullmatch", re.escape(pattern)),
+            method("count", re.escape(pattern)),
+            method("count", pattern.replace(".", "a").replace("%", "b")),
+            method("find", pattern),
+            method("len"),
+            method("upper"),
+            compared("==", pattern),
+            compared("!=", pattern),
+            compared("<", pattern),
+            asked("isin", [pattern, *more]),
+            asked("isin", [pattern, None]),
+            asked("isna"),
+        ):
+            check(column, call, name_of(call))
+        likes(column, pattern)
+        likes(column, "%".join([pattern, *more]), "_")
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_bytes_that_are_not_utf8(dtype: Any, small_pieces: None) -> None:
+    """Answers, or errors, are those of the Series, whichever way they go."""
+    column = of_any_bytes(dtype, pd.Index([f"label {i}" for i in range(1500)]))
+    for call in (
+        method("contains", "o", regex=False),
+        method("startswith", "o"),
+        method("find", "o"),
+        method("len"),
+        method("upper"),
+        compared("==", "ok"),
+        asked("isin", ["ok"]),
+        asked("isna"),
+    ):
+        if call.__name__.startswith("isna") and has_python_strings(dtype):
+            assert call(column).tolist() == ([False, False, True, False, False] * 300)
+        else:
+            check(column, call, name_of(call))
+
+
+# Labels -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
+def test_labels(index: Any, small_pieces: None) -> None:
+    labels = index()
+    data = pd.DataFrame({"text": [*"abcde"] * (len(labels) // 5), "number": np.arange(len(labels))}, index=labels)
+    frame = data.fsst.compress()
+    for call in (method("contains", "b"), method("upper"), asked("isna"), compared("==", "b"), method("cat", sep="-")):
+        check(data["text"].fsst.compress(), call)
+        check(frame.column("text"), call)
+    check(frame.column("number"), compared(">", 7))
+    check(frame.column("number"), asked("isna"))
+
+
+def test_a_decoded_index_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is decoded once while a result has it, and renaming one renames no other."""
+    data = pd.DataFrame({"a": ["x", "yx", None] * 100, "b": range(300)}, index=pd.Index([*"abc"] * 100, name="label"))
+    data.fsst.compress().save(tmp_path / "frame")
+    frame = cudf_fsst.load(tmp_path / "frame")
+    decoded: list[int] = []
+    whole = CompressedIndex.whole
+    monkeypatch.setattr(CompressedIndex, "whole", lambda *args: (decoded.append(1), whole(*args))[1])
+    column = frame.column("a")
+    masks = [column.str.contains("x"), frame.column("b") > 3, column == "x", column.isna(), column.str.upper()]
+    assert decoded == [1]
+    masks[0].index.name = "other"
+    assert masks[1].index.name == frame.index.name == column.isin(["x"]).index.name == "label"
+    del masks[1:]
+    decoded.clear()
+    masks.append(column.isna())
+    assert decoded == []
+    assert masks[1].index.name == "label"
+    del masks
+    column.isna()
+    assert decoded == [1]
+
+
+def test_masks_of_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = texts(2000)
+    for index in (None, [f"r{i}" for i in range(2000)]):
+        data = pd.DataFrame({"a": rows, "b": np.arange(2000) % 9}, index=index)
+        frame = data.fsst.compress()
+        mask = frame.column("a").str.contains("ea") & (frame.column("b") > 3)
+        pd.testing.assert_frame_equal(frame[mask], data[data["a"].str.contains("ea") & (data["b"] > 3)])
+        pd.testing.assert_frame_equal(frame[frame.column("a").isna()], data[data["a"].isna()])
+        column = frame.column("a")
+        pd.testing.assert_series_equal(column[column.str.contains("sleep")], data["a"][data["a"].str.contains("sleep")])
+        nullable = data.astype({"a": "string"}).fsst.compress()
+        mask = nullable.column("a").str.contains("ea")  # with missing booleans
+        assert len(nullable[mask]) == data["a"].str.contains("ea").sum()
+
+
+def test_loaded_and_pickled(tmp_path: Path, small_pieces: None) -> None:
+    column = pd.Series(texts(900), name="n", dtype=object).fsst.compress()
+    column.save(tmp_path / "column")
+    for one in (cudf_fsst.load(tmp_path / "column"), pickle.loads(pickle.dumps(column)), column.copy()):
+        for call in (method("contains", "é"), method("find", "日"), compared("==", "the"), asked("isna")):
+            check(one, call)
+
+
+# Pieces -------------------------------------------------------------------------------------------------------------
+
+
+def test_sizes_of_pieces() -> None:
+    """At least 64 MiB; on a GPU enough of a large column to fill it."""
+    for nbytes in (0, 1000, 64 << 20, 10 << 30):
+        assert selection.piece_nbytes(nbytes, on_gpu=False) == 64 << 20
+        assert selection.piece_nbytes(nbytes, on_gpu=True) == max(64 << 20, nbytes // 8)
+
+
+def test_memory_of_pieces(small_pieces: None) -> None:
+    """No more than two pieces are there at a time, and the results."""
+    alive: list[Any] = []
+    most = 0
+
+    def look(piece: Any) -> Any:
+        nonlocal most
+        alive.append(weakref.ref(piece))
+        most = max(most, sum(one() is not None for one in alive))
+        return piece.str.len()
+
+    column = pd.Series(texts(5000, nulls=False)).fsst.compress()
+    found = decoded.in_pieces(column, "look", look)
+    assert len(alive) > 10
+    assert most <= 2
+    pd.testing.assert_series_equal(found, column.decompress().str.len())
