@@ -21,6 +21,13 @@ TPCH = {
 DBTEXT = ("c_name", "chinese", "city", "faust", "genome", "hex", "l_comment", "movies", "urls2", "uuid")
 SEED = 20261121
 
+#: Names and providers of addresses.
+SYLLABLES = tuple("ma ri an na jo el ka te lu is pe er so fi to bi ha le mo ra vi ne da ga ol sy wen ta chi ro".split())
+PROVIDERS = tuple(
+    f"{name}.example"
+    for name in "gmail yahoo outlook hotmail icloud proton web mail gmx live aol zoho uni-a uni-b corp shop".split()
+)
+
 #: Messages of a log, frequent ones first: level, component, text.
 MESSAGES = (
     ("INFO ", "http.server", "GET /api/v2/users/{id}/orders?page={small} 200 {bytes}B {ms}ms"),
@@ -76,6 +83,21 @@ def log_lines(count: int, seed: int = SEED) -> list[str]:
             f"2026-11-{1 + day % 30:02d}T{hour:02d}:{minute:02d}:{second:02d}.{ms:03d}Z "
             f"{level} [{component}] trace={int(2**32 * rand()):08x}{int(2**32 * rand()):08x} {message}"
         )
+    return lines
+
+
+def email_addresses(count: int, seed: int = SEED) -> list[str]:
+    """Addresses of people at some twenty providers, frequent ones first; the same lines everywhere."""
+    rand = Random(seed).random
+
+    def some(words: tuple[str, ...]) -> str:
+        return words[int(len(words) * rand())]
+
+    lines = []
+    for _ in range(count):
+        name = f"{some(SYLLABLES)}{some(SYLLABLES)}{some(('.', '_', ''))}{some(SYLLABLES)}{some(SYLLABLES)}"
+        number = str(int(10_000 * rand())) if rand() < 0.4 else ""
+        lines.append(f"{name}{number}@{PROVIDERS[int(len(PROVIDERS) * rand() * rand())]}")
     return lines
 
 

@@ -1,0 +1,223 @@
+"""Write docs/questions.md's tables, and its pictures: python benchmarks/query_page.py.
+
+They are made of benchmarks/results/query.json and tpch.json; a test compares them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from measured import DATASET
+from plots import BLUE, DARK_PALE, GREY, ORANGE, PALE_BLUE, PICTURES, STYLE, Picture, new_figure, put_heading
+from spill_page import END, RESULTS, ROOT, provenance, read, table
+
+PAGE = ROOT / "docs" / "questions.md"
+
+#: Measure of query.json -> what it is called.
+MEASURES = {
+    "contains_gbps": "contains",
+    "contains_dense_gbps": "contains",
+    "like_gbps": "like",
+    "equals_gbps": "== value",
+    "isin_gbps": "isin",
+    "startswith_gbps": "startswith",
+    "endswith_gbps": "endswith",
+    "len_gbps": "len",
+    "byte_count_gbps": "byte_count",
+    "upper_gbps": "upper",
+    "map_chunks_upper_gbps": "map_chunks, upper",
+    "map_chunks_contains_gbps": "map_chunks, contains",
+}
+#: What is shown of the TPC-H queries: measure, heading, unit.
+SHARES = (("seconds", "time", 1e-3, "ms"), ("resident_bytes", "resident", 1e9, "GB"), ("peak_bytes", "peak", 1e9, "GB"))
+
+
+def asked(record: dict[str, Any]) -> str:
+    """A question in words."""
+    name = MEASURES[record["measure"]]
+    if "pattern" in record:
+        return f"{name} `{record['pattern']}`"
+    return f"{name}, {record['values']} values" if "values" in record else name
+
+
+def pairs(content: dict[str, Any]) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
+    """Dataset -> question -> codec -> record, of rates."""
+    found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
+    for record in content["records"]:
+        if record["measure"] in MEASURES:
+            found.setdefault(record["dataset"], {}).setdefault(asked(record), {})[record["codec"]] = record
+    return found
+
+
+def rows_found(record: dict[str, Any]) -> str:
+    """The share of rows for which the answer is true."""
+    return f"{record['found'] / record['rows']:.2%}" if "found" in record else ""
+
+
+def questions(folder: Path = RESULTS) -> str:
+    """All questions of the compared column."""
+    content = read("query", folder)
+    if content is None:
+        return "Not measured yet."
+    lines = []
+    for question, codecs in pairs(content)[DATASET].items():
+        ours, plain = codecs["cudf_fsst"], codecs["cudf"]
+        times = ours["value"] / plain["value"]
+        lines.append([question, rows_found(ours), f"{ours['value']:,.0f}", f"{plain['value']:,.0f}", f"{times:.2g}"])
+    head = ["question", "rows", "compressed, GB/s", "cuDF, plain column, GB/s", "times as fast"]
+    return "\n\n".join([table(head, lines), provenance("query", content)])
+
+
+def columns(folder: Path = RESULTS) -> str:
+    """The same of other columns."""
+    content = read("query", folder)
+    if content is None:
+        return "Not measured yet."
+    lines = []
+    for dataset, found in pairs(content).items():
+        if dataset != DATASET:
+            for question, codecs in found.items():
+                ours, plain = codecs["cudf_fsst"]["value"], codecs["cudf"]["value"]
+                name = dataset.partition(".")[2]
+                lines.append([name, question, f"{ours:,.0f}", f"{plain:,.0f}", f"{ours / plain:.2g}"])
+    return table(["column", "question", "compressed, GB/s", "cuDF, plain column, GB/s", "times as fast"], lines)
+
+
+def sizes(folder: Path = RESULTS) -> str:
+    """Milliseconds of small columns, and of a filter on two columns."""
+    content = read("query", folder)
+    if content is None:
+        return "Not measured yet."
+    found: dict[tuple[str, int], dict[str, float]] = {}
+    for record in content["records"]:
+        if record["measure"].endswith("_ms"):
+            found.setdefault((record["measure"], record["bytes"]), {})[record["codec"]] = record["value"]
+    names = {
+        "contains_ms": "contains",
+        "equals_ms": "== value",
+        "filter_sum_ms": "filter on two columns, sum of a third",
+    }
+    lines = [
+        [names[measure], f"{nbytes / 1e6:,.0f}", f"{one['cudf_fsst']:.2f}", f"{one['cudf']:.2f}"]
+        for (measure, nbytes), one in found.items()
+    ]
+    return table(["question", "MB", "compressed, ms", "cuDF, plain, ms"], lines)
+
+
+def queries(content: dict[str, Any]) -> dict[str, dict[str, dict[str, float]]]:
+    """Query -> codec -> measure -> value."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for record in content["records"]:
+        found.setdefault(record["query"], {}).setdefault(record["codec"], {})[record["measure"]] = record["value"]
+        if "limit_bytes" in record:
+            found[record["query"]][record["codec"]]["limit_bytes"] = record["limit_bytes"]
+    return found
+
+
+def within(seconds: float) -> str:
+    return f"{1e3 * seconds:,.1f}" if seconds else "out of memory"
+
+
+def tpch(folder: Path = RESULTS) -> str:
+    """The queries, both ways."""
+    content = read("tpch", folder)
+    if content is None:
+        return "Not measured yet."
+    lines = []
+    for query, codecs in queries(content).items():
+        ours, plain = codecs["cudf_fsst"], codecs["cudf"]
+        cells = [f"{one['seconds'] * 1e3:,.1f}" for one in (plain, ours)]
+        for measure in ("resident_bytes", "peak_bytes"):
+            cells += [f"{one[measure] / 1e9:,.2f}" for one in (plain, ours)]
+        lines.append([query.upper(), *cells, *(within(one["limited_seconds"]) for one in (plain, ours))])
+    head = ["", "plain, ms", "compressed, ms", "plain, resident GB", "compressed", "plain, peak GB", "compressed"]
+    head += ["plain, half the memory, ms", "compressed, the same memory, ms"]
+    return "\n\n".join([table(head, lines), provenance("tpch", content)])
+
+
+def draw_questions(content: dict[str, Any]) -> Picture:
+    """Questions of a compressed column beside cuDF's of the plain one."""
+    found = pairs(content)[DATASET]
+    names = list(reversed(found))
+    figure = new_figure(9, 0.95 + 0.36 * len(names))
+    bottom, top = 0.5 / figure.get_figheight(), 1 - 0.55 / figure.get_figheight()
+    marks = [(ORANGE, "\u25a0 compressed column"), (BLUE, "\u25a0 cuDF, plain column")]
+    put_heading(figure, f"GB/s of characters, TPC-H l_comment, one {content['machine']['gpu']}", marks)
+    axes = figure.add_axes((0.29, bottom, 0.67, top - bottom))
+    for y, name in enumerate(names):
+        for place, codec, colour in ((y + 0.19, "cudf_fsst", ORANGE), (y - 0.19, "cudf", PALE_BLUE)):
+            value = found[name][codec]["value"]
+            axes.barh(place, value, 0.36, color=colour)
+            axes.text(value, place, f" {value:,.0f}", va="center", fontsize=8, color=GREY)
+    axes.set_yticks(range(len(names)), [name.replace("`", "'") for name in names])
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(-0.6, len(names) - 0.4)
+    axes.margins(x=0.1)
+    axes.set_xlabel("GB/s")
+    values = {name: {codec: one["value"] for codec, one in codecs.items()} for name, codecs in found.items()}
+    return figure, values
+
+
+def draw_tpch(content: dict[str, Any]) -> Picture:
+    """TPC-H's questions about text: time and memory of compressed frames, as shares of plain cuDF's."""
+    found = queries(content)
+    names = list(reversed(found))
+    figure = new_figure(9, 1.35 + 0.32 * len(names))
+    bottom, top = 0.5 / figure.get_figheight(), 1 - 0.75 / figure.get_figheight()
+    marks = [(ORANGE, "\u25a0 compressed frames"), (GREY, "| plain frames = 1")]
+    put_heading(figure, f"TPC-H's questions about text, one {content['machine']['gpu']}", marks)
+    for i, (measure, title, scale, unit) in enumerate(SHARES):
+        axes = figure.add_axes((0.07 + 0.31 * i, bottom, 0.28, top - bottom))
+        for y, name in enumerate(names):
+            ours, plain = (found[name][codec][measure] for codec in ("cudf_fsst", "cudf"))
+            share = ours / plain
+            axes.barh(y, share, 0.66, color=ORANGE if share <= 1 else DARK_PALE)
+            axes.text(0.02, y, f"{ours / scale:,.2g} of {plain / scale:,.2g} {unit}", va="center", fontsize=7.5)
+        axes.axvline(1, color=GREY, linewidth=1)
+        axes.set_xlim(0, 1.25)
+        axes.set_ylim(-0.6, len(names) - 0.4)
+        axes.set_title(title)
+        axes.tick_params(axis="y", length=0)
+        axes.set_yticks(range(len(names)), [name.upper() for name in names] if i == 0 else [""] * len(names))
+    return figure, found
+
+
+PARTS = {"questions": questions, "columns": columns, "sizes": sizes, "tpch": tpch}
+DRAWINGS = {"questions": ("query", draw_questions), "tpch": ("tpch", draw_tpch)}
+
+
+def marker(part: str) -> str:
+    return f"<!-- measured: {part}, by benchmarks/query_page.py -->"
+
+
+def written(text: str, folder: Path = RESULTS) -> str:
+    """The page with its measured parts as they should be."""
+    for part, make in PARTS.items():
+        made = make(folder).replace("RESULTS/", "../benchmarks/results/")
+        before, rest = text.split(marker(part))
+        text = f"{before}{marker(part)}\n{made}\n{END}{rest.split(END, 1)[1]}"
+    return text
+
+
+def draw(results: Path = RESULTS, folder: Path = PICTURES) -> list[Path]:
+    """Draw the pictures whose results are there."""
+    paths = []
+    for name, (file, drawing) in DRAWINGS.items():
+        content = read(file, results)
+        if content is None:
+            continue
+        with matplotlib.rc_context(STYLE):
+            figure, shown = drawing(content)
+            described = {"Title": drawing.__doc__, "Description": json.dumps(shown), "Date": None, "Creator": None}
+            paths.append(folder / f"{name}.svg")
+            figure.savefig(paths[-1], format="svg", metadata=described)
+    return paths
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text()))
+    for path in draw():
+        print(path)
