@@ -137,7 +137,14 @@ class _Automata:
 
     def _make(self, machine: Automaton) -> npt.NDArray[np.uint64]:
         entries = np.empty((3 * machine.states, 256), np.uint64)
-        kernels.lift_codes(*machine, self.table.decode_symbols, self.table.decode_lengths, entries)
+        kernels.lift_codes(
+            machine.following,
+            machine.accepts,
+            machine.classes,
+            self.table.decode_symbols,
+            self.table.decode_lengths,
+            entries,
+        )
         return entries
 
 
