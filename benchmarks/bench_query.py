@@ -77,7 +77,8 @@ def questions(series: Any, dataset: str) -> Iterator[tuple[str, Callable[[Any], 
     yield "like_gbps", lambda column: column.str.like(LIKE), {"pattern": LIKE}
     yield "byte_count_gbps", lambda column: column.str.byte_count(), {}
     try:
-        known = series.iloc[:: max(len(series) // 11, 1)].to_arrow().to_pylist()
+        some = series.iloc[:: max(len(series) // 11, 1)]
+        known = some.to_arrow().to_pylist() if hasattr(some, "to_arrow") else some.tolist()
     except UnicodeDecodeError:
         return  # random bytes have no values that Python could name
     values = list(dict.fromkeys(value for value in known if value))[:10]
