@@ -73,7 +73,9 @@ def test_host_entries_say_the_same(patterns: list[bytes], table: SymbolTable) ->
     machine = search.automaton([(pattern, i % 2) for i, pattern in enumerate(patterns)], 1)
     states = machine.states
     found = np.empty((3 * states, 256), np.uint64)
-    cpu_search_kernels.lift_codes(*machine, table.decode_symbols, table.decode_lengths, found)
+    cpu_search_kernels.lift_codes(
+        machine.following, machine.accepts, machine.classes, table.decode_symbols, table.decode_lengths, found
+    )
     entries = search.lift(machine, table).astype(np.uint64)
     state, length = entries & np.uint64(0xFF), entries >> np.uint64(8) & np.uint64(0xFF)
     ends = entries >> np.uint64(16)

@@ -138,7 +138,14 @@ class _Automata:
 
     def _make(self, machine: Automaton) -> npt.NDArray[np.uint64]:
         entries = np.empty((3 * machine.states, 256), np.uint64)
-        searching.lift_codes(machine.following, machine.accepts, machine.classes, self.table.decode_symbols, self.table.decode_lengths, entries)
+        searching.lift_codes(
+            machine.following,
+            machine.accepts,
+            machine.classes,
+            self.table.decode_symbols,
+            self.table.decode_lengths,
+            entries,
+        )
         return entries
 
 
@@ -159,7 +166,7 @@ def _match_blocks(
     made = automata.take()
     searches = np.array(
         [
-            (address(entries), machine.states, max(machine.states - 2, 0), count)
+            (address(entries), machine.states, max(machine.longest - 1, 0), count)
             for entries, (machine, count) in zip(made, automata.searches, strict=True)
         ],
         np.int64,
