@@ -135,6 +135,12 @@ class Reader:
         self.tried("iteration", lambda: list(itertools.islice(found, 50)))
         self.tried("map_chunks", lambda: found.map_chunks(len, chunk_bytes=1000), NotImplementedError)
         self.tried("to_arrow", found.to_arrow)
+        missing = NotImplementedError, TypeError, AttributeError  # of dtypes that are no strings
+        self.tried("contains", lambda: found.str.contains("e", regex=False), *missing)
+        self.tried("like", lambda: found.str.like("%a%e%"), *missing)
+        self.tried("len", lambda: found.str.len(), *missing)
+        self.tried("equal", lambda: found == "a", *missing)
+        self.tried("isna", found.isna, NotImplementedError)
         self.again(found)
 
     def again(self, found: Any) -> None:

@@ -48,3 +48,30 @@ def _like(row: bytes, parts: tuple[bytes, ...]) -> bool:
             return False
         at += len(part)
     return True
+
+
+def is_like(text: str, pattern: str, escape: str | None = None) -> bool:
+    """Whether SQL's LIKE takes a text; an escape at the end stands for itself."""
+    states = {0}  # places in the pattern, behind what was read
+    for character in [*text, None]:
+        waiting, states = list(states), set()
+        seen = set()
+        while waiting:
+            at = waiting.pop()
+            if at in seen:
+                continue
+            seen.add(at)
+            if at == len(pattern):
+                if character is None:
+                    return True
+                continue
+            wanted, after = pattern[at], at + 1
+            literal = wanted == escape
+            if literal and after < len(pattern):
+                wanted, after = pattern[after], after + 1
+            if wanted == "%" and not literal:
+                waiting.append(after)
+                states.add(at)
+            elif character is not None and (character == wanted or (wanted == "_" and not literal)):
+                states.add(after)
+    return False

@@ -84,10 +84,8 @@ class HostBackend:
             None: the rows have to be decoded.
         """
         self.check_stream(stream)
-        try:
-            from ..codecs.fsst import cpu_match
-        except ImportError:
-            return None
+        from ..codecs.fsst import cpu_match  # compiled where it is needed
+
         found = host.validity(node)
         found.type = pa.bool_() if search.answer_dtype(plan.question) is np.bool_ else pa.int32()
         try:

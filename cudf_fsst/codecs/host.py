@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..buffers import ColumnBuffers, HostStrings
-from .bitmap import put, rebased
+from .bitmap import rebased
 from .chosen import chosen
 from .fsst import cpu as fsst
 from .fsst.segment import Segment
@@ -84,16 +84,11 @@ def validity(node: Node) -> ColumnBuffers:
     found = ColumnBuffers(node.type, node.rows)
     if not node.null_count:
         return found
-    if not is_strings(node.type):
-        bits = fixed.read(node.validity, 1, 0, -(-node.rows // 8), edges=node.validity_edges)
+    if is_strings(node.type):
+        found.validity, found.null_count = fsst.validity(node.segments)
     else:
-        bits, row = np.zeros(-(-node.rows // 8), np.uint8), 0
-        for segment in node.segments:
-            segment.check_buffers()
-            some = segment.section("validity") if segment.null_count else np.full(-(-segment.rows // 8), 255, np.uint8)
-            put(bits, row, rebased(some, 0, segment.rows))
-            row += segment.rows
-    _set_validity(found, rebased(bits, 0, node.rows))
+        bits = fixed.read(node.validity, 1, 0, -(-node.rows // 8), edges=node.validity_edges)
+        _set_validity(found, rebased(bits, 0, node.rows))
     return found
 
 
