@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..part import edges_of
 from ..unaligned import address
 from . import cpu_match_kernels as kernels
+from . import cpu_search_kernels as searching
 from .cpu import Reader, cut, run, validity
 from .layout import ROW_BLOCK
 from .search import Automaton, Count, Find, IsIn, Length, Like, Plan, answer_dtype
@@ -137,7 +138,7 @@ class _Automata:
 
     def _make(self, machine: Automaton) -> npt.NDArray[np.uint64]:
         entries = np.empty((3 * machine.states, 256), np.uint64)
-        kernels.lift_codes(*machine, self.table.decode_symbols, self.table.decode_lengths, entries)
+        searching.lift_codes(*machine, self.table.decode_symbols, self.table.decode_lengths, entries)
         return entries
 
 
@@ -165,7 +166,7 @@ def _match_blocks(
     ).reshape(-1, 4)
     planes = sum(count for _, count in automata.searches)
     tiles = min(max(_WINDOW_CHARS, _WINDOW_BITS // max(1, planes)) // tile_size, segment.layout.tiles)
-    kept = np.zeros(kernels.KEPT + 2 * len(made), np.int64)
+    kept = np.zeros(searching.KEPT + 2 * len(made), np.int64)
     reason, where = kernels.match_rows(
         reader.tiles,
         reader.rows,
@@ -176,7 +177,7 @@ def _match_blocks(
         parts,
         searches,
         np.empty(tiles + 1, np.int64),
-        np.empty((kernels.LANES, max(kernels.BATCH, tile_size)), np.uint64),
+        np.empty((searching.LANES, max(searching.BATCH, tile_size)), np.uint64),
         np.empty(planes * (tiles * tile_size // 8 + 8), np.uint8),
         kept,
         address(answers),
@@ -187,7 +188,7 @@ def _match_blocks(
         reader.damaged_rows(where)
     if reason == kernels.TOO_LARGE:
         raise OverflowError(f"the answer for row {where} of a segment is larger than int32")
-    if kept[kernels.KEPT + 1 :: 2].any():
+    if kept[searching.KEPT + 1 :: 2].any():
         seen[0] = True
     if segment.null_count:
         bits = segment.section("validity")[first * ROW_BLOCK // 8 :]

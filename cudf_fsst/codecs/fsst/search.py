@@ -26,6 +26,8 @@ MAX_STATES = 64
 MAX_PLANES = 2
 #: Bytes that are searched of a longer pattern. Rows found by them are candidates only.
 MAX_PATTERN = 40
+#: Parts of a `Like` that differ and are searched. Rows found by fewer than all are candidates only.
+MAX_PARTS = 16
 #: Values whose ends are searched together.
 MAX_VALUES = 32
 
@@ -190,8 +192,10 @@ def _plan_like(question: Like) -> Plan:
     prefix, suffix = bool(parts[0]), bool(parts[-1])
     shown: list[bytes] = []
     for i, part in enumerate(wanted):
-        ends_row = suffix and i == len(wanted) - 1
-        shown.append(part[-MAX_PATTERN:] if ends_row else part[:MAX_PATTERN])
+        if suffix and i == len(wanted) - 1:
+            shown.append(part[-MAX_PATTERN:])
+        elif part[:MAX_PATTERN] in shown or len(set(shown)) < MAX_PARTS - 1:
+            shown.append(part[:MAX_PATTERN])
     distinct = list(dict.fromkeys(shown))
     searches, counts, at = [], [], 0
     while at < len(distinct):

@@ -1,0 +1,166 @@
+"""Automata and plans of questions, by themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cudf_fsst.codecs.fsst import cpu_search_kernels, search
+from cudf_fsst.codecs.fsst.search import ByteCount, Count, Find, IsIn, Length, Like
+from cudf_fsst.codecs.fsst.symbols import ESCAPE, SymbolTable
+from match_cases import continuing
+
+letters = st.binary(min_size=1, max_size=5).map(lambda data: bytes(97 + byte % 2 for byte in data))
+pieces = letters | st.binary(min_size=1, max_size=5)
+tables = st.lists(letters | st.binary(min_size=1, max_size=8), max_size=30).map(SymbolTable.from_symbols)
+
+
+def ends_of(pattern: bytes, text: bytes) -> set[int]:
+    """Places of the last bytes of a pattern's occurrences."""
+    return {i + len(pattern) - 1 for i in range(len(text)) if text.startswith(pattern, i)}
+
+
+def planes_of(machine: search.Automaton, text: bytes) -> list[set[int]]:
+    """Places of bytes behind which a match of each plane ends, a byte at a time."""
+    state, found = 0, [set(), set()]
+    for i, byte in enumerate(text):
+        state = int(machine.following[state, byte])
+        for plane in range(2):
+            if (machine.accepts[state] | machine.classes[byte]) >> plane & 1:
+                found[plane].add(i)
+    return found
+
+
+@given(st.lists(pieces, max_size=6), st.booleans(), st.lists(pieces, max_size=20))
+def test_automaton_finds_every_match(patterns: list[bytes], marks: bool, text: list[bytes]) -> None:
+    joined = b"".join([*text, *patterns, *text])
+    machine = search.automaton([(pattern, i % 2) for i, pattern in enumerate(patterns)], 1 if marks else -1)
+    for plane, found in enumerate(planes_of(machine, joined)):
+        expected = set().union(*(ends_of(pattern, joined) for pattern in patterns[plane::2]))
+        if marks and plane == 1:
+            expected |= {i for i in range(len(joined)) if continuing(joined[i : i + 1])}
+        assert found == expected
+    assert machine.states == 1 + len({pattern[: i + 1] for pattern in patterns for i in range(len(pattern))})
+
+
+@given(st.lists(pieces, max_size=4), tables)
+def test_lifted_automaton_reads_symbols(patterns: list[bytes], table: SymbolTable) -> None:
+    machine = search.automaton([(pattern, i % 2) for i, pattern in enumerate(patterns)], 1)
+    states = machine.states
+    entries = search.lift(machine, table)
+    assert entries.shape == (2 * states, 256)
+    for state in range(states):
+        for code in range(256):
+            symbol = table.symbols[code] if code < len(table) else b""
+            check_entry(machine, int(entries[state, code]), state, symbol, code == ESCAPE)
+            check_entry(machine, int(entries[states + state, code]), state, bytes([code]), False)
+
+
+def check_entry(machine: search.Automaton, entry: int, state: int, symbol: bytes, escape: bool) -> None:
+    ends = [0, 0]
+    for i, byte in enumerate(symbol):
+        state = int(machine.following[state, byte])
+        for plane in range(2):
+            ends[plane] |= (int(machine.accepts[state] | machine.classes[byte]) >> plane & 1) << i
+    state += machine.states if escape else 0
+    assert entry == state | len(symbol) << search.LENGTH_SHIFT | (ends[0] | ends[1] << 8) << search.ENDS_SHIFT
+
+
+@given(st.lists(pieces, max_size=4), tables)
+def test_host_entries_say_the_same(patterns: list[bytes], table: SymbolTable) -> None:
+    machine = search.automaton([(pattern, i % 2) for i, pattern in enumerate(patterns)], 1)
+    states = machine.states
+    found = np.empty((3 * states, 256), np.uint64)
+    cpu_search_kernels.lift_codes(*machine, table.decode_symbols, table.decode_lengths, found)
+    entries = search.lift(machine, table).astype(np.uint64)
+    state, length = entries & np.uint64(0xFF), entries >> np.uint64(8) & np.uint64(0xFF)
+    ends = entries >> np.uint64(16)
+
+    def field(first: int, bits: int) -> np.ndarray:
+        return found >> np.uint64(first) & np.uint64((1 << bits) - 1)
+
+    for part, same in ((slice(0, 2 * states), slice(0, 2 * states)), (slice(2 * states, None), slice(states, None))):
+        assert (field(0, 8)[part] == (ends & np.uint64(0xFF))[same]).all()
+        assert (field(16, 8)[part] == (ends >> np.uint64(8))[same]).all()
+        assert (field(34, 11)[part] == (ends > 0)[same]).all()
+        assert (field(45, 19)[part] == length[same]).all()
+    assert (field(8, 8)[: 2 * states] == state).all()
+    assert (field(8, 8)[2 * states :] == state[states:] + np.uint64(2 * states)).all()
+
+
+def test_a_plan_of_parts() -> None:
+    plan = search.plan(Like((b"", b"special", b"requests", b"special", b"")))
+    assert plan is not None
+    assert plan.exact
+    assert plan.counts == (2,)
+    assert plan.planes == 2
+    assert plan.test == search.RowTest((0, 1, 0), (7, 8, 7), False, False, 22, -1)
+    equals = search.plan(Like((b"value",)))
+    assert equals is not None
+    assert equals.test == search.RowTest((0,), (5,), True, True, 5, 5)
+    open_ends = search.plan(Like((b"", b"")))
+    assert open_ends is not None
+    assert open_ends.searches == ()
+    assert open_ends.test == search.RowTest((), (), False, False, 0, -1)
+
+
+def test_long_and_many_parts_give_candidates() -> None:
+    long = bytes(range(100))
+    for parts, shown in (((b"", long, b""), long[:40]), ((b"", long), long[-40:]), ((long,), long[-40:])):
+        plan = search.plan(Like(parts))
+        assert plan is not None
+        assert plan.test is not None
+        assert not plan.exact
+        assert plan.test.least == 100
+        assert plan.test.lengths == (40,)
+        assert planes_of(plan.searches[0], long)[0] == ends_of(shown, long)
+    many = search.plan(Like((b"begin", *(b"%03d" % i for i in range(100)), b"end")))
+    assert many is not None
+    assert many.test is not None
+    assert many.planes == search.MAX_PARTS
+    assert many.test.lengths == (5, *[3] * (search.MAX_PARTS - 2), 3)
+    assert many.test.least == 8 + 300
+    assert not many.exact
+    again = search.plan(Like((b"", *[b"a", b"b"] * 100, b"")))
+    assert again is not None
+    assert again.exact
+    assert again.planes == 2
+
+
+@given(st.lists(st.binary(max_size=120), max_size=40))
+def test_automata_have_few_states(parts: list[bytes]) -> None:
+    for question in (Like(tuple(parts) or (b"",)), IsIn(tuple(parts))):
+        plan = search.plan(question)
+        if plan is None:
+            assert len(set(parts) - {b""}) > search.MAX_VALUES
+            continue
+        assert len(plan.searches) == len(plan.counts)
+        assert all(machine.states <= search.MAX_STATES for machine in plan.searches)
+        assert all(1 <= count <= search.MAX_PLANES for count in plan.counts)
+
+
+def test_plans_of_values() -> None:
+    one_length = search.plan(IsIn((b"abc", b"xyz", b"", b"abc")))
+    assert one_length is not None
+    assert one_length.exact
+    assert one_length.lengths == (0, 3)
+    for values in ((b"abc", b"bc"), (b"a" * 100, b"b" * 100), (b"x" * 10**6,)):
+        plan = search.plan(IsIn(values))
+        assert plan is not None
+        assert not plan.exact
+
+
+@pytest.mark.parametrize("kind", [Count, Find])
+def test_patterns_that_no_automaton_has(kind: type[Count | Find]) -> None:
+    assert search.plan(kind(b"")) is None
+    assert search.plan(kind(b"x" * 64)) is None
+    assert search.plan(kind(b"x" * 63)) is not None
+
+
+def test_answers() -> None:
+    assert search.answer_dtype(Like((b"a",))) is np.bool_
+    assert search.answer_dtype(IsIn(())) is np.bool_
+    for question in (Count(b"a"), Find(b"a"), Length(), ByteCount()):
+        assert search.answer_dtype(question) is np.int32
