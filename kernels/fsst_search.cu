@@ -199,7 +199,6 @@ __device__ __forceinline__ void search(const SegmentView* __restrict__ segments,
     u32 length = lengths.of_tile(u32(first_tile % TILE_BLOCK) / 32, &start_in_block);
     u32 next_length = __shfl_down_sync(ALL_LANES, length, 1);
     if (lane == 31) next_length = length_of_tile(s, first_tile + 32, tiles);
-    if (next_length > next_n) next_length = 0;
     u64 start = block_start + start_in_block;
     if (length > n || start > codes_nbytes || length > codes_nbytes - start) length = 0, start = 0;
 

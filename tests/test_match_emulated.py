@@ -481,6 +481,21 @@ def test_sections_of_one_value(part: str, gpu: Gpu, rng: np.random.Generator) ->
             ask(gpu, there, question)
 
 
+@pytest.mark.parametrize("tile_size", TILE_SIZES)
+def test_codes_of_too_many_characters(tile_size: int, gpu: Gpu) -> None:
+    """Each tile's codes stand for four tiles of matches: the last lanes' end behind all bits that the warp has."""
+    table = SymbolTable.from_symbols([b"deposits", b"xx"])
+    segment = handmade_segment([b"x" * tile_size * 40], table, tile_size=tile_size)
+    assert segment.codes_nbytes == tile_size * 20
+    damaged = dataclasses.replace(segment, codes=np.full_like(segment.codes, table.symbols.index(b"deposits")))
+    segments = Segments(gpu.cuda.to_device([segment, damaged, segment]))
+    for question in (contains(b"deposits"), Find(b"sd"), Like((b"", b"de", b"si", b""))):
+        found = ask(gpu, segments, question)
+        assert found is not None
+        assert found.tolist()[::2] == [answer(b"x", question)] * 2
+        assert found[1] != found[0]
+
+
 def test_truncated_buffers(gpu: Gpu, rng: np.random.Generator) -> None:
     (segment,) = cpu.compress(column(list(text(rng, 3000))))
     segments = gpu.cuda.to_device([segment, dataclasses.replace(segment, codes=segment.codes[:-1])])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from .segment import Segment, Segments
 _u32, _u64 = np.uint32, np.uint64
 
 #: Layouts of calls that are kept with a column.
-_KEPT = 16
+_KEPT = 8
 #: Tables of a round: what the second dimension of a grid may be.
 _TABLES_MAX = 65535
 #: Words that a block of fsst_match_automata sets to zero, four at a time.
@@ -216,8 +217,8 @@ def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> Any:
     Returns
     -------
     rmm.DeviceBuffer or None
-        ``answer_dtype(plan.question)`` for each row, 0 for nulls. None where a segment is so large that its planes
-        would take more memory than a call may: then decode.
+        ``answer_dtype(plan.question)`` for each row, 0 for nulls; exactly as large. None where a segment is so large
+        that its planes and automata would take more memory than a call may: then decode.
 
     Raises
     ------
@@ -299,33 +300,28 @@ class _Call:
         lane: Lane,
     ) -> None:
         self.layout, self.searches, self.counts, self.lane = layout, searches, counts, lane
-        machines = np.zeros(len(searches), launch.MACHINE)
-        parts = [layout.image, machines.view(np.uint8)]
-        place = self.machines_at = layout.image.nbytes
-        place += machines.nbytes
         work = self.work = Workspace()
-        automata = []
-        for i, machine in enumerate(searches):
-            bytes_of = {name: getattr(machine, name).ravel() for name in ("following", "accepts", "classes")}
-            machines["states"][i] = machine.states
-            for name, some in bytes_of.items():
-                machines[name][i] = place
-                parts.append(some)
-                place += some.nbytes
-            automata.append(work.reserve(launch.AUTOMATON_NBYTES * machine.states * layout.tables_most))
-        self.test_at = align(place)
-        parts += [np.zeros(self.test_at - place, np.uint8), np.array(test, _u32).view(np.uint8)]
-        nbytes = self.test_at + 4 * len(test)
-        image_at = work.reserve(nbytes)
+        automata = [work.reserve(launch.AUTOMATON_NBYTES * machine.states * layout.tables_most) for machine in searches]
+        tables = [
+            table.ravel() for machine in searches for table in (machine.following, machine.accepts, machine.classes)
+        ]
+        self.machines_at = layout.image.nbytes
+        tables_at = self.machines_at + launch.WORD * len(launch.Machine._fields) * len(searches)
+        places = list(accumulate((table.size for table in tables), initial=tables_at))
+        self.test_at = align(places[-1])
+        image_at = work.reserve(self.test_at + 4 * len(test))
         planes_at = work.reserve(4 * (layout.planes * layout.plane_words + launch.PLANE_SPARE))
         seen_at = work.reserve(4)
         work.take(lane)
-        self.image, self.seen = work[image_at], work[seen_at]
-        self.planes = work[planes_at]
-        for name in ("following", "accepts", "classes"):
-            machines[name] += _u64(self.image)
-        machines["automata"] = self.automata = [work[at] for at in automata]
-        image = np.concatenate(parts)
+        self.image, self.planes, self.seen = work[image_at], work[planes_at], work[seen_at]
+        self.automata = [work[at] for at in automata]
+        machines = []
+        for i, machine in enumerate(searches):
+            following, accepts, classes = (self.image + place for place in places[3 * i : 3 * i + 3])
+            machines.append(launch.Machine(machine.states, following, accepts, classes, self.automata[i]))
+        gap = np.zeros(self.test_at - places[-1], np.uint8)
+        numbers = np.array(test, _u32).view(np.uint8)
+        image = np.concatenate([layout.image, launch.words(machines).view(np.uint8), *tables, gap, numbers])
         image[layout.tables_at : layout.tables_end].view(_u64)[:] += _u64(self.image)
         lane.upload(self.image, image)
 

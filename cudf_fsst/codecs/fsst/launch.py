@@ -261,9 +261,19 @@ TAKE_COLUMN = _all_u64(
 )
 TAKE_TOTALS = _all_u64("chars", "nulls", "tiles", "most_tiles", "groups_done")
 
-#: `SearchView` and `Machine` of kernels/fsst_match.cuh.
+#: `SearchView` of kernels/fsst_match.cuh.
 SEARCH_VIEW = _all_u64("first_word", "automaton")
-MACHINE = _all_u64("states", "following", "accepts", "classes", "automata")
+
+
+class Machine(NamedTuple):
+    """As in kernels/fsst_match.cuh: an automaton of bytes, and where those of codes belong."""
+
+    states: int
+    following: int
+    accepts: int
+    classes: int
+    automata: int
+
 
 _SECTIONS = ("block_starts", "tile_lengths", "row_starts", "row_minima", "row_words", "row_bits")
 _ADDRESSES = [list(DESCRIPTOR.fields or ()).index(name) for name in _SECTIONS]
@@ -287,8 +297,8 @@ AUTOMATON_NBYTES = 2 * 256 * 4
 #: Warps of a block that fsst_search is compiled for, and of a multiprocessor, as its registers allow.
 _SEARCH_WARPS_MAX = 20
 _SEARCH_RESIDENT = 40
-#: Words behind the planes that fsst_match may read: a window of three that begins at the end of the last row, or a match
-#: of the longest pattern behind its start.
+#: Words behind the planes that fsst_match may read: of a window of three that begins where the last row ends, or of the
+#: longest pattern behind its start.
 PLANE_SPARE = 4
 #: Rows of more bytes are the work of a whole warp of fsst_match.
 _LONG_ROW = 1024
