@@ -107,6 +107,21 @@ def test_ranges(case: str, order: str, gpu: Gpu) -> None:
         assert arrow(gpu, found, array.type).equals(wanted), (start, stop)
 
 
+@pytest.mark.parametrize("case", COLUMNS)
+def test_validity_alone(case: str, gpu: Gpu) -> None:
+    """A node without values and children, as `DeviceBackend.validity` reads it."""
+    array = COLUMNS[case]
+    (node,) = nodes(gpu, compressed(array))
+    if node.segments or pa.types.is_null(node.type):
+        pytest.skip("has no validity of its own")
+    (found,) = ranged(gpu, [replace(node, values=(), children=())], 0, ROWS)
+    assert found.null_count == array.null_count
+    assert found.owners[1] is None
+    if array.null_count:
+        bits = np.frombuffer(gpu.read(found.owners[0]), np.uint8)
+        assert np.unpackbits(bits, count=ROWS, bitorder="little").tolist() == array.is_valid().to_pylist()
+
+
 @pytest.mark.parametrize("order", ["lazy", "random"])
 @pytest.mark.parametrize("case", COLUMNS)
 def test_rows(case: str, order: str, gpu: Gpu, rng: np.random.Generator) -> None:

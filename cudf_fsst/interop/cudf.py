@@ -278,8 +278,7 @@ def with_labels(series: Any, index: Any) -> Any:
 
 def booleans(values: Any, name: Any, index: Any) -> Any:
     """A Series of booleans without missing ones, of a CuPy array."""
-    made = cudf_module().Series(values)
-    return with_labels(made.rename(name), index)
+    return series(cudf_module().Series(values)._column, name, index)
 
 
 def answers(column: ColumnBuffers, dtype: Any, missing: Any, name: Any, index: Any) -> Any:
