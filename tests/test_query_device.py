@@ -75,6 +75,8 @@ class TestGpu:
             if way == "decoded" and name not in QUESTIONS | {"like", "byte_count"}:
                 continue
             for call in METHODS.get(name) or OWN.get(name) or [method(name)]:
+                if name == "translate":
+                    continue  # of what cuDF makes of bytes above 127, pandas cannot make strings
                 with subtests.test(name_of(call)):
                     check(column, call, name_of(call))
         for number, call in enumerate(ITEMS):

@@ -271,6 +271,11 @@ def concat_values(results: Sequence[Any]) -> Any:
     return cudf_module().concat(results, ignore_index=True)
 
 
+def all_missing(series: Any) -> bool:
+    """Whether there are rows, and none has a value."""
+    return 0 < len(series) == series.null_count
+
+
 def with_labels(series: Any, index: Any) -> Any:
     """A Series that nobody else has, with other labels."""
     return cudf_module().Series._from_column(series._column, name=series.name, index=index)

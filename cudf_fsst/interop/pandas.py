@@ -154,6 +154,11 @@ def concat_values(results: Sequence[Any]) -> Any:
     return pd.concat(results, ignore_index=True)
 
 
+def all_missing(series: Any) -> bool:
+    """Whether there are rows, and none has a value."""
+    return len(series) > 0 and bool(series.isna().all())
+
+
 def with_labels(series: Any, index: Any) -> Any:
     """A Series that nobody else has, with other labels."""
     series.index = index

@@ -95,7 +95,7 @@ def of_method(name: str, call: Callable[..., Any], args: Sequence[Any], options:
     if names is None or len(args) > len(names) or not set(options) <= set(names[len(args) :]):
         return None
     given = {**dict(zip(names, args, strict=False)), **options}
-    if (names and names[0] not in given) or not _is_plain(given):
+    if (names and not _is_str(given.get(names[0]))) or not _is_plain(given):
         return None
     questions, exact = _questions(name, given)
     if not questions:
@@ -108,6 +108,11 @@ def of_method(name: str, call: Callable[..., Any], args: Sequence[Any], options:
         lambda some: call(some, *args, **options),
         exact,
     )
+
+
+def _is_str(pattern: Any) -> bool:
+    """Whether a pattern is of Python's strings; what else there is, the library takes or refuses."""
+    return all(type(one) is str for one in pattern) if type(pattern) is tuple else type(pattern) is str
 
 
 def _is_plain(given: Mapping[str, Any]) -> bool:

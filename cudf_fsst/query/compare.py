@@ -55,8 +55,12 @@ def _is_value(other: Any) -> bool:
 def _rows_of(column: Source, other: Any) -> Callable[[int, int], Any] | None:
     """What gives rows of something that is compared row by row; None where the library has to see all of it.
 
-    That is where lengths or labels differ, and where a part would be of another dtype than the whole, as of a list.
+    That is where lengths or labels differ, where a part would be of another dtype than the whole, as of a list, and for
+    nested values, of which cuDF does not compare parts.
     """
+    kind = column._content.type
+    if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+        return None
     if isinstance(other, type(column)):
         if len(other) != len(column) or other._backend.device != column._backend.device:
             return None

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ..interop import pandas as interop_pandas
-from ..interop.pandas import is_object
 from .source import LOGGER, Source
 
 
@@ -36,32 +35,26 @@ def in_pieces(column: Source, name: str, ask: Callable[..., Any], *others: Any, 
     with backend.current():
         pieces = list(column._default_pieces()) or [(0, 0)]
         results: list[Any] = []
-        present: Any = None  # a row with a value
-        missing: list[int] = []  # pieces without any
+        missing: list[int] = []  # pieces without any value
         for number, (start, stop) in enumerate(pieces):
             piece = _piece(column, start, stop)
-            if not others and len(pieces) > 1 and _is_of_objects(column):
-                values = piece[piece.notna()]
-                present = values.iloc[:1] if present is None and len(values) else present
-                if not len(values):
-                    missing.append(number)
+            if column._is_text and column.null_count and not others and backend.interop.all_missing(piece):
+                missing.append(number)
             more = [other(start, stop) for other in others]
             results.append(ask(column._out(piece) if proxied else piece, *more))
-        if present is not None:
+        if 0 < len(missing) < len(pieces):
+            # Of strings that are all missing, libraries make other results: they are asked about a value with them.
+            start, stop = next(piece for number, piece in enumerate(pieces) if number not in missing)
+            some = _piece(column, start, stop)
+            present = some[some.notna()].iloc[:1]
             for number in missing:
-                # Of objects that are all missing, pandas makes a result of another dtype.
-                start, stop = pieces[number]
-                results[number] = ask(interop.concat_values([present, _piece(column, start, stop)])).iloc[1:]
+                piece = interop.concat_values([present, _piece(column, *pieces[number])])
+                results[number] = ask(column._out(piece) if proxied else piece).iloc[1:]
         LOGGER.debug("%s: decoded in %d piece%s", name, len(pieces), "" if len(pieces) == 1 else "s")
         made = results[0] if len(results) == 1 else interop.concat_values(results)
         index = column._index.shared(backend)
         made = interop.with_labels(made, column._out(index) if proxied else index)
         return column._out(made) if raw else made
-
-
-def _is_of_objects(column: Source) -> bool:
-    """Whether it is a Series of Python's strings and missing values, of dtype ``object``."""
-    return column._is_text and column.null_count > 0 and column._backend.device == "cpu" and is_object(column.dtype)
 
 
 def _piece(column: Source, start: int, stop: int) -> Any:

@@ -47,7 +47,7 @@ class StringMethods:
         self._column: Source = column
         if not self._column._is_text:
             # Whatever the library says of such a dtype.
-            _ = column._out(column._unlabelled(0, 0)).str
+            _ = column._out(column._unlabelled(0, min(len(column), 1))).str
 
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *dir(type(self._example().str)), *_OWN} - {"_column"})
