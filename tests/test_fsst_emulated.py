@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cudf_fsst.buffers import DeviceStrings, HostStrings
-from cudf_fsst.codecs.fsst import cpu, launch, plan, tuning
+from cudf_fsst.codecs.fsst import cpu, launch, plan, row_lengths, tuning
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.fsst.segment import Segment, Segments
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
@@ -381,6 +381,9 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
     take = gpu.emulator.load("fsst_take.cu", {name: f"{value}u" for name, value in launch.DEFINES.items()})
     buffer, u32, u64 = gpu.emulator.buffer, np.uint32, np.uint64
     cases = [rng.integers(0, 2**bits, int(rng.choice([1, 255, 256, 257, 5000]))) + bits for bits in range(20)]
+    cases += [rng.integers(0, 2**bits, 256 + int(rng.integers(256))) + 7 for bits in range(1, 10)]
+    mixed = np.repeat(rng.permutation(40) % 10, 256)  # the bits of a row block's rows
+    cases.append(rng.integers(0, 2**mixed))
     if wide:
         for special in _gigabytes:
             lengths = rng.integers(0, 5000, max(len(special), 302))
@@ -411,8 +414,9 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
         view["row_bits_words"] = numbers[places.words]
         sizes = {"row_starts": 8 * (row_blocks + 1), "row_minima": 4 * row_blocks, "row_words": 4 * (row_blocks + 1)}
         sizes["row_bits"] = 4 * int(view["row_bits_words"][0])
-        for name, nbytes in sizes.items():
-            view[name] = buffer(align(nbytes)).address
+        stored = {name: buffer(align(nbytes)) for name, nbytes in sizes.items()}
+        for name, section in stored.items():
+            view[name] = section.address
         pack = launch.PackView(
             offsets=strings.address,
             wide=wide,
@@ -430,6 +434,13 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
             **{name: int(view[name][0]) for name in sizes},
         )
         module.launch("row_lengths_pack", 1, 256, (buffer(launch.words([pack])), u32(1), u64(row_blocks)))
+        packed = row_lengths.measure(offsets)
+        row_bits = np.empty(packed.words, np.uint32)
+        row_lengths.pack(offsets, packed, row_bits)
+        for name in sizes:
+            expected = row_bits if name == "row_bits" else getattr(packed, name)
+            found = stored[name].read(expected.dtype)[: expected.size]
+            np.testing.assert_array_equal(found, expected, name)
         for first, last in ((0, rows), (rows // 3, rows - rows // 5)):
             view["row_begin"], view["row_end"] = first, last
             view["char_begin"], view["char_end"] = offsets[first], offsets[last]
