@@ -815,6 +815,32 @@ def test_order_on_the_callers_stream(giant: bool, order: str, gpu: Gpu, rng: np.
     same_segments(gpu.cuda.to_host(segments), expected)
 
 
+@pytest.mark.parametrize("giant", [False, True])
+def test_encoding_begins_before_memory_is_taken(
+    giant: bool, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of long columns, as soon as the rows are known; `giant`: in a slot less, as there is one segment with rows."""
+    from cudf_fsst.codecs.fsst import cuda_encode
+
+    taken: list[int] = []
+    start = cuda_encode._start
+    monkeypatch.setattr(cuda_encode, "_start", lambda *args: (taken.append(len(allocations)), start(*args))[1])
+    rows: list[bytes | None] = [*text(rng, 5 * SEGMENT)]
+    strings = column([b" ".join(filter(None, rows))] if giant else rows)
+    uploaded, allocations = gpu.upload(strings), gpu.device.allocations
+    allocations.clear()
+    gpu.device.launches.clear()
+    segments = gpu.cuda.compress(uploaded)
+    count, workspace = len(segments), len(allocations) - 2 * len(segments)
+    assert (count == 1) == giant
+    first = min(2, count)  # then one is encoded whenever one gets its codes
+    assert taken == [*[workspace] * first, *(workspace + count + done for done in range(1, count - first + 1))]
+    looked = ["segment_begins", "fsst_train", "row_lengths_measure", "row_lengths_scan"]
+    assert gpu.device.launches[: 4 + first] == [*looked, *["fsst_encode"] * first]
+    assert gpu.device.launches.count("row_lengths_pack") == 1
+    same_segments(gpu.cuda.to_host(segments), cpu.compress(strings))
+
+
 @pytest.mark.parametrize("forked", [False, True], indirect=True, ids=["default stream", "own stream"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_streams(order: str, forked: Any, gpu: Gpu, rng: np.random.Generator) -> None:
