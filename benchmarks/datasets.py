@@ -22,7 +22,7 @@ DBTEXT = ("c_name", "chinese", "city", "faust", "genome", "hex", "l_comment", "m
 SEED = 20261121
 
 #: Names and providers of addresses.
-SYLLABLES = tuple("ma ri an na jo el ka te lu is pe er so fi to bi ha le mo ra vi ne da ga ol sy wen ta chi ro".split())
+SYLLABLES = tuple("ma ri an na jo el ka ti lu is pe er so fi to bi ha le mo ra vi ne da ga ol sy wen ta chi ro".split())
 PROVIDERS = tuple(
     f"{name}.example"
     for name in "gmail yahoo outlook hotmail icloud proton web mail gmx live aol zoho uni-a uni-b corp shop".split()

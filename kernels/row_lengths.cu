@@ -1,12 +1,17 @@
 // Row lengths: bit-packed by row blocks of ROW_BLOCK = 256 rows (docs/format.md, section 3), and validity bitmaps.
 //
 // A warp handles one row block after another. To pack and unpack, a lane has 8 neighbouring rows, whose bits are `width` whole bytes;
-// offsets pass through shared memory, so that they are read and written coalesced.
+// offsets pass through shared memory, so that they are read and written coalesced. Up to 8 bits a row are packed in registers: a lane
+// writes the words that begin in its bits. Wider ones, of long rows, which are few, are put together in shared memory.
 //
 // The floor is 4 or 8 bytes of offset and `width` bits a row: 0.07 ms for TPC-H SF 10 l_comment (60 M rows) on an H200. Measured there:
 // - row 32 * k + lane the lane's k-th, and a warp sum for every k: unpack 0.239 ms, measure 0.122, pack 0.206.
 // - as now, a warp a row block: unpack 0.133, measure 0.086; with runs of row blocks, 16 thread blocks a multiprocessor: 0.121 and
 //   0.088. 4 or 8 thread blocks: measure 0.098 to 0.101; 32: as 16. A warp starts by waiting for memory six times in a row.
+// - pack as unpack, in runs, bits written byte by byte to shared memory, what is stored beside them by a lane after each row block: 0.26
+//   beside the first segments' encoding. Of a row block that were 340 instructions a warp (sm_90), and eight waits for memory, as every
+//   offset was stored in shared memory before the next was asked for. Now 160, and the next block's offsets are asked for while this one
+//   is packed, one wait; widths are taken from row_words instead of being found again. Its time is not measured yet.
 #include "fsst_compress.cuh"
 #include "row_lengths.cuh"
 
@@ -73,18 +78,24 @@ extern "C" __global__ void segment_begins(const ColumnView* columns, uint4* coun
 // The smallest of the warp's values.
 template <typename T>
 __device__ __forceinline__ T warp_min(T value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (sizeof(T) == 4) return __reduce_min_sync(ALL_LANES, value);
+#endif
 #pragma unroll
   for (u32 delta = 16; delta > 0; delta /= 2) value = min(value, __shfl_xor_sync(ALL_LANES, value, delta));
   return value;
 }
 
-// Bits of the differences of a row block's lengths from its minimum. `low` and `high` are a lane's smallest and largest length; the
-// minimum, at most 32 bits, comes back in `low`.
+// The minimum that a row block stores, at most 32 bits; `low` is a lane's smallest length.
 template <typename T>
-__device__ __forceinline__ u32 row_block_width(T& low, T high) {
-  low = min(warp_min(low), T(0xffffffff));
-  high = ~warp_min(T(~high));
-  return 64 - __clzll(static_cast<long long>(high - low));
+__device__ __forceinline__ T block_minimum(T low) {
+  return min(warp_min(low), T(0xffffffff));
+}
+
+// Bits of the differences of a row block's lengths from its minimum. `low` and `high` are a lane's smallest and largest length.
+template <typename T>
+__device__ __forceinline__ u32 row_block_width(T low, T high) {
+  return 64 - __clzll(static_cast<long long>(T(~warp_min(T(~high))) - block_minimum(low)));
 }
 
 // Nulls that a lane has seen, and their characters.
@@ -168,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(256, MEASURE_BLOCKS)
   u32 c = find_view<&ColumnView::first_row_block>(columns, column_count, run.begin);
   for (u64 unit = run.begin; unit < run.end; ++c) {
     const u64 first = columns[c].first_row_block;
-    const u64 stop = c + 1 < column_count ? min(run.end, columns[c + 1].first_row_block) : run.end;
+    const u64 stop = c + 1 < column_count ? min(u64(run.end), columns[c + 1].first_row_block) : run.end;
     if (columns[c].validity != 0)
       measure_run<true>(columns[c], unit - first, stop - first);
     else
@@ -234,12 +245,11 @@ extern "C" __global__ void __launch_bounds__(1024, 1) row_lengths_look(const Col
   scan_segment(column, 0);
 }
 
-// Shared memory of a warp that packs: the offsets of a row block, then its bits.
+// Shared memory of a warp that packs: the offsets of a row block, or bits that are more than 8 a row.
 union PackRoom {
-  u64 wide[PADDED_ROWS + 1];
-  u32 narrow[PADDED_ROWS + 1];
+  u64 wide[PADDED_ROWS];
+  u32 narrow[PADDED_ROWS];
   u32 words[ROW_BLOCK / 32 * 63];
-  u8 bytes[1];
 };
 
 // Writes what is stored of row block b beside its bits.
@@ -256,92 +266,148 @@ __device__ __forceinline__ void put_block(const PackView& s, u64 b, u64 start, u
   }
 }
 
-// Packs row block b of a segment, whose row_bits begin at word `words_before`: rows 0 .. count of `offsets`.
+// Offsets of a row block on their way to shared memory. All of them are asked for before any is stored: the compiler cannot know that
+// a store leaves the others as they are, so a lane that stores one by one waits for the memory eight times.
 template <typename T>
-__device__ __forceinline__ void pack_block(const PackView& s, u32 b, const T* offsets, u32 count, u32 words_before,
-                                           T* staged, PackRoom& room) {
-  const u32 lane = lane_id();
+struct RowOffsets {
+  T starts[ROWS_PER_LANE];  // of rows 32 * k + lane; behind the last row as `end`
+  T end;                    // the same in every lane
+
+  __device__ __forceinline__ void load(const T* offsets, u32 count) {
+    end = offsets[count];
+    if (count == ROW_BLOCK) {
 #pragma unroll
-  for (u32 k = 0; k < ROWS_PER_LANE; ++k) staged[padded(32 * k + lane)] = offsets[min(32 * k + lane, count)];
-  if (lane == 0) staged[padded(ROW_BLOCK)] = offsets[count];
-  __syncwarp();
-  const T block_offset = staged[0];
-  T length[ROWS_PER_LANE], low = ~T(0), high = 0, start = staged[padded(ROWS_PER_LANE * lane)];
+      for (u32 k = 0; k < ROWS_PER_LANE; ++k) starts[k] = offsets[32 * k + lane_id()];
+    } else {
 #pragma unroll
-  for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
-    const u32 i = ROWS_PER_LANE * lane + k;
-    const T end = staged[padded(i + 1)];
-    length[k] = end - start;
-    start = end;
-    if (i < count) {
-      low = min(low, length[k]);
-      high = max(high, length[k]);
+      for (u32 k = 0; k < ROWS_PER_LANE; ++k)
+        starts[k] = 32 * k + lane_id() < count ? offsets[32 * k + lane_id()] : end;
     }
   }
-  const u32 width = row_block_width(low, high), block_words = ROW_BLOCK / 32 * width;
-#pragma unroll
-  for (u32 k = 0; k < ROWS_PER_LANE; ++k) length[k] = ROWS_PER_LANE * lane + k < count ? length[k] - low : 0;
-  __syncwarp();
-  if (width <= 8) {  // a lane's 8 rows are `width` whole bytes
-    u32 near = 0, far = 0;
-#pragma unroll
-    for (u32 k = 0; k < 4; ++k) {
-      near |= u32(length[k]) << (k * width);
-      far |= u32(length[k + 4]) << (k * width);
-    }
-    u64 bits = near | u64(far) << (4 * width);
-    u8* mine = room.bytes + lane * width;
-#pragma unroll
-    for (u32 i = 0; i < 8; ++i, bits >>= 8)
-      if (i < width) mine[i] = u8(bits);
-  } else {
-    for (u32 i = lane; i < block_words; i += 32) room.words[i] = 0;
-    __syncwarp();
-#pragma unroll
-    for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
-      const u64 difference = length[k];
-      const u32 bit = (ROWS_PER_LANE * lane + k) * width, shift = bit & 31;
-      u32* word = room.words + bit / 32;
-      if (u32(difference << shift) != 0) atomicOr(word, u32(difference << shift));
-      const u64 rest = shift_right(difference, 32 - shift);
-      if (u32(rest) != 0) atomicOr(word + 1, u32(rest));
-      if (rest >> 32 != 0) atomicOr(word + 2, u32(rest >> 32));
-    }
+};
+
+// Writes what a row block stores of its rows' lengths, `width` bits each, 1 to 8; `bits` are those of a lane's 8 rows. Every word is
+// written by the lane in whose bits it begins, which needs some of the next lane's for it.
+__device__ __forceinline__ void put_narrow(u64 bits, u32 width, u32* to) {
+  const u32 lane = lane_id(), begin = lane * ROWS_PER_LANE * width;
+  u32 count = ROWS_PER_LANE * width, lanes = 1;
+  for (; count < 32; count *= 2, lanes *= 2)  // then some lanes have those of several, and there is a word for each
+    bits |= u64(__shfl_down_sync(ALL_LANES, u32(bits), lanes)) << count;
+  const u32 next = __shfl_down_sync(ALL_LANES, u32(bits), lanes);
+  const u64 high = bits >> 32 | u64(next) << (count - 32);
+  const u32 word = (begin + 31) / 32, shift = 32 * word - begin;
+  if ((lane & (lanes - 1)) == 0) {
+    to[word] = __funnelshift_r(u32(bits), u32(high), shift);
+    if (shift + 32 < count) to[word + 1] = __funnelshift_r(u32(high), u32(high >> 32), shift);
   }
-  __syncwarp();
-  u32* const row_bits = reinterpret_cast<u32*>(s.row_bits) + words_before;
-  for (u32 i = lane; i < block_words; i += 32) row_bits[i] = room.words[i];
-  if (lane == 0) {
-    const T first_offset = *reinterpret_cast<const T*>(s.offsets);
-    put_block(s, b, block_offset - first_offset, u32(low), words_before, words_before + block_words);
-  }
-  __syncwarp();
 }
 
-// Row blocks begin .. end of a segment, 32 at a time. Where all rows of a block are equally long (flags, codes, keys), the first says
-// all that is stored of it, and a lane is enough.
+// The same for any width.
+template <typename T>
+__device__ __forceinline__ void put_wide(const T* differences, u32 width, u32* to, PackRoom& room) {
+  const u32 lane = lane_id(), words = ROW_BLOCK / 32 * width;
+  for (u32 i = lane; i < words; i += 32) room.words[i] = 0;
+  __syncwarp();
+#pragma unroll
+  for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
+    const u64 difference = differences[k];
+    const u32 bit = (ROWS_PER_LANE * lane + k) * width, shift = bit & 31;
+    u32* word = room.words + bit / 32;
+    if (u32(difference << shift) != 0) atomicOr(word, u32(difference << shift));
+    const u64 rest = shift_right(difference, 32 - shift);
+    if (u32(rest) != 0) atomicOr(word + 1, u32(rest));
+    if (rest >> 32 != 0) atomicOr(word + 2, u32(rest >> 32));
+  }
+  __syncwarp();
+  for (u32 i = lane; i < words; i += 32) to[i] = room.words[i];
+}
+
+// Packs the `count` rows of a row block, whose offsets are `staged` (at `padded`, the last is `end`); their minimum.
+template <typename T>
+__device__ __forceinline__ T pack_block(u32 count, T end, u32 width, u32* to, const T* staged, PackRoom& room) {
+  const u32 lane = lane_id();
+  T length[ROWS_PER_LANE];
+  const T* const mine = staged + padded(ROWS_PER_LANE * lane);
+#pragma unroll
+  for (u32 k = 0; k < ROWS_PER_LANE; ++k) length[k] = mine[k];
+  const T next = __shfl_down_sync(ALL_LANES, length[0], 1);
+#pragma unroll
+  for (u32 k = 0; k + 1 < ROWS_PER_LANE; ++k) length[k] = length[k + 1] - length[k];
+  length[ROWS_PER_LANE - 1] = (lane == 31 ? end : next) - length[ROWS_PER_LANE - 1];
+  if (count < ROW_BLOCK) {
+#pragma unroll
+    for (u32 k = 0; k < ROWS_PER_LANE; ++k)
+      if (ROWS_PER_LANE * lane + k >= count) length[k] = ~T(0);
+  }
+  T low = length[0];
+#pragma unroll
+  for (u32 k = 1; k < ROWS_PER_LANE; ++k) low = min(low, length[k]);
+  low = block_minimum(low);
+  if (count < ROW_BLOCK) {
+#pragma unroll
+    for (u32 k = 0; k < ROWS_PER_LANE; ++k)
+      if (ROWS_PER_LANE * lane + k >= count) length[k] = low;
+  }
+  if (width <= 8) {
+    // Four differences are 32 bits at most: sums of lengths, shifted, less what the minimum has in them.
+    const u32 shift = 1u << width, minima = u32(low) * (1 + shift) * (1 + shift * shift);
+    u32 four[2];
+#pragma unroll
+    for (u32 k = 0; k < 2; ++k) {
+      const T* const l = length + 4 * k;
+      four[k] = ((u32(l[3]) * shift + u32(l[2])) * shift + u32(l[1])) * shift + u32(l[0]) - minima;
+    }
+    put_narrow(four[0] | u64(four[1]) << (4 * width), width, to);
+  } else {
+#pragma unroll
+    for (u32 k = 0; k < ROWS_PER_LANE; ++k) length[k] -= low;
+    __syncwarp();
+    put_wide(length, width, to, room);
+  }
+  return low;
+}
+
+// Row blocks begin .. end of a segment, 32 at a time: what is stored beside their bits is a lane's for each. Where all rows of a block are
+// equally long (flags, codes, keys) that is all. While a row block is packed, the offsets of the next are on their way.
 template <typename T>
 __device__ __forceinline__ void pack_run(const PackView& s, u32 begin, u32 end, T* staged, PackRoom& room) {
+  constexpr bool ahead = sizeof(T) == 4;  // wide offsets would take too many registers
+  const T* const offsets = reinterpret_cast<const T*>(s.offsets);
+  const u32 whole = u32(s.rows / ROW_BLOCK), last = u32(s.rows % ROW_BLOCK), lane = lane_id();
   for (u32 base = begin; base < end; base += 32) {
-    u32 before = 0, after = 0;
-    if (base + lane_id() < end) {
-      const u64 b = base + lane_id();
+    const u32 b = base + lane;
+    u32 before = 0, after = 0, minimum = 0;
+    T start = 0;
+    if (b < end) {
       const u32* words = reinterpret_cast<const u32*>(s.words) + b;
       before = words[0];
-      after = (b + 1) * ROW_BLOCK < s.rows ? words[1] : u32(s.row_bits_words);
-      if (before == after) {
-        const T* offsets = reinterpret_cast<const T*>(s.offsets) + b * ROW_BLOCK;
-        const T start = offsets[0];
-        put_block(s, b, start - *reinterpret_cast<const T*>(s.offsets), u32(offsets[1] - start), before, after);
-      }
+      after = b + (last == 0) < whole ? words[1] : u32(s.row_bits_words);
+      const T* first = offsets + u64(b) * ROW_BLOCK;
+      minimum = u32(first[1] - first[0]);
+      start = first[0] - offsets[0];
     }
-    for (u32 rest = __ballot_sync(ALL_LANES, before != after); rest != 0; rest &= rest - 1) {
-      const u32 i = __ffs(rest) - 1;
-      const u64 first = u64(base + i) * ROW_BLOCK;
-      const u32 count = u32(min(s.rows - first, u64(ROW_BLOCK)));
-      const T* offsets = reinterpret_cast<const T*>(s.offsets) + first;
-      pack_block(s, base + i, offsets, count, __shfl_sync(ALL_LANES, before, i), staged, room);
+    u32 rest = __ballot_sync(ALL_LANES, before != after);
+    RowOffsets<T> loaded;
+    const auto load = [&](u32 i) {
+      loaded.load(offsets + u64(base + i) * ROW_BLOCK, base + i < whole ? ROW_BLOCK : last);
+    };
+    if (ahead && rest != 0) load(__ffs(rest) - 1);
+    while (rest != 0) {
+      const u32 i = __ffs(rest) - 1, from = __shfl_sync(ALL_LANES, before, i), to = __shfl_sync(ALL_LANES, after, i);
+      if (!ahead) load(i);
+      __syncwarp();
+#pragma unroll
+      for (u32 k = 0; k < ROWS_PER_LANE; ++k) staged[padded(32 * k) + lane] = loaded.starts[k];
+      __syncwarp();
+      const T block_end = loaded.end;
+      rest &= rest - 1;
+      if (ahead && rest != 0) load(__ffs(rest) - 1);
+      u32* const row_bits = reinterpret_cast<u32*>(s.row_bits) + from;
+      const T low = pack_block(base + i < whole ? ROW_BLOCK : last, block_end, (to - from) / (ROW_BLOCK / 32), row_bits,
+                               staged, room);
+      if (lane == i) minimum = u32(low);
     }
+    if (b < end) put_block(s, b, start, minimum, before, after);
   }
 }
 
@@ -398,9 +464,9 @@ extern "C" __global__ void __launch_bounds__(256, PACK_BLOCKS)
   const Run run(row_blocks);
   if (run.begin >= run.end) return;
   u32 k = find_view<&PackView::first_row_block>(segments, segment_count, run.begin);
-  for (u64 unit = run.begin; unit < run.end; ++k) {
+  for (u32 unit = run.begin; unit < run.end; ++k) {
     const PackView& s = segments[k];
-    const u64 stop = k + 1 < segment_count ? min(run.end, segments[k + 1].first_row_block) : run.end;
+    const u32 stop = k + 1 < segment_count ? u32(min(u64(run.end), segments[k + 1].first_row_block)) : run.end;
     const u32 begin = u32(unit - s.first_row_block), end = u32(stop - s.first_row_block);
     if (begin == 0) fill_gaps(s);
     if (s.validity != 0) copy_validity(s, begin, end);

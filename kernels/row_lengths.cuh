@@ -13,11 +13,11 @@ __device__ __forceinline__ u32 padded(u32 i) { return i + i / 32; }
 // The row blocks of a launch that this warp handles, one after another: what it has found out about its segment serves all of them, and
 // few warps wait for the memory's answers at their start.
 struct Run {
-  u64 begin, end;
+  u32 begin, end;
   __device__ __forceinline__ explicit Run(u64 row_blocks) {
     const u32 warps = gridDim.x * (blockDim.x / 32), warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     const u64 each = (u32(row_blocks) + warps - 1) / warps;
-    begin = min(warp * each, row_blocks), end = min(begin + each, row_blocks);
+    begin = u32(min(warp * each, row_blocks)), end = u32(min(begin + each, row_blocks));
   }
 };
 

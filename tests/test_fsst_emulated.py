@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cudf_fsst.buffers import DeviceStrings, HostStrings
-from cudf_fsst.codecs.fsst import cpu, launch, plan, tuning
+from cudf_fsst.codecs.fsst import cpu, launch, plan, row_lengths, tuning
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.fsst.segment import Segment, Segments
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
@@ -382,6 +382,9 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
     take = gpu.emulator.load("fsst_take.cu", {name: f"{value}u" for name, value in launch.DEFINES.items()})
     buffer, u32, u64 = gpu.emulator.buffer, np.uint32, np.uint64
     cases = [rng.integers(0, 2**bits, int(rng.choice([1, 255, 256, 257, 5000]))) + bits for bits in range(20)]
+    cases += [rng.integers(0, 2**bits, 256 + int(rng.integers(256))) + 7 for bits in range(1, 10)]
+    mixed = np.repeat(rng.permutation(40) % 10, 256)  # the bits of a row block's rows
+    cases.append(rng.integers(0, 2**mixed))
     if wide:
         for special in _gigabytes:
             lengths = rng.integers(0, 5000, max(len(special), 302))
@@ -412,8 +415,9 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
         view["row_bits_words"] = numbers[places.words]
         sizes = {"row_starts": 8 * (row_blocks + 1), "row_minima": 4 * row_blocks, "row_words": 4 * (row_blocks + 1)}
         sizes["row_bits"] = 4 * int(view["row_bits_words"][0])
-        for name, nbytes in sizes.items():
-            view[name] = buffer(align(nbytes)).address
+        stored = {name: buffer(align(nbytes)) for name, nbytes in sizes.items()}
+        for name, section in stored.items():
+            view[name] = section.address
         pack = launch.PackView(
             offsets=strings.address,
             wide=wide,
@@ -431,6 +435,13 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
             **{name: int(view[name][0]) for name in sizes},
         )
         module.launch("row_lengths_pack", 1, 256, (buffer(launch.words([pack])), u32(1), u64(row_blocks)))
+        packed = row_lengths.measure(offsets)
+        row_bits = np.empty(packed.words, np.uint32)
+        row_lengths.pack(offsets, packed, row_bits)
+        for name in sizes:
+            expected = row_bits if name == "row_bits" else getattr(packed, name)
+            found = stored[name].read(expected.dtype)[: expected.size]
+            np.testing.assert_array_equal(found, expected, name)
         for first, last in ((0, rows), (rows // 3, rows - rows // 5)):
             view["row_begin"], view["row_end"] = first, last
             view["char_begin"], view["char_end"] = offsets[first], offsets[last]
@@ -841,6 +852,32 @@ def test_order_on_the_callers_stream(giant: bool, order: str, gpu: Gpu, rng: np.
         codes = np.frombuffer(gpu.emulator.read(found.codes.ptr, found.codes.size), np.uint8)
         assert np.array_equal(codes, wanted.codes)
     same_segments(gpu.cuda.to_host(segments), expected)
+
+
+@pytest.mark.parametrize("giant", [False, True])
+def test_encoding_begins_before_memory_is_taken(
+    giant: bool, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of long columns, as soon as the rows are known; `giant`: in a slot less, as there is one segment with rows."""
+    from cudf_fsst.codecs.fsst import cuda_encode
+
+    taken: list[int] = []
+    start = cuda_encode._start
+    monkeypatch.setattr(cuda_encode, "_start", lambda *args: (taken.append(len(allocations)), start(*args))[1])
+    rows: list[bytes | None] = [*text(rng, 5 * SEGMENT)]
+    strings = column([b" ".join(filter(None, rows))] if giant else rows)
+    uploaded, allocations = gpu.upload(strings), gpu.device.allocations
+    allocations.clear()
+    gpu.device.launches.clear()
+    segments = gpu.cuda.compress(uploaded)
+    count, workspace = len(segments), len(allocations) - 2 * len(segments)
+    assert (count == 1) == giant
+    first = min(2, count)  # then one is encoded whenever one gets its codes
+    assert taken == [*[workspace] * first, *(workspace + count + done for done in range(1, count - first + 1))]
+    looked = ["segment_begins", "fsst_train", "row_lengths_measure", "row_lengths_scan"]
+    assert gpu.device.launches[: 4 + first] == [*looked, *["fsst_encode"] * first]
+    assert gpu.device.launches.count("row_lengths_pack") == 1
+    same_segments(gpu.cuda.to_host(segments), cpu.compress(strings))
 
 
 @pytest.mark.parametrize("forked", [False, True], indirect=True, ids=["default stream", "own stream"])

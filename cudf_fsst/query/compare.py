@@ -71,6 +71,8 @@ def _rows_of(column: Source, other: Any) -> Callable[[int, int], Any] | None:
     if proxied != column._proxied or getattr(inner, "ndim", 0) != 1 or len(inner) != len(column):
         return None
     if isinstance(inner, (np.ndarray, pd.api.extensions.ExtensionArray)):
+        if column._backend.device != "cpu":
+            return None  # cuDF takes few of them, and its errors tell of the whole
         return lambda start, stop: other[start:stop]
     if interop_cudf.is_cudf(inner) != (column._backend.device != "cpu"):
         return None

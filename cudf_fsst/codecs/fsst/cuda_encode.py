@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,10 +20,11 @@ from .cuda_room import Column, Cut, Results, Room, Slot, Tables
 from .cuda_tables import Exported, download_found, find_cuts, host_tables, pack_rows, packs
 from .launch import WORD, WaveView
 from .layout import SECTIONS, TILE_BLOCK
-from .segment import Segment
 from .tuning import Choices
 
 _u64 = np.uint64
+_BLOCK_STARTS, _TILE_LENGTHS = SECTIONS.index("block_starts"), SECTIONS.index("tile_lengths")
+_KNOWN = WaveView._fields.index("tiles")  # fields of a wave that are known before its segment is cut
 
 
 class _Kind(NamedTuple):
@@ -87,9 +89,9 @@ def _compact(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int
 def _with_places(wave: WaveView, cut: Cut, tiles: int, before: int, meta: int, codes: int = 0) -> WaveView:
     """A wave as fsst_compact needs it: with where its tiles go in ``meta`` and codes at these addresses."""
     layout, first = cut.layout, wave.tile_begin
-    block_starts = meta + layout.places[SECTIONS.index("block_starts")] + 8 * (first // TILE_BLOCK)
-    lengths = meta + layout.places[SECTIONS.index("tile_lengths")] + layout.tile_length_itemsize * first
-    return wave._replace(tiles=tiles, before=before, block_starts=block_starts, stored_lengths=lengths, codes=codes)
+    block_starts = meta + layout.places[_BLOCK_STARTS] + 8 * (first // TILE_BLOCK)
+    lengths = meta + layout.places[_TILE_LENGTHS] + layout.tile_length_itemsize * first
+    return WaveView._make((*wave[:_KNOWN], tiles, before, block_starts, lengths, codes))
 
 
 class _Run(NamedTuple):
@@ -176,18 +178,20 @@ def compress_short(
     for i, cut in enumerate(cuts):
         for number in (metas[i], codes[i]):
             results.send(number, outbox, lane)
-        meta, made = results.buffers[metas[i]], results.buffers[codes[i]]
-        segment = Segment(cut.layout, cut.nulls, of_host[i][0], meta, made, sizes[i])
-        results.segments[room.columns[i].number].append(segment)
+        results.add(cut, of_host[i][0], metas[i], codes[i], sizes[i])
 
 
 class _Slots:
-    """Slots that the segments of long columns are encoded in by turns, each with a stream."""
+    """Slots that the segments of long columns are encoded in by turns, each with a stream.
 
-    def __init__(self, room: Room, count: int) -> None:
-        self.slots = room.slots[:count]
+    A wave is described where the GPU finds it for encoding, and for compaction. These are two places for the first
+    segments, which are encoded before there is memory that their codes go to.
+    """
+
+    def __init__(self, room: Room, segments: int) -> None:
+        self.slots = room.slots[:segments]
         self.lanes = list(room.side[: len(self.slots)])
-        self._waves_at = room.waves_at
+        self._segments, self._waves_at = segments, room.waves_at
 
     def lane(self, number: int) -> Lane:
         """The stream of the segment `number` of the round."""
@@ -197,56 +201,41 @@ class _Slots:
         return self.slots[number % len(self.slots)]
 
     def wave_at(self, number: int) -> int:
-        """Where the wave of a segment is described."""
+        """Where the wave of a segment is described for encoding; of all segments one after another."""
         return self._waves_at + WORD * len(WaveView._fields) * number
 
+    def complete_at(self, number: int) -> int:
+        """Where it is described for compaction: behind all others, of those that are encoded first."""
+        return self.wave_at(number if number >= len(self.slots) else self._segments + number)
 
-@dataclass(frozen=True)
-class _Encoding:
+
+class _Encoding(NamedTuple):
     """What it takes to encode a segment of a long column: its wave, and where the size of its codes arrives."""
 
     number: int  # of the round
+    column: int  # likewise
     cut: Cut
     kind: _Kind
     wave: WaveView
-    meta: int
     size: npt.NDArray[np.int64]
 
 
-def _encode_long(
-    room: Room, slots: _Slots, encodings: Sequence[_Encoding], results: Results, outbox: Outbox | None
-) -> list[int]:
-    """Stages 2 to 5 for the segments of long columns; numbers of the buffers with their codes.
-
-    Each slot has a stream of its own, so that the compaction of one segment, and the last pieces of its encoding, run
-    beside the encoding of the next.
-    """
-    codes: list[int] = []
-    under_way: list[Any] = []  # events behind the sizes of codes
-    count = len(slots.lanes)
-    for one in range(len(encodings) + count):
-        if one >= count:
-            under_way[one - count].synchronize()
-            codes.append(_finish(slots, encodings[one - count], results, outbox))
-        if one < len(encodings):
-            encoding, lane = encodings[one], slots.lane(one)
-            _encode(
-                lane, encoding.kind, slots.wave_at(one), 1, min(encoding.cut.layout.tiles, encoding.wave.tile_limit)
-            )
-            lane.download(encoding.size, encoding.wave.codes_nbytes)
-            under_way.append(lane.event())
-    for lane in slots.lanes:
-        room.lane.follow(lane)
-    return codes
+def _start(slots: _Slots, encoding: _Encoding) -> Any:
+    """Stages 2 to 4 of a segment, or of what a slot has room for; an event behind the size of its codes."""
+    lane, wave = slots.lane(encoding.number), encoding.wave
+    _encode(lane, encoding.kind, slots.wave_at(encoding.number), 1, min(encoding.cut.layout.tiles, wave.tile_limit))
+    lane.download(encoding.size, wave.codes_nbytes)
+    return lane.event()
 
 
-def _finish(slots: _Slots, encoding: _Encoding, results: Results, outbox: Outbox | None) -> int:
+def _finish(slots: _Slots, encoding: _Encoding, meta: int, results: Results, outbox: Outbox | None) -> int:
     """Compact the codes of a segment, whose size is known; the number of the buffer they are in.
 
     A segment longer than a slot (a giant row) is encoded wave by wave, once for its size, once more to keep the codes.
     """
-    lane, at, size, wave = slots.lane(encoding.number), slots.wave_at(encoding.number), encoding.size, encoding.wave
-    kind, tiles, limit = encoding.kind, encoding.cut.layout.tiles, wave.tile_limit
+    lane, at, size = slots.lane(encoding.number), slots.complete_at(encoding.number), encoding.size
+    kind, wave, tiles = encoding.kind, encoding.wave, encoding.cut.layout.tiles
+    limit = wave.tile_limit
     waves, before = [wave], [0]
     for first in range(limit, tiles, limit):
         before.append(int(size[0]))
@@ -262,12 +251,35 @@ def _finish(slots: _Slots, encoding: _Encoding, results: Results, outbox: Outbox
     else:
         for one, bytes_before in zip(waves, before, strict=True):
             of_wave = min(limit, tiles - one.tile_begin)
-            described = _with_places(one, encoding.cut, of_wave, bytes_before, encoding.meta)
+            described = _with_places(one, encoding.cut, of_wave, bytes_before, meta)
             lane.upload(at, launch.words([described]))
             _encode(lane, kind, at, 1, of_wave)
             _compact(lane, kind, at, 1, of_wave, address)
     results.send(codes, outbox, lane)
     return codes
+
+
+def _take_metas(room: Room, slots: _Slots, encodings: Sequence[_Encoding], results: Results) -> list[int]:
+    """Take memory for what is stored beside the codes, and complete all waves; numbers of the buffers."""
+    lane, count = room.lane, len(slots.lanes)
+    metas = [results.allocate(lane, encoding.cut.layout.meta_nbytes) for encoding in encodings]
+    complete = [
+        _with_places(encoding.wave, encoding.cut, encoding.cut.layout.tiles, 0, results.buffers[meta].ptr)
+        for encoding, meta in zip(encodings, metas, strict=True)
+    ]
+    lane.upload(slots.wave_at(count), launch.words((*complete[count:], *complete[:count])))
+    uploaded = lane.event()
+    for slot_lane in slots.lanes:
+        slot_lane.stream.wait_event(uploaded)
+    return metas
+
+
+def _pack(room: Room, cuts: Sequence[Sequence[Cut]], metas: Iterable[int]) -> None:
+    """Pack the rows of all segments to these addresses."""
+    rest = iter(metas)
+    rows = packs(room, cuts, [[next(rest) for _ in of_column] for of_column in cuts])
+    room.lane.upload(room.packs_at, launch.words(rows))
+    pack_rows(room, rows)
 
 
 def compress_long(
@@ -278,35 +290,41 @@ def compress_long(
     outbox: Outbox | None,
     exported: Exported,
 ) -> None:
-    """Stages 2 to 5 of columns of several segments."""
+    """Stages 2 to 5 of columns of several segments.
+
+    Each slot has a stream of its own, so that the compaction of one segment, and the last pieces of its encoding, run
+    beside the encoding of the next. What the host does beside that, it does while the GPU encodes: it takes memory when
+    the first segments are under way, has rows packed when the slots are filled again, and makes a segment when the next
+    one is encoded.
+    """
     lane, flat = room.lane, [(i, cut) for i, of_column in enumerate(cuts) for cut in of_column]
-    metas = [[results.allocate(lane, cut.layout.meta_nbytes) for cut in of_column] for of_column in cuts]
     slots = _Slots(room, len(flat))
-    sizes = pinned(len(flat), np.int64)
-    encodings = []
-    for number, ((i, cut), meta) in enumerate(zip(flat, chain.from_iterable(metas), strict=True)):
+    count, sizes = len(slots.lanes), pinned(len(flat), np.int64)
+
+    def planned(number: int) -> _Encoding:
+        i, cut = flat[number]
         wave = _wave(room, i, cut.planned, tables[i], cut.table, slots.slot(number))
-        address, kind = results.buffers[meta].ptr, _kind(cut.column, tables[i], cut.table)
-        wave = _with_places(wave, cut, cut.layout.tiles, 0, address)
-        encodings.append(_Encoding(number, cut, kind, wave, address, sizes[number : number + 1]))
+        return _Encoding(number, i, cut, _kind(cut.column, tables[i], cut.table), wave, sizes[number : number + 1])
+
+    encodings = [planned(number) for number in range(count)]
     lane.upload(slots.wave_at(0), launch.words(encoding.wave for encoding in encodings))
+    for before, after in pairwise((lane, *slots.lanes)):  # tables are trained in the first of those
+        after.follow(before)
+    under_way = deque(_start(slots, encoding) for encoding in encodings)
+    encodings += [planned(number) for number in range(count, len(flat))]
+    metas = _take_metas(room, slots, encodings, results)
+    for encoding, meta in zip(encodings, metas, strict=True):
+        number, i, cut = encoding.number, encoding.column, encoding.cut
+        under_way.popleft().synchronize()
+        codes = _finish(slots, encoding, results.buffers[meta].ptr, results, outbox)
+        if number + count < len(flat):
+            under_way.append(_start(slots, encodings[number + count]))
+        if number == 0:
+            _pack(room, cuts, (results.buffers[one].ptr for one in metas))
+            of_host = host_tables(room, tables, exported)  # of what has been encoded, training has ended
+        if outbox is not None:
+            lane.follow(slots.lane(number))
+            results.send(meta, outbox, lane)
+        results.add(cut, of_host[i][cut.table], meta, codes, int(encoding.size[0]))
     for slot_lane in slots.lanes:
-        slot_lane.follow(lane)
-        slot_lane.follow(room.side[0])  # the tables
-    rows = packs(room, cuts, [[results.buffers[meta].ptr for meta in of_column] for of_column in metas])
-    lane.upload(room.packs_at, launch.words(rows))
-    pack_rows(room, rows)
-    codes = _encode_long(room, slots, encodings, results, outbox)
-    of_host = host_tables(room, tables, exported)
-    for encoding, meta, made in zip(encodings, chain.from_iterable(metas), codes, strict=True):
-        cut = encoding.cut
-        results.send(meta, outbox, lane)
-        segment = Segment(
-            cut.layout,
-            cut.nulls,
-            of_host[flat[encoding.number][0]][cut.table],
-            results.buffers[meta],
-            results.buffers[made],
-            int(encoding.size[0]),
-        )
-        results.segments[cut.column.number].append(segment)
+        lane.follow(slot_lane)

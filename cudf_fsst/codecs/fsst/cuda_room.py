@@ -190,6 +190,11 @@ class Results:
         if outbox is not None:
             self.buffers[number] = outbox.send(self.buffers[number], lane)
 
+    def add(self, cut: Cut, table: SymbolTable, meta: int, codes: int, codes_nbytes: int) -> None:
+        """Make a segment of two buffers, where they belong; no traceback's frame keeps it."""
+        segment = Segment(cut.layout, cut.nulls, table, self.buffers[meta], self.buffers[codes], codes_nbytes)
+        self.segments[cut.column.number].append(segment)
+
     def drop(self) -> None:
         """Let go of all, whoever still holds this object (a traceback, say)."""
         self.segments.clear()
@@ -281,9 +286,11 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work:
     chunks = on_cpu * plan.SAMPLE_CHUNKS["max"]
     places = launch.train_places(device_attributes()["shared_per_block"])
     found_at = work.reserve(WORD * numbers)
-    # Waves lie behind these views and before packs, for uploads that bring several kinds.
+    # Waves lie behind these views and before packs, for uploads that bring several kinds; the first of long columns are
+    # described twice.
     waves_place = WORD * (len(columns) * len(ColumnView._fields) + on_gpu * len(ScopeView._fields))
-    packs_place = waves_place + WORD * len(WaveView._fields) * (segments if encode else 0)
+    waves = 0 if not encode else segments if short else segments + SLOTS
+    packs_place = waves_place + WORD * len(WaveView._fields) * waves
     views_at = work.reserve(packs_place + WORD * len(PackView._fields) * (segments if encode else 0))
     row_words = [work.reserve(4 * column.row_blocks) for column in columns]
     trained_at = work.reserve(launch.ENCODE_TABLES_NBYTES * on_gpu)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...lazy import lazy
-from ..part import align
+from ..part import ALIGNMENT
 
 #: Tile sizes (uncompressed bytes) the format allows.
 TILE_SIZES = (128, 256, 512, 1024)
@@ -81,7 +81,8 @@ class SegmentLayout:
         places, end = [], 0
         for itemsize, count in self._sizes:
             places.append(end)
-            end = align(end + itemsize * count)
+            end += itemsize * count
+            end += -end % ALIGNMENT
         return (*places, end)
 
     @property

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,6 +172,7 @@ class Plan:
         return sum(self.counts)
 
 
+@lru_cache(64)
 def plan(question: Question) -> Plan | None:
     """How to answer a question; None where decoding has to.
 
