@@ -64,7 +64,7 @@ def protocol(results: Results) -> str:
 
 #: What is timed of a call's codec kernels.
 SPANS = {
-    "compress": "its stages 2 to 5, with tables made and row lengths packed before",
+    "compress": "its stages 2 to 5, without tables and row lengths",
     "decompress": "its codec kernel",
 }
 

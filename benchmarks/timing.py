@@ -24,7 +24,7 @@ from unittest import mock
 
 import cupy
 
-from cudf_fsst.codecs.fsst import cuda_encode
+from cudf_fsst.codecs.fsst import cuda_compress, cuda_encode
 from cudf_fsst.device.timing import Launches, recorded_launches
 
 
@@ -82,25 +82,25 @@ def kernel_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 
 def encode_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 2) -> float:
     """Median milliseconds of stages 2 to 5 of a `compress` call of a column of several segments, host included.
 
-    From when the tables are there and the row lengths packed, the device idle, to when all codes are in their places:
-    CUDA events in the call's stream, which its other streams follow and join.
+    From when the tables are there, the device idle, to when all codes are in their places: CUDA events in the call's
+    stream, which its other streams follow and join. Row lengths, which are packed meanwhile, are left out.
     """
     samples: list[float] = []
-    plain = cuda_encode._encode_long
+    plain = cuda_encode.compress_long
 
-    def timed(room: Any, slots: Any, *rest: Any) -> Any:
+    def timed(room: Any, *rest: Any) -> None:
         cupy.cuda.runtime.deviceSynchronize()
         begin, end = cupy.cuda.Event(), cupy.cuda.Event()
         begin.record(room.lane.stream)
-        for lane in slots.lanes:
-            lane.follow(room.lane)
-        made = plain(room, slots, *rest)
+        plain(room, *rest)
         end.record(room.lane.stream)
         end.synchronize()
         samples.append(cupy.cuda.get_elapsed_time(begin, end))
-        return made
 
-    with mock.patch.object(cuda_encode, "_encode_long", timed):
+    with (
+        mock.patch.object(cuda_compress, "compress_long", timed),
+        mock.patch.object(cuda_encode, "_pack"),
+    ):
         for _ in range(warmup + repeat):
             call()
     return statistics.median(samples[warmup:])
