@@ -31,6 +31,8 @@ MEASURES = {
     "map_chunks_upper_gbps": "map_chunks, upper",
     "map_chunks_contains_gbps": "map_chunks, contains",
 }
+#: Letters over a line.
+BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.3}
 #: What is shown of the TPC-H queries: measure, heading, unit.
 SHARES = (("seconds", "time", 1e-3, "ms"), ("resident_bytes", "resident", 1e9, "GB"), ("peak_bytes", "peak", 1e9, "GB"))
 
@@ -39,7 +41,8 @@ def asked(record: dict[str, Any]) -> str:
     """A question in words."""
     name = MEASURES[record["measure"]]
     if "pattern" in record:
-        return f"{name} `{record['pattern']}`"
+        shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in record["pattern"])
+        return f"{name} `{shown}`"
     return f"{name}, {record['values']} values" if "values" in record else name
 
 
@@ -175,9 +178,11 @@ def draw_tpch(content: dict[str, Any]) -> Picture:
             ours, plain = (found[name][codec][measure] for codec in ("cudf_fsst", "cudf"))
             share = ours / plain
             axes.barh(y, share, 0.66, color=ORANGE if share <= 1 else DARK_PALE)
-            axes.text(0.02, y, f"{ours / scale:,.2g} of {plain / scale:,.2g} {unit}", va="center", fontsize=7.5)
+            label = f" {ours / scale:,.2g} of {plain / scale:,.2g} {unit}"
+            axes.text(share, y, label, va="center", fontsize=7.5, color=GREY, bbox=BEHIND)
         axes.axvline(1, color=GREY, linewidth=1)
-        axes.set_xlim(0, 1.25)
+        axes.set_xlim(0, 2.8)
+        axes.set_xticks([0, 0.5, 1, 1.5, 2])
         axes.set_ylim(-0.6, len(names) - 0.4)
         axes.set_title(title)
         axes.tick_params(axis="y", length=0)

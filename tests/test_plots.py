@@ -30,7 +30,7 @@ def modules() -> Iterator[dict[str, ModuleType]]:
         patch.syspath_prepend(ROOT / "benchmarks")
         yield {
             name: importlib.import_module(name)
-            for name in ("keep_run", "measured", "performance_page", "plots", "readme_table")
+            for name in ("keep_run", "measured", "performance_page", "plots", "query_page", "readme_table")
         }
 
 
@@ -191,10 +191,12 @@ def whole(folder: Path) -> None:
     (folder / "anchors.json").write_bytes((ROOT / "benchmarks" / "results" / "anchors.json").read_bytes())
 
 
-def test_committed_pictures_show_the_newest_results(modules: dict[str, ModuleType], newest: list[Path]) -> None:
-    plots = modules["plots"]
-    assert {path.name for path in plots.PICTURES.iterdir()} == {path.name for path in newest}
-    for path in newest:
+def test_committed_pictures_show_the_newest_results(
+    modules: dict[str, ModuleType], newest: list[Path], tmp_path: Path
+) -> None:
+    plots, questions = modules["plots"], modules["query_page"].draw(folder=tmp_path)
+    assert {path.name for path in plots.PICTURES.iterdir()} == {path.name for path in (*newest, *questions)}
+    for path in (*newest, *questions):
         assert shown(plots.PICTURES / path.name) == shown(path)
         assert (plots.PICTURES / path.name).stat().st_size < 200_000
 
