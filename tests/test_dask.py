@@ -51,8 +51,11 @@ def mixed(rows: int = ROWS) -> pd.DataFrame:
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
-    yield
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tables of tests are smaller than what is worth compressing; workers of other processes read the environment."""
+    monkeypatch.setenv("DASK_CUDF_FSST__THRESHOLD", "100 kB")
+    with dask.config.set({"cudf-fsst.threshold": "100 kB"}):
+        yield
     fsst_dask.disable()
 
 
