@@ -70,7 +70,7 @@ def questions(folder: Path = RESULTS) -> str:
         ours, plain = codecs["cudf_fsst"], codecs["cudf"]
         times = ours["value"] / plain["value"]
         lines.append([question, rows_found(ours), f"{ours['value']:,.0f}", f"{plain['value']:,.0f}", f"{times:.2g}"])
-    head = ["question", "rows", "compressed, GB/s", "cuDF, plain column, GB/s", "times as fast"]
+    head = ["question", "rows found", "compressed, GB/s", "cuDF, plain column, GB/s", "times as fast"]
     return "\n\n".join([table(head, lines), provenance("query", content)])
 
 

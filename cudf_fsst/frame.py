@@ -270,7 +270,7 @@ class CompressedFrame:
 
         Parameters
         ----------
-        key : label; list, array or Index of labels; or list, array or Series of bool
+        key : label; list, array or Index of labels; or list, array, Series or column of bool
 
         Returns
         -------
@@ -288,6 +288,8 @@ class CompressedFrame:
         """
         if isinstance(key, slice):
             raise TypeError(f"a CompressedFrame is indexed by labels of columns or a mask, not by {key!r}; see f.iloc")
+        if isinstance(key, CompressedColumn):
+            return self.filter(key)
         inner, _ = interop_cudf.unwrap_proxy(key)
         lists = (list, np.ndarray, pd.Index, pd.Series, pd.api.extensions.ExtensionArray)
         if isinstance(inner, lists) or hasattr(inner, "__cuda_array_interface__"):

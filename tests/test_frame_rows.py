@@ -354,3 +354,11 @@ def test_everything_is_done_on_the_device_of_the_frame(monkeypatch: pytest.Monke
         assert sum(one.map_chunks(length, chunk_bytes=1000)) == ROWS
         assert one.equals(one.copy())
         assert not current
+
+
+def test_a_compressed_column_of_booleans_is_a_mask() -> None:
+    data = pd.DataFrame({"flag": [True, False, True] * 100, "text": ["a", "b", "c"] * 100})
+    frame = data.fsst.compress()
+    pd.testing.assert_frame_equal(frame[frame.column("flag")], data[data["flag"]])
+    with pytest.raises(TypeError, match="a mask must be one dimension of booleans"):
+        frame[frame.column("text")]

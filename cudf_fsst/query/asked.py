@@ -15,7 +15,7 @@ from ..interop.pandas import ANY, ONE, tokens_of
 #: Values of `isin` that are looked at.
 MOST_VALUES = 1000
 #: Values of a tuple of beginnings or ends that are searched, one after another.
-_MOST_VALUES = 8
+_MOST_ENDS = 8
 #: What a regular expression does not take for itself. NUL is none of them, but cuDF's own expressions end there.
 _SPECIAL = frozenset(".^$*+?{}[]\\|()\0")
 
@@ -155,7 +155,7 @@ def _ends(name: str, pattern: Any) -> list[Question]:
     """Of a beginning or an end, or of a tuple of them."""
     values = list(pattern) if type(pattern) is tuple else [pattern]
     found = [encoded(value) for value in values]
-    if not 0 < len(found) <= _MOST_VALUES or not all(found):
+    if not 0 < len(found) <= _MOST_ENDS or not all(found):
         return []
     return [Like((value, b"") if name == "startswith" else (b"", value)) for value in dict.fromkeys(found) if value]
 

@@ -15,7 +15,7 @@ from .source import LOGGER, Source
 from .text import is_text, must_be_text
 
 #: Candidates that are looked at by themselves: at most this part of the rows. Of more, decoding all costs less.
-_CANDIDATES = 8
+_CANDIDATE_DIVISOR = 8
 
 
 def answer(column: Source, name: str, asked: Asked | None) -> Any:
@@ -80,7 +80,7 @@ def _check(column: Source, asked: Asked, found: ColumnBuffers) -> int | None:
     if found.null_count:  # what was found of them means nothing
         values &= backend.as_bits(found).view(np.bool_)
     numbers = selection.mask_rows(values, rows)
-    if numbers.size > rows // _CANDIDATES:
+    if numbers.size > rows // _CANDIDATE_DIVISOR:
         return None
     if numbers.size:
         (taken,) = backend.take([column._content.node], numbers)

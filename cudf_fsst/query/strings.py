@@ -37,8 +37,9 @@ class StringMethods:
 
     They give what those of ``column.decompress().str`` give. `contains`, `startswith`, `endswith`, `match`,
     `fullmatch`, `count` and `find` of literals, `like`, `len` and `byte_count` are answered on the codes. Others, and
-    what a search of literals cannot do (regular expressions, ``case=False``, ``flags``, ...), decode the column: piece
-    by piece where a row's result depends on that row alone, else all of it.
+    what a search of literals cannot do (regular expressions, ``case=False``, ``flags``, ...), decode the column. They
+    do so piece by piece where a row's result depends on that row alone. Results that are tables (`extract`,
+    `partition`, ``split(expand=True)``), and methods that join rows (`cat`), decode all of it.
     """
 
     __slots__ = ("_column",)

@@ -166,3 +166,19 @@ def test_answers() -> None:
     assert search.answer_dtype(IsIn(())) is np.bool_
     for question in (Count(b"a"), Find(b"a"), Length(), ByteCount()):
         assert search.answer_dtype(question) is np.int32
+
+
+@pytest.mark.parametrize(("count", "kept"), [(5, 6), (10, 3), (20, 3), (21, 3), (22, None), (33, None)])
+def test_ends_of_many_values(count: int, kept: int | None) -> None:
+    """So much of each value is searched that few other rows end like it, or nothing is."""
+    values = tuple(bytes([65 + i]) * 20 + b"x" * (i % 2) for i in range(count))
+    plan = search.plan(search.IsIn(values))
+    assert (plan and plan.searches[0].longest) == kept
+    assert plan is None or not plan.exact
+
+
+def test_values_of_one_length_are_searched_whole() -> None:
+    plan = search.plan(search.IsIn(tuple(bytes([65 + i]) * 6 for i in range(10))))
+    assert plan is not None
+    assert plan.exact
+    assert plan.searches[0].longest == 6

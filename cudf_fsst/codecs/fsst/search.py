@@ -32,6 +32,8 @@ MAX_PARTS = 16
 #: Bytes of the ends of values of several lengths that are searched. TPC-H l_comment SF 10 on an H200, ten values: 60
 #: bytes took 0.87 ms, for few warps fit beside such an automaton; 30 leave some more rows to look at.
 CANDIDATE_STATES = 30
+#: Bytes of each value's end that are searched at least, or the whole value.
+LEAST_END = 3
 #: Values whose ends are searched together.
 MAX_VALUES = 32
 
@@ -236,8 +238,10 @@ def _plan_values(question: IsIn) -> Plan | None:
     # Every byte may be a state. Of values of one length all bytes are worth it: then rows need no second look.
     most = MAX_STATES - 1
     if several or longest * len(some) > most:
-        most = max(CANDIDATE_STATES, len(some))
-    kept = next((k for k in range(longest, 0, -1) if sum(min(len(value), k) for value in some) <= most), 1)
+        most = min(most, max(CANDIDATE_STATES, LEAST_END * len(some)))
+    kept = next((k for k in range(longest, 0, -1) if sum(min(len(value), k) for value in some) <= most), 0)
+    if kept < min(longest, LEAST_END):
+        return None  # too many rows would be candidates
     ends = [value[-kept:] for value in some]
     # A match of another length may end where a row of a length that counts does.
     exact = not several and ends == some
