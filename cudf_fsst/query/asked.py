@@ -168,14 +168,14 @@ def _like(pattern: Any, escape: Any) -> tuple[list[Question], bool]:
     # In cuDF NUL is the escape where none is given, and escapes of several bytes are those of one.
     if "\0" in pattern or not (escape or "").isascii():
         return [], True
-    parts: list[str] = [""]
+    parts: list[list[str]] = [[]]
     for token in tokens:
         if token is ANY or token is ONE:
             # At least one character: what is found without that is a candidate. Only "%" is between parts.
-            parts.append("")
+            parts.append([])
         else:
-            parts[-1] += token
-    found = [encoded(part) for part in parts]
+            parts[-1].append(token)
+    found = [encoded("".join(part)) for part in parts]
     if not all(part is not None for part in found):
         return [], True
     inner = [part for part in found[1:-1] if part]

@@ -114,7 +114,7 @@ def _asked_values(values: Any) -> asked.Asked | None:
     if interop_cudf.is_cudf(inner):
         return None if len(inner) > asked.MOST_VALUES else asked.of_values(inner.to_arrow().to_pylist(), inner)
     if isinstance(inner, _VALUES):
-        if len(inner) > asked.MOST_VALUES or getattr(inner, "ndim", 1) != 1:
+        if getattr(inner, "ndim", 1) != 1 or len(inner) > asked.MOST_VALUES:
             return None
         return asked.of_values(list(inner), inner)
     return None

@@ -182,3 +182,12 @@ def test_values_of_one_length_are_searched_whole() -> None:
     assert plan is not None
     assert plan.exact
     assert plan.searches[0].longest == 6
+
+
+def test_plans_of_long_questions_are_not_kept() -> None:
+    before = search._kept_plan.cache_info().currsize
+    long = b"ab" * 50_000
+    for question in (Like((b"", long, b"")), IsIn((long, b"b")), Like((long,))):
+        assert search.plan(question) is not None
+    assert search._kept_plan.cache_info().currsize == before
+    assert search.plan(Count(b"some")) is search.plan(Count(b"some"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Sequence
 from itertools import accumulate
@@ -195,13 +196,15 @@ class _Matching:
             answer = pinned(1, _u32)
             lane.download(answer, address)
             self._asked = lane.event(), answer
-            while _under_way and _under_way[0][0].done:
-                _under_way.popleft()
-            _under_way.append(self._asked)
+            with _under_way_lock:
+                while _under_way and _under_way[0][0].done:
+                    _under_way.popleft()
+                _under_way.append(self._asked)
 
 
 #: Pinned memory that copies are under way to, with events behind them: columns may be gone before.
 _under_way: deque[tuple[Any, npt.NDArray[np.uint32]]] = deque()
+_under_way_lock = threading.Lock()
 
 
 def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> Any:

@@ -34,6 +34,8 @@ MAX_PARTS = 16
 CANDIDATE_STATES = 30
 #: Bytes of each value's end that are searched at least, or the whole value.
 LEAST_END = 3
+#: Bytes of the patterns of a question whose plan is kept.
+_KEPT_NBYTES = 4096
 #: Values whose ends are searched together.
 MAX_VALUES = 32
 
@@ -174,13 +176,23 @@ class Plan:
         return sum(self.counts)
 
 
-@lru_cache(64)
 def plan(question: Question) -> Plan | None:
     """How to answer a question; None where decoding has to.
 
     `Length` and `Find` have a plane of the bytes that continue a character, the last one. Where a segment has none of
     them, it can be left out.
     """
+    return _kept_plan(question) if _nbytes(question) <= _KEPT_NBYTES else _plan(question)
+
+
+def _nbytes(question: Question) -> int:
+    """Bytes of what is searched."""
+    if isinstance(question, Like | IsIn):
+        return sum(map(len, question.parts if isinstance(question, Like) else question.values))
+    return len(question.pattern) if isinstance(question, Count | Find) else 0
+
+
+def _plan(question: Question) -> Plan | None:
     if isinstance(question, Like):
         return _plan_like(question)
     if isinstance(question, IsIn):
@@ -194,6 +206,10 @@ def plan(question: Question) -> Plan | None:
     if isinstance(question, Find):
         return Plan(question, (automaton([(question.pattern, 0)], continuing=1),), (2,))
     return Plan(question, (automaton([(question.pattern, 0)]),), (1,))
+
+
+#: Plans of short questions are kept.
+_kept_plan = lru_cache(64)(_plan)
 
 
 def _plan_like(question: Like) -> Plan:
@@ -239,7 +255,7 @@ def _plan_values(question: IsIn) -> Plan | None:
     most = MAX_STATES - 1
     if several or longest * len(some) > most:
         most = min(most, max(CANDIDATE_STATES, LEAST_END * len(some)))
-    kept = next((k for k in range(longest, 0, -1) if sum(min(len(value), k) for value in some) <= most), 0)
+    kept = next((k for k in range(min(longest, most), 0, -1) if sum(min(len(value), k) for value in some) <= most), 0)
     if kept < min(longest, LEAST_END):
         return None  # too many rows would be candidates
     ends = [value[-kept:] for value in some]
