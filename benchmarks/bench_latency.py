@@ -228,15 +228,8 @@ def main() -> None:
         command = [sys.executable, __file__, "--tpch", str(options.tpch), "--first", codec]
         return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
-    def alive() -> bool:
-        try:
-            synchronize()
-        except cupy.cuda.runtime.CUDARuntimeError:
-            return False
-        return True
-
     tools = Tools(cudf, timing.wall_seconds, timing.event_seconds, first, options.repeat)
-    sys.exit(run(frame, tools, ResultsFile(options.out, timing.machine(), **timing.run()), options, alive))
+    sys.exit(run(frame, tools, ResultsFile(options.out, timing.machine(), **timing.run()), options, timing.alive))
 
 
 if __name__ == "__main__":

@@ -221,7 +221,6 @@ def main() -> None:
 
     import bench_column
     import cudf
-    import cupy
     import timing
 
     import cudf_fsst  # noqa: F401 - registers the accessor
@@ -239,16 +238,9 @@ def main() -> None:
             return cudf.read_parquet(Path(options.tpch) / "lineitem.parquet", columns=wanted)
         return makers[name]()
 
-    def alive() -> bool:
-        try:
-            cupy.cuda.runtime.deviceSynchronize()
-        except cupy.cuda.runtime.CUDARuntimeError:
-            return False
-        return True
-
     tools = Tools(cudf, timing.event_seconds, timing.wall_seconds, options.repeat)
     file = ResultsFile(Path(options.out), timing.machine(), **timing.run())
-    sys.exit(run(list(makers), data, tools, file, options, alive))
+    sys.exit(run(list(makers), data, tools, file, options, timing.alive))
 
 
 if __name__ == "__main__":

@@ -328,7 +328,6 @@ def main() -> None:
 
     import bench_column
     import cudf
-    import cupy
     import rmm
     import rmm.mr
     import rmm.statistics
@@ -361,15 +360,8 @@ def main() -> None:
     def read(name: str, columns: list[str]) -> Any:
         return cudf.read_parquet(options.tpch / f"{name}.parquet", columns=columns)
 
-    def alive() -> bool:
-        try:
-            cupy.cuda.runtime.deviceSynchronize()
-        except cupy.cuda.runtime.CUDARuntimeError:
-            return False
-        return True
-
     tools = Tools(timing.wall_seconds, in_use, peak, limited, options.repeat)
-    sys.exit(run(read, tools, ResultsFile(options.out, timing.machine(), **timing.run()), options, alive))
+    sys.exit(run(read, tools, ResultsFile(options.out, timing.machine(), **timing.run()), options, timing.alive))
 
 
 if __name__ == "__main__":

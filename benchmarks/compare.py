@@ -170,7 +170,6 @@ def main() -> None:
     options.deadline = time.perf_counter() + options.budget
 
     import bench_column
-    import cupy
     import timing
 
     from cudf_fsst.codecs.fsst.layout import LEVELS
@@ -190,14 +189,7 @@ def main() -> None:
         print(f"{dataset}: read in {time.perf_counter() - started:.1f} s", flush=True)
         return made
 
-    def alive() -> bool:
-        try:
-            cupy.cuda.runtime.deviceSynchronize()
-        except cupy.cuda.runtime.CUDARuntimeError:
-            return False
-        return True
-
-    status = run(wanted, series, measures(), file, options, alive)
+    status = run(wanted, series, measures(), file, options, timing.alive)
     if status == LOST_CONTEXT:
         # A new process has a new context. The part that broke this one is in the file, so this comes to an end.
         left = f"--budget={options.deadline - time.perf_counter():.0f}"

@@ -42,6 +42,15 @@ def wall_seconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 2) -> f
     return statistics.median(times)
 
 
+def alive() -> bool:
+    """Whether the GPU still answers: an error may have ended the process' context."""
+    try:
+        cupy.cuda.runtime.deviceSynchronize()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return False
+    return True
+
+
 def event_seconds(call: Callable[[], Any], repeat: int) -> float:
     """Median seconds of a call by CUDA events in the default stream, which the call's other streams follow and join."""
     begin, end = cupy.cuda.Event(), cupy.cuda.Event()

@@ -189,7 +189,7 @@ def test_columns_with_columns(small_pieces: None) -> None:
 def outcome_of(call: Any) -> Any:
     try:
         return call()
-    except Exception as error:
+    except Exception as error:  # an error is an outcome, whatever it is
         return type(error), str(error)
 
 

@@ -120,9 +120,11 @@ class TestGpu:
 
         try:
             series = cudf.from_pandas(COLUMNS[name]().iloc[:2100].rename("n"))
-            column = series.fsst.compress()
-        except Exception as error:
+        except Exception as error:  # cuDF's errors are of many types
             pytest.skip(f"cuDF does not have it: {error}")
+        if not hasattr(series, "fsst"):
+            pytest.skip(f"nothing takes {series.dtype}")
+        column = series.fsst.compress()
         monkeypatch.setattr(selection, "_PIECE_NBYTES", column.uncompressed_nbytes // 2)
         monkeypatch.setattr(selection, "_PIECES", 1 << 60)
         for number, call in enumerate(others(series)):

@@ -1,7 +1,7 @@
 """Questions about a column: answered on its codes where they can be, else by decoding it, piece by piece.
 
 ``questions.py`` has what users call, ``strings.py`` what they call by ``column.str``. Of the arguments ``asked.py``
-makes an `Asked`, which ``codes.py`` answers; else ``decoded.py`` answers the call. Results, dtypes, nulls and errors
+makes a `Request`, which ``codes.py`` answers; else ``decoded.py`` answers the call. Results, dtypes, nulls and errors
 are those that the library's Series has, so ``meaning.py`` asks the library itself, about a Series of two rows.
 
 The logger ``cudf_fsst.query`` says at DEBUG which way a call went.

@@ -21,7 +21,7 @@ _SPECIAL = frozenset(".^$*+?{}[]\\|()\0")
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """A call that the codec may answer.
 
     Attributes
@@ -80,7 +80,7 @@ _PARAMETERS = {
 }
 
 
-def of_method(name: str, call: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Asked | None:
+def of_method(name: str, call: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Request | None:
     """What a method of strings asks; None: it wants more than a search of literals.
 
     Parameters
@@ -101,7 +101,7 @@ def of_method(name: str, call: Callable[..., Any], args: Sequence[Any], options:
     if not questions:
         return None
     example = {**given, **({names[0]: "a"} if names else {})}
-    return Asked(
+    return Request(
         tuple(questions),
         lambda some: call(some, **example),
         (name, *((key, type(value), repr(value)) for key, value in example.items())),
@@ -183,12 +183,12 @@ def _like(pattern: Any, escape: Any) -> tuple[list[Question], bool]:
     return [Like(made)], ONE not in tokens
 
 
-def of_value(value: Any, *, negated: bool, compare: Callable[[Any, Any], Any]) -> Asked | None:
+def of_value(value: Any, *, negated: bool, compare: Callable[[Any, Any], Any]) -> Request | None:
     """What ``==`` and ``!=`` ask of a string."""
     found = encoded(value)
     if found is None or found.endswith(b"\0"):  # which NumPy drops
         return None
-    return Asked(
+    return Request(
         (Like((found,)),),
         lambda some: compare(some, "a"),
         ("!=" if negated else "==",),
@@ -197,7 +197,7 @@ def of_value(value: Any, *, negated: bool, compare: Callable[[Any, Any], Any]) -
     )
 
 
-def of_values(values: Sequence[Any], given: Any) -> Asked | None:
+def of_values(values: Sequence[Any], given: Any) -> Request | None:
     """What ``isin`` asks of strings, among which there may be missing values; `given`: the argument itself."""
     found = [encoded(value) for value in values]
     missing = [value for value, text in zip(values, found, strict=True) if text is None]
@@ -207,7 +207,7 @@ def of_values(values: Sequence[Any], given: Any) -> Asked | None:
     kinds = {(type(value), repr(value)) for value in missing}
     if len(kinds) > 1:
         return None
-    return Asked(
+    return Request(
         (IsIn(tuple(value for value in found if value is not None)),),
         lambda series: series.isin(some),
         ("isin", *kinds),

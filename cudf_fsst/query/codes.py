@@ -9,7 +9,7 @@ import numpy as np
 from .. import selection
 from ..buffers import ColumnBuffers
 from ..codecs.fsst import search
-from .asked import Asked
+from .asked import Request
 from .meaning import meaning_of
 from .source import LOGGER, Source
 from .text import is_text, must_be_text
@@ -18,7 +18,7 @@ from .text import is_text, must_be_text
 _CANDIDATE_DIVISOR = 8
 
 
-def answer(column: Source, name: str, asked: Asked | None) -> Any:
+def answer(column: Source, name: str, asked: Request | None) -> Any:
     """The answer as a Series without its proxy; None where the column is to be decoded.
 
     Parameters
@@ -73,7 +73,7 @@ def _booleans(column: Source, found: ColumnBuffers) -> Any:
     return column._backend.as_array(found).view(np.bool_)
 
 
-def _check(column: Source, asked: Asked, found: ColumnBuffers) -> int | None:
+def _check(column: Source, asked: Request, found: ColumnBuffers) -> int | None:
     """Let the library look at the rows that were found, and leave those that count; None: they are too many."""
     backend, rows = column._backend, len(column)
     values = _booleans(column, found)

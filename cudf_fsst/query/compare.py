@@ -109,7 +109,7 @@ def isin(column: Source, values: Any) -> Any:
     return decoded.in_pieces(column, "isin", lambda piece: piece.isin(values))
 
 
-def _asked_values(values: Any) -> asked.Asked | None:
+def _asked_values(values: Any) -> asked.Request | None:
     inner, _ = interop_cudf.unwrap_proxy(values)
     if interop_cudf.is_cudf(inner):
         return None if len(inner) > asked.MOST_VALUES else asked.of_values(inner.to_arrow().to_pylist(), inner)

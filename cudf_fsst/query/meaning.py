@@ -19,8 +19,8 @@ class Meaning(NamedTuple):
     missing: Any
 
 
-#: By kind of call; None: the library refuses it.
-_found: dict[Hashable, Meaning | None] = {}
+#: By kind of call. What the library refuses is not kept: it may have been the moment, as where a GPU had no memory.
+_found: dict[Hashable, Meaning] = {}
 _MOST = 1000
 
 
@@ -49,14 +49,13 @@ def meaning_of(column: Source, ask: Callable[[Any], Any], key: Hashable) -> Mean
         pass
     except TypeError:  # an argument that has no hash
         return None
-    made = None
     try:
         result = ask(backend.interop.sample(["a", None] if nulls else ["a"], dtype, content.type, content.stored))
         made = Meaning(result.dtype, backend.interop.scalars(result)[-1] if nulls else None)
     except MemoryError:
         raise
     except Exception:  # whatever the library raises, the column is decoded, and it raises that again
-        made = None
+        return None
     if len(_found) >= _MOST:
         _found.clear()
     _found[key] = made
