@@ -3,6 +3,9 @@
 // A warp answers for one row block after another. Its row lengths are unpacked as row_lengths_unpack does it, then a lane has rows
 // 32 * k + lane: neighbours look at neighbouring words of the planes, and answers are written coalesced. Rows of more than LONG_ROW
 // bytes are the whole warp's work, one after another.
+//
+// Most row blocks have few matches, or none. So the warp looks at the bits first, for questions that any single bit can answer: of a
+// block without bits it reads nothing else, and of few bits each lane finds the row of one.
 #include "fsst_match.cuh"
 #include "row_lengths.cuh"
 
@@ -59,6 +62,10 @@ extern "C" __global__ void __launch_bounds__(256)
 
 // Rows that a lane looks at together, so that several loads are under way at a time.
 #define GROUP 4
+
+// Words of bits that a lane looks at of a row block, and bits of a block that are few.
+#define BLOCK_WORDS 8
+#define FEW_BITS 64
 
 // Bits of the planes, for one lane. Positions are counted from the first bit of the row block's first word.
 struct LaneBits {
@@ -164,6 +171,9 @@ typedef const u32* Test;
 // How a lane answers a question for some rows: one after another.
 template <typename Question>
 struct Each {
+  // Whether rows without a bit have the answer 0, and one bit of others is enough: then `looks` says whether bits are looked at, and
+  // `accepts` what the bit at a place says of a row. Places count as LaneBits does.
+  static constexpr bool one_bit_does = false;
   __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
 #pragma unroll
     for (u32 g = 0; g < GROUP; ++g) answers[g] = static_cast<const Question&>(*this).of(bits, start[g], end[g]);
@@ -174,6 +184,7 @@ struct Each {
 // first, whether they are needed or not, so that the loads wait for nothing: a few words behind the segment's.
 template <typename Question>
 struct Windowed {
+  static constexpr bool one_bit_does = false;
   __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
     const Question& question = static_cast<const Question&>(*this);
     u32 near[GROUP], middle[GROUP], far[GROUP], from[GROUP];
@@ -202,9 +213,15 @@ struct Windowed {
 // Whether there is a match. test: its bytes.
 struct Contains : Windowed<Contains> {
   typedef u8 Answer;
+  static constexpr bool one_bit_does = true;
   u32 before;
 
   __device__ __forceinline__ explicit Contains(Test test) : before(test[0] - 1) {}
+
+  __device__ __forceinline__ bool looks() const { return true; }
+  __device__ __forceinline__ bool accepts(u32 place, u32 start, u32 end) const {
+    return place >= start + before && place < end;
+  }
 
   __device__ __forceinline__ bool settles(u64 window, u32 count, u32, u32* answer) const {
     *answer = window != 0;
@@ -221,6 +238,7 @@ struct Contains : Windowed<Contains> {
 // at; whether it is counted from the row's start; bytes of the match.
 struct Edge {
   typedef u8 Answer;
+  static constexpr bool one_bit_does = true;
   u32 least, exactly, some, from_start, length;
 
   __device__ __forceinline__ explicit Edge(Test test)
@@ -229,6 +247,10 @@ struct Edge {
   template <typename Position>
   __device__ __forceinline__ bool fits(Position bytes) const {
     return exactly ? bytes == least : bytes >= least;
+  }
+  __device__ __forceinline__ bool looks() const { return some; }
+  __device__ __forceinline__ bool accepts(u32 place, u32 start, u32 end) const {
+    return fits(end - start) && place == (from_start ? start + length : end) - 1;
   }
   template <typename Bits>
   __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
@@ -252,6 +274,7 @@ struct Edge {
 // for each its plane and its bytes.
 struct Like {
   typedef u8 Answer;
+  static constexpr bool one_bit_does = false;
   Test test;
 
   __device__ __forceinline__ explicit Like(Test test) : test(test) {}
@@ -320,6 +343,7 @@ struct Like {
 // Whether rows are one of some values. test: how many lengths there are, and these, ascending.
 struct IsIn {
   typedef u8 Answer;
+  static constexpr bool one_bit_does = false;
   Test test;
 
   __device__ __forceinline__ explicit IsIn(Test test) : test(test) {}
@@ -447,6 +471,55 @@ __device__ __forceinline__ void answer_rows(const Question& question, const Lane
   }
 }
 
+// What a warp does with a row block of few bits.
+struct Few {
+  u32 places[FEW_BITS];       // of the bits
+  u32 rows[ROW_BLOCK / 32];  // a bit for each row that counts
+};
+
+// Answers for the rows of a block by its bits, `count` of which are in this lane's `mine`: words 32 * i + lane. Row lengths are only
+// unpacked where there are bits. false: they are too many, or too long.
+template <typename Question>
+__device__ __forceinline__ bool answer_by_bits(const Question& question, const PackedBlock& block, const u32* mine,
+                                               u32 count, u32 skew, u32 most, u32 valid, u32 rows, u32* staged,
+                                               Few& few, typename Question::Answer* to) {
+  const u32 lane = lane_id();
+  if (!__any_sync(ALL_LANES, count > 0)) {
+#pragma unroll
+    for (u32 i = 0; i < ROWS_PER_LANE; ++i)
+      if (32 * i + lane < rows) to[32 * i + lane] = 0;
+    return true;
+  }
+  const u32 behind = warp_inclusive_sum(count), total = __shfl_sync(ALL_LANES, behind, 31);
+  if (total > FEW_BITS || !block.sums_fit()) return false;
+  u32 place = behind - count;
+#pragma unroll
+  for (u32 i = 0; i < BLOCK_WORDS; ++i)
+    for (u32 bits = mine[i]; bits != 0; bits &= bits - 1)
+      few.places[place++] = 32 * (32 * i + lane) + u32(__ffs(bits)) - 1;
+  if (lane < ROW_BLOCK / 32) few.rows[lane] = 0;
+  const u32 all = stage_starts(block, staged, skew);
+  if (lane == 31) staged[padded(ROW_BLOCK)] = all;
+  __syncwarp();
+  for (u32 i = lane; i < total; i += 32) {
+    const u32 bit = few.places[i];
+    u32 row = 0;
+#pragma unroll
+    for (u32 half = ROW_BLOCK / 2; half > 0; half /= 2)
+      if (staged[padded(row + half)] <= bit) row += half;
+    const u32 end = min(staged[padded(row + 1)], most);
+    if (question.accepts(bit, staged[padded(row)], end)) atomicOr(few.rows + row / 32, 1u << (row % 32));
+  }
+  __syncwarp();
+#pragma unroll
+  for (u32 i = 0; i < ROWS_PER_LANE; ++i) {
+    const u32 found = few.rows[i] & __shfl_sync(ALL_LANES, valid, i);
+    if (32 * i + lane < rows) to[32 * i + lane] = found >> lane & 1;
+  }
+  __syncwarp();
+  return true;
+}
+
 // Answers for all rows of the segments.
 template <typename Question>
 __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, const SearchView* __restrict__ views,
@@ -454,6 +527,7 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
                                       u64 answers) {
   typedef typename Question::Answer Answer;
   __shared__ u32 rooms[MATCH_THREADS / 32][PADDED_ROWS + 1];
+  __shared__ Few few[Question::one_bit_does ? MATCH_THREADS / 32 : 1];
   u32* const staged = rooms[threadIdx.x / 32];
   const u32 lane = lane_id();
   const Question question(test);
@@ -476,6 +550,21 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
     if (32 * lane + 32 > rows) valid &= 32 * lane < rows ? (1u << (rows - 32 * lane)) - 1 : 0;
     Answer* const to = reinterpret_cast<Answer*>(answers) + s.first_row + first;
 
+    if constexpr (Question::one_bit_does) {
+      const u64 next = reinterpret_cast<const u64*>(s.row_starts)[b + 1];
+      const u32 span = u32(min(max(min(next, chars), begin) - begin, u64(1) << 31));
+      const u32 count = (skew + span + 31) / 32;
+      if (question.looks() && count <= 32 * BLOCK_WORDS) {
+        u32 mine[BLOCK_WORDS], bits = 0;
+#pragma unroll
+        for (u32 i = 0; i < BLOCK_WORDS; ++i) mine[i] = 32 * i + lane < count ? __ldg(words + 32 * i + lane) : 0;
+#pragma unroll
+        for (u32 i = 0; i < BLOCK_WORDS; ++i) bits += __popc(mine[i]);
+        const u32 most = skew + u32(min(left, u64(1) << 31));
+        if (answer_by_bits(question, block, mine, bits, skew, most, valid, rows, staged, few[threadIdx.x / 32], to))
+          continue;
+      }
+    }
     u32 together = ~0u;  // bit i: row 32 * i + lane is the whole warp's work
     if (block.sums_fit()) {
       const LaneBits bits = {words, plane_words};

@@ -86,7 +86,7 @@ def by_definition(backend: HostBackend, node: Node, wanted: Plan, *, stream: Any
     if not wanted.exact:
         found.values[::50] = True
     found.values[[row is None for row in rows]] = 1  # as it may be
-    return found
+    return found, wanted.exact
 
 
 #: Methods that the codec may answer.

@@ -112,18 +112,19 @@ class DeviceBackend:
         with self.current(), Lane(stream) as lane:
             return device.take(nodes, rows, lane=lane)
 
-    def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> ColumnBuffers | None:
+    def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
         """Answer a question about strings on their codes; see `HostBackend.match`."""
         from ..codecs.fsst import cuda_match, cuda_read
         from ..device.memory import Lane
 
         with self.current(), Lane(stream) as lane:
-            values = cuda_match.match(node.segments, plan, lane=lane)
-            if values is None:
+            found = cuda_match.match(node.segments, plan, lane=lane)
+            if found is None:
                 return None
+            values, exact = found
             validity = cuda_read.validity(node.segments, lane=lane)
         dtype = np.dtype(search.answer_dtype(plan.question))
-        return ColumnBuffers(
+        made = ColumnBuffers(
             pa.from_numpy_dtype(dtype),
             node.rows,
             node.null_count,
@@ -132,6 +133,7 @@ class DeviceBackend:
             itemsize=dtype.itemsize,
             owners=(validity, values),
         )
+        return made, exact
 
     def validity(self, node: Node, *, stream: Any = None) -> ColumnBuffers:
         """Which rows are null, without their values."""

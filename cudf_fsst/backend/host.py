@@ -74,16 +74,18 @@ class HostBackend:
         self.check_stream(stream)
         return host.take(nodes, rows)
 
-    def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> ColumnBuffers | None:
+    def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
         """Answer a question about strings on their codes.
 
         Returns
         -------
-        ColumnBuffers or None
-            Booleans or int32, in an array that is the caller's own, which mean nothing where the validity says null.
-            None: the rows have to be decoded.
+        (ColumnBuffers, bool) or None
+            Booleans or int32, in an array that is the caller's own, which mean nothing where the validity says null;
+            and whether that is the answer: else the rows found are candidates. None: the rows have to be decoded.
         """
         self.check_stream(stream)
+        if isinstance(plan.question, search.IsIn) and not plan.searches:
+            return None
         from ..codecs.fsst import cpu_match  # compiled where it is needed
 
         found = host.validity(node)
@@ -93,7 +95,7 @@ class HostBackend:
         except OverflowError:  # a number that 32 bits do not hold
             return None
         found.itemsize = found.values.itemsize
-        return found
+        return found, plan.exact
 
     def validity(self, node: Node, *, stream: Any = None) -> ColumnBuffers:
         """Which rows are null, without their values."""

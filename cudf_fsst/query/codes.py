@@ -44,11 +44,14 @@ def answer(column: Source, name: str, asked: Request | None) -> Any:
     backend, node = column._backend, column._content.node
     with backend.current():
         found: ColumnBuffers | None = None
+        exact = asked.exact
         for plan in plans:
             assert plan is not None
-            some = backend.match(node, plan)
-            if some is None:
+            matched = backend.match(node, plan)
+            if matched is None:
                 return None
+            some, is_answer = matched
+            exact = exact and is_answer
             if found is None:
                 found = some
             else:
@@ -56,7 +59,7 @@ def answer(column: Source, name: str, asked: Request | None) -> Any:
                 values |= _booleans(column, some)
         assert found is not None
         way = "codes"
-        if not (asked.exact and all(plan is not None and plan.exact for plan in plans)):
+        if not exact:
             candidates = _check(column, asked, found)
             if candidates is None:
                 return None

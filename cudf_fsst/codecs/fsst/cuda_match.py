@@ -17,8 +17,9 @@ from . import cuda_read, launch
 from .cuda_kernels import blocks, get_kernel
 from .cuda_read import Reading, reading_of
 from .layout import ROW_BLOCK
-from .search import Automaton, ByteCount, Count, Find, IsIn, Length, Like, Plan, answer_dtype
+from .search import Automaton, ByteCount, Count, Find, IsIn, Length, Like, Plan, Question, answer_dtype
 from .segment import Segment, Segments
+from .values import LONGEST, words_of
 
 _u32, _u64 = np.uint32, np.uint64
 
@@ -28,6 +29,9 @@ _KEPT = 8
 _TABLES_MAX = 65535
 #: Words that a block of fsst_match_automata sets to zero, four at a time.
 _ZERO_STOPS = 1024
+#: Rows are told by their lengths alone where values have at most so few lengths, of those that the bits could say.
+_WIDTH_BITS = 3
+_TABLE = (launch.DESCRIPTOR.names or ()).index("table")
 # What else a call allocates: small things, and what alignment takes.
 _SPARE = 16 << 10
 
@@ -62,6 +66,8 @@ class _Layout:
     reading
     states, counts
         Of each search.
+    decodes
+        Whether rows are decoded.
 
     Attributes
     ----------
@@ -76,7 +82,7 @@ class _Layout:
         Tables of a round, at most.
     """
 
-    def __init__(self, reading: Reading, states: tuple[int, ...], counts: tuple[int, ...]) -> None:
+    def __init__(self, reading: Reading, states: tuple[int, ...], counts: tuple[int, ...], decodes: bool) -> None:
         view = reading.view.copy()
         row_blocks = -(-view["rows"].astype(np.int64) // ROW_BLOCK)
         view["first_row_block"] = np.cumsum(row_blocks) - row_blocks
@@ -84,7 +90,7 @@ class _Layout:
         self.tiles = -(-chars >> self.shifts)
         self.words = -(-self.tiles // launch.PIECE_TILES) << self.shifts
         self.view, self.planes = view, sum(counts)
-        tables = reading.tables if states else reading.tables[:0]
+        tables = reading.tables if states or decodes else reading.tables[:0]
         small = tables.nbytes + view.nbytes + (24 + 4 * len(states) * len(reading.shifts)) * view.size
         small += 256 * sum(states) + 512 * len(states) + _SPARE
         column = reading.column
@@ -173,14 +179,16 @@ class _Matching:
         self._layouts: dict[Any, _Layout] = {}
         self._asked: tuple[Any, npt.NDArray[np.uint32]] | None = None
 
-    def layout(self, reading: Reading, searches: Sequence[Automaton], counts: tuple[int, ...]) -> _Layout:
+    def layout(
+        self, reading: Reading, searches: Sequence[Automaton], counts: tuple[int, ...], decodes: bool
+    ) -> _Layout:
         states = tuple(machine.states for machine in searches)
-        key = current_device(), states, counts
+        key = current_device(), states, counts, decodes
         made = self._layouts.get(key)
         if made is None:
             if len(self._layouts) >= _KEPT:
                 self._layouts.clear()
-            made = self._layouts[key] = _Layout(reading, states, counts)
+            made = self._layouts[key] = _Layout(reading, states, counts, decodes)
         return made
 
     @property
@@ -207,7 +215,7 @@ _under_way: deque[tuple[Any, npt.NDArray[np.uint32]]] = deque()
 _under_way_lock = threading.Lock()
 
 
-def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> Any:
+def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> tuple[Any, bool] | None:
     """Answers for all rows of a column in GPU memory.
 
     Parameters
@@ -219,9 +227,10 @@ def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> Any:
 
     Returns
     -------
-    rmm.DeviceBuffer or None
-        ``answer_dtype(plan.question)`` for each row, 0 for nulls; exactly as large. None where a segment is so large
-        that its planes and automata would take more memory than a call may: then decode.
+    (rmm.DeviceBuffer, bool) or None
+        ``answer_dtype(plan.question)`` for each row, 0 for nulls; exactly as large. And whether that is the answer:
+        else the rows found are candidates. None where a segment is so large that its planes and automata would take
+        more memory than a call may, or the question has nothing to search: then decode.
 
     Raises
     ------
@@ -230,7 +239,7 @@ def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> Any:
     """
     itemsize = np.dtype(answer_dtype(plan.question)).itemsize
     if not segments:
-        return lane.allocate(0)
+        return lane.allocate(0), True
     reading = reading_of(segments)
     if reading.matching is None:
         reading.matching = _Matching()
@@ -241,12 +250,22 @@ def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> Any:
         ask = continuing is None and isinstance(segments, Segments)
         if continuing is False:
             searches, counts = _without_continuing(plan)
-    layout = matching.layout(reading, searches, counts)
+    values = _values_of(plan.question)
+    if values is None and isinstance(plan.question, IsIn) and not searches:
+        return None
+    if values is not None and (_few_are_as_long(reading, values) or values.nbytes > _SPARE // 2):
+        searches, counts = (), ()
+    layout = matching.layout(reading, searches, counts, values is not None)
     if layout.rounds is None:
         return None
-    kernel, test = _row_test(plan, sum(counts))
     answers = lane.allocate(itemsize * reading.column.rows)
-    call = _Call(layout, searches, counts, test, lane)
+    if values is None:
+        kernel, test = _row_test(plan, sum(counts))
+        numbers: npt.NDArray[Any] = np.array(test, _u32)
+    else:
+        kernel, numbers = "match_values_searched" if searches else "match_values", values
+        lane.zero(answers.ptr, answers.size)
+    call = _Call(layout, searches, counts, numbers, lane)
     if ask:
         lane.zero(call.seen, 4)
     for one in layout.rounds:
@@ -254,7 +273,26 @@ def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> Any:
         call.answer(one, kernel, answers.ptr)
     if ask:
         matching.ask(lane, call.seen)
-    return answers
+    return answers, plan.exact or values is not None
+
+
+def _values_of(question: Question) -> npt.NDArray[np.uint64] | None:
+    """Values that rows are compared with, as the kernel reads them; None where a search alone answers."""
+    if isinstance(question, IsIn):
+        return words_of(question.values)
+    if isinstance(question, Like) and len(question.parts) == 1:
+        return words_of(question.parts)
+    return None
+
+
+def _few_are_as_long(reading: Reading, values: npt.NDArray[np.uint64]) -> bool:
+    """Whether so few rows can be as long as a value that these are decoded sooner than all codes are searched.
+
+    That is told by the bits that row lengths take.
+    """
+    lengths = int(np.unpackbits(values[1 : 2 + LONGEST // 64].view(np.uint8)).sum())
+    width = 32 * int(reading.view["row_bits_words"].sum()) // reading.column.rows
+    return lengths << _WIDTH_BITS <= 1 << width
 
 
 def _without_continuing(plan: Plan) -> tuple[tuple[Automaton, ...], tuple[int, ...]]:
@@ -299,7 +337,7 @@ class _Call:
         layout: _Layout,
         searches: Sequence[Automaton],
         counts: Sequence[int],
-        test: Sequence[int],
+        test: npt.NDArray[Any],
         lane: Lane,
     ) -> None:
         self.layout, self.searches, self.counts, self.lane = layout, searches, counts, lane
@@ -312,7 +350,7 @@ class _Call:
         tables_at = self.machines_at + launch.WORD * len(launch.Machine._fields) * len(searches)
         places = list(accumulate((table.size for table in tables), initial=tables_at))
         self.test_at = align(places[-1])
-        image_at = work.reserve(self.test_at + 4 * len(test))
+        image_at = work.reserve(self.test_at + test.nbytes)
         planes_at = work.reserve(4 * (layout.planes * layout.plane_words + launch.PLANE_SPARE))
         seen_at = work.reserve(4)
         work.take(lane)
@@ -323,9 +361,11 @@ class _Call:
             following, accepts, classes = (self.image + place for place in places[3 * i : 3 * i + 3])
             machines.append(launch.Machine(machine.states, following, accepts, classes, self.automata[i]))
         gap = np.zeros(self.test_at - places[-1], np.uint8)
-        numbers = np.array(test, _u32).view(np.uint8)
-        image = np.concatenate([layout.image, launch.words(machines).view(np.uint8), *tables, gap, numbers])
+        parts = [layout.image, launch.words(machines).view(np.uint8), *tables, gap, test.view(np.uint8)]
+        image = np.concatenate(parts)
         image[layout.tables_at : layout.tables_end].view(_u64)[:] += _u64(self.image)
+        views = image[layout.views_at : layout.search_views_at].view(_u64).reshape(layout.view.size, -1)
+        views[:, _TABLE] += _u64(self.image)
         lane.upload(self.image, image)
 
     def _segments(self, one: _Round) -> tuple[Any, Any]:
@@ -387,7 +427,7 @@ class _Call:
         """Look at the planes of a round for its rows."""
         views, search_views = self._segments(one)
         self.lane.launch(
-            get_kernel("fsst_match", kernel),
+            get_kernel("fsst_values" if kernel.startswith("match_values") else "fsst_match", kernel),
             launch.row_grid(one.row_blocks, device_attributes()["multiprocessors"]),
             launch.ROW_THREADS,
             (

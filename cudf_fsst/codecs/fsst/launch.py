@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...lazy import kept_with
 from ..part import ALIGNMENT, align
-from . import train
+from . import train, values
 from .automaton import COST_SHIFT, MAX_STATES, automaton
 from .layout import ROW_BLOCK, SECTIONS, TILE_BLOCK, SegmentLayout
 from .plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
@@ -55,12 +55,14 @@ def defines(tile_size: int) -> dict[str, int]:
 
 
 def match_defines(tile_size: int = 0) -> dict[str, int]:
-    """Constants of fsst_match.cu and, with a tile size, of fsst_search.cu."""
+    """Constants of fsst_match.cu and fsst_values.cu and, with a tile size, of fsst_search.cu."""
     return {
         **(defines(tile_size) if tile_size else DEFINES),
         "RUN_ON_NBYTES": _RUN_ON_NBYTES,
         "OVERHANG_WORDS": _OVERHANG_WORDS,
         "LONG_ROW": _LONG_ROW,
+        "VALUES_LONGEST": values.LONGEST,
+        "VALUES_MULTIPLIER": values.MULTIPLIER,
         "MATCH_THREADS": ROW_THREADS,
         "SEARCH_THREADS": 32 * _SEARCH_WARPS_MAX,
     }

@@ -160,7 +160,8 @@ class Plan:
     test : RowTest or None
         Of a `Like`.
     lengths : tuple of int
-        Of an `IsIn`: bytes of rows that count, ascending; a plane has where their last bytes are.
+        Of an `IsIn`: bytes of rows that count, ascending. A plane has where their last bytes are; there is none where
+        rows with these lengths are all that can be told.
     """
 
     question: Question
@@ -243,12 +244,13 @@ def _plan_like(question: Like) -> Plan:
     return Plan(question, tuple(searches), tuple(counts), shown == wanted, test)
 
 
-def _plan_values(question: IsIn) -> Plan | None:
+def _plan_values(question: IsIn) -> Plan:
     values = list(dict.fromkeys(question.values))
     lengths = tuple(sorted({len(value) for value in values}))
     some = [value for value in values if value]
+    by_length = Plan(question, (), (), False, lengths=lengths)
     if len(some) > MAX_VALUES:
-        return None
+        return by_length
     several = len({len(value) for value in some}) > 1
     longest = max(map(len, some), default=0)
     # Every byte may be a state. Of values of one length all bytes are worth it: then rows need no second look.
@@ -257,7 +259,7 @@ def _plan_values(question: IsIn) -> Plan | None:
         most = min(most, max(CANDIDATE_STATES, LEAST_END * len(some)))
     kept = next((k for k in range(min(longest, most), 0, -1) if sum(min(len(value), k) for value in some) <= most), 0)
     if kept < min(longest, LEAST_END):
-        return None  # too many rows would be candidates
+        return by_length  # too many rows would be candidates
     ends = [value[-kept:] for value in some]
     # A match of another length may end where a row of a length that counts does.
     exact = not several and ends == some
