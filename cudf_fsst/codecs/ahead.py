@@ -45,3 +45,4 @@ def _wanted() -> Iterator[Callable[[], object]]:
     yield partial(get_kernel, "fsst_take", "take_few")
     yield partial(get_kernel, "fsst_match", "fsst_match_automata")
     yield partial(get_kernel, "fsst_search", "fsst_search", tile_size)
+    yield partial(get_kernel, "fsst_values", "match_values")
