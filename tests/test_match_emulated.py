@@ -85,13 +85,17 @@ def answer(row: bytes | None, question: Question) -> int:
             return len(row)
 
 
-def check(gpu: Gpu, rows: Rows, segments: Sequence[Segment], question: Question, stream: Any = None) -> None:
+def check(
+    gpu: Gpu, rows: Rows, segments: Sequence[Segment], question: Question, stream: Any = None, *, exact: bool = False
+) -> None:
+    """Compare answers with those of plain Python; `exact`: they are no candidates."""
     asked = ask(gpu, segments, question, stream)
     assert asked is not None
-    found, exact = asked
+    found, is_answer = asked
+    assert is_answer or not exact
     expected = np.array([answer(row, question) for row in rows], search.answer_dtype(question))
     assert found.size == expected.size
-    if exact:
+    if is_answer:
         np.testing.assert_array_equal(found, expected, err_msg=str(question))
     else:
         assert not (expected & ~found).any(), question
@@ -304,6 +308,53 @@ def test_giant_rows(gpu: Gpu) -> None:
         Length(),
     ):
         check(gpu, rows, segments, question)
+
+
+def launched(gpu: Gpu, rows: Rows, segments: Sequence[Segment], question: Question) -> set[str]:
+    """Check a question; the kernels that answered it."""
+    gpu.device.launches.clear()
+    check(gpu, rows, segments, question, exact=True)
+    return {name for name in gpu.device.launches if name.startswith("match_")}
+
+
+@pytest.mark.parametrize("tile_size", TILE_SIZES)
+def test_values(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Rows as long as a value are compared, and where that is most rows, a search says which."""
+    ids = [b"id %04d, of one length" % i for i in rng.integers(0, 200, 2500)]
+    same = Segments(gpu.cuda.to_device(cpu.compress(column([*ids, None, *ids[:9]]), tile_size=tile_size)))
+    rows: list[bytes | None] = [*mixed(rng, 2 * SEGMENT, nulls=True), b"x" * 1024, b"x" * 1025, b""]
+    other = Segments(gpu.cuda.to_device(cpu.compress(column(rows), tile_size=tile_size)))
+    for values in ((ids[7],), tuple(ids[:9]), (ids[3], ids[3][:-1])):
+        assert launched(gpu, [*ids, None, *ids[:9]], same, IsIn(values)) == {"match_values_searched"}
+    many = tuple(dict.fromkeys(ids))
+    assert len(many) > search.MAX_VALUES
+    assert launched(gpu, [*ids, None, *ids[:9]], same, IsIn(many)) == {"match_values"}
+    there = [row for row in rows[::40] if row is not None]
+    for some in (tuple(there), (*there, *(row[:-1] + b"?" for row in there if row)), (b"x" * 1024,), (b"y" * 1024,)):
+        assert launched(gpu, rows, other, IsIn(some)) == {"match_values"}
+    found = ask(gpu, other, IsIn((b"x" * 1025,)))
+    assert found is not None
+    assert not found[1]  # too long to be compared: candidates
+    assert found[0].tolist() == [row == b"x" * 1025 for row in rows]
+    assert ask(gpu, other, IsIn(tuple(b"%d" % i * 1025 for i in range(40)))) is None
+
+
+def test_values_of_one_hash(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cudf_fsst.codecs.fsst import cuda_kernels, values
+
+    rows = mixed(rng, SEGMENT)
+    segments = Segments(gpu.cuda.to_device(cpu.compress(column(rows))))
+    some = tuple(dict.fromkeys(row for row in rows[::9] if row))
+    with monkeypatch.context() as patched:
+        patched.setattr(values, "MULTIPLIER", 0)
+        cuda_kernels._kernel_on.cache_clear()
+        values._kept.cache_clear()
+        assert len(set(map(values.hash_of, some))) == 1
+        for asked in (some, some[::2], some[:1]):
+            assert launched(gpu, rows, segments, IsIn(asked)) == {"match_values"}
+    cuda_kernels._kernel_on.cache_clear()
+    values._kept.cache_clear()
+    assert len(set(map(values.hash_of, some))) == len(some)
 
 
 @pytest.mark.parametrize("order", ORDERS)
