@@ -2,16 +2,20 @@
 //
 // A warp looks at one row block after another, a lane at eight neighbouring rows. Rows that are as long as a value are candidates, and,
 // behind a search (fsst_search.cu) for the values' ends, only those at whose last byte a match ends. Candidates wait in shared memory
-// until there are 32, so that every lane decodes one: it steps over the codes before the row, hashes the row's bytes, looks the hash up
-// among those of the values, and compares.
+// until there are 32, so that every lane decodes one: it steps over the codes before the row, hashes the row's first eight bytes, and if a
+// value may begin so, all of them, looks the hash up among those of the values, and compares.
 //
 // Whatever the codes and row lengths, nothing outside the codes is read: a row that its segment does not have room for is no candidate.
 #include "fsst_match.cuh"
 #include "fsst_tile_codes.cuh"
 #include "row_lengths.cuh"
 
-// Thread blocks on a multiprocessor.
+// Thread blocks on a multiprocessor: as many as give the code so many registers that nothing is spilled.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#define VALUES_BLOCKS 4
+#else
 #define VALUES_BLOCKS 3
+#endif
 
 // Candidates of a warp: 31 that wait, and 32 more.
 #define WAITING 64
@@ -21,15 +25,18 @@
 struct Values {
   u64 count;
   u64 lengths[VALUES_LONGEST / 64 + 1];  // bit n: a value has n bytes
+  u64 beginnings[64];                    // a bit for the hash of each value's length and first eight bytes
 
+  __device__ __forceinline__ bool may_begin(u64 hash) const {
+    return beginnings[hash >> 58] >> (hash >> 52 & 63) & 1;
+  }
   __device__ __forceinline__ const u64* words() const { return reinterpret_cast<const u64*>(this); }
   __device__ __forceinline__ const u64* keys() const { return words() + sizeof(Values) / 8; }
 };
 
-// Bits of the entries of a DecodeTable, which are looked up faster than the entries.
-struct EntryBits {
-  u8 bits[512];
-  __device__ __forceinline__ u32 bits_of(u32 entry) const { return bits[entry]; }
+// Bytes of the entries of a DecodeTable, which are looked up faster than the entries.
+struct EntryBytes {
+  u8 bytes[512];
 };
 
 struct Waiting {
@@ -41,16 +48,18 @@ struct Waiting {
 // The bytes of a row, one chunk after another.
 struct RowBytes {
   const SegmentView& s;
-  const DecodeTable* table;
+  const EntryBytes& lengths;
   u64 tile;
-  TileCodes codes;
-  u32 left;  // bytes of the tile that are not given yet
+  u64 address;  // of the next code
+  u32 codes;    // of the tile from there on
+  u32 half;     // of the table, to which the next code belongs
+  u32 left;     // bytes of the tile that are not given yet
   bool raw;
   u64 symbol;  // the last one
   u32 bytes;   // of it that are not given yet
 
-  __device__ __forceinline__ RowBytes(const SegmentView& s, const EntryBits& lengths, u64 start)
-      : s(s), table(reinterpret_cast<const DecodeTable*>(s.table)), tile(start >> s.tile_shift), symbol(0), bytes(0) {
+  __device__ __forceinline__ RowBytes(const SegmentView& s, const EntryBytes& lengths, u64 start)
+      : s(s), lengths(lengths), tile(start >> s.tile_shift), symbol(0), bytes(0) {
     u64 begin;
     u32 count;
     if (!find_codes(s, tile, &begin, &count)) begin = 0, count = 0;
@@ -58,32 +67,66 @@ struct RowBytes {
     const u32 before = u32(start - (tile << s.tile_shift));
     left -= before;
     if (raw) {
-      codes.address += before, codes.left -= before;
+      address += before, codes -= before;
       return;
     }
-    u32 position = 0, bits = 0;
-    codes.skip(lengths, position, before);
-    while (position <= before && codes.left > 0) {
-      symbol = codes.next(table, &bits);
-      position += bits / 8;
-    }
-    if (position > before) {
-      bytes = min(position - before, left);
-      symbol = shift_right(symbol, bits - 8 * (position - before));
-    }
+    u32 position = skip(before);
+    while (position <= before && codes > 0) position += next_code();
+    // Damaged codes may end before.
+    const u32 behind = position > before ? position - before : 0;
+    symbol = shift_right(symbol, 8 * (bytes - min(behind, bytes)));
+    bytes = min(behind, left);
   }
-  __device__ __forceinline__ void enter(u64 address, u32 count) {
+  __device__ __forceinline__ void enter(u64 begin, u32 count) {
+    address = begin, codes = count, half = 0;
     left = u32(min(1ull << s.tile_shift, s.chars - (tile << s.tile_shift)));
     raw = count == left;
-    codes = {address, s.codes + s.codes_nbytes, count, 0, 0, 0};
   }
   // The next tile's codes lie behind those of this one.
   __device__ __forceinline__ void enter_next() {
-    const u64 address = codes.address + codes.left, room = codes.end - address;
+    const u64 begin = address + codes, room = s.codes + s.codes_nbytes - begin;
     ++tile;
-    u32 count = 1u + (s.tile_shift <= 8 ? reinterpret_cast<const u8*>(s.tile_lengths)[tile]
-                                        : reinterpret_cast<const u16*>(s.tile_lengths)[tile]);
-    enter(address, count <= room ? count : 0);
+    const u32 count = 1u + (s.tile_shift <= 8 ? reinterpret_cast<const u8*>(s.tile_lengths)[tile]
+                                              : reinterpret_cast<const u16*>(s.tile_lengths)[tile]);
+    enter(begin, count <= room ? count : 0);
+  }
+  // Steps over codes, four at a time, as long as what they stand for ends at byte `until` of the tile or before; gives where that is.
+  __device__ __forceinline__ u32 skip(u32 until) {
+    u32 position = 0;
+    if (codes < 8) return position;
+    const u32* word = reinterpret_cast<const u32*>(address / 4 * 4);
+    const u32 shift = 8 * u32(address % 4);
+    u32 low = *word;
+    while (codes >= 8) {  // so the next word has codes of the tile
+      const u32 high = *++word, four = __funnelshift_r(low, high, shift);
+      u32 sum = 0, after = half;
+      if (half == 0 && ((~four - 0x01010101u) & four & 0x80808080u) == 0) {  // no escape
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i) sum += lengths.bytes[four >> (8 * i) & 255];
+      } else {
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i) {
+          const u32 entry = (four >> (8 * i) & 255) | after;
+          after = entry == 255 ? 256 : 0;
+          sum += lengths.bytes[entry];
+        }
+      }
+      if (position + sum > until) break;
+      position += sum, address += 4, codes -= 4, half = after, low = high;
+    }
+    return position;
+  }
+  // The next code's symbol, and its bytes; `codes` must not be 0.
+  __device__ __forceinline__ u32 next_code() {
+    const u32 entry = *reinterpret_cast<const u8*>(address) | half;
+    ++address, --codes;
+    if (raw) {
+      symbol = entry;
+      return bytes = 1;
+    }
+    half = entry == 255 ? 256 : 0;
+    symbol = reinterpret_cast<const DecodeTable*>(s.table)->entries[entry];
+    return bytes = lengths.bytes[entry];
   }
   // The next 1 to 8 bytes; false: the codes are damaged. They must be there by the row's length.
   __device__ __forceinline__ bool next(u32 wanted, u64* chunk) {
@@ -91,17 +134,11 @@ struct RowBytes {
     for (u32 have = 0; have < wanted;) {
       if (bytes == 0) {
         if (left == 0) enter_next();
-        if (codes.left == 0) return false;
-        if (raw) {
-          symbol = *reinterpret_cast<const u8*>(codes.address);
-          ++codes.address, --codes.left, bytes = 1;
-        } else {
-          symbol = codes.next(table, &bytes);
-          bytes = min(bytes / 8, left);
-        }
+        if (codes == 0) return false;
+        bytes = min(next_code(), left);
       }
       const u32 some = min(bytes, wanted - have);
-      if (some > 0) result |= (symbol & shift_right(~0ull, 64 - 8 * some)) << (8 * have);
+      result |= (symbol & shift_right(~0ull, 64 - 8 * some)) << (8 * (have & 7));
       symbol = shift_right(symbol, 8 * some);
       have += some, bytes -= some, left -= some;
     }
@@ -117,7 +154,7 @@ __device__ __forceinline__ u64 hash_more(u64 hash, u64 chunk) {
 }
 
 // Whether the row is one of the values: its hash is looked up, then it is compared with the values that have this hash.
-__device__ __forceinline__ bool is_in(const SegmentView& s, const EntryBits& lengths, const Values& values, u64 start,
+__device__ __forceinline__ bool is_in(const SegmentView& s, const EntryBytes& lengths, const Values& values, u64 start,
                                       u32 length) {
   if (length == 0) return true;
   const u64 *const keys = values.keys(), *own = nullptr;
@@ -129,6 +166,7 @@ __device__ __forceinline__ bool is_in(const SegmentView& s, const EntryBits& len
     for (u32 at = 0; at < length && same; at += 8) {
       if (!row.next(min(length - at, 8u), &chunk)) return false;
       hash = hash_more(hash, chunk);
+      if (at == 0 && !values.may_begin(hash)) return false;
       same = own == nullptr || own[at / 8] == chunk;
     }
     if (own == nullptr) {
@@ -152,13 +190,13 @@ __device__ __forceinline__ bool is_in(const SegmentView& s, const EntryBits& len
 }
 
 // Compares the last rows that wait, 32 at most, a lane each; whole warps. table: address of the table that `lengths` belongs to.
-__device__ __forceinline__ void compare(const SegmentView& s, EntryBits& lengths, u64& table, const Values& values,
+__device__ __forceinline__ void compare(const SegmentView& s, EntryBytes& lengths, u64& table, const Values& values,
                                      const Waiting& waiting, u32& count, u64 answers) {
   if (table != s.table) {
     table = s.table;
 #pragma unroll 4
     for (u32 entry = lane_id(); entry < 512; entry += 32)
-      lengths.bits[entry] = u8(reinterpret_cast<const DecodeTable*>(table)->bits_of(entry));
+      lengths.bytes[entry] = u8(reinterpret_cast<const DecodeTable*>(table)->bits_of(entry) / 8);
   }
   __syncwarp();
   const u32 some = min(count, 32u), place = count - some + lane_id();
@@ -174,11 +212,10 @@ __device__ __forceinline__ void find_values(const SegmentView* __restrict__ segm
                                              const SearchView* __restrict__ views, u32 segment_count, u64 row_blocks,
                                              u64 planes, const Values& values, u64 answers) {
   __shared__ Waiting rooms[MATCH_THREADS / 32];
-  __shared__ EntryBits entries[MATCH_THREADS / 32];
+  __shared__ EntryBytes entries[MATCH_THREADS / 32];
   Waiting& waiting = rooms[threadIdx.x / 32];
-  EntryBits& lengths = entries[threadIdx.x / 32];
+  EntryBytes& lengths = entries[threadIdx.x / 32];
   const u32 lane = lane_id();
-  const u64 short_ones = values.lengths[0];
   const Run run(row_blocks);
   if (run.begin >= run.end) return;
   const u64 first_unit = segments[0].first_row_block, last_unit = first_unit + run.end;
@@ -190,55 +227,86 @@ __device__ __forceinline__ void find_values(const SegmentView* __restrict__ segm
     const u64 b = unit - s.first_row_block, first = b * ROW_BLOCK;
     const u32 rows = u32(min(s.rows - first, u64(ROW_BLOCK)));
     const PackedBlock block(s, b);
-    const bool narrow = block.width <= 8;
-    u32 near = 0, far = 0;  // the differences of eight rows
-    if (narrow) block.eight_rows(lane, &near, &far);
-    const u32 mask = (1u << (narrow ? block.width : 0)) - 1;
-    auto length_of = [&](u32 i) {
-      const u32 four = i < 4 ? near : far;
-      return narrow ? block.minimum + (four >> (i % 4 * block.width) & mask) : block.length(ROW_BLOCK / 32 * lane + i);
-    };
-
-    u32 candidates = 0;  // bit i: row 8 * lane + i
-    u64 sum = 0;
-#pragma unroll
-    for (u32 i = 0; i < ROW_BLOCK / 32; ++i) {
-      const u64 length = length_of(i);
-      sum += length;
-      bool there = length < 64 && short_ones >> length & 1;
-      if (length >= 64 && length <= VALUES_LONGEST) there = values.lengths[length / 64] >> (length % 64) & 1;
-      candidates |= u32(there) << i;
-    }
     const u32 begin = ROW_BLOCK / 32 * lane;
-    if (begin + ROW_BLOCK / 32 > rows) candidates &= begin < rows ? (1u << (rows - begin)) - 1 : 0;
-    if (s.validity != 0 && begin < rows) candidates &= reinterpret_cast<const u8*>(s.validity)[first / 8 + lane];
+    u32 wanted = begin < rows ? shift_right(0xff, 8 - min(rows - begin, 8u)) : 0;
+    if (s.validity != 0 && begin < rows) wanted &= reinterpret_cast<const u8*>(s.validity)[first / 8 + lane];
+
+    u32 near = 0, far = 0;  // of blocks of rows of similar length: the differences of eight rows
+    u32 candidates = 0;     // bit i: row 8 * lane + i
+    const bool narrow = block.width <= 6 && block.minimum <= VALUES_LONGEST;
+    if (narrow) {
+      // Bit n: rows of n bytes more than the shortest are candidates.
+      const u32 word = u32(block.minimum) / 64, shift = u32(block.minimum) % 64;
+      u64 differences = values.lengths[word] >> shift;
+      if (shift > 0 && word < VALUES_LONGEST / 64) differences |= values.lengths[word + 1] << (64 - shift);
+      if (differences != 0) {
+        block.eight_rows(lane, &near, &far);
+        const u32 mask = (1u << block.width) - 1, low = u32(differences), high = u32(differences >> 32);
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i) {
+          const u32 difference = (i < 4 ? near : far) >> (i % 4 * block.width) & mask;
+          candidates |= ((difference < 32 ? low : high) >> (difference % 32) & 1) << i;
+        }
+      }
+    } else {
+#pragma unroll 1
+      for (u32 i = 0; i < 8; ++i) {
+        const u64 length = block.length(begin + i);
+        if (length <= VALUES_LONGEST) candidates |= u32(values.lengths[length / 64] >> (length % 64) & 1) << i;
+      }
+    }
+    candidates &= wanted;
     // A segment's candidates do not wait for those of the next.
     const bool last = unit + 1 == last_unit || (k + 1 < segment_count && segments[k + 1].first_row_block <= unit + 1);
-    if (__any_sync(ALL_LANES, candidates != 0) || (last && count > 0)) {
-      const u64 chars = s.chars;
-      u64 start = reinterpret_cast<const u64*>(s.row_starts)[b];
-      start += block.sums_fit() ? u64(warp_inclusive_sum(u32(sum)) - u32(sum)) : warp_inclusive_sum(sum) - sum;
+    bool open = __any_sync(ALL_LANES, candidates != 0);
+    if (!open && !(last && count > 0)) continue;
+    u64 before = 0;  // characters before the lane's rows
+    if (open) {
+      before = reinterpret_cast<const u64*>(s.row_starts)[b];
+      if (narrow) {
+        const u32 sum = 8 * u32(block.minimum) + block.sum_of(near, 4) + block.sum_of(far, 4);
+        before += warp_inclusive_sum(sum) - sum;
+      } else {
+        u64 sum = 0;
 #pragma unroll 1
-      for (u32 i = 0; i <= ROW_BLOCK / 32; ++i) {  // once more for the last ones
-        const u64 length = length_of(i % 8);
-        bool there = (candidates >> i & 1) && start <= chars && length <= chars - start;
+        for (u32 i = 0; i < 8; ++i) sum += block.length(begin + i);
+        before += warp_inclusive_sum(sum) - sum;
+      }
+    }
+    do {
+      // A candidate of each lane.
+      bool there = candidates != 0;
+      u64 start = before, length = 0;
+      u32 i = 0;
+      if (there) {
+        i = __ffs(candidates) - 1;
+        if (narrow) {
+          const u32 four = i < 4 ? near : far;
+          start += i * u32(block.minimum) + block.sum_of(near, min(i, 4u)) + block.sum_of(far, max(i, 4u) - 4);
+          length = u32(block.minimum) + (four >> (i % 4 * block.width) & ((1u << block.width) - 1));
+        } else {
+          for (u32 other = 0; other < i; ++other) start += block.length(begin + other);
+          length = block.length(begin + i);
+        }
+        candidates &= candidates - 1;
+        there = start <= s.chars && length <= s.chars - start;
         if (searched && there && length > 0) {
           const u64 bit = start + length - 1;
           const u32* plane = reinterpret_cast<const u32*>(planes) + views[k].first_word;
           there = __ldg(plane + bit / 32) >> (bit % 32) & 1;
         }
-        const u32 others = __ballot_sync(ALL_LANES, there);
-        if (there) {
-          const u32 place = count + __popc(others & ((1u << lane) - 1));
-          waiting.starts[place] = start, waiting.lengths[place] = u32(length);
-          waiting.rows[place] = s.first_row + first + begin + i;
-        }
-        count += __popc(others);
-        start += length;
-        if (count >= 32 || (last && i == ROW_BLOCK / 32 && count > 0))
-          compare(s, lengths, table, values, waiting, count, answers);
       }
-    }
+      const u32 others = __ballot_sync(ALL_LANES, there);
+      if (there) {
+        const u32 place = count + __popc(others & ((1u << lane) - 1));
+        waiting.starts[place] = start, waiting.lengths[place] = u32(length);
+        waiting.rows[place] = s.first_row + first + begin + i;
+      }
+      count += __popc(others);
+      open = __any_sync(ALL_LANES, candidates != 0);
+      if (count >= 32 || (last && !open && count > 0))
+        compare(s, lengths, table, values, waiting, count, answers);
+    } while (open || (last && count > 0));
   }
 }
 

@@ -283,7 +283,7 @@ def test_automata(tile_size: int, gpu: Gpu, rng: np.random.Generator, monkeypatc
         kept.clear()
         ask(gpu, there, question)
         (call,) = kept
-        for machine, address in zip(call.searches, call.automata, strict=True):
+        for machine, address in zip(call.prepared.searches, call.automata, strict=True):
             for number, table in enumerate(tables):
                 expected = search.lift(machine, table)
                 data = gpu.emulator.read(address + number * expected.nbytes, expected.nbytes)

@@ -19,10 +19,13 @@ _ALL = 2**64 - 1
 _KEPT_NBYTES = 4096
 
 
-def hash_of(value: bytes) -> int:
-    """Of 64 bits, from the value's length and its bytes, eight at a time, the last ones filled up with zeros."""
+def hash_of(value: bytes, most: int | None = None) -> int:
+    """Of 64 bits, from the value's length and its bytes, eight at a time, the last ones filled up with zeros.
+
+    `most`: of its first bytes.
+    """
     made = len(value)
-    for at in range(0, len(value), 8):
+    for at in range(0, len(value) if most is None else min(most, len(value)), 8):
         made = (made ^ int.from_bytes(value[at : at + 8], "little")) * MULTIPLIER & _ALL
         made ^= made >> 32
     return made
@@ -39,10 +42,12 @@ def words_of(values: Sequence[bytes]) -> npt.NDArray[np.uint64] | None:
 
 def _made(values: tuple[bytes, ...]) -> npt.NDArray[np.uint64]:
     pairs = sorted((hash_of(value), value) for value in values)
-    lengths = [0] * (LONGEST // 64 + 1)
+    lengths, beginnings = [0] * (LONGEST // 64 + 1), [0] * 64
     for value in values:
         lengths[len(value) // 64] |= 1 << len(value) % 64
-    head = [len(values), *lengths, *(key for key, _ in pairs), *(len(value) for _, value in pairs)]
+        first = hash_of(value, 8)
+        beginnings[first >> 58] |= 1 << (first >> 52 & 63)
+    head = [len(values), *lengths, *beginnings, *(key for key, _ in pairs), *(len(value) for _, value in pairs)]
     place, places, padded = len(head) + len(pairs), [], []
     for _, value in pairs:
         places.append(place)
