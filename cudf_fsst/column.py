@@ -29,6 +29,7 @@ from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop.arrow import decoding, to_arrow
 
+_OFFSET_NBYTES = 4
 #: Rows of a piece, where pieces are cut by rows, are a multiple of this.
 _PIECE_ROWS = 1024
 
@@ -79,6 +80,14 @@ class CompressedColumn(query.Questions):
 
     def __len__(self) -> int:
         return self._content.node.rows
+
+    def __bool__(self) -> bool:
+        """Refused, as a Series refuses it: a column has a truth value for each row, see `len`."""
+        return bool(self._unlabelled(0, 0))
+
+    def __contains__(self, label: object) -> bool:
+        """Whether a label is in the index, as a Series has it; ``column.isin([value])`` looks for values."""
+        return label in self.index
 
     @property
     def shape(self) -> tuple[int]:
@@ -500,9 +509,10 @@ class CompressedColumn(query.Questions):
         func : callable
             Gets a Series (pandas or cuDF, as `decompress` gives) of consecutive rows with their index labels.
         chunk_bytes : int, optional
-            Characters, or bytes of other values, of a piece, about; at most so many, where rows are shorter. A piece
-            ends with a segment or at a multiple of 256 rows of one, or at a multiple of 1,024 rows of other values.
-            None: 64 MiB, on a GPU an eighth of the uncompressed bytes if that is more.
+            Characters, or bytes of other values, of a piece, about; at most so many, where rows are shorter. Offsets of
+            its rows, four bytes each, are no more than that either. A piece ends with a segment or at a multiple of 256
+            rows of one, or at a multiple of 1,024 rows of other values.
+            None: 64 MiB, on a GPU a quarter of the uncompressed bytes if that is more.
 
         Returns
         -------
@@ -523,17 +533,19 @@ class CompressedColumn(query.Questions):
         """Row ranges of about `chunk_bytes`: of strings one row block at least, or whole segments."""
         if not self._is_text:
             return selection.row_pieces(len(self), self.uncompressed_nbytes, chunk_bytes, _PIECE_ROWS)
-        long = [segment for segment in self.segments if segment.chars > chunk_bytes]
+        most_rows = max(chunk_bytes // _OFFSET_NBYTES, ROW_BLOCK)
+        long = [segment for segment in self.segments if segment.chars > chunk_bytes or segment.rows > most_rows]
         with self._backend.current():
             starts = dict(zip(long, self._backend.row_starts(long), strict=True))
         pieces: list[tuple[int, int]] = []
         base = first = chars = 0  # where the segment and the piece begin, and characters of the piece
         for segment in self.segments:
-            if chars + segment.chars > chunk_bytes and base > first:
+            too_long = chars + segment.chars > chunk_bytes or base + segment.rows - first > most_rows
+            if too_long and base > first:
                 pieces.append((first, base))
                 first, chars = base, 0
             if segment in starts:
-                pieces += [(base + a, base + b) for a, b in _cut(starts[segment], segment.rows, chunk_bytes)]
+                pieces += [(base + a, base + b) for a, b in _cut(starts[segment], segment.rows, chunk_bytes, most_rows)]
                 first = base + segment.rows
             else:
                 chars += segment.chars
@@ -647,13 +659,14 @@ def of_loaded(loaded: files.Loaded) -> CompressedColumn:
     return CompressedColumn._make(content, HostBackend(), loaded.labels[0], indexes.of_loaded(loaded), loaded.dtype)
 
 
-def _cut(starts: Any, rows: int, chunk_bytes: int) -> Iterator[tuple[int, int]]:
+def _cut(starts: Any, rows: int, chunk_bytes: int, most_rows: int) -> Iterator[tuple[int, int]]:
     """Ranges of a segment's rows, of about `chunk_bytes` characters; `starts`: those of its row blocks."""
     blocks, first = len(starts) - 1, 0
     while first < blocks:
         limit = int(starts[first]) + chunk_bytes
         # Row blocks without characters at the end of the segment count for nothing.
         last = min(max(first + 1, int(np.searchsorted(starts, np.uint64(limit), side="right")) - 1), blocks)
+        last = min(last, first + most_rows // ROW_BLOCK)
         yield first * ROW_BLOCK, min(last * ROW_BLOCK, rows)
         first = last
 

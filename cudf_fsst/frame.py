@@ -427,7 +427,7 @@ class CompressedFrame:
         func : callable
             Gets a DataFrame (pandas or cuDF, as `decompress` gives) of consecutive rows with their index labels.
         chunk_bytes : int, optional
-            Arrow bytes of a piece, about. A piece ends at a multiple of 1,024 rows. None: 64 MiB, on a GPU an eighth of
+            Arrow bytes of a piece, about. A piece ends at a multiple of 1,024 rows. None: 64 MiB, on a GPU a quarter of
             the uncompressed bytes if that is more.
 
         Returns

@@ -511,11 +511,11 @@ __device__ __forceinline__ bool answer_by_bits(const Question& question, const P
     if (question.accepts(bit, staged[padded(row)], end)) atomicOr(few.rows + row / 32, 1u << (row % 32));
   }
   __syncwarp();
+  if (lane < ROW_BLOCK / 32) few.rows[lane] &= valid;
+  __syncwarp();
 #pragma unroll
-  for (u32 i = 0; i < ROWS_PER_LANE; ++i) {
-    const u32 found = few.rows[i] & __shfl_sync(ALL_LANES, valid, i);
-    if (32 * i + lane < rows) to[32 * i + lane] = found >> lane & 1;
-  }
+  for (u32 i = 0; i < ROWS_PER_LANE; ++i)
+    if (32 * i + lane < rows) to[32 * i + lane] = few.rows[i] >> lane & 1;
   __syncwarp();
   return true;
 }
@@ -555,6 +555,9 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
       const u32 span = u32(min(max(min(next, chars), begin) - begin, u64(1) << 31));
       const u32 count = (skew + span + 31) / 32;
       if (question.looks() && count <= 32 * BLOCK_WORDS) {
+        // The next row block's bits are needed soon.
+        const u64 soon = begin / 32 + count + 32 * lane;
+        if (lane < BLOCK_WORDS && 32 * soon < chars) prefetch(reinterpret_cast<u64>(words + count + 32 * lane));
         u32 mine[BLOCK_WORDS], bits = 0;
 #pragma unroll
         for (u32 i = 0; i < BLOCK_WORDS; ++i) mine[i] = 32 * i + lane < count ? __ldg(words + 32 * i + lane) : 0;

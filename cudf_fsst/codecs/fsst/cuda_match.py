@@ -179,9 +179,9 @@ def _row_test(plan: Plan, planes: int) -> tuple[str, list[int]]:
         test = plan.test
         assert test is not None
         parts, least = len(test.planes), min(test.least, 2**32 - 1)
-        if parts == 1 and not (test.prefix or test.suffix):
+        if parts == 1 and not (test.prefix or test.suffix or question.more):
             return "match_contains", [test.lengths[0]]
-        if parts <= 1:
+        if parts == 0 or (parts == 1 and (test.prefix or test.suffix)):
             from_start = test.prefix and not test.suffix
             return "match_edge", [least, test.equal >= 0, parts, from_start, *(test.lengths or (0,))]
         pairs = [number for pair in zip(test.planes, test.lengths, strict=True) for number in pair]

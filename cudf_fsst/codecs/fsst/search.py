@@ -51,9 +51,16 @@ class Like:
 
     The first part begins the row and the last one ends it, so empty ones there leave it open: ``(b"", b"a", b"")`` is
     *contains*, ``(b"a", b"")`` *starts with*, ``(b"", b"a")`` *ends with*, and ``(b"a",)`` *equals*.
+
+    Attributes
+    ----------
+    parts : tuple of bytes
+    more : int
+        Bytes that a row has at least beside those of the parts, of which there are two or more then.
     """
 
     parts: tuple[bytes, ...]
+    more: int = 0
 
 
 @dataclass(frozen=True)
@@ -218,12 +225,14 @@ def _plan_like(question: Like) -> Plan:
     wanted = [part for part in parts if part]
     prefix, suffix = bool(parts[0]), bool(parts[-1])
     shown: list[bytes] = []
+    planes: dict[bytes, int] = {}
     for i, part in enumerate(wanted):
-        if suffix and i == len(wanted) - 1:
-            shown.append(part[-MAX_PATTERN:])
-        elif part[:MAX_PATTERN] in shown or len(set(shown)) < MAX_PARTS - 1:
-            shown.append(part[:MAX_PATTERN])
-    distinct = list(dict.fromkeys(shown))
+        is_end = suffix and i == len(wanted) - 1
+        one = part[-MAX_PATTERN:] if is_end else part[:MAX_PATTERN]
+        if is_end or one in planes or len(planes) < MAX_PARTS - 1:
+            planes.setdefault(one, len(planes))
+            shown.append(one)
+    distinct = list(planes)
     searches, counts, at = [], [], 0
     while at < len(distinct):
         some = distinct[at : at + MAX_PLANES]
@@ -232,9 +241,9 @@ def _plan_like(question: Like) -> Plan:
         searches.append(automaton([(part, plane) for plane, part in enumerate(some)]))
         counts.append(len(some))
         at += len(some)
-    least = sum(map(len, wanted))
+    least = sum(map(len, wanted)) + question.more
     test = RowTest(
-        tuple(distinct.index(part) for part in shown),
+        tuple(planes[part] for part in shown),
         tuple(map(len, shown)),
         prefix,
         suffix,
