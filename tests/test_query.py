@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import logging
 import pickle
 import re
 import weakref
@@ -27,7 +29,8 @@ from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.fsst.search import Plan
 from cudf_fsst.codecs.node import Node
 from cudf_fsst.index import CompressedIndex
-from cudf_fsst.query import decoded
+from cudf_fsst.query import StringMethods, decoded
+from cudf_fsst.query.source import LOGGER
 from cudf_fsst.query.text import has_python_strings
 from frame_cases import COLUMNS, INDEXES
 from query_cases import (
@@ -496,3 +499,63 @@ def test_memory_of_pieces(small_pieces: None) -> None:
     assert len(alive) > 10
     assert most <= 2
     pd.testing.assert_series_equal(found, column.decompress().str.len())
+
+
+def test_labels_and_truth() -> None:
+    """As of a Series: ``in`` looks at labels, and there is no one truth value."""
+    series = pd.Series(["a", "b"], index=["x", "y"])
+    column = series.fsst.compress()
+    for value in ("a", "x", "y", "z"):
+        assert (value in column) == (value in series)
+    with pytest.raises(ValueError, match="truth value of a Series is ambiguous"):
+        bool(column)
+
+
+@pytest.mark.parametrize("name", ["contains", "startswith", "endswith", "count", "find"])
+def test_signatures(name: str) -> None:
+    """Those of pandas, but for what its parameters are called to be."""
+    ours, theirs = (inspect.signature(getattr(one, name)) for one in (StringMethods, pd.Series(["a"]).str))
+    wanted = [(one.name, one.default) for one in theirs.parameters.values()]
+    assert [(one.name, one.default) for one in ours.parameters.values()][1:] == wanted
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_isin_of_categories(dtype: Any) -> None:
+    column = series_of(SHAPES["nulls"], dtype).fsst.compress()
+    for values in (pd.Categorical(["sleep", None]), pd.CategoricalIndex(["sleep"]), pd.Series(["e"], dtype="category")):
+        check(column, asked("isin", values))
+
+
+def test_pieces_without_results(small_pieces: None, subtests: Any) -> None:
+    """What pandas makes of objects depends on whether any of them has a result."""
+    for number, values in enumerate(
+        (
+            ["", None] * 128 + [None] * 256 + ["ab", ""] * 128 + [""] * 256 + ["x", None] * 128,
+            [""] * 256 + [None] * 256,
+            [None] * 256 + ["", None] * 128,
+            ["ab"] * 256 + [""] * 256 + [None] * 256,
+        )
+    ):
+        column = pd.Series(values, dtype=object).fsst.compress()
+        for call in (method("get", 0), method("get", 7), method("contains", "a."), method("isalpha"), ITEMS[0]):
+            with subtests.test(f"{number} {name_of(call)}"):
+                (said,) = check(column, call, name_of(call))
+                assert re.search(r"in \d+ pieces", said)
+
+
+def test_pieces_of_tiny_rows() -> None:
+    """Offsets count: rows without characters are no single piece."""
+    column = pd.Series([""] * 5000 + ["a"] * 1000).fsst.compress()
+    found = column.map_chunks(lambda piece: [len(piece)], chunk_bytes=4096)
+    assert [rows for (rows,) in found] == [1024] * 5 + [880]
+
+
+def test_hard_patterns_of_like(caplog: pytest.LogCaptureFixture) -> None:
+    """Of many parts, or of more characters than any row has: no row is looked at by itself."""
+    column = pd.Series(["abc" * 3, "x", None, "x" * 50] * 100).fsst.compress()
+    caplog.set_level(logging.DEBUG, LOGGER.name)
+    for pattern in ("%" + "%".join(map(str, range(20_000))) + "%", "_" * 20_000, "a%" + "_" * 60 + "%", "%a%" * 20_000):
+        caplog.clear()
+        assert not column.str.like(pattern).any()
+        assert caplog.messages in (["like: codes"], ["like: codes, 0 candidates"])
+    assert column.str.like("_" * 50).sum() == 100
