@@ -262,6 +262,24 @@ def test_candidates(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert likes(column, "%_ row") == "like: decoded in 1 piece"  # too many
 
 
+def test_candidates_are_taken_in_pieces(small_pieces: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows may have most of the bytes."""
+    long = "deposits " * 9
+    values = [f"{i} {long}" if i % 90 == 1 else f"{i} row" for i in range(3000)]
+    column = pd.Series(values, dtype="str").fsst.compress()
+    spans: list[tuple[int, int]] = []
+    take = HostBackend.take
+
+    def seen(self: HostBackend, nodes: Any, rows: Any, **more: Any) -> Any:
+        spans.append((int(rows[0]), int(rows[-1])))
+        return take(self, nodes, rows, **more)
+
+    monkeypatch.setattr(HostBackend, "take", seen)
+    assert re.fullmatch(r"contains: codes, 34 candidates", check(column, method("contains", long, regex=False))[0])
+    assert len(spans) == len(column._default_pieces()) == 12
+    assert all(first // 256 == last // 256 for first, last in spans)
+
+
 def likes(column: Any, pattern: str, escape: str | None = None) -> str:
     """Compare `like` with its definition; returns which way it went."""
     given = () if escape is None else (escape,)

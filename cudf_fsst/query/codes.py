@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -85,8 +86,13 @@ def _check(column: Source, asked: Request, found: ColumnBuffers) -> int | None:
     numbers = selection.mask_rows(values, rows)
     if numbers.size > rows // _CANDIDATE_DIVISOR:
         return None
-    if numbers.size:
-        (taken,) = backend.take([column._content.node], numbers)
-        counts = asked.check(column._series_of(taken))
-        values[numbers] = backend.interop.row_values(counts)
+    # Few rows may be most of the bytes: so many are taken together as would be decoded together.
+    pieces = column._default_pieces() if numbers.size else ()
+    ends = backend.arrays.searchsorted(numbers, backend.arrays.asarray([stop for _, stop in pieces])).tolist()
+    for begin, end in pairwise([0, *ends]):
+        if begin < end:
+            some = numbers[begin:end]
+            (taken,) = backend.take([column._content.node], some)
+            counts = asked.check(column._series_of(taken))
+            values[some] = backend.interop.row_values(counts)
     return int(numbers.size)
