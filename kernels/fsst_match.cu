@@ -1,11 +1,13 @@
 // FSST match, beside the search (fsst_search.cu): automata of bytes -> automata of codes; planes of bits -> an answer for each row.
 //
-// A warp answers for one row block after another. Its row lengths are unpacked as row_lengths_unpack does it, then a lane has rows
-// 32 * k + lane: neighbours look at neighbouring words of the planes, and answers are written coalesced. Rows of more than LONG_ROW
-// bytes are the whole warp's work, one after another.
+// A warp answers for one row block after another. Most have rows of similar, short lengths, and questions of yes and no: a lane has eight
+// neighbouring rows then, whose lengths it unpacks into registers, and the answers go out through shared memory, coalesced. Else
+// row lengths are unpacked as row_lengths_unpack does it, then a lane has rows 32 * k + lane. Rows of more than LONG_ROW bytes are the
+// whole warp's work, one after another. Where a question needs a bit, the warp looks for any first: of a block without one it reads
+// nothing else.
 //
-// Most row blocks have few matches, or none. So the warp looks at the bits first, for questions that any single bit can answer: of a
-// block without bits it reads nothing else, and of few bits each lane finds the row of one.
+// Tried and lost, TPC-H l_comment SF 10 on an H200: for blocks of few bits, to look for the row of each bit instead of the bits of each row
+// took as long (0.22 ms of both, for 12 bits a block).
 #include "fsst_match.cuh"
 #include "row_lengths.cuh"
 
@@ -63,9 +65,8 @@ extern "C" __global__ void __launch_bounds__(256)
 // Rows that a lane looks at together, so that several loads are under way at a time.
 #define GROUP 4
 
-// Words of bits that a lane looks at of a row block, and bits of a block that are few.
+// Words of bits that a lane looks at of a row block, to see whether there are any.
 #define BLOCK_WORDS 8
-#define FEW_BITS 64
 
 // Bits of the planes, for one lane. Positions are counted from the first bit of the row block's first word.
 struct LaneBits {
@@ -171,9 +172,8 @@ typedef const u32* Test;
 // How a lane answers a question for some rows: one after another.
 template <typename Question>
 struct Each {
-  // Whether rows without a bit have the answer 0, and one bit of others is enough: then `looks` says whether bits are looked at, and
-  // `accepts` what the bit at a place says of a row. Places count as LaneBits does.
-  static constexpr bool one_bit_does = false;
+  // Whether answers are yes or no; whether rows without a bit of plane 0 have a no, where `looks` says that bits are looked at.
+  static constexpr bool boolean = false, needs_bit = false;
   __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
 #pragma unroll
     for (u32 g = 0; g < GROUP; ++g) answers[g] = static_cast<const Question&>(*this).of(bits, start[g], end[g]);
@@ -184,7 +184,7 @@ struct Each {
 // first, whether they are needed or not, so that the loads wait for nothing: a few words behind the segment's.
 template <typename Question>
 struct Windowed {
-  static constexpr bool one_bit_does = false;
+  static constexpr bool boolean = false, needs_bit = false;
   __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
     const Question& question = static_cast<const Question&>(*this);
     u32 near[GROUP], middle[GROUP], far[GROUP], from[GROUP];
@@ -213,15 +213,12 @@ struct Windowed {
 // Whether there is a match. test: its bytes.
 struct Contains : Windowed<Contains> {
   typedef u8 Answer;
-  static constexpr bool one_bit_does = true;
+  static constexpr bool boolean = true, needs_bit = true;
   u32 before;
 
   __device__ __forceinline__ explicit Contains(Test test) : before(test[0] - 1) {}
 
   __device__ __forceinline__ bool looks() const { return true; }
-  __device__ __forceinline__ bool accepts(u32 place, u32 start, u32 end) const {
-    return place >= start + before && place < end;
-  }
 
   __device__ __forceinline__ bool settles(u64 window, u32 count, u32, u32* answer) const {
     *answer = window != 0;
@@ -238,7 +235,7 @@ struct Contains : Windowed<Contains> {
 // at; whether it is counted from the row's start; bytes of the match.
 struct Edge {
   typedef u8 Answer;
-  static constexpr bool one_bit_does = true;
+  static constexpr bool boolean = true, needs_bit = true;
   u32 least, exactly, some, from_start, length;
 
   __device__ __forceinline__ explicit Edge(Test test)
@@ -249,9 +246,6 @@ struct Edge {
     return exactly ? bytes == least : bytes >= least;
   }
   __device__ __forceinline__ bool looks() const { return some; }
-  __device__ __forceinline__ bool accepts(u32 place, u32 start, u32 end) const {
-    return fits(end - start) && place == (from_start ? start + length : end) - 1;
-  }
   template <typename Bits>
   __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
                                     typename Bits::Position end) const {
@@ -274,7 +268,7 @@ struct Edge {
 // for each its plane and its bytes.
 struct Like {
   typedef u8 Answer;
-  static constexpr bool one_bit_does = false;
+  static constexpr bool boolean = true, needs_bit = false;
   Test test;
 
   __device__ __forceinline__ explicit Like(Test test) : test(test) {}
@@ -343,7 +337,7 @@ struct Like {
 // Whether rows are one of some values. test: how many lengths there are, and these, ascending.
 struct IsIn {
   typedef u8 Answer;
-  static constexpr bool one_bit_does = false;
+  static constexpr bool boolean = true, needs_bit = false;
   Test test;
 
   __device__ __forceinline__ explicit IsIn(Test test) : test(test) {}
@@ -471,51 +465,40 @@ __device__ __forceinline__ void answer_rows(const Question& question, const Lane
   }
 }
 
-// What a warp does with a row block of few bits.
-struct Few {
-  u32 places[FEW_BITS];       // of the bits
-  u32 rows[ROW_BLOCK / 32];  // a bit for each row that counts
-};
-
-// Answers for the rows of a block by its bits, `count` of which are in this lane's `mine`: words 32 * i + lane. Row lengths are only
-// unpacked where there are bits. false: they are too many, or too long.
+// Answers, each yes or no, for the rows of a block, eight neighbours a lane, where their lengths are short, alike and sound. map: room for a
+// bit each. false: they are not.
 template <typename Question>
-__device__ __forceinline__ bool answer_by_bits(const Question& question, const PackedBlock& block, const u32* mine,
-                                               u32 count, u32 skew, u32 most, u32 valid, u32 rows, u32* staged,
-                                               Few& few, typename Question::Answer* to) {
-  const u32 lane = lane_id();
-  if (!__any_sync(ALL_LANES, count > 0)) {
+__device__ __forceinline__ bool answer_neighbours(const Question& question, const LaneBits& bits,
+                                                  const PackedBlock& block, u32 skew, u32 most, u32 valid, u32 rows,
+                                                  u32* map, typename Question::Answer* to) {
+  const u32 lane = lane_id(), minimum = u32(block.minimum), width = block.width;
+  if (width > 8 || block.minimum + (1u << width) > LONG_ROW) return false;
+  u32 near, far;
+  block.eight_rows(lane, &near, &far);
+  const u32 sum = ROWS_PER_LANE * minimum + block.sum_of(near, 4) + block.sum_of(far, 4);
+  const u32 behind = skew + warp_inclusive_sum(sum), mask = (1u << width) - 1;
+  if (__shfl_sync(ALL_LANES, behind, 31) > most) return false;
+  u32 at = behind - sum, found = 0;
 #pragma unroll
-    for (u32 i = 0; i < ROWS_PER_LANE; ++i)
-      if (32 * i + lane < rows) to[32 * i + lane] = 0;
-    return true;
+  for (u32 group = 0; group < ROWS_PER_LANE; group += GROUP) {
+    u32 start[GROUP], end[GROUP], answers[GROUP];
+#pragma unroll
+    for (u32 g = 0; g < GROUP; ++g) {
+      start[g] = at;
+      at += minimum + ((group == 0 ? near : far) >> (g * width) & mask);
+      end[g] = at;
+    }
+    question.answer(bits, start, end, answers);
+#pragma unroll
+    for (u32 g = 0; g < GROUP; ++g) found |= (answers[g] & 1) << (group + g);
   }
-  const u32 behind = warp_inclusive_sum(count), total = __shfl_sync(ALL_LANES, behind, 31);
-  if (total > FEW_BITS || !block.sums_fit()) return false;
-  u32 place = behind - count;
-#pragma unroll
-  for (u32 i = 0; i < BLOCK_WORDS; ++i)
-    for (u32 bits = mine[i]; bits != 0; bits &= bits - 1)
-      few.places[place++] = 32 * (32 * i + lane) + u32(__ffs(bits)) - 1;
-  if (lane < ROW_BLOCK / 32) few.rows[lane] = 0;
-  const u32 all = stage_starts(block, staged, skew);
-  if (lane == 31) staged[padded(ROW_BLOCK)] = all;
+  reinterpret_cast<u8*>(map)[lane] = u8(found);
   __syncwarp();
-  for (u32 i = lane; i < total; i += 32) {
-    const u32 bit = few.places[i];
-    u32 row = 0;
-#pragma unroll
-    for (u32 half = ROW_BLOCK / 2; half > 0; half /= 2)
-      if (staged[padded(row + half)] <= bit) row += half;
-    const u32 end = min(staged[padded(row + 1)], most);
-    if (question.accepts(bit, staged[padded(row)], end)) atomicOr(few.rows + row / 32, 1u << (row % 32));
-  }
-  __syncwarp();
-  if (lane < ROW_BLOCK / 32) few.rows[lane] &= valid;
+  if (lane < ROW_BLOCK / 32) map[lane] &= valid;
   __syncwarp();
 #pragma unroll
   for (u32 i = 0; i < ROWS_PER_LANE; ++i)
-    if (32 * i + lane < rows) to[32 * i + lane] = few.rows[i] >> lane & 1;
+    if (32 * i + lane < rows) to[32 * i + lane] = map[i] >> lane & 1;
   __syncwarp();
   return true;
 }
@@ -527,7 +510,7 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
                                       u64 answers) {
   typedef typename Question::Answer Answer;
   __shared__ u32 rooms[MATCH_THREADS / 32][PADDED_ROWS + 1];
-  __shared__ Few few[Question::one_bit_does ? MATCH_THREADS / 32 : 1];
+  __shared__ u32 maps[Question::boolean ? MATCH_THREADS / 32 : 1][ROW_BLOCK / 32];
   u32* const staged = rooms[threadIdx.x / 32];
   const u32 lane = lane_id();
   const Question question(test);
@@ -550,23 +533,28 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
     if (32 * lane + 32 > rows) valid &= 32 * lane < rows ? (1u << (rows - 32 * lane)) - 1 : 0;
     Answer* const to = reinterpret_cast<Answer*>(answers) + s.first_row + first;
 
-    if constexpr (Question::one_bit_does) {
-      const u64 next = reinterpret_cast<const u64*>(s.row_starts)[b + 1];
-      const u32 span = u32(min(max(min(next, chars), begin) - begin, u64(1) << 31));
-      const u32 count = (skew + span + 31) / 32;
-      if (question.looks() && count <= 32 * BLOCK_WORDS) {
+    const u32 most = skew + u32(min(left, u64(1) << 31));
+    if constexpr (Question::needs_bit) {
+      const u64 span = reinterpret_cast<const u64*>(s.row_starts)[b + 1] - begin;  // bytes of the rows
+      const u32 count = (skew + u32(span) + 31) / 32;
+      if (question.looks() && span <= min(left, u64(1024 * BLOCK_WORDS - 32))) {
         // The next row block's bits are needed soon.
         const u64 soon = begin / 32 + count + 32 * lane;
         if (lane < BLOCK_WORDS && 32 * soon < chars) prefetch(reinterpret_cast<u64>(words + count + 32 * lane));
-        u32 mine[BLOCK_WORDS], bits = 0;
+        u32 any = 0;
 #pragma unroll
-        for (u32 i = 0; i < BLOCK_WORDS; ++i) mine[i] = 32 * i + lane < count ? __ldg(words + 32 * i + lane) : 0;
+        for (u32 i = 0; i < BLOCK_WORDS; ++i) any |= 32 * i + lane < count ? __ldg(words + 32 * i + lane) : 0;
+        if (!__any_sync(ALL_LANES, any != 0)) {
 #pragma unroll
-        for (u32 i = 0; i < BLOCK_WORDS; ++i) bits += __popc(mine[i]);
-        const u32 most = skew + u32(min(left, u64(1) << 31));
-        if (answer_by_bits(question, block, mine, bits, skew, most, valid, rows, staged, few[threadIdx.x / 32], to))
+          for (u32 i = 0; i < ROWS_PER_LANE; ++i)
+            if (32 * i + lane < rows) to[32 * i + lane] = 0;
           continue;
+        }
       }
+    }
+    if constexpr (Question::boolean) {
+      const LaneBits bits = {words, plane_words};
+      if (answer_neighbours(question, bits, block, skew, most, valid, rows, maps[threadIdx.x / 32], to)) continue;
     }
     u32 together = ~0u;  // bit i: row 32 * i + lane is the whole warp's work
     if (block.sums_fit()) {
@@ -574,7 +562,6 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
       const u32 all = stage_starts(block, staged, skew);
       if (lane == 31) staged[padded(ROW_BLOCK)] = all;
       __syncwarp();
-      const u32 most = skew + u32(min(left, u64(1) << 31));
       together = 0;
       // Row lengths that are sound, short rows, and no nulls: the usual case.
       if (rows == ROW_BLOCK && s.validity == 0 && __shfl_sync(ALL_LANES, all, 31) <= most &&

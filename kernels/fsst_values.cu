@@ -27,9 +27,7 @@ struct Values {
   u64 lengths[VALUES_LONGEST / 64 + 1];  // bit n: a value has n bytes
   u64 beginnings[64];                    // a bit for the hash of each value's length and first eight bytes
 
-  __device__ __forceinline__ bool may_begin(u64 hash) const {
-    return beginnings[hash >> 58] >> (hash >> 52 & 63) & 1;
-  }
+  __device__ __forceinline__ bool may_begin(u64 hash) const { return beginnings[hash >> 58] >> (hash >> 52 & 63) & 1; }
   __device__ __forceinline__ const u64* words() const { return reinterpret_cast<const u64*>(this); }
   __device__ __forceinline__ const u64* keys() const { return words() + sizeof(Values) / 8; }
 };
@@ -191,7 +189,7 @@ __device__ __forceinline__ bool is_in(const SegmentView& s, const EntryBytes& le
 
 // Compares the last rows that wait, 32 at most, a lane each; whole warps. table: address of the table that `lengths` belongs to.
 __device__ __forceinline__ void compare(const SegmentView& s, EntryBytes& lengths, u64& table, const Values& values,
-                                     const Waiting& waiting, u32& count, u64 answers) {
+                                        const Waiting& waiting, u32& count, u64 answers) {
   if (table != s.table) {
     table = s.table;
 #pragma unroll 4
@@ -209,8 +207,8 @@ __device__ __forceinline__ void compare(const SegmentView& s, EntryBytes& length
 // searched: plane 0 has the ends of matches.
 template <bool searched>
 __device__ __forceinline__ void find_values(const SegmentView* __restrict__ segments,
-                                             const SearchView* __restrict__ views, u32 segment_count, u64 row_blocks,
-                                             u64 planes, const Values& values, u64 answers) {
+                                            const SearchView* __restrict__ views, u32 segment_count, u64 row_blocks,
+                                            u64 planes, const Values& values, u64 answers) {
   __shared__ Waiting rooms[MATCH_THREADS / 32];
   __shared__ EntryBytes entries[MATCH_THREADS / 32];
   Waiting& waiting = rooms[threadIdx.x / 32];
@@ -304,8 +302,7 @@ __device__ __forceinline__ void find_values(const SegmentView* __restrict__ segm
       }
       count += __popc(others);
       open = __any_sync(ALL_LANES, candidates != 0);
-      if (count >= 32 || (last && !open && count > 0))
-        compare(s, lengths, table, values, waiting, count, answers);
+      if (count >= 32 || (last && !open && count > 0)) compare(s, lengths, table, values, waiting, count, answers);
     } while (open || (last && count > 0));
   }
 }
@@ -316,7 +313,7 @@ __device__ __forceinline__ void find_values(const SegmentView* __restrict__ segm
   extern "C" __global__ void __launch_bounds__(MATCH_THREADS, VALUES_BLOCKS)                                    \
       name(const SegmentView* segments, const SearchView* views, u32 segment_count, u64 row_blocks, u64 planes, \
            u64 plane_words, const Values* values, u64 answers) {                                                \
-    find_values<searched>(segments, views, segment_count, row_blocks, planes, *values, answers);               \
+    find_values<searched>(segments, views, segment_count, row_blocks, planes, *values, answers);                \
   }
 MATCH_VALUES(match_values, false)
 MATCH_VALUES(match_values_searched, true)
