@@ -310,6 +310,20 @@ def test_giant_rows(gpu: Gpu) -> None:
         check(gpu, rows, segments, question)
 
 
+@pytest.mark.parametrize("nulls", [False, True])
+def test_rows_of_similar_length(nulls: bool, gpu: Gpu, rng: np.random.Generator) -> None:
+    """A lane has neighbouring rows; row blocks without a match, with few and with many."""
+    rows: list[bytes | None] = []
+    for i in range(3 * SEGMENT // 16):
+        row = b" ".join(WORDS[k] for k in rng.integers(0, len(WORDS), int(rng.integers(1, 5))))
+        rows.append(None if nulls and i % 9 == 4 else row + (b" rare" if 1500 < i < 1520 or i % 1024 == 255 else b""))
+    segments = Segments(gpu.cuda.to_device(cpu.compress(column(rows))))
+    assert len(segments) > 2
+    asked = [contains(b"rare"), Like((b"", b" rare")), Like((rows[0] or b"", b"")), Like((b"", b"rare", b"e", b""))]
+    for question in (*asked, *questions(rows)):
+        check(gpu, rows, segments, question)
+
+
 def launched(gpu: Gpu, rows: Rows, segments: Sequence[Segment], question: Question) -> set[str]:
     """Check a question; the kernels that answered it."""
     gpu.device.launches.clear()
