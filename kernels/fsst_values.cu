@@ -225,6 +225,7 @@ __device__ __forceinline__ void find_values(const SegmentView* __restrict__ segm
     const u64 b = unit - s.first_row_block, first = b * ROW_BLOCK;
     const u32 rows = u32(min(s.rows - first, u64(ROW_BLOCK)));
     const PackedBlock block(s, b);
+    block.prefetch_next(s);
     const u32 begin = ROW_BLOCK / 32 * lane;
     u32 wanted = begin < rows ? shift_right(0xff, 8 - min(rows - begin, 8u)) : 0;
     if (s.validity != 0 && begin < rows) wanted &= reinterpret_cast<const u8*>(s.validity)[first / 8 + lane];

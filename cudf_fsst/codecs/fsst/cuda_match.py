@@ -27,7 +27,7 @@ _KEPT_NBYTES = 1 << 17
 #: Words that a block of fsst_match_automata sets to zero, four at a time.
 _ZERO_STOPS = 1024
 #: Rows are told by their lengths alone where values have at most so few lengths, of those that the bits could say.
-_WIDTH_BITS = 2
+_WIDTH_BITS = 3
 
 
 class _Matching:
