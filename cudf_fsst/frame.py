@@ -301,16 +301,15 @@ class CompressedFrame:
                 return self.filter(inner)
             return self._of_places([self._place(label) for label in inner.to_pandas()])
         place = self._place(key)  # whose label the key may only mean, as a text does a time
-        one = self._of_places([place])
-        return one._out(one._range_series(self._labels[place]))
+        return self._out(self._series_at(place))
 
-    def _range_series(self, label: Any) -> Any:
-        """The only column as a Series."""
-        backend, (column,) = self._backend, self._columns
+    def _series_at(self, place: int) -> Any:
+        """A column as a Series."""
+        backend, column, label = self._backend, self._columns[place], self._labels[place]
         with backend.current():
-            *levels, some = backend.read(self._nodes)
+            *levels, some = backend.read([*self._index.nodes, column.node])
             index = self._index.build(backend, levels)
-            with naming(f"column {label!r}"):
+            with naming(partial(self._column_name, place)):
                 return backend.interop.series(_series(backend, some, column), label, index)
 
     def _of_places(self, places: Sequence[int]) -> CompressedFrame:

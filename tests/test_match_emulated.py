@@ -509,6 +509,8 @@ def test_damage(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu.emulator.schedule = SCHEDULES[seed % 3]
     for _ in range(5):
         rows = mixed(rng, int(rng.integers(1, 30_000)), nulls=True)
+        if rng.random() < 0.5:  # of similar length
+            rows = [row and row[:40] for row in rows]
         (whole,) = cpu.compress(column(rows), tile_size=int(rng.choice(TILE_SIZES)))
         (other,) = cpu.compress(column(list(text(rng, 3000))), tile_size=int(rng.choice(TILE_SIZES)))
         codes = whole.codes[: whole.codes.size if rng.random() < 0.5 else rng.integers(0, whole.codes.size + 1)].copy()
@@ -530,8 +532,8 @@ def test_damage(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
             alone = ask(gpu, segments[:1], question)
             assert found is not None
             assert alone is not None
-            np.testing.assert_array_equal(found[:before], alone)
-            np.testing.assert_array_equal(found[before + count :], alone)
+            np.testing.assert_array_equal(found[0][:before], alone[0])
+            np.testing.assert_array_equal(found[0][before + count :], alone[0])
 
 
 @pytest.mark.parametrize("part", ["codes", "block_starts", "row_starts", "row_minima", "row_words", "tile_lengths"])
@@ -557,10 +559,10 @@ def test_codes_of_too_many_characters(tile_size: int, gpu: Gpu) -> None:
     damaged = dataclasses.replace(segment, codes=np.full_like(segment.codes, table.symbols.index(b"deposits")))
     segments = Segments(gpu.cuda.to_device([segment, damaged, segment]))
     for question in (contains(b"deposits"), Find(b"sd"), Like((b"", b"de", b"si", b""))):
-        found = ask(gpu, segments, question)
-        assert found is not None
-        assert found.tolist()[::2] == [answer(b"x", question)] * 2
-        assert found[1] != found[0]
+        asked = ask(gpu, segments, question)
+        assert asked is not None
+        assert asked[0].tolist()[::2] == [answer(b"x", question)] * 2
+        assert asked[0][1] != asked[0][0]
 
 
 def test_truncated_buffers(gpu: Gpu, rng: np.random.Generator) -> None:
