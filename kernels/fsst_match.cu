@@ -7,7 +7,8 @@
 // nothing else.
 //
 // Tried and lost, TPC-H l_comment SF 10 on an H200: for blocks of few bits, to look for the row of each bit instead of the bits of each row
-// took as long (0.22 ms of both, for 12 bits a block).
+// took as long (0.22 ms of both, for 12 bits a block); to load row lengths before it is known whether there are bits, 0.02 ms more where
+// there are none.
 #include "fsst_match.cuh"
 #include "row_lengths.cuh"
 
@@ -465,14 +466,16 @@ __device__ __forceinline__ void answer_rows(const Question& question, const Lane
   }
 }
 
-// Answers, each yes or no, for the rows of a block, eight neighbours a lane, where their lengths are short, alike and sound. near, far: of
-// PackedBlock::eight_rows, for widths up to 8. map: room for a bit each. false: they are not.
+// Answers, each yes or no, for the rows of a block, eight neighbours a lane, where their lengths are short, alike and sound. map: room for a
+// bit each. false: they are not.
 template <typename Question>
 __device__ __forceinline__ bool answer_neighbours(const Question& question, const LaneBits& bits,
-                                                  const PackedBlock& block, u32 near, u32 far, u32 skew, u32 most,
-                                                  u32 valid, u32 rows, u32* map, typename Question::Answer* to) {
+                                                  const PackedBlock& block, u32 skew, u32 most, u32 valid, u32 rows,
+                                                  u32* map, typename Question::Answer* to) {
   const u32 lane = lane_id(), minimum = u32(block.minimum), width = block.width;
   if (width > 8 || block.minimum + (1u << width) > LONG_ROW) return false;
+  u32 near, far;
+  block.eight_rows(lane, &near, &far);
   const u32 sum = ROWS_PER_LANE * minimum + block.sum_of(near, 4) + block.sum_of(far, 4);
   const u32 behind = skew + warp_inclusive_sum(sum), mask = (1u << width) - 1;
   if (__shfl_sync(ALL_LANES, behind, 31) > most) return false;
@@ -532,12 +535,6 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
     Answer* const to = reinterpret_cast<Answer*>(answers) + s.first_row + first;
 
     const u32 most = skew + u32(min(left, u64(1) << 31));
-    // All that is needed is asked for before anything is waited for.
-    u32 near = 0, far = 0;
-    if (Question::boolean && block.width <= 8) {
-      block.eight_rows(lane, &near, &far);
-      block.prefetch_next(s);
-    }
     if constexpr (Question::needs_bit) {
       const u64 span = reinterpret_cast<const u64*>(s.row_starts)[b + 1] - begin;  // bytes of the rows
       const u32 count = (skew + u32(span) + 31) / 32;
@@ -558,8 +555,8 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
     }
     if constexpr (Question::boolean) {
       const LaneBits bits = {words, plane_words};
-      if (answer_neighbours(question, bits, block, near, far, skew, most, valid, rows, maps[threadIdx.x / 32], to))
-        continue;
+      block.prefetch_next(s);
+      if (answer_neighbours(question, bits, block, skew, most, valid, rows, maps[threadIdx.x / 32], to)) continue;
     }
     u32 together = ~0u;  // bit i: row 32 * i + lane is the whole warp's work
     if (block.sums_fit()) {

@@ -338,7 +338,9 @@ def test_values(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
     same = Segments(gpu.cuda.to_device(cpu.compress(column([*ids, None, *ids[:9]]), tile_size=tile_size)))
     rows: list[bytes | None] = [*mixed(rng, 2 * SEGMENT, nulls=True), b"x" * 1024, b"x" * 1025, b""]
     other = Segments(gpu.cuda.to_device(cpu.compress(column(rows), tile_size=tile_size)))
-    for values in ((ids[7],), tuple(ids[:9]), (ids[3], ids[3][:-1])):
+    assert launched(gpu, [*ids, None, *ids[:9]], same, IsIn((ids[7],))) == {"match_is_in"}
+    assert launched(gpu, [*ids, None, *ids[:9]], same, Like((ids[7],))) == {"match_edge"}
+    for values in (tuple(ids[:9]), (ids[3], ids[3][:-1])):
         assert launched(gpu, [*ids, None, *ids[:9]], same, IsIn(values)) == {"match_values_searched"}
     many = tuple(dict.fromkeys(ids))
     assert len(many) > search.MAX_VALUES
