@@ -498,7 +498,7 @@ def test_sizes_of_pieces() -> None:
     """At least 64 MiB; on a GPU enough of a large column to fill it."""
     for nbytes in (0, 1000, 64 << 20, 10 << 30):
         assert selection.piece_nbytes(nbytes, on_gpu=False) == 64 << 20
-        assert selection.piece_nbytes(nbytes, on_gpu=True) == max(64 << 20, nbytes // 8)
+        assert selection.piece_nbytes(nbytes, on_gpu=True) == max(64 << 20, nbytes // 4)
 
 
 def test_memory_of_pieces(small_pieces: None) -> None:
