@@ -494,12 +494,3 @@ extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
         if (known >> k & 1) reinterpret_cast<u8*>(address)[k] = u8(bytes >> (8 * k));
   }
 }
-
-// `chunks` chunks of chunk_chars characters to `out`, one after another; a chunk may be shorter. `bounds`: where they begin, where they
-// end, and addresses of the addresses that these count from, an array behind the other. grid: one block a chunk.
-extern "C" __global__ void __launch_bounds__(256)
-    fsst_sample(const u64* __restrict__ bounds, u64 chunks, u64 chunk_chars, u8* out) {
-  const u64 begin = bounds[blockIdx.x], end = bounds[chunks + blockIdx.x];
-  const u8* chars = *reinterpret_cast<const u8* const*>(bounds[2 * chunks + blockIdx.x]);
-  for (u64 i = begin + threadIdx.x; i < end; i += blockDim.x) out[blockIdx.x * chunk_chars + i - begin] = chars[i];
-}

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from cudf_fsst.buffers import CharactersUnderNulls, DeviceStrings, HostStrings
-from cudf_fsst.codecs.fsst import cpu, plan
+from cudf_fsst.codecs.fsst import cpu, plan, train_max
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
@@ -69,6 +69,7 @@ class Batch(Gpu):
 def gpu(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Batch]:
     monkeypatch.setattr(plan, "segment_size", lambda chars: SEGMENT)
     monkeypatch.setattr(plan, "TABLE_SCOPE", 2 * SEGMENT)
+    monkeypatch.setattr(train_max, "ROUNDS", (96, 8))  # a round is six launches, which take their time here
     device = FakeDevice(emulator)
     with emulated(device, "fsst") as cuda:
         yield Batch(device, cuda)

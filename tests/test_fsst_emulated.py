@@ -358,10 +358,9 @@ def test_train(level: str, gpu: Gpu, rng: np.random.Generator) -> None:
     for rows in ([b""] * 5, text(rng, 500), text(rng, 3 * SEGMENT)):
         gpu.device.allocations.clear()
         assert gpu.cuda.train(gpu.upload(column(list(rows))), level=level) == cpu.train(column(list(rows)), level=level)
+        needed = launch.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
         if level == "max":
-            needed = launch.MAX_TABLES_NBYTES + plan.SAMPLE_CHUNK * plan.SAMPLE_CHUNKS[level]
-        else:
-            needed = launch.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
+            needed += launch.SEARCH_NBYTES
         assert sum(gpu.device.allocations) < needed + 8192, "no room for codes"
     none = gpu.cuda.train(DeviceStrings(0, 0, 0, 4), level=level)
     assert none == cpu.train(column([]), level=level), "no rows: no offsets either"

@@ -64,6 +64,8 @@ def compile_kernels() -> Callable[[str, Any, int], bytes]:
             defines = launch.encode_max_defines(variant, SHARED_PER_BLOCK[architecture])
         elif file == "fsst_train":
             defines = launch.train_defines(SHARED_PER_BLOCK[architecture])
+        elif file == "fsst_train_max":
+            defines = launch.train_max_defines()
         elif file in ("fsst_match", "fsst_search", "fsst_values"):
             defines = launch.match_defines(variant)
         else:

@@ -73,6 +73,7 @@ def columns() -> dict[str, tuple[Rows, list[Segment]]]:
         [row for rows in pieces for row in rows],
         [segment for rows in pieces for segment in cpu.compress(strings_of(rows))],
     )
+    made["level_max_from_default"] = nulls, cpu.compress(strings_of(nulls), level="max")  # trained in another way
     return made
 
 

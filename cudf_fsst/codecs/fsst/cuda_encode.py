@@ -39,14 +39,15 @@ class _Kind(NamedTuple):
 def _wave(room: Room, i: int, planned: int, tables: Tables, table: int, slot: Slot) -> WaveView:
     """The first tiles of a segment of column `i`."""
     column, found = room.columns[i], room.found[i]
+    address, nbytes = tables.place(table)
     staged = 0
     if column.task.level == "max":
         shared = device_attributes()["shared_per_block"]
-        staged = launch.encode_max_shape(column.tile_size, shared, tables.nbytes[table]).staged
+        staged = launch.encode_max_shape(column.tile_size, shared, nbytes).staged
     return WaveView(
         room.number(found.first_char),
         room.number(found.chars_begin + planned),
-        tables.addresses[table],
+        address,
         staged,
         0,
         column.tile_limit,
@@ -56,8 +57,7 @@ def _wave(room: Room, i: int, planned: int, tables: Tables, table: int, slot: Sl
 
 
 def _kind(column: Column, tables: Tables, table: int) -> _Kind:
-    nbytes = tables.nbytes[table] if column.task.level == "max" else 0
-    return _Kind(column.task.level, column.tile_size, nbytes, column.choices)
+    return _Kind(column.task.level, column.tile_size, tables.place(table)[1], column.choices)
 
 
 def _encode(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int) -> None:
@@ -135,9 +135,7 @@ def compress_short(
 
     While tables are trained in the side stream, there is a wait before it, for the rows: they are packed meanwhile.
     """
-    lane, training = room.lane, bool(room.scopes_gpu and not room.scopes_cpu)
-    if room.scopes_gpu and not training:
-        lane.follow(room.side[0])
+    lane, training = room.lane, bool(room.scopes and not room.searches)
     for kind, waves_at, of_kind in waves.runs:
         most_tiles = max(room.columns[i].tile_limit for i in of_kind)
         _encode(room.side[0] if training else lane, kind, waves_at, len(of_kind), most_tiles)
