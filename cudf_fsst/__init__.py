@@ -11,6 +11,7 @@ from .column import CompressedColumn, train
 from .device.pinned import set_pinned_limit
 from .frame import CompressedFrame, load
 from .joining import Compressor, concat
+from .parquet import read_parquet
 from .spill import SpillPool, spilling
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "SymbolTable",
     "concat",
     "load",
+    "read_parquet",
     "set_pinned_limit",
     "spilling",
     "train",

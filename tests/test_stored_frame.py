@@ -15,7 +15,6 @@ import pytest
 import cudf_fsst
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.files import storage
-from cudf_fsst.frame import compress_table
 from cudf_fsst.interop import schema
 from cudf_fsst.interop.arrow_columns import fixed_width
 
@@ -121,8 +120,6 @@ def test_arrays_that_nobody_validated(name: str, chunks: int) -> None:
     data = pd.DataFrame({"a": pd.Series(pd.arrays.ArrowExtensionArray(column))})
     with pytest.raises(ValueError, match=f"column 'a': .*{message}"):
         data.fsst.compress()
-    with pytest.raises(ValueError, match=f"column 'a': .*{message}"):
-        compress_table(pa.table({"a": column}))
     if name.startswith("strings"):
         with pytest.raises(ValueError, match=message):
             data["a"].fsst.compress()

@@ -1,0 +1,135 @@
+"""Row groups read with pyarrow, and compressed in host memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from .. import index as indexes
+from ..backend import HostBackend
+from ..codecs import host
+from ..codecs.node import Content, Node, Wanted, check_codec
+from ..frame import check_codecs
+from ..index import CompressedIndex
+from ..interop import arrow_columns, schema
+from ..naming import naming
+from .sources import RowGroup, Source, reading
+
+#: Rows of a batch that Arrow reads: all of a row group at once.
+_ALL = 2**31 - 1
+
+
+class HostReader:
+    """Read row groups, and compress what was read.
+
+    The columns are what pandas makes of them, but with values and nulls exactly Arrow's: pandas itself would make
+    floats of integers with nulls, and Python objects of decimals and lists.
+
+    Parameters
+    ----------
+    source : Source
+    codecs : mapping or None
+        By the files' names, which are texts, or the frame's labels.
+    level : str
+    """
+
+    backend = HostBackend()
+
+    def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str) -> None:
+        self._source = source
+        empty = source.schema.empty_table().to_pandas()
+        #: Of the frame's columns.
+        self.labels = empty.columns
+        self._levels = source.levels
+        names = [name for name in source.schema.names if name not in self._levels]
+        by_name = dict(zip(names, self.labels, strict=True))
+        wanted = check_codecs({by_name.get(name, name): codec for name, codec in (codecs or {}).items()}, self.labels)
+        self._columns = [
+            (name, label, dtype, wanted.get(label))
+            for name, label, dtype in zip(names, self.labels, empty.dtypes, strict=True)
+        ]
+        self._strings = {"tile_size": "auto", "level": level}
+        self._dictionaries: dict[str, Any] = {}
+
+    def batches(self) -> Iterator[Sequence[RowGroup]]:
+        """Row groups that are read at once: each by itself."""
+        for one in self._source.row_groups:
+            yield [one]
+
+    def read(self, batch: Sequence[RowGroup]) -> Any:
+        """A table of row groups; of none, one without rows."""
+        if not batch:
+            return self._source.schema.empty_table()
+        (one,) = batch
+        source = self._source
+        with reading(one.path):
+            table = one.fragment.to_table(source.schema, source.schema.names, source.expression, batch_size=_ALL)
+        return table.replace_schema_metadata(source.schema.metadata)
+
+    def compress(
+        self, table: Any, batch: Sequence[RowGroup]
+    ) -> list[tuple[Sequence[Content], CompressedIndex | None, int]]:
+        """Columns, index and rows of each row group; no index where that is a range."""
+        del batch
+        columns = []
+        for name, label, dtype, codec in self._columns:
+            with naming(f"column {label!r}"):
+                values = self._with_one_dictionary(name, table[name])
+                if pa.types.is_dictionary(values.type):  # pandas' dtype has the categories
+                    dtype = pa.table({"": values[:0]}).to_pandas().dtypes.iloc[0]
+                array, stored = schema.encode_arrow(values, dtype)
+                check_codec(codec, array.type)
+                [node] = host.compress([Wanted(arrow_columns.describe(array), codec, self._strings)])
+                columns.append(Content(node, array.type, stored))
+        return [(columns, self._index(table) if self._levels else None, table.num_rows)]
+
+    def _index(self, table: Any) -> CompressedIndex:
+        nulls = {table[name].type for name in self._levels if table[name].null_count}
+        masked = {kind: dtype for kind, dtype in schema.NULLABLE.items() if kind in nulls}  # else they would be floats
+        # Given a mapper, pyarrow asks extension types (periods, intervals) no more.
+        labels = table.select(self._levels).to_pandas(
+            types_mapper=lambda kind: masked.get(kind) or _extension_dtype(kind)
+        )
+        return indexes.compress(labels.index, self.backend)
+
+    def _with_one_dictionary(self, name: str, column: Any) -> Any:
+        """The same values, with codes for the dictionary of all row groups so far, which only grows."""
+        if not arrow_columns.holds_dictionary(column.type):
+            return column
+        known = self._dictionaries.get(name, [])
+        joined = pa.chunked_array([*known, *column.chunks], column.type).unify_dictionaries()
+        self._dictionaries[name] = [joined.chunk(joined.num_chunks - 1)[:0]] if joined.num_chunks else []
+        return pa.chunked_array(joined.chunks[len(known) :], column.type)
+
+    def join(self, contents: Sequence[Content], node: Node) -> Content:
+        """A column of its row groups, whose nodes were joined; their last dictionaries are those of all."""
+        first, last = contents[0], contents[-1]
+        if arrow_columns.holds_dictionary(first.type):
+            node = _with_dictionaries(node, last.node)
+        return Content(node, last.type, last.stored)
+
+    def range(self, start: int, stop: int, step: int, name: Any) -> CompressedIndex:
+        """A RangeIndex."""
+        return indexes.compress(pd.RangeIndex(start, stop, step, name=name), self.backend)
+
+
+def _with_dictionaries(node: Node, of: Node) -> Node:
+    if pa.types.is_dictionary(node.type):
+        return replace(node, children=of.children)
+    pairs = zip(node.children, of.children, strict=True)
+    return replace(node, children=tuple(_with_dictionaries(child, other) for child, other in pairs))
+
+
+def _extension_dtype(kind: Any) -> Any:
+    """pandas' own dtype for an Arrow type, None if it has none."""
+    if not isinstance(kind, pa.BaseExtensionType):
+        return None
+    try:
+        dtype = kind.to_pandas_dtype()
+    except NotImplementedError:  # Arrow's way to say that there is none
+        return None
+    return dtype if hasattr(dtype, "__from_arrow__") else None

@@ -1,0 +1,171 @@
+"""Which row groups of which files are read."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+Path = str | os.PathLike[str]
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """A Parquet file is read here: what goes wrong names it, as an OSError or a ValueError."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, RuntimeError) as error:  # cuDF's are RuntimeErrors
+        kind = OSError if isinstance(error, OSError) else ValueError
+        if isinstance(error, kind) and os.fsdecode(path) in str(error):
+            raise
+        raise kind(f"{os.fsdecode(path)}: {error}") from error
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group of a file.
+
+    Attributes
+    ----------
+    fragment : pyarrow.dataset.ParquetFileFragment
+        Of this row group alone.
+    path : str
+    number : int
+        In its file.
+    rows : int
+        Before any filter.
+    nbytes : int
+        In Parquet's encodings, uncompressed, all columns together.
+    keys : dict
+        Of the folders that its file lies in, as ``year=2026``.
+    """
+
+    fragment: Any
+    path: str
+    number: int
+    rows: int
+    nbytes: int
+    keys: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Parquet files of one schema.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Of the columns that are read, those of the index included, with pandas' notes if the files have some.
+    columns : sequence of str or None
+        Those that were asked for.
+    filters : list or None
+        Which rows are read, as they were asked for.
+    expression : pyarrow.compute.Expression or None
+        The same.
+    row_groups : tuple of RowGroup
+        Those that may have such rows.
+    keys : dict
+        Of folders like ``year=2026``: name -> values in the order of the files.
+    paths : tuple of str
+        The files.
+    """
+
+    schema: Any
+    columns: Sequence[str] | None
+    filters: Any
+    expression: Any
+    row_groups: tuple[RowGroup, ...]
+    keys: dict[str, list[Any]]
+    paths: tuple[str, ...]
+
+    @property
+    def levels(self) -> list[str]:
+        """Names of the columns that are the index."""
+        return [name for name in self._noted if isinstance(name, str) and name in self.schema.names]
+
+    @property
+    def range(self) -> dict[str, Any] | None:
+        """What the notes say of an index that is a range."""
+        return next((one for one in self._noted if isinstance(one, dict) and one["kind"] == "range"), None)
+
+    @property
+    def _noted(self) -> list[Any]:
+        return list((self.schema.pandas_metadata or {}).get("index_columns", []))
+
+
+def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: Any) -> Source:
+    """Look at the files, and read what they say of themselves; see `read_parquet`."""
+    where = _files(source)
+    shown = os.fsdecode(where) if isinstance(where, (str, os.PathLike)) else os.fsdecode(where[0])
+    with reading(shown):
+        dataset = pq.ParquetDataset(where)
+        fragments = dataset.fragments
+    if not fragments:
+        raise FileNotFoundError(f"{shown}: no Parquet file in this folder")
+    expression = None if filters is None else pq.filters_to_expression(filters)
+    keys: dict[str, list[Any]] = {}
+    found = []
+    for fragment in fragments:
+        own = ds.get_partition_keys(fragment.partition_expression)
+        for name, value in own.items():
+            values = keys.setdefault(name, [])
+            if value not in values:
+                values.append(value)
+        with reading(fragment.path):
+            for one in fragment.split_by_row_group(expression, schema=dataset.schema):
+                (group,) = one.row_groups
+                found.append(RowGroup(one, fragment.path, group.id, group.num_rows, group.total_byte_size, own))
+    schema = _selected(dataset.schema, columns, shown)
+    paths = tuple(fragment.path for fragment in fragments)
+    return Source(schema, columns, filters, expression, tuple(found), keys, paths)
+
+
+def _files(source: Path | Sequence[Path]) -> Any:
+    """A file or folder, or a list of files, all there."""
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fsdecode(source)
+        if os.path.exists(path):
+            return path
+        if not glob.has_magic(path):
+            raise FileNotFoundError(f"{path}: no such file or folder")
+        matches = sorted(glob.glob(path, recursive=True))
+        if not matches:
+            raise FileNotFoundError(f"{path}: no file has such a name")
+        return matches[0] if len(matches) == 1 else _files(matches)
+    paths = [os.fsdecode(one) for one in source]
+    if not paths:
+        raise ValueError("read_parquet was given an empty list of files")
+    for path in paths:
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"{path}: no such file")
+        if os.path.isdir(path):
+            raise IsADirectoryError(f"{path}: a folder; several sources have to be files")
+    return paths[0] if len(paths) == 1 else paths
+
+
+def _selected(schema: Any, columns: Sequence[str] | None, shown: str) -> Any:
+    """The fields of these columns, then those of the index."""
+    names = schema.names
+    for name in names if columns is None else columns:
+        if names.count(name) > 1:
+            raise ValueError(f"{shown}: {names.count(name)} columns are named {name!r}")
+    if columns is None:
+        return schema
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a list of names, not {columns!r}")
+    wanted = list(dict.fromkeys(columns))
+    for name in wanted:
+        if name not in names:
+            raise ValueError(f"{shown}: no column {name!r}; columns: {', '.join(names)}")
+    noted = (schema.pandas_metadata or {}).get("index_columns", [])
+    wanted += [name for name in noted if isinstance(name, str) and name in names and name not in wanted]
+    return pa.schema([schema.field(name) for name in wanted], metadata=schema.metadata)
