@@ -54,6 +54,7 @@ class HostReader:
         ]
         self._strings = {"tile_size": "auto", "level": level}
         self._dictionaries: dict[str, Any] = {}
+        self._rows = 0  # whose index is made
 
     def batches(self) -> Iterator[Sequence[RowGroup]]:
         """Row groups that are read at once: each by itself."""
@@ -67,7 +68,10 @@ class HostReader:
         (one,) = batch
         source = self._source
         with reading(one.path):
-            table = one.fragment.to_table(source.schema, source.schema.names, source.expression, batch_size=_ALL)
+            table = one.fragment.to_table(source.whole, source.schema.names, source.expression, batch_size=_ALL)
+        if not source.schema.names:  # such a table has forgotten how many rows it has
+            rows = one.rows if source.expression is None else one.fragment.count_rows(filter=source.expression)
+            return pa.table({"": pa.nulls(rows)})
         return table.replace_schema_metadata(source.schema.metadata)
 
     def compress(
@@ -94,7 +98,27 @@ class HostReader:
         labels = table.select(self._levels).to_pandas(
             types_mapper=lambda kind: masked.get(kind) or _extension_dtype(kind)
         )
-        return indexes.compress(labels.index, self.backend)
+        return indexes.compress(self._with_ranges(labels.index), self.backend)
+
+    def _with_ranges(self, found: Any) -> Any:
+        """The index with the levels of a MultiIndex that are ranges, of which pandas notes three numbers."""
+        start, self._rows = self._rows, self._rows + len(found)
+        noted = [
+            range(one["start"], one["stop"], one["step"]) if isinstance(one, dict) else None
+            for one in self._source.noted
+        ]
+        rows = sum(one.rows for one in self._source.row_groups)
+        ranges = [one for one in noted if one is not None]
+        if not ranges or self._source.expression is not None or any(len(one) != rows for one in ranges):
+            return found  # as pandas has it, ranges of another length are no levels
+        columns = iter(range(found.nlevels))
+        levels = [
+            found.get_level_values(next(columns))
+            if bounds is None
+            else pd.RangeIndex(bounds[start : self._rows], name=one["name"])
+            for bounds, one in zip(noted, self._source.noted, strict=True)
+        ]
+        return pd.MultiIndex.from_arrays(levels)
 
     def _with_one_dictionary(self, name: str, column: Any) -> Any:
         """The same values, with codes for the dictionary of all row groups so far, which only grows."""

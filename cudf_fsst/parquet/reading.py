@@ -127,8 +127,8 @@ def _read_ahead(reader: Reader, batches: Sequence[Sequence[RowGroup]]) -> Iterat
 
 def _bounds(source: Source, rows: int) -> tuple[int, int, int, Any]:
     """The RangeIndex that the notes tell of, if it has so many rows, else the plain one."""
-    noted = source.range
-    if noted is not None:
+    if source.noted:
+        noted = source.noted[0]
         bounds = range(noted["start"], noted["stop"], noted["step"])
         if len(bounds) == rows:
             return bounds.start, bounds.stop, bounds.step, noted["name"]

@@ -63,6 +63,8 @@ class Source:
 
     Attributes
     ----------
+    whole : pyarrow.Schema
+        Of the files.
     schema : pyarrow.Schema
         Of the columns that are read, those of the index included, with pandas' notes if the files have some.
     columns : sequence of str or None
@@ -79,6 +81,7 @@ class Source:
         The files.
     """
 
+    whole: Any
     schema: Any
     columns: Sequence[str] | None
     filters: Any
@@ -88,18 +91,15 @@ class Source:
     paths: tuple[str, ...]
 
     @property
+    def noted(self) -> list[Any]:
+        """What the notes say of the levels of the index: names of columns, and of ranges a dict."""
+        found = (self.schema.pandas_metadata or {}).get("index_columns", [])
+        return [one for one in found if isinstance(one, dict) or one in self.schema.names]
+
+    @property
     def levels(self) -> list[str]:
-        """Names of the columns that are the index."""
-        return [name for name in self._noted if isinstance(name, str) and name in self.schema.names]
-
-    @property
-    def range(self) -> dict[str, Any] | None:
-        """What the notes say of an index that is a range."""
-        return next((one for one in self._noted if isinstance(one, dict) and one["kind"] == "range"), None)
-
-    @property
-    def _noted(self) -> list[Any]:
-        return list((self.schema.pandas_metadata or {}).get("index_columns", []))
+        """Names of the columns that are the index, or levels of it."""
+        return [one for one in self.noted if isinstance(one, str)]
 
 
 def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: Any) -> Source:
@@ -126,7 +126,7 @@ def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: 
                 found.append(RowGroup(one, fragment.path, group.id, group.num_rows, group.total_byte_size, own))
     schema = _selected(dataset.schema, columns, shown)
     paths = tuple(fragment.path for fragment in fragments)
-    return Source(schema, columns, filters, expression, tuple(found), keys, paths)
+    return Source(dataset.schema, schema, columns, filters, expression, tuple(found), keys, paths)
 
 
 def _files(source: Path | Sequence[Path]) -> Any:
