@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from . import batches, query, selection
 from . import index as indexes
-from . import query, selection
 from .backend import Asked, Backend, DeviceBackend, HostBackend, check_options, of_data
 from .backend.content import move
 from .codecs.fsst.layout import ROW_BLOCK
@@ -316,6 +316,44 @@ class CompressedColumn(query.Questions):
         """What ``pyarrow.array`` makes of the column: `to_arrow`, cast to the type that is asked for."""
         array = self.to_arrow()
         return array if type is None else array.cast(type)
+
+    def __arrow_c_schema__(self) -> Any:
+        """Name and type, for libraries that speak Arrow."""
+        return pa.field("" if self._name is None else str(self._name), self._arrow_type()).__arrow_c_schema__()
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+        """The whole column, for libraries that speak Arrow and want one array; see `__arrow_c_stream__`."""
+        array = self.to_arrow()
+        if isinstance(array, pa.ChunkedArray):  # more characters than the type can count
+            array = array.cast(pa.large_string()).combine_chunks()
+        else:
+            array = array.cast(self._arrow_type())
+        found: tuple[Any, Any] = array.__arrow_c_array__(requested_schema)
+        return found
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The column, for libraries that speak Arrow: ``pyarrow.chunked_array(c)``, ``polars.Series(c)``.
+
+        It is decoded into arrays of some 64 MiB, all of them before the first is handed over; they are not copied. The
+        stream of a frame, of one column say, is decoded as it is read. A column on a GPU moves to host memory,
+        compressed, first.
+
+        Parameters
+        ----------
+        requested_schema : PyCapsule, optional
+            Of the type that the reader would like; arrays are cast where Arrow can.
+        """
+        there, kind = self.to_host()._content, self._arrow_type()
+        found = [
+            chunk
+            for piece in batches.pieces([there], len(self))
+            for chunk in batches.arrays([there], *piece)[0].cast(kind).chunks
+        ]
+        return pa.chunked_array(found, kind).__arrow_c_stream__(requested_schema)
+
+    def _arrow_type(self) -> Any:
+        """Of the stream's arrays."""
+        return (interop_pandas.arrow_type(self.dtype) if self._is_text else None) or self._content.type
 
     def _host_strings(self, start: int, stop: int | None) -> Any:
         backend = self._backend

@@ -522,13 +522,31 @@ class CompressedFrame:
     def to_arrow(self) -> Any:
         """The columns, without the index, as a pyarrow.Table."""
         there = self.to_host()
-        read = there._backend.read([column.node for column in there._columns])
-        arrays = [
-            there._backend.interop.to_chunked(some, column.type)
-            for some, column in zip(read, there._columns, strict=True)
-        ]
-        fields = [(str(label), array.type) for label, array in zip(self._labels, arrays, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=schema.of_fields(fields))
+        return pa.Table.from_arrays(batches.arrays(there._columns, 0, len(self)), schema=self._arrow_schema())
+
+    def __arrow_c_schema__(self) -> Any:
+        """The types of the columns, without the index, for libraries that speak Arrow."""
+        return self._arrow_schema().__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The columns, without the index, for libraries that speak Arrow: ``pa.table(f)``, ``polars.DataFrame(f)``.
+
+        Rows are decoded as the stream is read, some 64 MiB at a time. A frame on a GPU moves to host memory,
+        compressed, first.
+
+        Parameters
+        ----------
+        requested_schema : PyCapsule, optional
+            Of the types that the reader would like; columns are cast where Arrow can.
+        """
+        there = self.to_host()
+        reader = batches.reader(there._columns, self._arrow_schema(), len(self))
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _arrow_schema(self) -> Any:
+        """Of `to_arrow`."""
+        fields = zip(map(str, self._labels), (column.type for column in self._columns), strict=True)
+        return schema.of_fields(fields)
 
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
