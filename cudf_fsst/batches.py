@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.pandas_compat import get_logical_type
 
 from . import selection
 from .backend import HostBackend
@@ -113,11 +114,15 @@ def _schema(contents: Sequence[Content], labels: Any, dtypes: Sequence[Any], lev
     empty = pd.DataFrame({i: pd.Series(dtype=dtype, index=none) for i, dtype in enumerate(dtypes)}, index=none)
     empty.columns = labels
     found = pa.Schema.from_pandas(empty)
-    metadata = found.metadata
+    notes = json.loads(found.metadata[b"pandas"])
+    for column, content in zip(notes["columns"], contents, strict=False):
+        if column["pandas_type"] == "empty":  # objects, of which the frame without rows has none to tell their type
+            column["pandas_type"] = get_logical_type(content.type)
+        if pa.types.is_decimal(content.type):
+            column["metadata"] = {"precision": content.type.precision, "scale": content.type.scale}
     if isinstance(levels.empty, pd.RangeIndex):
-        notes = json.loads(metadata[b"pandas"])
         place = levels.empty
         notes["index_columns"][0] |= {"start": place.start, "stop": place.stop, "step": place.step}
-        metadata = {**metadata, b"pandas": json.dumps(notes).encode()}
+    metadata = {**found.metadata, b"pandas": json.dumps(notes).encode()}
     types = [*(content.type for content in contents), *levels.types]
     return schema.of_fields(zip(found.names, types, strict=True)).with_metadata(metadata)

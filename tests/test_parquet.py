@@ -18,7 +18,7 @@ import cudf_fsst
 import fresh
 from cli_cases import parquet_files_that_cannot_be_read
 from cudf_fsst import batches
-from cudf_fsst.parquet import host
+from cudf_fsst.parquet import host, sources
 from test_cli_frames import table_of_many_types
 
 
@@ -113,11 +113,11 @@ def test_rows_of_a_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     frame.to_parquet(tmp_path / "in.parquet", row_group_size=10)
     numbers = []
     reader = host.HostReader.read
-    monkeypatch.setattr(host.HostReader, "read", lambda self, batch: numbers.append(batch) or reader(self, batch))
+    monkeypatch.setattr(host.HostReader, "read", lambda self, piece: numbers.append(piece) or reader(self, piece))
     filters = [("n", ">=", 35), ("n", "<", 52)]
     found = read(tmp_path / "in.parquet", columns=["text"], filters=filters)
     same(found, pd.read_parquet(tmp_path / "in.parquet", columns=["text"], filters=filters))
-    assert [one.number for (one,) in numbers] == [3, 4, 5]
+    assert [one.groups for one in numbers] == [[3], [4], [5]]
     same(read(tmp_path / "in.parquet", filters=[("n", ">", 1000)]), frame[:0])
 
 
@@ -184,6 +184,37 @@ def bytes_of_levels(frame: Any) -> list[bytes]:
     return [bytes(memoryview(part.codes)) for level in frame._index.levels for part in level.node.parts]
 
 
+def test_many_small_row_groups_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.table({"n": range(500)}), tmp_path / "in.parquet", row_group_size=10)
+    seen = []
+    reader = host.HostReader.read
+    monkeypatch.setattr(host.HostReader, "read", lambda self, piece: seen.append(piece.groups) or reader(self, piece))
+    assert read(tmp_path / "in.parquet").to_arrow()["n"].to_pylist() == list(range(500))
+    assert seen == [list(range(50))]
+    seen.clear()
+    monkeypatch.setattr(sources, "_PIECE_ROWS", 199)
+    found = read(tmp_path / "in.parquet")
+    assert seen == [list(range(19)), list(range(19, 38)), list(range(38, 50))]
+    wanted = [pd.DataFrame({"n": range(a, b)}).fsst.compress() for a, b in ((0, 190), (190, 380), (380, 500))]
+    assert bytes_of(found.column("n")) == bytes_of(cudf_fsst.concat(wanted).column("n"))
+    seen.clear()
+    monkeypatch.setattr(sources, "_PIECE_NBYTES", 1)
+    assert len(read(tmp_path / "in.parquet")) == 500
+    assert len(seen) == 50
+    read(tmp_path / "in.parquet", filters=[("n", "<", 25)])
+    assert seen[50:] == [[0], [1], [2]], "few that have such rows"
+
+
+def test_notes_for_other_readers(tmp_path: Path) -> None:
+    """cuDF asks pandas' notes for the precision of decimals."""
+    frame = pd.DataFrame({"price": [Decimal("1.25"), None], "day": [dt.date(2026, 1, 1), None], "o": ["a", None]})
+    frame["o"] = frame["o"].astype(object)
+    frame.to_parquet(tmp_path / "pandas.parquet")
+    frame.fsst.compress().to_parquet(tmp_path / "ours.parquet")
+    one, other = (pq.read_schema(tmp_path / f"{name}.parquet").pandas_metadata for name in ("pandas", "ours"))
+    assert one["columns"] == other["columns"]
+
+
 def test_dictionaries_that_differ(tmp_path: Path) -> None:
     """pandas has one list of categories for all row groups, in the order in which they appear."""
     kinds = ["b", "a", None, "b", "c", "c", "a", "d", None]
@@ -220,15 +251,16 @@ def test_the_next_row_group_is_read_meanwhile(tmp_path: Path, monkeypatch: pytes
     reader, compress = host.HostReader.read, host.HostReader.compress
     threads = set()
 
-    def watched_read(self: Any, batch: Any) -> Any:
-        began[batch[0].number].set()
+    def watched_read(self: Any, piece: Any) -> Any:
+        began[piece.groups[0]].set()
         threads.add(threading.current_thread())
-        return reader(self, batch)
+        return reader(self, piece)
 
-    def watched_compress(self: Any, data: Any, batch: Any) -> Any:
-        assert began[min(batch[0].number + 1, 3)].wait(10)
-        assert not any(one.is_set() for one in began[batch[0].number + 2 :]), "more than one piece ahead"
-        return compress(self, data, batch)
+    def watched_compress(self: Any, table: Any) -> Any:
+        number = table["n"][0].as_py() // 10
+        assert began[min(number + 1, 3)].wait(10)
+        assert not any(one.is_set() for one in began[number + 2 :]), "more than one piece ahead"
+        return compress(self, table)
 
     monkeypatch.setattr(host.HostReader, "read", watched_read)
     monkeypatch.setattr(host.HostReader, "compress", watched_compress)

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import cudf_fsst
-from cudf_fsst.parquet import device
 
 pytestmark = pytest.mark.gpu
 
@@ -46,14 +45,8 @@ def same(found: Any, wanted: Any) -> None:
     assert made.to_arrow().equals(wanted.to_arrow())
 
 
-@pytest.fixture
-def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two row groups of 1,000 rows at a time."""
-    monkeypatch.setattr(device, "_BATCH_NBYTES", 400_000)
-
-
 @pytest.mark.parametrize("columns", [None, ["text"], ["flag", "n", "parts"]], ids=str)
-def test_as_cudf_reads(columns: list[str] | None, tmp_path: Path, small_batches: None) -> None:
+def test_as_cudf_reads(columns: list[str] | None, tmp_path: Path) -> None:
     import cudf
 
     path = tmp_path / "in.parquet"
@@ -73,7 +66,7 @@ def test_as_cudf_reads(columns: list[str] | None, tmp_path: Path, small_batches:
     ],
     ids=lambda index: f"{type(index).__name__}-{index.names[0]}",
 )
-def test_index(index: pd.Index, tmp_path: Path, small_batches: None) -> None:
+def test_index(index: pd.Index, tmp_path: Path) -> None:
     import cudf
 
     frame = pd.DataFrame({"n": np.arange(3000), "s": [str(i % 100) for i in range(3000)]}, index=index)
@@ -81,7 +74,7 @@ def test_index(index: pd.Index, tmp_path: Path, small_batches: None) -> None:
     same(cudf_fsst.read_parquet(tmp_path / "in.parquet", device="gpu"), cudf.read_parquet(tmp_path / "in.parquet"))
 
 
-def test_bytes_of_each_row_group(tmp_path: Path, small_batches: None) -> None:
+def test_bytes_of_each_row_group(tmp_path: Path) -> None:
     """As if each were compressed by itself, on either device."""
     import cudf
 
@@ -122,9 +115,8 @@ def test_filters(tmp_path: Path) -> None:
 def test_folders_and_several_files(tmp_path: Path) -> None:
     import cudf
 
-    frame = table(3000).to_pandas()[["n", "text"]]
-    frame["kind"] = np.where(np.arange(3000) % 3, "a", "b")
-    frame.to_parquet(tmp_path / "parts", partition_cols=["kind"])
+    some = table(3000).select(["n", "text"]).append_column("kind", pa.array(["a", "b", "b"] * 1000))
+    pq.write_to_dataset(some, tmp_path / "parts", partition_cols=["kind"])
     same(cudf_fsst.read_parquet(tmp_path / "parts", device="gpu"), cudf.read_parquet(tmp_path / "parts"))
     paths = []
     for i in range(3):

@@ -1,13 +1,10 @@
-"""Row groups read with libcudf, and compressed in GPU memory: several at a time, each as if it were by itself."""
+"""Row groups read with libcudf, and compressed in GPU memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any
-
-import pyarrow as pa
 
 from .. import index as indexes
 from ..backend import Asked, DeviceBackend
@@ -15,18 +12,12 @@ from ..codecs.node import Content, Node
 from ..frame import check_codecs
 from ..index import CompressedIndex
 from ..interop import cudf as interop
-from ..interop.arrow_columns import fixed_width
 from ..interop.cudf_parquet import ParquetFiles
-from .sources import RowGroup, Source, reading
-
-#: Bytes of the row groups that are read at once, as they will be in GPU memory.
-_BATCH_NBYTES = 384 << 20
-#: Of a string in GPU memory, at least, for Parquet's encodings hide how long repeated ones are.
-_STRING_NBYTES = 16
+from .sources import Piece, Source, reading
 
 
 class DeviceReader:
-    """Read row groups, and compress what was read; see `HostReader`.
+    """Read pieces, and compress what was read; see `HostReader`.
 
     Columns and index are what cuDF makes of them.
     """
@@ -48,75 +39,30 @@ class DeviceReader:
         self._codecs = [wanted.get(label) for label in self.labels]
         self._strings = {"tile_size": "auto", "level": level}
 
-    def batches(self) -> Iterator[Sequence[RowGroup]]:
-        """Row groups of a file that are read at once; with a filter each by itself."""
-        batch: list[RowGroup] = []
-        nbytes = 0
-        for one in self._source.row_groups:
-            size = self._nbytes(one)
-            if batch and (
-                self._source.filters is not None or one.path != batch[0].path or nbytes + size > _BATCH_NBYTES
-            ):
-                yield batch
-                batch, nbytes = [], 0
-            batch.append(one)
-            nbytes += size
-        if batch:
-            yield batch
-
-    def _nbytes(self, one: RowGroup) -> int:
-        """About how many bytes a row group takes in GPU memory; more than it takes in the file."""
-        kinds = [field.type for field in self._source.schema]
-        plain = [0 if pa.types.is_dictionary(kind) else fixed_width(kind) for kind in kinds]
-        return max(one.nbytes, one.rows * sum(width or _STRING_NBYTES for width in plain))
-
-    def read(self, batch: Sequence[RowGroup]) -> Any:
-        """A DataFrame of row groups, with an index of its own or a RangeIndex; of none, one without rows."""
-        if not batch:
+    def read(self, piece: Piece | None) -> Any:
+        """A DataFrame of a piece, with an index of its own or a RangeIndex; of none, one without rows."""
+        if piece is None:
             return self._files.empty
-        path = batch[0].path
-        with reading(path), self.backend.current():
-            keys = {name: batch[0].keys[name] for name in self._keys}
-            data = self._files.read(path, [one.number for one in batch], keys)
+        with reading(piece.path), self.backend.current():
+            keys = {name: piece.keys[name] for name in self._keys}
+            data = self._files.read(piece.path, piece.groups, keys)
             interop.hand_over()
         return data
 
-    def compress(
-        self, data: Any, batch: Sequence[RowGroup]
-    ) -> list[tuple[Sequence[Content], CompressedIndex | None, int]]:
-        """Columns, index and rows of each row group; no index where that is a range."""
-        pieces = [data]
-        if len(batch) > 1:
-            ends = [0]
-            for one in batch:
-                ends.append(ends[-1] + one.rows)
-            pieces = [data.iloc[start:stop] for start, stop in pairwise(ends)]
-        asked = []
-        for piece in pieces:
-            for label, series, codec in zip(self.labels, interop.columns(piece), self._codecs, strict=True):
-                asked.append(Asked(series, codec, self._strings, partial("column {!r}".format, label)))
-        notes: dict[str, Any] = {}
-        levels = 0
-        if self._source.levels:
-            for piece in pieces:
-                plain, names = indexes.unnamed(piece.index, self.backend)
-                notes, columns = interop.describe_index(plain)
-                levels = len(columns)
-                asked += [Asked(level, what="the index") for level in columns]
-        made, _ = self.backend.compress(asked)
-        width = len(self.labels)
-        found: list[tuple[Sequence[Content], CompressedIndex | None, int]] = []
-        for number, piece in enumerate(pieces):
-            index = None
-            if levels:
-                first = width * len(pieces) + levels * number
-                contents = [Content(one.node, one.type, None) for one in made[first : first + levels]]
-                index = CompressedIndex(notes, len(piece), contents, names=names)
-            found.append((made[width * number : width * (number + 1)], index, len(piece)))
-        return found
+    def compress(self, data: Any) -> tuple[Sequence[Content], CompressedIndex | None, int]:
+        """Columns, index and rows of a DataFrame that was read; no index where that is a range."""
+        asked = [
+            Asked(series, codec, self._strings, partial("column {!r}".format, label))
+            for label, series, codec in zip(self.labels, interop.columns(data), self._codecs, strict=True)
+        ]
+        if not self._source.levels:
+            return self.backend.compress(asked)[0], None, len(data)
+        plain, names = indexes.unnamed(data.index, self.backend)
+        columns, described = self.backend.compress(asked, plain)
+        return columns, indexes.of_described(described, len(data), names), len(data)
 
     def join(self, contents: Sequence[Content], node: Node) -> Content:
-        """A column of its row groups, whose nodes were joined."""
+        """A column of its pieces, whose nodes were joined."""
         return Content(node, contents[0].type, contents[0].stored)
 
     def range(self, start: int, stop: int, step: int, name: Any) -> CompressedIndex:

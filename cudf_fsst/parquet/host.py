@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,14 +17,14 @@ from ..frame import check_codecs
 from ..index import CompressedIndex
 from ..interop import arrow_columns, schema
 from ..naming import naming
-from .sources import RowGroup, Source, reading
+from .sources import Piece, Source, reading
 
-#: Rows of a batch that Arrow reads: all of a row group at once.
+#: Rows of a batch that Arrow reads: all of a piece at once.
 _ALL = 2**31 - 1
 
 
 class HostReader:
-    """Read row groups, and compress what was read.
+    """Read pieces, and compress what was read.
 
     The columns are what pandas makes of them, but with values and nulls exactly Arrow's: pandas itself would make
     floats of integers with nulls, and Python objects of decimals and lists.
@@ -56,29 +56,20 @@ class HostReader:
         self._dictionaries: dict[str, Any] = {}
         self._rows = 0  # whose index is made
 
-    def batches(self) -> Iterator[Sequence[RowGroup]]:
-        """Row groups that are read at once: each by itself."""
-        for one in self._source.row_groups:
-            yield [one]
-
-    def read(self, batch: Sequence[RowGroup]) -> Any:
-        """A table of row groups; of none, one without rows."""
-        if not batch:
+    def read(self, piece: Piece | None) -> Any:
+        """A table of a piece; of none, one without rows."""
+        if piece is None:
             return self._source.schema.empty_table()
-        (one,) = batch
         source = self._source
-        with reading(one.path):
-            table = one.fragment.to_table(source.whole, source.schema.names, source.expression, batch_size=_ALL)
+        with reading(piece.path):
+            table = piece.fragment.to_table(source.whole, source.schema.names, source.expression, batch_size=_ALL)
         if not source.schema.names:  # such a table has forgotten how many rows it has
-            rows = one.rows if source.expression is None else one.fragment.count_rows(filter=source.expression)
+            rows = piece.rows if source.expression is None else piece.fragment.count_rows(filter=source.expression)
             return pa.table({"": pa.nulls(rows)})
         return table.replace_schema_metadata(source.schema.metadata)
 
-    def compress(
-        self, table: Any, batch: Sequence[RowGroup]
-    ) -> list[tuple[Sequence[Content], CompressedIndex | None, int]]:
-        """Columns, index and rows of each row group; no index where that is a range."""
-        del batch
+    def compress(self, table: Any) -> tuple[Sequence[Content], CompressedIndex | None, int]:
+        """Columns, index and rows of a table that was read; no index where that is a range."""
         columns = []
         for name, label, dtype, codec in self._columns:
             with naming(f"column {label!r}"):
@@ -89,7 +80,7 @@ class HostReader:
                 check_codec(codec, array.type)
                 [node] = host.compress([Wanted(arrow_columns.describe(array), codec, self._strings)])
                 columns.append(Content(node, array.type, stored))
-        return [(columns, self._index(table) if self._levels else None, table.num_rows)]
+        return columns, self._index(table) if self._levels else None, table.num_rows
 
     def _index(self, table: Any) -> CompressedIndex:
         nulls = {table[name].type for name in self._levels if table[name].null_count}
@@ -107,7 +98,7 @@ class HostReader:
             range(one["start"], one["stop"], one["step"]) if isinstance(one, dict) else None
             for one in self._source.noted
         ]
-        rows = sum(one.rows for one in self._source.row_groups)
+        rows = sum(one.rows for one in self._source.pieces)
         ranges = [one for one in noted if one is not None]
         if not ranges or self._source.expression is not None or any(len(one) != rows for one in ranges):
             return found  # as pandas has it, ranges of another length are no levels
@@ -121,7 +112,7 @@ class HostReader:
         return pd.MultiIndex.from_arrays(levels)
 
     def _with_one_dictionary(self, name: str, column: Any) -> Any:
-        """The same values, with codes for the dictionary of all row groups so far, which only grows."""
+        """The same values, with codes for the dictionary of all pieces so far, which only grows."""
         if not arrow_columns.holds_dictionary(column.type):
             return column
         known = self._dictionaries.get(name, [])
@@ -130,7 +121,7 @@ class HostReader:
         return pa.chunked_array(joined.chunks[len(known) :], column.type)
 
     def join(self, contents: Sequence[Content], node: Node) -> Content:
-        """A column of its row groups, whose nodes were joined; their last dictionaries are those of all."""
+        """A column of its pieces, whose nodes were joined; their last dictionaries are those of all."""
         first, last = contents[0], contents[-1]
         if arrow_columns.holds_dictionary(first.type):
             node = _with_dictionaries(node, last.node)

@@ -16,7 +16,7 @@ from ..naming import naming
 from ..progress import Progress
 from .device import DeviceReader
 from .host import HostReader
-from .sources import Path, RowGroup, Source, find
+from .sources import Path, Piece, Source, find
 
 Reader = HostReader | DeviceReader
 
@@ -33,8 +33,9 @@ def read_parquet(
     """Read Parquet files into a compressed frame, row group by row group.
 
     The whole table is never in memory uncompressed: a piece of it is compressed while the next one is read. The frame
-    is `concat` of the row groups, each compressed by itself, whatever memory there is. On a terminal a bar shows how
-    far it has come.
+    is `concat` of the pieces, each compressed by itself, whatever memory there is. A piece is a row group; of a file
+    with more than 32 of them it is as many as have at most 2^22 rows and 160 MiB in Parquet's encodings together. On a
+    terminal a bar shows how far it has come.
 
     Parameters
     ----------
@@ -76,20 +77,20 @@ def read_parquet(
     check_options(None, "auto", level)
     source = find(path, columns, filters)
     reader = _reader(device)(source, codecs, level)
-    batches = list(reader.batches()) or [[]]
-    groups: list[Sequence[Content]] = []
+    pieces: Sequence[Piece | None] = source.pieces or [None]
+    found: list[Sequence[Content]] = []
     labels: list[CompressedIndex] = []
     rows = 0
-    with reader.backend.current(), Progress("reading Parquet", len(batches)) as progress:
-        for batch, data in _read_ahead(reader, batches):
-            for contents, index, count in reader.compress(data, batch):
-                groups.append(contents)
-                labels += [] if index is None else [index]
-                rows += count
+    with reader.backend.current(), Progress("reading Parquet", len(pieces)) as progress:
+        for data in _read_ahead(reader, pieces):
+            contents, index, count = reader.compress(data)
+            found.append(contents)
+            labels += [] if index is None else [index]
+            rows += count
             del data
             progress.step()
         made = []
-        for label, contents in zip(reader.labels, zip(*groups, strict=True), strict=True):
+        for label, contents in zip(reader.labels, zip(*found, strict=True), strict=True):
             with naming(f"column {label!r}"):
                 made.append(reader.join(contents, join_nodes([one.node for one in contents], reader.backend)))
         index = join_indexes(labels, reader.backend) if labels else reader.range(*_bounds(source, rows))
@@ -111,17 +112,15 @@ def _reader(device: str) -> type[Reader]:
     return HostReader
 
 
-def _read_ahead(reader: Reader, batches: Sequence[Sequence[RowGroup]]) -> Iterator[tuple[Sequence[RowGroup], Any]]:
-    """Batches and what was read of them; while one is used, a thread reads the next."""
+def _read_ahead(reader: Reader, pieces: Sequence[Piece | None]) -> Iterator[Any]:
+    """What was read of each piece; while one is used, a thread reads the next."""
     with ThreadPoolExecutor(1, "cudf-fsst-parquet") as thread:
-        coming = thread.submit(reader.read, batches[0])
-        for number, batch in enumerate(batches):
-            data = coming.result()
-            if number + 1 < len(batches):
-                coming = thread.submit(reader.read, batches[number + 1])
-            else:
-                del coming  # which holds the data
-            yield batch, data
+        coming = [thread.submit(reader.read, pieces[0])]
+        for number in range(len(pieces)):
+            data = coming.pop().result()
+            if number + 1 < len(pieces):
+                coming.append(thread.submit(reader.read, pieces[number + 1]))
+            yield data
             del data
 
 

@@ -15,6 +15,11 @@ import pyarrow.parquet as pq
 
 Path = str | os.PathLike[str]
 
+#: Row groups of a file up to which each is a piece by itself.
+_FEW = 32
+#: Rows, and bytes in Parquet's encodings, of a piece of several row groups.
+_PIECE_ROWS, _PIECE_NBYTES = 1 << 22, 160 << 20
+
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
@@ -31,29 +36,26 @@ def reading(path: Path) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class RowGroup:
-    """A row group of a file.
+class Piece:
+    """Row groups of a file that are read, and compressed, together.
 
     Attributes
     ----------
     fragment : pyarrow.dataset.ParquetFileFragment
-        Of this row group alone.
+        Of these row groups alone.
     path : str
-    number : int
-        In its file.
+    groups : list of int
+        Their numbers in the file.
     rows : int
         Before any filter.
-    nbytes : int
-        In Parquet's encodings, uncompressed, all columns together.
     keys : dict
-        Of the folders that its file lies in, as ``year=2026``.
+        Of the folders that the file lies in, as ``year=2026``.
     """
 
     fragment: Any
     path: str
-    number: int
+    groups: list[int]
     rows: int
-    nbytes: int
     keys: dict[str, Any]
 
 
@@ -73,8 +75,8 @@ class Source:
         Which rows are read, as they were asked for.
     expression : pyarrow.compute.Expression or None
         The same.
-    row_groups : tuple of RowGroup
-        Those that may have such rows.
+    pieces : tuple of Piece
+        Of the row groups that may have such rows.
     keys : dict
         Of folders like ``year=2026``: name -> values in the order of the files.
     paths : tuple of str
@@ -86,7 +88,7 @@ class Source:
     columns: Sequence[str] | None
     filters: Any
     expression: Any
-    row_groups: tuple[RowGroup, ...]
+    pieces: tuple[Piece, ...]
     keys: dict[str, list[Any]]
     paths: tuple[str, ...]
 
@@ -121,12 +123,33 @@ def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: 
             if value not in values:
                 values.append(value)
         with reading(fragment.path):
-            for one in fragment.split_by_row_group(expression, schema=dataset.schema):
-                (group,) = one.row_groups
-                found.append(RowGroup(one, fragment.path, group.id, group.num_rows, group.total_byte_size, own))
+            split = fragment.split_by_row_group(expression, schema=dataset.schema)
+            for some in _together([one.row_groups[0] for one in split]):
+                numbers, rows = [group.id for group in some], sum(group.num_rows for group in some)
+                found.append(Piece(fragment.subset(row_group_ids=numbers), fragment.path, numbers, rows, own))
     schema = _selected(dataset.schema, columns, shown)
     paths = tuple(fragment.path for fragment in fragments)
     return Source(dataset.schema, schema, columns, filters, expression, tuple(found), keys, paths)
+
+
+def _together(groups: Sequence[Any]) -> Iterator[list[Any]]:
+    """Which row groups of a file are a piece: each by itself, of many that are small several.
+
+    Small pieces take long to compress, and each has symbol tables of its own. The rule knows nothing but what the file
+    says of its row groups.
+    """
+    if len(groups) <= _FEW:
+        yield from ([group] for group in groups)
+        return
+    piece: list[Any] = []
+    for group in groups:
+        rows = sum(one.num_rows for one in piece) + group.num_rows
+        nbytes = sum(one.total_byte_size for one in piece) + group.total_byte_size
+        if piece and (rows > _PIECE_ROWS or nbytes > _PIECE_NBYTES):
+            yield piece
+            piece = []
+        piece.append(group)
+    yield piece
 
 
 def _files(source: Path | Sequence[Path]) -> Any:
