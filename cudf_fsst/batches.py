@@ -17,8 +17,8 @@ from .backend import HostBackend
 from .codecs.node import Content
 from .files.disk import replacing
 from .index import CompressedIndex
+from .interop import arrow_columns, schema
 from .interop import pandas as interop_pandas
-from .interop import schema
 from .progress import Progress
 
 #: Arrow bytes of a piece, about; of a Parquet file's row group.
@@ -111,7 +111,7 @@ class _Levels:
 def _schema(contents: Sequence[Content], labels: Any, dtypes: Sequence[Any], levels: _Levels) -> Any:
     """Fields of columns and levels, with the notes that pandas puts into a Parquet file."""
     none = levels.empty[:0]
-    empty = pd.DataFrame({i: pd.Series(dtype=dtype, index=none) for i, dtype in enumerate(dtypes)}, index=none)
+    empty = pd.DataFrame({i: _without_rows(dtype, none) for i, dtype in enumerate(dtypes)}, index=none)
     empty.columns = labels
     found = pa.Schema.from_pandas(empty)
     notes = json.loads(found.metadata[b"pandas"])
@@ -126,3 +126,10 @@ def _schema(contents: Sequence[Content], labels: Any, dtypes: Sequence[Any], lev
     metadata = {**found.metadata, b"pandas": json.dumps(notes).encode()}
     types = [*(content.type for content in contents), *levels.types]
     return schema.of_fields(zip(found.names, types, strict=True)).with_metadata(metadata)
+
+
+def _without_rows(dtype: Any, index: Any) -> Any:
+    """A Series; of ArrowDtype made of an array, for pandas itself takes rows that are not there, of not all types."""
+    if isinstance(dtype, pd.ArrowDtype):
+        return interop_pandas.from_arrow_column(arrow_columns.no_rows(dtype.pyarrow_dtype)).set_axis(index)
+    return pd.Series(dtype=dtype, index=index)

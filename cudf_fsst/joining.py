@@ -10,11 +10,12 @@ import pandas as pd
 import pyarrow as pa
 
 from . import index as indexes
+from .arrow_types import has_offsets
 from .backend import Backend, HostBackend, check_options
 from .buffers import ColumnBuffers
 from .codecs import host
 from .codecs.fsst.symbols import SymbolTable
-from .codecs.node import Content, Node, Parts, Wanted, has_offsets
+from .codecs.node import Content, Node, Parts, Wanted
 from .column import CompressedColumn, compress, holds_text
 from .frame import CompressedFrame, compress_frame
 from .index import CompressedIndex

@@ -222,8 +222,6 @@ def test_inspect_a_frame_of_nothing(columns: list[str], tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["-c", "text", "-c", "nothing"], "no column 'nothing'; columns: text, number, odd"),
-        (["-c", "text", "-c", "odd"], "column 'odd': Arrow type fixed_size_binary[1] cannot be compressed"),
-        ([], "column 'odd': Arrow type fixed_size_binary[1] cannot be compressed"),
         (["-c", "text", "-c", "number", "--codec", "odd=raw"], "codecs names a column .* does not have: 'odd'"),
         (["-c", "text", "-c", "number", "--codec", "number=zstd"], "codec of column 'number' must be one of .* 'zstd'"),
         (["-c", "text", "-c", "number", "--codec", "number=fsst"], "column 'number': codec 'fsst' takes strings, not "),
@@ -236,7 +234,7 @@ def test_frame_mistakes(tmp_path: Path, arguments: list[str], message: str) -> N
     odd = pa.array([b"a"], pa.binary(1))
     pq.write_table(pa.table({"text": ["a"], "number": [1], "odd": odd}), tmp_path / "in.parquet")
     line = run_bad("compress", tmp_path / "in.parquet", "-o", tmp_path / "frame.fsst", "--device", "cpu", *arguments)
-    assert re.search(message.replace("[1]", r"\[1\]"), line)
+    assert re.search(message, line)
     assert {path.name for path in tmp_path.iterdir()} == {"in.parquet"}
 
 

@@ -41,16 +41,26 @@ class HostReader:
 
     def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str) -> None:
         self._source = source
-        empty = source.schema.empty_table().to_pandas()
+        template = source.schema
+        for i, field in enumerate(template):
+            if not _is_text(field.type) and isinstance(schema.natural_dtype(field.type), pd.ArrowDtype):
+                template = template.set(i, pa.field(field.name, pa.null()))  # which is for the labels alone
+        empty = template.empty_table().to_pandas()
         #: Of the frame's columns.
         self.labels = empty.columns
         self._levels = source.levels
         names = [name for name in source.schema.names if name not in self._levels]
+        kinds = [source.schema.field(name).type for name in names]
         by_name = dict(zip(names, self.labels, strict=True))
         wanted = check_codecs({by_name.get(name, name): codec for name, codec in (codecs or {}).items()}, self.labels)
         self._columns = [
-            (name, label, dtype, wanted.get(label))
-            for name, label, dtype in zip(names, self.labels, empty.dtypes, strict=True)
+            (
+                name,
+                label,
+                dtype if template.field(name) == source.schema.field(name) else schema.natural_dtype(kind),
+                wanted.get(label),
+            )
+            for name, label, dtype, kind in zip(names, self.labels, empty.dtypes, kinds, strict=True)
         ]
         self._strings = {"tile_size": "auto", "level": level}
         self._dictionaries: dict[str, Any] = {}
@@ -130,6 +140,11 @@ class HostReader:
     def range(self, start: int, stop: int, step: int, name: Any) -> CompressedIndex:
         """A RangeIndex."""
         return indexes.compress(pd.RangeIndex(start, stop, step, name=name), self.backend)
+
+
+def _is_text(kind: Any) -> bool:
+    """Whether a column of views becomes one of strings."""
+    return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
 
 
 def _with_dictionaries(node: Node, of: Node) -> Node:
