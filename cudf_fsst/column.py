@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 import operator
 import os
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from .codecs.node import Content
 from .codecs.registry import NAMES
 from .files import columns as files
 from .index import CompressedIndex
-from .interop import arrow_columns, schema
+from .interop import arrow_columns, arrow_extension, schema
 from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop.arrow import decoding, to_arrow
@@ -270,8 +271,15 @@ class CompressedColumn(query.Questions):
         *levels, values = device.receive([*index.nodes, self._content.node])
         return there._built(values, index.build(device, levels))
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self, *, compressed: bool = False) -> Any:
         """The column as an Arrow array.
+
+        Parameters
+        ----------
+        compressed : bool
+            True: an array of one value, the column as it is, with its name, dtype and index. Its type is the extension
+            type ``cudf_fsst.column``, which IPC, Flight and Parquet files of other programs carry;
+            `cudf_fsst.from_arrow` makes the column of it.
 
         Returns
         -------
@@ -280,6 +288,10 @@ class CompressedColumn(query.Questions):
             large_string from 2^31 characters on. A `pyarrow.ChunkedArray` where the dtype names string and one array
             cannot hold the characters.
         """
+        if compressed:
+            file = io.BytesIO()
+            self._save(file)
+            return arrow_extension.array_of([file.getvalue()])
         if not self._is_text:
             host = self.to_host()
             (values,) = host._backend.read([host._content.node])
@@ -644,6 +656,10 @@ class CompressedColumn(query.Questions):
         OSError
             The file cannot be written.
         """
+        self._save(path)
+
+    def _save(self, path: Any) -> None:
+        """Write to a path, or to a BytesIO."""
         host = self.to_host()
         index = host._index.for_version_1() if host._is_text else None
         if index is not None:
@@ -655,10 +671,12 @@ class CompressedColumn(query.Questions):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CompressedColumn:
         """Read a column that `save` wrote, into host memory; see `cudf_fsst.load`."""
-        loaded = files.load(path)
-        if loaded.holds != "column":
-            raise ValueError(f"{os.fsdecode(path)}: holds a {loaded.holds}, not a column")
-        return of_loaded(loaded)
+        return _loaded(path, f"{os.fsdecode(path)}: ")
+
+    @classmethod
+    def _from_bytes(cls, data: Any) -> CompressedColumn:
+        """The column whose file has these bytes."""
+        return _loaded(io.BytesIO(data), "")
 
     def __reduce__(self) -> tuple[Any, ...]:
         on_gpu = self.device != "cpu"
@@ -677,6 +695,13 @@ def _restore(
     column = column.to_device() if on_gpu else column
     column._proxied = proxied
     return column
+
+
+def _loaded(path: Any, what: str) -> CompressedColumn:
+    loaded = files.load(path)
+    if loaded.holds != "column":
+        raise ValueError(f"{what}holds a {loaded.holds}, not a column")
+    return of_loaded(loaded)
 
 
 def of_loaded(loaded: files.Loaded) -> CompressedColumn:

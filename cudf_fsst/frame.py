@@ -519,8 +519,23 @@ class CompressedFrame:
         buffers = device.receive([*index.nodes, *(column.node for column in self._columns)])
         return self._built(device, buffers[count:], index.build(device, buffers[:count]))
 
-    def to_arrow(self) -> Any:
-        """The columns, without the index, as a pyarrow.Table."""
+    def to_arrow(self, *, compressed: bool = False) -> Any:
+        """The columns, without the index, as a pyarrow.Table.
+
+        Parameters
+        ----------
+        compressed : bool
+            True: a table of one row, in which each value is a column as it is, of the extension type
+            ``cudf_fsst.column``; see `CompressedColumn.to_arrow`.
+        """
+        if compressed:
+            index = indexes.compress(pd.RangeIndex(len(self)), HostBackend())
+            whole = self.to_host()
+            columns = [
+                CompressedColumn._make(content, whole._backend, label, index).to_arrow(compressed=True)
+                for label, content in zip(self._labels, whole._columns, strict=True)
+            ]
+            return pa.Table.from_arrays(columns, names=[field.name for field in self._arrow_schema()])
         there = self.to_host()
         return pa.Table.from_arrays(batches.arrays(there._columns, 0, len(self)), schema=self._arrow_schema())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -56,12 +57,14 @@ class Loaded:
     dtype: Any = None
 
 
-def load(path: str | os.PathLike[str]) -> Loaded:
+def load(path: storage.Target) -> Loaded:
     """Read a file and check it; see `cudf_fsst.load`."""
     stored = storage.load(path)
     try:
         return _text(stored) if stored.version == FORMAT_VERSION else _of_streams(stored)
     except ValueError as error:
+        if isinstance(path, io.BytesIO):
+            raise
         raise ValueError(f"{os.fsdecode(path)}: {error}") from error
 
 
