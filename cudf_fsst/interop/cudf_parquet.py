@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,8 @@ import pandas as pd
 
 from .cudf import cudf_module
 
-#: Bytes that libcudf may take to decompress what it reads at once, about; it makes several tables of a larger group.
-_PASS_NBYTES = 512 << 20
+#: Bytes of the tables that libcudf makes, at most about, and that it takes to read and decompress some of them.
+_CHUNK_NBYTES, _PASS_NBYTES = 256 << 20, 1 << 30
 
 
 class ParquetFiles:
@@ -43,7 +43,6 @@ class ParquetFiles:
     ) -> None:
         self._columns, self._levels, self._filters = columns, list(levels), filters
         self._keys = {name: pd.Index(values) for name, values in keys.items()}
-        self._footers: dict[str, Any] = {}
         found = cudf_module().read_parquet(paths[0], columns=columns, nrows=0, **_ONE_FILE)
         #: A frame without rows.
         self.empty = self._with_keys(found, dict.fromkeys(keys))
@@ -51,36 +50,54 @@ class ParquetFiles:
         self.labels = self.empty.columns if isinstance(self.empty.columns, pd.Index) else self.empty.columns.to_pandas()
 
     def read(self, path: str, groups: Sequence[int], keys: Mapping[str, Any]) -> Any:
-        """A DataFrame of row groups of a file that lies in folders of these keys."""
-        if self._filters is not None:
-            cudf = cudf_module()
-            found = cudf.read_parquet(path, columns=self._columns, row_groups=[list(groups)], filters=self._filters)
-            found = found.drop(columns=[name for name in self._keys if name in found.columns])
-        else:
-            found = self._read(path, groups)
+        """A DataFrame of row groups of a file that lies in folders of these keys, filtered."""
+        found = cudf_module().read_parquet(
+            path, columns=self._columns, row_groups=[list(groups)], filters=self._filters
+        )
+        found = found.drop(columns=[name for name in self._keys if name in found.columns])
         return self._with_keys(found, keys)
 
-    def _read(self, path: str, groups: Sequence[int]) -> Any:
+    def cut(self, path: str, groups: Sequence[int], rows: Iterable[int], keys: Mapping[str, Any]) -> Iterator[Any]:
+        """DataFrames of so many rows each, of row groups of a file that together have as many; read as they are taken.
+
+        libcudf looks at all that a file says of its row groups whenever it begins to read, so it begins once. Its
+        tables end anywhere: they are cut, and put together, to have the rows that are wanted.
+        """
         import pylibcudf as plc
 
-        cudf = cudf_module()
-        source = plc.io.SourceInfo([path])
-        options = plc.io.parquet.ParquetReaderOptions.builder(source).use_pandas_metadata(True).build()
+        options = plc.io.parquet.ParquetReaderOptions.builder(plc.io.SourceInfo([path])).use_pandas_metadata(True)
+        options = options.build()
         options.set_row_groups([list(groups)])
         if self._columns is not None:
             options.set_column_names(list(self._columns))
-        if path not in self._footers:
-            self._footers = {path: plc.io.parquet_metadata.read_parquet_footers(source)}
         reader = plc.io.parquet.ChunkedParquetReader(
-            options, pass_read_limit=_PASS_NBYTES, parquet_metadatas=self._footers[path]
+            options, chunk_read_limit=_CHUNK_NBYTES, pass_read_limit=_PASS_NBYTES
         )
-        first = reader.read_chunk()
-        tables = [first.tbl]
-        while reader.has_next():
-            tables.append(reader.read_chunk().tbl)
-        table = tables[0] if len(tables) == 1 else plc.concatenate.concatenate(tables)
-        names = {"columns": first.column_names(include_children=False), "child_names": first.child_names}
-        found = cudf.DataFrame.from_pylibcudf(table, metadata=names)
+        tables: list[Any] = []
+        names: dict[str, Any] = {}
+        there = 0
+        for wanted in rows:
+            while there < wanted or not names:
+                chunk = reader.read_chunk()
+                names = {"columns": chunk.column_names(include_children=False), "child_names": chunk.child_names}
+                tables.append(chunk.tbl)
+                there += chunk.tbl.num_rows()
+                del chunk
+            rest: list[Any] = []
+            if there > wanted:
+                last = tables.pop()
+                edge = last.num_rows() - (there - wanted)
+                first, after = plc.copying.slice(last, [0, edge, edge, last.num_rows()])
+                tables, rest = ([*tables, first] if edge else tables), [after]
+                del last, first, after
+            table = tables[0] if len(tables) == 1 else plc.concatenate.concatenate(tables)
+            tables, there = rest, there - wanted
+            del rest
+            yield self._with_keys(self._frame(table, names), keys)
+            del table
+
+    def _frame(self, table: Any, names: dict[str, Any]) -> Any:
+        found = cudf_module().DataFrame.from_pylibcudf(table, metadata=names)
         if self._levels:
             found = self._with_index(found)
         return self._with_dtypes(found)
