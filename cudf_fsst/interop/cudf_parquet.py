@@ -65,6 +65,10 @@ class ParquetFiles:
         """
         import pylibcudf as plc
 
+        if self._columns == [] and not self._levels:  # tables without columns do not know their rows
+            cudf = cudf_module()
+            yield from (self._with_keys(cudf.DataFrame(index=cudf.RangeIndex(count)), keys) for count in rows)
+            return
         options = plc.io.parquet.ParquetReaderOptions.builder(plc.io.SourceInfo([path])).use_pandas_metadata(True)
         options = options.build()
         options.set_row_groups([list(groups)])
@@ -78,6 +82,8 @@ class ParquetFiles:
         there = 0
         for wanted in rows:
             while there < wanted or not names:
+                if names and not reader.has_next():
+                    raise ValueError("its row groups have fewer rows than it says")
                 chunk = reader.read_chunk()
                 names = {"columns": chunk.column_names(include_children=False), "child_names": chunk.child_names}
                 tables.append(chunk.tbl)
