@@ -36,7 +36,7 @@ _PIECE_ROWS = 1024
 class CompressedFrame:
     """A compressed DataFrame, in host memory or on a GPU.
 
-    Made by ``df.fsst.compress()``, `concat`, `load` and `Compressor`, not by calling the class. It does not change:
+    Made by ``df.fsst.compress()``, `read_parquet`, `concat`, `load` and `Compressor`, not by calling the class. It does not change:
     methods return new frames, which share what they can.
 
     ``f["a"]`` is a Series, decompressed; ``f[["a", "b"]]`` is a CompressedFrame of these columns; ``f[mask]`` is a

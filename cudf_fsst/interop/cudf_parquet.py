@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .cudf import cudf_module
+from .cudf import cudf_module, with_dtype
 
 #: Bytes of the tables that libcudf makes, at most about, and that it takes to read and decompress some of them.
 _CHUNK_NBYTES, _PASS_NBYTES = 256 << 20, 1 << 30
@@ -122,13 +122,9 @@ class ParquetFiles:
 
     def _with_dtypes(self, found: Any) -> Any:
         """The same values with the dtypes that pandas' notes name: of decimals another precision, of nulls object."""
-        from cudf.core.column import ColumnBase
-
-        cudf = cudf_module()
         for label, dtype in self.empty.dtypes.items():
             if label not in self._keys and found[label].dtype != dtype:
-                column = ColumnBase.create(found[label]._column.plc_column, dtype)
-                found[label] = cudf.Series._from_column(column, index=found.index)
+                found[label] = with_dtype(found[label], dtype)
         return found
 
     def _with_keys(self, found: Any, keys: Mapping[str, Any]) -> Any:
