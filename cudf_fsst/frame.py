@@ -36,8 +36,8 @@ _PIECE_ROWS = 1024
 class CompressedFrame:
     """A compressed DataFrame, in host memory or on a GPU.
 
-    Made by ``df.fsst.compress()``, `read_parquet`, `concat`, `load` and `Compressor`, not by calling the class. It does not change:
-    methods return new frames, which share what they can.
+    Made by ``df.fsst.compress()``, `read_parquet`, `concat`, `load` and `Compressor`, not by calling the class. It does
+    not change: methods return new frames, which share what they can.
 
     ``f["a"]`` is a Series, decompressed; ``f[["a", "b"]]`` is a CompressedFrame of these columns; ``f[mask]`` is a
     DataFrame of the rows where the mask is true. Rows go by position, as with ``f.iloc``: a mask's index is not looked
