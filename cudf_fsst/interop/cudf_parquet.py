@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from .cudf import cudf_module, with_dtype
+from .cudf import cudf_module, current_device, with_dtype
 
 #: Bytes of the tables that libcudf makes, at most about, and that it takes to read and decompress some of them.
 _CHUNK_NBYTES, _PASS_NBYTES = 256 << 20, 1 << 30
+
+
+@cache
+def _stream_of(device: str) -> Any:
+    """What is read on a GPU, and freed: another stream than the default one, so that it is compressed meanwhile."""
+    import cupy
+
+    del device
+    return cupy.cuda.Stream(non_blocking=True)
 
 
 class ParquetFiles:
@@ -41,6 +51,7 @@ class ParquetFiles:
         keys: Mapping[str, Sequence[Any]],
         filters: Any,
     ) -> None:
+        self._stream = _stream_of(current_device())
         self._columns, self._levels, self._filters = columns, list(levels), filters
         self._keys = {name: pd.Index(values) for name, values in keys.items()}
         found = cudf_module().read_parquet(paths[0], columns=columns, nrows=0, **_ONE_FILE)
@@ -74,8 +85,9 @@ class ParquetFiles:
         options.set_row_groups([list(groups)])
         if self._columns is not None:
             options.set_column_names(list(self._columns))
+        stream = self._stream
         reader = plc.io.parquet.ChunkedParquetReader(
-            options, chunk_read_limit=_CHUNK_NBYTES, pass_read_limit=_PASS_NBYTES
+            options, stream, chunk_read_limit=_CHUNK_NBYTES, pass_read_limit=_PASS_NBYTES
         )
         tables: list[Any] = []
         names: dict[str, Any] = {}
@@ -93,14 +105,21 @@ class ParquetFiles:
             if there > wanted:
                 last = tables.pop()
                 edge = last.num_rows() - (there - wanted)
-                first, after = plc.copying.slice(last, [0, edge, edge, last.num_rows()])
+                first, after = plc.copying.slice(last, [0, edge, edge, last.num_rows()], stream)
                 tables, rest = ([*tables, first] if edge else tables), [after]
                 del last, first, after
-            table = tables[0] if len(tables) == 1 else plc.concatenate.concatenate(tables)
+            table = tables[0] if len(tables) == 1 else plc.concatenate.concatenate(tables, stream)
+            stream.synchronize()  # the default stream goes on with it
             tables, there = rest, there - wanted
             del rest
             yield self._with_keys(self._frame(table, names), keys)
             del table
+
+    def done(self) -> None:
+        """Memory that is given back from here on is used again after what the default stream was asked to do."""
+        from ..device.memory import Lane
+
+        self._stream.wait_event(Lane().event())
 
     def _frame(self, table: Any, names: dict[str, Any]) -> Any:
         found = cudf_module().DataFrame.from_pylibcudf(table, metadata=names)
