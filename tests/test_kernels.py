@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from cudf_fsst import notices
 from cudf_fsst.device import kernels
 
 DISK: set[tuple[str, tuple[str, ...]]] = set()
@@ -59,7 +60,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
 def unhandled(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
     """The package's logger in a program that has not set up logging: pytest has, on every other logger."""
     logger = logging.Logger("cudf_fsst", logging.WARNING)
-    monkeypatch.setattr(kernels, "_log", logger)
+    monkeypatch.setattr(notices, "_log", logger)
     monkeypatch.delenv("CUDF_FSST_QUIET", raising=False)
     return logger
 

@@ -1,8 +1,7 @@
 """CUDA C++ sources and their compilation (NVRTC through CuPy, cached on disk by CuPy).
 
-Whoever waits for the compiler is told why: a record at level INFO of the logger ``cudf_fsst``, and, where that logger
-has no handlers at all, a line on stderr. ``CUDF_FSST_QUIET=1`` leaves the line out. `ahead` compiles in threads what
-nobody waits for yet: a second for most files.
+Whoever waits for the compiler is told why (`notices.tell`). `ahead` compiles in threads what nobody waits for yet: a
+second for most files.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import atexit
 import logging
 import os
 import re
-import sys
 import threading
 import time
 from collections import deque
@@ -19,6 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from ..notices import tell
 
 #: Options every kernel is compiled with, beside the constants of its codec.
 OPTIONS = ("-std=c++17",)
@@ -154,7 +154,4 @@ def _make_all(left: deque[Callable[[], object]], device: Any) -> None:
 def _tell(file: str, seconds: float) -> None:
     from .memory import gpu_model
 
-    text = f"compiled {file}.cu for {gpu_model()} in {seconds:.1f} s (once per machine: CuPy keeps it on disk)"
-    _log.info(text)
-    if not _log.hasHandlers() and os.environ.get("CUDF_FSST_QUIET", "0") in ("", "0"):
-        print(f"cudf_fsst: {text}", file=sys.stderr)
+    tell(f"compiled {file}.cu for {gpu_model()} in {seconds:.1f} s (once per machine: CuPy keeps it on disk)")
