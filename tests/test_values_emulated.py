@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
@@ -233,6 +234,58 @@ def test_same_as_on_the_host(case: str, order: str, gpu: Gpu, monkeypatch: pytes
             found = on_device().read([node], lane=lane)[0]
             lane.synchronize()
         assert arrow_columns.rebuild(gpu.download(found), array.type).equals(array)
+
+
+@pytest.mark.parametrize("case", ["int32 with nulls", "float64 with nulls", "decimal128 with nulls", "list", "strings"])
+def test_choices_are_logged_as_on_the_host(
+    case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same sizes of the same candidates, once each, under the column's name."""
+    monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
+    monkeypatch.setattr(plan, "RUN_ROWS", 1024)
+    monkeypatch.setattr(plan, "PIECE_NBYTES", 8192)
+    column = arrow_columns.describe(arrays()[case])
+    with caplog.at_level(logging.DEBUG, "cudf_fsst.codecs"):
+        on_host.compress([Wanted(column, None, OPTIONS, "column 'c'")])
+        wanted = sorted(caplog.messages)
+        caplog.clear()
+        with gpu.memory.Lane() as lane:
+            on_device().compress([Wanted(gpu.upload(column), None, OPTIONS, "column 'c'")], lane=lane)
+    assert sorted(caplog.messages) == wanted
+    assert all("column 'c'" in message for message in wanted)
+    assert bool(wanted) == (case != "strings")
+
+
+def test_stages_are_ranges(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each ends before the GPU is waited for, so columns of strings and of values do not tear each other's."""
+    opened: list[str] = []
+    seen: list[str] = []
+
+    class Domain:
+        get_event_attributes = staticmethod(lambda message: message)
+        pop_range = staticmethod(opened.pop)
+
+        @staticmethod
+        def push_range(name: str) -> None:
+            opened.append(name)
+            seen.append(name)
+
+    profiling: Any = sys.modules["cudf_fsst.profiling"]
+    monkeypatch.setattr(profiling, "_domain", Domain)
+    for stage in (profiling.MEASURE, profiling.ENCODE, profiling.COMPACT):
+        monkeypatch.setattr(stage, "_attributes", None)
+    synchronize = gpu.memory.Lane.synchronize
+
+    def closed(lane: Any) -> None:
+        assert not opened
+        synchronize(lane)
+
+    monkeypatch.setattr(gpu.memory.Lane, "synchronize", closed)
+    columns = [gpu.upload(arrow_columns.describe(arrays()[case])) for case in ("strings", "int32 with nulls")]
+    with gpu.memory.Lane() as lane:
+        on_device().compress([Wanted(column, None, OPTIONS) for column in columns], lane=lane)
+    assert {"measure", "encode", "compact"} == set(seen)
+    assert not opened
 
 
 def cut_at(node: Node, *streams: list[int]) -> Node:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ...buffers import CharactersUnderNulls
 from ...device.memory import Lane, current_device, device_attributes, pinned
 from ...device.waits import Steps
+from ...profiling import MEASURE
 from . import launch, plan
 from .cpu import num_threads
 from .cuda_kernels import blocks, get_kernel
@@ -63,6 +64,7 @@ def _describe(room: Room, waves: Sequence[WaveView]) -> int:
     return row_blocks
 
 
+@MEASURE
 def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
     """Start to cut all columns, to train their tables (stage 1), and to measure their rows; what training exports.
 
