@@ -68,7 +68,9 @@ def _mark_slow(items: list[pytest.Item]) -> None:
     for (path, name), every in cases.items():
         (count,) = every[0].get_closest_marker("sampled").args
         # At random, for a fixed step could meet one value of a parameter only; always the same ones.
-        kept = random.Random(f"{path.name} {name.rpartition('::')[2]}").sample(range(len(every)), min(count, len(every)))
+        kept = random.Random(f"{path.name} {name.rpartition('::')[2]}").sample(
+            range(len(every)), min(count, len(every))
+        )
         for number, item in enumerate(every):
             if number not in kept:
                 item.add_marker(pytest.mark.slow)
