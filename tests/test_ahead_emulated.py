@@ -1,4 +1,4 @@
-"""What is compiled ahead is what calls need: the same files with the same options."""
+"""What is compiled ahead is what calls need: the same kernels with the same options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from test_values_emulated import Gpu
 __all__ = ["emulator"]
 
 ROWS = 3000
-Made = set[tuple[str, tuple[tuple[str, int], ...]]]
+Made = set[tuple[str, str, tuple[tuple[str, int], ...]]]
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def gpu(emulator: Emulator) -> Iterator[Gpu]:
     kernel = device.kernel
 
     def noted(file: str, name: str, defines: Any) -> Any:
-        device.made.add((file, tuple(sorted(defines.items()))))
+        device.made.add((file, name, tuple(sorted(defines.items()))))
         return kernel(file, name, defines)
 
     device.kernel = noted
@@ -37,11 +37,11 @@ def gpu(emulator: Emulator) -> Iterator[Gpu]:
         yield Gpu(device)
 
 
-def test_a_first_frame_needs_no_other_files(gpu: Gpu) -> None:
+def test_a_first_frame_needs_no_other_kernels(gpu: Gpu) -> None:
     modules: dict[str, Any] = dict(sys.modules)
     wanted = [make() for make in modules["cudf_fsst.codecs.ahead"]._wanted()]
     ahead: Made = gpu.device.made
-    assert len(wanted) == len(ahead), "each is another file, or has other options"
+    assert len(wanted) == len(ahead), "each is another kernel, or has other options"
 
     columns = [
         pa.array([None if i % 9 == 0 else f"a text of {i} words" for i in range(ROWS)]),
@@ -65,4 +65,4 @@ def test_a_first_frame_needs_no_other_files(gpu: Gpu) -> None:
         modules["cudf_fsst.codecs.device"].read(nodes, lane=lane)
         lane.synchronize()
     assert needed <= ahead, needed - ahead
-    assert {file for file, _ in needed} >= {"fsst_encode", "fsst_decode", "bitpack", "values", "row_lengths"}
+    assert {file for file, _, _ in needed} >= {"fsst_encode", "fsst_decode", "bitpack", "values", "row_lengths"}
