@@ -109,9 +109,8 @@ def _frame_sizes(cubin: bytes) -> dict[int, int]:
     return frames
 
 
-@pytest.mark.parametrize(
-    "architecture", [pytest.param(one, marks=pytest.mark.slow) if one != 90 else one for one in ARCHITECTURES]
-)
+@pytest.mark.sampled(16)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("file", "variant"), VARIANTS)
 def test_compiles(
     file: str, variant: Any, architecture: int, compile_kernels: Callable[[str, Any, int], bytes]

@@ -168,6 +168,7 @@ def mixed(rng: np.random.Generator, chars: int, *, nulls: bool = False, noise: b
     return rows
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_questions(tile_size: int, level: str, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -180,6 +181,7 @@ def test_questions(tile_size: int, level: str, gpu: Gpu, rng: np.random.Generato
         check(gpu, rows, there, question)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -203,6 +205,7 @@ def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Genera
         assert ("fsst_search_large" in names) == (gpu.device.shared_per_block < 128 << 10)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("symbols", [[], [b"a"], [b"ab", b"b", b"final de", b"fin", b"al", b"\x80\x81", b"s"]])
 def test_any_parse(symbols: list[bytes], tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -372,6 +375,7 @@ def test_launches_and_waits(gpu: Gpu, rng: np.random.Generator) -> None:
         assert len(gpu.device.launches) == 3
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("forked", [False, True], indirect=True, ids=["default stream", "own stream"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_streams(order: str, forked: Any, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -433,6 +437,7 @@ def test_validity(nulls: bool, gpu: Gpu, rng: np.random.Generator) -> None:
 # ------------------------------------------------------------------------------------------------------ damaged input
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_90"], indirect=True)
 @pytest.mark.parametrize("seed", range(4))
 def test_damage(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,6 +108,7 @@ def test_ranges(case: str, order: str, gpu: Gpu) -> None:
         assert arrow(gpu, found, array.type).equals(wanted), (start, stop)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", COLUMNS)
 def test_validity_alone(case: str, gpu: Gpu) -> None:
     """A node without values and children, as `DeviceBackend.validity` reads it."""

@@ -407,6 +407,7 @@ while True:
 """
 
 
+@pytest.mark.sampled(1)
 def test_a_process_killed_while_it_spills_leaves_no_half_file(tmp_path: Path) -> None:
     """Whatever a killed process leaves under its final name is whole; the rest has a name that nobody reads."""
     environment = {**os.environ, "PYTHONPATH": str(Path(cudf_fsst.__file__).parents[1])}

@@ -213,6 +213,7 @@ def same_nodes(found: Node, wanted: Node) -> None:
         np.testing.assert_array_equal(part.codes, other.codes)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("order", ["lazy", "random"])
 @pytest.mark.parametrize("case", CASES)
 def test_same_as_on_the_host(case: str, order: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,6 +368,7 @@ def test_thousands_of_pieces(forked: bool, gpu: Gpu, monkeypatch: pytest.MonkeyP
     assert arrow_columns.rebuild(decompressed(gpu, wanted), array.type).equals(array)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("case", ["decimal128 with nulls", "strings", "list", "dictionary"])
 def test_default_stream_of_the_thread(case: str, order: str, own_stream_gpu: Gpu) -> None:
@@ -408,6 +410,7 @@ def test_hand_over(gpu: Gpu) -> None:
     assert not done
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 @pytest.mark.parametrize("offset", [0, 1, 31, 40])
 def test_fill_nulls(itemsize: int, offset: int, gpu: Gpu) -> None:
@@ -451,6 +454,7 @@ def test_truncated_buffers(codec: str, name: str, gpu: Gpu) -> None:
     gpu.device.default.synchronize()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", ["decimal128 with nulls", "struct"])
 def test_out_of_memory(case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever allocation fails, nothing stays behind and nothing else suffers."""
@@ -543,6 +547,7 @@ def test_files_of_frames_are_the_same(
                 assert part.layout.tile_size == 256, "an index has the defaults"
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("case", ["int64", "list", "decimal128 with nulls", "dictionary"])
 def test_cudf_beside_a_stream(case: str, order: str, gpu: Gpu) -> None:
