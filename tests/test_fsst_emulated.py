@@ -165,7 +165,7 @@ def same_strings(found: HostStrings, expected: HostStrings) -> None:
 # --------------------------------------------------------------------------------------------- the same as on the CPU
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("case", CASES)
 def test_round_trip(case: str, level: str, gpu: Gpu) -> None:
@@ -659,6 +659,7 @@ def take_in_a_way(
         return cuda_read._Take(readings, rows, lane).many()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_take_from_several_columns(way: str, gpu: Gpu, rng: np.random.Generator) -> None:
     """Whatever the order of the rows; and the same through host memory where they are few."""

@@ -307,6 +307,7 @@ def test_giant_rows(gpu: Gpu) -> None:
         check(gpu, rows, segments, question)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", ORDERS)
 def test_rounds(order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call takes no more memory than it may, in any order of streams, and waits for nothing."""
@@ -472,6 +473,7 @@ def test_damage(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
             np.testing.assert_array_equal(found[before + count :], alone)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", ["codes", "block_starts", "row_starts", "row_minima", "row_words", "tile_lengths"])
 def test_sections_of_one_value(part: str, gpu: Gpu, rng: np.random.Generator) -> None:
     """The largest, the smallest, and noise."""

@@ -344,6 +344,7 @@ def test_every_move_fails_once(world: World, tmp_path: Path, error: str) -> None
         run(position)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["compress", "save", "load", "decompress"])
 @pytest.mark.parametrize("error", ["memory", "disk_full", "interrupt"])
 def test_every_move_of_pandas_data_fails_once(
@@ -407,7 +408,6 @@ while True:
 """
 
 
-@pytest.mark.sampled(1)
 def test_a_process_killed_while_it_spills_leaves_no_half_file(tmp_path: Path) -> None:
     """Whatever a killed process leaves under its final name is whole; the rest has a name that nobody reads."""
     environment = {**os.environ, "PYTHONPATH": str(Path(cudf_fsst.__file__).parents[1])}

@@ -309,6 +309,7 @@ def decompressed(gpu: Gpu, node: Node) -> ColumnBuffers:
     return gpu.download(found)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", ["lazy", "random"])
 @pytest.mark.parametrize("codec", ["bitpack", "gfc", "gpulz", "raw"])
 def test_halves_cut_at_different_rows(codec: str, order: str, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -511,6 +512,7 @@ INDEXES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("index", INDEXES)
 def test_files_of_frames_are_the_same(
     index: str, gpu: Gpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
