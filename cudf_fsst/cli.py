@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, cast, get_args
 
 import typer
 from rich.box import SIMPLE
@@ -16,6 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from .demo import Report
 
 app = typer.Typer(
     help="FSST compression of string columns, on a GPU with cuDF or on the CPU with pandas.",
@@ -28,6 +31,8 @@ app = typer.Typer(
 _out = Console(width=None if sys.stdout.isatty() else 110, markup=False, emoji=False)
 _err = Console(stderr=True, markup=False, emoji=False)
 
+#: Characters below which a column's times are mostly those of a call.
+_SMALL = 10 * 2**20
 _P = ParamSpec("_P")
 
 Device = Annotated[str, typer.Option(help="auto, gpu or cpu")]
@@ -94,7 +99,9 @@ def _shown(text: object) -> str:
 @app.command()
 @_one_line_errors
 def demo(
-    scale: Annotated[float, typer.Option(help="TPC-H scale factor; 1 is 6 million rows of lineitem", min=1e-4)] = 0.1,
+    scale: Annotated[
+        float, typer.Option(help="TPC-H scale factor; 1 is 6 million rows of lineitem, about 0.3 GB on disk", min=1e-4)
+    ] = 0.1,
     column: Annotated[list[str] | None, typer.Option(help="TPC-H string column; may be repeated")] = None,
     rows: Annotated[int | None, typer.Option(help="take only the first rows of each column", min=1)] = None,
     data: Annotated[Path | None, typer.Option(help="keep the TPC-H files here (default: a temporary folder)")] = None,
@@ -117,10 +124,13 @@ def demo(
             reports.append(work.run_column(engine, path, name, rows))
             progress.advance(task)
 
-    title = f"TPC-H, scale factor {scale:g}, on {engine.device} ({engine.name})"
+    _show_demo(reports, f"TPC-H, scale factor {scale:g}, on {engine.device} ({engine.name})")
+
+
+def _show_demo(reports: Sequence[Report], title: str) -> None:
     shown = Table(title=_shown(title), title_justify="left", box=SIMPLE)
     shown.add_column("column", no_wrap=True)
-    headings = ["rows", "Arrow", "FSST", "ratio", "compress\nGB/s", "decom-\npress\nGB/s", "random\nrows", "in ms"]
+    headings = ["rows", "Arrow", "compressed", "ratio", "compress\nGB/s", "decompress\nGB/s", "random\nrows, ms"]
     for heading in headings:
         shown.add_column(heading, justify="right", no_wrap=True)
     for report in reports:
@@ -132,12 +142,22 @@ def demo(
             f"{report.ratio:.2f}",
             _gbps(report.chars_nbytes, report.compress_seconds),
             _gbps(report.chars_nbytes, report.decompress_seconds),
-            f"{report.taken_rows:,}",
             f"{report.take_seconds * 1e3:.2f}",
         )
     _print_table(shown)
-    total = sum(report.rows for report in reports)
-    _out.print(f"All {total:,} rows came back equal, and so did the random ones.", highlight=False)
+    total, taken = sum(report.rows for report in reports), max(report.taken_rows for report in reports)
+    lines = [f"All {total:,} rows came back equal, and so did {taken:,} of each column, taken at random."]
+    for report in reports:
+        if report.category_nbytes is not None and 2 * report.category_nbytes < report.nbytes:
+            lines.append(
+                f"{_shown(report.column)} has few different values: as a category it takes "
+                f"{_size(report.category_nbytes)}."
+            )
+    small = [_shown(report.column) for report in reports if report.chars_nbytes < _SMALL]
+    if small:
+        lines.append(f"Too small to show the device's speed: {', '.join(small)}. A larger --scale does.")
+    for line in lines:
+        _out.print(line, highlight=False)
 
 
 @app.command()
@@ -494,4 +514,5 @@ def _size(nbytes: int) -> str:
 
 
 def _gbps(nbytes: int, seconds: float) -> str:
-    return f"{nbytes / 1e9 / max(seconds, 1e-9):.3g}"
+    rate = nbytes / 1e9 / max(seconds, 1e-9)
+    return f"{rate:.3g}" if rate < 999.5 else f"{rate:,.0f}"

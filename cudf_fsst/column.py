@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import io
 import operator
 import os
@@ -29,6 +28,7 @@ from .interop import arrow_columns, arrow_extension, schema
 from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop.arrow import decoding, to_arrow
+from .tables import as_html, size_bar
 
 _OFFSET_NBYTES = 4
 #: Rows of a piece, where pieces are cut by rows, are a multiple of this.
@@ -214,11 +214,8 @@ class CompressedColumn(query.Questions):
         return "\n".join(["CompressedColumn", *lines])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{label}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
-            for label, value in self._facts()
-        )
-        return f"<table><caption>CompressedColumn</caption><tbody>{rows}</tbody></table>"
+        sizes = self.nbytes, self.uncompressed_nbytes
+        return as_html("CompressedColumn", [("", ""), *self._facts()]) + size_bar(*sizes, max(1, *sizes))
 
     # Back to Series -----------------------------------------------------------------------------------------------
 

@@ -433,14 +433,6 @@ def _read_frame(header: dict[str, Any], frames: list[Any]) -> CompressedFrame:
     return frame.to_device() if on_device else frame
 
 
-def _sizeof_frame(frame: CompressedFrame) -> int:
-    return 1000 + frame.nbytes + sizeof(frame._labels)
-
-
-def _sizeof_column(column: CompressedColumn) -> int:
-    return 1000 + column.memory_usage()
-
-
 def _is_device_object(data: Any) -> bool:
     return bool(data.device != "cpu")
 
@@ -455,8 +447,7 @@ def _register() -> None:
     cuda_serialize.register(CompressedFrame, _write_frame_on_device)
     for dispatch in (dask_deserialize, cuda_deserialize):
         dispatch.register(CompressedFrame, _read_frame)
-    sizeof.register(CompressedFrame, _sizeof_frame)
-    sizeof.register(CompressedColumn, _sizeof_column)
+    sizeof.register((CompressedFrame, CompressedColumn), sys.getsizeof)
     try:
         from dask_cuda.is_device_object import is_device_object
     except ImportError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import operator
 import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -28,9 +27,12 @@ from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop import schema
 from .naming import naming
+from .tables import as_html
 
 #: Rows of a piece are a multiple of this.
 _PIECE_ROWS = 1024
+#: Columns that a notebook shows.
+_SHOWN = 60
 
 
 class CompressedFrame:
@@ -115,13 +117,13 @@ class CompressedFrame:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of everything kept, the index included."""
-        return sum(column.node.nbytes for column in self._everything)
+        """Bytes of everything kept, the index included: the sum of `memory_usage`."""
+        return sum(column.node.nbytes for column in self._columns) + self._index.nbytes
 
     @property
     def uncompressed_nbytes(self) -> int:
         """Bytes of the same columns and index in Arrow."""
-        return sum(column.node.uncompressed_nbytes for column in self._everything)
+        return sum(column.node.uncompressed_nbytes for column in self._columns) + self._index.uncompressed_nbytes
 
     @property
     def ratio(self) -> float:
@@ -153,7 +155,7 @@ class CompressedFrame:
         return pd.concat([pd.Series([self._index.nbytes], index=["Index"]), made]) if index else made
 
     def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self.nbytes
+        return object.__sizeof__(self) + self.nbytes + int(self._labels.memory_usage(deep=True))
 
     @property
     def codecs(self) -> pd.Series:
@@ -192,7 +194,12 @@ class CompressedFrame:
         return f"{self._headline()}\n{self._table().to_string(max_rows=60)}" if self._columns else self._headline()
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(self._headline())}</p>{self._table().to_html()}"
+        shown = self._table().iloc[:_SHOWN]
+        lines = [["column", *shown], *([str(label), *map(_text, line)] for label, *line in shown.itertuples())]
+        sizes = [(column.node.nbytes, column.node.uncompressed_nbytes) for column in self._columns[:_SHOWN]]
+        left = len(self._columns) - len(sizes)
+        more = f"<p>... and {left:,} more columns</p>" if left > 0 else ""
+        return as_html(self._headline(), lines, sizes) + more
 
     def __iter__(self) -> Iterator[Hashable]:
         """Labels of the columns, as a DataFrame gives them."""
@@ -659,6 +666,10 @@ class CompressedFrame:
 
     def _out(self, data: Any) -> Any:
         return interop_cudf.wrap_proxy(data) if self._proxied else data
+
+
+def _text(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _series(backend: Backend, some: Any, content: Content) -> Any:

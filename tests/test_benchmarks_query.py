@@ -189,6 +189,7 @@ def tables() -> dict[str, pd.DataFrame]:
     return {name: pd.DataFrame(columns) for name, columns in made.items()}
 
 
+@pytest.mark.slow
 def test_tpch_queries_agree_on_both_frames(modules: dict[str, ModuleType], tmp_path: Path) -> None:
     bench, page, plain = modules["bench_tpch"], modules["query_page"], tables()
     limits = []

@@ -22,8 +22,9 @@ def test_tables_fit_into_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Without cutting a number short."""
     text = io.StringIO()
     monkeypatch.setattr(cli, "_out", Console(width=80, file=text, markup=False, emoji=False))
-    size = 5_999_989 * 123
-    big = demo.Report("l_shipinstruct", 5_999_989, size, size, size // 8, 7.996, 0.99, 0.76, 1000, 0.01234)
+    rows = 59_999_989
+    size = rows * 13
+    big = demo.Report("l_shipinstruct", rows, size, size, size // 8, 17.996, 0.00099, 0.00076, 1000, 0.1234, size // 99)
     monkeypatch.setattr(demo, "make_table", lambda *_: tmp_path)
     monkeypatch.setattr(demo, "run_column", lambda *_: big)
     run_ok("demo", "--device", "cpu")
@@ -32,7 +33,10 @@ def test_tables_fit_into_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         run_ok("compress", tmp_path / "in.parquet", "-o", tmp_path / "out.fsst", "--force", "--device", "cpu", *options)
         run_ok("inspect", tmp_path / "out.fsst")
     shown = text.getvalue()
-    assert "5,999,989" in shown
+    numbers = ("59,999,989", "780 MB", "97.5 MB", "18.00", "788", "1,026", "123.40")
+    assert all(number in shown for number in numbers)
+    assert "l_shipinstruct has few different values: as a category it takes 7.88 MB." in shown
+    assert "Too small" not in shown
     assert "60,000,000" in shown
     assert "…" not in shown
 

@@ -174,6 +174,7 @@ def mixed(rng: np.random.Generator, chars: int, *, nulls: bool = False, noise: b
     return rows
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_questions(tile_size: int, level: str, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -186,6 +187,7 @@ def test_questions(tile_size: int, level: str, gpu: Gpu, rng: np.random.Generato
         check(gpu, rows, there, question)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -209,6 +211,7 @@ def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Genera
         assert ("fsst_search_large" in names) == (gpu.device.shared_per_block < 128 << 10)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("symbols", [[], [b"a"], [b"ab", b"b", b"final de", b"fin", b"al", b"\x80\x81", b"s"]])
 def test_any_parse(symbols: list[bytes], tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -373,6 +376,7 @@ def test_values_of_one_hash(gpu: Gpu, rng: np.random.Generator, monkeypatch: pyt
     assert len(set(map(values.hash_of, some))) == len(some)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", ORDERS)
 def test_rounds(order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call takes no more memory than it may, in any order of streams, and waits for nothing."""
@@ -441,6 +445,7 @@ def test_launches_and_waits(gpu: Gpu, rng: np.random.Generator) -> None:
         assert len(gpu.device.launches) == 3
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("forked", [False, True], indirect=True, ids=["default stream", "own stream"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_streams(order: str, forked: Any, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -502,6 +507,7 @@ def test_validity(nulls: bool, gpu: Gpu, rng: np.random.Generator) -> None:
 # ------------------------------------------------------------------------------------------------------ damaged input
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_90"], indirect=True)
 @pytest.mark.parametrize("seed", range(4))
 def test_damage(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -538,6 +544,7 @@ def test_damage(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
             np.testing.assert_array_equal(found[0][before + count :], alone[0])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", ["codes", "block_starts", "row_starts", "row_minima", "row_words", "tile_lengths"])
 def test_sections_of_one_value(part: str, gpu: Gpu, rng: np.random.Generator) -> None:
     """The largest, the smallest, and noise."""

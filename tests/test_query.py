@@ -114,6 +114,7 @@ def go(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(HostBackend, "match", lambda *args, **options: None)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("dtype", "way", "shape"), CASES)
 def test_methods(
     dtype: Any, way: str, shape: str, small_pieces: None, monkeypatch: pytest.MonkeyPatch, subtests: Any
@@ -131,6 +132,7 @@ def test_methods(
             check(column, call)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("dtype", "way", "shape"), CASES)
 def test_comparisons(
     dtype: Any, way: str, shape: str, small_pieces: None, monkeypatch: pytest.MonkeyPatch, subtests: Any
@@ -293,6 +295,7 @@ def likes(column: Any, pattern: str, escape: str | None = None) -> str:
     return said[0]
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("dtype", "way", "shape"), CASES)
 def test_like(dtype: Any, way: str, shape: str, small_pieces: None, monkeypatch: pytest.MonkeyPatch) -> None:
     series = series_of([None if value is None else value.replace("12", "5%_") for value in SHAPES[shape]], dtype)

@@ -153,6 +153,7 @@ LARGE: dict[str, Callable[[Callable[..., storage.Stream]], tuple[list[storage.St
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("codec", ["bitpack", "gpulz"])
 @pytest.mark.parametrize("what", LARGE)
 def test_load_takes_memory_in_proportion_to_the_file(what: str, codec: str, tmp_path: Path) -> None:

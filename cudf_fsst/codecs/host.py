@@ -12,18 +12,19 @@ import pyarrow as pa
 
 from ..arrow_types import has_offsets, list_size
 from ..buffers import ColumnBuffers, HostStrings
+from ..naming import What
 from .bitmap import rebased
 from .chosen import chosen
 from .fsst import cpu as fsst
 from .fsst.segment import Segment
-from .node import Node, Parts, Wanted, is_signed, is_strings
+from .node import Node, Parts, Wanted, is_signed, is_strings, of_validity
 from .registry import STRINGS
 from .values import cpu as fixed
 
 
 def compress(columns: Sequence[Wanted]) -> list[Node]:
     """Compress columns."""
-    return [Compressor(one.codec, one.strings).node(one.column) for one in columns]
+    return [Compressor(one.codec, one.strings, one.what).node(one.column) for one in columns]
 
 
 def read(nodes: Sequence[Node], start: int = 0, stop: int | None = None) -> list[ColumnBuffers]:
@@ -102,10 +103,12 @@ class Compressor:
         What the user wants for the leaves (of categoricals the codes), or None.
     strings
         Options of the FSST codec: ``tile_size``, ``level``.
+    what
+        What the log calls the column: a text, or what makes one.
     """
 
-    def __init__(self, codec: str | None, strings: Mapping[str, Any]) -> None:
-        self.codec, self.strings = codec, strings
+    def __init__(self, codec: str | None, strings: Mapping[str, Any], what: What = None) -> None:
+        self.codec, self.strings, self.what = codec, strings, what
 
     def node(self, column: ColumnBuffers) -> Node:
         """Compress a column."""
@@ -140,13 +143,15 @@ class Compressor:
         if self.codec == STRINGS.NAME and not nested:
             raise ValueError(f"codec {STRINGS.NAME!r} takes strings, not {column.type}")
         floats = pa.types.is_floating(column.type)
-        return {"floats": floats, "signed": is_signed(column.type), "codec": None if nested else self.codec}
+        own = None if nested else self.codec
+        return {"floats": floats, "signed": is_signed(column.type), "codec": own, "what": self.what}
 
     def compress_strings(self, strings: Any) -> list[Segment]:
         return fsst.compress(strings, **self.strings)
 
     def compress_validity(self, column: ColumnBuffers) -> Parts:
-        return fixed.compress(rebased(column.validity, column.validity_offset, column.rows))
+        bits = rebased(column.validity, column.validity_offset, column.rows)
+        return fixed.compress(bits, what=of_validity(self.what))
 
     def compress_values(self, column: ColumnBuffers) -> tuple[Parts, ...]:
         options = self.wanted(column)

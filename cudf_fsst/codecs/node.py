@@ -11,6 +11,7 @@ import pyarrow as pa
 from ..arrow_types import child_types, plain
 from ..buffers import ColumnBuffers
 from ..lazy import lazy
+from ..naming import What, named
 from . import raw
 from .fsst.segment import Segment, Segments
 from .part import Packed, edges_of
@@ -138,11 +139,14 @@ class Wanted:
         What the user wants for the leaves (of categoricals for the codes); None: the best on a sample.
     strings : mapping
         Options of strings: ``table``, ``tile_size``, ``level``.
+    what : str, callable or None
+        What the log calls it.
     """
 
     column: ColumnBuffers
     codec: str | None = None
     strings: Mapping[str, Any] = field(default_factory=dict)
+    what: What = None
 
 
 def check_codec(codec: str | None, kind: Any) -> None:
@@ -158,6 +162,11 @@ def check_codec(codec: str | None, kind: Any) -> None:
             raise ValueError(f"codec {codec!r} does not take strings, only 'fsst' does")
     elif codec == "fsst":
         raise ValueError(f"codec 'fsst' takes strings, not {kind}")
+
+
+def of_validity(what: What) -> What:
+    """What the log calls a column's validity."""
+    return lambda: f"validity of {named(what)}"
 
 
 def is_signed(arrow_type: Any) -> bool:

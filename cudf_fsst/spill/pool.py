@@ -11,9 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from ..sizes import format_bytes, parse_bytes, parse_limit
+from ..tables import as_html
 from .entry import DEVICE, DISK, HOST, Entry
 from .folder import Folder
-from .stats import SpillStats, as_html, as_text, moves_table
+from .stats import SpillStats, as_text, moves_table
 from .tiers import Tiers
 
 #: Lines of the table that ``repr`` shows.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -89,15 +88,6 @@ def as_text(lines: Rows) -> list[str]:
         ).rstrip()
         for line in lines
     ]
-
-
-def as_html(caption: str, lines: Rows) -> str:
-    """The same as an HTML table."""
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in lines[0])
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in lines[1:])
-    return (
-        f"<table><caption>{html.escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
 
 
 def _is_number(cell: str) -> bool:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ...device.memory import Lane, device_attributes, pinned
 from ...device.transfer import Outbox
 from ...device.waits import Steps
+from ...profiling import COMPACT, ENCODE
 from . import launch
 from .cuda_kernels import blocks, get_kernel
 from .cuda_room import Column, Cut, Results, Room, Slot, Tables
@@ -60,6 +61,7 @@ def _kind(column: Column, tables: Tables, table: int) -> _Kind:
     return _Kind(column.task.level, column.tile_size, tables.place(table)[1], column.choices)
 
 
+@ENCODE
 def _encode(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int) -> None:
     """Stages 2 to 4 of waves, the longest of which has at most so many tiles."""
     attributes = device_attributes()
@@ -79,6 +81,7 @@ def _encode(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int)
     lane.launch(kernel, (grid, count), threads, (_u64(waves_at),), shared)
 
 
+@COMPACT
 def _compact(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int, codes: int = 0) -> None:
     """Stage 5 of waves; `codes`: of one wave, where it was not known when the wave was uploaded."""
     kernel = get_kernel("fsst_encode", "fsst_compact", kind.tile_size, kind.choices.encode_warps)

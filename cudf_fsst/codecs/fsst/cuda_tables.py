@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ...buffers import CharactersUnderNulls
 from ...device.memory import Lane, current_device, device_attributes, pinned
+from ...profiling import MEASURE
 from . import launch, train_max
 from .cuda_kernels import blocks, get_kernel
 from .cuda_room import Column, Cut, Room, Tables
@@ -76,6 +77,7 @@ def _describe(room: Room, waves: Sequence[WaveView]) -> int:
     return row_blocks
 
 
+@MEASURE
 def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
     """Start to cut all columns, to train their tables (stage 1), and to measure their rows; what training exports.
 
