@@ -22,7 +22,6 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
 ]
-suppress_warnings = ["toc.empty_glob"]
 exclude_patterns = ["_build", "notebooks/.ipynb_checkpoints"]
 
 # Pages.
