@@ -141,18 +141,18 @@ WORST = {
 #: Label of a limit: what stands in the way of its aim, with numbers of `facts`.
 REASONS = {
     "decode kernel, GB/s": "shared memory is busy for {decode_shared:.0f} % of the cycles, and {decode_conflicts:.0f} "
-    "% of its wavefronts are bank conflicts, because each lane looks up the symbols of its own tile. Issue slots are at "
-    "{decode_issue:.0f} %. Fewer instructions with more shared memory traffic were tried, and were slower. Eight copies "
-    "of the table avoid conflicts but leave room for fewer warps: hardly faster here, slower on other columns.",
+    "% of its wavefronts are bank conflicts, as each lane looks up the symbols of its own tile. Issue slots are at "
+    "{decode_issue:.0f} %. Fewer instructions with more shared memory traffic were tried, and were slower. Eight "
+    "copies of the table avoid conflicts but leave room for fewer warps: hardly faster here, slower on other columns.",
     "`decompress()`, GB/s": "the decode kernel takes {decompress_codec:.2f} of {decompress_call:.2f} ms, row lengths "
     "{decompress_rows:.2f}. The rest is allocation, launches and Python.",
     "encode kernels, GB/s": "a step waits for its look-ups in shared memory, which is busy for {encode_shared:.0f} % "
     "of the cycles ({encode_conflicts:.0f} % of its wavefronts are bank conflicts). {encode_issue:.0f} % of the issue "
-    "slots are used. Beside the tables there is room for {encode_warps:.0f} warps a multiprocessor, too few to hide the "
-    "wait. The last pieces of a segment leave multiprocessors idle until the host launches the next segment.",
+    "slots are used. Beside the tables there is room for {encode_warps:.0f} warps a multiprocessor, too few to hide "
+    "the wait. The last pieces of a segment leave multiprocessors idle until the host launches the next segment.",
     "`compress()`, GB/s": "stages 2 to 5 take {compress_codec:.2f} of {compress_call:.2f} ms. Tables take "
-    "{compress_tables:.2f} ms on the GPU, and row lengths {compress_rows:.2f}, partly beside other work. The host waits "
-    "three times: for the ends of the characters, the cut into segments, and the size of every segment's codes.",
+    "{compress_tables:.2f} ms on the GPU, and row lengths {compress_rows:.2f}, partly beside other work. The host "
+    "waits three times: for the ends of the characters, the cut into segments, and the size of every segment's codes.",
     "`compress()`, MiB beyond input and result": "codes lie in two slots of 1/18 of the column, so that one segment is "
     "compacted while the next is encoded. 64 MiB would be slots of less than 1/50 here. The limit is an eighth of the "
     "column, or 64 MiB if that is more.",
@@ -277,8 +277,8 @@ def comparison(results: Results) -> str:
     return (
         f"{results.subject}. GB/s count characters. MiB are GPU memory at a call's peak, beyond its input and result."
         "\n\n* Each nvCOMP codec is shown with its best chunk size: the one whose ratio times both rates is highest.\n"
-        "* nvCOMP's codecs compress the characters. Their offsets count as packed by its Cascaded codec, and that takes "
-        "no time here.\n"
+        "* nvCOMP's codecs compress the characters. Their offsets count as packed by its Cascaded codec, and that "
+        "takes no time here.\n"
         f"* Parquet and the pinned copy go to host memory and come from there.{cpu}\n\n{compared(results)}"
     )
 
@@ -305,7 +305,12 @@ def best_of_chunks(record: dict[str, Any]) -> bool:
 
 
 #: Kind of parts that a short machine time may not reach -> what it measures.
-KINDS_OF_PARTS = {"nvcomp": "nvCOMP", "cudf": "cuDF's categories and Parquet", "cpu": "our CPU codec", "max": '`level="max"`'}
+KINDS_OF_PARTS = {
+    "nvcomp": "nvCOMP",
+    "cudf": "cuDF's categories and Parquet",
+    "cpu": "our CPU codec",
+    "max": '`level="max"`',
+}
 
 
 def unmeasured(results: Results) -> str:
@@ -366,9 +371,9 @@ PICTURES = {
         "Over PCIe in blocks",
         "Points are measured: columns that crossed from pinned memory. Lines are a model of N blocks, where one block "
         "is copied while the block before it is decompressed. It says the smaller of "
-        "1 / (1 / (ratio x link) + 1 / (N x decoder)) and 1 / (1 / decoder + 1 / (N x ratio x link)). The ratio is that "
-        "of the whole column, and the decoder the decompress call as measured on one block. The model leaves out the "
-        "launches, waits and Python of each block.",
+        "1 / (1 / (ratio x link) + 1 / (N x decoder)) and 1 / (1 / decoder + 1 / (N x ratio x link)). The ratio is "
+        "that of the whole column, and the decoder the decompress call as measured on one block. The model leaves "
+        "out the launches, waits and Python of each block.",
     ),
 }
 
@@ -457,8 +462,7 @@ def kernels(results: Results) -> str:
         f"These are Nsight Compute's counters of l_comment, with caches flushed before each kernel. Ideal is "
         f"{moved:.2f} bytes moved a character (1 + 1 / ratio), no conflicts, and 100% of the issue slots or of the "
         f"DRAM's rate. {machine['gpu']}, driver {machine['driver']}, {found['date'][:10]}, by `{found['command']}`."
-        f"{note}\n\n"
-        + table("| kernel | " + " | ".join(COUNTED[measure][0] for measure in shown) + " |", lines)
+        f"{note}\n\n" + table("| kernel | " + " | ".join(COUNTED[measure][0] for measure in shown) + " |", lines)
     )
 
 

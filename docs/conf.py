@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from importlib.metadata import version as version_of
@@ -38,8 +39,6 @@ nb_merge_streams = True
 # The reference, from docstrings.
 default_role = "py:obj"
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # numpydoc's sections say them
-autodoc_class_signature = "separated"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 add_module_names = False
@@ -71,10 +70,27 @@ def _as_a_site(app: Any, docname: str, source: list[str]) -> None:
         source[0] = source[0].replace("](../docs/", "](../")
     else:
         source[0] = re.sub(r"\[([^\]]*)\]\(\.\./(notebooks/\w+)\.ipynb\)", r"{doc}`\1 </\2>`", source[0])
-        picture = "![The rooms of the package; an arrow leads to a room that is used](pictures/rooms.svg)\n"
+        picture = "![The rooms of the package; an arrow leads to a room that is used](drawings/rooms.svg)\n"
         source[0] = re.sub(r"^```mermaid\n.*?^```\n", picture, source[0], flags=re.MULTILINE | re.DOTALL)
+
+
+def _without_types(app: Any, what: str, name: str, obj: Any, options: Any, text: str | None, returns: Any) -> Any:
+    """Signatures without types, which numpydoc's sections say; those of properties stay."""
+    if not text:
+        return None
+    try:
+        function = ast.parse(f"def f{text}: ...").body[0]
+    except SyntaxError:  # a default that is no literal
+        return None
+    assert isinstance(function, ast.FunctionDef)
+    found = function.args
+    for one in (*found.posonlyargs, *found.args, *found.kwonlyargs, found.vararg, found.kwarg):
+        if one is not None:
+            one.annotation = None
+    return f"({ast.unparse(found)})", None
 
 
 def setup(app: Any) -> None:
     """Register what this site adds to Sphinx."""
+    app.connect("autodoc-process-signature", _without_types)
     app.connect("source-read", _as_a_site)

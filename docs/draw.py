@@ -22,7 +22,7 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 import cudf_fsst
 
 FOLDER = Path(__file__).resolve().parent
-PICTURES = FOLDER / "pictures"
+PICTURES = FOLDER / "drawings"
 STYLE = {"svg.hashsalt": "cudf-fsst", "svg.fonttype": "path", "font.family": "DejaVu Sans", "font.size": 9}
 # Of Okabe and Ito's palette, which colour-blind readers can tell apart; pale, for letters on them.
 PALE_ORANGE, PALE_BLUE, PALE_GREEN, PALE_GREY = "#F2C6A5", "#BBD9EC", "#BFE0D3", "#E8E8E8"
@@ -50,10 +50,12 @@ def box(axes: Axes, x: float, y: float, width: float, text: str, colour: str, **
 
 
 def label(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
+    """A text; its place is that of its left end."""
     axes.text(x, y, text, **{"ha": "left", "va": "center", "color": GREY, "zorder": 3, **style})
 
 
 def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], bend: float = 0.0) -> None:
+    """An arrow between two places."""
     style = {"arrowstyle": "-|>", "mutation_scale": 9, "color": GREY, "lw": 0.9, "connectionstyle": f"arc3,rad={bend}"}
     axes.add_patch(FancyArrowPatch(start, end, shrinkA=0, shrinkB=0, zorder=1, **style))
 
@@ -64,7 +66,7 @@ def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], bend
 def rooms(page: str) -> dict[str, Any]:
     """Rooms and arrows of the flowchart in docs/architecture.md: what each room holds, and who uses whom."""
     chart = re.search(r"^```mermaid\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[1]
-    holds = {name: text for name, text in re.findall(r"(\w+)\[\w+: (.*?)\]", chart)}
+    holds = dict(re.findall(r"(\w+)\[\w+: (.*?)\]", chart))
     arrows = re.findall(r"^ +(\w+)(?:\[.*?\])? --> (\w+)", chart, re.MULTILINE)
     return {"holds": holds, "arrows": [list(one) for one in arrows]}
 
@@ -114,6 +116,7 @@ ROWS = ("carefully final requests", "final deposits", None, "quickly final accou
 
 
 def column() -> cudf_fsst.CompressedColumn:
+    """The rows, again and again, compressed."""
     return pd.Series(list(ROWS) * 40, name="comment").fsst.compress(tile_size=128)
 
 
@@ -139,6 +142,7 @@ def code_of(symbol: bytes, symbols: tuple[bytes, ...]) -> str:
 
 
 def visible(symbol: bytes) -> str:
+    """A symbol as text, with its spaces to be seen."""
     return symbol.decode().replace(" ", "\u2423")
 
 
@@ -179,7 +183,7 @@ def draw_tiles() -> Picture:
         box(axes, 0.1 + x * scale, 0.35, width * scale, "", (PALE_BLUE, PALE_GREEN)[row % 2])
         x, row = x + width, row + 1
     label(axes, 0.1, 0.95, "tiles: here 128 bytes each, wherever rows end")
-    codes = [1 + int(one) for one in segment_tile_lengths(segment)[:count]]
+    codes = [1 + int(one) for one in segment.section("tile_lengths")[:count]]
     for number in range(count):
         left = 0.1 + number * tile * scale
         box(axes, left, 1.1, tile * scale, f"tile {number}", PALE_ORANGE)
@@ -190,10 +194,6 @@ def draw_tiles() -> Picture:
         box(axes, left, 1.95, max(nbytes * scale, 0.5), f"{nbytes} B", PALE_GREY, fontsize=8)
     label(axes, 0.1, 2.8, "row lengths, null mask and symbol table are kept beside them")
     return figure, {"tile": tile, "codes": codes, "rows": lengths[:row]}
-
-
-def segment_tile_lengths(segment: Any) -> Any:
-    return segment.section("tile_lengths")
 
 
 def draw_row() -> Picture:

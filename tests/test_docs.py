@@ -64,7 +64,7 @@ def test_first_example_runs(tmp_path: Path) -> None:
 def run_examples(page: Path, *, gpu: bool) -> None:
     """All examples of a page, from the top, as one program."""
     examples = "\n".join(blocks("python", page.read_text(), gpu=gpu))
-    exec(compile(examples, page.name, "exec"), {"__name__": "__main__"})  # noqa: S102
+    exec(compile(examples, page.name, "exec"), {"__name__": "__main__"})
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks("python", page.read_text())], ids=lambda p: p.stem)
@@ -126,7 +126,7 @@ def test_pictures_of_the_pages_are_drawn_from_what_they_show(tmp_path: Path) -> 
     draw = module_of(DOCS / "draw.py")
     described = r"<dc:description>(.*?)</dc:description>"
     for path in draw.draw(tmp_path):
-        kept = (DOCS / "pictures" / path.name).read_text()
+        kept = (DOCS / "drawings" / path.name).read_text()
         assert re.search(described, path.read_text())[1] == re.search(described, kept)[1], path.name
 
 

@@ -33,13 +33,16 @@ _SCALARS = (str, bytes, int, float, bool, np.generic, re.Pattern, dict, type(Non
 
 
 class StringMethods:
-    """Methods of strings, for a compressed column: ``column.str``.
+    """``column.str``: methods of strings, for a compressed column.
 
-    They give what those of ``column.decompress().str`` give. `contains`, `startswith`, `endswith`, `match`,
-    `fullmatch`, `count` and `find` of literals, `like`, `len` and `byte_count` are answered on the codes. Others, and
-    what a search of literals cannot do (regular expressions, ``case=False``, ``flags``, ...), decode the column. They
-    do so piece by piece where a row's result depends on that row alone. Results that are tables (`extract`,
-    `partition`, ``split(expand=True)``), and methods that join rows (`cat`), decode all of it.
+    All methods of the library's ``Series.str`` are there, and give what those of ``column.decompress().str`` give.
+
+    * Answered on the codes: `contains`, `startswith`, `endswith`, ``match``, ``fullmatch``, `count` and `find` of
+      literals, `like`, `len`, `byte_count`.
+    * Decoded piece by piece: regular expressions, ``case=False``, ``flags``, and all other methods where a row's result
+      depends on that row alone.
+    * Decoded whole: methods whose result is a table (``extract``, ``partition``, ``split(expand=True)``) or that join
+      rows (``cat``).
     """
 
     __slots__ = ("_column",)
@@ -103,14 +106,14 @@ class StringMethods:
     # Those with a way on the codes ---------------------------------------------------------------------------------
 
     def contains(self, pat: Any, *args: Any, **options: Any) -> Any:
-        """Whether strings have a pattern in them.
+        """Whether each string has a pattern in it.
 
         Parameters
         ----------
         pat : str
-            A literal, or a regular expression; one without special characters is a literal.
+            A literal, or a regular expression. One without special characters counts as a literal.
         *args, **options
-            ``case``, ``flags``, ``na``, ``regex``, as the library has them.
+            ``case``, ``flags``, ``na`` and ``regex``, as the library has them.
 
         Returns
         -------
@@ -120,49 +123,49 @@ class StringMethods:
         return self._call("contains", pat, *args, **options)
 
     def startswith(self, pat: Any, *args: Any, **options: Any) -> Any:
-        """Whether strings begin with a text, or one of a tuple of texts; ``na`` as the library has it."""
+        """Whether each string begins with a text, or with one of a tuple of texts. ``na`` is as the library has it."""
         return self._call("startswith", pat, *args, **options)
 
     def endswith(self, pat: Any, *args: Any, **options: Any) -> Any:
-        """Whether strings end with a text, or one of a tuple of texts; ``na`` as the library has it."""
+        """Whether each string ends with a text, or with one of a tuple of texts. ``na`` is as the library has it."""
         return self._call("endswith", pat, *args, **options)
 
     def like(self, pat: str, esc: str | None = None) -> Any:
-        """Whether strings are as SQL's ``LIKE`` wants them, all of the string.
+        """Whether all of each string fits a pattern of SQL's ``LIKE``.
 
-        pandas lacks it; cuDF's has this meaning.
+        cuDF has this method. pandas does not.
 
         Parameters
         ----------
         pat : str
-            "%" stands for any characters, none as well, "_" for one character.
+            "%" stands for any characters, or none. "_" stands for one character.
         esc : str, optional
-            A character before which "%", "_" and itself stand for themselves.
+            A character. Behind it, "%", "_" and the character itself stand for themselves.
 
         Returns
         -------
         Series of bool
-            Dtype and missing values are those of cuDF's ``str.like``, in pandas those of ``str.contains``.
+            Dtype and missing values are those of cuDF's ``str.like``, or of pandas' ``str.contains``.
         """
         return self._call("like", pat, **({} if esc is None else {"esc": esc}))
 
     def len(self) -> Any:
-        """Characters of strings."""
+        """Number of characters of each string."""
         return self._call("len")
 
     def byte_count(self) -> Any:
-        """Bytes of strings in UTF-8.
+        """Number of bytes of each string in UTF-8.
 
-        pandas lacks it; dtype and missing values are those of ``str.len`` there.
+        cuDF has this method. For pandas, dtype and missing values are those of ``str.len``.
         """
         return self._call("byte_count")
 
     def count(self, pat: Any, *args: Any, **options: Any) -> Any:
-        """How often a regular expression matches; one without special characters is a literal."""
+        """How often a regular expression matches in each string. One without special characters is a literal."""
         return self._call("count", pat, *args, **options)
 
     def find(self, sub: Any, *args: Any, **options: Any) -> Any:
-        """At which character a text first begins, or -1; ``start`` and ``end`` as the library has them."""
+        """At which character of each string a text first begins, or -1. ``start`` and ``end`` are the library's."""
         return self._call("find", sub, *args, **options)
 
 
