@@ -52,6 +52,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "cudf-fsst"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_sidebars: dict[str, list[str]] = {"index": [], "first_minutes": [], "performance": []}
 html_show_sourcelink = False
 html_theme_options: dict[str, Any] = {
     "navbar_align": "left",
