@@ -291,10 +291,13 @@ class Compressor:
 
     Examples
     --------
+    >>> import pandas as pd
+    >>> import cudf_fsst
     >>> compressor = cudf_fsst.Compressor()
-    >>> for group in range(parquet.num_row_groups):
-    ...     compressor.append(parquet.read_row_group(group, columns=["comment"]).to_pandas()["comment"])
-    >>> column = compressor.finish()
+    >>> for piece in (["Ada", "Alan"], ["Grace"]):
+    ...     compressor.append(pd.Series(piece))
+    >>> len(compressor.finish())
+    3
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
 import json
 import os
@@ -9,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -102,6 +104,18 @@ def test_every_public_name_is_in_the_reference() -> None:
     shown = set(re.findall(r"^\.\. auto(?:class|function):: (?:[\w.]+\.)?(\w+)$", reference, re.MULTILINE))
     assert set(cudf_fsst.__all__) <= shown
     assert ".. automodule:: cudf_fsst.dask" in reference
+
+
+def test_examples_of_the_docstrings_run() -> None:
+    for public in map(cudf_fsst.__dict__.get, cudf_fsst.__all__):
+        for example in doctest.DocTestFinder().find(public, globs={}):
+            assert doctest.DocTestRunner().run(example).failed == 0, example.name
+
+
+def test_all_say_the_same_version() -> None:
+    released = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"\nversion: {released}\n" in (ROOT / "CITATION.cff").read_text()
+    assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1] == released
 
 
 def anchors_of(page: Path) -> set[str]:
