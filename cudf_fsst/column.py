@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 import operator
 import os
 from collections.abc import Callable, Iterator
@@ -13,8 +14,8 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from . import batches, query, selection
 from . import index as indexes
-from . import query, selection
 from .backend import Asked, Backend, DeviceBackend, HostBackend, check_options, of_data
 from .backend.content import move
 from .codecs.fsst.layout import ROW_BLOCK
@@ -24,7 +25,7 @@ from .codecs.node import Content
 from .codecs.registry import NAMES
 from .files import columns as files
 from .index import CompressedIndex
-from .interop import arrow_columns, schema
+from .interop import arrow_columns, arrow_extension, schema
 from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop.arrow import decoding, to_arrow
@@ -277,8 +278,15 @@ class CompressedColumn(query.Questions):
         *levels, values = device.receive([*index.nodes, self._content.node])
         return there._built(values, index.build(device, levels))
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self, *, compressed: bool = False) -> Any:
         """The column as an Arrow array.
+
+        Parameters
+        ----------
+        compressed : bool
+            True: an array of one value, the column as it is, with its name, dtype and index. Its type is the extension
+            type ``cudf_fsst.column``, which IPC, Flight and Parquet files of other programs carry;
+            `cudf_fsst.from_arrow` makes the column of it.
 
         Returns
         -------
@@ -287,6 +295,10 @@ class CompressedColumn(query.Questions):
             or large_string from 2^31 characters on. The result is a `pyarrow.ChunkedArray` where the dtype names
             string and one array cannot hold the characters.
         """
+        if compressed:
+            file = io.BytesIO()
+            self._save(file)
+            return arrow_extension.array_of([file.getvalue()])
         if not self._is_text:
             host = self.to_host()
             (values,) = host._backend.read([host._content.node])
@@ -328,6 +340,44 @@ class CompressedColumn(query.Questions):
         """What ``pyarrow.array`` makes of the column: `to_arrow`, cast to the type that is asked for."""
         array = self.to_arrow()
         return array if type is None else array.cast(type)
+
+    def __arrow_c_schema__(self) -> Any:
+        """Name and type, for libraries that speak Arrow."""
+        return pa.field("" if self._name is None else str(self._name), self._arrow_type()).__arrow_c_schema__()
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+        """The whole column, for libraries that speak Arrow and want one array; see `__arrow_c_stream__`."""
+        array = self.to_arrow()
+        if isinstance(array, pa.ChunkedArray):  # more characters than the type can count
+            array = array.cast(pa.large_string()).combine_chunks()
+        else:
+            array = array.cast(self._arrow_type())
+        found: tuple[Any, Any] = array.__arrow_c_array__(requested_schema)
+        return found
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The column, for libraries that speak Arrow: ``pyarrow.chunked_array(c)``, ``polars.Series(c)``.
+
+        It is decoded into arrays of some 64 MiB, all of them before the first is handed over; they are not copied. The
+        stream of a frame, of one column say, is decoded as it is read. A column on a GPU moves to host memory,
+        compressed, first.
+
+        Parameters
+        ----------
+        requested_schema : PyCapsule, optional
+            Of the type that the reader would like; arrays are cast where Arrow can.
+        """
+        there, kind = self.to_host()._content, self._arrow_type()
+        found = [
+            chunk
+            for piece in batches.pieces([there], len(self))
+            for chunk in batches.arrays([there], *piece)[0].cast(kind).chunks
+        ]
+        return pa.chunked_array(found, kind).__arrow_c_stream__(requested_schema)
+
+    def _arrow_type(self) -> Any:
+        """Of the stream's arrays."""
+        return (interop_pandas.arrow_type(self.dtype) if self._is_text else None) or self._content.type
 
     def _host_strings(self, start: int, stop: int | None) -> Any:
         backend = self._backend
@@ -629,6 +679,10 @@ class CompressedColumn(query.Questions):
         index that version 1 cannot say exactly. Missing labels of an object index become None, and NumPy's numbers in
         names become Python's.
         """
+        self._save(path)
+
+    def _save(self, path: Any) -> None:
+        """Write to a path, or to a BytesIO."""
         host = self.to_host()
         index = host._index.for_version_1() if host._is_text else None
         if index is not None:
@@ -640,10 +694,12 @@ class CompressedColumn(query.Questions):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CompressedColumn:
         """Read a column that `save` wrote into host memory, as `cudf_fsst.load` does."""
-        loaded = files.load(path)
-        if loaded.holds != "column":
-            raise ValueError(f"{os.fsdecode(path)}: holds a {loaded.holds}, not a column")
-        return of_loaded(loaded)
+        return _loaded(path, f"{os.fsdecode(path)}: ")
+
+    @classmethod
+    def _from_bytes(cls, data: Any) -> CompressedColumn:
+        """The column whose file has these bytes."""
+        return _loaded(io.BytesIO(data), "")
 
     def __reduce__(self) -> tuple[Any, ...]:
         on_gpu = self.device != "cpu"
@@ -662,6 +718,13 @@ def _restore(
     column = column.to_device() if on_gpu else column
     column._proxied = proxied
     return column
+
+
+def _loaded(path: Any, what: str) -> CompressedColumn:
+    loaded = files.load(path)
+    if loaded.holds != "column":
+        raise ValueError(f"{what}holds a {loaded.holds}, not a column")
+    return of_loaded(loaded)
 
 
 def of_loaded(loaded: files.Loaded) -> CompressedColumn:

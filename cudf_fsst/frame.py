@@ -14,20 +14,19 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from . import batches, selection
 from . import index as indexes
-from . import selection
 from .backend import Asked, Backend, DeviceBackend, HostBackend, check_options, of_frame
 from .backend.content import move
-from .codecs import host
-from .codecs.node import Content, Node, Wanted, check_codec
+from .codecs.node import Content, Node
 from .codecs.registry import NAMES
 from .column import CompressedColumn, dtype_of
 from .column import of_loaded as column_of
 from .files import columns as files
 from .index import CompressedIndex
-from .interop import arrow_columns, schema
 from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
+from .interop import schema
 from .naming import naming
 
 #: Rows of a piece are a multiple of this.
@@ -527,16 +526,49 @@ class CompressedFrame:
         buffers = device.receive([*index.nodes, *(column.node for column in self._columns)])
         return self._built(device, buffers[count:], index.build(device, buffers[:count]))
 
-    def to_arrow(self) -> Any:
-        """The columns, without the index, as a pyarrow.Table."""
+    def to_arrow(self, *, compressed: bool = False) -> Any:
+        """The columns, without the index, as a pyarrow.Table.
+
+        Parameters
+        ----------
+        compressed : bool
+            True: a table of one row, in which each value is a column as it is, of the extension type
+            ``cudf_fsst.column``; see `CompressedColumn.to_arrow`.
+        """
+        if compressed:
+            index = indexes.compress(pd.RangeIndex(len(self)), HostBackend())
+            whole = self.to_host()
+            columns = [
+                CompressedColumn._make(content, whole._backend, label, index).to_arrow(compressed=True)
+                for label, content in zip(self._labels, whole._columns, strict=True)
+            ]
+            return pa.Table.from_arrays(columns, names=[field.name for field in self._arrow_schema()])
         there = self.to_host()
-        read = there._backend.read([column.node for column in there._columns])
-        arrays = [
-            there._backend.interop.to_chunked(some, column.type)
-            for some, column in zip(read, there._columns, strict=True)
-        ]
-        fields = [(str(label), array.type) for label, array in zip(self._labels, arrays, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=schema.of_fields(fields))
+        return pa.Table.from_arrays(batches.arrays(there._columns, 0, len(self)), schema=self._arrow_schema())
+
+    def __arrow_c_schema__(self) -> Any:
+        """The types of the columns, without the index, for libraries that speak Arrow."""
+        return self._arrow_schema().__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The columns, without the index, for libraries that speak Arrow: ``pa.table(f)``, ``polars.DataFrame(f)``.
+
+        Rows are decoded as the stream is read, some 64 MiB at a time. A frame on a GPU moves to host memory,
+        compressed, first.
+
+        Parameters
+        ----------
+        requested_schema : PyCapsule, optional
+            Of the types that the reader would like; columns are cast where Arrow can.
+        """
+        there = self.to_host()
+        reader = batches.reader(there._columns, self._arrow_schema(), len(self))
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _arrow_schema(self) -> Any:
+        """Of `to_arrow`."""
+        fields = zip(map(str, self._labels), (column.type for column in self._columns), strict=True)
+        return schema.of_fields(fields)
 
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
@@ -607,6 +639,29 @@ class CompressedFrame:
         there = self.to_host()
         files.save(path, "frame", self._labels, there._columns, *there._index.described(), len(self))
 
+    def to_parquet(self, path: str | os.PathLike[str], *, compression: str | None = "snappy") -> None:
+        """Write the frame to a Parquet file, piece by piece: it is never in memory uncompressed as a whole.
+
+        Values, nulls and types are those of `to_arrow`; labels, dtypes and index are noted as pandas does it. Each row
+        group has about 64 MiB, as Arrow counts them. On a terminal a bar shows how far it has come.
+
+        Parameters
+        ----------
+        path
+            Where to. The file is complete or, if anything fails, as it was; see `save`.
+        compression : str or None
+            As `pyarrow.parquet.ParquetWriter` takes it.
+
+        Raises
+        ------
+        NotImplementedError, TypeError, ValueError
+            A type, a label or an index that Parquet does not have.
+        OSError
+            The file cannot be written.
+        """
+        there = self.to_host()
+        batches.write_parquet(path, there._columns, self._labels, there._dtypes(), there._index, compression)
+
     def __reduce__(self) -> tuple[Any, ...]:
         on_gpu = self.device != "cpu"
         there = self.to_host()
@@ -663,49 +718,9 @@ def compress_frame(
     return CompressedFrame._make(backend, columns, labels, index, proxied and backend.device != "cpu")
 
 
-def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level: str = "default") -> CompressedFrame:
-    """Compress a pyarrow.Table: the frame pandas makes of it, but with columns' values and nulls exactly Arrow's.
-
-    pandas itself would make floats of integers with nulls, and Python objects of decimals and lists. `codecs` takes the
-    table's names, which are texts, or the frame's labels.
-    """
-    check_options(None, "auto", level)
-    empty = table.slice(0, 0).to_pandas()  # labels and dtypes
-    noted = (table.schema.pandas_metadata or {}).get("index_columns", [])  # a RangeIndex is no column
-    levels = [name for name in table.column_names if name in noted]
-    nulls = {table[name].type for name in levels if table[name].null_count}
-    masked = {kind: dtype for kind, dtype in schema.NULLABLE.items() if kind in nulls}  # else they would become floats
-    # Given a mapper, pyarrow asks extension types (periods, intervals) no more.
-    index = table.select(levels).to_pandas(types_mapper=lambda kind: masked.get(kind) or _extension_dtype(kind)).index
-    names = [name for name in table.column_names if name not in levels]
-    labels = dict(zip(names, empty.columns, strict=True))
-    wanted = check_codecs({labels.get(name, name): codec for name, codec in (codecs or {}).items()}, empty.columns)
-    columns = []
-    for name, label, dtype in zip(names, empty.columns, empty.dtypes, strict=True):
-        with naming(f"column {label!r}"):
-            array, stored = schema.encode_arrow(table[name], dtype)
-            check_codec(wanted.get(label), array.type)
-            some = Wanted(arrow_columns.describe(array), wanted.get(label), {"tile_size": "auto", "level": level})
-            [node] = host.compress([some])
-            columns.append(Content(node, array.type, stored))
-    kept = indexes.compress(index, HostBackend())
-    return CompressedFrame._make(HostBackend(), columns, empty.columns, kept)
-
-
-def _extension_dtype(kind: Any) -> Any:
-    """pandas' own dtype for an Arrow type, None if it has none."""
-    if not isinstance(kind, pa.BaseExtensionType):
-        return None
-    try:
-        dtype = kind.to_pandas_dtype()
-    except NotImplementedError:  # Arrow's way to say that there is none
-        return None
-    return dtype if hasattr(dtype, "__from_arrow__") else None
-
-
-def of_column(column: CompressedColumn) -> CompressedFrame:
-    """A frame of one column, with its index."""
-    labels = pd.Index([column.name], dtype=object, tupleize_cols=False)
+def of_column(column: CompressedColumn, label: Any = None) -> CompressedFrame:
+    """A frame of one column, with its index; `label` instead of the column's name."""
+    labels = pd.Index([column.name if label is None else label], dtype=object, tupleize_cols=False)
     return CompressedFrame._make(column._backend, [column._content], labels, column._index, column._proxied)
 
 

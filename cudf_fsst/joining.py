@@ -10,11 +10,12 @@ import pandas as pd
 import pyarrow as pa
 
 from . import index as indexes
+from .arrow_types import has_offsets
 from .backend import Backend, HostBackend, check_options
 from .buffers import ColumnBuffers
 from .codecs import host
 from .codecs.fsst.symbols import SymbolTable
-from .codecs.node import Content, Node, Parts, Wanted, has_offsets
+from .codecs.node import Content, Node, Parts, Wanted
 from .column import CompressedColumn, compress, holds_text
 from .frame import CompressedFrame, compress_frame
 from .index import CompressedIndex
@@ -74,7 +75,7 @@ def _columns(columns: Sequence[CompressedColumn]) -> CompressedColumn:
     content = _contents([column._content for column in columns], backend)
     nothing = pd.RangeIndex(0) if isinstance(backend, HostBackend) else backend.interop.cudf_module().RangeIndex(0)
     name, _ = backend.interop.concat_labels([column._name for column in columns], [nothing] * len(columns))
-    index = _indexes([column._index for column in columns], backend)
+    index = join_indexes([column._index for column in columns], backend)
     proxied = any(column._proxied for column in columns)
     return CompressedColumn._make(content, backend, name, index, first._dtype, proxied)
 
@@ -93,7 +94,7 @@ def _frames(frames: Sequence[CompressedFrame]) -> CompressedFrame:
         _contents([frame._columns[place] for frame in frames], backend, f"column {label!r}")
         for place, label in enumerate(first._labels)
     ]
-    index = _indexes([frame._index for frame in frames], backend)
+    index = join_indexes([frame._index for frame in frames], backend)
     labels = first._labels
     if any(frame._labels.names != labels.names for frame in frames):  # as pandas has it, what differs is no name
         named = zip(*(frame._labels.names for frame in frames), strict=True)
@@ -116,7 +117,7 @@ def _contents(contents: Sequence[Content], backend: Backend, what: str = "column
     for content in contents[1:]:
         if content.type != first.type and not text:
             raise TypeError(f"{what}: several Arrow types, {first.type} and {content.type}")
-    return Content(_join([content.node for content in contents], backend), first.type, first.stored)
+    return Content(join_nodes([content.node for content in contents], backend), first.type, first.stored)
 
 
 def _is_blank(content: Content, backend: Backend) -> bool:
@@ -181,7 +182,7 @@ def _nulls(content: Content, like: Content) -> Content:
     return _compressed(column, like)
 
 
-def _indexes(found: Sequence[CompressedIndex], backend: Backend) -> CompressedIndex:
+def join_indexes(found: Sequence[CompressedIndex], backend: Backend) -> CompressedIndex:
     """The index of all rows; levels that are alike are put together as columns are."""
     first, rows = found[0], sum(map(len, found))
     if first.levels and all(
@@ -204,7 +205,7 @@ def _indexes(found: Sequence[CompressedIndex], backend: Backend) -> CompressedIn
 # Nodes ------------------------------------------------------------------------------------------------------------
 
 
-def _join(nodes: Sequence[Node], backend: Backend) -> Node:
+def join_nodes(nodes: Sequence[Node], backend: Backend) -> Node:
     """A node of the rows of all."""
     nodes = [node for node in nodes if node.rows] or list(nodes[:1])
     first = nodes[0]
@@ -224,7 +225,9 @@ def _join(nodes: Sequence[Node], backend: Backend) -> Node:
     if pa.types.is_dictionary(first.type):
         children = first.children  # the same categories, see `_of_the_same_categories`
     else:
-        children = tuple(_join(list(same), backend) for same in zip(*(node.children for node in nodes), strict=True))
+        children = tuple(
+            join_nodes(list(same), backend) for same in zip(*(node.children for node in nodes), strict=True)
+        )
     return Node(first.type, rows, nulls, validity, values, segments, children)
 
 

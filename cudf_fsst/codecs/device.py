@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..arrow_types import has_offsets
 from ..buffers import ColumnBuffers, DeviceStrings
 from ..device import waits
 from ..device.memory import Lane
@@ -14,7 +15,7 @@ from ..device.transfer import Outbox
 from .device_read import read, receive, take
 from .fsst import cuda_compress as fsst
 from .fsst.segment import Segment
-from .node import Node, Parts, Wanted, has_offsets, is_signed
+from .node import Node, Parts, Wanted, is_signed
 from .values import cuda as fixed
 from .values import plan
 

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ..arrow_types import has_offsets, list_size
 from ..buffers import ColumnBuffers, HostStrings
 from .bitmap import rebased
 from .chosen import chosen
 from .fsst import cpu as fsst
 from .fsst.segment import Segment
-from .node import Node, Parts, Wanted, has_offsets, is_signed, is_strings
+from .node import Node, Parts, Wanted, is_signed, is_strings
 from .registry import STRINGS
 from .values import cpu as fixed
 
@@ -150,8 +151,8 @@ class Compressor:
     def compress_values(self, column: ColumnBuffers) -> tuple[Parts, ...]:
         options = self.wanted(column)
         halves = [column.values]
-        if column.itemsize == 16:
-            halves = [np.ascontiguousarray(column.values[:, half]) for half in range(2)]
+        if column.itemsize > 8:
+            halves = [np.ascontiguousarray(column.values[:, half]) for half in range(column.itemsize // 8)]
         if column.null_count and not has_offsets(column.type):
             halves = [fixed.fill_nulls(half, column.validity, column.validity_offset) for half in halves]
         return tuple(
@@ -180,7 +181,8 @@ def _range(node: Node, start: int, stop: int) -> ColumnBuffers:
             for parts, edges in zip(node.values, node.values_edges, strict=True)
         ],
     )
-    first, last = start, stop
+    size = list_size(kind)
+    first, last = (start, stop) if size is None else (size * start, size * stop)
     if pa.types.is_dictionary(kind):
         first, last = 0, node.children[0].rows
     elif has_offsets(kind) and node.values:
@@ -217,6 +219,8 @@ def _rows(node: Node, rows: npt.NDArray[np.int64]) -> ColumnBuffers:
     )
     if has_offsets(kind):
         found.values, rows = _lists(kind, found.values[::2], found.values[1::2])
+    if (size := list_size(kind)) is not None:
+        rows = (rows[:, np.newaxis] * size + np.arange(size, dtype=np.int64)).ravel()
     if not found.children:
         found.children = tuple(_rows(child, rows) for child in node.children)
     return found
@@ -233,7 +237,7 @@ def _set_validity(column: ColumnBuffers, bits: npt.NDArray[np.uint8]) -> None:
 
 
 def _set_values(column: ColumnBuffers, halves: Sequence[npt.NDArray[Any]]) -> None:
-    """Give a column its values, which numbers of 16 bytes have in two halves."""
+    """Give a column its values, which numbers of 16 bytes have in two halves, those of 32 bytes in four parts."""
     if halves:
         column.itemsize = halves[0].itemsize * len(halves)
         column.values = halves[0] if len(halves) == 1 else np.stack(halves, axis=1)
