@@ -57,7 +57,7 @@ def label(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
 def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], bend: float = 0.0) -> None:
     """An arrow between two places."""
     style = {"arrowstyle": "-|>", "mutation_scale": 9, "color": GREY, "lw": 0.9, "connectionstyle": f"arc3,rad={bend}"}
-    axes.add_patch(FancyArrowPatch(start, end, shrinkA=0, shrinkB=0, zorder=1, **style))
+    axes.add_patch(FancyArrowPatch(start, end, shrinkA=1, shrinkB=3, zorder=1, **style))
 
 
 # Rooms ------------------------------------------------------------------------------------------------------------
