@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -63,11 +63,10 @@ def _describe(room: Room, waves: Sequence[WaveView]) -> int:
     return row_blocks
 
 
-def begin(room: Room, waves: Sequence[WaveView] = ()) -> tuple[Exported, int]:
-    """Start to cut all columns, and to train their tables (stage 1).
+def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
+    """Start to cut all columns, to train their tables (stage 1), and to measure their rows; what training exports.
 
-    Returns what training exports, and how many row blocks are left to measure. `waves`: those that are known already,
-    which are uploaded along with the columns.
+    `waves`: those that are known already, which are uploaded along with the columns.
     """
     lane, columns = room.lane, len(room.columns)
     row_blocks = _describe(room, waves)
@@ -75,7 +74,7 @@ def begin(room: Room, waves: Sequence[WaveView] = ()) -> tuple[Exported, int]:
     views = _u64(room.views_at)
     if not room.scopes_gpu and most == 1 and all(one.task.strings.rows <= launch.LOOK_ROWS for one in room.columns):
         lane.launch(get_kernel("row_lengths", "row_lengths_look"), columns, _SCAN_THREADS, (views,))
-        return None, 0
+        return None
     # Training needs no more than where segments begin, so it need not wait for the rest.
     counts_nbytes = launch.TRAIN_COUNTS_NBYTES * room.scopes_gpu
     lane.launch(
@@ -84,29 +83,15 @@ def begin(room: Room, waves: Sequence[WaveView] = ()) -> tuple[Exported, int]:
         128,
         (views, _u64(room.pair_counts_at), _u64(counts_nbytes)),
     )
-    return _train_on_gpu(room) if room.scopes_gpu else None, row_blocks
-
-
-def upload_beside(room: Room, waves: Sequence[WaveView]) -> None:
-    """Upload waves while tables are trained; the side streams find them when that ends."""
-    room.lane.upload(room.waves_at, launch.words(waves))
-    for before, after in pairwise((room.lane, *room.side)):  # tables are trained in the first of these
-        after.follow(before)
-
-
-def measure_rows(room: Room, row_blocks: int) -> None:
-    """Start to measure the rows that `begin` has left."""
-    if not row_blocks:
-        return
-    lane, columns, views = room.lane, len(room.columns), _u64(room.views_at)
+    exported = _train_on_gpu(room) if room.scopes_gpu else None
     lane.launch(
         get_kernel("row_lengths", "row_lengths_measure"),
         launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
         launch.ROW_THREADS,
         (views, _u32(columns), _u64(row_blocks)),
     )
-    most = max(column.segments for column in room.columns)
     lane.launch(get_kernel("row_lengths", "row_lengths_scan"), (most, columns), _SCAN_THREADS, (views,))
+    return exported
 
 
 def _train_on_gpu(room: Room) -> npt.NDArray[np.void]:
@@ -257,38 +242,39 @@ def host_tables(room: Room, tables: Sequence[Tables], exported: Exported) -> lis
     ]
 
 
-def packs(room: Room, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int]) -> list[PackView]:
-    """What writes row lengths and validity of segments, of columns by number, to `metas`, addresses."""
+def packs(room: Room, cuts: Sequence[Sequence[Cut]], metas: Sequence[Sequence[int]]) -> list[PackView]:
+    """What writes row lengths and validity of all segments to `metas`, addresses; to be uploaded to ``packs_at``."""
     views, row_blocks = [], 0
-    for (i, cut), meta in zip(cuts, metas, strict=True):
+    for i, of_column in enumerate(cuts):
         strings, row_words = room.columns[i].task.strings, room.row_words[i]
         itemsize = strings.offsets_itemsize
-        places = [meta + place for place in cut.layout.places[:-1]]
-        views.append(
-            PackView(
-                strings.offsets + itemsize * cut.rows_begin,
-                itemsize == 8,
-                cut.rows,
-                cut.chars,
-                row_words + 4 * (cut.rows_begin // ROW_BLOCK + cut.planned),
-                row_blocks,
-                strings.validity if cut.nulls else 0,
-                strings.validity_offset + cut.rows_begin,
-                cut.column.tile_size.bit_length() - 1,
-                cut.words,
-                *places,
+        for cut, meta in zip(of_column, metas[i], strict=True):
+            places = [meta + place for place in cut.layout.places[:-1]]
+            views.append(
+                PackView(
+                    strings.offsets + itemsize * cut.rows_begin,
+                    itemsize == 8,
+                    cut.rows,
+                    cut.chars,
+                    row_words + 4 * (cut.rows_begin // ROW_BLOCK + cut.planned),
+                    row_blocks,
+                    strings.validity if cut.nulls else 0,
+                    strings.validity_offset + cut.rows_begin,
+                    cut.column.tile_size.bit_length() - 1,
+                    cut.words,
+                    *places,
+                )
             )
-        )
-        row_blocks += cut.layout.row_blocks
+            row_blocks += cut.layout.row_blocks
     return views
 
 
-def pack_rows(room: Room, views: Sequence[PackView], at: int) -> None:
-    """Launch what `packs` describes, which was uploaded to `at`."""
+def pack_rows(room: Room, views: Sequence[PackView]) -> None:
+    """Launch what `packs` describes."""
     row_blocks = views[-1].first_row_block + blocks(views[-1].rows, ROW_BLOCK)
     room.lane.launch(
         get_kernel("row_lengths", "row_lengths_pack"),
         launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
         launch.ROW_THREADS,
-        (_u64(at), _u32(len(views)), _u64(row_blocks)),
+        (_u64(room.packs_at), _u32(len(views)), _u64(row_blocks)),
     )
