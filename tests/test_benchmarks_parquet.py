@@ -31,12 +31,6 @@ def limited(call: Callable[[], Any], limit: int) -> float:
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(Path(__file__).resolve().parent.parent / "benchmarks")
-    monkeypatch.setattr(
-        pd.Series,
-        "to_arrow",
-        lambda self: pa.Table.from_pandas(self.to_frame("x"))["x"].combine_chunks(),
-        raising=False,
-    )
     return importlib.import_module("bench_parquet")
 
 

@@ -112,8 +112,8 @@ def test_rows_of_a_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     frame = pd.DataFrame({"n": range(100), "text": [f"row {i}" for i in range(100)]})
     frame.to_parquet(tmp_path / "in.parquet", row_group_size=10)
     numbers = []
-    reader = host.HostReader.read
-    monkeypatch.setattr(host.HostReader, "read", lambda self, piece: numbers.append(piece) or reader(self, piece))
+    reader = host.HostReader._read
+    monkeypatch.setattr(host.HostReader, "_read", lambda self, piece: numbers.append(piece) or reader(self, piece))
     filters = [("n", ">=", 35), ("n", "<", 52)]
     found = read(tmp_path / "in.parquet", columns=["text"], filters=filters)
     same(found, pd.read_parquet(tmp_path / "in.parquet", columns=["text"], filters=filters))
@@ -187,8 +187,8 @@ def bytes_of_levels(frame: Any) -> list[bytes]:
 def test_many_small_row_groups_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(pa.table({"n": range(500)}), tmp_path / "in.parquet", row_group_size=10)
     seen = []
-    reader = host.HostReader.read
-    monkeypatch.setattr(host.HostReader, "read", lambda self, piece: seen.append(piece.groups) or reader(self, piece))
+    reader = host.HostReader._read
+    monkeypatch.setattr(host.HostReader, "_read", lambda self, piece: seen.append(piece.groups) or reader(self, piece))
     assert read(tmp_path / "in.parquet").to_arrow()["n"].to_pylist() == list(range(500))
     assert seen == [list(range(50))]
     seen.clear()
@@ -248,7 +248,7 @@ def test_nulls_that_appear_late(tmp_path: Path) -> None:
 def test_the_next_row_group_is_read_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pd.DataFrame({"n": range(40)}).to_parquet(tmp_path / "in.parquet", row_group_size=10)
     began = [threading.Event() for _ in range(4)]
-    reader, compress = host.HostReader.read, host.HostReader.compress
+    reader, compress = host.HostReader._read, host.HostReader.compress
     threads = set()
 
     def watched_read(self: Any, piece: Any) -> Any:
@@ -262,7 +262,7 @@ def test_the_next_row_group_is_read_meanwhile(tmp_path: Path, monkeypatch: pytes
         assert not any(one.is_set() for one in began[number + 2 :]), "more than one piece ahead"
         return compress(self, table)
 
-    monkeypatch.setattr(host.HostReader, "read", watched_read)
+    monkeypatch.setattr(host.HostReader, "_read", watched_read)
     monkeypatch.setattr(host.HostReader, "compress", watched_compress)
     assert len(read(tmp_path / "in.parquet")) == 40
     assert threading.current_thread() not in threads

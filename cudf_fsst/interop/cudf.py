@@ -281,6 +281,14 @@ def with_labels(series: Any, index: Any) -> Any:
     return cudf_module().Series._from_column(series._column, name=series.name, index=index)
 
 
+def with_dtype(series: Any, dtype: Any) -> Any:
+    """A Series of the same buffers with another dtype of the same layout, as decimals of another precision."""
+    from cudf.core.column import ColumnBase
+
+    column = ColumnBase.create(series._column.plc_column, dtype)
+    return cudf_module().Series._from_column(column, name=series.name, index=series.index)
+
+
 def booleans(values: Any, name: Any, index: Any) -> Any:
     """A Series of booleans without missing ones, of a CuPy array."""
     return series(cudf_module().Series(values)._column, name, index)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from .cudf import cudf_module
+from .cudf import cudf_module, current_device, with_dtype
 
-#: Bytes that libcudf may take to decompress what it reads at once, about; it makes several tables of a larger group.
-_PASS_NBYTES = 512 << 20
+#: Bytes of the tables that libcudf makes, at most about, and that it takes to read and decompress some of them.
+_CHUNK_NBYTES, _PASS_NBYTES = 256 << 20, 1 << 30
+
+
+@cache
+def _stream_of(device: str) -> Any:
+    """What is read on a GPU, and freed: another stream than the default one, so that it is compressed meanwhile."""
+    import cupy
+
+    del device
+    return cupy.cuda.Stream(non_blocking=True)
 
 
 class ParquetFiles:
@@ -41,9 +51,9 @@ class ParquetFiles:
         keys: Mapping[str, Sequence[Any]],
         filters: Any,
     ) -> None:
+        self._stream = _stream_of(current_device())
         self._columns, self._levels, self._filters = columns, list(levels), filters
         self._keys = {name: pd.Index(values) for name, values in keys.items()}
-        self._footers: dict[str, Any] = {}
         found = cudf_module().read_parquet(paths[0], columns=columns, nrows=0, **_ONE_FILE)
         #: A frame without rows.
         self.empty = self._with_keys(found, dict.fromkeys(keys))
@@ -51,36 +61,68 @@ class ParquetFiles:
         self.labels = self.empty.columns if isinstance(self.empty.columns, pd.Index) else self.empty.columns.to_pandas()
 
     def read(self, path: str, groups: Sequence[int], keys: Mapping[str, Any]) -> Any:
-        """A DataFrame of row groups of a file that lies in folders of these keys."""
-        if self._filters is not None:
-            cudf = cudf_module()
-            found = cudf.read_parquet(path, columns=self._columns, row_groups=[list(groups)], filters=self._filters)
-            found = found.drop(columns=[name for name in self._keys if name in found.columns])
-        else:
-            found = self._read(path, groups)
+        """A DataFrame of row groups of a file that lies in folders of these keys, filtered."""
+        found = cudf_module().read_parquet(
+            path, columns=self._columns, row_groups=[list(groups)], filters=self._filters
+        )
+        found = found.drop(columns=[name for name in self._keys if name in found.columns])
         return self._with_keys(found, keys)
 
-    def _read(self, path: str, groups: Sequence[int]) -> Any:
+    def cut(self, path: str, groups: Sequence[int], rows: Iterable[int], keys: Mapping[str, Any]) -> Iterator[Any]:
+        """DataFrames of so many rows each, of row groups of a file that together have as many; read as they are taken.
+
+        libcudf looks at all that a file says of its row groups whenever it begins to read, so it begins once. Its
+        tables end anywhere: they are cut, and put together, to have the rows that are wanted.
+        """
         import pylibcudf as plc
 
-        cudf = cudf_module()
-        source = plc.io.SourceInfo([path])
-        options = plc.io.parquet.ParquetReaderOptions.builder(source).use_pandas_metadata(True).build()
+        if self._columns == [] and not self._levels:  # tables without columns do not know their rows
+            cudf = cudf_module()
+            yield from (self._with_keys(cudf.DataFrame(index=cudf.RangeIndex(count)), keys) for count in rows)
+            return
+        options = plc.io.parquet.ParquetReaderOptions.builder(plc.io.SourceInfo([path])).use_pandas_metadata(True)
+        options = options.build()
         options.set_row_groups([list(groups)])
         if self._columns is not None:
             options.set_column_names(list(self._columns))
-        if path not in self._footers:
-            self._footers = {path: plc.io.parquet_metadata.read_parquet_footers(source)}
+        stream = self._stream
         reader = plc.io.parquet.ChunkedParquetReader(
-            options, pass_read_limit=_PASS_NBYTES, parquet_metadatas=self._footers[path]
+            options, stream, chunk_read_limit=_CHUNK_NBYTES, pass_read_limit=_PASS_NBYTES
         )
-        first = reader.read_chunk()
-        tables = [first.tbl]
-        while reader.has_next():
-            tables.append(reader.read_chunk().tbl)
-        table = tables[0] if len(tables) == 1 else plc.concatenate.concatenate(tables)
-        names = {"columns": first.column_names(include_children=False), "child_names": first.child_names}
-        found = cudf.DataFrame.from_pylibcudf(table, metadata=names)
+        tables: list[Any] = []
+        names: dict[str, Any] = {}
+        there = 0
+        for wanted in rows:
+            while there < wanted or not names:
+                if names and not reader.has_next():
+                    raise ValueError("its row groups have fewer rows than it says")
+                chunk = reader.read_chunk()
+                names = {"columns": chunk.column_names(include_children=False), "child_names": chunk.child_names}
+                tables.append(chunk.tbl)
+                there += chunk.tbl.num_rows()
+                del chunk
+            rest: list[Any] = []
+            if there > wanted:
+                last = tables.pop()
+                edge = last.num_rows() - (there - wanted)
+                first, after = plc.copying.slice(last, [0, edge, edge, last.num_rows()], stream)
+                tables, rest = ([*tables, first] if edge else tables), [after]
+                del last, first, after
+            table = tables[0] if len(tables) == 1 else plc.concatenate.concatenate(tables, stream)
+            stream.synchronize()  # the default stream goes on with it
+            tables, there = rest, there - wanted
+            del rest
+            yield self._with_keys(self._frame(table, names), keys)
+            del table
+
+    def done(self) -> None:
+        """Memory that is given back from here on is used again after what the default stream was asked to do."""
+        from ..device.memory import Lane
+
+        self._stream.wait_event(Lane().event())
+
+    def _frame(self, table: Any, names: dict[str, Any]) -> Any:
+        found = cudf_module().DataFrame.from_pylibcudf(table, metadata=names)
         if self._levels:
             found = self._with_index(found)
         return self._with_dtypes(found)
@@ -99,13 +141,9 @@ class ParquetFiles:
 
     def _with_dtypes(self, found: Any) -> Any:
         """The same values with the dtypes that pandas' notes name: of decimals another precision, of nulls object."""
-        from cudf.core.column import ColumnBase
-
-        cudf = cudf_module()
         for label, dtype in self.empty.dtypes.items():
             if label not in self._keys and found[label].dtype != dtype:
-                column = ColumnBase.create(found[label]._column.plc_column, dtype)
-                found[label] = cudf.Series._from_column(column, index=found.index)
+                found[label] = with_dtype(found[label], dtype)
         return found
 
     def _with_keys(self, found: Any, keys: Mapping[str, Any]) -> Any:

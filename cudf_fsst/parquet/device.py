@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from .. import index as indexes
@@ -13,7 +14,7 @@ from ..frame import check_codecs
 from ..index import CompressedIndex
 from ..interop import cudf as interop
 from ..interop.cudf_parquet import ParquetFiles
-from .sources import Piece, Source, reading
+from .sources import Source, reading
 
 
 class DeviceReader:
@@ -39,18 +40,34 @@ class DeviceReader:
         self._codecs = [wanted.get(label) for label in self.labels]
         self._strings = {"tile_size": "auto", "level": level}
 
-    def read(self, piece: Piece | None) -> Any:
-        """A DataFrame of a piece, with an index of its own or a RangeIndex; of none, one without rows."""
-        if piece is None:
-            return self._files.empty
-        with reading(piece.path), self.backend.current():
-            keys = {name: piece.keys[name] for name in self._keys}
-            data = self._files.read(piece.path, piece.groups, keys)
-            interop.hand_over()
-        return data
+    def tables(self) -> Iterator[Any]:
+        """A DataFrame of each piece, with an index of its own or a RangeIndex; without pieces one without rows."""
+        if not self._source.pieces:
+            yield self._files.empty
+        for _, some in groupby(self._source.pieces, lambda piece: piece.file):
+            pieces = list(some)
+            path = pieces[0].path
+            keys = {name: pieces[0].keys[name] for name in self._keys}
+            with reading(path):
+                found: Iterator[Any]
+                if self._source.filters is not None:
+                    found = (self._files.read(path, piece.groups, keys) for piece in pieces)
+                else:
+                    groups = [number for piece in pieces for number in piece.groups]
+                    found = self._files.cut(path, groups, [piece.rows for piece in pieces], keys)
+                for data in found:
+                    interop.hand_over()
+                    yield data
+                    del data
 
     def compress(self, data: Any) -> tuple[Sequence[Content], CompressedIndex | None, int]:
         """Columns, index and rows of a DataFrame that was read; no index where that is a range."""
+        try:
+            return self._compressed(data)
+        finally:
+            self._files.done()
+
+    def _compressed(self, data: Any) -> tuple[Sequence[Content], CompressedIndex | None, int]:
         asked = [
             Asked(series, codec, self._strings, partial("column {!r}".format, label))
             for label, series, codec in zip(self.labels, interop.columns(data), self._codecs, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,10 +66,14 @@ class HostReader:
         self._dictionaries: dict[str, Any] = {}
         self._rows = 0  # whose index is made
 
-    def read(self, piece: Piece | None) -> Any:
-        """A table of a piece; of none, one without rows."""
-        if piece is None:
-            return self._source.schema.empty_table()
+    def tables(self) -> Iterator[Any]:
+        """A table of each piece; without pieces one without rows."""
+        if not self._source.pieces:
+            yield self._source.schema.empty_table()
+        for piece in self._source.pieces:
+            yield self._read(piece)
+
+    def _read(self, piece: Piece) -> Any:
         source = self._source
         with reading(piece.path):
             table = piece.fragment.to_table(source.whole, source.schema.names, source.expression, batch_size=_ALL)

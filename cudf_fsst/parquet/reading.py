@@ -16,7 +16,7 @@ from ..naming import naming
 from ..progress import Progress
 from .device import DeviceReader
 from .host import HostReader
-from .sources import Path, Piece, Source, find
+from .sources import Path, Source, find
 
 Reader = HostReader | DeviceReader
 
@@ -77,12 +77,11 @@ def read_parquet(
     check_options(None, "auto", level)
     source = find(path, columns, filters)
     reader = _reader(device)(source, codecs, level)
-    pieces: Sequence[Piece | None] = source.pieces or [None]
     found: list[Sequence[Content]] = []
     labels: list[CompressedIndex] = []
     rows = 0
-    with reader.backend.current(), Progress("reading Parquet", len(pieces)) as progress:
-        for data in _read_ahead(reader, pieces):
+    with reader.backend.current(), Progress("reading Parquet", len(source.pieces)) as progress:
+        for data in _read_ahead(reader):
             contents, index, count = reader.compress(data)
             found.append(contents)
             labels += [] if index is None else [index]
@@ -112,14 +111,18 @@ def _reader(device: str) -> type[Reader]:
     return HostReader
 
 
-def _read_ahead(reader: Reader, pieces: Sequence[Piece | None]) -> Iterator[Any]:
-    """What was read of each piece; while one is used, a thread reads the next."""
+def _read_ahead(reader: Reader) -> Iterator[Any]:
+    """Tables of a reader; while one is used, a thread reads the next."""
+    tables = reader.tables()
+
+    def read() -> Any:
+        with reader.backend.current():
+            return next(tables, None)
+
     with ThreadPoolExecutor(1, "cudf-fsst-parquet") as thread:
-        coming = [thread.submit(reader.read, pieces[0])]
-        for number in range(len(pieces)):
-            data = coming.pop().result()
-            if number + 1 < len(pieces):
-                coming.append(thread.submit(reader.read, pieces[number + 1]))
+        coming = thread.submit(read)
+        while (data := coming.result()) is not None:
+            coming = thread.submit(read)  # until then, `coming` holds the data
             yield data
             del data
 

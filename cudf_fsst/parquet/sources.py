@@ -44,6 +44,8 @@ class Piece:
     fragment : pyarrow.dataset.ParquetFileFragment
         Of these row groups alone.
     path : str
+    file : int
+        Which of the files that are read; one may be there twice.
     groups : list of int
         Their numbers in the file.
     rows : int
@@ -54,6 +56,7 @@ class Piece:
 
     fragment: Any
     path: str
+    file: int
     groups: list[int]
     rows: int
     keys: dict[str, Any]
@@ -116,7 +119,7 @@ def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: 
     expression = None if filters is None else pq.filters_to_expression(filters)
     keys: dict[str, list[Any]] = {}
     found = []
-    for fragment in fragments:
+    for file, fragment in enumerate(fragments):
         own = ds.get_partition_keys(fragment.partition_expression)
         for name, value in own.items():
             values = keys.setdefault(name, [])
@@ -126,7 +129,7 @@ def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: 
             split = fragment.split_by_row_group(expression, schema=dataset.schema)
             for some in _together([one.row_groups[0] for one in split]):
                 numbers, rows = [group.id for group in some], sum(group.num_rows for group in some)
-                found.append(Piece(fragment.subset(row_group_ids=numbers), fragment.path, numbers, rows, own))
+                found.append(Piece(fragment.subset(row_group_ids=numbers), fragment.path, file, numbers, rows, own))
     schema = _selected(dataset.schema, columns, shown)
     paths = tuple(fragment.path for fragment in fragments)
     return Source(dataset.schema, schema, columns, filters, expression, tuple(found), keys, paths)
