@@ -36,8 +36,8 @@ _PIECE_ROWS = 1024
 class CompressedFrame:
     """A compressed DataFrame, in host memory or on a GPU.
 
-    ``df.fsst.compress()``, `read_parquet`, `concat`, `load` and `Compressor` make one. The class itself cannot be called.
-    A frame does not change: methods return new frames, which share what they can.
+    ``df.fsst.compress()``, `read_parquet`, `concat`, `load` and `Compressor` make one. The class itself cannot be
+    called. A frame does not change: methods return new frames, which share what they can.
 
     ``f["a"]`` is a Series, decompressed. ``f[["a", "b"]]`` is a CompressedFrame of these columns. ``f[mask]`` is a
     DataFrame of the rows where the mask is true. Rows are selected by position, as with ``f.iloc``. The index of a mask
