@@ -62,12 +62,6 @@ class DeviceReader:
 
     def compress(self, data: Any) -> tuple[Sequence[Content], CompressedIndex | None, int]:
         """Columns, index and rows of a DataFrame that was read; no index where that is a range."""
-        try:
-            return self._compressed(data)
-        finally:
-            self._files.done()
-
-    def _compressed(self, data: Any) -> tuple[Sequence[Content], CompressedIndex | None, int]:
         asked = [
             Asked(series, codec, self._strings, partial("column {!r}".format, label))
             for label, series, codec in zip(self.labels, interop.columns(data), self._codecs, strict=True)
