@@ -34,13 +34,16 @@ _SCALARS = (str, bytes, int, float, bool, np.generic, re.Pattern, dict, type(Non
 
 
 class StringMethods:
-    """Methods of strings, for a compressed column: ``column.str``.
+    """``column.str``: methods of strings, for a compressed column.
 
-    They give what those of ``column.decompress().str`` give. `contains`, `startswith`, `endswith`, `match`,
-    `fullmatch`, `count` and `find` of literals, `like`, `len` and `byte_count` are answered on the codes. Others, and
-    what a search of literals cannot do (regular expressions, ``case=False``, ``flags``, ...), decode the column. They
-    do so piece by piece where a row's result depends on that row alone. Results that are tables (`extract`,
-    `partition`, ``split(expand=True)``), and methods that join rows (`cat`), decode all of it.
+    All methods of the library's ``Series.str`` are there, and give what those of ``column.decompress().str`` give.
+
+    * Answered on the codes: `contains`, `startswith`, `endswith`, ``match``, ``fullmatch``, `count` and `find` of
+      literals, `like`, `len`, `byte_count`.
+    * Decoded piece by piece: regular expressions, ``case=False``, ``flags``, and all other methods where a row's result
+      depends on that row alone.
+    * Decoded whole: methods whose result is a table (``extract``, ``partition``, ``split(expand=True)``) or that join
+      rows (``cat``).
     """
 
     __slots__ = ("_column",)
@@ -162,21 +165,21 @@ class StringMethods:
         return self._call("endswith", pat, **_given(na=(na, no_default)))
 
     def like(self, pat: str, esc: str | None = None) -> Any:
-        """Whether strings are as SQL's ``LIKE`` wants them, all of the string.
+        """Whether all of each string fits a pattern of SQL's ``LIKE``.
 
-        pandas lacks it; cuDF's has this meaning.
+        cuDF has this method. pandas does not.
 
         Parameters
         ----------
         pat : str
-            "%" stands for any characters, none as well, "_" for one character.
+            "%" stands for any characters, or none. "_" stands for one character.
         esc : str, optional
-            A character before which "%", "_" and itself stand for themselves.
+            A character. Behind it, "%", "_" and the character itself stand for themselves.
 
         Returns
         -------
         Series of bool
-            Dtype and missing values are those of cuDF's ``str.like``, in pandas those of ``str.contains``.
+            Dtype and missing values are those of cuDF's ``str.like``, or of pandas' ``str.contains``.
         """
         return self._call("like", pat, **({} if esc is None else {"esc": esc}))
 
@@ -191,7 +194,7 @@ class StringMethods:
         return self._call("len")
 
     def byte_count(self) -> Any:
-        """Bytes of strings in UTF-8.
+        """Number of bytes of each string in UTF-8.
 
         pandas lacks it; cuDF's has this meaning.
 
