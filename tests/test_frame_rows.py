@@ -265,8 +265,9 @@ def test_concat_of_labels_with_several_names() -> None:
 
 
 def test_types_without_a_codec_have_no_accessor() -> None:
-    for kind, value in ((pa.binary(3), b"abc"), (pa.map_(pa.string(), pa.int64()), [("a", 1)])):
-        series = pd.Series(pd.arrays.ArrowExtensionArray(pa.array([value], kind)))
+    union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
+    for values in (pa.array([(1, 2, 3)], pa.month_day_nano_interval()), union):
+        series = pd.Series(pd.arrays.ArrowExtensionArray(values))
         assert not hasattr(series, "fsst")
         with pytest.raises(AttributeError, match="cannot be compressed"):
             _ = series.fsst
