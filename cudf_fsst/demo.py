@@ -37,7 +37,8 @@ _TABLES = {
 #: Rows read one by one and by `take`.
 _SCALARS, _TAKEN = 10, 1000
 _WARM_UP_ROWS = 1000
-#: The best of so many calls is shown, or of those that end within so many seconds.
+#: The best of so many calls is shown, or of those that end within so many seconds; of two at least, as the first of
+#: them may have waited for a compiler.
 _CALLS, _SECONDS = 5, 1.0
 #: As a category a column with so few different values among its first rows is tried.
 _DISTINCT, _DISTINCT_ROWS = 1000, 50_000
@@ -163,7 +164,7 @@ def run_column(engine: Engine, path: Path, column: str, rows: int | None = None,
 def _timed(engine: Engine, work: Callable[[], Any]) -> tuple[Any, float]:
     """What a call returns, and the seconds of the best of several."""
     seconds: list[float] = []
-    while len(seconds) < _CALLS and sum(seconds) < _SECONDS:
+    while len(seconds) < 2 or (len(seconds) < _CALLS and sum(seconds) < _SECONDS):
         result = None  # whose memory the next call may take
         engine.synchronize()
         start = perf_counter()
