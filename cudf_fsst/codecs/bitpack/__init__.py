@@ -10,7 +10,7 @@ from . import launch
 
 NAME = "bitpack"
 ITEMSIZES = launch.ITEMSIZES
-PARAMETERS = 2
+PARAMETERS = 4
 
 
 def plan(itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:

@@ -17,15 +17,27 @@ from . import launch
 _u32, _u64 = np.uint32, np.uint64
 THREADS = 32 * launch.WARPS
 SCAN_THREADS = launch.SCAN_THREADS
+SAMPLE_THREADS = 32 * launch.SAMPLE_BLOCKS
+SAMPLED_GROUP = launch.DIVIDED_GROUP
 
 
 def _kernel(name: str, itemsize: int) -> Any:
     return get_kernel("bitpack", name, launch.defines(itemsize))
 
 
+def sample_kernel() -> Any:
+    """What looks for a divisor; an array of `Job.look`, of any item sizes."""
+    return _kernel("bitpack_divisor", 8)
+
+
 def measure_kernel(itemsize: int) -> Any:
-    """What fills the entries of blocks; an array of `Job.measure`."""
+    """What fills the entries of blocks without a divisor; an array of `Job.measure`."""
     return _kernel("bitpack_measure", itemsize)
+
+
+def measure_sampled_kernel(itemsize: int) -> Any:
+    """The same of those with one; in an array of the same jobs each has `SAMPLED_GROUP` times fewer thread blocks."""
+    return _kernel("bitpack_measure_divided", itemsize)
 
 
 def scan_kernel() -> Any:
@@ -60,6 +72,8 @@ class Job:
 
     codec = "bitpack"
     unit = launch.BLOCK
+    #: Values of a sample that has to be looked at before any are measured: at most so many.
+    sample_rows = launch.SAMPLE_BLOCKS * launch.BLOCK
 
     def __init__(self, rows: int, itemsize: int, signed: bool, work: Workspace) -> None:
         self.rows, self.itemsize, self._signed = rows, itemsize, signed
@@ -68,24 +82,37 @@ class Job:
         sizes = align(count), 4 * align(count), itemsize * count, itemsize * count
         self._offsets = [work.reserve(nbytes) for nbytes in sizes]
 
-    def place(self, work: Workspace) -> None:
-        """Call when the workspace has been taken."""
+    def place(self, work: Workspace, totals: int) -> None:
+        """Call when the workspace has been taken; `totals`: address of the 24 bytes for `measured`."""
+        self._totals = totals
         self._kinds, self._starts, self._bases, self._slopes = (work[offset] for offset in self._offsets)
+
+    @property
+    def sample_step(self) -> int:
+        """Distance of the runs of `unit` values of which the sample consists."""
+        return launch.BLOCK * launch.sample_step(self._blocks)
+
+    def look(self, values: int, step: int) -> tuple[int, ...]:
+        """Fields of the job that looks for a divisor in runs at this distance, from an address on."""
+        rows = self.rows if step == self.sample_step else min(self.rows, self.sample_rows)
+        return values, rows, self.itemsize, self._signed, step // launch.BLOCK, self._totals + 16
 
     def measure(self, values: int, first: int, rows: int) -> tuple[int, tuple[int, ...]]:
         """Thread blocks and fields of the job that measures values `first` to ``first + rows - 1`` at an address."""
         block = first // launch.BLOCK
         at = self.itemsize * block
-        fields = (values, rows, self._signed, self._kinds + block, self._bases + at, self._slopes + at)
+        entries = self._kinds + block, self._bases + at, self._slopes + at
+        fields = (values, rows, self._signed, self._totals + 16, *entries)
         return blocks(rows, launch.BLOCK * launch.WARPS), fields
 
-    def scan(self, totals: int) -> tuple[int, ...]:
-        """Fields of the job that writes 16 bytes for `measured` to an address."""
-        return self._kinds, self._blocks, self._starts, totals
+    def scan(self) -> tuple[int, ...]:
+        """Fields of the job that sums up."""
+        return self._kinds, self._blocks, self._starts, self._totals
 
-    def measured(self, units: int, has_delta: int) -> int:
+    def measured(self, units: int, kinds: int, divisor: int) -> int:
         """Take the totals; `Packed.nbytes` that they mean."""
-        self._units, self._layout = units, launch.Layout(self.rows, self.itemsize, bool(has_delta))
+        divisor = divisor if kinds & 2 else 1
+        self._units, self._layout = units, launch.Layout(self.rows, self.itemsize, bool(kinds & 1), divisor)
         self.meta_nbytes, self.codes_nbytes = self._layout.nbytes, launch.UNIT_NBYTES * units
         return self.meta_nbytes + self.codes_nbytes
 
@@ -105,6 +132,7 @@ class Job:
             meta + layout.slopes + at if layout.has_delta else 0,
             codes,
             self._units + 1 if first + rows == self.rows else 0,
+            *launch.inverse(layout.divisor),
         )
         return blocks(rows, launch.BLOCK * launch.WARPS), fields
 
@@ -125,7 +153,7 @@ def describe(packed: Packed) -> tuple[int, ...]:
     made, meta = launch.layout(packed), int(packed.meta.ptr)
     slopes = meta + made.slopes if made.has_delta else 0
     units = packed.codes_nbytes // launch.UNIT_NBYTES
-    return meta, meta + made.bases, slopes, int(packed.codes.ptr), units, packed.rows
+    return meta, meta + made.bases, slopes, int(packed.codes.ptr), units, packed.rows, made.divisor
 
 
 def _grid(piece: Piece, group: int) -> int:

@@ -28,6 +28,8 @@ from .launch import DEFINES, FILL_BLOCK
 _THREADS = 256
 #: Bytes of the room. What is gathered there is read again from the L2.
 _ROOM_NBYTES = 16 << 20
+#: Bytes that a job's kernels leave for the host.
+_TOTALS_NBYTES = 24
 _Fields = tuple[int, ...]
 #: Thread blocks and fields of a job.
 _Jobs = Sequence[tuple[int, _Fields]]
@@ -141,6 +143,8 @@ class _Item:
         ]
         self.in_place = self.source.in_place and not run
         self.address = self.source.address + itemsize * start if self.in_place else 0
+        #: Where the samples of its jobs are gathered, if its values are in several windows.
+        self.sample_offset: int | None = None
 
         #: Bytes that each job makes, when it was measured.
         self.sizes: list[int] = []
@@ -157,6 +161,14 @@ class _Item:
         if self._run:
             return self.source.gather(self._start, self._stop, out, self._run, self._step)
         return self.source.gather(self._start + first, self._start + first + rows, out)
+
+    def gather_sample(self, job: Any, out: int) -> tuple[int, _Fields]:
+        """The job that writes the sample of one of the jobs to an address, its runs one after another."""
+        step, rows = job.sample_step, min(self.rows, job.sample_rows)
+        if step == job.unit:
+            return self.gather(0, rows, out)
+        stop = self._start + step * (rows // job.unit - 1) + job.unit
+        return self.source.gather(self._start, stop, out, job.unit, step)
 
     def choose(self, codec: str | None) -> plan.Choice:
         """Take the best choice, by what was measured; `codec`: what the user wants."""
@@ -201,6 +213,13 @@ class _Batch:
 
     def _cut(self, item: _Item) -> None:
         """Cut an item into windows that fit the room."""
+        turns = len(self._turns)
+        self._cut_windows(item)
+        if len(self._turns) > turns and self._turns[-1][-1][1].rows < item.rows:
+            nbytes = max(min(job.sample_rows, item.rows) for job in item.jobs) * item.itemsize
+            item.sample_offset = self.work.reserve(nbytes)
+
+    def _cut_windows(self, item: _Item) -> None:
         itemsize, first = item.source.itemsize, 0
         while first < item.rows:
             left, fit = item.rows - first, (_ROOM_NBYTES - self._used) // itemsize
@@ -219,12 +238,14 @@ class _Batch:
     def _take(self, lane: Lane) -> None:
         """Take the workspace."""
         jobs = sum(len(item.jobs) for item in self.items)
-        self._totals_at = self.work.reserve(16 * jobs)
+        totals = self.work.reserve(_TOTALS_NBYTES * jobs)
         room = self.work.reserve(self._room_nbytes)
         self.work.take(lane)
+        self._totals = at = self.work[totals]
         for item in self.items:
             for job in item.jobs:
-                job.place(self.work)
+                job.place(self.work, at)
+                at += _TOTALS_NBYTES
         self._room = self.work[room] if self._room_nbytes else 0
 
     def _values(self, item: _Item, window: _Window) -> int:
@@ -233,13 +254,28 @@ class _Batch:
             return item.address + item.itemsize * window.first
         return self._room + window.offset
 
-    def _gather(self, tables: Tables, turn: Sequence[tuple[_Item, _Window]]) -> None:
+    def _gather(self, tables: Tables, turn: Sequence[tuple[_Item, _Window]], more: _Jobs = ()) -> None:
         jobs = [
             item.gather(window.first, window.rows, self._room + window.offset)
             for item, window in turn
             if window.offset is not None
         ]
-        _gather(tables, jobs)
+        _gather(tables, [*jobs, *more])
+
+    def _look(self, turn: Sequence[tuple[_Item, _Window]]) -> tuple[_Jobs, dict[str, list[_Fields]]]:
+        """Samples to gather for items that begin in a turn, and fields of the jobs that look at samples, by codec."""
+        gathered: list[tuple[int, _Fields]] = []
+        looks: dict[str, list[_Fields]] = {}
+        for item, window in turn:
+            for job in item.jobs:
+                if window.first or not job.sample_rows:
+                    continue
+                values, step = self._values(item, window), job.sample_step
+                if item.sample_offset is not None:
+                    values, step = self.work[item.sample_offset], job.unit
+                    gathered.append(item.gather_sample(job, values))
+                looks.setdefault(job.codec, []).append(job.look(values, step))
+        return gathered, looks
 
     def _launch(self, tables: Tables, kernel: str, groups: _Groups) -> None:
         for (codec, itemsize), jobs in groups.items():
@@ -255,7 +291,11 @@ class _Batch:
             return
         tables = Tables()
         for turn in self._turns:
-            self._gather(tables, turn)
+            gathered, looks = self._look(turn)
+            self._gather(tables, turn, gathered)
+            for codec, fields in looks.items():
+                module = of_values(codec).device()
+                _add(tables, module.sample_kernel(), module.SAMPLE_THREADS, [(1, one) for one in fields])
             groups: _Groups = {}
             for item, window in turn:
                 values = self._values(item, window)
@@ -263,22 +303,26 @@ class _Batch:
                     fields = job.measure(values, window.first, window.rows)
                     groups.setdefault((job.codec, item.itemsize), []).append(fields)
             self._launch(tables, "measure_kernel", groups)
+            sampled: _Groups = {}
+            for (codec, itemsize), jobs in groups.items():
+                if codec in looks:
+                    group = of_values(codec).device().SAMPLED_GROUP
+                    sampled[codec, itemsize] = [(blocks(count, group), fields) for count, fields in jobs]
+            self._launch(tables, "measure_sampled_kernel", sampled)
         scans: dict[str, list[_Fields]] = {}
-        first = at = self.work[self._totals_at]
         for item in self.items:
             for job in item.jobs:
-                scans.setdefault(job.codec, []).append(job.scan(at))
-                at += 16
+                scans.setdefault(job.codec, []).append(job.scan())
         for codec, sums in scans.items():
             module = of_values(codec).device()
             _add(tables, module.scan_kernel(), module.SCAN_THREADS, [(1, fields) for fields in sums])
         tables.launch(lane)
-        totals = pinned((at - first) // 8, np.uint64)
-        lane.download(totals, first)
+        totals = pinned(sum(len(item.jobs) for item in self.items) * _TOTALS_NBYTES // 8, np.uint64)
+        lane.download(totals, self._totals)
         yield
-        found = iter(totals.tolist())
+        found = iter(totals.reshape(-1, _TOTALS_NBYTES // 8).tolist())
         for item in self.items:
-            item.sizes = [job.measured(next(found), next(found)) for job in item.jobs]
+            item.sizes = [job.measured(*next(found)) for job in item.jobs]
 
     def pack(self, items: Sequence[_Item], lane: Lane) -> list[Packed]:
         """Start to write the results of items that have chosen."""
