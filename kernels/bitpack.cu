@@ -53,16 +53,19 @@ typedef u32 Number;
 #define FEW_ROWS (UNPACK_ROWS > 2 ? 2 : UNPACK_ROWS)
 // Neighbouring codes of a lane that are put or taken as one number: to put one takes a dozen instructions, however narrow it is.
 #define MERGED (ITEM_NBYTES < 4 ? 4 / ITEM_NBYTES : 1)
-// Thread blocks of bitpack_measure_divided on a multiprocessor.
-#define DIVIDE_BLOCKS (ITEM_NBYTES == 1 ? 3 : 4)
 // Thread blocks of bitpack_measure on a multiprocessor. With as few registers as 5 need, code for most other GPUs spills; with those of 4,
-// that for the oldest.
+// that for the oldest. DIVIDE_BLOCKS: the same of bitpack_measure_divided.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 #define MEASURE_BLOCKS 5
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define MEASURE_BLOCKS 3
 #else
 #define MEASURE_BLOCKS 4
+#endif
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900 && ITEM_NBYTES > 1
+#define DIVIDE_BLOCKS 4
+#else
+#define DIVIDE_BLOCKS 3
 #endif
 // In a block's kind, beside its width. A width of 64 is never divided and a divided one never 0, so there is a bit for both.
 #define KIND_DELTA 128u

@@ -19,6 +19,11 @@ def plan(itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
     return ({},)
 
 
+def has_divisor(parameters: Sequence[int]) -> bool:
+    """Whether a piece's codes are divided, which versions before 3 of the stored format cannot say."""
+    return any(parameters[2:])
+
+
 def host() -> Host:
     """The host side."""
     from . import cpu

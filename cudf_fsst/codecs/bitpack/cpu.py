@@ -1,4 +1,6 @@
-"""bitpack on the host: frame of reference or differences, in blocks of 1024 values (docs/format.md, sections 11 and 18).
+"""bitpack on the host: frame of reference or differences, in blocks of 1024 values (docs/format.md, section 11).
+
+Codes may be divided by what all differences have in common (section 18).
 
 Kernels compute in 64 bits and take addresses, so that one compiled version serves all values, read-only or not.
 Decompression trusts no stored number: it stays inside the buffers and reports damage.

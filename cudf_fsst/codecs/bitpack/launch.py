@@ -68,11 +68,6 @@ def inverse(divisor: int) -> tuple[int, int]:
     return pow(divisor >> shift, -1, 2**64), shift
 
 
-def has_divisor(packed: Packed) -> bool:
-    """Whether a part can only be stored in version 3."""
-    return packed.codec == "bitpack" and any(packed.parameters[2:])
-
-
 class Layout(NamedTuple):
     """Sections of ``meta``: ``starts``, ``bases`` and, if any block has differences, ``slopes``.
 
