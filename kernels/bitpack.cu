@@ -227,6 +227,7 @@ __device__ __forceinline__ u64 common_divisor(const DivisorJob& job, u64 begin, 
     for (u32 k = 0; k < SAMPLE_VALUES; ++k) {
       const u64 key = x[k] ^ flip;
       x[k] = max(key, start) - min(key, start);
+      if (job.itemsize == 8) x[k] = min(x[k], 0 - x[k]);  // low halves of negative numbers of 16 bytes
     }
     for (;;) {
       const Multiples multiples(found);

@@ -64,6 +64,8 @@ def divided(itemsize: int, rng: np.random.Generator) -> dict[str, tuple[npt.NDAr
         made[f"multiples of {divisor} and a rest, signed"] = (some + start).astype(unsigned), True
         steps = rng.integers(0, 3, 3 * BLOCK + 5, np.uint64, endpoint=True) * np.uint64(divisor)
         made[f"steps of {divisor}"] = np.cumsum(steps, dtype=np.uint64).astype(unsigned), divisor % 2 == 0
+    near = 100 * rng.integers(-9000 if itemsize > 2 else -1, 9000 if itemsize > 2 else 2, 2 * BLOCK)
+    made["around zero, in hundreds"] = near.astype(signed), False
     made["full range"] = (rng.integers(0, top // 5, 2 * BLOCK, np.uint64) * np.uint64(5)).astype(unsigned), False
     made["full range, signed"] = (rng.integers(low // 7, high // 7, 2 * BLOCK) * 7).astype(signed), True
     made["wrapping line"] = (np.arange(3 * BLOCK, dtype=np.uint64) * np.uint64(top // 3 & ~3)).astype(unsigned), False

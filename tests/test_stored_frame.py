@@ -322,7 +322,7 @@ def test_numbers_of_another_type_than_their_dtype(values: Any, dtype: str, fine:
 def test_booleans_above_one(codec: str, tmp_path: Path) -> None:
     path = tmp_path / "frame.fsst"
     bits = np.zeros(5000, "u1")
-    bits[4321] = 2
+    bits[4321:4323] = 2, 1
     for kind, column in (
         (pa.bool_(), tree(5000, values=[0])),
         (pa.struct([("b", pa.bool_())]), tree(5000, children=[tree(5000, values=[0])])),

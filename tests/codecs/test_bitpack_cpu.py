@@ -46,7 +46,7 @@ def test_cases(itemsize: int, name: str) -> None:
     # The definition, by other means.
     numbers = values.view(f"{'i' if signed else 'u'}{itemsize}").tolist()
     blocks = [numbers[start : start + BLOCK] for start in range(0, len(numbers), BLOCK)]
-    divisor = divisor_of(blocks)
+    divisor = divisor_of(blocks, itemsize)
     starts = packed.meta[: 4 * (len(blocks) + 1)].view(np.uint32)
     widths = np.diff(starts & 0x3FFFFFFF).tolist()
     for width, start, block in zip(widths, starts.tolist(), blocks, strict=False):
@@ -75,10 +75,14 @@ def divided_width_of(block: list[int], itemsize: int, divisor: int) -> int:
     return width_of([product // power for product in signed], itemsize)
 
 
-def divisor_of(blocks: list[list[int]]) -> int:
+def divisor_of(blocks: list[list[int]], itemsize: int) -> int:
     """The divisor of a piece, from the sample (docs/format.md, section 18)."""
     step = max(1, len(blocks) // 16)
-    found = [math.gcd(*(value - block[0] for value in block)) for block in blocks[: 16 * step : step]]
+
+    def away(value: int, start: int) -> int:
+        return abs(value - start) if itemsize < 8 else min((value - start) % 2**64, (start - value) % 2**64)
+
+    found = [math.gcd(*(away(value, block[0]) for value in block)) for block in blocks[: 16 * step : step]]
     varied = [one for one in found if one]
     best, most = 1, 0
     for one in (math.gcd(*found), *found):

@@ -94,7 +94,10 @@ def _divisor(values: int, itemsize: int, rows: int, signed: bool) -> np.uint64:
         start, common = x[0] ^ flip, np.uint64(0)
         for j in range(1, count):
             key = x[j] ^ flip
-            common = _gcd(max(key, start) - min(key, start), common)
+            away = max(key, start) - min(key, start)
+            if itemsize == 8:
+                away = min(away, np.uint64(0) - away)  # low halves of negative numbers of 16 bytes
+            common = _gcd(away, common)
             if common == 1:
                 break
         found[i] = common
