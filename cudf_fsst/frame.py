@@ -578,7 +578,8 @@ class CompressedFrame:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the frame to a file, from which `cudf_fsst.load` reads it; see docs/format.md.
 
-        Format version 2, or 3 for labels of columns that version 2 cannot say exactly.
+        Format version 2, or 3 for labels of columns that version 2 cannot say exactly and for values that have a
+        common divisor, such as dates in seconds.
 
         Parameters
         ----------

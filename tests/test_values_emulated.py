@@ -24,6 +24,7 @@ from cudf_fsst.backend.content import Asked
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings, HostStrings
 from cudf_fsst.codecs import host as on_host
 from cudf_fsst.codecs import registry
+from cudf_fsst.codecs.bitpack import launch as bitpack
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.node import Node, Wanted
 from cudf_fsst.codecs.part import Packed
@@ -297,7 +298,7 @@ def test_halves_need_no_workspace(gpu: Gpu) -> None:
     gpu.device.allocations.clear()
     decompressed(gpu, node)
     parts = sum(2 for _ in node.parts)
-    assert gpu.device.allocations[parts:] == [16 * 2000, 8 * 11 * (parts // 2)], "values, and the table of jobs"
+    assert gpu.device.allocations[parts:] == [16 * 2000, 8 * 12 * (parts // 2)], "values, and the table of jobs"
 
 
 @pytest.mark.parametrize("forked", [False, True])
@@ -624,8 +625,9 @@ def test_launches_and_waits_of_a_frame(
     assert costs[0] == costs[1]
     waited, launched = costs[1]
     assert waited == (2 if sampled or texts else 1)  # with texts the first is while tables are trained
-    # What is not in place is gathered; bitpack of 1, 4 and 8 bytes and gfc of 8 are measured, summed up and packed.
-    assert launched <= (11, 18)[sampled] + 10 * texts
+    # What is not in place is gathered; bitpack of 1, 4 and 8 bytes and gfc of 8 are measured, summed up and packed;
+    # divisors are looked for, and bitpack measured with them.
+    assert launched <= (15, 26)[sampled] + 10 * texts
 
 
 @pytest.mark.parametrize("order", ["lazy", "random"])
@@ -659,6 +661,35 @@ def test_the_room_is_used_again(
         same_nodes(node, on_host.Compressor(codec, OPTIONS).node(column))
 
 
+@pytest.mark.parametrize("rows", [9000, 20_000, 60_000])
+def test_divisors_of_gathered_values(
+    rows: int, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values that are in several windows are looked at in blocks of all of them before the first is measured."""
+    monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_compress"], "_ROOM_NBYTES", 50_000)
+    mask = rng.random(rows) < 0.2
+    days = 86400 * rng.integers(0, 10_000, rows)
+    uneven = np.where(np.arange(rows) < rows // 2, days, days + rng.integers(0, 2, rows))
+    columns = [
+        arrow_columns.describe(array)
+        for array in (
+            pa.array(days, mask=mask),
+            pa.array(days % 1000 * 7 % 250).cast(pa.uint8()),
+            pa.array(uneven, mask=mask)[3:],
+            pa.array(uneven[::-1].copy()).cast(pa.decimal128(22, 2)),
+            pa.array((days // 86400 * 5).astype("i4"), mask=mask),
+        )
+    ]
+    with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
+        wanted = [Wanted(gpu.upload(column), "bitpack") for column in columns]
+        nodes = on_device().compress(wanted, lane=lane, outbox=outbox)
+    divisors = []
+    for node, column in zip(nodes, columns, strict=True):
+        same_nodes(node, on_host.Compressor("bitpack", OPTIONS).node(column))
+        divisors.append(next(iter(node.values[0])).parameters[2])
+    assert divisors == [86400, 10, 86400, 86400 * 100, 5]
+
+
 def test_memory_of_a_batch(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """A little beside the room, whatever the number of streams."""
     room = 1 << 16
@@ -672,5 +703,6 @@ def test_memory_of_a_batch(gpu: Gpu, rng: np.random.Generator, monkeypatch: pyte
     with gpu.memory.Lane() as lane:
         nodes = on_device().compress(wanted, lane=lane)
     beside = sum(gpu.device.allocations) - sum(node.nbytes for node in nodes)
-    # Beside the room: what blocks have and jobs.
-    assert beside <= room + sum(column.values.nbytes for column in columns) // 16
+    # Beside the room: what blocks have and jobs; and a sample of one stream.
+    sample = 8 * bitpack.SAMPLE_BLOCKS * bitpack.BLOCK
+    assert beside <= room + sample + sum(column.values.nbytes for column in columns) // 16

@@ -21,6 +21,10 @@ THREADS = 32 * launch.WARPS
 SCAN_THREADS = launch.SCAN_THREADS
 
 
+#: Its jobs look at no sample.
+SAMPLED_GROUP = 0
+
+
 def _kernel(name: str, itemsize: int) -> Any:
     return get_kernel("gfc", name, launch.defines(itemsize))
 

@@ -143,8 +143,8 @@ class _Item:
         ]
         self.in_place = self.source.in_place and not run
         self.address = self.source.address + itemsize * start if self.in_place else 0
-        #: Where the samples of its jobs are gathered, if its values are in several windows.
-        self.sample_offset: int | None = None
+        #: Whether its values are in several windows.
+        self.cut = False
 
         #: Bytes that each job makes, when it was measured.
         self.sizes: list[int] = []
@@ -193,7 +193,7 @@ class _Batch:
         self.work = Workspace()
         self.items: list[_Item] = []
         self._turns: list[list[tuple[_Item, _Window]]] = [[]]
-        self._used = self._room_nbytes = 0
+        self._used = self._room_nbytes = self._sample_nbytes = 0
 
     def __enter__(self) -> _Batch:
         return self
@@ -216,8 +216,10 @@ class _Batch:
         turns = len(self._turns)
         self._cut_windows(item)
         if len(self._turns) > turns and self._turns[-1][-1][1].rows < item.rows:
+            # It fills up the turn in which it begins, so no other such item begins there, and one sample has room.
+            item.cut = True
             nbytes = max(min(job.sample_rows, item.rows) for job in item.jobs) * item.itemsize
-            item.sample_offset = self.work.reserve(nbytes)
+            self._sample_nbytes = max(self._sample_nbytes, nbytes)
 
     def _cut_windows(self, item: _Item) -> None:
         itemsize, first = item.source.itemsize, 0
@@ -239,14 +241,15 @@ class _Batch:
         """Take the workspace."""
         jobs = sum(len(item.jobs) for item in self.items)
         totals = self.work.reserve(_TOTALS_NBYTES * jobs)
-        room = self.work.reserve(self._room_nbytes)
+        room, sample = self.work.reserve(self._room_nbytes), self.work.reserve(self._sample_nbytes)
         self.work.take(lane)
-        self._totals = at = self.work[totals]
+        self._totals = at = self.work[totals] if jobs else 0
         for item in self.items:
             for job in item.jobs:
                 job.place(self.work, at)
                 at += _TOTALS_NBYTES
         self._room = self.work[room] if self._room_nbytes else 0
+        self._sample = self.work[sample] if self._sample_nbytes else 0
 
     def _values(self, item: _Item, window: _Window) -> int:
         """Address of a window's values."""
@@ -271,8 +274,8 @@ class _Batch:
                 if window.first or not job.sample_rows:
                     continue
                 values, step = self._values(item, window), job.sample_step
-                if item.sample_offset is not None:
-                    values, step = self.work[item.sample_offset], job.unit
+                if item.cut:
+                    values, step = self._sample, job.unit
                     gathered.append(item.gather_sample(job, values))
                 looks.setdefault(job.codec, []).append(job.look(values, step))
         return gathered, looks
@@ -305,8 +308,7 @@ class _Batch:
             self._launch(tables, "measure_kernel", groups)
             sampled: _Groups = {}
             for (codec, itemsize), jobs in groups.items():
-                if codec in looks:
-                    group = of_values(codec).device().SAMPLED_GROUP
+                if group := of_values(codec).device().SAMPLED_GROUP:
                     sampled[codec, itemsize] = [(blocks(count, group), fields) for count, fields in jobs]
             self._launch(tables, "measure_sampled_kernel", sampled)
         scans: dict[str, list[_Fields]] = {}
