@@ -67,6 +67,18 @@ typedef u32 Number;
 #else
 #define DIVIDE_BLOCKS 3
 #endif
+// Whether sums of 8 bytes of all rows at once take too many registers.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 1000
+#define FEW_SUMS true
+#else
+#define FEW_SUMS false
+#endif
+// Thread blocks of bitpack_pack on a multiprocessor.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900 && ITEM_NBYTES == 8
+#define PACK_BLOCKS 5
+#else
+#define PACK_BLOCKS 1
+#endif
 // In a block's kind, beside its width. A width of 64 is never divided and a divided one never 0, so there is a bit for both.
 #define KIND_DELTA 128u
 #define KIND_DIVIDED 64u
@@ -180,13 +192,18 @@ struct Multiples {
   }
 };
 
+// Stein's algorithm: a division of 64 bits takes longer than a dozen of these steps.
 __device__ __forceinline__ u64 greatest_common_divisor(u64 a, u64 b) {
+  if (a == 0 || b == 0) return a | b;
+  const u32 shift = trailing_zeros(a | b);
+  a >>= trailing_zeros(a);
   while (b != 0) {
-    const u64 rest = a % b;
-    a = b;
-    b = rest;
+    b >>= trailing_zeros(b);
+    const u64 less = min(a, b);
+    b = max(a, b) - less;
+    a = less;
   }
-  return a;
+  return a << shift;
 }
 
 // Values `first` + lane and every 32nd after it; past `count`, the block's first.
@@ -364,7 +381,7 @@ __device__ __forceinline__ u32 divide_block(const Value* values, u32 count, cons
     rests |= product;
     return shift_right_signed(product, UPPER + shift) & LOW_BITS;
   };
-  if (fast && ITEM_NBYTES > 1) {
+  if (fast) {
 #pragma unroll 1
     for (u32 row = 0; row < ROWS; row += DIVIDED_ROWS) {
       Number x[DIVIDED_ROWS][VECTOR];
@@ -424,8 +441,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, DIVIDE_BLOCKS)
     const Value* values = reinterpret_cast<const Value*>(job.values) + u64(b) * BITPACK_BLOCK;
     const u32 count = u32(min(job.rows - u64(b) * BITPACK_BLOCK, u64(BITPACK_BLOCK)));
     const bool fast = count == BITPACK_BLOCK && job.values % 16 == 0;
-    const u32 found = fast ? divide_block<true>(values, count, job, b, divisor)
-                           : divide_block<false>(values, count, job, b, divisor);
+    const u32 found =
+        fast ? divide_block<true>(values, count, job, b, divisor) : divide_block<false>(values, count, job, b, divisor);
     if (found == 0) continue;
     const u32 whole = fast ? measure_block<true>(values, count, job, b) : measure_block<false>(values, count, job, b);
     if (whole > found) divide_block<false>(values, count, job, b, divisor);
@@ -451,7 +468,8 @@ extern "C" __global__ void __launch_bounds__(BITPACK_SCAN_THREADS, 1) bitpack_sc
 #pragma unroll
     for (u32 i = 0; i < 16; ++i) {
       const u32 kind = first + i < blocks ? component(raw, i / 4) >> 8 * (i % 4) & 255 : 0;
-      before[i] = sum | (kind & KIND_DELTA ? BITPACK_DELTA : 0) | (kind % KIND_DELTA > KIND_DIVIDED ? BITPACK_DIVIDED : 0);
+      before[i] =
+          sum | (kind & KIND_DELTA ? BITPACK_DELTA : 0) | (kind % KIND_DELTA > KIND_DIVIDED ? BITPACK_DIVIDED : 0);
       kinds_seen |= before[i];
       sum += width_of(kind);
     }
@@ -583,7 +601,7 @@ __device__ __forceinline__ void fill_gap(u64 end) {
 }
 
 // Writes meta and codes.
-extern "C" __global__ void __launch_bounds__(THREADS) bitpack_pack(const u64* table, u32 jobs) {
+extern "C" __global__ void __launch_bounds__(THREADS, PACK_BLOCKS) bitpack_pack(const u64* table, u32 jobs) {
   __shared__ PackJob job;
   const u32 in_job = load_job(table, jobs, job);
   const u64 b = u64(in_job) * BITPACK_WARPS + threadIdx.x / 32, begin = b * BITPACK_BLOCK, rows = job.rows;
@@ -646,10 +664,7 @@ struct Block {
   // `entry` and `next`: two of `starts`; `units`: what codes has; `divisor`: the segment's, or 1. Blocks that lie outside it, or have too many bits, are damaged:
   // they are read as if their width were 0.
   __device__ __forceinline__ Block(u64 codes, u32 units, u64 divisor, u32 entry, u32 next, Number base, Number slope)
-      : base(base),
-        slope(slope),
-        factor(entry & BITPACK_DIVIDED ? Number(divisor) : 1),
-        delta(entry >= BITPACK_DELTA) {
+      : base(base), slope(slope), factor(entry & BITPACK_DIVIDED ? Number(divisor) : 1), delta(entry >= BITPACK_DELTA) {
     const u32 begin = entry & BITPACK_PLACE, end = next & BITPACK_PLACE;
     width = begin <= end && end <= units && end - begin <= BITS ? end - begin : 0;
     words = reinterpret_cast<const u32*>(codes) + u64(begin) * 32;
@@ -667,6 +682,12 @@ struct Block {
     for (u32 r = 0; r < R; ++r)
 #pragma unroll
       for (u32 v = 0; v < VECTOR; ++v) x[r][v] = numbers[(r * VECTOR + v) / MERGED] >> v % MERGED * width & mask;
+    if (factor != 1) {
+#pragma unroll
+      for (u32 r = 0; r < R; ++r)
+#pragma unroll
+        for (u32 v = 0; v < VECTOR; ++v) x[r][v] *= factor;
+    }
 #pragma unroll
     for (u32 r = 0; r < R; ++r) {
       if (delta) {
@@ -677,11 +698,10 @@ struct Block {
     }
 #pragma unroll
     for (u32 r = 0; r < R; ++r) {
-      const Number before = delta ? carry + factor * (inclusive[r] - Sum(x[r][VECTOR - 1])) : carry;
+      const Number before = delta ? carry + Number(inclusive[r] - Sum(x[r][VECTOR - 1])) : carry;
 #pragma unroll
-      for (u32 v = 0; v < VECTOR; ++v)
-        x[r][v] = factor * (wide ? x[r][v] : Sum(x[r][v])) + (before + (delta ? slope * v : 0));
-      if (delta) carry += slope * ROW + factor * __shfl_sync(ALL_LANES, inclusive[r], 31);
+      for (u32 v = 0; v < VECTOR; ++v) x[r][v] += before + (delta ? slope * v : 0);
+      if (delta) carry += slope * ROW + Number(__shfl_sync(ALL_LANES, inclusive[r], 31));
     }
   }
 
@@ -694,8 +714,7 @@ struct Block {
 #pragma unroll 1
     for (u32 row = 0; row < ROWS && row * ROW < count; row += R) {
       Number x[R][VECTOR];
-      if (R > 2 && delta && sizeof(Sum) == 8) {
-        // All at once would take too many registers.
+      if (R > 2 && delta && sizeof(Sum) == 8 && FEW_SUMS) {
         typedef Number Half[(R + 1) / 2][VECTOR];
         rows<Sum, delta, wide>(row, carry, reinterpret_cast<Half&>(x[0]));
         rows<Sum, delta, wide>(row + R / 2, carry, reinterpret_cast<Half&>(x[R / 2]));
@@ -713,7 +732,7 @@ struct Block {
         decode_as<u32, false, false, R>(count, use);
       else
         decode_as<u32, false, true, R>(count, use);
-    } else if (ITEM_NBYTES < 8 || width <= 26) {
+    } else if (ITEM_NBYTES < 8 || (width <= 26 && factor == 1)) {
       decode_as<u32, true, false, R>(count, use);
     } else if (width <= 32) {
       decode_as<Number, true, false, R>(count, use);

@@ -687,7 +687,7 @@ def test_divisors_of_gathered_values(
     for node, column in zip(nodes, columns, strict=True):
         same_nodes(node, on_host.Compressor("bitpack", OPTIONS).node(column))
         divisors.append(next(iter(node.values[0])).parameters[2])
-    assert divisors == [86400, 10, 86400, 86400 * 100, 5]
+    assert divisors == [86400, 50, 86400, 86400 * 100, 5]
 
 
 def test_memory_of_a_batch(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
