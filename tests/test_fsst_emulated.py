@@ -872,12 +872,12 @@ def test_encoding_begins_before_memory_is_taken(
     segments = gpu.cuda.compress(uploaded)
     count, workspace = len(segments), len(allocations) - 2 * len(segments)
     assert (count == 1) == giant
-    # Then one is encoded whenever one gets its codes; the first two of these before others get room beside theirs.
-    later = [workspace + (2 if done <= 2 else count) + done for done in range(1, count - 1)]
+    # Then one is encoded whenever one gets its codes; there is room beside those of four, and of two more every time.
+    later = [workspace + min(count, 4 + (done - 1) // 2 * 2) + done for done in range(1, count - 1)]
     assert taken == [workspace, workspace, *later]
     looked = ["segment_begins", "fsst_train", "row_lengths_measure", "row_lengths_scan"]
     assert gpu.device.launches[:6] == [*looked, "fsst_encode", "fsst_encode"]
-    assert gpu.device.launches.count("row_lengths_pack") == 1
+    assert gpu.device.launches.count("row_lengths_pack") == 1 + -(-max(count - 4, 0) // 2)
     same_segments(gpu.cuda.to_host(segments), cpu.compress(strings))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from . import launch
 from .cuda_kernels import blocks, get_kernel
 from .cuda_room import Column, Cut, Results, Room, Slot, Tables
 from .cuda_tables import Exported, download_found, find_cuts, host_tables, pack_rows, packs
-from .launch import WORD, WaveView
+from .launch import WORD, PackView, WaveView
 from .layout import SECTIONS, TILE_BLOCK
 from .tuning import Choices
 
@@ -147,7 +147,7 @@ def compress_short(
     cuts = [cut for (cut,) in find_cuts(room, numbers)]
     metas = [results.allocate(lane, cut.layout.meta_nbytes) for cut in cuts]
     addresses = [results.buffers[meta].ptr for meta in metas]
-    rows = packs(room, [[cut] for cut in cuts], [[address] for address in addresses])
+    rows = packs(room, list(enumerate(cuts)), addresses)
     order = [i for run in waves.runs for i in run.columns]
     complete = [
         _with_places(wave, cuts[i], cuts[i].layout.tiles, 0, addresses[i])
@@ -156,7 +156,7 @@ def compress_short(
     alone = len(cuts) == 1  # then the launch says where the codes go, and the wave is complete without
     if training:
         lane.upload(room.packs_at, launch.words(rows))
-        pack_rows(room, rows)
+        pack_rows(room, rows, room.packs_at)
         if alone:
             room.side[0].upload(room.waves_at, launch.words(complete))
         lane.follow(room.side[0])
@@ -170,7 +170,7 @@ def compress_short(
         complete = [wave._replace(codes=places[i]) for wave, i in zip(complete, order, strict=True)]
         lane.upload(room.waves_at, launch.words(chain(complete, () if training else rows)))
     if not training:
-        pack_rows(room, rows)
+        pack_rows(room, rows, room.packs_at)
     for kind, waves_at, of_kind in waves.runs:
         most_tiles = max(cuts[i].layout.tiles for i in of_kind)
         _compact(lane, kind, waves_at, len(of_kind), most_tiles, places[0] if alone else 0)
@@ -184,14 +184,13 @@ def compress_short(
 class _Slots:
     """Slots that the segments of long columns are encoded in by turns, each with a stream.
 
-    The waves of all segments lie one after another as they are compacted, with the addresses of the memory that they
-    are compacted to. Of those that are encoded before there is such memory, two for a slot, others lie before these.
+    The waves of all segments lie one after another. Those of the first segments, one for a slot, which are encoded
+    before there is memory that their codes go to, lie before these.
     """
 
     def __init__(self, room: Room, segments: int) -> None:
         self._slots, self._waves_at = room.slots, room.waves_at
         self.lanes = list(room.side[: min(len(room.slots), segments)])
-        self.early = min(2 * len(room.slots), segments)
 
     def lane(self, number: int) -> Lane:
         """The stream of the segment `number` of the round."""
@@ -202,21 +201,20 @@ class _Slots:
 
     def complete_at(self, number: int) -> int:
         """Where the wave of a segment is described for compaction."""
-        return self._waves_at + WORD * len(WaveView._fields) * (2 * len(self._slots) + number)
+        return self._waves_at + WORD * len(WaveView._fields) * (len(self._slots) + number)
 
     def wave_at(self, number: int) -> int:
         """Where it is described for encoding."""
-        if number < self.early:
+        if number < len(self.lanes):
             return self._waves_at + WORD * len(WaveView._fields) * number
         return self.complete_at(number)
 
     def upload(self, lane: Lane, at: int, waves: Sequence[WaveView]) -> None:
         """Describe consecutive waves; all streams find them."""
-        if waves:
-            lane.upload(at, launch.words(waves))
-            uploaded = lane.event()
-            for one in self.lanes:
-                one.stream.wait_event(uploaded)
+        lane.upload(at, launch.words(waves))
+        uploaded = lane.event()
+        for one in self.lanes:
+            one.stream.wait_event(uploaded)
 
 
 class _Encoding(NamedTuple):
@@ -290,24 +288,24 @@ def _finish(slots: _Slots, encoding: _Encoding, meta: int, results: Results, out
     return codes
 
 
-def _take_metas(room: Room, slots: _Slots, encodings: Sequence[_Encoding], results: Results) -> list[int]:
-    """Take memory for what is stored beside the codes of consecutive segments, and complete their waves; buffers."""
-    metas = [results.allocate(room.lane, encoding.cut.layout.meta_nbytes) for encoding in encodings]
+def _prepare(room: Room, slots: _Slots, encodings: Sequence[_Encoding], results: Results) -> list[int]:
+    """Take memory for what is stored beside the codes of consecutive segments; its buffers.
+
+    Their waves are completed with it, and their rows packed into it.
+    """
+    lane, first = room.lane, encodings[0].number
+    metas = [results.allocate(lane, encoding.cut.layout.meta_nbytes) for encoding in encodings]
+    addresses = [results.buffers[meta].ptr for meta in metas]
     complete = [
-        _with_places(encoding.wave, encoding.cut, encoding.cut.layout.tiles, 0, results.buffers[meta].ptr)
-        for encoding, meta in zip(encodings, metas, strict=True)
+        _with_places(encoding.wave, encoding.cut, encoding.cut.layout.tiles, 0, address)
+        for encoding, address in zip(encodings, addresses, strict=True)
     ]
-    if encodings:
-        slots.upload(room.lane, slots.complete_at(encodings[0].number), complete)
+    slots.upload(lane, slots.complete_at(first), complete)
+    rows = packs(room, [(encoding.column, encoding.cut) for encoding in encodings], addresses)
+    at = room.packs_at + WORD * len(PackView._fields) * first
+    lane.upload(at, launch.words(rows))
+    pack_rows(room, rows, at)
     return metas
-
-
-def _pack(room: Room, cuts: Sequence[Sequence[Cut]], metas: Iterable[int]) -> None:
-    """Pack the rows of all segments to these addresses."""
-    rest = iter(metas)
-    rows = packs(room, cuts, [[next(rest) for _ in of_column] for of_column in cuts])
-    room.lane.upload(room.packs_at, launch.words(rows))
-    pack_rows(room, rows)
 
 
 def compress_long(
@@ -322,8 +320,8 @@ def compress_long(
     """Stages 2 to 5 of columns of several segments, but for what `start_first` has started.
 
     Each slot has a stream of its own, so that the compaction of one segment, and the last pieces of its encoding, run
-    beside the encoding of the next. What the host does for many segments it does while the GPU encodes: when the slots
-    have been filled again for the first time, it takes memory for all segments and has rows packed.
+    beside the encoding of the next. The GPU must always have something to encode, so the host does what it can when all
+    slots have just been filled, for as many segments as there are slots.
     """
     lane, flat = room.lane, [(i, cut) for i, of_column in enumerate(cuts) for cut in of_column]
     slots = _Slots(room, len(flat))
@@ -339,7 +337,7 @@ def compress_long(
         most_tiles = min(encoding.cut.layout.tiles, wave.tile_limit)
         return _start(slots.lane(number), encoding.kind, wave, slots.wave_at(number), most_tiles, encoding.size)
 
-    encodings = [planned(number) for number in range(slots.early)]
+    encodings = [planned(number) for number in range(min(2 * count, len(flat)))]
     # What was started of segments without rows, as there may be behind a giant row, is nothing.
     matching = (one for k, (one, (i, cut)) in enumerate(zip(started, flat, strict=False)) if (i, cut.planned) == (0, k))
     under_way = deque(matching)
@@ -351,9 +349,10 @@ def compress_long(
     if ready < count:
         for before, after in pairwise((lane, *room.side)):  # tables may be trained in the first of these
             after.follow(before)
-    slots.upload(lane, slots.wave_at(ready), [encoding.wave for encoding in encodings[ready:]])
-    under_way.extend(start(encoding) for encoding in encodings[ready:count])
-    metas, codes = _take_metas(room, slots, encodings[:count], results), []
+        slots.upload(lane, slots.wave_at(ready), [encoding.wave for encoding in encodings[ready:count]])
+        under_way.extend(start(encoding) for encoding in encodings[ready:count])
+    metas = _prepare(room, slots, encodings, results)
+    codes: list[int] = []
     for number in range(len(flat)):
         under_way.popleft().arrived.synchronize()
         codes.append(_finish(slots, encodings[number], results.buffers[metas[number]].ptr, results, outbox))
@@ -362,11 +361,12 @@ def compress_long(
         if number + 1 < count:
             continue
         if number + 1 == count:
-            encodings += [planned(k) for k in range(slots.early, len(flat))]
-            metas += _take_metas(room, slots, encodings[count:], results)
-            _pack(room, cuts, (results.buffers[one].ptr for one in metas))
             of_host = host_tables(room, tables, exported)  # of what has been encoded, training has ended
-        for k in range(number + 1) if number + 1 == count else (number,):
+        if (number + 1) % count == 0 and len(encodings) < len(flat):
+            more = [planned(k) for k in range(len(encodings), min(len(encodings) + count, len(flat)))]
+            metas += _prepare(room, slots, more, results)
+            encodings += more
+        for k in range(count) if number + 1 == count else (number,):
             _, i, cut, _, _, size = encodings[k]
             if outbox is not None:
                 lane.follow(slots.lane(k))

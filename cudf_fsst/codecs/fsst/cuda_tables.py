@@ -257,39 +257,38 @@ def host_tables(room: Room, tables: Sequence[Tables], exported: Exported) -> lis
     ]
 
 
-def packs(room: Room, cuts: Sequence[Sequence[Cut]], metas: Sequence[Sequence[int]]) -> list[PackView]:
-    """What writes row lengths and validity of all segments to `metas`, addresses; to be uploaded to ``packs_at``."""
+def packs(room: Room, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int]) -> list[PackView]:
+    """What writes row lengths and validity of segments, of columns by number, to `metas`, addresses."""
     views, row_blocks = [], 0
-    for i, of_column in enumerate(cuts):
+    for (i, cut), meta in zip(cuts, metas, strict=True):
         strings, row_words = room.columns[i].task.strings, room.row_words[i]
         itemsize = strings.offsets_itemsize
-        for cut, meta in zip(of_column, metas[i], strict=True):
-            places = [meta + place for place in cut.layout.places[:-1]]
-            views.append(
-                PackView(
-                    strings.offsets + itemsize * cut.rows_begin,
-                    itemsize == 8,
-                    cut.rows,
-                    cut.chars,
-                    row_words + 4 * (cut.rows_begin // ROW_BLOCK + cut.planned),
-                    row_blocks,
-                    strings.validity if cut.nulls else 0,
-                    strings.validity_offset + cut.rows_begin,
-                    cut.column.tile_size.bit_length() - 1,
-                    cut.words,
-                    *places,
-                )
+        places = [meta + place for place in cut.layout.places[:-1]]
+        views.append(
+            PackView(
+                strings.offsets + itemsize * cut.rows_begin,
+                itemsize == 8,
+                cut.rows,
+                cut.chars,
+                row_words + 4 * (cut.rows_begin // ROW_BLOCK + cut.planned),
+                row_blocks,
+                strings.validity if cut.nulls else 0,
+                strings.validity_offset + cut.rows_begin,
+                cut.column.tile_size.bit_length() - 1,
+                cut.words,
+                *places,
             )
-            row_blocks += cut.layout.row_blocks
+        )
+        row_blocks += cut.layout.row_blocks
     return views
 
 
-def pack_rows(room: Room, views: Sequence[PackView]) -> None:
-    """Launch what `packs` describes."""
+def pack_rows(room: Room, views: Sequence[PackView], at: int) -> None:
+    """Launch what `packs` describes, which was uploaded to `at`."""
     row_blocks = views[-1].first_row_block + blocks(views[-1].rows, ROW_BLOCK)
     room.lane.launch(
         get_kernel("row_lengths", "row_lengths_pack"),
         launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
         launch.ROW_THREADS,
-        (_u64(room.packs_at), _u32(len(views)), _u64(row_blocks)),
+        (_u64(at), _u32(len(views)), _u64(row_blocks)),
     )
