@@ -334,6 +334,20 @@ def test_booleans_above_one(codec: str, tmp_path: Path) -> None:
     assert cudf_fsst.load(path)["a"].sum() == 1
 
 
+def test_divided_values_are_of_version_3(tmp_path: Path) -> None:
+    """Only files that have some are; in one of version 2 they are refused."""
+    path = tmp_path / "frame.fsst"
+    rows = 3000
+    frame = pd.DataFrame({"a": np.arange(rows) ** 2, "b": np.arange(rows) ** 2 * 60})
+    for names, version in (["a"], 2), (["a", "b"], 3):
+        frame[names].fsst.compress(codecs=dict.fromkeys(names, "bitpack")).save(path)
+        assert storage.version_of(path) == version
+        pd.testing.assert_frame_equal(cudf_fsst.load(path).decompress(), frame[names])
+    save_frame(path, [stream(frame["b"].to_numpy(), "bitpack")], pa.int64(), tree(rows, values=[0]))
+    with pytest.raises(ValueError, match=r"frame\.fsst: segment 0: a divisor, which version 2 does not have"):
+        cudf_fsst.load(path)
+
+
 #: Values that Arrow has and Python has not: type, bits, dtype.
 EXTREMES: list[tuple[pa.DataType, Any, dict[str, Any] | None]] = [
     (pa.date32(), np.array([2**31 - 1], "i4"), None),
