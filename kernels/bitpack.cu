@@ -67,11 +67,11 @@ typedef u32 Number;
 #else
 #define DIVIDE_BLOCKS 3
 #endif
-// Whether sums of 8 bytes of all rows at once take too many registers.
+// Thread blocks of bitpack_unpack on a multiprocessor.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 1000
-#define FEW_SUMS true
+#define UNPACK_BLOCKS 3
 #else
-#define FEW_SUMS false
+#define UNPACK_BLOCKS 4
 #endif
 // Thread blocks of bitpack_pack on a multiprocessor.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900 && ITEM_NBYTES == 8
@@ -661,8 +661,8 @@ struct Block {
   u32 width;
   bool delta;
 
-  // `entry` and `next`: two of `starts`; `units`: what codes has; `divisor`: the segment's, or 1. Blocks that lie outside it, or have too many bits, are damaged:
-  // they are read as if their width were 0.
+  // `entry` and `next`: two of `starts`; `units`: what codes has; `divisor`: the segment's, or 1. Blocks that lie outside codes, or have
+  // too many bits, are damaged: they are read as if their width were 0.
   __device__ __forceinline__ Block(u64 codes, u32 units, u64 divisor, u32 entry, u32 next, Number base, Number slope)
       : base(base), slope(slope), factor(entry & BITPACK_DIVIDED ? Number(divisor) : 1), delta(entry >= BITPACK_DELTA) {
     const u32 begin = entry & BITPACK_PLACE, end = next & BITPACK_PLACE;
@@ -714,13 +714,7 @@ struct Block {
 #pragma unroll 1
     for (u32 row = 0; row < ROWS && row * ROW < count; row += R) {
       Number x[R][VECTOR];
-      if (R > 2 && delta && sizeof(Sum) == 8 && FEW_SUMS) {
-        typedef Number Half[(R + 1) / 2][VECTOR];
-        rows<Sum, delta, wide>(row, carry, reinterpret_cast<Half&>(x[0]));
-        rows<Sum, delta, wide>(row + R / 2, carry, reinterpret_cast<Half&>(x[R / 2]));
-      } else {
-        rows<Sum, delta, wide>(row, carry, x);
-      }
+      rows<Sum, delta, wide>(row, carry, x);
       use(row, x);
     }
   }
@@ -780,7 +774,7 @@ struct Share {
 };
 
 // Segments, or ranges of them -> values. A warp decodes BITPACK_GROUP blocks, whose numbers it reads together.
-extern "C" __global__ void __launch_bounds__(THREADS, 4) bitpack_unpack(const u64* table, u32 jobs) {
+extern "C" __global__ void __launch_bounds__(THREADS, UNPACK_BLOCKS) bitpack_unpack(const u64* table, u32 jobs) {
   const u32 number = find_job(table, jobs, blockIdx.x);
   const Job& job = reinterpret_cast<const Job*>(table + jobs)[number];
   const u64 unit = (blockIdx.x - table[number]) * BITPACK_WARPS + threadIdx.x / 32;
