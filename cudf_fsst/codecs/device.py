@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from ..arrow_types import has_offsets
 from ..buffers import ColumnBuffers, DeviceStrings
 from ..device import waits
 from ..device.memory import Lane
@@ -14,7 +14,7 @@ from ..device.transfer import Outbox
 from .device_read import read, receive, take
 from .fsst import cuda_compress as fsst
 from .fsst.segment import Segment
-from .node import Node, Parts, Wanted, has_offsets, is_signed
+from .node import Node, Parts, Wanted, is_signed, of_validity
 from .values import cuda as fixed
 from .values import plan
 
@@ -43,7 +43,7 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
     strings: list[fsst.Task] = []
     for number, one in enumerate(columns):
         try:
-            _collect(one.column, one.codec, one.strings, values, strings)
+            _collect(one.column, one, one.codec, values, strings)
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]
             raise
@@ -76,8 +76,8 @@ def _halves(column: ColumnBuffers) -> tuple[int | None, ...]:
 
 def _collect(
     column: ColumnBuffers,
+    of: Wanted,
     codec: str | None,
-    options: Mapping[str, Any],
     values: list[fixed.Task],
     strings: list[fsst.Task],
 ) -> None:
@@ -87,9 +87,10 @@ def _collect(
             raise ValueError(f"codec {codec!r} does not take strings, only 'fsst' does")
         # Without rows there are no buffers, wherever they would be.
         some = column.strings if isinstance(column.strings, DeviceStrings) else DeviceStrings(0, 0, 0, 4)
-        strings.append(fsst.Task(some, **options))
+        strings.append(fsst.Task(some, **of.strings))
     if _has_validity(column):
-        values.append(fixed.Task(fixed.Source.bitmap(column.validity, column.validity_offset, column.rows)))
+        bits = fixed.Source.bitmap(column.validity, column.validity_offset, column.rows)
+        values.append(fixed.Task(bits, what=of_validity(of.what)))
     if halves := _halves(column):
         nested = has_offsets(column.type)  # a codec that the user names is for the leaves
         if codec == "fsst" and not nested:
@@ -101,10 +102,10 @@ def _collect(
         plan.candidates(itemsize, floats=floats, codec=own)  # refuses what does not fit
         for half in halves:
             source = fixed.Source(column.values, column.rows + nested, itemsize, half, *nulls)
-            values.append(fixed.Task(source, floats, signed and half != 0, own))
+            values.append(fixed.Task(source, floats, signed and half != 0, own, of.what))
     inner = None if pa.types.is_dictionary(column.type) else codec  # what the user wants is for the codes
     for child in column.children:
-        _collect(child, inner, options, values, strings)
+        _collect(child, of, inner, values, strings)
 
 
 def _build(column: ColumnBuffers, streams: Iterator[Parts], segments: Iterator[Sequence[Segment]]) -> Node:

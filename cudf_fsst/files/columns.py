@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from ..arrow_types import needs_version_3
 from ..codecs import host
 from ..codecs.host import Compressor
 from ..codecs.node import Content, Node, is_strings
@@ -55,12 +57,14 @@ class Loaded:
     dtype: Any = None
 
 
-def load(path: str | os.PathLike[str]) -> Loaded:
+def load(path: storage.Target) -> Loaded:
     """Read a file and check it; see `cudf_fsst.load`."""
     stored = storage.load(path)
     try:
         return _text(stored) if stored.version == FORMAT_VERSION else _of_streams(stored)
     except ValueError as error:
+        if isinstance(path, io.BytesIO):
+            raise
         raise ValueError(f"{os.fsdecode(path)}: {error}") from error
 
 
@@ -93,7 +97,9 @@ def save(
     forests = [{"dtype": one.stored, "tree": trees.describe(one.node, streams)} for one in everything]
     notes = {"labels": described, "index": index, "rows": rows}
     notes["columns"], notes["levels"] = forests[: len(columns)], forests[len(columns) : len(columns) + len(levels)]
-    version = EXACT_VERSION if named or holds != "frame" else storage.needed_version(streams)
+    version = storage.needed_version(streams)
+    if named or holds != "frame" or any(needs_version_3(one.type) for one in everything):
+        version = EXACT_VERSION
     if version == EXACT_VERSION:
         notes |= {"holds": holds, "label_levels": forests[len(columns) + len(levels) :]}
     names = [*map(str, labels), *(f"index {i}" for i in range(len(levels))), *(f"label {i}" for i in range(len(named)))]
@@ -135,6 +141,8 @@ def _of_streams(stored: storage.Stored) -> Loaded:
             holds, named = notes["holds"], notes["label_levels"]
             if holds not in ("frame", "column"):
                 raise ValueError(f"the file holds {holds!r}, not a frame or a column")
+        elif any(map(needs_version_3, types)):
+            raise ValueError(f"version {stored.version} has no columns of types {', '.join(map(str, types))}")
         described = [*notes["columns"], *notes["levels"]]
         if len(described) + len(named) != len(types):
             raise ValueError(f"{len(described) + len(named)} columns and levels for {len(types)} fields")

@@ -2,8 +2,9 @@
 
 The five stages (ADMS 2025), each a launch for all columns of a round:
 
-1. *tables*: ``fsst_train`` trains those of all scopes, and makes the encoder's lookup tables (level ``"max"``: samples
-   gathered on the GPU, tables trained on CPU threads, uploaded; a given table keeps its copy on the GPU);
+1. *tables*: ``fsst_train`` trains those of all scopes, and makes the encoder's lookup tables (level ``"max"``: the
+   kernels of fsst_train_max.cu improve them, in many launches for all scopes, and the host makes the lookup tables; a
+   given table keeps its copy on the GPU);
 2. *encode* a tile per lane, 3. *transpose* to tile order and 4. *gather* into a slot of the workspace, in one kernel,
    ``fsst_encode`` (level ``"max"``: ``fsst_encode_max``);
 5. *compact*: ``fsst_compact`` into the exact-size result.
@@ -18,8 +19,7 @@ A column of one segment is encoded before its size is known, into room for all t
 a round share their waits: one for rows and nulls, while tables are trained, and one for codes; with given tables one
 for all. Longer columns have two slots for the codes of a segment, each with a stream, which take turns: while the host
 waits for the size of one segment's codes and the GPU compacts them, it encodes the next, be it of this column or of
-another. The first two are encoded as soon as there are tables. These are trained in a side stream, beside the work on
-row lengths.
+another. Tables are trained in a side stream, beside the work on row lengths.
 """
 
 from __future__ import annotations
@@ -35,18 +35,9 @@ from ...device.memory import Lane, SideLanes, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps
 from . import launch
-from .cuda_encode import compress_long, compress_short, first_waves, short_waves, start_first
-from .cuda_room import SLOTS, Column, Results, Room, Task, check_level, make_room, plan_columns, rounds, takes_all
-from .cuda_tables import (
-    Exported,
-    begin,
-    download_found,
-    find_cuts,
-    measure_rows,
-    place_tables,
-    train_on_cpu,
-    upload_beside,
-)
+from .cuda_encode import compress_long, compress_short, short_waves
+from .cuda_room import SLOTS, Column, Results, Task, check_level, make_room, plan_columns, rounds, takes_all
+from .cuda_tables import download_found, find_cuts, look, place_tables
 from .segment import Segment
 from .symbols import SymbolTable
 from .train import train_table
@@ -57,50 +48,33 @@ __all__ = ["Task", "compress", "compress_one", "takes_all", "train"]
 def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, outbox: Outbox | None) -> Steps:
     """Compress columns that share a workspace."""
     short, sources = columns[0].short, {column.source for column in columns}
-    side_count = int("gpu" in sources) if short else SLOTS
+    searched = "searched" in sources
+    side_count = int(searched or "trained" in sources) if short else SLOTS
     with Workspace() as work, SideLanes(lane, side_count) as side:
         room = make_room(columns, lane, side, work, encode=True)
-        if "cpu" in sources:
-            exported, row_blocks = begin(room)  # kept here, for training to arrive in, whatever happens there
-            measure_rows(room, row_blocks)
-            yield from _compress_later(room, results, outbox, exported)
-            return
-        if short and not side:
-            tables = place_tables(room, {})
+        if short and not searched:
+            exported = look(room) if side else None  # training begins as soon as it can
+            tables = place_tables(room)
             waves = short_waves(room, tables)
-            exported, row_blocks = begin(room, waves.views)
-            measure_rows(room, row_blocks)
+            if side:
+                side[0].upload(room.waves_at, launch.words(waves.views))
+            else:
+                look(room, waves.views)
             yield from compress_short(room, tables, waves, results, outbox, exported)
             return
-        exported, row_blocks = begin(room)  # training begins as soon as it can
-        tables = place_tables(room, {})
+        exported = look(room)
+        found = download_found(room)
+        if searched:
+            lane.follow(side[0])
+        yield
+        cuts = find_cuts(room, found.tolist())
+        tables = place_tables(room, exported)
         if short:
             waves = short_waves(room, tables)
-            upload_beside(room, waves.views)
-            measure_rows(room, row_blocks)
+            lane.upload(room.waves_at, launch.words(waves.views))
             yield from compress_short(room, tables, waves, results, outbox, exported)
         else:
-            first = first_waves(room, tables)
-            upload_beside(room, first)
-            measure_rows(room, row_blocks)
-            started = start_first(room, tables, first)
-            found = download_found(room)
-            yield
-            compress_long(room, find_cuts(room, found.tolist()), tables, results, outbox, exported, started)
-
-
-def _compress_later(room: Room, results: Results, outbox: Outbox | None, exported: Exported) -> Steps:
-    """Compress columns of which some have tables that the CPU trains first."""
-    found = download_found(room)
-    yield
-    cuts = find_cuts(room, found.tolist())
-    tables = place_tables(room, (yield from train_on_cpu(room, cuts)))
-    if room.columns[0].short:
-        waves = short_waves(room, tables)
-        room.lane.upload(room.waves_at, launch.words(waves.views))
-        yield from compress_short(room, tables, waves, results, outbox, exported)
-    else:
-        compress_long(room, cuts, tables, results, outbox, exported)
+            compress_long(room, cuts, tables, results, outbox, exported)
 
 
 def compress(
@@ -182,14 +156,14 @@ def _train(task: Task, lane: Lane) -> Steps:
     columns = yield from plan_columns([task], lane, one_scope=True)
     with Workspace() as work, SideLanes(lane, 1) as side:
         room = make_room(columns, lane, side, work, encode=False)
-        exported, row_blocks = begin(room)
-        measure_rows(room, row_blocks)
+        exported = look(room)
         found = download_found(room)
         lane.follow(side[0])
         yield
-        cuts = find_cuts(room, found.tolist())
-        trained = {} if exported is not None else (yield from train_on_cpu(room, cuts))
-        return trained[0][0] if exported is None else launch.trained_tables(exported)[0]
+        find_cuts(room, found.tolist())  # for what it refuses
+        assert exported is not None
+        made = launch.searched_tables if room.searches else launch.trained_tables
+        return made(exported)[0]
 
 
 def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None) -> SymbolTable:
