@@ -73,7 +73,7 @@ typedef u32 Number;
 #else
 #define UNPACK_BLOCKS 4
 #endif
-// Thread blocks of bitpack_pack on a multiprocessor.
+// Thread blocks of bitpack_pack_divided on a multiprocessor.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900 && ITEM_NBYTES == 8
 #define PACK_BLOCKS 5
 #else
@@ -300,8 +300,12 @@ extern "C" __global__ void __launch_bounds__(32 * BITPACK_SAMPLE) bitpack_diviso
 struct MeasureJob {
   u64 values, rows;  // address, count
   u64 is_signed;
-  u64 divisor;               // address of what bitpack_divisor found
   u64 kinds, bases, slopes;  // addresses: u8, Value, Value of every block
+};
+
+// The same where a divisor was looked for.
+struct MeasureDividedJob : MeasureJob {
+  u64 divisor;  // address of what bitpack_divisor found
 };
 
 // Least value and width of a block and of its differences, as values are read.
@@ -407,7 +411,7 @@ __device__ __forceinline__ u32 divide_block(const Value* values, u32 count, cons
   return less_than_half(measure.plain.high - measure.plain.low, divisor) ? 0 : width;
 }
 
-// kinds, bases and slopes of all blocks of values that have no divisor.
+// kinds, bases and slopes of all blocks.
 extern "C" __global__ void __launch_bounds__(THREADS, MEASURE_BLOCKS) bitpack_measure(const u64* table, u32 jobs) {
   __shared__ MeasureJob job;
   const u32 in_job = load_job(table, jobs, job);
@@ -416,42 +420,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, MEASURE_BLOCKS) bitpack_me
   if (begin >= rows) return;
   const Value* values = reinterpret_cast<const Value*>(job.values) + begin;
   const u32 count = u32(min(rows - begin, u64(BITPACK_BLOCK)));
-  const bool fast = count == BITPACK_BLOCK && job.values % 16 == 0;
-  if (fast) {
-    // They are on their way while it is waited for the divisor.
-    for (u32 i = 128 * lane_id(); i < BITPACK_BLOCK * ITEM_NBYTES; i += 128 * 32) prefetch(u64(values) + i);
-  }
-  if (*reinterpret_cast<const u64*>(job.divisor) != 1) return;
-  if (fast)
+  if (count == BITPACK_BLOCK && job.values % 16 == 0)
     measure_block<true>(values, count, job, b);
   else
     measure_block<false>(values, count, job, b);
 }
 
-// The same of those that have one. A warp measures BITPACK_DIVIDED_GROUP blocks: where no values have one, few thread blocks find that out.
+// The same where a divisor was looked for: blocks are divided where that makes them smaller.
 extern "C" __global__ void __launch_bounds__(THREADS, DIVIDE_BLOCKS)
     bitpack_measure_divided(const u64* table, u32 jobs) {
-  __shared__ MeasureJob job;
+  __shared__ MeasureDividedJob job;
   const u32 in_job = load_job(table, jobs, job);
+  const u32 b = in_job * BITPACK_WARPS + threadIdx.x / 32;
+  const u64 begin = u64(b) * BITPACK_BLOCK, rows = job.rows;
+  if (begin >= rows) return;
+  const Value* values = reinterpret_cast<const Value*>(job.values) + begin;
+  const u32 count = u32(min(rows - begin, u64(BITPACK_BLOCK)));
+  const bool fast = count == BITPACK_BLOCK && job.values % 16 == 0;
   const Number divisor = Number(*reinterpret_cast<const u64*>(job.divisor));
-  if (divisor == 1) return;
-  const u32 first = (in_job * BITPACK_WARPS + threadIdx.x / 32) * BITPACK_DIVIDED_GROUP;
-#pragma unroll 1
-  for (u32 b = first; b < first + BITPACK_DIVIDED_GROUP && u64(b) * BITPACK_BLOCK < job.rows; ++b) {
-    const Value* values = reinterpret_cast<const Value*>(job.values) + u64(b) * BITPACK_BLOCK;
-    const u32 count = u32(min(job.rows - u64(b) * BITPACK_BLOCK, u64(BITPACK_BLOCK)));
-    const bool fast = count == BITPACK_BLOCK && job.values % 16 == 0;
-    const u32 found =
+  u32 found = BITS;
+  if (divisor != 1)
+    found =
         fast ? divide_block<true>(values, count, job, b, divisor) : divide_block<false>(values, count, job, b, divisor);
-    if (found == 0) continue;
-    const u32 whole = fast ? measure_block<true>(values, count, job, b) : measure_block<false>(values, count, job, b);
-    if (whole > found) divide_block<false>(values, count, job, b, divisor);
-  }
+  if (found == 0) return;
+  const u32 whole = fast ? measure_block<true>(values, count, job, b) : measure_block<false>(values, count, job, b);
+  if (whole > found) divide_block<false>(values, count, job, b, divisor);
 }
 
-// starts (without the last) from kinds, for streams of all item sizes; totals: units, and whether a block has differences (1) or is
-// divided (2). grid: a thread block a job. Both arrays have room for a multiple of 16 entries.
-extern "C" __global__ void __launch_bounds__(BITPACK_SCAN_THREADS, 1) bitpack_scan(const u64* table, u32 jobs) {
+// starts (without the last) from kinds, for streams of all item sizes; totals: units, and whether a block has differences (1) or,
+// only if `divides`, is divided (2). A thread block does a job. Both arrays have room for a multiple of 16 entries.
+template <bool divides>
+__device__ __forceinline__ void scan(const u64* table, u32 jobs) {
   const ScanJob& job = reinterpret_cast<const ScanJob*>(table + jobs)[blockIdx.x];
   const u8* kinds = reinterpret_cast<const u8*>(job.sizes);
   u32* starts = reinterpret_cast<u32*>(job.starts);
@@ -459,19 +458,23 @@ extern "C" __global__ void __launch_bounds__(BITPACK_SCAN_THREADS, 1) bitpack_sc
   __shared__ u32 warp_sums[BITPACK_SCAN_THREADS / 32];
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
   u32 units = 0;
-  u32 kinds_seen = 0;
+  bool delta = false;
+  u32 seen = 0;
   for (u32 base = 0; base < blocks; base += 16 * BITPACK_SCAN_THREADS) {
     const u32 first = base + 16 * threadIdx.x;
-    u32 before[16], sum = 0;
+    u32 before[16], sum = 0, flags = 0;
     uint4 raw = {0, 0, 0, 0};
     if (first < blocks) raw = reinterpret_cast<const uint4*>(kinds)[first / 16];
 #pragma unroll
     for (u32 i = 0; i < 16; ++i) {
       const u32 kind = first + i < blocks ? component(raw, i / 4) >> 8 * (i % 4) & 255 : 0;
-      before[i] =
-          sum | (kind & KIND_DELTA ? BITPACK_DELTA : 0) | (kind % KIND_DELTA > KIND_DIVIDED ? BITPACK_DIVIDED : 0);
-      kinds_seen |= before[i];
-      sum += width_of(kind);
+      before[i] = sum;
+      sum += divides ? width_of(kind) : kind & ~KIND_DELTA;
+      flags |= (kind / KIND_DELTA) << i;
+      if (divides) {
+        before[i] |= (kind & KIND_DELTA ? BITPACK_DELTA : 0) | (kind % KIND_DELTA > KIND_DIVIDED ? BITPACK_DIVIDED : 0);
+        seen |= before[i];
+      }
     }
     u32 inclusive = warp_inclusive_sum(sum);
     if (lane == 31) warp_sums[warp] = inclusive;
@@ -488,19 +491,30 @@ extern "C" __global__ void __launch_bounds__(BITPACK_SCAN_THREADS, 1) bitpack_sc
       for (u32 i = 0; i < 16; i += 4) {
         u32 entry[4];
 #pragma unroll
-        for (u32 j = 0; j < 4; ++j) entry[j] = start + before[i + j];
+        for (u32 j = 0; j < 4; ++j)
+          entry[j] =
+              divides ? start + before[i + j] : (start + before[i + j]) | (flags >> (i + j) & 1 ? BITPACK_DELTA : 0);
         reinterpret_cast<uint4*>(starts)[(first + i) / 4] = {entry[0], entry[1], entry[2], entry[3]};
       }
     }
     units += warp_sums[BITPACK_SCAN_THREADS / 32 - 1];
+    delta |= divides ? (seen & BITPACK_DELTA) != 0 : flags != 0;
     __syncthreads();
   }
-  const bool delta = __syncthreads_or((kinds_seen & BITPACK_DELTA) != 0);
-  const bool divided = __syncthreads_or((kinds_seen & BITPACK_DIVIDED) != 0);
+  delta = __syncthreads_or(delta);
+  const bool divided = divides && __syncthreads_or((seen & BITPACK_DIVIDED) != 0);
   if (threadIdx.x != 0) return;
   u64* totals = reinterpret_cast<u64*>(job.totals);
   totals[0] = units;
-  totals[1] = u32(delta) | u32(divided) << 1;
+  totals[1] = divides ? u32(delta) | u32(divided) << 1 : delta;
+}
+
+extern "C" __global__ void __launch_bounds__(BITPACK_SCAN_THREADS, 1) bitpack_scan(const u64* table, u32 jobs) {
+  scan<false>(table, jobs);
+}
+
+extern "C" __global__ void __launch_bounds__(BITPACK_SCAN_THREADS, 1) bitpack_scan_divided(const u64* table, u32 jobs) {
+  scan<true>(table, jobs);
 }
 
 // Puts numbers of up to 32 bits, the same for all lanes, one after another in the lane's words.
@@ -525,11 +539,19 @@ struct Division {
   Number inverse;
   u32 shift;
   bool wanted;
+  __device__ __forceinline__ Number operator()(Number code) const {
+    return wanted ? (code * inverse & LOW_BITS) >> shift : code;
+  }
 };
 
-template <bool delta, bool wide, bool fast>
+// Where nothing is divided.
+struct NoDivision {
+  __device__ __forceinline__ Number operator()(Number code) const { return code; }
+};
+
+template <bool delta, bool wide, bool fast, typename Divide>
 __device__ __forceinline__ void pack_block(const Value* values, u32 count, Number base, Number slope, u32 width,
-                                           Division division, u32* words) {
+                                           Divide divide, u32* words) {
   Writer writer = {words + lane_id(), 0, 0};
   Number carry = base - slope;  // so that the first code is 0
 #pragma unroll 1
@@ -541,8 +563,7 @@ __device__ __forceinline__ void pack_block(const Value* values, u32 count, Numbe
       Number before = delta ? value_before(x[r][VECTOR - 1], carry) + slope : base;
 #pragma unroll
       for (u32 v = 0; v < VECTOR; ++v) {
-        Number code = (x[r][v] - before) & LOW_BITS;
-        if (division.wanted) code = (code * division.inverse & LOW_BITS) >> division.shift;
+        const Number code = divide((x[r][v] - before) & LOW_BITS);
         if (delta) before = x[r][v] + slope;
         x[r][v] = fast || (row + r) * ROW + lane_id() * VECTOR + v < count ? code : 0;
       }
@@ -558,22 +579,20 @@ __device__ __forceinline__ void pack_block(const Value* values, u32 count, Numbe
   }
 }
 
-template <bool fast>
-__device__ __forceinline__ void pack_block(const Value* values, u32 count, Number base, Number slope, u32 kind,
-                                           Division division, u32* words) {
-  const u32 width = width_of(kind);
+template <bool fast, typename Divide>
+__device__ __forceinline__ void pack_block(const Value* values, u32 count, Number base, Number slope, u32 width,
+                                           bool delta, Divide divide, u32* words) {
   if (width == 0) return;
-  const bool delta = kind >= KIND_DELTA;
   if (ITEM_NBYTES == 8 && width > 32) {
     if (delta)
-      pack_block<true, true, fast>(values, count, base, slope, width, division, words);
+      pack_block<true, true, fast>(values, count, base, slope, width, divide, words);
     else
-      pack_block<false, true, fast>(values, count, base, slope, width, division, words);
+      pack_block<false, true, fast>(values, count, base, slope, width, divide, words);
   } else {
     if (delta)
-      pack_block<true, false, fast>(values, count, base, slope, width, division, words);
+      pack_block<true, false, fast>(values, count, base, slope, width, divide, words);
     else
-      pack_block<false, false, fast>(values, count, base, slope, width, division, words);
+      pack_block<false, false, fast>(values, count, base, slope, width, divide, words);
   }
 }
 
@@ -591,7 +610,11 @@ struct PackJob {
   u64 out_slopes;                    // the same, 0: there are none
   u64 codes;                         // address, of the stream's first block
   u64 end;                           // 0, or, where the stream's last block is among these, its units + 1
-  u64 inverse, shift;                // of the divisor: of its odd part modulo 2^64, and how often it can be halved
+};
+
+// The same where blocks are divided.
+struct PackDividedJob : PackJob {
+  u64 inverse, shift;  // of the divisor: of its odd part modulo 2^64, and how often it can be halved
 };
 
 // Zeros from `end` to the next multiple of 16, in meta.
@@ -600,10 +623,14 @@ __device__ __forceinline__ void fill_gap(u64 end) {
   if (at < (end + 15) / 16 * 16) *reinterpret_cast<u8*>(at) = 0;
 }
 
-// Writes meta and codes.
-extern "C" __global__ void __launch_bounds__(THREADS, PACK_BLOCKS) bitpack_pack(const u64* table, u32 jobs) {
-  __shared__ PackJob job;
-  const u32 in_job = load_job(table, jobs, job);
+__device__ __forceinline__ NoDivision division_of(const PackJob&, u32) { return {}; }
+__device__ __forceinline__ Division division_of(const PackDividedJob& job, u32 start) {
+  return {Number(job.inverse), u32(job.shift), (start & BITPACK_DIVIDED) != 0};
+}
+
+// Writes meta and codes of the thread block's job. `divides`: whether blocks may be divided.
+template <bool divides, typename Job>
+__device__ __forceinline__ void pack(const Job& job, u32 in_job) {
   const u64 b = u64(in_job) * BITPACK_WARPS + threadIdx.x / 32, begin = b * BITPACK_BLOCK, rows = job.rows;
   if (begin >= rows) return;
   const Value* values = reinterpret_cast<const Value*>(job.values);
@@ -622,12 +649,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, PACK_BLOCKS) bitpack_pack(
     fill_gap(job.out_bases + ITEM_NBYTES * (b + 1));
     if (job.out_slopes != 0) fill_gap(job.out_slopes + ITEM_NBYTES * (b + 1));
   }
-  u32* words = reinterpret_cast<u32*>(job.codes) + u64(start & BITPACK_PLACE) * 32;
-  const Division division = {Number(job.inverse), u32(job.shift), (start & BITPACK_DIVIDED) != 0};
+  const u32 place = divides ? start & BITPACK_PLACE : start & ~BITPACK_DELTA;
+  const u32 width = divides ? width_of(kind) : kind & ~KIND_DELTA;
+  const bool delta = kind >= KIND_DELTA;
+  const auto divide = division_of(job, start);
+  u32* words = reinterpret_cast<u32*>(job.codes) + u64(place) * 32;
   if (count == BITPACK_BLOCK && job.values % 16 == 0)
-    pack_block<true>(values + begin, count, base, slope, kind, division, words);
+    pack_block<true>(values + begin, count, base, slope, width, delta, divide, words);
   else
-    pack_block<false>(values + begin, count, base, slope, kind, division, words);
+    pack_block<false>(values + begin, count, base, slope, width, delta, divide, words);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) bitpack_pack(const u64* table, u32 jobs) {
+  __shared__ PackJob job;
+  const u32 in_job = load_job(table, jobs, job);
+  pack<false>(job, in_job);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, PACK_BLOCKS) bitpack_pack_divided(const u64* table, u32 jobs) {
+  __shared__ PackDividedJob job;
+  const u32 in_job = load_job(table, jobs, job);
+  pack<true>(job, in_job);
 }
 
 // Numbers `first` to `first` + N - 1 of the lane whose words begin at `words`, each MERGED codes of `width` bits. Where a

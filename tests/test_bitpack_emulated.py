@@ -27,11 +27,11 @@ class Gpu:
     def __init__(self, device: FakeDevice, cuda: Any) -> None:
         self.device, self.emulator, self.cuda = device, device.emulator, cuda
 
-    def compress(self, values: npt.NDArray[Any], signed: bool, offset: int = 0) -> Packed:
+    def compress(self, values: npt.NDArray[Any], signed: bool, offset: int = 0, *, divide: int = 1) -> Packed:
         """Compress a copy of exactly the values' size, `offset` bytes off an aligned address."""
         source = self.emulator.buffer(values, offset=offset)
         with self.cuda.Lane(self.device.stream()) as lane:
-            packed: Packed = compress_as("bitpack", source.address, values, signed=signed, lane=lane)
+            packed: Packed = compress_as("bitpack", source.address, values, signed=signed, lane=lane, divide=divide)
             lane.synchronize()
         assert (packed.meta.size, packed.codes.size) == (packed.meta_nbytes, packed.codes_nbytes)
         source.free()
@@ -80,17 +80,19 @@ def same(found: Packed, expected: Packed) -> None:
     np.testing.assert_array_equal(found.codes, expected.codes)
 
 
-def round_trip(gpu: Gpu, values: npt.NDArray[Any], signed: bool, offset: int = 0) -> None:
-    packed = gpu.compress(values, signed, offset)
-    same(gpu.download(packed), cpu.encode(values, signed=signed))
+def round_trip(gpu: Gpu, values: npt.NDArray[Any], signed: bool, offset: int = 0, *, divide: int = 1) -> None:
+    packed = gpu.compress(values, signed, offset, divide=divide)
+    same(gpu.download(packed), cpu.encode(values, signed=signed, divide=divide))
     assert gpu.decompress(packed, offset) == values.tobytes()
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("itemsize", launch.ITEMSIZES)
 def test_cases(itemsize: int, gpu: Gpu) -> None:
-    for values, signed in cases(itemsize).values():
+    for name, (values, signed) in cases(itemsize).items():
         round_trip(gpu, values, signed)
+        if not name.startswith(("multiples", "steps")):
+            round_trip(gpu, values, signed, divide=0)
 
 
 @pytest.mark.parametrize("itemsize", launch.ITEMSIZES)
@@ -134,25 +136,37 @@ def test_many_blocks(gpu: Gpu) -> None:
     table = np.array([0, kinds_at.address, blocks, starts_at.address, totals_at.address], np.uint64)
     expected = np.cumsum(widths) - widths + (divided.astype(np.int64) << 30) + (delta.astype(np.int64) << 31)
     for schedule in SCHEDULES:
-        module.launch("bitpack_scan", 1, launch.SCAN_THREADS, [table, np.uint32(1)], schedule=schedule)
+        module.launch("bitpack_scan_divided", 1, launch.SCAN_THREADS, [table, np.uint32(1)], schedule=schedule)
         np.testing.assert_array_equal(starts_at.read(np.uint32)[:blocks], expected)
         assert totals_at.read(np.uint64)[:2].tolist() == [widths.sum(), 3]
+    room[:blocks] = widths + 128 * delta
+    kinds_at.write(room)
+    for schedule in SCHEDULES:
+        module.launch("bitpack_scan", 1, launch.SCAN_THREADS, [table, np.uint32(1)], schedule=schedule)
+        np.testing.assert_array_equal(starts_at.read(np.uint32)[:blocks], expected & ~(1 << 30))
+        assert totals_at.read(np.uint64)[:2].tolist() == [widths.sum(), 1]
 
 
 def test_what_it_costs(gpu: Gpu) -> None:
     """Launches and memory of each call."""
     values, signed = cases(8)["kinds of blocks"]
     before = len(gpu.device.allocations)
-    packed = gpu.compress(values, signed)
-    measuring = ["bitpack_divisor", "bitpack_measure", "bitpack_measure_divided", "bitpack_scan"]
-    assert gpu.device.launches == [*measuring, "bitpack_pack"]
+    packed = gpu.compress(values, signed, divide=0)
+    assert gpu.device.launches == ["bitpack_measure", "bitpack_scan", "bitpack_pack"]
     beside = gpu.device.allocations[before:]
     beside.remove(packed.meta_nbytes)
     beside.remove(packed.codes_nbytes)
     assert sum(beside) < values.nbytes // 64 + 512
     gpu.decompress(packed)
-    assert gpu.device.launches[5:] == ["bitpack_unpack"]
+    assert gpu.device.launches[3:] == ["bitpack_unpack"]
     assert gpu.device.allocations[before + len(beside) + 2 :] == [8 * 12], "the table of one job"
+    gpu.device.launches.clear()
+    measuring = ["bitpack_divisor", "bitpack_measure_divided", "bitpack_scan_divided"]
+    gpu.compress(values, signed)
+    assert gpu.device.launches == [*measuring, "bitpack_pack"], "no divisor was found"
+    gpu.device.launches.clear()
+    gpu.compress(*cases(8)["days"])
+    assert gpu.device.launches == [*measuring, "bitpack_pack_divided"]
 
 
 def test_wrong_sizes(gpu: Gpu) -> None:
@@ -168,7 +182,7 @@ def test_damage(itemsize: int, gpu: Gpu) -> None:
     rng = np.random.default_rng(itemsize)
     for name in ("kinds of blocks", "9233 random", "constant", "sorted", "steps of 3", "multiples of 12"):
         values, signed = cases(itemsize)[name]
-        packed = cpu.encode(values, signed=signed)
+        packed = cpu.encode(values, signed=signed, divide=1)
         for _ in range(6):
             damaged = dataclasses.replace(packed, meta=packed.meta.copy(), codes=packed.codes.copy())
             for array in (damaged.meta, damaged.codes):

@@ -29,9 +29,9 @@ def decompressed(packed: Packed) -> bytes:
 
 
 def round_trip(values: npt.NDArray[Any], signed: bool) -> Packed:
-    packed = cpu.encode(values, signed=signed)
+    packed = cpu.encode(values, signed=signed, divide=1)
     assert (packed.meta.size, packed.codes.size) == (packed.meta_nbytes, packed.codes_nbytes)
-    assert cpu.measure(values, signed=signed) == packed.nbytes
+    assert cpu.measure(values, signed=signed, divide=1) == packed.nbytes
     cpu.check(packed)
     assert decompressed(packed) == values.tobytes()
     return packed
@@ -55,6 +55,13 @@ def test_cases(itemsize: int, name: str) -> None:
         assert start >> 30 & 1 == (divided < whole)
     low, high = packed.parameters[2:]
     assert low + 2**32 * high == (divisor if (starts & 2**30).any() else 0)
+    # And where no divisor is looked for.
+    plain = cpu.encode(values, signed=signed)
+    assert plain.parameters[2:] == (0, 0)
+    assert cpu.measure(values, signed=signed) == plain.nbytes
+    starts = plain.meta[: 4 * (len(blocks) + 1)].view(np.uint32)
+    assert np.diff(starts & 0x7FFFFFFF).tolist() == [width_of(block, itemsize) for block in blocks]
+    assert decompressed(plain) == values.tobytes()
 
 
 def width_of(block: list[int], itemsize: int) -> int:
@@ -157,7 +164,7 @@ def test_check_says_what_is_wrong() -> None:
     rng = np.random.default_rng(2)
     plain = cpu.encode(rng.integers(0, 100, 2 * BLOCK + 9).astype(np.int32))
     delta = cpu.encode(np.cumsum(rng.integers(0, 100, 3 * BLOCK)).astype(np.int32))
-    divided = cpu.encode(86400 * rng.integers(0, 100, 2 * BLOCK))
+    divided = cpu.encode(86400 * rng.integers(0, 100, 2 * BLOCK), divide=1)
     assert plain.parameters == (0, 0, 0, 0)
     assert delta.parameters == (0, 1, 0, 0)
     assert divided.parameters == (0, 0, 86400, 0)
@@ -203,7 +210,7 @@ def test_damage(data: st.DataObject) -> None:
     """Any bytes: a ValueError or some values, and nothing outside the buffers (the guards around them hold)."""
     itemsize = data.draw(st.sampled_from(launch.ITEMSIZES))
     values, signed = cases(itemsize)[data.draw(st.sampled_from(["kinds of blocks", "steps of 3", "multiples of 10"]))]
-    packed = cpu.encode(values, signed=signed)
+    packed = cpu.encode(values, signed=signed, divide=1)
     guarded = {}
     for name in ("meta", "codes"):
         array = getattr(packed, name)

@@ -340,13 +340,13 @@ class _Measured(NamedTuple):
     slopes: npt.NDArray[np.uint64]
 
 
-def _measured(values: npt.NDArray[Any], signed: bool) -> _Measured:
+def _measured(values: npt.NDArray[Any], signed: bool, divide: int) -> _Measured:
     if values.ndim != 1 or values.size == 0 or values.itemsize not in launch.ITEMSIZES:
         raise ValueError(f"no values to compress: an array of shape {values.shape} and dtype {values.dtype}")
     blocks = -(-values.size // _BLOCK)
     kinds, bases, slopes = np.empty(blocks, np.int64), np.empty(blocks, np.uint64), np.empty(blocks, np.uint64)
     described = address(values), values.itemsize, values.size, bool(signed)
-    divisor = int(_divisor(*described))
+    divisor = int(_divisor(*described)) if divide else 1
     _measure(*described, np.uint64(divisor), kinds, bases, slopes)
     if not (kinds & _KIND_DIVIDED).any():
         divisor = 1
@@ -354,13 +354,13 @@ def _measured(values: npt.NDArray[Any], signed: bool) -> _Measured:
     return _Measured(made, int((kinds & _WIDTH).sum()), kinds, bases, slopes)
 
 
-def measure(values: npt.NDArray[Any], *, signed: bool = False) -> int:
+def measure(values: npt.NDArray[Any], *, signed: bool = False, divide: int = 0) -> int:
     """`Packed.nbytes` that `encode` would make."""
-    found = _measured(values, signed)
+    found = _measured(values, signed, divide)
     return found.layout.nbytes + launch.UNIT_NBYTES * found.units
 
 
-def encode(values: npt.NDArray[Any], *, signed: bool = False) -> Packed:
+def encode(values: npt.NDArray[Any], *, signed: bool = False, divide: int = 0) -> Packed:
     """Compress values.
 
     Parameters
@@ -369,8 +369,10 @@ def encode(values: npt.NDArray[Any], *, signed: bool = False) -> Packed:
         Contiguous, at least one, of 1, 2, 4 or 8 bytes each. Their bits count, whatever the dtype.
     signed
         How the values are ordered, for their minimum.
+    divide
+        1: look for a divisor of the differences.
     """
-    made, count, kinds, bases, slopes = _measured(values, signed)
+    made, count, kinds, bases, slopes = _measured(values, signed, divide)
     meta, codes = np.zeros(made.nbytes, np.uint8), np.empty(launch.UNIT_NBYTES * count, np.uint8)
     starts, stored_bases, stored_slopes = _sections(made, meta)
     starts[1:] = np.cumsum(kinds & _WIDTH)

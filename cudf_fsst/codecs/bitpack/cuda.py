@@ -18,7 +18,6 @@ _u32, _u64 = np.uint32, np.uint64
 THREADS = 32 * launch.WARPS
 SCAN_THREADS = launch.SCAN_THREADS
 SAMPLE_THREADS = 32 * launch.SAMPLE_BLOCKS
-SAMPLED_GROUP = launch.DIVIDED_GROUP
 
 
 def _kernel(name: str, itemsize: int) -> Any:
@@ -30,24 +29,19 @@ def sample_kernel() -> Any:
     return _kernel("bitpack_divisor", 8)
 
 
-def measure_kernel(itemsize: int) -> Any:
-    """What fills the entries of blocks without a divisor; an array of `Job.measure`."""
-    return _kernel("bitpack_measure", itemsize)
+def measure_kernel(itemsize: int, divide: bool = False) -> Any:
+    """What fills the blocks' entries; an array of `Job.measure`."""
+    return _kernel("bitpack_measure_divided" if divide else "bitpack_measure", itemsize)
 
 
-def measure_sampled_kernel(itemsize: int) -> Any:
-    """The same of those with one; in an array of the same jobs each has `SAMPLED_GROUP` times fewer thread blocks."""
-    return _kernel("bitpack_measure_divided", itemsize)
-
-
-def scan_kernel() -> Any:
+def scan_kernel(divide: bool = False) -> Any:
     """What sums them up; an array of `Job.scan`, of any item sizes."""
-    return _kernel("bitpack_scan", 8)
+    return _kernel("bitpack_scan_divided" if divide else "bitpack_scan", 8)
 
 
-def pack_kernel(itemsize: int) -> Any:
+def pack_kernel(itemsize: int, divide: bool = False) -> Any:
     """What writes the result; an array of `Job.pack`."""
-    return _kernel("bitpack_pack", itemsize)
+    return _kernel("bitpack_pack_divided" if divide else "bitpack_pack", itemsize)
 
 
 def unpack_kernel(itemsize: int) -> Any:
@@ -66,6 +60,8 @@ class Job:
         How the values are ordered, for their minimum.
     work
         Gets what `place` needs, less than 1 % of the values' bytes.
+    divide
+        1: look for a divisor of the differences.
 
     Attributes
     ----------
@@ -73,14 +69,18 @@ class Job:
         Values that are measured or packed by themselves begin at a multiple of this.
     meta_nbytes, codes_nbytes : int
         Of the result; known when it was `measured`.
+    variant : tuple of bool
+        Which kernels it needs: those that divide, or those that do not.
+    sample_rows : int
+        Values of a sample that has to be looked at before any are measured: at most so many.
     """
 
     codec = "bitpack"
     unit = launch.BLOCK
-    #: Values of a sample that has to be looked at before any are measured: at most so many.
-    sample_rows = launch.SAMPLE_BLOCKS * launch.BLOCK
 
-    def __init__(self, rows: int, itemsize: int, signed: bool, work: Workspace) -> None:
+    def __init__(self, rows: int, itemsize: int, signed: bool, work: Workspace, *, divide: int = 0) -> None:
+        self.variant: tuple[bool] = (bool(divide),)
+        self.sample_rows = launch.SAMPLE_BLOCKS * launch.BLOCK if divide else 0
         self.rows, self.itemsize, self._signed = rows, itemsize, signed
         self._blocks = count = blocks(rows, launch.BLOCK)
         # bitpack_scan reads and writes 16 entries at once.
@@ -107,7 +107,7 @@ class Job:
         block = first // launch.BLOCK
         at = self.itemsize * block
         entries = self._kinds + block, self._bases + at, self._slopes + at
-        fields = (values, rows, self._signed, self._totals + 16, *entries)
+        fields = (values, rows, self._signed, *entries, *[self._totals + 16] * self.variant[0])
         return blocks(rows, launch.BLOCK * launch.WARPS), fields
 
     def scan(self) -> tuple[int, ...]:
@@ -117,6 +117,7 @@ class Job:
     def measured(self, units: int, kinds: int, divisor: int) -> int:
         """Take the totals; `Packed.nbytes` that they mean."""
         divisor = divisor if kinds & 2 else 1
+        self.variant = (divisor != 1,)
         self._units, self._layout = units, launch.Layout(self.rows, self.itemsize, bool(kinds & 1), divisor)
         self.meta_nbytes, self.codes_nbytes = self._layout.nbytes, launch.UNIT_NBYTES * units
         return self.meta_nbytes + self.codes_nbytes
@@ -137,7 +138,7 @@ class Job:
             meta + layout.slopes + at if layout.has_delta else 0,
             codes,
             self._units + 1 if first + rows == self.rows else 0,
-            *launch.inverse(layout.divisor),
+            *(launch.inverse(layout.divisor) if self.variant[0] else ()),
         )
         return blocks(rows, launch.BLOCK * launch.WARPS), fields
 

@@ -16,8 +16,6 @@ BLOCK = 1024
 UNIT_NBYTES = BLOCK // 8
 #: Warps of a thread block, each with a block of values (bitpack_unpack: `group` of them).
 WARPS = 8
-#: Blocks that a warp of bitpack_measure_divided measures one after another.
-DIVIDED_GROUP = 4
 #: Threads of the only thread block of bitpack_scan.
 SCAN_THREADS = 1024
 #: Set in an entry of ``starts`` whose block stores differences of neighbours.
@@ -45,7 +43,6 @@ def defines(itemsize: int) -> dict[str, int]:
         "BITPACK_DELTA": DELTA,
         "BITPACK_DIVIDED": DIVIDED,
         "BITPACK_PLACE": PLACE,
-        "BITPACK_DIVIDED_GROUP": DIVIDED_GROUP,
         "BITPACK_SAMPLE": SAMPLE_BLOCKS,
         "BITPACK_WARPS": WARPS,
         "BITPACK_GROUP": group(itemsize),

@@ -19,8 +19,6 @@ from .launch import Layout, layout
 _u32, _u64 = np.uint32, np.uint64
 THREADS = 32 * launch.WARPS
 SCAN_THREADS = launch.SCAN_THREADS
-#: Its jobs look at no sample.
-SAMPLED_GROUP = 0
 
 
 def _kernel(name: str, itemsize: int) -> Any:
@@ -68,6 +66,7 @@ class Job:
     """
 
     codec = "gfc"
+    variant = ()
     sample_rows = 0
 
     def __init__(

@@ -187,8 +187,8 @@ class _Item:
         return choice
 
 
-#: Thread blocks and fields of jobs, by codec and bytes of a value.
-_Groups = dict[tuple[str, int], list[tuple[int, _Fields]]]
+#: Thread blocks and fields of jobs, by codec and what its kernels are told: bytes of a value, and the variant.
+_Groups = dict[tuple[str, tuple[int, ...]], list[tuple[int, _Fields]]]
 
 
 class _Batch:
@@ -286,9 +286,9 @@ class _Batch:
         return gathered, looks
 
     def _launch(self, tables: Tables, kernel: str, groups: _Groups) -> None:
-        for (codec, itemsize), jobs in groups.items():
+        for (codec, told), jobs in groups.items():
             module = of_values(codec).device()
-            _add(tables, getattr(module, kernel)(itemsize), module.THREADS, jobs)
+            _add(tables, getattr(module, kernel)(*told), module.THREADS, jobs)
 
     def measure(self, lane: Lane) -> Generator[None, None, None]:
         """Take the workspace and find all items' sizes."""
@@ -318,20 +318,15 @@ class _Batch:
                 values = self._values(item, window)
                 for job in item.jobs:
                     fields = job.measure(values, window.first, window.rows)
-                    groups.setdefault((job.codec, item.itemsize), []).append(fields)
+                    groups.setdefault((job.codec, (item.itemsize, *job.variant)), []).append(fields)
             self._launch(tables, "measure_kernel", groups)
-            sampled: _Groups = {}
-            for (codec, itemsize), jobs in groups.items():
-                if group := of_values(codec).device().SAMPLED_GROUP:
-                    sampled[codec, itemsize] = [(blocks(count, group), fields) for count, fields in jobs]
-            self._launch(tables, "measure_sampled_kernel", sampled)
-        scans: dict[str, list[_Fields]] = {}
+        scans: dict[tuple[str, tuple[int, ...]], list[_Fields]] = {}
         for item in self.items:
             for job in item.jobs:
-                scans.setdefault(job.codec, []).append(job.scan())
-        for codec, sums in scans.items():
+                scans.setdefault((job.codec, job.variant), []).append(job.scan())
+        for (codec, variant), sums in scans.items():
             module = of_values(codec).device()
-            _add(tables, module.scan_kernel(), module.SCAN_THREADS, [(1, fields) for fields in sums])
+            _add(tables, module.scan_kernel(*variant), module.SCAN_THREADS, [(1, fields) for fields in sums])
         tables.launch(lane)
         totals = pinned(sum(len(item.jobs) for item in self.items) * _TOTALS_NBYTES // 8, np.uint64)
         lane.download(totals, self._totals)
@@ -365,7 +360,7 @@ class _Batch:
             groups: _Groups = {}
             for item, window in packed:
                 fields = item.job.pack(self._values(item, window), window.first, window.rows, *buffers[item])
-                groups.setdefault((item.job.codec, item.itemsize), []).append(fields)
+                groups.setdefault((item.job.codec, (item.itemsize, *item.job.variant)), []).append(fields)
             self._launch(tables, "pack_kernel", groups)
         tables.launch(lane)
         return made
