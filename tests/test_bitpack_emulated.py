@@ -162,7 +162,7 @@ def test_what_it_costs(gpu: Gpu) -> None:
     assert gpu.device.allocations[before + len(beside) + 2 :] == [8 * 12], "the table of one job"
     gpu.device.launches.clear()
     measuring = ["bitpack_divisor", "bitpack_measure_divided", "bitpack_scan_divided"]
-    gpu.compress(values, signed)
+    gpu.compress(*cases(8)["9233 random"])
     assert gpu.device.launches == [*measuring, "bitpack_pack"], "no divisor was found"
     gpu.device.launches.clear()
     gpu.compress(*cases(8)["days"])
