@@ -38,7 +38,7 @@ __device__ __forceinline__ u32 load_job(const u64* table, u32 count, Job& job) {
 struct ScanJob {
   u64 sizes, count;  // address, entries
   u64 starts;        // address
-  u64 totals;        // address, u64[2]
+  u64 totals;        // address, u64[3]
 };
 
 // A column whose rows are taken. `Part` has `first_row` and `rows`, and parts ascend.

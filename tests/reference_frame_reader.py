@@ -31,7 +31,7 @@ def read(path: Any) -> list[tuple[str, list[Any]]]:
 
 
 def frame_of_file(data: bytes) -> list[tuple[str, list[Any]]]:
-    """All values of the frame that `data`, a file's bytes, holds (sections 16 and 17)."""
+    """All values of the frame that `data`, a file's bytes, holds (sections 16 to 18)."""
     streams, schema = streams_of_file(data)
     arrow_schema = pa.ipc.read_schema(pa.py_buffer(schema))
     frame = json.loads(arrow_schema.metadata[b"cudf_fsst"])["frame"]
@@ -100,7 +100,7 @@ def streams_of_file(data: bytes) -> tuple[list[Stream], bytes]:
                 need(not any(record[36:]) and table <= u32(record, 28) < table + tables, "record of a segment")
                 parts.append(rows_of_segment(record, symbols[u32(record, 28) - table], meta, codes))
             else:
-                parts.append(values_of_segment(codec, record, meta, codes))
+                parts.append(values_of_segment(u32(data, 8), codec, record, meta, codes))
         need(totals == [rows, nbytes, nulls], "sums of a stream")
         streams.append((codec, parts))
         next_segment, next_table = segment + count, table + tables
@@ -110,15 +110,16 @@ def streams_of_file(data: bytes) -> tuple[list[Stream], bytes]:
     return streams, content[1, 0]
 
 
-def values_of_segment(codec: str, record: bytes, meta: bytes, codes: bytes) -> tuple[int, bytes]:
+def values_of_segment(version: int, codec: str, record: bytes, meta: bytes, codes: bytes) -> tuple[int, bytes]:
     """Itemsize and the values' bytes of a segment of a codec for values."""
     rows, nbytes, zero, itemsize, *parameters = struct.unpack_from("<QQQI4I", record)
     need(1 <= rows < 2**32 and itemsize in (1, 2, 4, 8) and nbytes == rows * itemsize, "size of a segment")
     need(zero == 0 and not any(record[44:]), "zero bytes of a segment")
     two, rest = tuple(parameters[:2]), parameters[2:]
-    need(not any(rest) and (codec != "raw" or two == (0, 0)), "parameters")
+    need(codec != "raw" or two == (0, 0), "parameters")
+    need(not any(rest) or (codec == "bitpack" and version == 3), "parameters")
     if codec == "bitpack":
-        values = reference_bitpack.decode(rows, itemsize, two, meta, codes)
+        values = reference_bitpack.decode(rows, itemsize, tuple(parameters), meta, codes)
     elif codec == "gfc":
         numbers = reference_gfc.values(rows, itemsize, two, meta, codes)
         values = b"".join(number.to_bytes(itemsize, "little") for number in numbers)

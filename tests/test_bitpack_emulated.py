@@ -27,11 +27,11 @@ class Gpu:
     def __init__(self, device: FakeDevice, cuda: Any) -> None:
         self.device, self.emulator, self.cuda = device, device.emulator, cuda
 
-    def compress(self, values: npt.NDArray[Any], signed: bool, offset: int = 0) -> Packed:
+    def compress(self, values: npt.NDArray[Any], signed: bool, offset: int = 0, *, divide: int = 1) -> Packed:
         """Compress a copy of exactly the values' size, `offset` bytes off an aligned address."""
         source = self.emulator.buffer(values, offset=offset)
         with self.cuda.Lane(self.device.stream()) as lane:
-            packed: Packed = compress_as("bitpack", source.address, values, signed=signed, lane=lane)
+            packed: Packed = compress_as("bitpack", source.address, values, signed=signed, lane=lane, divide=divide)
             lane.synchronize()
         assert (packed.meta.size, packed.codes.size) == (packed.meta_nbytes, packed.codes_nbytes)
         source.free()
@@ -80,22 +80,25 @@ def same(found: Packed, expected: Packed) -> None:
     np.testing.assert_array_equal(found.codes, expected.codes)
 
 
-def round_trip(gpu: Gpu, values: npt.NDArray[Any], signed: bool, offset: int = 0) -> None:
-    packed = gpu.compress(values, signed, offset)
-    same(gpu.download(packed), cpu.encode(values, signed=signed))
+def round_trip(gpu: Gpu, values: npt.NDArray[Any], signed: bool, offset: int = 0, *, divide: int = 1) -> None:
+    packed = gpu.compress(values, signed, offset, divide=divide)
+    same(gpu.download(packed), cpu.encode(values, signed=signed, divide=divide))
     assert gpu.decompress(packed, offset) == values.tobytes()
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("itemsize", launch.ITEMSIZES)
 def test_cases(itemsize: int, gpu: Gpu) -> None:
-    for values, signed in cases(itemsize).values():
+    for name, (values, signed) in cases(itemsize).items():
         round_trip(gpu, values, signed)
+        if not name.startswith(("multiples", "steps")):
+            round_trip(gpu, values, signed, divide=0)
 
 
 @pytest.mark.parametrize("itemsize", launch.ITEMSIZES)
 def test_unaligned_addresses(itemsize: int, gpu: Gpu) -> None:
-    for name in ("1 random", "1025 random", "1 bits", "kinds of blocks", "around zero, signed"):
+    names = "1 random", "1025 random", "1 bits", "kinds of blocks", "around zero, signed", "steps of 10", "full range"
+    for name in names:
         values, signed = cases(itemsize)[name]
         for offset in {itemsize, 8}:
             round_trip(gpu, values, signed, offset)
@@ -105,7 +108,7 @@ def test_unaligned_addresses(itemsize: int, gpu: Gpu) -> None:
 @pytest.mark.parametrize("itemsize", launch.ITEMSIZES)
 def test_schedules(itemsize: int, schedule: str, gpu: Gpu) -> None:
     gpu.emulator.schedule = schedule
-    for name in ("9233 small", "sorted", "kinds of blocks"):
+    for name in ("9233 small", "sorted", "kinds of blocks", "steps of 10", "every third block"):
         values, signed = cases(itemsize)[name]
         round_trip(gpu, values, signed)
 
@@ -120,28 +123,35 @@ def test_orders_of_streams(order: str, gpu: Gpu) -> None:
 def test_many_blocks(gpu: Gpu) -> None:
     """More than bitpack_scan sums in one go."""
     blocks = 16 * launch.SCAN_THREADS + 21
-    kinds = np.random.default_rng(3).integers(0, 9, blocks).astype(np.uint8) | np.uint8(128) * (
-        np.arange(blocks) % 3 == 1
-    )
+    rng = np.random.default_rng(3)
+    widths, divided = rng.integers(0, 9, blocks), rng.random(blocks) < 0.5
+    divided &= widths > 0
+    delta = np.arange(blocks) % 3 == 1
+    kinds = (widths + 64 * divided + 128 * delta).astype(np.uint8)
     module = gpu.emulator.load("bitpack.cu", {name: f"{value}u" for name, value in launch.defines(1).items()})
     room = np.full(-(-blocks // 16) * 16, 0xA5, np.uint8)  # what follows the last block is garbage
     room[:blocks] = kinds
     kinds_at, starts_at = gpu.emulator.buffer(room), gpu.emulator.buffer(4 * room.size)
-    totals_at = gpu.emulator.buffer(16)
+    totals_at = gpu.emulator.buffer(24)
     table = np.array([0, kinds_at.address, blocks, starts_at.address, totals_at.address], np.uint64)
-    widths = (kinds & 127).astype(np.int64)
-    expected = (np.cumsum(widths) - widths) | (kinds.astype(np.int64) >> 7) << 31
+    expected = np.cumsum(widths) - widths + (divided.astype(np.int64) << 30) + (delta.astype(np.int64) << 31)
+    for schedule in SCHEDULES:
+        module.launch("bitpack_scan_divided", 1, launch.SCAN_THREADS, [table, np.uint32(1)], schedule=schedule)
+        np.testing.assert_array_equal(starts_at.read(np.uint32)[:blocks], expected)
+        assert totals_at.read(np.uint64)[:2].tolist() == [widths.sum(), 3]
+    room[:blocks] = widths + 128 * delta
+    kinds_at.write(room)
     for schedule in SCHEDULES:
         module.launch("bitpack_scan", 1, launch.SCAN_THREADS, [table, np.uint32(1)], schedule=schedule)
-        np.testing.assert_array_equal(starts_at.read(np.uint32)[:blocks], expected)
-        assert totals_at.read(np.uint64).tolist() == [widths.sum(), 1]
+        np.testing.assert_array_equal(starts_at.read(np.uint32)[:blocks], expected & ~(1 << 30))
+        assert totals_at.read(np.uint64)[:2].tolist() == [widths.sum(), 1]
 
 
 def test_what_it_costs(gpu: Gpu) -> None:
     """Launches and memory of each call."""
     values, signed = cases(8)["kinds of blocks"]
     before = len(gpu.device.allocations)
-    packed = gpu.compress(values, signed)
+    packed = gpu.compress(values, signed, divide=0)
     assert gpu.device.launches == ["bitpack_measure", "bitpack_scan", "bitpack_pack"]
     beside = gpu.device.allocations[before:]
     beside.remove(packed.meta_nbytes)
@@ -149,12 +159,19 @@ def test_what_it_costs(gpu: Gpu) -> None:
     assert sum(beside) < values.nbytes // 64 + 512
     gpu.decompress(packed)
     assert gpu.device.launches[3:] == ["bitpack_unpack"]
-    assert gpu.device.allocations[before + len(beside) + 2 :] == [8 * 11], "the table of one job"
+    assert gpu.device.allocations[before + len(beside) + 2 :] == [8 * 12], "the table of one job"
+    gpu.device.launches.clear()
+    measuring = ["bitpack_divisor", "bitpack_measure_divided", "bitpack_scan_divided"]
+    gpu.compress(*cases(8)["9233 random"])
+    assert gpu.device.launches == [*measuring, "bitpack_pack"], "no divisor was found"
+    gpu.device.launches.clear()
+    gpu.compress(*cases(8)["days"])
+    assert gpu.device.launches == [*measuring, "bitpack_pack_divided"]
 
 
 def test_wrong_sizes(gpu: Gpu) -> None:
     packed = cpu.encode(np.arange(3000))
-    for change in ({"meta_nbytes": 16}, {"codes_nbytes": 100}, {"rows": 9000}, {"parameters": (0, 7)}):
+    for change in ({"meta_nbytes": 16}, {"codes_nbytes": 100}, {"rows": 9000}, {"parameters": (0, 7, 0, 0)}):
         with pytest.raises(ValueError, match="damaged segment"):
             gpu.decompress(dataclasses.replace(packed, **change))
 
@@ -163,9 +180,9 @@ def test_wrong_sizes(gpu: Gpu) -> None:
 def test_damage(itemsize: int, gpu: Gpu) -> None:
     """No report by a sanitizer, whatever the bytes; and the right values where the CPU finds no damage."""
     rng = np.random.default_rng(itemsize)
-    for name in ("kinds of blocks", "9233 random", "constant", "sorted"):
+    for name in ("kinds of blocks", "9233 random", "constant", "sorted", "steps of 3", "multiples of 12"):
         values, signed = cases(itemsize)[name]
-        packed = cpu.encode(values, signed=signed)
+        packed = cpu.encode(values, signed=signed, divide=1)
         for _ in range(6):
             damaged = dataclasses.replace(packed, meta=packed.meta.copy(), codes=packed.codes.copy())
             for array in (damaged.meta, damaged.codes):

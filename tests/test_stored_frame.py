@@ -323,7 +323,7 @@ def test_numbers_of_another_type_than_their_dtype(values: Any, dtype: str, fine:
 def test_booleans_above_one(codec: str, tmp_path: Path) -> None:
     path = tmp_path / "frame.fsst"
     bits = np.zeros(5000, "u1")
-    bits[4321] = 2
+    bits[4321:4323] = 2, 1
     for kind, column in (
         (pa.bool_(), tree(5000, values=[0])),
         (pa.struct([("b", pa.bool_())]), tree(5000, children=[tree(5000, values=[0])])),
@@ -333,6 +333,20 @@ def test_booleans_above_one(codec: str, tmp_path: Path) -> None:
             cudf_fsst.load(path)
     save_frame(path, [stream(bits // 2, codec)], pa.bool_(), tree(5000, values=[0]))
     assert cudf_fsst.load(path)["a"].sum() == 1
+
+
+def test_divided_values_are_of_version_3(tmp_path: Path) -> None:
+    """Only files that have some are; in one of version 2 they are refused."""
+    path = tmp_path / "frame.fsst"
+    rows = 3000
+    frame = pd.DataFrame({"a": np.arange(rows) ** 2, "b": np.arange(rows) ** 2 * 60})
+    for names, version in (["a"], 2), (["a", "b"], 3):
+        frame[names].fsst.compress(codecs=dict.fromkeys(names, "bitpack")).save(path)
+        assert storage.version_of(path) == version
+        pd.testing.assert_frame_equal(cudf_fsst.load(path).decompress(), frame[names])
+    save_frame(path, [stream(frame["b"].to_numpy(), "bitpack")], pa.int64(), tree(rows, values=[0]))
+    with pytest.raises(ValueError, match=r"frame\.fsst: segment 0: a divisor, which version 2 does not have"):
+        cudf_fsst.load(path)
 
 
 #: Values that Arrow has and Python has not: type, bits, dtype.

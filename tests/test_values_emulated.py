@@ -25,6 +25,7 @@ from cudf_fsst.backend.content import Asked
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings, HostStrings
 from cudf_fsst.codecs import host as on_host
 from cudf_fsst.codecs import registry
+from cudf_fsst.codecs.bitpack import launch as bitpack
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.node import Node, Wanted
 from cudf_fsst.codecs.part import Packed
@@ -352,7 +353,7 @@ def test_halves_need_no_workspace(gpu: Gpu) -> None:
     gpu.device.allocations.clear()
     decompressed(gpu, node)
     parts = sum(2 for _ in node.parts)
-    assert gpu.device.allocations[parts:] == [16 * 2000, 8 * 11 * (parts // 2)], "values, and the table of jobs"
+    assert gpu.device.allocations[parts:] == [16 * 2000, 8 * 12 * (parts // 2)], "values, and the table of jobs"
 
 
 @pytest.mark.parametrize("forked", [False, True])
@@ -684,8 +685,9 @@ def test_launches_and_waits_of_a_frame(
     assert costs[0] == costs[1]
     waited, launched = costs[1]
     assert waited == (2 if sampled or texts else 1)  # with texts the first is while tables are trained
-    # What is not in place is gathered; bitpack of 1, 4 and 8 bytes and gfc of 8 are measured, summed up and packed.
-    assert launched <= (11, 18)[sampled] + 10 * texts
+    # What is not in place is gathered; divisors are looked for; bitpack of 1, 4 and 8 bytes, with and without one,
+    # and gfc of 8 are measured, summed up and packed. With a sample all but packing is done twice.
+    assert launched <= (19, 31)[sampled] + 10 * texts
 
 
 @pytest.mark.parametrize("order", ["lazy", "random"])
@@ -719,6 +721,58 @@ def test_the_room_is_used_again(
         same_nodes(node, on_host.Compressor(codec, OPTIONS).node(column))
 
 
+@pytest.mark.parametrize("rows", [9000, 20_000, 60_000])
+def test_divisors_of_gathered_values(
+    rows: int, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values that are in several windows are looked at in blocks of all of them before the first is measured."""
+    monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_compress"], "_ROOM_NBYTES", 50_000)
+    mask = rng.random(rows) < 0.2
+    days = 86400 * rng.integers(0, 10_000, rows)
+    uneven = np.where(np.arange(rows) < rows // 2, days, days + rng.integers(0, 2, rows))
+    columns = [
+        arrow_columns.describe(array)
+        for array in (
+            pa.array(days, mask=mask),
+            pa.array(days % 1000 * 7 % 250).cast(pa.uint8()),
+            pa.array(uneven, mask=mask)[3:],
+            pa.array(uneven[::-1].copy()).cast(pa.decimal128(22, 2)),
+            pa.array((days // 86400 * 5).astype("i4"), mask=mask),
+        )
+    ]
+    with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
+        wanted = [Wanted(gpu.upload(column), "bitpack") for column in columns]
+        nodes = on_device().compress(wanted, lane=lane, outbox=outbox)
+    divisors = []
+    for node, column in zip(nodes, columns, strict=True):
+        same_nodes(node, on_host.Compressor("bitpack", OPTIONS).node(column))
+        divisors.append(next(iter(node.values[0])).parameters[2])
+    assert divisors == [86400, 50, 86400, 86400 * 100, 5]
+
+
+@pytest.mark.parametrize("codec", [None, "bitpack"])
+def test_the_sample_decides_on_a_divisor(
+    codec: str | None, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without one there, no kernel that knows of divisors gets the pieces, whatever their divisors are."""
+    monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
+    monkeypatch.setattr(plan, "RUN_ROWS", 1024)
+    days = 86400 * rng.integers(0, 10_000, 9 * 1024)
+    sampled = days.copy()
+    for start, stop in plan.sample_runs(days.size):
+        sampled[start:stop] += rng.integers(0, 1000, stop - start)
+    found = []
+    for values in (sampled, days):
+        column = arrow_columns.describe(pa.array(values))
+        gpu.device.launches.clear()
+        with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
+            (node,) = on_device().compress([Wanted(gpu.upload(column), codec)], lane=lane, outbox=outbox)
+        same_nodes(node, on_host.Compressor(codec, OPTIONS).node(column))
+        found.append((next(iter(node.values[0])).parameters[2], gpu.device.launches[-3:]))
+    assert found[0] == (0, ["bitpack_measure", "bitpack_scan", "bitpack_pack"])
+    assert found[1] == (86400, ["bitpack_measure_divided", "bitpack_scan_divided", "bitpack_pack_divided"])
+
+
 def test_memory_of_a_batch(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """A little beside the room, whatever the number of streams."""
     room = 1 << 16
@@ -732,5 +786,6 @@ def test_memory_of_a_batch(gpu: Gpu, rng: np.random.Generator, monkeypatch: pyte
     with gpu.memory.Lane() as lane:
         nodes = on_device().compress(wanted, lane=lane)
     beside = sum(gpu.device.allocations) - sum(node.nbytes for node in nodes)
-    # Beside the room: what blocks have and jobs.
-    assert beside <= room + sum(column.values.nbytes for column in columns) // 16
+    # Beside the room: what blocks have and jobs; and a sample of one stream.
+    sample = 8 * bitpack.SAMPLE_BLOCKS * bitpack.BLOCK
+    assert beside <= room + sample + sum(column.values.nbytes for column in columns) // 16

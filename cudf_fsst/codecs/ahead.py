@@ -40,12 +40,16 @@ def _wanted() -> Iterator[Callable[[], object]]:
     yield partial(get_kernel, "fsst_encode", "fsst_compact", tile_size, warps)
     yield partial(kernel_of_values, "values", "gather_values", DEFINES)
     for itemsize in (8, 4, 1, 2):
+        yield partial(bitpack.measure_kernel, itemsize, divide=True)
         yield partial(bitpack.measure_kernel, itemsize)
     for itemsize in (8, 4):
         yield partial(gfc.measure_kernel, itemsize)
+    yield bitpack.sample_kernel
+    yield partial(bitpack.scan_kernel, divide=True)
     yield bitpack.scan_kernel
     yield gfc.scan_kernel
     for itemsize in (8, 4, 1, 2):
+        yield partial(bitpack.pack_kernel, itemsize, divide=True)
         yield partial(bitpack.pack_kernel, itemsize)
     yield partial(get_kernel, "fsst_decode", "fsst_decode", tile_size)
     for name in ("row_lengths_unpack", "gather_validity"):

@@ -89,9 +89,11 @@ class Codec(Protocol):
 
         Every one has ``decompress``, which adds launches that write ranges of many pieces to a table. One whose pieces
         are measured and encoded together with those of others has a class ``Job`` with the kernels that its jobs are
-        for (``bitpack/cuda.py`` is the example); gpulz has ``compress``, for one piece, and raw is a copy. One whose
-        kernel takes rows has ``describe`` and ``take``; of others ``chunk_rows`` says which rows are decoded together,
-        and the chunks in which there are wanted rows are decoded.
+        for (``bitpack/cuda.py`` is the example). A job's ``variant`` says which of them it needs; jobs whose
+        ``sample_rows`` is not 0 look at a sample of their values before any are measured. gpulz has ``compress``, for
+        one piece, and raw is a copy. One whose kernel takes rows has ``describe`` and ``take``; of
+        others ``chunk_rows`` says which rows are decoded together, and the chunks in which there are wanted rows are
+        decoded.
         """
 
 

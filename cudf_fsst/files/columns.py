@@ -22,7 +22,7 @@ from ..interop import arrow_columns, index_stream, schema
 from ..interop import pandas as interop_pandas
 from ..naming import naming
 from . import storage, trees
-from .versions import EXACT_VERSION, FORMAT_VERSION, FRAME_VERSION
+from .versions import EXACT_VERSION, FORMAT_VERSION
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,10 @@ def save(
     forests = [{"dtype": one.stored, "tree": trees.describe(one.node, streams)} for one in everything]
     notes = {"labels": described, "index": index, "rows": rows}
     notes["columns"], notes["levels"] = forests[: len(columns)], forests[len(columns) : len(columns) + len(levels)]
-    version = FRAME_VERSION
+    version = storage.needed_version(streams)
     if named or holds != "frame" or any(needs_version_3(one.type) for one in everything):
         version = EXACT_VERSION
+    if version == EXACT_VERSION:
         notes |= {"holds": holds, "label_levels": forests[len(columns) + len(levels) :]}
     names = [*map(str, labels), *(f"index {i}" for i in range(len(levels))), *(f"label {i}" for i in range(len(named)))]
     fields = [(name, one.type) for name, one in zip(names, everything, strict=True)]

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from ..codecs import bitpack
 from ..codecs.fsst.cpu import num_threads
 from ..codecs.fsst.layout import TILE_SIZES, SegmentLayout
 from ..codecs.fsst.segment import Segment
@@ -134,6 +135,16 @@ def save(path: Target, *, segments: Sequence[Segment], schema: bytes, index: byt
 def save_streams(path: Target, *, streams: Sequence[Stream], schema: bytes, version: int = FRAME_VERSION) -> None:
     """Write the streams of a file of version 2 or 3, at once or not at all; see `save`."""
     _write(path, _pieces(version, streams, schema, None))
+
+
+def needed_version(streams: Sequence[Stream]) -> int:
+    """The first version that can hold streams of values: what they are compressed with says it."""
+    exact = any(_needs_exact(codec, part.parameters) for codec, own in streams if codec != FSST for part in own)
+    return EXACT_VERSION if exact else FRAME_VERSION
+
+
+def _needs_exact(codec: str, parameters: Sequence[int]) -> bool:
+    return codec == bitpack.NAME and bitpack.has_divisor(parameters)
 
 
 def _write(path: Target, pieces: Iterator[Any]) -> None:
@@ -270,7 +281,7 @@ def _load(opened: BinaryIO, file: Reader, file_nbytes: int) -> Stored:
     parts = []
     for number, record in enumerate(records):
         nbytes = record.segments * _SEGMENT.size
-        parts.append(_part_records(head[place : place + nbytes], record))
+        parts.append(_part_records(version, head[place : place + nbytes], record))
         _check_sums(number, record, parts[-1])
         place += nbytes
     directory = head[place:]
@@ -437,7 +448,7 @@ class _PackedRecord:
         return Packed(self.codec, self.rows, self.itemsize, self.parameters, meta, codes, meta.nbytes, codes.nbytes)
 
 
-def _part_records(records: bytes, column: _Record) -> list[Any]:
+def _part_records(version: int, records: bytes, column: _Record) -> list[Any]:
     """What the segment records of a column say."""
     parts: list[Any] = []
     for number in range(column.segments):
@@ -454,6 +465,8 @@ def _part_records(records: bytes, column: _Record) -> list[Any]:
             count = codec.PARAMETERS
             if any(numbers[count:]):
                 raise ValueError(f"segment {number}: more than the {count} parameters of {column.codec}")
+            if version < EXACT_VERSION and _needs_exact(column.codec, numbers):
+                raise ValueError(f"segment {number}: a divisor, which version {version} does not have")
             parts.append(_PackedRecord(column.codec, rows, itemsize, tuple(numbers[:count])))
             continue
         rows, chars, null_count, tile_size, table, row_bits_words = fields

@@ -5,5 +5,5 @@ from __future__ import annotations
 #: Of a column, and of a frame.
 FORMAT_VERSION = 1
 FRAME_VERSION = 2
-#: Of both, where the others could not say their labels, their index or their dtype exactly.
+#: Of both, where the others could not say their labels, their index, their dtype or their codecs exactly.
 EXACT_VERSION = 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -28,9 +29,9 @@ def decompressed(packed: Packed) -> bytes:
 
 
 def round_trip(values: npt.NDArray[Any], signed: bool) -> Packed:
-    packed = cpu.encode(values, signed=signed)
+    packed = cpu.encode(values, signed=signed, divide=1)
     assert (packed.meta.size, packed.codes.size) == (packed.meta_nbytes, packed.codes_nbytes)
-    assert cpu.measure(values, signed=signed) == packed.nbytes
+    assert cpu.measure(values, signed=signed, divide=1) == packed.nbytes
     cpu.check(packed)
     assert decompressed(packed) == values.tobytes()
     return packed
@@ -43,14 +44,59 @@ def test_cases(itemsize: int, name: str) -> None:
     meta, codes = packed.meta.tobytes(), packed.codes.tobytes()
     assert reference_bitpack.decode(packed.rows, itemsize, packed.parameters, meta, codes) == values.tobytes()
     # The definition, by other means.
-    widths = np.diff(packed.meta[: 4 * (-(-values.size // BLOCK) + 1)].view(np.uint32) & 0x7FFFFFFF)
-    for block, width in enumerate(widths.tolist()):
-        part = values[BLOCK * block : BLOCK * (block + 1)].view(f"{'i' if signed else 'u'}{itemsize}").tolist()
-        plain = (max(part) - min(part)).bit_length()
-        half = 2 ** (8 * itemsize - 1)
-        steps = [(b - a + half) % (2 * half) - half for a, b in pairwise(part)]
-        delta = (max(steps) - min(steps)).bit_length() if len(part) == BLOCK else plain
-        assert width == min(plain, delta)
+    numbers = values.view(f"{'i' if signed else 'u'}{itemsize}").tolist()
+    blocks = [numbers[start : start + BLOCK] for start in range(0, len(numbers), BLOCK)]
+    divisor = divisor_of(blocks, itemsize)
+    starts = packed.meta[: 4 * (len(blocks) + 1)].view(np.uint32)
+    widths = np.diff(starts & 0x3FFFFFFF).tolist()
+    for width, start, block in zip(widths, starts.tolist(), blocks, strict=False):
+        whole, divided = width_of(block, itemsize), divided_width_of(block, itemsize, divisor)
+        assert width == min(whole, divided)
+        assert start >> 30 & 1 == (divided < whole)
+    low, high = packed.parameters[2:]
+    assert low + 2**32 * high == (divisor if (starts & 2**30).any() else 0)
+    # And where no divisor is looked for.
+    plain = cpu.encode(values, signed=signed)
+    assert plain.parameters[2:] == (0, 0)
+    assert cpu.measure(values, signed=signed) == plain.nbytes
+    starts = plain.meta[: 4 * (len(blocks) + 1)].view(np.uint32)
+    assert np.diff(starts & 0x7FFFFFFF).tolist() == [width_of(block, itemsize) for block in blocks]
+    assert decompressed(plain) == values.tobytes()
+
+
+def width_of(block: list[int], itemsize: int) -> int:
+    """Bits that a block needs, plain or as differences."""
+    plain = (max(block) - min(block)).bit_length()
+    half = 2 ** (8 * itemsize - 1)
+    steps = [(b - a + half) % (2 * half) - half for a, b in pairwise(block)]
+    return min(plain, (max(steps) - min(steps)).bit_length() if len(block) == BLOCK else plain)
+
+
+def divided_width_of(block: list[int], itemsize: int, divisor: int) -> int:
+    """The same of its quotients (docs/format.md, section 18); 99 where it cannot be divided."""
+    size, power = 2 ** (8 * itemsize), divisor & -divisor
+    if divisor == 1 or any((value - block[0]) % power for value in block):
+        return 99
+    products = [(value - block[0]) * pow(divisor // power, -1, size) % size for value in block]
+    signed = [product - size if product >= size // 2 else product for product in products]
+    return width_of([product // power for product in signed], itemsize)
+
+
+def divisor_of(blocks: list[list[int]], itemsize: int) -> int:
+    """The divisor of a piece, from the sample (docs/format.md, section 18)."""
+    step = max(1, len(blocks) // 16)
+
+    def away(value: int, start: int) -> int:
+        return abs(value - start) if itemsize < 8 else min((value - start) % 2**64, (start - value) % 2**64)
+
+    found = [math.gcd(*(away(value, block[0]) for value in block)) for block in blocks[: 16 * step : step]]
+    varied = [one for one in found if one]
+    best, most = 1, 0
+    for one in (math.gcd(*found), *found):
+        fits = sum(one > 1 and other % one == 0 for other in varied)
+        if 4 * fits >= len(varied) and fits * (one.bit_length() - 1) > most:
+            best, most = one, fits * (one.bit_length() - 1)
+    return best
 
 
 @given(
@@ -118,16 +164,24 @@ def test_check_says_what_is_wrong() -> None:
     rng = np.random.default_rng(2)
     plain = cpu.encode(rng.integers(0, 100, 2 * BLOCK + 9).astype(np.int32))
     delta = cpu.encode(np.cumsum(rng.integers(0, 100, 3 * BLOCK)).astype(np.int32))
-    assert plain.parameters == (0, 0)
-    assert delta.parameters == (0, 1)
+    divided = cpu.encode(86400 * rng.integers(0, 100, 2 * BLOCK), divide=1)
+    assert plain.parameters == (0, 0, 0, 0)
+    assert delta.parameters == (0, 1, 0, 0)
+    assert divided.parameters == (0, 0, 86400, 0)
     replace = dataclasses.replace
     wrong = [
         (replace(plain, codec="gfc"), "codec 'gfc'"),
         (replace(plain, rows=0), "0 values"),
         (replace(plain, itemsize=3), "of 3 bytes"),
-        (replace(plain, parameters=(2, 0)), "parameters"),
-        (replace(plain, parameters=(0,)), "parameters"),
-        (replace(plain, parameters=(0, 1)), "meta has"),
+        (replace(plain, parameters=(2, 0, 0, 0)), "parameters"),
+        (replace(plain, parameters=(0, 0)), "parameters"),
+        (replace(plain, parameters=(0, 1, 0, 0)), "meta has"),
+        (replace(plain, parameters=(0, 0, 1, 0)), "1 as a divisor of values of 4 bytes"),
+        (replace(plain, parameters=(0, 0, 0, 1)), "4294967296 as a divisor of values of 4 bytes"),
+        (replace(plain, parameters=(0, 0, 7, 0)), "do not fit the blocks' kinds"),
+        (replace(divided, parameters=(0, 0, 0, 0)), "do not fit the blocks' kinds"),
+        (changed(divided, "meta", 11, 0x40), "starts go from"),
+        (changed(plain, "meta", 7, 0x40), "do not fit the blocks' kinds"),
         (replace(plain, rows=4 * BLOCK), "meta has"),
         (replace(plain, meta=plain.meta[:-1]), "meta has"),
         (replace(plain, codes=plain.codes[:-1]), "codes has"),
@@ -145,7 +199,7 @@ def test_check_says_what_is_wrong() -> None:
     for packed, message in wrong:
         with pytest.raises(ValueError, match=message):
             cpu.check(packed)
-    for packed in (plain, delta):
+    for packed in (plain, delta, divided):
         cpu.check(packed)
         with pytest.raises(ValueError, match="the values need"):
             cpu.decode(packed, np.empty(packed.values_nbytes - 1, np.uint8))
@@ -155,8 +209,8 @@ def test_check_says_what_is_wrong() -> None:
 def test_damage(data: st.DataObject) -> None:
     """Any bytes: a ValueError or some values, and nothing outside the buffers (the guards around them hold)."""
     itemsize = data.draw(st.sampled_from(launch.ITEMSIZES))
-    values, signed = cases(itemsize)["kinds of blocks"]
-    packed = cpu.encode(values, signed=signed)
+    values, signed = cases(itemsize)[data.draw(st.sampled_from(["kinds of blocks", "steps of 3", "multiples of 10"]))]
+    packed = cpu.encode(values, signed=signed, divide=1)
     guarded = {}
     for name in ("meta", "codes"):
         array = getattr(packed, name)

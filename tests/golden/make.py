@@ -149,6 +149,7 @@ def version_3() -> dict[str, Any]:
     notes = {"names": ["i", None], "multi": True, "dtypes": [None] * 2, "freqs": [None] * 2}
     plain = pd.Series(words).fsst.compress()
     return {
+        "divided": divided().fsst.compress(codecs={"whole": "bitpack"}),
         "levels_of_labels": rows.set_axis(kinds, axis=1).fsst.compress(),
         "periods": rows.set_axis(pd.period_range("2020", periods=4, freq="Q"), axis=1).fsst.compress(),
         "column_of_bins": pd.Series(words, index=bins, name=("a", 1)).fsst.compress(),
@@ -156,6 +157,34 @@ def version_3() -> dict[str, Any]:
             plain._content, plain._backend, "n", CompressedIndex(notes, 5, levels), plain.dtype
         ),
     }
+
+
+def divided() -> Any:
+    """A pandas DataFrame of numbers that have a common divisor, all or most of them."""
+    from decimal import Decimal
+
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+
+    generator = np.random.default_rng(86400)
+    rows = 1500
+    some = 250 * generator.integers(-90, 90, rows)
+    some[1400] += 1  # the second block is not divided
+    prices = [Decimal(int(cents)).scaleb(-2) for cents in 100 * generator.integers(-(10**5), 10**6, rows)]
+    frame = pd.DataFrame(
+        {
+            "day": pd.to_datetime(86400 * generator.integers(8000, 10600, rows), unit="s").astype("M8[s]"),
+            "step": np.cumsum(2500 * generator.integers(1, 4, rows)) + 1_700_000_000_123,
+            "small": (10 * generator.integers(-12, 13, rows)).astype("i1"),
+            "price": pd.array(prices, dtype=pd.ArrowDtype(pa.decimal128(30, 2))),
+            "maybe": pd.array(60 * generator.integers(0, 1440, rows), "UInt32"),
+            "some": some,
+            "whole": generator.integers(-500, 500, rows).astype("f8"),
+        }
+    )
+    frame.loc[::7, "maybe"] = None
+    return frame
 
 
 def more_types() -> dict[str, Any]:

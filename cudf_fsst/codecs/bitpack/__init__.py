@@ -10,13 +10,18 @@ from . import launch
 
 NAME = "bitpack"
 ITEMSIZES = launch.ITEMSIZES
-PARAMETERS = 2
+PARAMETERS = 4
 
 
 def plan(itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
-    """See `contract.Codec`; always worth trying."""
+    """See `contract.Codec`; always worth trying, and a divisor is looked for where the sample got smaller by one."""
     del itemsize, floats, named
-    return ({},)
+    return {}, {"divide": 1}
+
+
+def has_divisor(parameters: Sequence[int]) -> bool:
+    """Whether a piece's codes are divided, which versions before 3 of the stored format cannot say."""
+    return any(parameters[2:])
 
 
 def host() -> Host:

@@ -1,12 +1,14 @@
 """bitpack on the host: frame of reference or differences, in blocks of 1024 values (docs/format.md, section 11).
 
+Codes may be divided by what all differences have in common (section 18).
+
 Kernels compute in 64 bits and take addresses, so that one compiled version serves all values, read-only or not.
 Decompression trusts no stored number: it stays inside the buffers and reports damage.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +20,12 @@ from ..unaligned import address, copy, load8, load16, load32, load64, store8, st
 from . import launch
 
 _BLOCK = launch.BLOCK
+_SAMPLE = launch.SAMPLE_BLOCKS
 _DELTA = launch.DELTA
-_KIND_DELTA = 128  # in a block's kind, beside its width
+_DIVIDED = launch.DIVIDED
+_PLACE = launch.PLACE
+_KIND_DELTA, _KIND_DIVIDED = 128, 256  # in a block's kind, beside its width
+_WIDTH = 127
 _LOW = np.uint64(0xFFFFFFFF)
 _ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -66,36 +72,122 @@ def _bits(x: np.uint64) -> int:
 
 
 @njit()
-def _measure(values: int, itemsize: int, rows: int, signed: bool, kinds: Any, bases: Any, slopes: Any) -> None:
-    """Width, kind, base and slope of every block."""
-    mask = _ONES >> np.uint64(64 - 8 * itemsize)
-    sign = np.uint64(1) << np.uint64(8 * itemsize - 1)
-    flip = sign if signed else np.uint64(0)
+def _gcd(a: np.uint64, b: np.uint64) -> np.uint64:
+    while b != 0:
+        a, b = b, a % b
+    return a
+
+
+@njit()
+def _divisor(values: int, itemsize: int, rows: int, signed: bool) -> np.uint64:
+    """What the codes of a piece may be divided by, found on some of its blocks; 1: nothing."""
+    flip = np.uint64(1) << np.uint64(8 * itemsize - 1) if signed else np.uint64(0)
+    blocks = (rows + _BLOCK - 1) // _BLOCK
+    step = max(1, blocks // _SAMPLE)
+    found = np.zeros(min(blocks, _SAMPLE), np.uint64)
     x = np.empty(_BLOCK, np.uint64)
+    everything, varied = np.uint64(0), 0
+    for i in range(found.size):
+        first = i * step * _BLOCK
+        count = min(_BLOCK, rows - first)
+        _read(values, itemsize, first, count, x)
+        start, common = x[0] ^ flip, np.uint64(0)
+        for j in range(1, count):
+            key = x[j] ^ flip
+            away = max(key, start) - min(key, start)
+            if itemsize == 8:
+                away = min(away, np.uint64(0) - away)  # low halves of negative numbers of 16 bytes
+            common = _gcd(away, common)
+            if common == 1:
+                break
+        found[i] = common
+        everything = _gcd(everything, common)
+        varied += common != 0
+    best, most = np.uint64(1), 0
+    for i in range(-1, found.size):
+        one = everything if i < 0 else found[i]
+        if one < 2:
+            continue
+        fits = 0
+        for other in found:
+            fits += other != 0 and other % one == 0
+        saved = fits * (_bits(one) - 1)
+        if saved > most and 4 * fits >= varied:
+            best, most = one, saved
+    return best
+
+
+@njit()
+def _inverse(divisor: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """How often a divisor can be halved, and what is the inverse of the odd rest modulo 2^64."""
+    shift = np.uint64(0)
+    while divisor & np.uint64(1) == 0:
+        divisor >>= np.uint64(1)
+        shift += np.uint64(1)
+    inverse = divisor  # right in 3 bits, and then in twice as many each time
+    for _ in range(5):
+        inverse *= np.uint64(2) - divisor * inverse
+    return inverse, shift
+
+
+@njit()
+def _ranges(x: Any, count: int, flip: np.uint64, sign: np.uint64, mask: np.uint64) -> tuple[int, Any, int, Any]:
+    """Width and least value of a block, and of the differences of neighbours."""
+    low, high = _ONES, np.uint64(0)
+    for i in range(count):
+        key = x[i] ^ flip
+        low = min(low, key)
+        high = max(high, key)
+    width, base = _bits(high - low), low ^ flip
+    if count < _BLOCK:
+        return width, base, width, base
+    low, high = _ONES, np.uint64(0)
+    for i in range(1, _BLOCK):
+        key = ((x[i] - x[i - 1]) ^ sign) & mask
+        low = min(low, key)
+        high = max(high, key)
+    return width, base, _bits(high - low), low ^ sign
+
+
+@njit()
+def _measure(
+    values: int, itemsize: int, rows: int, signed: bool, divisor: np.uint64, kinds: Any, bases: Any, slopes: Any
+) -> None:
+    """Width, kind, base and slope of every block."""
+    bits = np.uint64(8 * itemsize)
+    mask = _ONES >> (np.uint64(64) - bits)
+    sign = np.uint64(1) << (bits - np.uint64(1))
+    flip = sign if signed else np.uint64(0)
+    inverse, shift = _inverse(divisor)
+    rest, up = (np.uint64(1) << shift) - np.uint64(1), np.uint64(64) - bits
+    x, quotients = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
     for block in range(kinds.size):
         first = block * _BLOCK
         count = min(_BLOCK, rows - first)
         _read(values, itemsize, first, count, x)
-        low, high = _ONES, np.uint64(0)
-        for i in range(count):
-            key = x[i] ^ flip
-            low = min(low, key)
-            high = max(high, key)
-        width = _bits(high - low)
-        kinds[block] = width
-        bases[block] = low ^ flip
-        slopes[block] = 0
-        if count < _BLOCK:
+        width, base, delta_width, slope = _ranges(x, count, flip, sign, mask)
+        kinds[block], bases[block], slopes[block] = width, base, 0
+        if delta_width < width:
+            width = delta_width
+            kinds[block], bases[block], slopes[block] = width | _KIND_DELTA, x[0], slope
+        if divisor == 1 or width == 0:
             continue
-        low, high = _ONES, np.uint64(0)
-        for i in range(1, _BLOCK):
-            key = ((x[i] - x[i - 1]) ^ sign) & mask
-            low = min(low, key)
-            high = max(high, key)
-        if _bits(high - low) < width:
-            kinds[block] = _bits(high - low) | _KIND_DELTA
-            bases[block] = x[0]
-            slopes[block] = low ^ sign
+        # Of the differences from the first value, as signed numbers; those that are no multiples give large ones.
+        start, remains = x[0], np.uint64(0)
+        for i in range(count):
+            away = x[i] - start
+            remains |= away
+            quotients[i] = np.uint64(np.int64((away * inverse) << up) >> np.int64(up + shift)) & mask
+        if remains & rest:
+            continue
+        plain_width, base, delta_width, slope = _ranges(quotients, count, sign, sign, mask)
+        if min(plain_width, delta_width) >= width:
+            continue
+        if delta_width < plain_width:
+            kinds[block], bases[block], slopes[block] = delta_width | _KIND_DELTA, start, divisor * slope
+        else:
+            kinds[block], bases[block], slopes[block] = plain_width, start + divisor * base, 0
+        kinds[block] |= _KIND_DIVIDED
 
 
 @njit()
@@ -133,19 +225,22 @@ def _gather(words: Any, width: int, skip: int, numbers: Any) -> None:
 
 
 @njit()
-def _pack(values: int, itemsize: int, rows: int, kinds: Any, bases: Any, slopes: Any, codes: int) -> None:
+def _pack(
+    values: int, itemsize: int, rows: int, divisor: np.uint64, kinds: Any, bases: Any, slopes: Any, codes: int
+) -> None:
+    inverse, shift = _inverse(divisor)
     mask = _ONES >> np.uint64(64 - 8 * itemsize)
     vector = 16 // itemsize
     x, numbers = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
     words = np.empty(64 * 32, np.uint32)
     for block in range(kinds.size):
-        width = kinds[block] % _KIND_DELTA
+        width = kinds[block] & _WIDTH
         if width == 0:
             continue
         count = min(_BLOCK, rows - block * _BLOCK)
         _read(values, itemsize, block * _BLOCK, count, x)
         base = bases[block]
-        if kinds[block] >= _KIND_DELTA:
+        if kinds[block] & _KIND_DELTA:
             slope = slopes[block]
             before = base - slope
             for i in range(count):
@@ -156,6 +251,9 @@ def _pack(values: int, itemsize: int, rows: int, kinds: Any, bases: Any, slopes:
             for i in range(count):
                 x[i] = (x[i] - base) & mask
             x[count:] = 0
+        if kinds[block] & _KIND_DIVIDED:
+            for i in range(count):
+                x[i] = ((x[i] * inverse) & mask) >> shift
         for k in range(32):
             at = k // vector * 32 * vector + k % vector
             for lane in range(32):
@@ -176,6 +274,7 @@ def _unpack(
     ends: Any,
     bases: Any,
     slopes: Any,
+    divisor: np.uint64,
     itemsize: int,
     rows: int,
     codes: int,
@@ -190,10 +289,12 @@ def _unpack(
     x, numbers = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
     words = np.empty(64 * 32, np.uint32)
     for i in range(blocks.size):
-        begin, end = np.int64(begins[i]) % _DELTA, np.int64(ends[i]) % _DELTA
+        begin, end = np.int64(begins[i]) & _PLACE, np.int64(ends[i]) & _PLACE
         width = end - begin
-        delta = begins[i] >= _DELTA
+        delta, divided = begins[i] >= _DELTA, (np.int64(begins[i]) & _DIVIDED) != 0
         if width < 0 or width > 8 * itemsize or end > units or (delta and slopes.size == 0):
+            return blocks[i]
+        if divided and divisor == 1:
             return blocks[i]
         base = bases[i]
         count = min(_BLOCK, rows - blocks[i] * _BLOCK)
@@ -209,6 +310,9 @@ def _unpack(
                 at = k // vector * 32 * vector + k % vector
                 for lane in range(32):
                     x[at + lane * vector] = numbers[32 * k + lane]
+        if divided:
+            for k in range(count):
+                x[k] *= divisor
         if delta:
             slope = slopes[i]
             total = base - slope
@@ -226,24 +330,37 @@ def _unsigned(itemsize: int) -> np.dtype[Any]:
     return np.dtype(f"<u{itemsize}")
 
 
-def _measured(values: npt.NDArray[Any], signed: bool) -> tuple[launch.Layout, int, tuple[npt.NDArray[Any], ...]]:
-    """Layout, units; kinds, bases and slopes of the blocks."""
+class _Measured(NamedTuple):
+    """What is known of values before they are packed."""
+
+    layout: launch.Layout
+    units: int
+    kinds: npt.NDArray[np.int64]
+    bases: npt.NDArray[np.uint64]
+    slopes: npt.NDArray[np.uint64]
+
+
+def _measured(values: npt.NDArray[Any], signed: bool, divide: int) -> _Measured:
     if values.ndim != 1 or values.size == 0 or values.itemsize not in launch.ITEMSIZES:
         raise ValueError(f"no values to compress: an array of shape {values.shape} and dtype {values.dtype}")
     blocks = -(-values.size // _BLOCK)
     kinds, bases, slopes = np.empty(blocks, np.int64), np.empty(blocks, np.uint64), np.empty(blocks, np.uint64)
-    _measure(address(values), values.itemsize, values.size, bool(signed), kinds, bases, slopes)
-    made = launch.Layout(values.size, values.itemsize, bool((kinds >= _KIND_DELTA).any()))
-    return made, int((kinds % _KIND_DELTA).sum()), (kinds, bases, slopes)
+    described = address(values), values.itemsize, values.size, bool(signed)
+    divisor = int(_divisor(*described)) if divide else 1
+    _measure(*described, np.uint64(divisor), kinds, bases, slopes)
+    if not (kinds & _KIND_DIVIDED).any():
+        divisor = 1
+    made = launch.Layout(values.size, values.itemsize, bool((kinds & _KIND_DELTA).any()), divisor)
+    return _Measured(made, int((kinds & _WIDTH).sum()), kinds, bases, slopes)
 
 
-def measure(values: npt.NDArray[Any], *, signed: bool = False) -> int:
+def measure(values: npt.NDArray[Any], *, signed: bool = False, divide: int = 0) -> int:
     """`Packed.nbytes` that `encode` would make."""
-    made, count, _ = _measured(values, signed)
-    return made.nbytes + launch.UNIT_NBYTES * count
+    found = _measured(values, signed, divide)
+    return found.layout.nbytes + launch.UNIT_NBYTES * found.units
 
 
-def encode(values: npt.NDArray[Any], *, signed: bool = False) -> Packed:
+def encode(values: npt.NDArray[Any], *, signed: bool = False, divide: int = 0) -> Packed:
     """Compress values.
 
     Parameters
@@ -252,17 +369,21 @@ def encode(values: npt.NDArray[Any], *, signed: bool = False) -> Packed:
         Contiguous, at least one, of 1, 2, 4 or 8 bytes each. Their bits count, whatever the dtype.
     signed
         How the values are ordered, for their minimum.
+    divide
+        1: look for a divisor of the differences.
     """
-    made, count, (kinds, bases, slopes) = _measured(values, signed)
+    made, count, kinds, bases, slopes = _measured(values, signed, divide)
     meta, codes = np.zeros(made.nbytes, np.uint8), np.empty(launch.UNIT_NBYTES * count, np.uint8)
     starts, stored_bases, stored_slopes = _sections(made, meta)
-    starts[1:] = np.cumsum(kinds % _KIND_DELTA)
-    starts[:-1] |= np.where(kinds >= _KIND_DELTA, _DELTA, 0).astype(np.uint32)
+    starts[1:] = np.cumsum(kinds & _WIDTH)
+    starts[:-1] |= np.where(kinds & _KIND_DELTA, _DELTA, 0).astype(np.uint32)
+    starts[:-1] |= np.where(kinds & _KIND_DIVIDED, _DIVIDED, 0).astype(np.uint32)
     unsigned = _unsigned(made.itemsize)
     stored_bases[:] = bases.astype(unsigned)
     if made.has_delta:
         stored_slopes[:] = slopes.astype(unsigned)
-    _pack(address(values), made.itemsize, made.rows, kinds, bases, slopes, address(codes))
+    divisor = np.uint64(made.divisor)
+    _pack(address(values), made.itemsize, made.rows, divisor, kinds, bases, slopes, address(codes))
     return made.packed(count, signed, meta, codes)
 
 
@@ -294,16 +415,17 @@ def check(packed: Packed) -> None:
     """
     made = _layout(packed)
     starts, _, _ = _sections(made, packed.meta)
-    places = (starts % _DELTA).astype(np.int64)
+    places = (starts & _PLACE).astype(np.int64)
     widths = np.diff(places)
     count = packed.codes_nbytes // launch.UNIT_NBYTES
-    if places[0] != 0 or places[-1] != count or starts[-1] >= _DELTA:
+    if places[0] != 0 or places[-1] != count or starts[-1] > _PLACE:
         raise ValueError(f"damaged segment: starts go from {places[0]} to {starts[-1]}, codes have {count} units")
     wrong = (widths < 0) | (widths > 8 * made.itemsize)
     if wrong.any():
         block = int(wrong.argmax())
         raise ValueError(f"damaged segment: starts say {widths[block]} bits for the values of block {block}")
-    if bool((starts >= _DELTA).any()) != made.has_delta:
+    has_delta, has_divisor = bool((starts >= _DELTA).any()), bool((starts & _DIVIDED).any())
+    if has_delta != made.has_delta or has_divisor != (made.divisor != 1):
         raise ValueError(f"damaged segment: parameters {packed.parameters} do not fit the blocks' kinds")
     ends = (4 * (made.blocks + 1), made.bases + made.itemsize * made.blocks, made.slopes + made.itemsize * made.blocks)
     following = (made.bases, made.slopes, made.nbytes)
@@ -355,6 +477,6 @@ def _decode_blocks(
     entries = starts[blocks], starts[blocks + 1], bases[blocks], slopes[blocks if slopes.size else slice(0)]
     wide = [numbers.astype(np.uint64) for numbers in entries]
     place, count = address(packed.codes), packed.codes_nbytes // launch.UNIT_NBYTES
-    bad = _unpack(blocks, *wide, made.itemsize, rows, place, count, address(out))
+    bad = _unpack(blocks, *wide, np.uint64(made.divisor), made.itemsize, rows, place, count, address(out))
     if bad >= 0:
         raise ValueError(f"damaged segment: block {bad} does not lie in codes, or has too many bits")

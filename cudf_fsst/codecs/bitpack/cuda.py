@@ -17,25 +17,31 @@ from . import launch
 _u32, _u64 = np.uint32, np.uint64
 THREADS = 32 * launch.WARPS
 SCAN_THREADS = launch.SCAN_THREADS
+SAMPLE_THREADS = 32 * launch.SAMPLE_BLOCKS
 
 
 def _kernel(name: str, itemsize: int) -> Any:
     return get_kernel("bitpack", name, launch.defines(itemsize))
 
 
-def measure_kernel(itemsize: int) -> Any:
-    """What fills the entries of blocks; an array of `Job.measure`."""
-    return _kernel("bitpack_measure", itemsize)
+def sample_kernel() -> Any:
+    """What looks for a divisor; an array of `Job.look`, of any item sizes."""
+    return _kernel("bitpack_divisor", 8)
 
 
-def scan_kernel() -> Any:
+def measure_kernel(itemsize: int, divide: bool = False) -> Any:
+    """What fills the blocks' entries; an array of `Job.measure`."""
+    return _kernel("bitpack_measure_divided" if divide else "bitpack_measure", itemsize)
+
+
+def scan_kernel(divide: bool = False) -> Any:
     """What sums them up; an array of `Job.scan`, of any item sizes."""
-    return _kernel("bitpack_scan", 8)
+    return _kernel("bitpack_scan_divided" if divide else "bitpack_scan", 8)
 
 
-def pack_kernel(itemsize: int) -> Any:
+def pack_kernel(itemsize: int, divide: bool = False) -> Any:
     """What writes the result; an array of `Job.pack`."""
-    return _kernel("bitpack_pack", itemsize)
+    return _kernel("bitpack_pack_divided" if divide else "bitpack_pack", itemsize)
 
 
 def unpack_kernel(itemsize: int) -> Any:
@@ -54,6 +60,8 @@ class Job:
         How the values are ordered, for their minimum.
     work
         Gets what `place` needs, less than 1 % of the values' bytes.
+    divide
+        1: look for a divisor of the differences.
 
     Attributes
     ----------
@@ -61,36 +69,56 @@ class Job:
         Values that are measured or packed by themselves begin at a multiple of this.
     meta_nbytes, codes_nbytes : int
         Of the result; known when it was `measured`.
+    variant : tuple of bool
+        Which kernels it needs: those that divide, or those that do not.
+    sample_rows : int
+        Values of a sample that has to be looked at before any are measured: at most so many.
     """
 
     codec = "bitpack"
     unit = launch.BLOCK
 
-    def __init__(self, rows: int, itemsize: int, signed: bool, work: Workspace) -> None:
+    def __init__(self, rows: int, itemsize: int, signed: bool, work: Workspace, *, divide: int = 0) -> None:
+        self.variant: tuple[bool] = (bool(divide),)
+        self.sample_rows = launch.SAMPLE_BLOCKS * launch.BLOCK if divide else 0
         self.rows, self.itemsize, self._signed = rows, itemsize, signed
         self._blocks = count = blocks(rows, launch.BLOCK)
         # bitpack_scan reads and writes 16 entries at once.
         sizes = align(count), 4 * align(count), itemsize * count, itemsize * count
         self._offsets = [work.reserve(nbytes) for nbytes in sizes]
 
-    def place(self, work: Workspace) -> None:
-        """Call when the workspace has been taken."""
+    def place(self, work: Workspace, totals: int) -> None:
+        """Call when the workspace has been taken; `totals`: address of the 24 bytes for `measured`."""
+        self._totals = totals
         self._kinds, self._starts, self._bases, self._slopes = (work[offset] for offset in self._offsets)
+
+    @property
+    def sample_step(self) -> int:
+        """Distance of the runs of `unit` values of which the sample consists."""
+        return launch.BLOCK * launch.sample_step(self._blocks)
+
+    def look(self, values: int, step: int) -> tuple[int, ...]:
+        """Fields of the job that looks for a divisor in runs at this distance, from an address on."""
+        rows = self.rows if step == self.sample_step else min(self.rows, self.sample_rows)
+        return values, rows, self.itemsize, self._signed, step // launch.BLOCK, self._totals + 16
 
     def measure(self, values: int, first: int, rows: int) -> tuple[int, tuple[int, ...]]:
         """Thread blocks and fields of the job that measures values `first` to ``first + rows - 1`` at an address."""
         block = first // launch.BLOCK
         at = self.itemsize * block
-        fields = (values, rows, self._signed, self._kinds + block, self._bases + at, self._slopes + at)
+        entries = self._kinds + block, self._bases + at, self._slopes + at
+        fields = (values, rows, self._signed, *entries, *[self._totals + 16] * self.variant[0])
         return blocks(rows, launch.BLOCK * launch.WARPS), fields
 
-    def scan(self, totals: int) -> tuple[int, ...]:
-        """Fields of the job that writes 16 bytes for `measured` to an address."""
-        return self._kinds, self._blocks, self._starts, totals
+    def scan(self) -> tuple[int, ...]:
+        """Fields of the job that sums up."""
+        return self._kinds, self._blocks, self._starts, self._totals
 
-    def measured(self, units: int, has_delta: int) -> int:
+    def measured(self, units: int, kinds: int, divisor: int) -> int:
         """Take the totals; `Packed.nbytes` that they mean."""
-        self._units, self._layout = units, launch.Layout(self.rows, self.itemsize, bool(has_delta))
+        divisor = divisor if kinds & 2 else 1
+        self.variant = (divisor != 1,)
+        self._units, self._layout = units, launch.Layout(self.rows, self.itemsize, bool(kinds & 1), divisor)
         self.meta_nbytes, self.codes_nbytes = self._layout.nbytes, launch.UNIT_NBYTES * units
         return self.meta_nbytes + self.codes_nbytes
 
@@ -110,6 +138,7 @@ class Job:
             meta + layout.slopes + at if layout.has_delta else 0,
             codes,
             self._units + 1 if first + rows == self.rows else 0,
+            *(launch.inverse(layout.divisor) if self.variant[0] else ()),
         )
         return blocks(rows, launch.BLOCK * launch.WARPS), fields
 
@@ -130,7 +159,7 @@ def describe(packed: Packed) -> tuple[int, ...]:
     made, meta = launch.layout(packed), int(packed.meta.ptr)
     slopes = meta + made.slopes if made.has_delta else 0
     units = packed.codes_nbytes // launch.UNIT_NBYTES
-    return meta, meta + made.bases, slopes, int(packed.codes.ptr), units, packed.rows
+    return meta, meta + made.bases, slopes, int(packed.codes.ptr), units, packed.rows, made.divisor
 
 
 def _grid(piece: Piece, group: int) -> int:

@@ -20,7 +20,14 @@ WARPS = 8
 SCAN_THREADS = 1024
 #: Set in an entry of ``starts`` whose block stores differences of neighbours.
 DELTA = 1 << 31
+#: Set where the block's codes were divided.
+DIVIDED = 1 << 30
+#: What is left of an entry is the block's place.
+PLACE = DIVIDED - 1
+#: Blocks of a piece on which a divisor is looked for, each by a warp of bitpack_divisor.
+SAMPLE_BLOCKS = 16
 ITEMSIZES = part.ITEMSIZES
+_LOW = 0xFFFFFFFF
 
 
 def group(itemsize: int) -> int:
@@ -34,6 +41,9 @@ def defines(itemsize: int) -> dict[str, int]:
         "ITEM_NBYTES": itemsize,
         "BITPACK_BLOCK": BLOCK,
         "BITPACK_DELTA": DELTA,
+        "BITPACK_DIVIDED": DIVIDED,
+        "BITPACK_PLACE": PLACE,
+        "BITPACK_SAMPLE": SAMPLE_BLOCKS,
         "BITPACK_WARPS": WARPS,
         "BITPACK_GROUP": group(itemsize),
         "BITPACK_SCAN_THREADS": SCAN_THREADS,
@@ -44,12 +54,27 @@ def defines(itemsize: int) -> dict[str, int]:
 VARIANTS = tuple(defines(itemsize) for itemsize in ITEMSIZES)
 
 
+def sample_step(blocks: int) -> int:
+    """Distance of the blocks on which a divisor is looked for: from the first one on, at most `SAMPLE_BLOCKS`."""
+    return max(1, blocks // SAMPLE_BLOCKS)
+
+
+def inverse(divisor: int) -> tuple[int, int]:
+    """The inverse of a divisor's odd part modulo 2^64, and how often it can be halved."""
+    shift = (divisor & -divisor).bit_length() - 1
+    return pow(divisor >> shift, -1, 2**64), shift
+
+
 class Layout(NamedTuple):
-    """Sections of ``meta``: ``starts``, ``bases`` and, if any block has differences, ``slopes``."""
+    """Sections of ``meta``: ``starts``, ``bases`` and, if any block has differences, ``slopes``.
+
+    `divisor` is what the codes of some blocks were divided by, 1 if those of none were.
+    """
 
     rows: int
     itemsize: int
     has_delta: bool
+    divisor: int = 1
 
     @property
     def blocks(self) -> int:
@@ -71,7 +96,8 @@ class Layout(NamedTuple):
         return self.slopes + (align(self.itemsize * self.blocks) if self.has_delta else 0)
 
     def packed(self, units: int, signed: bool, meta: object, codes: object) -> Packed:
-        parameters = (int(signed), int(self.has_delta))
+        divisor = 0 if self.divisor == 1 else self.divisor
+        parameters = (int(signed), int(self.has_delta), divisor & _LOW, divisor >> 32)
         return Packed("bitpack", self.rows, self.itemsize, parameters, meta, codes, self.nbytes, UNIT_NBYTES * units)
 
 
@@ -87,9 +113,12 @@ def layout(packed: Packed) -> Layout:
         raise ValueError(f"a segment of codec {packed.codec!r} is not for bitpack")
     if packed.itemsize not in ITEMSIZES or packed.rows < 1:
         raise ValueError(f"damaged segment: {packed.rows} values of {packed.itemsize} bytes")
-    if len(packed.parameters) != 2 or any(parameter not in (0, 1) for parameter in packed.parameters):
+    if len(packed.parameters) != 4 or any(parameter not in (0, 1) for parameter in packed.parameters[:2]):
         raise ValueError(f"damaged segment: parameters {packed.parameters}")
-    made = Layout(packed.rows, packed.itemsize, bool(packed.parameters[1]))
+    divisor = packed.parameters[2] | packed.parameters[3] << 32
+    if divisor == 1 or divisor >> 8 * packed.itemsize:
+        raise ValueError(f"damaged segment: {divisor} as a divisor of values of {packed.itemsize} bytes")
+    made = Layout(packed.rows, packed.itemsize, bool(packed.parameters[1]), max(divisor, 1))
     if packed.meta_nbytes != made.nbytes:
         raise ValueError(f"damaged segment: meta has {packed.meta_nbytes} bytes, its rows need {made.nbytes}")
     most = 8 * packed.itemsize * made.blocks

@@ -66,6 +66,8 @@ class Job:
     """
 
     codec = "gfc"
+    variant = ()
+    sample_rows = 0
 
     def __init__(
         self, rows: int, itemsize: int, signed: bool, work: Workspace, *, dim: int = 1, chunk: int = 0
@@ -76,8 +78,9 @@ class Job:
         self._chunks = self._layout.chunks
         self._offsets = work.reserve(4 * self._chunks), work.reserve(8 * self._chunks)
 
-    def place(self, work: Workspace) -> None:
-        """Call when the workspace has been taken."""
+    def place(self, work: Workspace, totals: int) -> None:
+        """Call when the workspace has been taken; `totals`: address of the 24 bytes for `measured`."""
+        self._totals = totals
         self._sizes, self._starts = (work[offset] for offset in self._offsets)
 
     def measure(self, values: int, first: int, rows: int) -> tuple[int, tuple[int, ...]]:
@@ -86,11 +89,11 @@ class Job:
         chunks = blocks(rows, chunk)
         return blocks(chunks, launch.WARPS), (values, rows, dim, chunk, chunks, self._sizes + 4 * (first // chunk))
 
-    def scan(self, totals: int) -> tuple[int, ...]:
-        """Fields of the job that writes 16 bytes for `measured` to an address."""
-        return self._sizes, self._chunks, self._starts, totals
+    def scan(self) -> tuple[int, ...]:
+        """Fields of the job that sums up."""
+        return self._sizes, self._chunks, self._starts, self._totals
 
-    def measured(self, nbytes: int, _unused: int) -> int:
+    def measured(self, nbytes: int, *_unused: int) -> int:
         """Take the totals; `Packed.nbytes` that they mean."""
         self.meta_nbytes, self.codes_nbytes = self._layout.meta_nbytes, nbytes
         return self.meta_nbytes + nbytes

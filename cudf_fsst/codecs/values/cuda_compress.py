@@ -30,6 +30,8 @@ from .launch import DEFINES, FILL_BLOCK
 _THREADS = 256
 #: Bytes of the room. What is gathered there is read again from the L2.
 _ROOM_NBYTES = 16 << 20
+#: Bytes that a job's kernels leave for the host.
+_TOTALS_NBYTES = 24
 _Fields = tuple[int, ...]
 #: Thread blocks and fields of a job.
 _Jobs = Sequence[tuple[int, _Fields]]
@@ -146,6 +148,8 @@ class _Item:
         ]
         self.in_place = self.source.in_place and not run
         self.address = self.source.address + itemsize * start if self.in_place else 0
+        #: Whether its values are in several windows.
+        self.cut = False
 
         #: Bytes that each job makes, when it was measured.
         self.sizes: list[int] = []
@@ -163,6 +167,14 @@ class _Item:
             return self.source.gather(self._start, self._stop, out, self._run, self._step)
         return self.source.gather(self._start + first, self._start + first + rows, out)
 
+    def gather_sample(self, job: Any, out: int) -> tuple[int, _Fields]:
+        """The job that writes the sample of one of the jobs to an address, its runs one after another."""
+        step, rows = job.sample_step, min(self.rows, job.sample_rows)
+        if step == job.unit:
+            return self.gather(0, rows, out)
+        stop = self._start + step * (rows // job.unit - 1) + job.unit
+        return self.source.gather(self._start, stop, out, job.unit, step)
+
     def choose(self, codec: str | None, what: What = None) -> plan.Choice:
         """Take the best choice, by what was measured; `codec`: what the user wants; `what`: the column, for the log."""
         if len(self.choices) == 1 and (codec is not None or not self.jobs):
@@ -175,8 +187,8 @@ class _Item:
         return choice
 
 
-#: Thread blocks and fields of jobs, by codec and bytes of a value.
-_Groups = dict[tuple[str, int], list[tuple[int, _Fields]]]
+#: Thread blocks and fields of jobs, by codec and what its kernels are told: bytes of a value, and the variant.
+_Groups = dict[tuple[str, tuple[int, ...]], list[tuple[int, _Fields]]]
 
 
 class _Batch:
@@ -186,7 +198,7 @@ class _Batch:
         self.work = Workspace()
         self.items: list[_Item] = []
         self._turns: list[list[tuple[_Item, _Window]]] = [[]]
-        self._used = self._room_nbytes = 0
+        self._used = self._room_nbytes = self._sample_nbytes = 0
 
     def __enter__(self) -> _Batch:
         return self
@@ -206,6 +218,15 @@ class _Batch:
 
     def _cut(self, item: _Item) -> None:
         """Cut an item into windows that fit the room."""
+        turns = len(self._turns)
+        self._cut_windows(item)
+        if len(self._turns) > turns and self._turns[-1][-1][1].rows < item.rows:
+            # It fills up the turn in which it begins, so no other such item begins there, and one sample has room.
+            item.cut = True
+            nbytes = max(min(job.sample_rows, item.rows) for job in item.jobs) * item.itemsize
+            self._sample_nbytes = max(self._sample_nbytes, nbytes)
+
+    def _cut_windows(self, item: _Item) -> None:
         itemsize, first = item.source.itemsize, 0
         while first < item.rows:
             left, fit = item.rows - first, (_ROOM_NBYTES - self._used) // itemsize
@@ -224,13 +245,16 @@ class _Batch:
     def _take(self, lane: Lane) -> None:
         """Take the workspace."""
         jobs = sum(len(item.jobs) for item in self.items)
-        self._totals_at = self.work.reserve(16 * jobs)
-        room = self.work.reserve(self._room_nbytes)
+        totals = self.work.reserve(_TOTALS_NBYTES * jobs)
+        room, sample = self.work.reserve(self._room_nbytes), self.work.reserve(self._sample_nbytes)
         self.work.take(lane)
+        self._totals = at = self.work[totals] if jobs else 0
         for item in self.items:
             for job in item.jobs:
-                job.place(self.work)
+                job.place(self.work, at)
+                at += _TOTALS_NBYTES
         self._room = self.work[room] if self._room_nbytes else 0
+        self._sample = self.work[sample] if self._sample_nbytes else 0
 
     def _values(self, item: _Item, window: _Window) -> int:
         """Address of a window's values."""
@@ -238,18 +262,33 @@ class _Batch:
             return item.address + item.itemsize * window.first
         return self._room + window.offset
 
-    def _gather(self, tables: Tables, turn: Sequence[tuple[_Item, _Window]]) -> None:
+    def _gather(self, tables: Tables, turn: Sequence[tuple[_Item, _Window]], more: _Jobs = ()) -> None:
         jobs = [
             item.gather(window.first, window.rows, self._room + window.offset)
             for item, window in turn
             if window.offset is not None
         ]
-        _gather(tables, jobs)
+        _gather(tables, [*jobs, *more])
+
+    def _look(self, turn: Sequence[tuple[_Item, _Window]]) -> tuple[_Jobs, dict[str, list[_Fields]]]:
+        """Samples to gather for items that begin in a turn, and fields of the jobs that look at samples, by codec."""
+        gathered: list[tuple[int, _Fields]] = []
+        looks: dict[str, list[_Fields]] = {}
+        for item, window in turn:
+            for job in item.jobs:
+                if window.first or not job.sample_rows:
+                    continue
+                values, step = self._values(item, window), job.sample_step
+                if item.cut:
+                    values, step = self._sample, job.unit
+                    gathered.append(item.gather_sample(job, values))
+                looks.setdefault(job.codec, []).append(job.look(values, step))
+        return gathered, looks
 
     def _launch(self, tables: Tables, kernel: str, groups: _Groups) -> None:
-        for (codec, itemsize), jobs in groups.items():
+        for (codec, told), jobs in groups.items():
             module = of_values(codec).device()
-            _add(tables, getattr(module, kernel)(itemsize), module.THREADS, jobs)
+            _add(tables, getattr(module, kernel)(*told), module.THREADS, jobs)
 
     def measure(self, lane: Lane) -> Generator[None, None, None]:
         """Take the workspace and find all items' sizes."""
@@ -260,35 +299,37 @@ class _Batch:
             return
         totals = self._measure(lane)
         yield
-        found = iter(totals.tolist())
+        found = iter(totals.reshape(-1, _TOTALS_NBYTES // 8).tolist())
         for item in self.items:
-            item.sizes = [job.measured(next(found), next(found)) for job in item.jobs]
+            item.sizes = [job.measured(*next(found)) for job in item.jobs]
 
     @MEASURE
     def _measure(self, lane: Lane) -> Any:
         """Start to find sizes; the array in which they will be."""
         tables = Tables()
         for turn in self._turns:
-            self._gather(tables, turn)
+            gathered, looks = self._look(turn)
+            self._gather(tables, turn, gathered)
+            for codec, fields in looks.items():
+                module = of_values(codec).device()
+                _add(tables, module.sample_kernel(), module.SAMPLE_THREADS, [(1, one) for one in fields])
             groups: _Groups = {}
             for item, window in turn:
                 values = self._values(item, window)
                 for job in item.jobs:
                     fields = job.measure(values, window.first, window.rows)
-                    groups.setdefault((job.codec, item.itemsize), []).append(fields)
+                    groups.setdefault((job.codec, (item.itemsize, *job.variant)), []).append(fields)
             self._launch(tables, "measure_kernel", groups)
-        scans: dict[str, list[_Fields]] = {}
-        first = at = self.work[self._totals_at]
+        scans: dict[tuple[str, tuple[int, ...]], list[_Fields]] = {}
         for item in self.items:
             for job in item.jobs:
-                scans.setdefault(job.codec, []).append(job.scan(at))
-                at += 16
-        for codec, sums in scans.items():
+                scans.setdefault((job.codec, job.variant), []).append(job.scan())
+        for (codec, variant), sums in scans.items():
             module = of_values(codec).device()
-            _add(tables, module.scan_kernel(), module.SCAN_THREADS, [(1, fields) for fields in sums])
+            _add(tables, module.scan_kernel(*variant), module.SCAN_THREADS, [(1, fields) for fields in sums])
         tables.launch(lane)
-        totals = pinned((at - first) // 8, np.uint64)
-        lane.download(totals, first)
+        totals = pinned(sum(len(item.jobs) for item in self.items) * _TOTALS_NBYTES // 8, np.uint64)
+        lane.download(totals, self._totals)
         return totals
 
     @ENCODE
@@ -319,7 +360,7 @@ class _Batch:
             groups: _Groups = {}
             for item, window in packed:
                 fields = item.job.pack(self._values(item, window), window.first, window.rows, *buffers[item])
-                groups.setdefault((item.job.codec, item.itemsize), []).append(fields)
+                groups.setdefault((item.job.codec, (item.itemsize, *item.job.variant)), []).append(fields)
             self._launch(tables, "pack_kernel", groups)
         tables.launch(lane)
         return made
