@@ -1,0 +1,43 @@
+// Rows of strings as numbers: what finds equal rows and what writes rows both read (dict_find.cu, dict_read.cu).
+#pragma once
+
+#include "jobs.cuh"
+
+__device__ __forceinline__ u64 offset_at(u64 offsets, bool wide, u64 row) {
+  return wide ? reinterpret_cast<const u64*>(offsets)[row] : reinterpret_cast<const u32*>(offsets)[row];
+}
+
+__device__ __forceinline__ bool bit_at(u64 bitmap, u64 bit) {
+  return reinterpret_cast<const u8*>(bitmap)[bit / 8] >> bit % 8 & 1;
+}
+
+__device__ __forceinline__ u64 low_bytes(u64 word, u64 count) {
+  return count < 8 ? word & ~(~u64(0) << 8 * u32(count)) : word;
+}
+
+// The bytes of a row as little-endian words of 8, zeros past the end.
+struct Text {
+  u64 at, nbytes;
+  bool inside;  // all aligned words that have a byte of it may be read
+
+  // `low`, `high`: bytes that may be read.
+  __device__ __forceinline__ Text(u64 at, u64 nbytes, u64 low, u64 high)
+      : at(at), nbytes(nbytes), inside((at & ~u64(7)) >= low && (at + nbytes + 7 & ~u64(7)) <= high) {}
+
+  __device__ __forceinline__ u64 words() const { return (nbytes + 7) / 8; }
+
+  // Bytes from `begin` on, which is below `nbytes`.
+  __device__ __forceinline__ u64 from(u64 begin) const {
+    const u64 left = nbytes - begin, p = at + begin;
+    if (!inside) {
+      u64 word = 0;
+      for (u32 i = 0; i < 8 && i < left; ++i) word |= u64(reinterpret_cast<const u8*>(p)[i]) << 8 * i;
+      return word;
+    }
+    const u32 skip = u32(p) & 7;
+    const u64* aligned = reinterpret_cast<const u64*>(p - skip);
+    u64 word = aligned[0] >> 8 * skip;
+    if (skip + left > 8 && skip != 0) word |= aligned[1] << (64 - 8 * skip);
+    return low_bytes(word, left);
+  }
+};

@@ -1,0 +1,379 @@
+// Numbers of values become strings: rows of a dictionary one after another (docs/format.md, section 18).
+//
+//   dict_sums    bytes of the strings of every READ_TILE rows
+//   dict_places  sums of what stands before each of them, and the total
+//   dict_write   offsets, and characters where values are short
+//   dict_chars   characters of any values
+//
+// The numbers lie there as bitpack_unpack or bitpack_take leaves them. In dict_write a thread has READ_ROWS consecutive rows and so
+// consecutive characters. It puts them together in a register, word by word, and these go through shared memory, where a warp's
+// characters lie as they will in global memory: stores of 16 bytes a lane. Values lie in the image: `stride` bytes each, a multiple of 4,
+// zeros behind the end, in shared memory if it is small.
+//
+// In dict_chars a warp has CHARS_PIECE characters of the result, and looks for the row they begin in: so one row of a gigabyte is the
+// work of as many warps as many short ones.
+#include "dict.cuh"
+
+struct WriteJob {
+  u64 codes, code_nbytes, rows;
+  u64 validity, validity_offset;      // 0: no nulls
+  u64 chars, offsets, wide, values;   // the dictionary: chars + its offsets, how many values
+  u64 sums;                           // address of u64s, one for each tile, and the total
+  u64 out_offsets, out_wide;          // of the first row
+  u64 first_char;                     // what offsets begin with
+  u64 out_chars, limit;               // address of the first row's, bytes that may be written there
+  u64 image, stride;                  // address; bytes of a value there, 0: dict_chars writes
+  u64 last;                           // whether the last row's end is an offset too
+  u64 blocks;
+};
+
+__device__ __forceinline__ u32 code_at(const WriteJob& job, u64 row) {
+  return job.code_nbytes == 1   ? reinterpret_cast<const u8*>(job.codes)[row]
+         : job.code_nbytes == 2 ? reinterpret_cast<const u16*>(job.codes)[row]
+                                : reinterpret_cast<const u32*>(job.codes)[row];
+}
+
+// The codes of a thread's rows, from `row` on; of rows that are not there and of nulls NO_CODE.
+#define NO_CODE 0xffffffffu
+__device__ __forceinline__ void read_codes(const WriteJob& job, u64 row, u32 (&codes)[READ_ROWS]) {
+  const u64 at = job.codes + row * job.code_nbytes;
+  if (row + READ_ROWS <= job.rows && at % (READ_ROWS * job.code_nbytes < 16 ? READ_ROWS * job.code_nbytes : 16) == 0) {
+    if (job.code_nbytes == 1) {
+      const uint2 raw = *reinterpret_cast<const uint2*>(at);
+#pragma unroll
+      for (u32 i = 0; i < READ_ROWS; ++i) codes[i] = (i < 4 ? raw.x : raw.y) >> 8 * (i % 4) & 0xff;
+    } else if (job.code_nbytes == 2) {
+      const uint4 raw = *reinterpret_cast<const uint4*>(at);
+      const u32 words[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+      for (u32 i = 0; i < READ_ROWS; ++i) codes[i] = words[i / 2] >> 16 * (i % 2) & 0xffff;
+    } else {
+#pragma unroll
+      for (u32 i = 0; i < READ_ROWS; i += 4) {
+        const uint4 raw = reinterpret_cast<const uint4*>(at)[i / 4];
+        codes[i] = raw.x, codes[i + 1] = raw.y, codes[i + 2] = raw.z, codes[i + 3] = raw.w;
+      }
+    }
+  } else {
+#pragma unroll
+    for (u32 i = 0; i < READ_ROWS; ++i) codes[i] = row + i < job.rows ? code_at(job, row + i) : NO_CODE;
+  }
+#pragma unroll
+  for (u32 i = 0; i < READ_ROWS; ++i) {
+    if (codes[i] >= job.values) codes[i] = NO_CODE;
+    if (job.validity != 0 && row + i < job.rows && !bit_at(job.validity, job.validity_offset + row + i)) codes[i] = NO_CODE;
+  }
+}
+
+// Lengths of the first values in shared memory, for all threads.
+struct Lengths {
+  u32* near;
+  bool wide;
+  u64 offsets;
+  u32 kept;
+
+  __device__ __forceinline__ Lengths(const WriteJob& job, u32* shared)
+      : near(shared), wide(job.wide != 0), offsets(job.offsets), kept(u32(min(job.values, u64(READ_KEPT)))) {
+    for (u32 i = threadIdx.x; i < kept; i += blockDim.x) {
+      const u64 length = far(i);
+      near[i] = length > 0xffffffffu ? 0xffffffffu : u32(length);
+    }
+    __syncthreads();
+  }
+  __device__ __forceinline__ u64 far(u32 code) const {
+    return offset_at(offsets, wide, u64(code) + 1) - offset_at(offsets, wide, code);
+  }
+  __device__ __forceinline__ u64 of(u32 code) const {
+    if (code == NO_CODE) return 0;
+    if (code < kept) {
+      const u32 length = near[code];
+      if (length != 0xffffffffu) return length;
+    }
+    return far(code);
+  }
+};
+
+// The sum over the block's threads that stand before, and over all.
+__device__ __forceinline__ u64 block_before(u64 own, u64* shared, u64& total) {
+  const u64 inclusive = warp_inclusive_sum(own);
+  __syncthreads();
+  if (lane_id() == 31) shared[threadIdx.x / 32] = inclusive;
+  __syncthreads();
+  u64 before = inclusive - own;
+  total = 0;
+  for (u32 w = 0; w < blockDim.x / 32; ++w) {
+    if (w < threadIdx.x / 32) before += shared[w];
+    total += shared[w];
+  }
+  return before;
+}
+
+extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_sums(const u64* table, u32 jobs) {
+  __shared__ WriteJob job;
+  __shared__ u32 near[READ_KEPT];
+  __shared__ u64 shared[READ_THREADS / 32];
+  const u64 in_job = load_job(table, jobs, job);
+  const Lengths lengths(job, near);
+  const u64 tiles = (job.rows + READ_TILE - 1) / READ_TILE;
+  for (u64 tile = in_job; tile < tiles; tile += job.blocks) {
+    u32 codes[READ_ROWS];
+    read_codes(job, tile * READ_TILE + threadIdx.x * READ_ROWS, codes);
+    u64 sum = 0, total;
+#pragma unroll
+    for (u32 i = 0; i < READ_ROWS; ++i) sum += lengths.of(codes[i]);
+    block_before(sum, shared, total);
+    if (threadIdx.x == 0) reinterpret_cast<u64*>(job.sums)[tile] = total;
+  }
+}
+
+// A thread block has a job.
+extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) dict_places(const u64* table, u32 jobs) {
+  __shared__ WriteJob job;
+  __shared__ u64 shared[SCAN_THREADS / 32];
+  load_job(table, jobs, job);
+  const u64 tiles = (job.rows + READ_TILE - 1) / READ_TILE, each = (tiles + SCAN_THREADS - 1) / SCAN_THREADS;
+  const u64 begin = min(each * threadIdx.x, tiles), end = min(begin + each, tiles);
+  u64* sums = reinterpret_cast<u64*>(job.sums);
+  u64 sum = 0, total;
+  for (u64 i = begin; i < end; ++i) sum += sums[i];
+  u64 at = block_before(sum, shared, total);
+  for (u64 i = begin; i < end; ++i) {
+    const u64 own = sums[i];
+    sums[i] = at;
+    at += own;
+  }
+  if (threadIdx.x == 0) sums[tiles] = total;
+}
+
+// Writes consecutive bytes of shared memory, words at a time.
+struct Run {
+  u8* at;      // of the word that is put together, a multiple of 4
+  u64 waiting;
+  u32 have, head;  // bytes of it that are there, or before it and another thread's: `head`
+
+  __device__ __forceinline__ Run(u8* to)
+      : at(to - (reinterpret_cast<u64>(to) & 3)), waiting(0), have(u32(reinterpret_cast<u64>(to) & 3)), head(have) {}
+
+  // `nbytes`: 1 to 4; bytes of `word` above are 0.
+  __device__ __forceinline__ void put(u32 word, u32 nbytes) {
+    waiting |= u64(word) << 8 * have;
+    have += nbytes;
+    if (have < 4) return;
+    if (head == 0) {
+      *reinterpret_cast<u32*>(at) = u32(waiting);
+    } else {
+      for (u32 i = head; i < 4; ++i) at[i] = u8(waiting >> 8 * i);
+      head = 0;
+    }
+    waiting >>= 32;
+    have -= 4;
+    at += 4;
+  }
+  __device__ __forceinline__ void end() {
+    for (u32 i = head; i < have; ++i) at[i] = u8(waiting >> 8 * i);
+  }
+};
+
+// The image: a thread has a word.
+extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_image(const u64* table, u32 jobs) {
+  __shared__ WriteJob job;
+  const u64 i = u64(load_job(table, jobs, job)) * READ_THREADS + threadIdx.x;
+  if (4 * i >= job.values * job.stride) return;
+  const u64 value = 4 * i / job.stride, place = 4 * i % job.stride;
+  const u64 begin = offset_at(job.offsets, job.wide != 0, value);
+  const u64 nbytes = offset_at(job.offsets, job.wide != 0, value + 1) - begin;
+  u32 word = 0;
+  for (u32 b = 0; b < 4 && place + b < nbytes; ++b)
+    word |= u32(reinterpret_cast<const u8*>(job.chars)[begin + place + b]) << 8 * b;
+  reinterpret_cast<u32*>(job.image)[i] = word;
+}
+
+// Dynamic shared memory: the image, if READ_IMAGE bytes have room for it, then for each warp the characters of its rows and 16 bytes.
+extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_write(const u64* table, u32 jobs, u32 staged) {
+  DYNAMIC_SHARED(u8, room);
+  __shared__ WriteJob job;
+  __shared__ u32 near[READ_KEPT];
+  __shared__ u64 shared[READ_THREADS / 32];
+  const u64 in_job = load_job(table, jobs, job);
+  const u32 stride = u32(job.stride);
+  const u8* image = reinterpret_cast<const u8*>(job.image);
+  if (stride != 0 && job.values * stride <= READ_IMAGE) {
+    for (u32 i = threadIdx.x; i < u32(job.values) * stride / 4; i += READ_THREADS)
+      reinterpret_cast<u32*>(room)[i] = reinterpret_cast<const u32*>(image)[i];
+    image = room;
+  }
+  const Lengths lengths(job, near);
+  u8* stage = room + READ_IMAGE + threadIdx.x / 32 * staged;
+  const u64 tiles = (job.rows + READ_TILE - 1) / READ_TILE;
+#pragma unroll 1
+  for (u64 tile = in_job; tile < tiles; tile += job.blocks) {
+    const u64 row = tile * READ_TILE + threadIdx.x * READ_ROWS;
+    u32 codes[READ_ROWS], own[READ_ROWS];
+    read_codes(job, row, codes);
+    u64 sum = 0, total;
+#pragma unroll
+    for (u32 i = 0; i < READ_ROWS; ++i) {
+      const u64 length = lengths.of(codes[i]);
+      own[i] = u32(length);
+      sum += length;
+    }
+    const u64 begin = reinterpret_cast<const u64*>(job.sums)[tile] + block_before(sum, shared, total);
+    u64 at = job.first_char + begin;
+    if (row < job.rows) {
+      const u64 to = job.out_offsets + row * (job.out_wide != 0 ? 8 : 4);
+      if (job.out_wide == 0 && row + READ_ROWS <= job.rows && to % 16 == 0 && stride != 0) {
+        u32 places[READ_ROWS];
+#pragma unroll
+        for (u32 i = 0; i < READ_ROWS; ++i) {
+          places[i] = u32(at);
+          at += own[i];
+        }
+#pragma unroll
+        for (u32 i = 0; i < READ_ROWS; i += 4)
+          reinterpret_cast<uint4*>(to)[i / 4] = {places[i], places[i + 1], places[i + 2], places[i + 3]};
+      } else {
+#pragma unroll 1
+        for (u32 i = 0; i < READ_ROWS && row + i < job.rows; ++i) {
+          if (job.out_wide != 0)
+            reinterpret_cast<u64*>(to)[i] = at;
+          else
+            reinterpret_cast<u32*>(to)[i] = u32(at);
+          u32 code = NO_CODE;
+#pragma unroll
+          for (u32 k = 0; k < READ_ROWS; ++k) code = k == i ? codes[k] : code;
+          at += lengths.of(code);
+        }
+      }
+      if (job.last != 0 && row + READ_ROWS >= job.rows) {  // the thread of the last row
+        if (job.out_wide != 0)
+          reinterpret_cast<u64*>(job.out_offsets)[job.rows] = at;
+        else
+          reinterpret_cast<u32*>(job.out_offsets)[job.rows] = u32(at);
+      }
+    }
+    if (stride == 0) continue;
+    // Characters. Those of a warp begin in `stage` where they do in 16 bytes of the result.
+    const u64 warp_begin = __shfl_sync(ALL_LANES, begin, 0);
+    const u64 warp_end = min(__shfl_sync(ALL_LANES, begin + sum, 31), job.limit);
+    const u64 to = job.out_chars + warp_begin;
+    const u32 skip = u32(to) & 15;
+    Run run(stage + skip + u32(begin - warp_begin));
+#pragma unroll 1
+    for (u32 i = 0; i < READ_ROWS; ++i) {
+      u32 code = codes[0], left = own[0];
+#pragma unroll
+      for (u32 k = 1; k < READ_ROWS; ++k) {
+        code = k == i ? codes[k] : code;
+        left = k == i ? own[k] : left;
+      }
+      if (code == NO_CODE) continue;
+      const u32* words = reinterpret_cast<const u32*>(image + u64(code) * stride);
+      for (; left >= 4; left -= 4) run.put(*words++, 4);
+      if (left > 0) run.put(*words, left);
+    }
+    run.end();
+    __syncwarp();
+    if (warp_end > warp_begin) {
+      const u32 end = skip + u32(warp_end - warp_begin);
+      for (u32 i = 16 * lane_id(); i < end; i += 16 * 32) {
+        if (i >= skip && i + 16 <= end)
+          *reinterpret_cast<uint4*>(to - skip + i) = *reinterpret_cast<const uint4*>(stage + i);
+        else
+          for (u32 b = max(i, skip); b < min(i + 16, end); ++b) reinterpret_cast<u8*>(to - skip)[b] = stage[b];
+      }
+    }
+    __syncwarp();
+  }
+}
+
+// A warp has CHARS_PIECE characters.
+extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_chars(const u64* table, u32 jobs) {
+  __shared__ WriteJob job;
+  const u64 piece = u64(load_job(table, jobs, job)) * (READ_THREADS / 32) + threadIdx.x / 32;
+  const u64 tiles = (job.rows + READ_TILE - 1) / READ_TILE;
+  const u64 chars = min(reinterpret_cast<const u64*>(job.sums)[tiles], job.limit);
+  const u64 begin = piece * CHARS_PIECE, end = min(begin + CHARS_PIECE, chars);
+  if (begin >= end) return;
+  const bool wide = job.out_wide != 0, from_wide = job.wide != 0;
+  u64 low = 0, high = job.rows;  // the last row that does not begin behind `begin`
+  while (high - low > 1) {
+    const u64 step = (high - low + 31) / 32, at = low + lane_id() * step;
+    const bool before = at < high && offset_at(job.out_offsets, wide, at) - job.first_char <= begin;
+    const u32 count = __popc(__ballot_sync(ALL_LANES, before));
+    low += (max(count, 1u) - 1) * step;
+    high = min(high, low + step);
+  }
+  for (u64 row = low; row < job.rows; ++row) {
+    const u64 at = offset_at(job.out_offsets, wide, row) - job.first_char;
+    if (at >= end) break;
+    const u32 code = code_at(job, row);
+    if (code >= job.values || (job.validity != 0 && !bit_at(job.validity, job.validity_offset + row))) continue;
+    const u64 from = offset_at(job.offsets, from_wide, code);
+    const u64 length = offset_at(job.offsets, from_wide, u64(code) + 1) - from;
+    const u64 stop = min(end, at + length);
+    for (u64 i = max(at, begin) + lane_id(); i < stop; i += 32)
+      reinterpret_cast<u8*>(job.out_chars)[i] = reinterpret_cast<const u8*>(job.chars)[from + (i - at)];
+  }
+}
+
+// ---- answers and other numbers by code
+
+struct MapJob {
+  u64 codes, code_nbytes, rows;
+  u64 map, values;       // address of answers, how many: codes that are not below get the first one
+  u64 out, item_nbytes;  // address; of an answer: 1, 2, 4 or 8
+  u64 blocks;
+};
+
+template <typename Item>
+__device__ __forceinline__ void map_codes(const MapJob& job, u64 in_job, u64* shared) {
+  const Item* map = reinterpret_cast<const Item*>(job.map);
+  Item* near = reinterpret_cast<Item*>(shared);
+  const bool kept = job.values * sizeof(Item) <= 8 * READ_KEPT;
+  if (kept) {
+    for (u32 i = threadIdx.x; i < job.values; i += READ_THREADS) near[i] = map[i];
+    __syncthreads();
+  }
+  const auto answer = [&](u32 code) {
+    if (code >= job.values) code = 0;
+    return kept ? near[code] : map[code];
+  };
+  Item* out = reinterpret_cast<Item*>(job.out);
+  const u64 step = job.blocks * READ_THREADS;
+  u64 done = 0;
+  if (sizeof(Item) == 1 && job.code_nbytes == 1 && (job.codes | job.out) % 16 == 0) {
+    done = job.rows / 16 * 16;
+    for (u64 i = in_job * READ_THREADS + threadIdx.x; i < done / 16; i += step) {
+      const uint4 raw = reinterpret_cast<const uint4*>(job.codes)[i];
+      const u32 in[4] = {raw.x, raw.y, raw.z, raw.w};
+      u32 made[4];
+#pragma unroll
+      for (u32 w = 0; w < 4; ++w) {
+        made[w] = 0;
+#pragma unroll
+        for (u32 b = 0; b < 32; b += 8) made[w] |= u32(u8(answer(in[w] >> b & 255))) << b;
+      }
+      reinterpret_cast<uint4*>(job.out)[i] = {made[0], made[1], made[2], made[3]};
+    }
+  }
+  for (u64 i = done + in_job * READ_THREADS + threadIdx.x; i < job.rows; i += step) {
+    const u32 code = job.code_nbytes == 1   ? reinterpret_cast<const u8*>(job.codes)[i]
+                     : job.code_nbytes == 2 ? reinterpret_cast<const u16*>(job.codes)[i]
+                                            : reinterpret_cast<const u32*>(job.codes)[i];
+    out[i] = answer(code);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_map(const u64* table, u32 jobs) {
+  __shared__ MapJob job;
+  __shared__ u64 shared[READ_KEPT];
+  const u64 in_job = load_job(table, jobs, job);
+  if (job.item_nbytes == 1)
+    map_codes<u8>(job, in_job, shared);
+  else if (job.item_nbytes == 2)
+    map_codes<u16>(job, in_job, shared);
+  else if (job.item_nbytes == 4)
+    map_codes<u32>(job, in_job, shared);
+  else
+    map_codes<u64>(job, in_job, shared);
+}

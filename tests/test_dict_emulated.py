@@ -1,0 +1,204 @@
+"""Dictionaries of strings: the real kernels and launches, emulated under the sanitizers, against plain Python."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cudf_fsst.buffers import DeviceStrings
+from cudf_fsst.codecs.dict import launch
+from emulation.conftest import emulator
+from emulation.device import FakeDevice, emulated
+from emulation.emulator import SCHEDULES, Emulator
+
+__all__ = ["emulator"]
+
+
+class Gpu:
+    """Kernels of dictionaries on an emulated GPU."""
+
+    def __init__(self, device: FakeDevice) -> None:
+        self.device, self.emulator = device, device.emulator
+        self.find: Any = importlib.import_module("cudf_fsst.codecs.dict.cuda_find")
+        self.text: Any = importlib.import_module("cudf_fsst.codecs.dict.cuda_text")
+        self.tables: Any = importlib.import_module("cudf_fsst.codecs.cuda_tables")
+        self.memory: Any = importlib.import_module("cudf_fsst.device.memory")
+        self.waits: Any = importlib.import_module("cudf_fsst.device.waits")
+
+    def upload(self, rows: Sequence[bytes | None], *, wide: bool = False, shift: int = 0, bit: int = 0) -> DeviceStrings:
+        """A column in buffers of exactly its size; the characters `shift` bytes off, offsets from there."""
+        data = b"".join(row or b"" for row in rows)
+        offsets = np.cumsum([shift, *(len(row or b"") for row in rows)]).astype(np.int64 if wide else np.int32)
+        chars = self.emulator.buffer(np.frombuffer(data, np.uint8), offset=shift % 16)
+        valid = np.array([False] * bit + [row is not None for row in rows])
+        nulls = sum(row is None for row in rows)
+        mask = self.emulator.buffer(np.packbits(valid, bitorder="little")).address if nulls else 0
+        return DeviceStrings(
+            len(rows), chars.address - shift, self.emulator.buffer(offsets).address, offsets.itemsize, mask, bit, nulls
+        )
+
+    def number(self, rows: Sequence[bytes | None], *, limit: int = 10_000, guess: int = 1, room: int = 1 << 30, **how: Any) -> Any:
+        """First rows and codes."""
+        strings = self.upload(rows, **how)
+        with self.memory.Lane(self.device.stream()) as lane:
+            scope = self.find.Scope(strings, 0, len(rows), sum(len(row or b"") for row in rows), limit, guess)
+            ((found,),) = self.waits.run(lane, self.find.number([scope], lane, room=room))
+            if found is None:
+                return None
+            nbytes = self.find.code_nbytes(found.values)
+            out, window = lane.allocate(nbytes * len(rows)), 1 + len(rows) // 2
+            for first in range(0, len(rows), window):
+                tables = self.tables.Tables()
+                found.codes(tables, first, min(window, len(rows) - first), out.ptr + nbytes * first)
+                tables.launch(lane)
+            lane.synchronize()
+            firsts = np.frombuffer(self.emulator.read(found.firsts, 4 * found.values), np.uint32).tolist()
+            codes = np.frombuffer(self.emulator.read(out.ptr, out.size), f"u{nbytes}").tolist()
+            found.release()
+            assert found.null_count == sum(row is None for row in rows)
+            assert found.longest == max((len(row) for row in rows if row is not None), default=0)
+            return firsts, codes
+
+    def write(
+        self, codes: Any, values: Sequence[bytes], *, valid: Any = None, wide: bool = False, shift: int = 0
+    ) -> list[bytes]:
+        """Strings of codes, in buffers of exactly their size; other values' characters are not touched."""
+        dictionary, emulator = self.upload(values, shift=shift), self.emulator
+        rows, longest = len(codes), max(map(len, values), default=0)
+        there = emulator.buffer(codes)
+        mask = 0 if valid is None else emulator.buffer(np.packbits(np.r_[False, valid], bitorder="little")).address
+        with self.memory.Lane(self.device.stream()) as lane:
+            own = self.text.Dictionary(dictionary.chars, dictionary.offsets, 4, len(values), longest)
+            job = self.text.Writing(own, rows, lane)
+            offsets = emulator.buffer((8 if wide else 4) * (rows + 1))
+            asked = self.text.Written(
+                there.address, codes.itemsize, rows, mask, 1, offsets.address, 8 if wide else 4, 7, 0, 0, True
+            )
+            tables = self.tables.Tables()
+            job.measure(tables, asked)
+            tables.launch(lane)
+            (total,) = lane.read(job.total, 1, np.int64).tolist()
+            chars = emulator.buffer(total, offset=shift % 16)
+            tables = self.tables.Tables()
+            job.write(tables, asked._replace(chars=chars.address, limit=total))
+            tables.launch(lane)
+            lane.synchronize()
+        places = offsets.read(np.int64 if wide else np.int32).astype(np.int64) - 7
+        data = chars.read().tobytes()
+        assert places[0] == 0 and places[-1] == len(data)
+        return [data[a:b] for a, b in zip(places[:-1].tolist(), places[1:].tolist(), strict=True)]
+
+
+@pytest.fixture
+def gpu(emulator: Emulator) -> Iterator[Gpu]:
+    device = FakeDevice(emulator)
+    with emulated(device, "raw"):
+        yield Gpu(device)
+        if emulator.alive:
+            device.default.synchronize()
+
+
+def expected(rows: Sequence[bytes | None]) -> tuple[list[int], list[int | None]]:
+    """First rows of all values, and every row's number."""
+    number: dict[bytes, int] = {}
+    firsts = []
+    for i, row in enumerate(rows):
+        if row is not None and row not in number:
+            number[row] = len(number)
+            firsts.append(i)
+    return firsts, [None if row is None else number[row] for row in rows]
+
+
+def check(found: Any, rows: Sequence[bytes | None]) -> None:
+    firsts, codes = expected(rows)
+    assert found is not None
+    assert found[0] == firsts
+    assert [code if row is not None else None for code, row in zip(found[1], rows, strict=True)] == codes
+
+
+def some_rows(rng: np.random.Generator, count: int, values: Sequence[bytes], nulls: float = 0) -> list[bytes | None]:
+    rows: list[bytes | None] = [values[i] for i in rng.integers(0, len(values), count)]
+    for i in np.flatnonzero(rng.random(count) < nulls):
+        rows[i] = None
+    return rows
+
+
+#: Values of lengths around those of words, of what is kept in shared memory, and of what a thread block does.
+EDGES = [b"x" * n + t for n in (0, 1, 6, 7, 8, 15, 16, 31, 32, 33, 63, 128, 511, 512, 513, 5000) for t in (b"", b"a", b"\0")]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("room", [0, 1 << 30])
+def test_numbers(schedule: str, room: int, gpu: Gpu, rng: np.random.Generator) -> None:
+    """By first appearance, whatever the order in which rows are looked at."""
+    gpu.emulator.schedule = schedule
+    for wide, shift, bit, nulls in ((False, 0, 0, 0.0), (True, 3, 5, 0.2), (False, 13, 0, 0.0)):
+        rows = some_rows(rng, 900, EDGES, nulls)
+        check(gpu.number(rows, wide=wide, shift=shift, bit=bit, room=room), rows)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("guess", [1, 500])
+def test_tables_that_are_too_small(schedule: str, guess: int, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Are followed by larger ones; more values than the limit are none."""
+    gpu.emulator.schedule = schedule
+    rows = some_rows(rng, 700, [b"%d" % (i * i) for i in range(300)])
+    check(gpu.number(rows, guess=guess), rows)
+    different = len(set(rows))
+    check(gpu.number(rows, guess=guess, limit=different), rows)
+    assert gpu.number(rows, guess=guess, limit=different - 1) is None
+
+
+def test_many_values(gpu: Gpu, rng: np.random.Generator) -> None:
+    """Numbers of two bytes, and firsts in several chunks of rows."""
+    rows = some_rows(rng, 3 * launch.RANK_CHUNK, [b"value %d" % i for i in range(2000)])
+    check(gpu.number(rows, guess=1000), rows)
+
+
+def test_no_values(gpu: Gpu) -> None:
+    """Of nulls alone, and of rows without characters."""
+    rows: list[bytes | None] = [None] * 40
+    found = gpu.number(rows)
+    assert found is not None and found[0] == []
+    check(gpu.number([b""] * 40), [b""] * 40)
+
+
+def test_characters_under_nulls(gpu: Gpu) -> None:
+    from cudf_fsst.buffers import CharactersUnderNulls
+
+    rows = [b"a", b"b", b"c"] * 30
+    strings = gpu.upload(rows)
+    mask = gpu.emulator.buffer(np.full(12, 0xFD, np.uint8))
+    strings.validity, strings.null_count = mask.address, 12
+    with gpu.memory.Lane() as lane, pytest.raises(CharactersUnderNulls):
+        gpu.waits.run(lane, gpu.find.number([gpu.find.Scope(strings, 0, 90, 90, 9, 3)], lane, room=90))
+
+
+def code_array(rng: np.random.Generator, count: int, values: int, itemsize: int) -> Any:
+    return rng.integers(0, values, count).astype(f"u{itemsize}")
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("itemsize", [1, 2, 4])
+def test_strings(itemsize: int, schedule: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Of short values and of long ones, of any number of rows, wherever they begin."""
+    gpu.emulator.schedule = schedule
+    short = [b"", b"a", b"REG AIR", b"TRUCK", b"0123456789abcdef", b"x" * 64]
+    for values in (short, [*short, b"y" * 65, b"z" * (2 * launch.CHARS_PIECE + 1)]):
+        for rows in (1, 7, 8, launch.READ_TILE + 3):
+            codes = code_array(rng, rows if values is short else min(rows, 40), len(values), itemsize)
+            for valid, wide, shift in ((None, False, 0), (rng.random(codes.size) < 0.8, True, 5)):
+                found = gpu.write(codes, values, valid=valid, wide=wide, shift=shift)
+                there = np.ones(codes.size, bool) if valid is None else valid
+                assert found == [values[c] if ok else b"" for c, ok in zip(codes.tolist(), there, strict=True)]
+
+
+def test_strings_of_many_values(gpu: Gpu, rng: np.random.Generator) -> None:
+    """Whose image, and lengths, a thread block does not keep."""
+    values = [b"Clerk#%09d" % i for i in range(launch.READ_KEPT + 200)]
+    codes = code_array(rng, launch.READ_TILE + 100, len(values), 2)
+    assert gpu.write(codes, values) == [values[c] for c in codes.tolist()]
