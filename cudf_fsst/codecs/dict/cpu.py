@@ -27,14 +27,18 @@ from . import cpu_kernels as kernels
 from . import plan
 
 #: Rows that a thread looks at before what it found is put together with what others did.
-_CHUNK_ROWS = 2**20
-#: Rows for which a thread looks values up, or makes strings, at once.
+_CHUNK_ROWS = 2**18
+#: Codes of all rows are kept while values are looked for, where they take no more than this, or a sixteenth of the
+#: column.
+_HELD_NBYTES = 2**25
+#: Rows of which a thread makes strings at once.
 _STEP_ROWS = 2**16
 #: Rows whose codes are held at a time when strings are made of them.
 _WINDOW_ROWS = 2**22
 _SLOTS = 2**12
 _NONE: npt.NDArray[Any] = np.empty(0, np.uint8)
 _ALL: npt.NDArray[np.int64] = np.empty(0, np.int64)
+Codes = npt.NDArray[Any]
 
 
 class _Table:
@@ -42,9 +46,11 @@ class _Table:
 
     def __init__(self, strings: HostStrings, slots: int = _SLOTS) -> None:
         validity = _NONE if strings.validity is None else strings.validity
-        self.of = address(strings.chars), strings.offsets, validity, strings.validity_offset
+        chars = address(strings.chars)
+        self.of = chars, chars + strings.chars.size, strings.offsets, validity, strings.validity_offset
         self.table = np.zeros(slots, np.uint32)
-        self.hashes, self.rows = np.empty(slots // 2, np.uint64), np.empty(slots // 2, np.int64)
+        self.hashes = np.empty(slots // 2, np.uint64)
+        self.places, self.sizes, self.rows = (np.empty(slots // 2, np.int64) for _ in range(3))
         self.count = 0
 
     @property
@@ -52,60 +58,120 @@ class _Table:
         """The row where each value is first."""
         return self.rows[: self.count]
 
-    def insert(self, first: int, last: int, most: int, rows: npt.NDArray[np.int64] = _ALL) -> bool:
-        """Put rows `first` to ``last - 1``, or of `rows` these, into the table; False: more than `most` values."""
+    def insert(self, first: int, last: int, most: int, rows: npt.NDArray[np.int64] = _ALL) -> Codes | None:
+        """Put rows `first` to ``last - 1``, or of `rows` these, into the table.
+
+        Returns
+        -------
+        ndarray or None
+            Numbers of their values. None: there are more than `most` values.
+        """
+        out = np.empty(last - first, np.uint32)
         while True:
-            at = self.table, self.hashes, self.rows, self.count, most
+            at = self.table, self.hashes, self.places, self.sizes, self.rows, self.count, most, out
             first, self.count = kernels.insert(*self.of, rows, first, last, *at)
             if first == last:
-                return True
+                return out
             if self.count >= most:
-                return False
+                return None
             slots = 2 * self.table.size
             self.table = np.zeros(slots, np.uint32)
-            self.hashes, self.rows = np.resize(self.hashes, slots // 2), np.resize(self.rows, slots // 2)
+            self.hashes, self.places, self.sizes, self.rows = (
+                np.resize(one, slots // 2) for one in (self.hashes, self.places, self.sizes, self.rows)
+            )
             kernels.rehash(self.hashes, self.count, self.table)
 
-    def codes(self, first: int, last: int, itemsize: int) -> npt.NDArray[Any]:
-        """Numbers of the values of rows `first` to ``last - 1``."""
-        out = np.empty(last - first, f"<u{itemsize}")
-        where = self.table, self.hashes, self.rows
+    def look_up(self, first: int, last: int, out: Codes) -> None:
+        """Write numbers of the values of rows `first` to ``last - 1``."""
+        kernels.look_up(*self.of, first, last, self.table, self.hashes, self.places, self.sizes, out)
+
+
+class _Chunk(NamedTuple):
+    """Rows that were looked at by themselves.
+
+    Attributes
+    ----------
+    first, last : int
+    firsts : ndarray of int64
+        The row where each of their values is first.
+    codes : ndarray or None
+        Numbers of their values among these, where there is room to keep them.
+    """
+
+    first: int
+    last: int
+    firsts: npt.NDArray[np.int64]
+    codes: Codes | None
+
+
+class Distinct:
+    """Distinct values of a scope, by first appearance, and the codes of its rows.
+
+    Parameters
+    ----------
+    strings
+        The scope.
+    most
+        Distinct values from which on there is no dictionary.
+    """
+
+    def __init__(self, strings: HostStrings, most: int) -> None:
+        self._table = _Table(strings)
+        self._chunks: list[tuple[_Chunk, Codes]] = []  # with the numbers of their values among all
+        rows, chars = strings.rows, int(strings.offsets[-1] - strings.offsets[0])
+        self._room = max(_HELD_NBYTES, (chars + 4 * rows) // 16) // rows  # bytes of a code
+        threads = fsst.num_threads()
+        chunks = fsst.cut(0, rows, _CHUNK_ROWS)
+        #: Whether there are at most so many.
+        self.complete = False
+        for i in range(0, len(chunks), threads):
+            work = [partial(self._look, strings, *chunk, most) for chunk in chunks[i : i + threads]]
+            for found in fsst.run(work, rows, 0):
+                numbers = None if found is None else self._table.insert(0, found.firsts.size, most, found.firsts)
+                if found is None or numbers is None:
+                    return
+                self._chunks.append((found, numbers))
+        self.complete = True
+
+    def _look(self, strings: HostStrings, first: int, last: int, most: int) -> _Chunk | None:
+        own = _Table(strings)
+        codes = own.insert(first, last, most)
+        if codes is None:
+            return None
+        itemsize = plan.itemsize(own.count)
+        return _Chunk(first, last, own.firsts, codes.astype(f"<u{itemsize}") if itemsize <= self._room else None)
+
+    @property
+    def firsts(self) -> npt.NDArray[np.int64]:
+        """The row where each value is first."""
+        return self._table.firsts
+
+    def codes(self, first: int, last: int) -> Codes:
+        """Codes of rows, which begin and end with chunks; 0 of null ones."""
+        out = np.empty(last - first, f"<u{plan.itemsize(self._table.count)}")
         work = [
-            partial(kernels.look_up, *self.of, a, b, *where, out[a - first : b - first])
-            for a, b in fsst.cut(first, last, _STEP_ROWS)
+            partial(self._write, chunk, numbers, out[chunk.first - first : chunk.last - first])
+            for chunk, numbers in self._chunks
+            if first <= chunk.first < last
         ]
         fsst.run(work, last - first, 0)
         return out
+
+    def _write(self, chunk: _Chunk, numbers: Codes, out: Codes) -> None:
+        if chunk.codes is None:
+            self._table.look_up(chunk.first, chunk.last, out)
+        elif numbers.size:
+            kernels.renumber(chunk.codes, numbers, out)
+        else:  # nulls alone
+            out[:] = 0
 
 
 def sampled(strings: HostStrings) -> tuple[int, int]:
     """Rows of the sample of a scope that are not null, and how many different hashes they have."""
     starts, run = plan.sample_runs(strings.rows)
     found = np.empty(starts.size * run, np.uint64)
-    validity = _NONE if strings.validity is None else strings.validity
-    where = address(strings.chars), strings.offsets, validity, strings.validity_offset
-    count = kernels.sample_hashes(*where, starts, run, found)
+    count = kernels.sample_hashes(*_Table(strings).of, starts, run, found)
     return count, np.unique(found[:count]).size
-
-
-def distinct(strings: HostStrings, most: int) -> _Table | None:
-    """Distinct values of the rows that are not null; None: more than `most`."""
-    chunks = fsst.cut(0, strings.rows, _CHUNK_ROWS)
-    if len(chunks) <= 1 or fsst.num_threads() == 1:
-        table = _Table(strings)
-        return table if all(table.insert(*chunk, most) for chunk in chunks) else None
-
-    def look(chunk: tuple[int, int]) -> _Table | None:
-        own = _Table(strings)
-        return own if own.insert(*chunk, most) else None
-
-    table = _Table(strings)
-    threads = fsst.num_threads()
-    for i in range(0, len(chunks), threads):
-        for own in fsst.run([partial(look, chunk) for chunk in chunks[i : i + threads]], strings.rows, 0):
-            if own is None or not table.insert(0, own.count, most, own.firsts):
-                return None
-    return table
 
 
 # --- encoding -------------------------------------------------------------------------------------------------------
@@ -179,16 +245,16 @@ def _scope(strings: HostStrings, kind: Any, named: bool, options: dict[str, Any]
     most = plan.most_values(rows, chars, named=named)
     if not named and not (most and plan.repeats(*sampled(strings))):
         return None
-    table = distinct(strings, most)
-    if table is None:
+    found = Distinct(strings, most)
+    if not found.complete:
         return None
-    values = fsst.gather(HostStrings(rows, strings.chars, strings.offsets), table.firsts)
+    values = fsst.gather(HostStrings(rows, strings.chars, strings.offsets), found.firsts)
     if not named and not plan.pays(rows, chars, values.rows, values.chars.size):
         return None
     itemsize = plan.itemsize(values.rows)
     codes: list[Packed] = []
     for first, last in fsst.cut(0, rows, plan.PIECE_CODES):
-        piece = table.codes(first, last, itemsize)
+        piece = found.codes(first, last)
         if strings.validity is not None:
             piece = fixed.fill_nulls(piece, strings.validity, strings.validity_offset + first)
         codes += fixed.compress(piece, codec=BITPACK)
@@ -203,15 +269,17 @@ def _scope(strings: HostStrings, kind: Any, named: bool, options: dict[str, Any]
 
 
 class _Values(NamedTuple):
-    """Distinct values as `cpu_kernels.expand` takes them: offsets from 0, characters with 8 bytes more behind them."""
+    """Distinct values as `cpu_kernels.expand` takes them: addresses, sizes, and the characters, with 16 bytes more."""
 
-    offsets: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
     chars: npt.NDArray[np.uint8]
 
 
 def _values(scope: Node) -> _Values:
     found = fsst.read(scope.children[0].segments, edges=scope.children[0].segment_edges)
-    return _Values(found.offsets.astype(np.int64), padded_copy(found.chars, 8))
+    offsets, chars = found.offsets.astype(np.int64), padded_copy(found.chars, 16)
+    return _Values(offsets[:-1] + address(chars), np.diff(offsets), chars)
 
 
 def _bits(scope: Node, first: int, last: int) -> npt.NDArray[np.uint8]:
@@ -235,7 +303,7 @@ def _damaged() -> ValueError:
 def _lengths(codes: npt.NDArray[Any], bits: npt.NDArray[np.uint8], values: _Values) -> list[int]:
     """Characters of every `_STEP_ROWS` rows."""
     steps = fsst.cut(0, codes.size, _STEP_ROWS)
-    work = [partial(kernels.expanded_chars, codes[a:b], bits, a, values.offsets) for a, b in steps]
+    work = [partial(kernels.expanded_chars, codes[a:b], bits, a, values.sizes) for a, b in steps]
     found = fsst.run(work, codes.size, 0)
     if min(found, default=0) < 0:
         raise _damaged()
@@ -245,7 +313,7 @@ def _lengths(codes: npt.NDArray[Any], bits: npt.NDArray[np.uint8], values: _Valu
 def count_chars(scope: Node) -> int:
     """Bytes of the strings of a scope's rows, from its codes alone; ValueError where a code has no value."""
     values = fsst.read(scope.children[0].segments)
-    known = _Values(values.offsets.astype(np.int64), _NONE)
+    known = _Values(_ALL, np.diff(values.offsets.astype(np.int64)), _NONE)
     return sum(
         sum(_lengths(codes_of(scope, a, b), _bits(scope, a, b), known))
         for a, b in fsst.cut(0, scope.rows, _WINDOW_ROWS)
@@ -264,10 +332,9 @@ def _expand(
     """Strings of codes, the first of which begins at `position`; where the last one ends."""
     work: list[Callable[[], None]] = []
     start = position
-    out = address(chars) if chars.size else 0
     for (a, b), nbytes in zip(fsst.cut(0, codes.size, _STEP_ROWS), lengths, strict=True):
-        to = offsets[a:b], out
-        work.append(partial(kernels.expand, codes[a:b], bits, a, values.offsets, address(values.chars), position, *to))
+        to = position, position + nbytes, offsets[a:b], address(chars)
+        work.append(partial(kernels.expand, codes[a:b], bits, a, values.starts, values.sizes, *to))
         position += nbytes
     if position > chars.size:
         raise _damaged()
