@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import operator
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from .backend.content import move
 from .codecs.fsst.layout import ROW_BLOCK
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
-from .codecs.node import Content
+from .codecs.node import Content, is_strings
 from .codecs.registry import NAMES
 from .files import columns as files
 from .index import CompressedIndex
@@ -120,8 +120,11 @@ class CompressedColumn(query.Questions):
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Segments of strings: consecutive rows, each in buffers of its own; () of other values, and without rows."""
-        return self._content.node.segments
+        """Segments of strings, each in buffers of its own; () of other values, and without rows.
+
+        They hold consecutive rows, or the distinct values of rows that have a dictionary.
+        """
+        return self._content.node.all_segments
 
     @property
     def tables(self) -> tuple[SymbolTable, ...]:
@@ -136,7 +139,7 @@ class CompressedColumn(query.Questions):
     @property
     def chars_nbytes(self) -> int:
         """Bytes of the strings; 0 of other values."""
-        return sum(segment.chars for segment in self.segments)
+        return self._content.node.chars_nbytes if is_strings(self._content.node.type) else 0
 
     @property
     def codes_nbytes(self) -> int:
@@ -191,6 +194,7 @@ class CompressedColumn(query.Questions):
         facts.insert(5, ("characters", f"{self.chars_nbytes:,} B as {self.codes_nbytes:,} B of codes"))
         return [
             *facts,
+            ("codec", node.codec),
             ("segments", str(len(self.segments))),
             ("symbol tables", f"{len(tables)} ({symbols} symbols)" if tables else "0"),
         ]
@@ -523,21 +527,28 @@ class CompressedColumn(query.Questions):
         """Row ranges of about `chunk_bytes`: of strings one row block at least, or whole segments."""
         if not self._is_text:
             return selection.row_pieces(len(self), self.uncompressed_nbytes, chunk_bytes, _PIECE_ROWS)
-        long = [segment for segment in self.segments if segment.chars > chunk_bytes]
+        node = self._content.node
+        # What is cut as a whole: segments, and scopes with a dictionary.
+        parts = [part for scope in node.scopes or (node,) for part in scope.segments or (scope,)]
+        long = [part for part in parts if isinstance(part, Segment) and part.chars > chunk_bytes]
         with self._backend.current():
             starts = dict(zip(long, self._backend.row_starts(long), strict=True))
         pieces: list[tuple[int, int]] = []
-        base = first = chars = 0  # where the segment and the piece begin, and characters of the piece
-        for segment in self.segments:
-            if chars + segment.chars > chunk_bytes and base > first:
+        base = first = chars = 0  # where the part and the piece begin, and characters of the piece
+        for part in parts:
+            if chars + part.chars > chunk_bytes and base > first:
                 pieces.append((first, base))
                 first, chars = base, 0
-            if segment in starts:
-                pieces += [(base + a, base + b) for a, b in _cut(starts[segment], segment.rows, chunk_bytes)]
-                first = base + segment.rows
+            if part.chars > chunk_bytes:
+                if part in starts:
+                    cut: Iterable[tuple[int, int]] = _cut(starts[part], part.rows, chunk_bytes)
+                else:
+                    cut = selection.row_pieces(part.rows, part.chars, chunk_bytes, ROW_BLOCK)
+                pieces += [(base + a, base + b) for a, b in cut]
+                first = base + part.rows
             else:
-                chars += segment.chars
-            base += segment.rows
+                chars += part.chars
+            base += part.rows
         return [*pieces, (first, base)] if base > first else pieces
 
     def _default_pieces(self) -> list[tuple[int, int]]:
@@ -588,7 +599,8 @@ class CompressedColumn(query.Questions):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the column to a file, from which `cudf_fsst.load` reads it; see docs/format.md.
 
-        Format version 1, or 3 for values other than strings and for an index that version 1 cannot say exactly.
+        Format version 1, or 3 for values other than strings, for strings with a dictionary and for an index that
+        version 1 cannot say exactly.
 
         Parameters
         ----------
@@ -607,7 +619,8 @@ class CompressedColumn(query.Questions):
             The file cannot be written.
         """
         host = self.to_host()
-        index = host._index.for_version_1() if host._is_text else None
+        in_version_1 = host._is_text and not host._content.node.scopes
+        index = host._index.for_version_1() if in_version_1 else None
         if index is not None:
             files.save_text(path, host.segments, host._name, host.dtype, index)
             return

@@ -14,7 +14,7 @@ from .backend import Backend, HostBackend, check_options
 from .buffers import ColumnBuffers
 from .codecs import host
 from .codecs.fsst.symbols import SymbolTable
-from .codecs.node import Content, Node, Parts, Wanted, has_offsets
+from .codecs.node import Content, Node, Parts, Wanted, has_offsets, of_scopes
 from .column import CompressedColumn, compress, holds_text
 from .frame import CompressedFrame, compress_frame
 from .index import CompressedIndex
@@ -166,7 +166,7 @@ def _categories(node: Node, backend: HostBackend) -> Iterator[Any]:
     """Categories of a column, or of those within a nested one."""
     if pa.types.is_dictionary(node.type):
         yield backend.interop.to_chunked(backend.read(node.children)[0], node.type.value_type)
-    else:
+    elif not node.scopes:
         for child in node.children:
             yield from _categories(child, backend)
 
@@ -210,6 +210,8 @@ def _join(nodes: Sequence[Node], backend: Backend) -> Node:
     first = nodes[0]
     if len(nodes) == 1:
         return first
+    if any(node.scopes for node in nodes):
+        return of_scopes(first.type, [scope for node in nodes for scope in node.scopes or (node,)])
     rows, nulls = sum(node.rows for node in nodes), sum(node.null_count for node in nodes)
     validity: Parts = ()
     if any(node.validity for node in nodes):
