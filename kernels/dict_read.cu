@@ -252,7 +252,7 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_write(const u64*
       }
     }
     if (stride == 0) continue;
-    // Characters. Those of a warp begin in `stage` where they do in 16 bytes of the result.
+    // Those of a warp begin in `stage` where they do in 16 bytes of the result.
     const u64 warp_begin = __shfl_sync(ALL_LANES, begin, 0);
     const u64 warp_end = min(__shfl_sync(ALL_LANES, begin + sum, 31), job.limit);
     const u64 to = job.out_chars + warp_begin;
@@ -286,34 +286,121 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_write(const u64*
   }
 }
 
-// A warp has CHARS_PIECE characters.
+// A warp has CHARS_PIECE characters at a time.
 extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_chars(const u64* table, u32 jobs) {
   __shared__ WriteJob job;
-  const u64 piece = u64(load_job(table, jobs, job)) * (READ_THREADS / 32) + threadIdx.x / 32;
+  const u64 in_job = load_job(table, jobs, job);
+  if (job.stride != 0) return;
   const u64 tiles = (job.rows + READ_TILE - 1) / READ_TILE;
-  const u64 chars = min(reinterpret_cast<const u64*>(job.sums)[tiles], job.limit);
-  const u64 begin = piece * CHARS_PIECE, end = min(begin + CHARS_PIECE, chars);
-  if (begin >= end) return;
+  const u64* sums = reinterpret_cast<const u64*>(job.sums);
+  const u64 first = sums[0], chars = min(sums[tiles], job.limit);
   const bool wide = job.out_wide != 0, from_wide = job.wide != 0;
-  u64 low = 0, high = job.rows;  // the last row that does not begin behind `begin`
-  while (high - low > 1) {
-    const u64 step = (high - low + 31) / 32, at = low + lane_id() * step;
-    const bool before = at < high && offset_at(job.out_offsets, wide, at) - job.first_char <= begin;
-    const u32 count = __popc(__ballot_sync(ALL_LANES, before));
-    low += (max(count, 1u) - 1) * step;
-    high = min(high, low + step);
+  const u64 step = job.blocks * (READ_THREADS / 32) * CHARS_PIECE;
+  for (u64 begin = first + (in_job * (READ_THREADS / 32) + threadIdx.x / 32) * CHARS_PIECE; begin < chars; begin += step) {
+    const u64 end = min(begin + CHARS_PIECE, chars);
+    u64 low = 0, high = job.rows;  // the last row that does not begin behind `begin`
+    while (high - low > 1) {
+      const u64 part = (high - low + 31) / 32, at = low + lane_id() * part;
+      const bool before = at < high && offset_at(job.out_offsets, wide, at) - job.first_char <= begin;
+      const u32 count = __popc(__ballot_sync(ALL_LANES, before));
+      low += (max(count, 1u) - 1) * part;
+      high = min(high, low + part);
+    }
+    for (u64 row = low; row < job.rows; ++row) {
+      const u64 at = offset_at(job.out_offsets, wide, row) - job.first_char;
+      if (at >= end) break;
+      const u32 code = code_at(job, row);
+      if (code >= job.values || (job.validity != 0 && !bit_at(job.validity, job.validity_offset + row))) continue;
+      const u64 from = offset_at(job.offsets, from_wide, code);
+      const u64 length = offset_at(job.offsets, from_wide, u64(code) + 1) - from;
+      const u64 stop = min(end, at + length);
+      for (u64 i = max(at, begin) + lane_id(); i < stop; i += 32)
+        reinterpret_cast<u8*>(job.out_chars)[i] = reinterpret_cast<const u8*>(job.chars)[from + (i - at)];
+    }
   }
-  for (u64 row = low; row < job.rows; ++row) {
-    const u64 at = offset_at(job.out_offsets, wide, row) - job.first_char;
-    if (at >= end) break;
-    const u32 code = code_at(job, row);
-    if (code >= job.values || (job.validity != 0 && !bit_at(job.validity, job.validity_offset + row))) continue;
-    const u64 from = offset_at(job.offsets, from_wide, code);
-    const u64 length = offset_at(job.offsets, from_wide, u64(code) + 1) - from;
-    const u64 stop = min(end, at + length);
-    for (u64 i = max(at, begin) + lane_id(); i < stop; i += 32)
-      reinterpret_cast<u8*>(job.out_chars)[i] = reinterpret_cast<const u8*>(job.chars)[from + (i - at)];
+}
+
+// ---- what reading needs beside that
+
+struct LongestJob {
+  u64 offsets, wide, rows;
+  u64 longest;  // address of a u64, 0
+  u64 blocks;
+};
+
+// Bytes of the longest row.
+extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_longest(const u64* table, u32 jobs) {
+  __shared__ LongestJob job;
+  const u64 in_job = load_job(table, jobs, job);
+  u64 longest = 0;
+  for (u64 i = in_job * READ_THREADS + threadIdx.x; i < job.rows; i += job.blocks * READ_THREADS)
+    longest = max(longest, offset_at(job.offsets, job.wide != 0, i + 1) - offset_at(job.offsets, job.wide != 0, i));
+  for (u32 delta = 16; delta > 0; delta /= 2) longest = max(longest, __shfl_xor_sync(ALL_LANES, longest, delta));
+  if (lane_id() == 0) atomicMax(reinterpret_cast<u64*>(job.longest), longest);
+}
+
+// Offsets of strings that go behind others. A thread has one.
+extern "C" __global__ void __launch_bounds__(READ_THREADS)
+    dict_shift(u64 offsets, u64 nbytes, u64 count, u64 first, u64 out, u64 out_nbytes) {
+  const u64 i = blockIdx.x * u64(READ_THREADS) + threadIdx.x;
+  if (i >= count) return;
+  const u64 at = offset_at(offsets, nbytes == 8, i) - offset_at(offsets, nbytes == 8, 0) + first;
+  if (out_nbytes == 8)
+    reinterpret_cast<u64*>(out)[i] = at;
+  else
+    reinterpret_cast<u32*>(out)[i] = u32(at);
+}
+
+struct BitsJob {
+  u64 from, bits;  // address of a bitmap, 0: all are 1; how many
+  u64 to, to_bit;  // address, of zeros; where the first one goes
+};
+
+// Puts a bitmap behind another one. A thread has a word of the result.
+extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_bits(const u64* table, u32 jobs) {
+  __shared__ BitsJob job;
+  const u64 word = u64(load_job(table, jobs, job)) * READ_THREADS + threadIdx.x + job.to_bit / 32;
+  const u64 end = job.to_bit + job.bits;
+  if (32 * word >= end) return;
+  u32 made = 0;
+  for (u32 b = 0; b < 32; ++b) {
+    const u64 bit = 32 * word + b;
+    if (bit >= job.to_bit && bit < end && (job.from == 0 || bit_at(job.from, bit - job.to_bit))) made |= 1u << b;
   }
+  if (made != 0) atomicOr(reinterpret_cast<u32*>(job.to) + word, made);
+}
+
+// A scope of a column whose rows are taken.
+struct ScopeRows {
+  u64 first_row, rows;
+  u64 first;                // of its rows, or of its values, in the column that both are rows of
+  u64 codes, code_nbytes;   // address of the codes of the rows that are taken; 0: it has no dictionary
+  u64 values;               // codes are below
+  u64 validity;             // bitmap of the same rows, 0: no nulls
+};
+
+// Row numbers of a column of strings with dictionaries become those of a column that has the values of its dictionaries, its other rows
+// and, at `null_row`, a null. A thread has a row.
+extern "C" __global__ void __launch_bounds__(READ_THREADS)
+    dict_rows(const u64* table, u32 scopes, const u64* rows, u64 count, u64 null_row, u64* out) {
+  const ScopeRows* every = reinterpret_cast<const ScopeRows*>(table);
+  const u64 i = blockIdx.x * u64(READ_THREADS) + threadIdx.x;
+  if (i >= count) return;
+  const ScopeRows* scope;
+  const u64 row = rows[i];
+  find_part(every, scopes, row, scope);
+  u64 found;
+  if (scope->codes == 0) {
+    found = scope->first + row - scope->first_row;
+  } else if (scope->validity != 0 && !bit_at(scope->validity, i)) {
+    found = null_row;
+  } else {
+    const u64 code = scope->code_nbytes == 1   ? reinterpret_cast<const u8*>(scope->codes)[i]
+                     : scope->code_nbytes == 2 ? reinterpret_cast<const u16*>(scope->codes)[i]
+                                               : reinterpret_cast<const u32*>(scope->codes)[i];
+    found = code < scope->values ? scope->first + code : scope->first;
+  }
+  out[i] = found;
 }
 
 // ---- answers and other numbers by code

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from cudf_fsst.buffers import DeviceStrings
-from cudf_fsst.codecs.dict import launch
+from cudf_fsst.buffers import ColumnBuffers, DeviceStrings
+from cudf_fsst.codecs import host
+from cudf_fsst.codecs.dict import launch, plan
+from cudf_fsst.codecs.node import Node, Wanted, of_scopes
+from cudf_fsst.interop.arrow import from_arrow
 from emulation.conftest import emulator
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import SCHEDULES, Emulator
@@ -35,6 +40,7 @@ class Gpu:
         offsets = np.cumsum([shift, *(len(row or b"") for row in rows)]).astype(np.int64 if wide else np.int32)
         chars = self.emulator.buffer(np.frombuffer(data, np.uint8), offset=shift % 16)
         valid = np.array([False] * bit + [row is not None for row in rows])
+        valid = np.pad(valid, (0, -valid.size % 32))  # as in cuDF, where masks are whole words
         nulls = sum(row is None for row in rows)
         mask = self.emulator.buffer(np.packbits(valid, bitorder="little")).address if nulls else 0
         return DeviceStrings(
@@ -49,15 +55,20 @@ class Gpu:
             ((found,),) = self.waits.run(lane, self.find.number([scope], lane, room=room))
             if found is None:
                 return None
-            nbytes = self.find.code_nbytes(found.values)
-            out, window = lane.allocate(nbytes * len(rows)), 1 + len(rows) // 2
-            for first in range(0, len(rows), window):
-                tables = self.tables.Tables()
-                found.codes(tables, first, min(window, len(rows) - first), out.ptr + nbytes * first)
+            nbytes, keep, tables = plan.itemsize(found.values), [], self.tables.Tables()
+            if found.kept:
+                at = found.renumbered(tables, keep)
                 tables.launch(lane)
+            else:
+                keep.append(lane.allocate(nbytes * len(rows)))
+                at, window = keep[0].ptr, 1 + len(rows) // 2
+                for first in range(0, len(rows), window):
+                    tables = self.tables.Tables()
+                    found.look_up(tables, first, min(window, len(rows) - first), at + nbytes * first)
+                    tables.launch(lane)
             lane.synchronize()
             firsts = np.frombuffer(self.emulator.read(found.firsts, 4 * found.values), np.uint32).tolist()
-            codes = np.frombuffer(self.emulator.read(out.ptr, out.size), f"u{nbytes}").tolist()
+            codes = np.frombuffer(self.emulator.read(at, nbytes * len(rows)), f"u{nbytes}").tolist()
             found.release()
             assert found.null_count == sum(row is None for row in rows)
             assert found.longest == max((len(row) for row in rows if row is not None), default=0)
@@ -75,16 +86,16 @@ class Gpu:
             own = self.text.Dictionary(dictionary.chars, dictionary.offsets, 4, len(values), longest)
             job = self.text.Writing(own, rows, lane)
             offsets = emulator.buffer((8 if wide else 4) * (rows + 1))
-            asked = self.text.Written(
-                there.address, codes.itemsize, rows, mask, 1, offsets.address, 8 if wide else 4, 7, 0, 0, True
-            )
+            held = self.text.Codes(there.address, codes.itemsize, rows, mask, 1)
             tables = self.tables.Tables()
-            job.measure(tables, asked)
+            self.text.measure(tables, [self.text.Piece(job, held)])
+            job.place(tables)
             tables.launch(lane)
             (total,) = lane.read(job.total, 1, np.int64).tolist()
             chars = emulator.buffer(total, offset=shift % 16)
+            to = self.text.Target(offsets.address, 8 if wide else 4, 7, chars.address, total)
             tables = self.tables.Tables()
-            job.write(tables, asked._replace(chars=chars.address, limit=total))
+            self.text.write(tables, [self.text.Piece(job, held, 0, to)])
             tables.launch(lane)
             lane.synchronize()
         places = offsets.read(np.int64 if wide else np.int32).astype(np.int64) - 7
@@ -202,3 +213,161 @@ def test_strings_of_many_values(gpu: Gpu, rng: np.random.Generator) -> None:
     values = [b"Clerk#%09d" % i for i in range(launch.READ_KEPT + 200)]
     codes = code_array(rng, launch.READ_TILE + 100, len(values), 2)
     assert gpu.write(codes, values) == [values[c] for c in codes.tolist()]
+
+
+# ---- whole columns
+
+
+class Whole:
+    """Columns of strings on an emulated GPU, beside those of the host."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu, self.device = gpu, gpu.device
+        self.there: Any = importlib.import_module("cudf_fsst.codecs.device")
+
+    def compress(self, *columns: Sequence[bytes | None], codec: str | None = None, **how: Any) -> list[Node]:
+        wanted = [
+            Wanted(ColumnBuffers(pa.string(), len(rows), 0, strings=self.gpu.upload(rows, **how)), codec)
+            for rows in columns
+        ]
+        with self.gpu.memory.Lane(self.device.stream()) as lane:
+            found: list[Node] = self.there.compress(wanted, lane=lane)
+            lane.synchronize()
+        return found
+
+    def download(self, node: Node) -> Node:
+        def part(one: Any) -> Any:
+            self.device.default.synchronize()
+            host = {
+                name: np.frombuffer(self.device.emulator.read(getattr(one, name).ptr, getattr(one, name).size), np.uint8)
+                for name in ("meta", "codes")
+            }
+            return dataclasses.replace(one, **host)
+
+        return node.with_parts(map(part, node.parts))
+
+    def strings(self, found: ColumnBuffers) -> list[bytes | None]:
+        """What a column that was read holds."""
+        self.device.default.synchronize()
+        strings, emulator = found.strings, self.device.emulator
+        assert isinstance(strings, DeviceStrings)
+        count = strings.rows + 1
+        offsets = np.frombuffer(
+            emulator.read(strings.offsets, strings.offsets_itemsize * count), f"i{strings.offsets_itemsize}"
+        ).tolist()
+        data = emulator.read(strings.chars, offsets[-1]) if offsets[-1] else b""
+        valid = np.ones(strings.rows, bool)
+        if strings.null_count:
+            bits = np.frombuffer(emulator.read(strings.validity, -(-strings.rows // 8)), np.uint8)
+            valid = np.unpackbits(bits, bitorder="little")[: strings.rows].astype(bool)
+        assert strings.null_count == found.null_count == np.count_nonzero(~valid)
+        assert all(a == b for a, b, ok in zip(offsets[:-1], offsets[1:], valid, strict=True) if not ok)
+        return [data[a:b] if ok else None for a, b, ok in zip(offsets[:-1], offsets[1:], valid, strict=True)]
+
+    def read(self, node: Node, start: int = 0, stop: int | None = None) -> list[bytes | None]:
+        with self.gpu.memory.Lane(self.device.stream()) as lane:
+            (found,) = self.there.read([node], lane=lane, start=start, stop=stop)
+            lane.synchronize()
+            return self.strings(found)
+
+    def take(self, node: Node, rows: Any) -> list[bytes | None]:
+        with self.gpu.memory.Lane(self.device.stream()) as lane:
+            (found,) = self.there.take([node], rows, lane=lane)
+            lane.synchronize()
+            return self.strings(found)
+
+
+def of_host(rows: Sequence[bytes | None], codec: str | None = None) -> Node:
+    array = pa.array([None if row is None else row.decode() for row in rows], pa.string())
+    strings = from_arrow(array)
+    (node,) = host.compress([Wanted(ColumnBuffers(pa.string(), len(rows), array.null_count, strings=strings), codec)])
+    return node
+
+
+def same(found: Node, expected: Node) -> None:
+    """The same tree, with the same bytes."""
+    assert (found.type, found.rows, found.null_count, found.chars) == (
+        expected.type,
+        expected.rows,
+        expected.null_count,
+        expected.chars,
+    )
+    assert len(found.children) == len(expected.children)
+    for one, other in zip(found.children, expected.children, strict=True):
+        same(one, other)
+    parts, wanted = list(found.parts), list(expected.parts)
+    assert len(parts) == len(wanted)
+    for part, want in zip(parts, wanted, strict=True):
+        np.testing.assert_array_equal(part.meta, want.meta)
+        np.testing.assert_array_equal(part.codes, want.codes)
+
+
+WORDS = [b"REG AIR", b"AIR", b"RAIL", b"SHIP", b"TRUCK", b"MAIL", b"FOB"]
+
+
+@pytest.fixture
+def whole(gpu: Gpu) -> Whole:
+    return Whole(gpu)
+
+
+def columns_of(rng: np.random.Generator) -> dict[str, list[bytes | None]]:
+    numbers = rng.integers(0, 1 << 30, 1500)
+    return {
+        "few": some_rows(rng, 3000, WORDS),
+        "nulls": some_rows(rng, 2500, [*WORDS, b""], 0.3),
+        "many": some_rows(rng, 6000, [b"Clerk#%09d" % i for i in range(400)]),
+        "large sample": some_rows(rng, 20_000, WORDS),
+        "different": [b"%d" % number for number in numbers],
+        "short": some_rows(rng, 900, WORDS),
+        "long": some_rows(rng, 1100, [b"x" * 700, b"y" * 300, b"z" * 3]),
+    }
+
+
+def test_same_bytes_as_on_the_host(whole: Whole, rng: np.random.Generator) -> None:
+    """Of many columns at once; some get a dictionary."""
+    every = columns_of(rng)
+    found = whole.compress(*every.values())
+    for (name, rows), node in zip(every.items(), found, strict=True):
+        same(whole.download(node), of_host(rows))
+        assert bool(node.scopes) == (name not in ("different", "short"))
+        assert whole.read(node) == rows
+
+
+@pytest.mark.parametrize("codec", ["dict", "fsst"])
+def test_codecs_by_name(codec: str, whole: Whole, rng: np.random.Generator) -> None:
+    every = columns_of(rng)
+    del every["large sample"]
+    every["nothing"], every["nulls alone"] = [], [None] * 30
+    for rows, node in zip(every.values(), whole.compress(*every.values(), codec=codec), strict=True):
+        same(whole.download(node), of_host(rows, codec))
+        assert whole.read(node) == rows
+
+
+def test_rows(whole: Whole, rng: np.random.Generator) -> None:
+    """Ranges, and rows by number."""
+    for rows in (some_rows(rng, 5000, WORDS), some_rows(rng, 5000, [*WORDS, b"x" * 100], 0.2)):
+        (node,) = whole.compress(rows)
+        assert node.scopes
+        for start, stop in ((0, 1), (17, 18), (1000, 3500), (4999, 5000), (3, 3)):
+            assert whole.read(node, start, stop) == rows[start:stop]
+        for count in (1, 100, 4000):
+            numbers = rng.integers(0, len(rows), count)
+            assert whole.take(node, numbers) == [rows[i] for i in numbers]
+            assert whole.take(node, whole.device.array(numbers)) == [rows[i] for i in numbers]
+
+
+def test_scopes(whole: Whole, rng: np.random.Generator) -> None:
+    """A column some of whose scopes have dictionaries, as `concat` makes them."""
+    some = [
+        some_rows(rng, 1500, WORDS),
+        [b"%d" % i for i in rng.integers(0, 1 << 40, 1111)],
+        some_rows(rng, 2000, [b"north", b"south"], 0.1),
+    ]
+    node = of_scopes(pa.string(), [scope for one in whole.compress(*some) for scope in one.scopes or (one,)])
+    rows = [row for one in some for row in one]
+    assert len(node.scopes) == 3
+    assert whole.read(node) == rows
+    for start, stop in ((0, 4611), (10, 1400), (1400, 1600), (1600, 2000), (2000, 4000), (2700, 4611)):
+        assert whole.read(node, start, stop) == rows[start:stop]
+    numbers = rng.integers(0, len(rows), 3000)
+    assert whole.take(node, numbers) == [rows[i] for i in numbers]

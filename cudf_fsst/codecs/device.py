@@ -12,9 +12,10 @@ from ..device import waits
 from ..device.memory import Lane
 from ..device.transfer import Outbox
 from .device_read import read, receive, take
+from .dict import cuda_compress as dictionary
 from .fsst import cuda_compress as fsst
-from .fsst.segment import Segment
 from .node import Node, Parts, Wanted, has_offsets, is_signed
+from .registry import STRING_NAMES
 from .values import cuda as fixed
 from .values import plan
 
@@ -40,13 +41,17 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         the number of the column.
     """
     values: list[fixed.Task] = []
-    strings: list[fsst.Task] = []
+    asked: list[dictionary.Task] = []
     for number, one in enumerate(columns):
         try:
-            _collect(one.column, one.codec, one.strings, values, strings)
+            _collect(one.column, one.codec, one.strings, values, asked)
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]
             raise
+    # Dictionaries take all the workspace that the memory rule allows.
+    others = sum(task.source.rows * task.source.itemsize for task in values)
+    (found,) = waits.run(lane, dictionary.dictionaries(asked, lane=lane, outbox=outbox, others_nbytes=others))
+    strings = dictionary.plain_tasks(found)
     # Strings first: their tables are trained meanwhile.
     steps: list[waits.Steps] = []
     if strings:
@@ -58,7 +63,7 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         made = [waits.run(lane, one)[0] for one in steps]
     else:
         made = waits.run(lane, *steps)
-    rest = iter(made[0] if strings else ())
+    rest = dictionary.nodes(found, iter(made[0] if strings else ()))
     streams = iter(made[-1] if values else ())
     return [_build(one.column, streams, rest) for one in columns]
 
@@ -79,21 +84,21 @@ def _collect(
     codec: str | None,
     options: Mapping[str, Any],
     values: list[fixed.Task],
-    strings: list[fsst.Task],
+    strings: list[dictionary.Task],
 ) -> None:
     """Everything that a column consists of, in the order in which `_build` takes it."""
     if column.strings is not None:
-        if codec not in (None, "fsst"):
-            raise ValueError(f"codec {codec!r} does not take strings, only 'fsst' does")
+        if codec not in (None, *STRING_NAMES):
+            raise ValueError(f"codec {codec!r} does not take strings, only {STRING_NAMES} do")
         # Without rows there are no buffers, wherever they would be.
         some = column.strings if isinstance(column.strings, DeviceStrings) else DeviceStrings(0, 0, 0, 4)
-        strings.append(fsst.Task(some, **options))
+        strings.append(dictionary.Task(column.type, some, codec, options))
     if _has_validity(column):
         values.append(fixed.Task(fixed.Source.bitmap(column.validity, column.validity_offset, column.rows)))
     if halves := _halves(column):
         nested = has_offsets(column.type)  # a codec that the user names is for the leaves
-        if codec == "fsst" and not nested:
-            raise ValueError(f"codec 'fsst' takes strings, not {column.type}")
+        if codec in STRING_NAMES and not nested:
+            raise ValueError(f"codec {codec!r} takes strings, not {column.type}")
         nulls = (column.validity, column.validity_offset) if column.null_count and not nested else (0, 0)
         itemsize = 8 if len(halves) == 2 else column.itemsize
         floats, signed = bool(pa.types.is_floating(column.type)), is_signed(column.type)
@@ -107,10 +112,11 @@ def _collect(
         _collect(child, inner, options, values, strings)
 
 
-def _build(column: ColumnBuffers, streams: Iterator[Parts], segments: Iterator[Sequence[Segment]]) -> Node:
+def _build(column: ColumnBuffers, streams: Iterator[Parts], strings: Iterator[Node]) -> Node:
     """The node of a column, by what has become of what `_collect` found."""
-    own = tuple(next(segments)) if column.strings is not None else ()
+    if column.strings is not None:
+        return next(strings)
     validity = next(streams) if _has_validity(column) else ()
     values = tuple(next(streams) for _ in _halves(column))
-    children = tuple(_build(child, streams, segments) for child in column.children)
-    return Node(column.type, column.rows, column.null_count, validity, values, own, children)
+    children = tuple(_build(child, streams, strings) for child in column.children)
+    return Node(column.type, column.rows, column.null_count, validity, values, (), children)

@@ -486,8 +486,7 @@ _GPU_MODULES = (
     *(f"cudf_fsst.codecs.fsst.{name}" for name in ("cuda_kernels", *_COMPRESSION, "cuda_read", "cuda_match", "cuda")),
     *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
     *(f"cudf_fsst.codecs.values.{name}" for name in ("cuda_compress", "cuda_read", "cuda")),
-    "cudf_fsst.codecs.dict.cuda_find",
-    "cudf_fsst.codecs.dict.cuda_text",
+    *(f"cudf_fsst.codecs.dict.cuda_{name}" for name in ("find", "text", "choose", "compress", "read")),
     "cudf_fsst.codecs.device_read",
     "cudf_fsst.codecs.device",
 )

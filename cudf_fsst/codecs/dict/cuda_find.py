@@ -11,7 +11,7 @@ from ...buffers import CharactersUnderNulls, DeviceStrings
 from ...device.memory import Lane, Workspace, device_attributes, pinned
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Tables
-from . import launch
+from . import launch, plan
 
 _WORD = 8
 #: Numbers that the kernels find, `FOUND_...` of dict_find.cu.
@@ -54,6 +54,12 @@ class Scope(NamedTuple):
         strings = self.strings
         return (strings.validity, strings.validity_offset + self.first) if strings.null_count else (0, 0)
 
+    @property
+    def most_nbytes(self) -> int:
+        """Bytes of memory that finding its values takes, if all rows are kept with the first table that is tried."""
+        slots = _sizes(self)[0]
+        return _table_nbytes(self, slots) + self.rows * _nbytes(slots)
+
 
 def _sizes(scope: Scope) -> list[int]:
     """Slots of the tables that are tried one after another."""
@@ -68,9 +74,10 @@ def _nbytes(slots: int) -> int:
     return 1 if slots <= _FEW else 2 if slots <= _MORE else 4
 
 
-def code_nbytes(values: int) -> int:
-    """Bytes of a code."""
-    return 1 if values <= 1 << 8 else 2 if values <= 1 << 16 else 4
+def _table_nbytes(scope: Scope, slots: int) -> int:
+    """Bytes of memory for a table, and for what makes numbers of its slots."""
+    rows = 0 if slots == _FEW else scope.rows // 8 + scope.rows // (launch.RANK_CHUNK // 4)
+    return 12 * slots + 4 * min(scope.limit, slots) + rows + scope.chars // (launch.FIND_LONG // 4)
 
 
 class Numbered:
@@ -81,12 +88,14 @@ class Numbered:
     scope : Scope
     values, chars, longest, null_count : int
         How many values, their characters, the longest's, and rows that are null.
+    kept : bool
+        Whether the slot of every row is there.
     firsts : int
         Address of u32: first row of each value, counted from the scope's.
     """
 
     def __init__(self, scope: Scope, slots: int, keep: bool, lane: Lane) -> None:
-        self.scope, self._slots, self._lane = scope, slots, lane
+        self.scope, self.kept, self._slots, self._lane = scope, keep, slots, lane
         self._few = slots == _FEW
         self._limit = min(scope.limit, slots - slots // 4)
         self.values = self.chars = self.longest = self.null_count = 0
@@ -156,16 +165,22 @@ class Numbered:
         self.null_count = found[_NULLS]
         return True
 
-    def codes(self, tables: Tables, first: int, rows: int, out: int) -> None:
-        """Launch what writes the codes of some rows; of null rows, anything."""
-        nbytes, kept = code_nbytes(self.values), _nbytes(self._slots)
-        if not self._kept:
-            self._lane.zero(self._found, _WORD * _COUNT)
-            self._find(tables, first, rows, out, nbytes, True)
-            return
+    def look_up(self, tables: Tables, first: int, rows: int, out: int) -> None:
+        """Write the codes of some rows; of null rows, anything."""
+        self._lane.zero(self._found, _WORD * _COUNT)
+        self._find(tables, first, rows, out, plan.itemsize(self.values), True)
+
+    def renumbered(self, tables: Tables, buffers: list[Any]) -> int:
+        """Address of the codes of all rows, once `tables` are launched; they lie in a new one of `buffers`, or here."""
+        rows, old, new = self.scope.rows, _nbytes(self._slots), plan.itemsize(self.values)
+        out = self._kept
+        if new != old:
+            buffers.append(self._lane.allocate(rows * new))
+            out = buffers[-1].ptr
         grid = min(blocks(rows, 4096), 8 * device_attributes()["multiprocessors"])
-        fields = self._kept + first * kept, kept, rows, self._map, out, nbytes, grid
+        fields = self._kept, old, rows, self._map, out, new, grid
         tables.add_jobs(_kernel("dict_renumber"), launch.FIND_THREADS, [grid], fields)
+        return out
 
     def release(self) -> None:
         """Give the memory back."""
@@ -189,11 +204,15 @@ def number(scopes: Sequence[Scope], lane: Lane, *, room: int) -> Generator[None,
     """
     results: list[Numbered | None] = [None] * len(scopes)
     left = [(i, _sizes(scope)) for i, scope in enumerate(scopes)]
+    room -= sum(_table_nbytes(scopes[i], sizes[0]) for i, sizes in left)
     while left:
         tables, tried = Tables(), []
         for i, sizes in left:
             scope = scopes[i]
-            keep = scope.rows * _nbytes(sizes[0]) <= room
+            # Numbers of fewer bytes than slots have are written beside these.
+            nbytes = scope.rows * (_nbytes(sizes[0]) + (_nbytes(sizes[0]) > 1) * plan.itemsize(scope.guess))
+            keep = nbytes <= room
+            room -= nbytes * keep
             one = Numbered(scope, sizes[0], keep, lane)
             one.find(tables)
             tried.append((i, sizes[1:], one))
@@ -208,4 +227,5 @@ def number(scopes: Sequence[Scope], lane: Lane, *, room: int) -> Generator[None,
                 one.release()
                 if rest:
                     left.append((i, rest))
+                    room -= _table_nbytes(scopes[i], rest[0])
     return results

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ from . import launch
 
 #: Bytes of a value up to which `dict_write` writes characters, and bytes of an image.
 _SHORT, _IMAGE_NBYTES = 64, 8 << 20
+#: Shared memory that a thread block of `dict_write` takes beside what is asked for.
+_STATIC_NBYTES = 6144
 
 
 class Dictionary(NamedTuple):
@@ -26,88 +29,134 @@ class Dictionary(NamedTuple):
     longest: int
 
 
-class Written(NamedTuple):
-    """Rows to write.
+class Codes(NamedTuple):
+    """Codes of consecutive rows.
 
     Attributes
     ----------
-    codes, code_nbytes, rows : int
-        Address, bytes of a code, how many.
+    address, nbytes, rows : int
+        Bytes of a code; how many.
     validity, validity_offset : int
-        0: no nulls.
-    offsets, offsets_itemsize : int
-        Address of the first row's.
-    first_char : int
-        What the offsets begin with.
-    chars, limit : int
-        Address of the first row's characters, and bytes that may be written there.
-    last : bool
-        Whether the end of the last row is an offset too.
+        Bitmap of the rows that are not null, 0: none are; the bit of the first.
     """
 
-    codes: int
-    code_nbytes: int
+    address: int
+    nbytes: int
     rows: int
-    validity: int
-    validity_offset: int
+    validity: int = 0
+    validity_offset: int = 0
+
+
+class Target(NamedTuple):
+    """Where all rows go.
+
+    Attributes
+    ----------
+    offsets, itemsize : int
+        Address of the first row's, bytes of an offset.
+    first_char : int
+        What offsets begin with.
+    chars, limit : int
+        Address of the first row's characters, and bytes that may be written there.
+    """
+
     offsets: int
-    offsets_itemsize: int
+    itemsize: int
     first_char: int
     chars: int
     limit: int
-    last: bool
+
+
+_NOWHERE = Target(0, 4, 0, 0, 0)
 
 
 class Writing:
-    """Writes rows: `measure`, which is enough to know how many characters there are, then `write`."""
+    """Rows to write, of one dictionary: `measure`, `place`, then `write`. Codes may come piece by piece.
+
+    Pieces are of whole `launch.READ_TILE` rows, but for the last.
+    """
 
     def __init__(self, dictionary: Dictionary, rows: int, lane: Lane) -> None:
-        self._dictionary = dictionary
+        self.dictionary, self.rows = dictionary, rows
         stride = align(max(dictionary.longest, 1), 4)
-        self._tiles = blocks(rows, launch.READ_TILE)
-        short = stride <= _SHORT and stride * dictionary.values <= _IMAGE_NBYTES
-        self._stride = stride if short else 0
+        short = 0 < dictionary.longest <= _SHORT and stride * dictionary.values <= _IMAGE_NBYTES
+        self.stride = stride if short else 0
         work = self._work = Workspace()
-        sums, image = work.reserve(8 * (self._tiles + 1)), work.reserve(self._stride * dictionary.values)
+        tiles = self._tiles = blocks(rows, launch.READ_TILE)
+        sums, image = work.reserve(8 * (tiles + 1)), work.reserve(self.stride * dictionary.values)
         work.take(lane)
         self._sums, self._image = work[sums], work[image] if short else 0
 
     @property
     def total(self) -> int:
-        """Address of the number of characters, once measured."""
+        """Address of the number of characters, once placed."""
         return self._sums + 8 * self._tiles
 
-    def _add(
-        self, tables: Tables, name: str, threads: int, grid: int, rows: Written, *more: Any, shared: int = 0
-    ) -> None:
-        one = self._dictionary
-        fields = (
-            *(rows.codes, rows.code_nbytes, rows.rows, rows.validity, rows.validity_offset),
-            *(one.chars, one.offsets, one.itemsize == 8, one.values, self._sums),
-            *(rows.offsets, rows.offsets_itemsize == 8, rows.first_char, rows.chars, rows.limit),
-            *(self._image, self._stride, rows.last, grid),
+    def fields(self, codes: Codes, first: int, to: Target, grid: int) -> tuple[int, ...]:
+        """A ``WriteJob`` for rows from `first` on."""
+        one = self.dictionary
+        return (
+            *(codes.address, codes.nbytes, codes.rows, codes.validity, codes.validity_offset),
+            *(one.chars, one.offsets, one.itemsize == 8, one.values, self._sums + 8 * (first // launch.READ_TILE)),
+            *(to.offsets + first * to.itemsize, to.itemsize == 8, to.first_char, to.chars, to.limit),
+            *(self._image, self.stride, first + codes.rows == self.rows, grid),
         )
-        tables.add_jobs(_kernel(name), threads, [grid], fields, *more, shared=shared)
 
-    def measure(self, tables: Tables, rows: Written) -> None:
-        grid = min(self._tiles, 8 * device_attributes()["multiprocessors"])
-        self._add(tables, "dict_sums", launch.READ_THREADS, grid, rows)
-        self._add(tables, "dict_places", launch.SCAN_THREADS, 1, rows)
-        if self._stride:
-            words = self._stride * self._dictionary.values // 4
-            self._add(tables, "dict_image", launch.READ_THREADS, blocks(words, launch.READ_THREADS), rows)
+    def place(self, tables: Tables, *others: Writing) -> None:
+        """Find where rows go, once all are measured, and make what `write` reads; for others as well."""
+        every = (self, *others)
+        fields = [field for one in every for field in one.fields(Codes(0, 1, one.rows), 0, _NOWHERE, 1)]
+        tables.add_jobs(_kernel("dict_places"), launch.SCAN_THREADS, [1] * len(every), fields)
+        short = [one for one in every if one.stride]
+        if short:
+            grids = [blocks(one.stride * one.dictionary.values // 4, launch.READ_THREADS) for one in short]
+            fields = [field for one in short for field in one.fields(Codes(0, 1, one.rows), 0, _NOWHERE, 1)]
+            tables.add_jobs(_kernel("dict_image"), launch.READ_THREADS, grids, fields)
 
-    def write(self, tables: Tables, rows: Written) -> None:
-        """Offsets and characters."""
-        staged = align(self._stride * 32 * launch.READ_ROWS + 16) if self._stride else 0
-        shared = launch.READ_IMAGE + staged * (launch.READ_THREADS // 32)
-        attributes = device_attributes()
-        resident = max(min(attributes["shared_per_multiprocessor"] // (shared + 6144), 5), 1)
-        grid = min(self._tiles, resident * attributes["multiprocessors"])
-        self._add(tables, "dict_write", launch.READ_THREADS, grid, rows, np.uint32(staged), shared=shared)
-        if not self._stride:
-            pieces = blocks(rows.limit, launch.CHARS_PIECE * (launch.READ_THREADS // 32))
-            self._add(tables, "dict_chars", launch.READ_THREADS, pieces, rows)
+    def release(self) -> None:
+        """Give the memory back."""
+        self._work.release()
+
+
+class Piece(NamedTuple):
+    """Rows of a `Writing` from `first` on, and where its rows go."""
+
+    writing: Writing
+    codes: Codes
+    first: int = 0
+    to: Target = _NOWHERE
+
+
+def _add(tables: Tables, name: str, pieces: Sequence[Piece], grids: Sequence[int], *more: Any, shared: int = 0) -> None:
+    fields = [
+        field
+        for piece, grid in zip(pieces, grids, strict=True)
+        for field in piece.writing.fields(piece.codes, piece.first, piece.to, grid)
+    ]
+    tables.add_jobs(_kernel(name), launch.READ_THREADS, grids, fields, *more, shared=shared)
+
+
+def _grids(pieces: Sequence[Piece], most: int) -> list[int]:
+    return [min(blocks(piece.codes.rows, launch.READ_TILE), most) for piece in pieces]
+
+
+def measure(tables: Tables, pieces: Sequence[Piece]) -> None:
+    """Find the characters of rows."""
+    _add(tables, "dict_sums", pieces, _grids(pieces, 8 * device_attributes()["multiprocessors"]))
+
+
+def write(tables: Tables, pieces: Sequence[Piece]) -> None:
+    """Write offsets and characters of rows; of the last one its end too."""
+    stride, attributes = max(piece.writing.stride for piece in pieces), device_attributes()
+    staged = align(stride * 32 * launch.READ_ROWS + 16) if stride else 0
+    shared = launch.READ_IMAGE + staged * (launch.READ_THREADS // 32)
+    resident = max(min(attributes["shared_per_multiprocessor"] // (shared + _STATIC_NBYTES), 5), 1)
+    grids = _grids(pieces, resident * attributes["multiprocessors"])
+    _add(tables, "dict_write", pieces, grids, np.uint32(staged), shared=shared)
+    long = [piece for piece in pieces if not piece.writing.stride and piece.to.limit]
+    if long:
+        of_block, most = launch.CHARS_PIECE * (launch.READ_THREADS // 32), 8 * attributes["multiprocessors"]
+        _add(tables, "dict_chars", long, [min(blocks(piece.to.limit, of_block), most) for piece in long])
 
 
 def _kernel(name: str) -> Any:
