@@ -213,106 +213,131 @@ __device__ __forceinline__ u32 find_slot(const FindJob& job, u64 hash, u32 row, 
   return NO_SLOT;
 }
 
-#define CACHE_FILLING 1u
-#define CACHE_READY 2u  // and more: bytes of the value + CACHE_READY
+// Values that a thread block keeps. An entry has the bytes of a value + 1, and below that its slot. Once it is filled, it stays.
+#define ENTRY_BITS 26
+#define ENTRY_FILLING (63u << ENTRY_BITS)
+static_assert(8 * FIND_WORDS + 1 < 63, "an entry says how long a value is");
 
-extern "C" __global__ void __launch_bounds__(FIND_THREADS, FIND_BLOCKS) dict_find(const u64* table, u32 jobs) {
-  __shared__ FindJob job;
-  __shared__ volatile u64 cache_words[FIND_WORDS][FIND_CACHE];
-  __shared__ volatile u32 cache_state[FIND_CACHE];
-  __shared__ volatile u32 cache_slot[FIND_CACHE];
-  __shared__ u32 cache_row[FIND_CACHE];
-  for (u32 i = threadIdx.x; i < FIND_CACHE; i += FIND_THREADS) cache_state[i] = 0;
-  const u64 in_job = load_job(table, jobs, job);  // and waits for all threads
-  const bool wide = job.wide != 0;
-  const u64 low = job.chars + offset_at(job.offsets, wide, 0);
-  const u64 high = job.chars + offset_at(job.offsets, wide, job.scope_rows);
-  u32 turn = 0, nulls = 0;
+struct Cache {
+  volatile u64* words;    // [FIND_WORDS][FIND_CACHE]
+  volatile u32* entries;  // 0: free
+  volatile u32* rows;     // a row that has the value; the table's is not above it
+
+  // Where a value is, or `free`, if there is such a place; else FIND_CACHE.
+  template <u32 count>
+  __device__ __forceinline__ u32 slot_of(const u64 (&key)[count], u32 nbytes, u32 hash, u32 row, u32& free) const {
+    free = FIND_CACHE;
 #pragma unroll 1
-  for (u64 i = in_job * FIND_THREADS + threadIdx.x; i < job.rows; i += job.blocks * FIND_THREADS) {
+    for (u32 probe = 0; probe < CACHE_PROBES; ++probe) {
+      const u32 c = hash + probe & FIND_CACHE - 1, entry = entries[c];
+      if (entry == 0) {
+        free = c;
+        break;
+      }
+      if (entry >> ENTRY_BITS != nbytes + 1) continue;
+      __threadfence_block();
+      bool same = true;
+#pragma unroll
+      for (u32 w = 0; w < count; ++w)
+        if (8 * w < nbytes) same = same && words[w * FIND_CACHE + c] == key[w];
+      if (same) return row >= rows[c] ? entry & (1u << ENTRY_BITS) - 1 : NO_SLOT;
+    }
+    return NO_SLOT;
+  }
+
+  template <u32 count>
+  __device__ __forceinline__ void fill(u32 c, const u64 (&key)[count], u32 nbytes, u32 slot, u32 row) const {
+    if (atomicCAS(const_cast<u32*>(entries + c), 0u, ENTRY_FILLING) != 0) return;
+#pragma unroll
+    for (u32 w = 0; w < count; ++w) words[w * FIND_CACHE + c] = key[w];
+    rows[c] = row;
+    __threadfence_block();
+    entries[c] = nbytes + 1 << ENTRY_BITS | slot;
+  }
+};
+
+// `Offset`: u32 or u64. `job` and `bounds`, which are what rows' words may be read from, stay in shared memory: registers are scarce.
+template <typename Offset>
+__device__ __forceinline__ void find_rows(const FindJob& job, u32 in_job, const Cache& cache, const u64* bounds) {
+  constexpr bool wide = sizeof(Offset) == 8;
+  const u64 chars = job.chars, offsets = job.offsets + job.first * sizeof(Offset);
+  const u32 rows = u32(job.rows), step = u32(job.blocks) * FIND_THREADS;
+  u32 i = in_job * FIND_THREADS + threadIdx.x, turn = 0, nulls = 0;
+  Offset ahead = 0, ahead_end = 0;  // the next row's, on their way while there is work on this one
+  if (i < rows) {
+    ahead = load<Offset>(offsets + u64(i) * sizeof(Offset));
+    ahead_end = load<Offset>(offsets + u64(i + 1) * sizeof(Offset));
+  }
+#pragma unroll 1
+  for (; i < rows; i += step) {
     if (turn++ % 16 == 0 && load_volatile(job.found + 8 * FOUND_TOO_MANY) != 0) break;
-    const u32 row = u32(job.first + i);
-    const u64 begin = offset_at(job.offsets, wide, row), nbytes = offset_at(job.offsets, wide, u64(row) + 1) - begin;
+    const u32 row = u32(job.first) + i;
+    const Text text(chars + ahead, ahead_end - ahead, bounds[0], bounds[1]);
+    if (i + step < rows) {
+      ahead = load<Offset>(offsets + u64(i + step) * sizeof(Offset));
+      ahead_end = load<Offset>(offsets + u64(i + step + 1) * sizeof(Offset));
+    }
     if (job.validity != 0 && !bit_at(job.validity, job.validity_offset + row)) {
       ++nulls;
-      if (nbytes != 0) atomicAdd(found_at(job, FOUND_NULL_CHARS), nbytes);
+      if (text.nbytes != 0) atomicAdd(found_at(job, FOUND_NULL_CHARS), text.nbytes);
       write_slot(job, row, NO_SLOT);
       continue;
     }
-    const Text text(job.chars + begin, nbytes, low, high);
-    if (nbytes > FIND_LONG) {
+    if (text.nbytes > FIND_LONG) {
       const u64 place = atomicAdd(found_at(job, FOUND_LONG), u64(1));
       reinterpret_cast<u32*>(job.long_rows)[place] = row;
       continue;
     }
-    const auto text_of = [&](u32 other) {
-      const u64 at = offset_at(job.offsets, wide, other);
-      return Text(job.chars + at, offset_at(job.offsets, wide, u64(other) + 1) - at, low, high);
-    };
-    u64 hash = nbytes * K1;
-    u32 slot = NO_SLOT;
-    if (nbytes <= 8 * FIND_WORDS) {
-      u64 words[FIND_WORDS];
+    u64 hash = text.nbytes * K1;
+    u32 slot = NO_SLOT, free = FIND_CACHE;
+    if (text.nbytes <= 8 * FIND_WORDS && text.inside) {
+      u64 key[FIND_WORDS];
+      text.all(key);
 #pragma unroll
-      for (u32 w = 0; w < FIND_WORDS; ++w) {
-        words[w] = 0;
-        if (8 * w < nbytes) {
-          words[w] = text.from(8 * w);
-          hash = mix(hash, words[w]);
-        }
-      }
-      hash = finish(hash);
-      u32 free = FIND_CACHE;
-      const u32 state = u32(nbytes) + CACHE_READY;
-#pragma unroll
-      for (u32 probe = 0; probe < CACHE_PROBES; ++probe) {
-        const u32 c = u32(hash >> 32) + probe & FIND_CACHE - 1;
-        const u32 there = cache_state[c];
-        bool same = there == state && slot == NO_SLOT;
-        if (there == 0 && free == FIND_CACHE) free = c;
-        if (same) {
-          __threadfence_block();
-#pragma unroll
-          for (u32 w = 0; w < FIND_WORDS; ++w)
-            if (8 * w < nbytes) same = same && cache_words[w][c] == words[w];
-          if (same && row >= *const_cast<volatile u32*>(cache_row + c)) slot = cache_slot[c];
-        }
-      }
-      if (slot == NO_SLOT) {
-        slot = find_slot(job, hash, row, [&](u32 other) {
-          const Text there = text_of(other);
-          if (there.nbytes != nbytes) return false;
-          bool same = true;
-#pragma unroll
-          for (u32 w = 0; w < FIND_WORDS; ++w)
-            if (8 * w < nbytes) same = same && there.from(8 * w) == words[w];
-          return same;
-        });
-        // Once a place of the cache is filled, it stays. Its row is this one: the table's is not above that.
-        if (slot != NO_SLOT && free != FIND_CACHE &&
-            atomicCAS(const_cast<u32*>(cache_state + free), 0u, CACHE_FILLING) == 0) {
-#pragma unroll
-          for (u32 w = 0; w < FIND_WORDS; ++w) cache_words[w][free] = words[w];
-          cache_slot[free] = slot;
-          *const_cast<volatile u32*>(cache_row + free) = row;
-          __threadfence_block();
-          cache_state[free] = state;
-        }
-      }
+      for (u32 w = 0; w < FIND_WORDS; ++w)
+        if (8 * w < text.nbytes) hash = mix(hash, key[w]);
+      slot = cache.slot_of(key, u32(text.nbytes), u32(hash), row, free);
     } else {
-      for (u64 at = 0; at < nbytes; at += 8) hash = mix(hash, text.from(at));
-      hash = finish(hash);
-      slot = find_slot(job, hash, row, [&](u32 other) {
-        const Text there = text_of(other);
-        if (there.nbytes != nbytes) return false;
-        for (u64 at = 0; at < nbytes; at += 8)
+#pragma unroll 1
+      for (u64 at = 0; at < text.nbytes; at += 8) hash = mix(hash, text.from(at));
+    }
+    if (slot == NO_SLOT) {
+      slot = find_slot(job, finish(hash), row, [&](u32 other) {
+        const u64 begin = offset_at(job.offsets, wide, other);
+        const Text there(chars + begin, offset_at(job.offsets, wide, u64(other) + 1) - begin, bounds[0], bounds[1]);
+        if (there.nbytes != text.nbytes) return false;
+#pragma unroll 1
+        for (u64 at = 0; at < text.nbytes; at += 8)
           if (there.from(at) != text.from(at)) return false;
         return true;
       });
+      if (slot != NO_SLOT && free != FIND_CACHE) {
+        u64 key[FIND_WORDS];
+        text.all(key);  // again: few come here, and registers are scarce
+        cache.fill(free, key, u32(text.nbytes), slot, row);
+      }
     }
     write_slot(job, row, slot);
   }
   if (nulls != 0) atomicAdd(found_at(job, FOUND_NULLS), u64(nulls));
+}
+
+extern "C" __global__ void __launch_bounds__(FIND_THREADS, FIND_BLOCKS) dict_find(const u64* table, u32 jobs) {
+  __shared__ FindJob job;
+  __shared__ u64 words[FIND_WORDS * FIND_CACHE];
+  __shared__ u32 entries[FIND_CACHE];
+  __shared__ u32 rows[FIND_CACHE];
+  __shared__ u64 bounds[2];
+  for (u32 i = threadIdx.x; i < FIND_CACHE; i += FIND_THREADS) entries[i] = 0;
+  const u32 in_job = load_job(table, jobs, job);
+  if (threadIdx.x < 2)
+    bounds[threadIdx.x] = job.chars + offset_at(job.offsets, job.wide != 0, threadIdx.x == 0 ? 0 : job.scope_rows);
+  __syncthreads();
+  const Cache cache = {words, entries, rows};
+  if (job.wide != 0)
+    find_rows<u64>(job, in_job, cache, bounds);
+  else
+    find_rows<u32>(job, in_job, cache, bounds);
 }
 
 // The rows that dict_find left, a thread block each.

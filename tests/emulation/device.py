@@ -223,6 +223,9 @@ class _Returned(deque[tuple[int, None, int]]):
 class _Kernel:
     """`cupy.RawKernel`."""
 
+    #: Shared memory that a kernel declares; not known here.
+    shared_size_bytes = 0
+
     def __init__(self, device: FakeDevice, file: str, name: str, defines: Mapping[str, int]) -> None:
         self._device, self._name = device, name
         macros = {key: f"{value}u" for key, value in defines.items()}
