@@ -35,6 +35,8 @@ _HELD_NBYTES = 2**25
 _STEP_ROWS = 2**16
 #: Rows whose codes are held at a time when strings are made of them.
 _WINDOW_ROWS = 2**22
+#: Rows whose codes are held at a time when a file is looked at.
+_LOOK_ROWS = 2**18
 _SLOTS = 2**12
 _NONE: npt.NDArray[Any] = np.empty(0, np.uint8)
 _ALL: npt.NDArray[np.int64] = np.empty(0, np.int64)
@@ -332,18 +334,18 @@ def count_chars(scope: Node) -> int:
     ValueError
         Codes do not number the values of rows that are not null by first appearance, all of them.
     """
-    values = fsst.read(scope.children[0].segments)
-    offsets = values.offsets.astype(np.int64)
-    known = _Values(_ALL, offsets[1:] - offsets[:-1], _NONE)
+    sizes = fsst.row_ends(scope.children[0].segments)
+    sizes[1:] -= sizes[:-1].copy()
+    known = _Values(_ALL, sizes, _NONE)
     total = seen = 0
-    for a, b in fsst.cut(0, scope.rows, _WINDOW_ROWS):
+    for a, b in fsst.cut(0, scope.rows, _LOOK_ROWS):
         codes, bits = codes_of(scope, a, b), _bits(scope, a, b)
         seen = kernels.first_seen(codes, bits, seen)
         if seen < 0:
             raise ValueError("damaged segment: codes that do not number values by first appearance")
         total += sum(_lengths(codes, bits, known))
-    if seen != values.rows:
-        raise ValueError(f"damaged segment: {values.rows} values, of which rows have {seen}")
+    if seen != sizes.size:
+        raise ValueError(f"damaged segment: {sizes.size} values, of which rows have {seen}")
     return total
 
 
