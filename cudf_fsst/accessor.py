@@ -14,7 +14,7 @@ from .frame import CompressedFrame, compress_frame
 
 
 class FsstAccessor:
-    """Compression of a Series or Index: FSST for strings, other codecs for other values.
+    """Compression of a Series or Index: FSST and dictionaries for strings, other codecs for other values.
 
     Accepted are all dtypes that frames take: strings, numbers, booleans, dates, categories, decimals, lists, structs,
     and ``object`` where Arrow holds the values exactly. Anything else raises AttributeError, so
@@ -38,8 +38,8 @@ class FsstAccessor:
         Parameters
         ----------
         table : SymbolTable, optional
-            Use this table, as `cudf_fsst.train` makes it. None trains one on the data, and one more for every
-            further 512 MiB.
+            Use this table, as `cudf_fsst.train` makes it, and no dictionary. None trains one on the data, and one more
+            for every further 512 MiB.
         tile_size : int or "auto"
             Characters that are decoded together: 128, 256, 512 or 1024 bytes. Smaller tiles make reading single rows
             cheaper, larger ones compress a little better.
@@ -49,9 +49,9 @@ class FsstAccessor:
         stream : rmm or CuPy stream, optional
             What to work on instead of cuDF's default stream; only for data on a GPU.
         codec : str, optional
-            Codec of values that are no strings, as in ``df.fsst.compress(codecs=...)``; None: what is smallest on a
-            sample. `table`, `tile_size` and `level` are for strings and bytes alone, those of lists, structs and
-            categories too.
+            Codec of the values, as in ``df.fsst.compress(codecs=...)``; None: what is expected to be smallest. `table`,
+            `tile_size` and `level` are for strings and bytes alone, those of lists, structs and categories too, and
+            the distinct values of dictionaries.
 
         Returns
         -------
@@ -65,8 +65,9 @@ class FsstAccessor:
         TypeError
             `table` is no SymbolTable.
         ValueError
-            Unknown `tile_size`, `level` or `codec`, a codec that does not take such values, a `stream` for data in host
-            memory, or (UnicodeEncodeError) a Python string with a lone surrogate, which has no UTF-8 form.
+            Unknown `tile_size`, `level` or `codec`, a codec that does not take such values, a `table` for ``"dict"``, a
+            `stream` for data in host memory, or (UnicodeEncodeError) a Python string with a lone surrogate, which has
+            no UTF-8 form.
         MemoryError
             RMM's own; the data is untouched and nothing is kept.
         """
@@ -107,11 +108,14 @@ class FsstFrameAccessor:
         Parameters
         ----------
         codecs : mapping of column label to str, optional
-            Codecs of columns: ``"fsst"`` for strings; ``"bitpack"`` (integers, dates, decimals, booleans, codes of
+            Codecs of columns: ``"dict"`` (strings that repeat: codes of distinct values, which are compressed by FSST)
+            or ``"fsst"`` for strings; ``"bitpack"`` (integers, dates, decimals, booleans, codes of
             categories), ``"gfc"`` (values of 4 or 8 bytes), ``"gpulz"`` or ``"raw"`` for others. Of lists and structs
             it is the codec of their leaves, of categoricals that of the codes. Columns that are not named get what is
             smallest on a sample, ``"raw"`` where nothing saves a twentieth; never ``"gpulz"``, which is slower than the
-            link to the host.
+            link to the host. Strings without a name get ``"dict"`` where it is expected to be smaller, every
+            512 MiB anew. Where there are more than a million distinct values in these, and more than one for every 256
+            bytes, they get ``"fsst"`` even if ``"dict"`` is named.
         tile_size, level, stream
             As in ``series.fsst.compress()``; the first two for strings and bytes alone, those of lists, structs and
             categories too. An index always has the defaults.

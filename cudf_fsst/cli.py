@@ -178,7 +178,7 @@ def compress(
     columns = _frame_columns(schema, names)
     if len(names) == 1 and names[0] in _string_columns(schema):
         if codecs:
-            raise CliError("--codec is for frames; a column of strings has codec 'fsst'")
+            raise CliError("--codec is for frames, not for a column of strings by itself")
         _compress_column(file, names[0], metadata, output, level, device)
         return
     engine = _engine(device)
@@ -342,6 +342,7 @@ def inspect(
         ("characters", f"{compressed.chars_nbytes:,}"),
         ("their codes", f"{compressed.codes_nbytes:,}"),
         ("ratio of the characters", _ratio(compressed.chars_nbytes, compressed.codes_nbytes)),
+        ("codec", compressed.codec),
         ("segments", f"{len(segments):,}"),
         ("symbol tables", f"{len(tables):,}"),
     )

@@ -435,6 +435,10 @@ class CompressedColumn(query.Questions):
             (values,) = self._backend.read([self._content.node], start, stop)
             return self._series_of(values)
 
+    def _as_categories(self) -> Any:
+        """All rows as categories: of pandas a Series without name and labels, of cuDF a column."""
+        return query.categorical(self)
+
     def _series_of(self, values: Any) -> Any:
         """What was read of the column as a Series that is labelled from 0."""
         return self._built(values, None)

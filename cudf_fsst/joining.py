@@ -287,8 +287,8 @@ class Compressor:
     ----------
     table : SymbolTable, optional
         Used for all pieces of a column of strings, as `cudf_fsst.train` makes it.
-    tile_size, level, stream
-        As in ``series.fsst.compress()``.
+    tile_size, level, stream, codec
+        As in ``series.fsst.compress()``; the last one not for DataFrames.
     codecs : mapping, optional
         As in ``df.fsst.compress()``, for pieces that are DataFrames.
 
@@ -308,9 +308,10 @@ class Compressor:
         level: str = "default",
         stream: Any = None,
         codecs: Mapping[Any, str] | None = None,
+        codec: str | None = None,
     ) -> None:
         check_options(table, tile_size, level)
-        self._table, self._codecs = table, codecs
+        self._table, self._codecs, self._codec = table, codecs, codec
         self._options: dict[str, Any] = {"tile_size": tile_size, "level": level, "stream": stream}
         self._pieces: list[Any] | None = []
 
@@ -338,11 +339,13 @@ class Compressor:
         if hasattr(data, "columns"):
             if self._table is not None:
                 raise TypeError("table is for columns of strings, not for a DataFrame")
+            if self._codec is not None:
+                raise TypeError("codec is for a column; codecs= names those of a DataFrame")
             piece = compress_frame(data, codecs=self._codecs, **self._options)
         else:
             if self._codecs is not None:
                 raise TypeError(f"codecs is for DataFrames, not for a {type(data).__name__}")
-            piece = compress(data, table=self._table, **self._options)
+            piece = compress(data, table=self._table, codec=self._codec, **self._options)
         if pieces:
             self._check(piece, pieces[0])
             self._check_types(piece, pieces)

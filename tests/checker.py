@@ -12,12 +12,18 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from cudf_fsst.buffers import HostStrings
+from cudf_fsst.buffers import ColumnBuffers, HostStrings
+from cudf_fsst.codecs import host
+from cudf_fsst.codecs.dict import cpu as dictionary
 from cudf_fsst.codecs.fsst import cpu, plan
 from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.codecs.node import Node, Wanted
+from cudf_fsst.codecs.part import Packed
+from cudf_fsst.codecs.values import cpu as values
 
 Rows = list[bytes | None]
 
@@ -27,11 +33,13 @@ class Variant(Protocol):
 
     #: Whether it takes bytes that are not UTF-8.
     any_bytes: bool
+    #: What it is told to compress with; None: it chooses for itself.
+    codec: str | None
 
     def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: int | str, level: str) -> Any: ...
 
-    def segments(self, compressed: Any) -> Sequence[Segment]:
-        """What is stored, in host memory."""
+    def segments(self, compressed: Any) -> Sequence[Segment | Packed]:
+        """What is stored, in host memory: segments, and of dictionaries validity and codes too."""
 
     def decompress(self, compressed: Any) -> HostStrings: ...
 
@@ -205,7 +213,13 @@ def check(
     strings = case.build()
     expected = rows_of(strings)
     compressed = variant.compress(strings, table, tile_size, level)
-    reference = cpu.compress(strings, table=table, tile_size=tile_size, level=level)
+    codec = variant.codec if table is None else "fsst"
+    options = {"table": table, "tile_size": tile_size, "level": level}
+    reference = list(dictionary.compress(strings, pa.large_binary(), codec=codec, **options).parts)
+    if codec == "fsst":
+        assert all(isinstance(part, Segment) for part in reference)
+    elif codec == "dict" and strings.rows:
+        assert any(isinstance(part, Packed) for part in reference)
     check_same_bytes(variant.segments(compressed), reference)
     check_strings(variant.decompress(compressed), expected)
     rng = _rng()
@@ -222,10 +236,17 @@ def check(
             check_strings(variant.take(compressed, rows.astype(np.int64)), [expected[row] for row in rows])
 
 
-def check_same_bytes(segments: Sequence[Segment], reference: Sequence[Segment]) -> None:
-    """Two lists of segments in host memory are the same, bit by bit, and consistent."""
-    assert len(segments) == len(reference)
+def check_same_bytes(segments: Sequence[Segment | Packed], reference: Sequence[Segment | Packed]) -> None:
+    """Two lists of parts in host memory are the same, bit by bit, and consistent."""
+    assert [type(part) for part in segments] == [type(part) for part in reference]
     for segment, other in zip(segments, reference, strict=True):
+        if isinstance(segment, Packed):
+            values.check([segment])
+            assert (segment.codec, segment.rows, segment.itemsize) == (other.codec, other.rows, other.itemsize)
+            assert segment.parameters == other.parameters
+            assert np.array_equal(segment.meta, other.meta)
+            assert np.array_equal(segment.codes, other.codes)
+            continue
         cpu.check(segment)
         assert segment.layout == other.layout
         assert segment.null_count == other.null_count
@@ -256,6 +277,7 @@ class HostCodec:
     """`cudf_fsst.codecs.fsst.cpu` itself."""
 
     any_bytes = True
+    codec = "fsst"
 
     def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: Any, level: str) -> list[Segment]:
         return cpu.compress(strings, table=table, tile_size=tile_size, level=level)
@@ -273,15 +295,43 @@ class HostCodec:
         return cpu.read(compressed, start, stop)
 
 
+class HostNodes:
+    """`cudf_fsst.codecs.host`, which chooses a codec, or is told one."""
+
+    any_bytes = True
+
+    def __init__(self, codec: str | None = None) -> None:
+        self.codec = codec
+
+    def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: Any, level: str) -> Node:
+        column = ColumnBuffers(pa.large_binary(), strings.rows, strings.null_count, strings=strings)
+        options = {"table": table, "tile_size": tile_size, "level": level}
+        return host.compress([Wanted(column, self.codec, options)])[0]
+
+    def segments(self, compressed: Node) -> list[Segment | Packed]:
+        return list(compressed.parts)
+
+    def decompress(self, compressed: Node) -> HostStrings:
+        return host.read([compressed])[0].strings
+
+    def take(self, compressed: Node, rows: np.ndarray) -> HostStrings:
+        return host.take([compressed], rows)[0].strings
+
+    def take_range(self, compressed: Node, start: int, stop: int) -> HostStrings:
+        return host.read([compressed], start, stop)[0].strings
+
+
 class _PublicColumn(ABC):
     """What is the same for `CompressedColumn` on every device."""
+
+    codec: str | None = None
 
     @abstractmethod
     def _back(self, series: Any, labels: Any) -> HostStrings:
         """A Series that came back, after its name, labels and type were checked."""
 
-    def segments(self, compressed: Any) -> Sequence[Segment]:
-        return compressed.to_host().segments
+    def segments(self, compressed: Any) -> Sequence[Segment | Packed]:
+        return list(compressed.to_host()._content.node.parts)
 
     def decompress(self, compressed: Any) -> HostStrings:
         return self._back(compressed.decompress(), compressed.index)
@@ -296,8 +346,8 @@ class _PublicColumn(ABC):
 class PandasColumn(_PublicColumn):
     """``pandas.Series.fsst``, with one dtype."""
 
-    def __init__(self, dtype: Any) -> None:
-        self.dtype = dtype
+    def __init__(self, dtype: Any, codec: str | None = None) -> None:
+        self.dtype, self.codec = dtype, codec
         # The others keep Python strings.
         self.any_bytes = getattr(dtype, "storage", "pyarrow") == "pyarrow" and dtype != np.dtype(object)
 
@@ -313,7 +363,8 @@ class PandasColumn(_PublicColumn):
         import cudf_fsst
 
         series = self.series(strings)
-        column = series.fsst.compress(table=table, tile_size=tile_size, level=level)
+        codec = self.codec if table is None else None
+        column = series.fsst.compress(table=table, tile_size=tile_size, level=level, codec=codec)
         assert isinstance(column, cudf_fsst.CompressedColumn)
         assert column.device == "cpu"
         return column
@@ -334,6 +385,9 @@ class CudfColumn(_PublicColumn):
 
     any_bytes = True
 
+    def __init__(self, codec: str | None = None) -> None:
+        self.codec = codec
+
     def series(self, strings: HostStrings) -> Any:
         """The column on the GPU, as a slice of a longer one."""
         import cudf
@@ -350,7 +404,8 @@ class CudfColumn(_PublicColumn):
     def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: Any, level: str) -> Any:
         import cudf_fsst
 
-        column = self.series(strings).fsst.compress(table=table, tile_size=tile_size, level=level)
+        codec = self.codec if table is None else None
+        column = self.series(strings).fsst.compress(table=table, tile_size=tile_size, level=level, codec=codec)
         assert isinstance(column, cudf_fsst.CompressedColumn)
         assert column.device.startswith("cuda:")
         return column

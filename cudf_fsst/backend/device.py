@@ -179,6 +179,16 @@ class DeviceBackend:
         """The values that were read, as bytes."""
         return self.arrays.asarray(column.owners[1])
 
+    def with_values(self, column: ColumnBuffers, values: Any) -> ColumnBuffers:
+        """The same nulls with these values, an array of integers."""
+        column.type, column.values, column.itemsize = (
+            pa.from_numpy_dtype(values.dtype),
+            values.data.ptr,
+            values.itemsize,
+        )
+        column.owners = column.owners[0], values
+        return column
+
     def as_bits(self, column: ColumnBuffers) -> Any:
         """A byte for every row of a column that has nulls, 0 where it is null."""
         array = self.arrays

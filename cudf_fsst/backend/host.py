@@ -84,12 +84,10 @@ class HostBackend:
             None: the rows have to be decoded.
         """
         self.check_stream(stream)
-        from ..codecs.fsst import cpu_match  # compiled where it is needed
-
         found = host.validity(node)
         found.type = pa.bool_() if search.answer_dtype(plan.question) is np.bool_ else pa.int32()
         try:
-            found.values = cpu_match.match(node.segments, plan)
+            found.values = host.match(node, plan)
         except OverflowError:  # a number that 32 bits do not hold
             return None
         found.itemsize = found.values.itemsize
@@ -114,6 +112,11 @@ class HostBackend:
     def as_array(self, column: ColumnBuffers) -> Any:
         """The values that were read."""
         return column.values
+
+    def with_values(self, column: ColumnBuffers, values: Any) -> ColumnBuffers:
+        """The same nulls with these values, an array of integers."""
+        column.type, column.values, column.itemsize = pa.from_numpy_dtype(values.dtype), values, values.itemsize
+        return column
 
     def as_bits(self, column: ColumnBuffers) -> Any:
         """A byte for every row of a column that has nulls, 0 where it is null."""

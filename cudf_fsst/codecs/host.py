@@ -15,6 +15,7 @@ from .bitmap import rebased
 from .chosen import chosen
 from .dict import cpu as dictionary
 from .fsst import cpu as fsst
+from .fsst import search
 from .node import Node, Parts, Wanted, has_offsets, is_signed, is_strings
 from .registry import STRING_NAMES
 from .values import cpu as fixed
@@ -90,6 +91,35 @@ def validity(node: Node) -> ColumnBuffers:
         bits = fixed.read(node.validity, 1, 0, -(-node.rows // 8), edges=node.validity_edges)
         _set_validity(found, rebased(bits, 0, node.rows))
     return found
+
+
+def match(node: Node, plan: search.Plan) -> npt.NDArray[np.bool_] | npt.NDArray[np.int32]:
+    """Answer a question about strings for every row; distinct values are asked once.
+
+    Returns
+    -------
+    ndarray of bool or int32, shape (rows,)
+        As `fsst.cpu_match.match` gives; of null rows it means nothing.
+
+    Raises
+    ------
+    OverflowError
+        An answer is larger than int32.
+    ValueError
+        A part is damaged.
+    """
+    from .fsst import cpu_match  # compiled where it is needed
+
+    if not node.scopes:
+        return cpu_match.match(node.segments, plan)
+    answers = np.empty(node.rows, search.answer_dtype(plan.question))
+    for scope, first in zip(node.scopes, node.scope_edges.tolist(), strict=False):
+        out = answers[first : first + scope.rows]
+        if is_strings(scope.type):
+            out[:] = cpu_match.match(scope.segments, plan)
+        else:
+            dictionary.look_up(scope, cpu_match.match(scope.children[0].segments, plan), out)
+    return answers
 
 
 class Compressor:

@@ -114,7 +114,7 @@ class _Plain(Compressor):
         return super().wanted(column) | {"codec": trees.RAW}
 
     def compress_strings(self, column: Any) -> Node:
-        return dictionary.compress(column.strings, column.type, codec=trees.FSST)
+        return dictionary.compress(column.strings, column.type, codec=storage.FSST)
 
 
 def _label_levels(labels: Any, error: TypeError) -> tuple[dict[str, Any], list[Content]]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ..codecs import raw
 from ..codecs.dict import cpu as dictionary
+from ..codecs.dict.plan import least_chars
 from ..codecs.fsst.segment import Segment
 from ..codecs.node import Node, dictionary_of, has_offsets, is_strings
 from ..codecs.part import Packed
@@ -175,7 +176,7 @@ class Reader:
 def _with_chars(scope: Node, where: str) -> Node:
     """A scope with a dictionary that knows how many characters its rows have."""
     (values,) = scope.children
-    if values.scopes or values.null_count or values.rows > values.chars_nbytes + 1:
+    if values.scopes or values.null_count or values.chars_nbytes < least_chars(values.rows):
         raise ValueError(f"{where}: its {values.rows} values are not different strings")
     chars = dictionary.count_chars(scope)
     if chars >= 2**63:

@@ -294,6 +294,36 @@ def answers(column: ColumnBuffers, dtype: Any, missing: Any, name: Any, index: A
     return made if made.dtype == dtype else made.astype(dtype)
 
 
+def categories(values: Any) -> tuple[Any, Any]:
+    """The codes of values as categories, -1 of missing ones, in a CuPy array, and their dtype."""
+    made = values.astype("category")
+    codes = made.cat.codes  # missing ones are -1, or missing, by version
+    return codes.fillna(-1).values, made.dtype
+
+
+def categorical(column: ColumnBuffers, dtype: Any) -> Any:
+    """A column of categories, of codes and which rows have none."""
+    from cudf.core.column import ColumnBase
+
+    codes = cudf_module().Series.from_pylibcudf(_build(column, column.type)).astype(dtype._codes_dtype)
+    return ColumnBase.create(codes._column.plc_column, dtype)
+
+
+def factorized(series: Any) -> tuple[Any, Any]:
+    """Numbers of values by first appearance, -1 of missing ones, and a Series of the values."""
+    codes, values = series.factorize()
+    return codes, cudf_module().Series(values)
+
+
+def counted(values: Any, counts: Any, *, normalize: bool, sort: bool, ascending: bool) -> Any:
+    """What ``value_counts`` gives: distinct values, which may have a missing one, and how often each is there."""
+    cudf = cudf_module()
+    made = cudf.Series(counts, index=cudf.Index(values), name="proportion" if normalize else "count")
+    if sort:
+        made = made.sort_values(ascending=ascending)
+    return made / made.sum() if normalize else made
+
+
 def scalars(series: Any) -> list[Any]:
     """The values of a short Series, missing ones as pandas has them."""
     return list(series.to_pandas())

@@ -35,6 +35,8 @@ _HELD_NBYTES = 2**25
 _STEP_ROWS = 2**16
 #: Rows whose codes are held at a time when strings are made of them.
 _WINDOW_ROWS = 2**22
+#: Rows whose codes are held at a time when a file is looked at.
+_LOOK_ROWS = 2**18
 _SLOTS = 2**12
 _NONE: npt.NDArray[Any] = np.empty(0, np.uint8)
 _ALL: npt.NDArray[np.int64] = np.empty(0, np.int64)
@@ -76,8 +78,9 @@ class _Table:
                 return None
             slots = 2 * self.table.size
             self.table = np.zeros(slots, np.uint32)
-            self.hashes, self.places, self.sizes, self.rows = (
-                np.resize(one, slots // 2) for one in (self.hashes, self.places, self.sizes, self.rows)
+            self.hashes = np.resize(self.hashes, slots // 2)
+            self.places, self.sizes, self.rows = (
+                np.resize(one, slots // 2) for one in (self.places, self.sizes, self.rows)
             )
             kernels.rehash(self.hashes, self.count, self.table)
 
@@ -279,7 +282,7 @@ class _Values(NamedTuple):
 def _values(scope: Node) -> _Values:
     found = fsst.read(scope.children[0].segments, edges=scope.children[0].segment_edges)
     offsets, chars = found.offsets.astype(np.int64), padded_copy(found.chars, 16)
-    return _Values(offsets[:-1] + address(chars), np.diff(offsets), chars)
+    return _Values(offsets[:-1] + address(chars), offsets[1:] - offsets[:-1], chars)
 
 
 def _bits(scope: Node, first: int, last: int) -> npt.NDArray[np.uint8]:
@@ -294,6 +297,19 @@ def codes_of(scope: Node, first: int = 0, last: int | None = None) -> npt.NDArra
     """Codes of rows of a scope with a dictionary; those of null rows mean nothing."""
     (parts,), (edges,) = scope.values, scope.values_edges
     return fixed.read(parts, parts[0].itemsize, first, scope.rows if last is None else last, edges=edges)
+
+
+def look_up(scope: Node, answers: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
+    """Write the answer of every row's value; of null rows it means nothing."""
+    if not answers.size:  # nulls alone
+        out[:] = 0
+        return
+    for first, last in fsst.cut(0, scope.rows, _WINDOW_ROWS):
+        codes, work = codes_of(scope, first, last), []
+        for a, b in fsst.cut(0, last - first, _STEP_ROWS):
+            work.append(partial(kernels.look_up_codes, codes[a:b], answers, out[first + a : first + b]))
+        if not all(fsst.run(work, last - first, 0)):
+            raise _damaged()
 
 
 def _damaged() -> ValueError:
@@ -311,13 +327,26 @@ def _lengths(codes: npt.NDArray[Any], bits: npt.NDArray[np.uint8], values: _Valu
 
 
 def count_chars(scope: Node) -> int:
-    """Bytes of the strings of a scope's rows, from its codes alone; ValueError where a code has no value."""
-    values = fsst.read(scope.children[0].segments)
-    known = _Values(_ALL, np.diff(values.offsets.astype(np.int64)), _NONE)
-    return sum(
-        sum(_lengths(codes_of(scope, a, b), _bits(scope, a, b), known))
-        for a, b in fsst.cut(0, scope.rows, _WINDOW_ROWS)
-    )
+    """Bytes of the strings of a scope's rows, from its codes alone.
+
+    Raises
+    ------
+    ValueError
+        Codes do not number the values of rows that are not null by first appearance, all of them.
+    """
+    sizes = fsst.row_ends(scope.children[0].segments)
+    sizes[1:] -= sizes[:-1].copy()
+    known = _Values(_ALL, sizes, _NONE)
+    total = seen = 0
+    for a, b in fsst.cut(0, scope.rows, _LOOK_ROWS):
+        codes, bits = codes_of(scope, a, b), _bits(scope, a, b)
+        seen = kernels.first_seen(codes, bits, seen)
+        if seen < 0:
+            raise ValueError("damaged segment: codes that do not number values by first appearance")
+        total += sum(_lengths(codes, bits, known))
+    if seen != sizes.size:
+        raise ValueError(f"damaged segment: {sizes.size} values, of which rows have {seen}")
+    return total
 
 
 def _expand(

@@ -97,7 +97,7 @@ def sample_hashes(
 
 
 @njit(inline="always")
-def _slot(at: int, size: int, end: int, hashed: Any, table: Any, hashes: Any, places: Any, sizes: Any) -> int:
+def _slot(at: int, size: int, end: int, hashed: Any, table: Any, hashes: Any, places: Any, sizes: Any) -> Any:
     """The slot in which a value is, or would be."""
     mask = table.size - 1
     slot = np.int64(hashed & np.uint64(mask))
@@ -159,7 +159,7 @@ def insert(
             firsts[count] = row
             count += 1
             table[slot] = count
-            number = count
+            number = np.int64(count)
         out[to + i] = number - 1
     return last, count
 
@@ -192,7 +192,7 @@ def look_up(
 ) -> None:
     """Write the numbers of the values of rows `first` to ``last - 1``; 0 for null ones."""
     for row in range(first, last):
-        number = 1
+        number = np.int64(1)
         if _valid(validity, offset, row):
             start = np.int64(offsets[row])
             size = np.int64(offsets[row + 1]) - start
@@ -209,7 +209,32 @@ def renumber(codes: Any, numbers: Any, out: Any) -> None:
 
 
 @njit()
-def expanded_chars(codes: Any, validity: Any, first: int, sizes: Any) -> int:
+def look_up_codes(codes: Any, answers: Any, out: Any) -> bool:
+    """Write ``answers[code]`` for every code; False where there is a larger one."""
+    bad, count = False, answers.size
+    for i in range(codes.size):
+        code = np.int64(codes[i])
+        known = code < count
+        bad |= not known
+        out[i] = answers[code if known else 0]
+    return not bad
+
+
+@njit()
+def first_seen(codes: Any, validity: Any, seen: int) -> Any:
+    """How many values were seen, after `seen` before; -1: one came before others that have smaller numbers."""
+    number = np.int64(seen)
+    for i in range(codes.size):
+        code = np.int64(codes[i])
+        if code >= number and _valid(validity, 0, i):
+            if code > number:
+                return np.int64(-1)
+            number += 1
+    return number
+
+
+@njit()
+def expanded_chars(codes: Any, validity: Any, first: int, sizes: Any) -> Any:
     """Bytes of the strings of codes, of which code i is of row ``first + i``; -1: there is no such value.
 
     `sizes` are those of the distinct values.
@@ -228,7 +253,7 @@ def expanded_chars(codes: Any, validity: Any, first: int, sizes: Any) -> int:
                 known = code < count
                 bad |= not known
                 total += sizes[code if known else 0]
-    return -1 if bad else total
+    return np.int64(-1) if bad else total
 
 
 @njit()

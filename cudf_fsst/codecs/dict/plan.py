@@ -52,6 +52,16 @@ def repeats(rows: int, distinct: int) -> bool:
     return rows > 0 and (rows - distinct) * _REPEATS >= rows
 
 
+def least_chars(values: int) -> int:
+    """Characters that so many different strings have at least."""
+    chars, size = 0, 0
+    while values > 0:
+        chars += min(values, 256**size) * size
+        values -= 256**size
+        size += 1
+    return chars
+
+
 def itemsize(values: int) -> int:
     """Bytes of a code before it is packed."""
     return 1 if values <= 2**8 else 2 if values <= 2**16 else 4

@@ -438,6 +438,18 @@ def read(
     return HostStrings(stop - start, chars, offsets, bitmap, 0, null_count)
 
 
+def row_ends(segments: Sequence[Segment]) -> npt.NDArray[np.int64]:
+    """Where every row ends in the characters of all, which are not decoded; ValueError where a segment is damaged."""
+    ends = np.empty(sum(segment.rows for segment in segments), np.int64)
+    row = position = 0
+    for segment in segments:
+        to = address(ends) + ends.itemsize * row
+        Reader(segment).unpack(0, segment.rows, segment.chars, position, to, ends.itemsize)
+        row += segment.rows
+        position += segment.chars
+    return ends
+
+
 def validity(segments: Sequence[Segment]) -> tuple[npt.NDArray[np.uint8] | None, int]:
     """The validity bitmap of all rows, or None where there are no nulls, and how many there are.
 
