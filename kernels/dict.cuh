@@ -13,9 +13,7 @@ __device__ __forceinline__ u64 offset_at(u64 offsets, bool wide, u64 row) {
   return wide ? load<u64>(offsets + 8 * row) : load<u32>(offsets + 4 * row);
 }
 
-__device__ __forceinline__ bool bit_at(u64 bitmap, u64 bit) {
-  return load<u8>(bitmap + bit / 8) >> bit % 8 & 1;
-}
+__device__ __forceinline__ bool bit_at(u64 bitmap, u64 bit) { return load<u8>(bitmap + bit / 8) >> bit % 8 & 1; }
 
 __device__ __forceinline__ u64 low_bytes(u64 word, u64 count) {
   return count < 8 ? word & ~(~u64(0) << 8 * u32(count)) : word;

@@ -18,17 +18,15 @@
 #define EMPTY u64(0)
 #define NO_SLOT 0xffffffffu
 #define CACHE_PROBES 2
-#define K1 0x9E3779B97F4A7C15ull
-#define K2 0xFF51AFD7ED558CCDull
 
 __device__ __forceinline__ u64 mix(u64 hash, u64 word) {
-  hash = (hash ^ word) * K2;
+  hash = (hash ^ word) * HASH_NEXT;
   return hash ^ hash >> 32;
 }
 
 __device__ __forceinline__ u64 finish(u64 hash) {
   hash ^= hash >> 29;
-  hash *= K1;
+  hash *= HASH_FIRST;
   return hash ^ hash >> 32;
 }
 
@@ -88,12 +86,12 @@ __device__ __forceinline__ u32 scramble(u32 i) {
 
 // The hash that decides (codecs/dict/plan.py): of long rows, only both ends.
 __device__ __forceinline__ u64 sample_hash(const Text& text) {
-  u64 hash = text.nbytes * K1;
-  if (text.nbytes <= 128) {
+  u64 hash = text.nbytes * HASH_FIRST;
+  if (text.nbytes <= 2 * SAMPLE_ENDS) {
     for (u64 at = 0; at < text.nbytes; at += 8) hash = mix(hash, text.from(at));
   } else {
-    for (u64 at = 0; at < 64; at += 8) hash = mix(hash, text.from(at));
-    for (u64 at = text.nbytes - 64; at < text.nbytes; at += 8) hash = mix(hash, text.from(at));
+    for (u64 at = 0; at < SAMPLE_ENDS; at += 8) hash = mix(hash, text.from(at));
+    for (u64 at = text.nbytes - SAMPLE_ENDS; at < text.nbytes; at += 8) hash = mix(hash, text.from(at));
   }
   return finish(hash);
 }
@@ -117,7 +115,8 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_sample(const u64
   bool fresh = false;
   if (some) {
     const bool wide = job.wide != 0;
-    const u64 low = job.chars + offset_at(job.offsets, wide, begin), high = job.chars + offset_at(job.offsets, wide, end);
+    const u64 low = job.chars + offset_at(job.offsets, wide, begin),
+              high = job.chars + offset_at(job.offsets, wide, end);
     const u64 at = offset_at(job.offsets, wide, row);
     u64 hash = sample_hash(Text(job.chars + at, offset_at(job.offsets, wide, row + 1) - at, low, high));
     if (hash == 0) hash = 1;  // 0 is a free place
@@ -288,7 +287,7 @@ __device__ __forceinline__ void find_rows(const FindJob& job, u32 in_job, const 
       reinterpret_cast<u32*>(job.long_rows)[place] = row;
       continue;
     }
-    u64 hash = text.nbytes * K1;
+    u64 hash = text.nbytes * HASH_FIRST;
     u32 slot = NO_SLOT, free = FIND_CACHE;
     if (text.nbytes <= 8 * FIND_WORDS && text.inside) {
       u64 key[FIND_WORDS];
@@ -361,10 +360,11 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_find_long(const 
     if (threadIdx.x == 0) shared_sum = 0;
     if (__syncthreads_or(ended)) return;
     u64 sum = 0;  // of hashes of all words with their places: in any order
-    for (u64 at = 8 * threadIdx.x; at < text.nbytes; at += 8 * FIND_THREADS) sum += mix(mix(at, text.from(at)), K1);
+    for (u64 at = 8 * threadIdx.x; at < text.nbytes; at += 8 * FIND_THREADS)
+      sum += mix(mix(at, text.from(at)), HASH_FIRST);
     atomicAdd(&shared_sum, sum);
     __syncthreads();
-    const u64 hash = finish(shared_sum + text.nbytes * K1);
+    const u64 hash = finish(shared_sum + text.nbytes * HASH_FIRST);
     const u64 mine = make_entry(hash, row);
     u32 slot = u32(hash) & mask, steps = 0;
     while (true) {

@@ -16,14 +16,14 @@
 
 struct WriteJob {
   u64 codes, code_nbytes, rows;
-  u64 validity, validity_offset;      // 0: no nulls
-  u64 chars, offsets, wide, values;   // the dictionary: chars + its offsets, how many values
-  u64 sums;                           // address of u64s, one for each tile, and the total
-  u64 out_offsets, out_wide;          // of the first row
-  u64 first_char;                     // what offsets begin with
-  u64 out_chars, limit;               // address of the first row's, bytes that may be written there
-  u64 image, stride;                  // address; bytes of a value there, 0: dict_chars writes
-  u64 last;                           // whether the last row's end is an offset too
+  u64 validity, validity_offset;     // 0: no nulls
+  u64 chars, offsets, wide, values;  // the dictionary: chars + its offsets, how many values
+  u64 sums;                          // address of u64s, one for each tile, and the total
+  u64 out_offsets, out_wide;         // of the first row
+  u64 first_char;                    // what offsets begin with
+  u64 out_chars, limit;              // address of the first row's, bytes that may be written there
+  u64 image, stride;                 // address; bytes of a value there, 0: dict_chars writes
+  u64 last;                          // whether the last row's end is an offset too
   u64 blocks;
 };
 
@@ -61,7 +61,8 @@ __device__ __forceinline__ void read_codes(const WriteJob& job, u64 row, u32 (&c
 #pragma unroll
   for (u32 i = 0; i < READ_ROWS; ++i) {
     if (codes[i] >= job.values) codes[i] = NO_CODE;
-    if (job.validity != 0 && row + i < job.rows && !bit_at(job.validity, job.validity_offset + row + i)) codes[i] = NO_CODE;
+    if (job.validity != 0 && row + i < job.rows && !bit_at(job.validity, job.validity_offset + row + i))
+      codes[i] = NO_CODE;
   }
 }
 
@@ -147,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) dict_places(const 
 
 // Writes consecutive bytes of shared memory, words at a time.
 struct Run {
-  u8* at;      // of the word that is put together, a multiple of 4
+  u8* at;  // of the word that is put together, a multiple of 4
   u64 waiting;
   u32 have, head;  // bytes of it that are there, or before it and another thread's: `head`
 
@@ -296,7 +297,8 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_chars(const u64*
   const u64 first = sums[0], chars = min(sums[tiles], job.limit);
   const bool wide = job.out_wide != 0, from_wide = job.wide != 0;
   const u64 step = job.blocks * (READ_THREADS / 32) * CHARS_PIECE;
-  for (u64 begin = first + (in_job * (READ_THREADS / 32) + threadIdx.x / 32) * CHARS_PIECE; begin < chars; begin += step) {
+  for (u64 begin = first + (in_job * (READ_THREADS / 32) + threadIdx.x / 32) * CHARS_PIECE; begin < chars;
+       begin += step) {
     const u64 end = min(begin + CHARS_PIECE, chars);
     u64 low = 0, high = job.rows;  // the last row that does not begin behind `begin`
     while (high - low > 1) {
@@ -373,10 +375,10 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_bits(const u64* 
 // A scope of a column whose rows are taken.
 struct ScopeRows {
   u64 first_row, rows;
-  u64 first;                // of its rows, or of its values, in the column that both are rows of
-  u64 codes, code_nbytes;   // address of the codes of the rows that are taken; 0: it has no dictionary
-  u64 values;               // codes are below
-  u64 validity;             // bitmap of the same rows, 0: no nulls
+  u64 first;               // of its rows, or of its values, in the column that both are rows of
+  u64 codes, code_nbytes;  // address of the codes of the rows that are taken; 0: it has no dictionary
+  u64 values;              // codes are below
+  u64 validity;            // bitmap of the same rows, 0: no nulls
 };
 
 // Row numbers of a column of strings with dictionaries become those of a column that has the values of its dictionaries, its other rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import pytest
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings
 from cudf_fsst.codecs import host
 from cudf_fsst.codecs.dict import launch, plan
+from cudf_fsst.codecs.fsst import search
 from cudf_fsst.codecs.node import Node, Wanted, of_scopes
 from cudf_fsst.interop.arrow import from_arrow
 from emulation.conftest import emulator
@@ -34,7 +35,9 @@ class Gpu:
         self.memory: Any = importlib.import_module("cudf_fsst.device.memory")
         self.waits: Any = importlib.import_module("cudf_fsst.device.waits")
 
-    def upload(self, rows: Sequence[bytes | None], *, wide: bool = False, shift: int = 0, bit: int = 0) -> DeviceStrings:
+    def upload(
+        self, rows: Sequence[bytes | None], *, wide: bool = False, shift: int = 0, bit: int = 0
+    ) -> DeviceStrings:
         """A column in buffers of exactly its size; the characters `shift` bytes off, offsets from there."""
         data = b"".join(row or b"" for row in rows)
         offsets = np.cumsum([shift, *(len(row or b"") for row in rows)]).astype(np.int64 if wide else np.int32)
@@ -47,7 +50,9 @@ class Gpu:
             len(rows), chars.address - shift, self.emulator.buffer(offsets).address, offsets.itemsize, mask, bit, nulls
         )
 
-    def number(self, rows: Sequence[bytes | None], *, limit: int = 10_000, guess: int = 1, room: int = 1 << 30, **how: Any) -> Any:
+    def number(
+        self, rows: Sequence[bytes | None], *, limit: int = 10_000, guess: int = 1, room: int = 1 << 30, **how: Any
+    ) -> Any:
         """First rows and codes."""
         strings = self.upload(rows, **how)
         with self.memory.Lane(self.device.stream()) as lane:
@@ -100,7 +105,7 @@ class Gpu:
             lane.synchronize()
         places = offsets.read(np.int64 if wide else np.int32).astype(np.int64) - 7
         data = chars.read().tobytes()
-        assert places[0] == 0 and places[-1] == len(data)
+        assert places[[0, -1]].tolist() == [0, len(data)]
         return [data[a:b] for a, b in zip(places[:-1].tolist(), places[1:].tolist(), strict=True)]
 
 
@@ -139,7 +144,9 @@ def some_rows(rng: np.random.Generator, count: int, values: Sequence[bytes], nul
 
 
 #: Values of lengths around those of words, of what is kept in shared memory, and of what a thread block does.
-EDGES = [b"x" * n + t for n in (0, 1, 6, 7, 8, 15, 16, 31, 32, 33, 63, 128, 511, 512, 513, 5000) for t in (b"", b"a", b"\0")]
+EDGES = [
+    b"x" * n + t for n in (0, 1, 6, 7, 8, 15, 16, 31, 32, 33, 63, 128, 511, 512, 513, 5000) for t in (b"", b"a", b"\0")
+]
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -174,7 +181,8 @@ def test_no_values(gpu: Gpu) -> None:
     """Of nulls alone, and of rows without characters."""
     rows: list[bytes | None] = [None] * 40
     found = gpu.number(rows)
-    assert found is not None and found[0] == []
+    assert found is not None
+    assert found[0] == []
     check(gpu.number([b""] * 40), [b""] * 40)
 
 
@@ -239,7 +247,9 @@ class Whole:
         def part(one: Any) -> Any:
             self.device.default.synchronize()
             host = {
-                name: np.frombuffer(self.device.emulator.read(getattr(one, name).ptr, getattr(one, name).size), np.uint8)
+                name: np.frombuffer(
+                    self.device.emulator.read(getattr(one, name).ptr, getattr(one, name).size), np.uint8
+                )
                 for name in ("meta", "codes")
             }
             return dataclasses.replace(one, **host)
@@ -371,3 +381,44 @@ def test_scopes(whole: Whole, rng: np.random.Generator) -> None:
         assert whole.read(node, start, stop) == rows[start:stop]
     numbers = rng.integers(0, len(rows), 3000)
     assert whole.take(node, numbers) == [rows[i] for i in numbers]
+
+
+def test_questions(whole: Whole, rng: np.random.Generator) -> None:
+    """Are asked of the values, and looked up by code; nulls are said beside."""
+    rows = some_rows(rng, 3000, WORDS, 0.1) + [b"%d AIR" % i for i in rng.integers(0, 1 << 40, 1200)]
+    one, other = rows[:3000], rows[3000:]
+    node = of_scopes(pa.string(), [scope for part in whole.compress(one, other) for scope in part.scopes or (part,)])
+    assert len(node.scopes) == 2
+    asked: list[tuple[search.Question, Callable[[bytes], int]]] = [
+        (search.Like((b"AIR",)), lambda row: row == b"AIR"),
+        (search.Like((b"", b"AI", b"")), lambda row: b"AI" in row),
+        (search.Length(), len),
+    ]
+    for question, answer in asked:
+        made = search.plan(question)
+        assert made is not None
+        with whole.gpu.memory.Lane(whole.device.stream()) as lane:
+            answers = whole.there.match(node, made, lane=lane)
+            mask = whole.there.validity(node, lane=lane)
+            lane.synchronize()
+            found = np.frombuffer(whole.device.emulator.read(answers.ptr, answers.size), search.answer_dtype(question))
+            bits = np.frombuffer(whole.device.emulator.read(mask.ptr, -(-len(rows) // 8)), np.uint8)
+        valid = np.unpackbits(bits, bitorder="little")[: len(rows)].astype(bool)
+        assert valid.tolist() == [row is not None for row in rows]
+        assert found[valid].tolist() == [answer(row) for row in rows if row is not None]
+
+
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+def test_entries_by_code(itemsize: int, whole: Whole, rng: np.random.Generator) -> None:
+    for values in (WORDS, [b"Clerk#%09d" % i for i in range(600)]):
+        rows = some_rows(rng, 6000, values)
+        (node,) = whole.compress(rows)
+        (scope,) = node.scopes
+        firsts, codes = expected(rows)
+        table = rng.integers(0, 200, len(firsts)).astype(f"u{itemsize}")
+        there = whole.device.emulator.buffer(table)
+        with whole.gpu.memory.Lane(whole.device.stream()) as lane:
+            made = whole.there.remap(scope, there.address, itemsize, lane=lane, start=3, stop=5001)
+            lane.synchronize()
+            found = np.frombuffer(whole.device.emulator.read(made.ptr, made.size), table.dtype)
+        np.testing.assert_array_equal(found, table[np.array(codes[3:5001])])

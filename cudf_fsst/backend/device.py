@@ -114,14 +114,14 @@ class DeviceBackend:
 
     def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> ColumnBuffers | None:
         """Answer a question about strings on their codes; see `HostBackend.match`."""
-        from ..codecs.fsst import cuda_match, cuda_read
+        from ..codecs import device
         from ..device.memory import Lane
 
         with self.current(), Lane(stream) as lane:
-            values = cuda_match.match(node.segments, plan, lane=lane)
+            values = device.match(node, plan, lane=lane)
             if values is None:
                 return None
-            validity = cuda_read.validity(node.segments, lane=lane)
+            validity = device.validity(node, lane=lane)
         dtype = np.dtype(search.answer_dtype(plan.question))
         return ColumnBuffers(
             pa.from_numpy_dtype(dtype),
@@ -136,13 +136,12 @@ class DeviceBackend:
     def validity(self, node: Node, *, stream: Any = None) -> ColumnBuffers:
         """Which rows are null, without their values."""
         from ..codecs import device
-        from ..codecs.fsst import cuda_read
         from ..device.memory import Lane
 
         with self.current(), Lane(stream) as lane:
             if not is_strings(node.type):
                 return device.read([replace(node, values=(), children=())], lane=lane)[0]
-            found = cuda_read.validity(node.segments, lane=lane)
+            found = device.validity(node, lane=lane)
         address = None if found is None else found.ptr
         return ColumnBuffers(node.type, node.rows, node.null_count, address, owners=(found, None))
 
@@ -161,7 +160,7 @@ class DeviceBackend:
 
         with self.current(), Lane() as lane:
             wanted = range(start, node.rows if stop is None else stop)
-            few = cuda_read.fetch([node.segments], wanted, lane=lane)
+            few = None if node.scopes else cuda_read.fetch([node.segments], wanted, lane=lane)
             if few is not None:
                 return few[0]
         (values,) = self.read([node], start, stop)
@@ -188,6 +187,17 @@ class DeviceBackend:
         )
         column.owners = column.owners[0], values
         return column
+
+    def remap(self, scope: Node, table: Any) -> Any:
+        """Of every row of a scope with a dictionary the entry of an array, one for each value; of null rows any."""
+        from ..codecs import device
+        from ..device.memory import Lane
+
+        array = self.arrays
+        table = array.ascontiguousarray(table)
+        with Lane() as lane:
+            found = device.remap(scope, int(table.data.ptr), table.itemsize, lane=lane)
+        return array.asarray(found).view(table.dtype)
 
     def as_bits(self, column: ColumnBuffers) -> Any:
         """A byte for every row of a column that has nulls, 0 where it is null."""

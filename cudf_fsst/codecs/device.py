@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ..buffers import ColumnBuffers, DeviceStrings
@@ -13,13 +14,16 @@ from ..device.memory import Lane
 from ..device.transfer import Outbox
 from .device_read import read, receive, take
 from .dict import cuda_compress as dictionary
+from .dict import cuda_read as coded
 from .fsst import cuda_compress as fsst
+from .fsst import cuda_match, search
+from .fsst import cuda_read as fsst_read
 from .node import Node, Parts, Wanted, has_offsets, is_signed
 from .registry import STRING_NAMES
 from .values import cuda as fixed
 from .values import plan
 
-__all__ = ["compress", "read", "receive", "take"]
+__all__ = ["compress", "match", "read", "receive", "remap", "take", "validity"]
 
 
 def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:
@@ -66,6 +70,35 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
     rest = dictionary.nodes(found, iter(made[0] if strings else ()))
     streams = iter(made[-1] if values else ())
     return [_build(one.column, streams, rest) for one in columns]
+
+
+def match(node: Node, plan: search.Plan, *, lane: Lane) -> Any:
+    """Answers for all rows of strings, a buffer: those of null rows mean nothing. None: the rows have to be decoded."""
+    if not node.scopes:
+        return cuda_match.match(node.segments, plan, lane=lane)
+    nbytes = np.dtype(search.answer_dtype(plan.question)).itemsize
+    return coded.match(node, lambda segments: cuda_match.match(segments, plan, lane=lane), nbytes, lane=lane)
+
+
+def validity(node: Node, *, lane: Lane) -> Any:
+    """Which rows of strings are null, a buffer as cuDF has it, or None without nulls. Nothing is waited for."""
+    if node.scopes:
+        return coded.validity(node, lane=lane)
+    return fsst_read.validity(node.segments, lane=lane)
+
+
+def remap(node: Node, table: int, itemsize: int, *, lane: Lane, start: int = 0, stop: int | None = None) -> Any:
+    """Of rows of a scope with a dictionary the entries of a table, one for each value; of null rows any.
+
+    Parameters
+    ----------
+    table, itemsize : int
+        Address, and bytes of an entry.
+    """
+    stop = node.rows if stop is None else stop
+    out = lane.allocate((stop - start) * itemsize)
+    coded.remap(node, table, itemsize, out.ptr, lane=lane, start=start, stop=stop)
+    return out
 
 
 def _has_validity(column: ColumnBuffers) -> bool:

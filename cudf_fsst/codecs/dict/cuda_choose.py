@@ -13,7 +13,7 @@ from ...device.memory import Lane, Workspace, pinned
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Tables
 from ..fsst import plan as fsst_plan
-from . import launch, plan
+from . import launch
 
 _WORD = 8
 _SET_NBYTES = 2 * launch.SAMPLE_ROWS * _WORD

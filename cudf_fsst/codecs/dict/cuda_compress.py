@@ -22,7 +22,7 @@ from ..fsst.segment import Segment
 from ..node import Node, Parts, dictionary_of, of_scopes
 from ..registry import DICTIONARIES, STRINGS
 from ..values import cuda as fixed
-from . import cuda_choose, cuda_find, cuda_text, plan
+from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
 
 #: Memory of a call beside input and result: so much, or this part of the uncompressed bytes.
 _SCRATCH, _SCRATCH_PART = 64 << 20, 8
@@ -137,9 +137,7 @@ def dictionaries(tasks: Sequence[Task], *, lane: Lane, outbox: Outbox | None, ot
             if most:
                 asked.append((column, number, name))
                 guess = one.different if not name else plan.SAMPLE_RUNS * plan.RUN_ROWS
-                searches.append(
-                    cuda_find.Scope(column.task.strings, one.first, one.rows, one.chars, most, guess)
-                )
+                searches.append(cuda_find.Scope(column.task.strings, one.first, one.rows, one.chars, most, guess))
     room = scratch(tasks, others_nbytes)
     waiting: list[tuple[Column, Scope]] = []
     for first, last in _rounds(searches, room):
@@ -203,7 +201,8 @@ def _pack(made: Sequence[tuple[cuda_find.Numbered, Scope]], lane: Lane, outbox: 
     """Codes and validity of scopes: those that are kept together, others piece by piece."""
     tasks: list[fixed.Task] = []
     owners: list[tuple[Scope, str]] = []
-    buffers, tables = [], Tables()
+    buffers: list[Any] = []
+    tables = Tables()
     late: list[tuple[cuda_find.Numbered, Scope]] = []
     for one, scope in made:
         if one.null_count:
@@ -285,8 +284,8 @@ def _compress_values(some: Sequence[tuple[Column, Scope]], lane: Lane, outbox: O
         tasks.append(fsst.Task(gathered, **options))
     if pieces:
         cuda_text.measure(tables, pieces)
-        first, *others = [piece.writing for piece in pieces]
-        first.place(tables, *others)
+        writing, *others = [piece.writing for piece in pieces]
+        writing.place(tables, *others)
         cuda_text.write(tables, pieces)
         tables.launch(lane)
     found = yield from fsst.compress(tasks, lane=lane, outbox=outbox)
@@ -323,7 +322,7 @@ def nodes(columns: Sequence[Column], plain: Iterator[Sequence[Segment]]) -> Gene
                 scopes.append(_plain_scope(kind, found.rows, rest))
                 continue
             own = Node(kind, scope.values, 0, segments=tuple(scope.segments))
-            own.segments.longest = scope.longest
+            cuda_read.know_longest(own, scope.longest)
             type_ = dictionary_of(kind, plan.itemsize(scope.values))
             scopes.append(
                 Node(type_, found.rows, scope.null_count, scope.validity, (scope.codes,), (), (own,), found.chars)

@@ -34,7 +34,7 @@ class Scope(NamedTuple):
     limit : int
         Values, at most.
     guess : int
-        How many there may be.
+        How many there may be; larger tables are tried if there are more.
     """
 
     strings: DeviceStrings
@@ -63,10 +63,8 @@ class Scope(NamedTuple):
 
 def _sizes(scope: Scope) -> list[int]:
     """Slots of the tables that are tried one after another."""
-    most = 1 << (2 * scope.limit - 1).bit_length()
-    return [slots for slots, guess in _GUESSES.items() if scope.guess <= guess and slots < most] + [
-        max(most, 2 * _FEW)
-    ]
+    most = 1 << (2 * min(scope.limit, scope.rows) - 1).bit_length()
+    return [slots for slots, guess in _GUESSES.items() if scope.guess <= guess and slots < most] + [max(most, 2 * _FEW)]
 
 
 def _nbytes(slots: int) -> int:
@@ -104,10 +102,14 @@ class Numbered:
         zeros = [_WORD * _COUNT, _WORD * slots, 0 if self._few else launch.RANK_CHUNK // 8 * chunks]
         places = [work.reserve(nbytes) for nbytes in zeros]
         before = work.reserve(0 if self._few else 4 * chunks)
-        rest = [work.reserve(nbytes) for nbytes in (4 * slots, 4 * self._limit, 4 * (scope.chars // launch.FIND_LONG + 1))]
+        rest = [
+            work.reserve(nbytes) for nbytes in (4 * slots, 4 * self._limit, 4 * (scope.chars // launch.FIND_LONG + 1))
+        ]
         kept = work.reserve(scope.rows * _nbytes(slots) if keep else 0)
         work.take(lane)
-        self._found, self._table, self._marks = (work[place] if nbytes else 0 for place, nbytes in zip(places, zeros, strict=True))
+        self._found, self._table, self._marks = (
+            work[place] if nbytes else 0 for place, nbytes in zip(places, zeros, strict=True)
+        )
         self._before = 0 if self._few else work[before]
         self._map, self.firsts, self._long = (work[place] for place in rest)
         for place, nbytes in zip((self._found, self._table, self._marks), zeros, strict=True):

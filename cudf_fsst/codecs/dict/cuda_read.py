@@ -34,6 +34,16 @@ def _kernel(name: str) -> Any:
 # ---- the values of dictionaries
 
 
+def know_longest(values: Node, nbytes: int) -> None:
+    """Keep how long the longest of a dictionary's values is, so that nobody has to look."""
+    _segments(values).longest = nbytes
+
+
+def _segments(node: Node) -> Segments:
+    assert isinstance(node.segments, Segments)
+    return node.segments
+
+
 def _longest(values: Sequence[Segments], found: Sequence[DeviceStrings], lane: Lane) -> list[int]:
     """Bytes of the longest of the values of each dictionary: found once, with a wait, and kept with them."""
     new = [i for i, segments in enumerate(values) if segments.longest is None]
@@ -55,7 +65,7 @@ def _longest(values: Sequence[Segments], found: Sequence[DeviceStrings], lane: L
 
 def _decoded(scopes: Sequence[Node], lane: Lane) -> list[tuple[cuda_text.Dictionary, Any]]:
     """The values of scopes with a dictionary, and what keeps them."""
-    values: list[Any] = [scope.children[0].segments for scope in scopes]
+    values = [_segments(scope.children[0]) for scope in scopes]
     found = fsst.read(values, lane=lane)
     some = [i for i, one in enumerate(found) if one.rows]
     sizes = dict(zip(some, _longest([values[i] for i in some], [found[i] for i in some], lane), strict=True))
@@ -288,7 +298,7 @@ def _sizes(shares: Sequence[_Share], lane: Lane) -> None:
 def _place_plain(share: _Share, to: cuda_text.Target, lane: Lane) -> None:
     """Rows of a scope without a dictionary."""
     if share.strings is None:
-        fsst.read_into(share.scope.segments, to.offsets, to.itemsize, to.first_char, to.chars, lane=lane)
+        fsst.read_into(_segments(share.scope), to.offsets, to.itemsize, to.first_char, to.chars, lane=lane)
         return
     strings = share.strings
     lane.copy(to.chars, strings.chars, to.limit)
@@ -427,7 +437,9 @@ def _take(node: Node, address: int, count: int, lane: Lane) -> DeviceStrings:
 # ---- answers
 
 
-def remap(scope: Node, table: int, nbytes: int, out: int, *, lane: Lane, start: int = 0, stop: int | None = None) -> None:
+def remap(
+    scope: Node, table: int, nbytes: int, out: int, *, lane: Lane, start: int = 0, stop: int | None = None
+) -> None:
     """Write, for each row of a scope with a dictionary, the entry of a table that its code has; of null rows any.
 
     Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from . import plan
 
 #: Threads of a block of dict_find.cu, and thread blocks of dict_find on a multiprocessor.
 FIND_THREADS, FIND_BLOCKS = 256, 4
@@ -14,8 +14,8 @@ FIND_LONG = 512
 RANK_CHUNK = 1024
 #: Threads of the thread block that sums up.
 SCAN_THREADS = 1024
-#: Rows of the sample, and of a run of it (`cudf_fsst.codecs.dict.plan`).
-SAMPLE_ROWS, SAMPLE_RUN = 16384, 8
+#: Rows of the sample.
+SAMPLE_ROWS = plan.SAMPLE_RUNS * plan.RUN_ROWS
 FIND_DEFINES = {
     "FIND_THREADS": FIND_THREADS,
     "FIND_BLOCKS": FIND_BLOCKS,
@@ -25,7 +25,10 @@ FIND_DEFINES = {
     "RANK_CHUNK": RANK_CHUNK,
     "SCAN_THREADS": SCAN_THREADS,
     "SAMPLE_ROWS": SAMPLE_ROWS,
-    "SAMPLE_RUN": SAMPLE_RUN,
+    "SAMPLE_RUN": plan.RUN_ROWS,
+    "SAMPLE_ENDS": plan.SAMPLE_ENDS,
+    "HASH_FIRST": plan.HASH_MULTIPLIERS[0],
+    "HASH_NEXT": plan.HASH_MULTIPLIERS[1],
 }
 
 #: Threads of a block of dict_read.cu, rows of a thread, rows of a thread block at once.

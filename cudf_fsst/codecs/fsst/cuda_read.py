@@ -290,9 +290,7 @@ def validity(segments: Sequence[Segment], *, lane: Lane) -> Any:
     return mask
 
 
-def read_into(
-    segments: Segments, offsets: int, itemsize: int, first_char: int, chars: int, *, lane: Lane
-) -> None:
+def read_into(segments: Segments, offsets: int, itemsize: int, first_char: int, chars: int, *, lane: Lane) -> None:
     """Write all rows behind others of a column, but for their validity. Nothing is waited for.
 
     Parameters
