@@ -18,6 +18,7 @@ import pytest
 from cudf_fsst.buffers import ColumnBuffers, HostStrings
 from cudf_fsst.codecs import host
 from cudf_fsst.codecs.dict import cpu as dictionary
+from cudf_fsst.codecs.dict import plan as dictionaries
 from cudf_fsst.codecs.fsst import cpu, plan
 from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
@@ -191,6 +192,59 @@ CASES = [
         "row_longer_than_segments", lambda: strings_of([*_text(40), b"long " * 9000, *_text(900)]), segment_size=5_000
     ),
 ]
+
+
+def _repeated(values: Sequence[bytes | None], count: int) -> Rows:
+    """Rows in which all the values are, first in this order."""
+    return [*values, *(values[i] for i in _rng().integers(0, len(values), count - len(values)))]
+
+
+_MODES = [b"AIR", b"RAIL", b"", b"SHIP", b"TRUCK", b"REG AIR", b"MAIL"]
+
+#: Strings that repeat, where a dictionary pays (and some where it does not), and those that look otherwise.
+REPEATED = [
+    Case("modes", lambda: strings_of(_repeated(_MODES, 20_000))),
+    Case("modes_and_nulls", lambda: strings_of(_with_nulls(_repeated(_MODES, 20_001)))),
+    Case("nulls_first", lambda: strings_of([None] * 3000 + _repeated(_MODES, 3000) + [None] * 1500)),
+    Case("modes_of_a_slice", lambda: sliced(strings_of(_with_nulls(_repeated(_MODES, 5000)), np.int64), 3, 4099)),
+    Case("all_equal", lambda: strings_of([b"the same"] * 3000)),
+    Case("all_equal_and_nulls", lambda: strings_of([b"the same", None] * 1500)),
+    Case("256_values", lambda: strings_of(_repeated([b"value %d" % i for i in range(256)], 4000))),
+    Case("257_values", lambda: strings_of(_repeated([b"value %d" % i for i in range(257)], 4000))),
+    Case("65536_values", lambda: strings_of(_repeated([b"a value, %d" % i for i in range(2**16)], 150_000))),
+    Case("65537_values", lambda: strings_of(_repeated([b"a value, %d" % i for i in range(2**16 + 1)], 150_000))),
+    Case("long_values", lambda: strings_of(_repeated([b" ".join(_text(1 + i)) for i in range(40)], 2000))),
+    Case("one_long_row", lambda: strings_of([b"x" * 2**20, *_repeated(_MODES, 2000), b"x" * 2**20])),
+    Case(
+        "bytes_that_are_not_utf8", lambda: strings_of(_repeated([b"\xff", b"\xff\x00", b"\x80" * 9], 2000)), utf8=False
+    ),
+    Case("equal_but_for_the_end", lambda: strings_of(_repeated([b"0" * 64 + b"%d" % i for i in range(50)], 2000))),
+    Case("ends_with_nul", lambda: strings_of(_repeated([b"word", b"word\x00", b"word\x00\x00", b"\x00", b""], 4000))),
+    Case("sizes_around_words", lambda: strings_of(_repeated([b"abcdefghijklmnopq"[:i] for i in range(18)], 3000))),
+    Case("in_runs", lambda: strings_of([b"key %d" % (i // 30) for i in range(30_000)])),
+    Case("all_different", lambda: strings_of([b"row %d" % i for i in range(20_000)])),
+    # The sample says otherwise: what it repeats is all that repeats, and what it does not repeat is all that does not.
+    Case("sample_repeats_too_much", lambda: strings_of(_sampled(True))),
+    Case("sample_repeats_too_little", lambda: strings_of(_sampled(False))),
+    Case(
+        "scopes_of_both_kinds",
+        lambda: strings_of(
+            _with_nulls(_repeated(_MODES, 4000)) + _random(1100, 20) + _random(1100, 20) + [b"z"] * 9000
+        ),
+        utf8=False,
+        segment_size=9_000,
+        table_scope=9_000,
+    ),
+]
+
+
+def _sampled(repeated: bool) -> Rows:
+    """Rows of which those in the sample repeat each other, and no others do; or the other way round."""
+    count = 40_000
+    starts, run = dictionaries.sample_runs(count)
+    inside = np.zeros(count, bool)
+    inside[(starts[:, None] + np.arange(run)).ravel()] = True
+    return [b"again and again" if one == repeated else b"%d" % (row * row) for row, one in enumerate(inside.tolist())]
 
 
 def cases_for(any_bytes: bool) -> list[Any]:

@@ -212,7 +212,6 @@ class Trees:
             return [dictionary[index] if here else None for index, here in zip(numbers, valid, strict=True)]
         return [value_of(kind, number, width) if here else None for number, here in zip(numbers, valid, strict=True)]
 
-
     def scopes(self, tree: dict[str, Any], kind: pa.DataType) -> list[Any]:
         """Strings of which some have dictionaries (section 19)."""
         scopes, found = tree["scopes"], []

@@ -485,9 +485,11 @@ def validity(node: Node) -> tuple[npt.NDArray[np.uint8] | None, int]:
 
 def take(node: Node, rows: npt.NDArray[np.int64]) -> HostStrings:
     """Rows of strings with scopes, in any order, repeated or not, each of which is there."""
+    if not rows.size:
+        return read(node, 0, 0)
     places = np.empty(0, np.int64)
     order = rows
-    if len(node.scopes) > 1 and rows.size and (np.diff(rows) < 0).any():
+    if len(node.scopes) > 1 and (np.diff(rows) < 0).any():
         places = np.argsort(rows, kind="stable")
         order = rows[places]
     found = (
