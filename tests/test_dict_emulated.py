@@ -343,6 +343,18 @@ def test_same_bytes_as_on_the_host(whole: Whole, rng: np.random.Generator) -> No
         assert whole.read(node) == rows
 
 
+@pytest.mark.parametrize("codec", [None, "dict"])
+def test_scopes_of_a_column(codec: str | None, whole: Whole, small_segments: None, rng: np.random.Generator) -> None:
+    """Each is decided by itself; segments without rows, behind a long one, are left out."""
+    different: list[bytes | None] = [b"%08d" % i for i in rng.integers(0, 1 << 26, 1500)]
+    words = some_rows(rng, 3000, WORDS, 0.1)
+    for rows in ([*words, *different, *words], [*different, *words, b"x" * 9500, *words]):
+        (node,) = whole.compress(rows, codec=codec)
+        same(whole.download(node), of_host(rows, codec))
+        assert len(node.scopes) > 2
+        assert whole.read(node) == rows
+
+
 @pytest.mark.parametrize("codec", ["dict", "fsst"])
 def test_codecs_by_name(codec: str, whole: Whole, rng: np.random.Generator) -> None:
     every = columns_of(rng)

@@ -56,22 +56,25 @@ def scopes(columns: Sequence[Wished], lane: Lane) -> Generator[None, None, list[
             downloaded.append(pinned(2 * (count + 1), np.int64))
             lane.download(downloaded[-1], address)
         # As if no segment were without rows, which is seen below.
-        guessed = []
-        for column, nbytes, count, address in zip(columns, chars, counts, begins, strict=True):
-            each = fsst_plan.segments_per_table(nbytes)
-            edges = [*range(0, count, each), count]
-            ends = [] if column.named else list(pairwise(edges))
-            guessed.append([(address + _WORD * a, address + _WORD * b) for a, b in ends])
-        samples = yield from _sample(columns, guessed, lane)
+        edges = [
+            list(pairwise([*range(0, count, fsst_plan.segments_per_table(nbytes)), count]))
+            for nbytes, count in zip(chars, counts, strict=True)
+        ]
+        places = [
+            [] if column.named else [(address + _WORD * a, address + _WORD * b) for a, b in of_column]
+            for column, of_column, address in zip(columns, edges, begins, strict=True)
+        ]
+        samples = yield from _sample(columns, places, lane)
         found, again = [], []
         for i, (column, nbytes, count) in enumerate(zip(columns, chars, counts, strict=True)):
-            rows, places = downloaded[i][: count + 1].tolist(), downloaded[i][count + 1 :].tolist()
+            rows, starts = downloaded[i][: count + 1].tolist(), downloaded[i][count + 1 :].tolist()
             segments = [k for k in range(count) if rows[k] < rows[k + 1]]
             each = fsst_plan.segments_per_table(nbytes)
-            edges = [segments[k] for k in range(0, len(segments), each)] + [count]
-            own = [Found(rows[a], rows[b] - rows[a], places[b] - places[a]) for a, b in pairwise(edges)]
-            if not column.named and len(segments) == count:
-                own = [one._replace(sampled=v, different=d) for one, (v, d) in zip(own, samples[i], strict=True)]
+            ends = [*(segments[k] for k in range(0, len(segments), each)), count]
+            own = [Found(rows[a], rows[b] - rows[a], starts[b] - starts[a]) for a, b in pairwise(ends)]
+            sampled = dict(zip([(rows[a], rows[b] - rows[a]) for a, b in edges[i]], samples[i], strict=False))
+            if all((one.first, one.rows) in sampled for one in own):
+                own = [Found(*one[:3], *sampled[one.first, one.rows]) for one in own]
             elif not column.named:
                 again.append(i)
             found.append(own)
