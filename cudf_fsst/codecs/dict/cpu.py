@@ -268,7 +268,7 @@ def _scope(strings: HostStrings, kind: Any, named: bool, options: dict[str, Any]
 
 
 class _Values(NamedTuple):
-    """Distinct values as `cpu_kernels.expand` takes them: addresses, sizes, and the characters, with 16 bytes more."""
+    """Distinct values as `cpu_kernels.expand` takes them: addresses, sizes, the characters with some bytes more."""
 
     starts: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
@@ -278,7 +278,7 @@ class _Values(NamedTuple):
 
 def _values(scope: Node) -> _Values:
     found = fsst.read(scope.children[0].segments, edges=scope.children[0].segment_edges)
-    offsets, chars = found.offsets.astype(np.int64), padded_copy(found.chars, 16)
+    offsets, chars = found.offsets.astype(np.int64), padded_copy(found.chars, kernels.COPIED)
     sizes = offsets[1:] - offsets[:-1]
     return _Values(offsets[:-1] + address(chars), sizes, chars, int(sizes.max(initial=0)))
 

@@ -18,8 +18,8 @@ from .plan import HASH_MULTIPLIERS, SAMPLE_ENDS
 _FIRST, _SECOND = map(np.uint64, HASH_MULTIPLIERS)
 _ALL = np.uint64(2**64 - 1)
 _HALF, _LESS = np.uint64(32), np.uint64(29)
-#: Bytes that are copied at once; short values take two such steps, whatever their size.
-_COPIED = 8
+#: Bytes that are copied of values that have no more, whatever their size: no branch depends on it.
+COPIED = 32
 
 
 @njit(inline="always")
@@ -173,19 +173,26 @@ def insert(
     The rows are those from `first` to ``last - 1``, or, where there are `rows`, these of them. Numbers of their values
     go to `out`, the last entry of which is that of the last row; null ones get 0.
     """
-    to = out.size - last
-    for i in range(first, last):
-        row = rows[i] if rows.size else i
-        if not _valid(validity, offset, row):
-            out[to + i] = 0
-            continue
-        start = np.int64(offsets[row])
-        size = np.int64(offsets[row + 1]) - start
+    to = np.uint64(out.size - last)
+    plain = rows.size == 0 and validity.size == 0
+    stop = np.int64(offsets[first]) if plain and first < last else np.int64(0)
+    for i in range(np.uint64(first), np.uint64(last)):
+        row = i
+        start = stop
+        if plain:
+            stop = np.int64(offsets[i + np.uint64(1)])
+        else:
+            row = np.uint64(rows[i]) if rows.size else i
+            if not _valid(validity, offset, np.int64(row)):
+                out[to + i] = 0
+                continue
+            start, stop = np.int64(offsets[row]), np.int64(offsets[row + np.uint64(1)])
+        size = stop - start
         slot, head, tail = _slot(chars + start, size, end, table, facts)
         number = np.int64(table[slot])
         if number == 0:
             if 2 * count >= table.size or count == most:
-                return i, count
+                return np.int64(i), count
             facts[count, 0], facts[count, 1] = head, tail
             facts[count, 2], facts[count, 3] = np.uint64(size), np.uint64(chars + start)
             firsts[count] = row
@@ -301,16 +308,22 @@ def expand(
 ) -> None:
     """Write where the strings of codes end, and their characters, from `position` to `end`.
 
-    Codes were looked at (`expanded_chars`); `starts` are addresses of the distinct values, each of which has 16 bytes
-    that can be read, and `longest` is the largest of their sizes.
+    Codes were looked at (`expanded_chars`); `starts` are addresses of the distinct values, each of which has `COPIED`
+    bytes that can be read, and `longest` is the largest of their sizes.
     """
     # Behind the end others write.
-    limit = end - 2 * _COPIED
+    limit = end - COPIED
     at, done = position, 0
-    if validity.size == 0 and longest <= _COPIED:
+    if validity.size == 0 and longest <= COPIED:
         while done < codes.size and at <= limit:
             code = np.uint64(codes[done])
-            store64(out + at, load64(starts[code]))
+            source, to = starts[code], out + at
+            store64(to, load64(source))
+            if longest > 8:
+                store64(to + 8, load64(source + 8))
+            if longest > 16:
+                store64(to + 16, load64(source + 16))
+                store64(to + 24, load64(source + 24))
             at += sizes[code]
             offsets[done] = at
             done += 1
@@ -318,9 +331,9 @@ def expand(
         if validity.size == 0 or _valid(validity, first, i):
             code = np.uint64(codes[i])
             source, size = starts[code], sizes[code]
-            if size <= 2 * _COPIED and at <= limit:
+            if size <= 16 and at <= limit:
                 store64(out + at, load64(source))
-                store64(out + at + _COPIED, load64(source + _COPIED))
+                store64(out + at + 8, load64(source + 8))
             else:
                 copy(out + at, source, size)
             at += size
