@@ -51,8 +51,7 @@ class _Table:
         chars = address(strings.chars)
         self.of = chars, chars + strings.chars.size, strings.offsets, validity, strings.validity_offset
         self.table = np.zeros(slots, np.uint32)
-        self.hashes = np.empty(slots // 2, np.uint64)
-        self.places, self.sizes, self.rows = (np.empty(slots // 2, np.int64) for _ in range(3))
+        self.facts, self.rows = np.empty((slots // 2, 4), np.uint64), np.empty(slots // 2, np.int64)
         self.count = 0
 
     @property
@@ -70,7 +69,7 @@ class _Table:
         """
         out = np.empty(last - first, np.uint32)
         while True:
-            at = self.table, self.hashes, self.places, self.sizes, self.rows, self.count, most, out
+            at = self.table, self.facts, self.rows, self.count, most, out
             first, self.count = kernels.insert(*self.of, rows, first, last, *at)
             if first == last:
                 return out
@@ -78,15 +77,12 @@ class _Table:
                 return None
             slots = 2 * self.table.size
             self.table = np.zeros(slots, np.uint32)
-            self.hashes = np.resize(self.hashes, slots // 2)
-            self.places, self.sizes, self.rows = (
-                np.resize(one, slots // 2) for one in (self.places, self.sizes, self.rows)
-            )
-            kernels.rehash(self.hashes, self.count, self.table)
+            self.facts, self.rows = np.resize(self.facts, (slots // 2, 4)), np.resize(self.rows, slots // 2)
+            kernels.rehash(self.facts, self.count, self.table)
 
     def look_up(self, first: int, last: int, out: Codes) -> None:
         """Write numbers of the values of rows `first` to ``last - 1``."""
-        kernels.look_up(*self.of, first, last, self.table, self.hashes, self.places, self.sizes, out)
+        kernels.look_up(*self.of, first, last, self.table, self.facts, out)
 
 
 class _Chunk(NamedTuple):
@@ -172,9 +168,9 @@ class Distinct:
 def sampled(strings: HostStrings) -> tuple[int, int]:
     """Rows of the sample of a scope that are not null, and how many different hashes they have."""
     starts, run = plan.sample_runs(strings.rows)
-    found = np.empty(starts.size * run, np.uint64)
-    count = kernels.sample_hashes(*_Table(strings).of, starts, run, found)
-    return count, np.unique(found[:count]).size
+    table = np.zeros(2 * plan.SAMPLE_RUNS * plan.RUN_ROWS, np.uint64)
+    rows, distinct = kernels.sample(*_Table(strings).of, starts, run, table)
+    return rows, distinct
 
 
 # --- encoding -------------------------------------------------------------------------------------------------------
@@ -272,17 +268,19 @@ def _scope(strings: HostStrings, kind: Any, named: bool, options: dict[str, Any]
 
 
 class _Values(NamedTuple):
-    """Distinct values as `cpu_kernels.expand` takes them: addresses, sizes, and the characters, with 16 bytes more."""
+    """Distinct values as `cpu_kernels.expand` takes them: addresses, sizes, the characters with some bytes more."""
 
     starts: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
     chars: npt.NDArray[np.uint8]
+    longest: int = 0
 
 
 def _values(scope: Node) -> _Values:
     found = fsst.read(scope.children[0].segments, edges=scope.children[0].segment_edges)
-    offsets, chars = found.offsets.astype(np.int64), padded_copy(found.chars, 16)
-    return _Values(offsets[:-1] + address(chars), offsets[1:] - offsets[:-1], chars)
+    offsets, chars = found.offsets.astype(np.int64), padded_copy(found.chars, kernels.COPIED)
+    sizes = offsets[1:] - offsets[:-1]
+    return _Values(offsets[:-1] + address(chars), sizes, chars, int(sizes.max(initial=0)))
 
 
 def _bits(scope: Node, first: int, last: int) -> npt.NDArray[np.uint8]:
@@ -363,7 +361,7 @@ def _expand(
     start = position
     for (a, b), nbytes in zip(fsst.cut(0, codes.size, _STEP_ROWS), lengths, strict=True):
         to = position, position + nbytes, offsets[a:b], address(chars)
-        work.append(partial(kernels.expand, codes[a:b], bits, a, values.starts, values.sizes, *to))
+        work.append(partial(kernels.expand, codes[a:b], bits, a, values.starts, values.sizes, values.longest, *to))
         position += nbytes
     if position > chars.size:
         raise _damaged()

@@ -1,8 +1,8 @@
 """Numba kernels of dictionaries on the host: find distinct strings, look them up, expand codes.
 
-A hash table has a number for each slot, which is a power of two of them: 0, or 1 + the number of a value. `hashes`,
-`places`, `sizes` and `firsts` have the hash of every value, its address, its bytes and the row where it first is. Equal
-hashes are not enough: bytes are compared.
+A hash table has a number for each slot, which is a power of two of them: 0, or 1 + the number of a value. `facts` has
+of every value its first 8 bytes, its last 8 (a shorter one has zeros behind it, and none), its size and its address.
+Hashes only say where to look: bytes are compared. `firsts` has the row where a value is first.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from ..jit import njit
-from ..unaligned import copy, load8, load64, store64
+from ..unaligned import copy, load8, load64, store64, trailing_zeros
 from .plan import HASH_MULTIPLIERS, SAMPLE_ENDS
 
 _FIRST, _SECOND = map(np.uint64, HASH_MULTIPLIERS)
 _ALL = np.uint64(2**64 - 1)
 _HALF, _LESS = np.uint64(32), np.uint64(29)
-#: Bytes that are copied at once; short values take two such steps, whatever their size.
-_COPIED = 8
+#: Bytes that are copied of values that have no more, whatever their size: no branch depends on it.
+COPIED = 32
 
 
 @njit(inline="always")
@@ -57,14 +57,36 @@ def _finished(found: Any) -> Any:
 
 
 @njit(inline="always")
-def _same(one: int, other: int, size: int, end: int) -> bool:
-    while size > 8:
-        if load64(one) != load64(other):
-            return False
-        one += 8
-        other += 8
-        size -= 8
-    return _word(one, size, end) == _word(other, size, end)
+def _ends(at: int, size: int, end: int) -> Any:
+    """The first 8 bytes of a value and the last 8, which may be some of the same; of a shorter one itself, and 0."""
+    if size >= 8:
+        return load64(at), load64(at + size - 8)
+    if size == 0:
+        return np.uint64(0), np.uint64(0)
+    return _word(at, size, end), np.uint64(0)
+
+
+@njit(inline="always")
+def _hash(at: int, size: int, first: Any, last: Any) -> Any:
+    found = _mixed(_mixed(np.uint64(size) * _FIRST, first), last)
+    for i in range(8, size - 8, 8):  # what is between them
+        found = _mixed(found, load64(at + i))
+    return found * _FIRST  # the highest bits of which are the slot
+
+
+@njit(inline="always")
+def _shift(table: Any) -> Any:
+    """By how many bits a hash is shifted to be a slot."""
+    return np.uint64(64) - np.uint64(trailing_zeros(np.uint64(table.size)))
+
+
+@njit()
+def _same_between(one: int, other: int, size: int) -> bool:
+    """Whether two values of more than 16 bytes, whose ends are the same, are the same between these."""
+    at = 8
+    while at < size - 8 and load64(one + at) == load64(other + at):
+        at += 8
+    return at >= size - 8
 
 
 @njit(inline="always")
@@ -74,11 +96,15 @@ def _valid(validity: Any, offset: int, row: int) -> bool:
 
 
 @njit()
-def sample_hashes(
-    chars: int, end: int, offsets: Any, validity: Any, offset: int, starts: Any, run: int, out: Any
-) -> int:
-    """Hashes of the rows of the sample that are not null, into `out`; their number."""
-    found = 0
+def sample(
+    chars: int, end: int, offsets: Any, validity: Any, offset: int, starts: Any, run: int, table: Any
+) -> tuple[int, int]:
+    """Rows of the sample that are not null, and how many different hashes they have.
+
+    `table` has zeros, at least twice as many as there are rows in the sample, and a power of two.
+    """
+    rows, found, zero = 0, 0, 0
+    mask = table.size - 1
     for first in starts:
         for row in range(first, first + run):
             if not _valid(validity, offset, row):
@@ -91,28 +117,38 @@ def sample_hashes(
             else:
                 mixed = _mix_bytes(mixed, at, SAMPLE_ENDS, end)
                 mixed = _mix_bytes(mixed, at + size - SAMPLE_ENDS, SAMPLE_ENDS, end)
-            out[found] = _finished(mixed)
-            found += 1
-    return found
+            mixed = _finished(mixed)
+            rows += 1
+            if mixed == np.uint64(0):
+                zero = 1
+                continue
+            slot = np.int64(mixed & np.uint64(mask))
+            while table[slot] != np.uint64(0) and table[slot] != mixed:
+                slot = (slot + 1) & mask
+            found += table[slot] == np.uint64(0)
+            table[slot] = mixed
+    return rows, found + zero
 
 
 @njit(inline="always")
-def _slot(at: int, size: int, end: int, hashed: Any, table: Any, hashes: Any, places: Any, sizes: Any) -> Any:
-    """The slot in which a value is, or would be."""
-    mask = table.size - 1
-    slot = np.int64(hashed & np.uint64(mask))
+def _slot(at: int, size: int, end: int, table: Any, facts: Any) -> Any:
+    """The slot in which a value is, or would be, and the value's ends."""
+    first, last = _ends(at, size, end)
+    mask = np.uint64(table.size - 1)
+    slot = _hash(at, size, first, last) >> _shift(table)
     while True:
-        number = np.int64(table[slot])
-        if number == 0:
-            return slot
-        # Of up to 8 bytes no two have the same hash.
+        number = np.uint64(table[slot])
+        if number == np.uint64(0):
+            return slot, first, last
+        number -= np.uint64(1)
         if (
-            hashes[number - 1] == hashed
-            and sizes[number - 1] == size
-            and (size <= 8 or _same(at, places[number - 1], size, end))
+            facts[number, 0] == first
+            and facts[number, 1] == last
+            and facts[number, 2] == np.uint64(size)
+            and (size <= 16 or _same_between(at, np.int64(facts[number, 3]), size))
         ):
-            return slot
-        slot = (slot + 1) & mask
+            return slot, first, last
+        slot = (slot + np.uint64(1)) & mask
 
 
 @njit()
@@ -126,9 +162,7 @@ def insert(
     first: int,
     last: int,
     table: Any,
-    hashes: Any,
-    places: Any,
-    sizes: Any,
+    facts: Any,
     firsts: Any,
     count: int,
     most: int,
@@ -139,23 +173,28 @@ def insert(
     The rows are those from `first` to ``last - 1``, or, where there are `rows`, these of them. Numbers of their values
     go to `out`, the last entry of which is that of the last row; null ones get 0.
     """
-    to = out.size - last
-    for i in range(first, last):
-        row = rows[i] if rows.size else i
-        if not _valid(validity, offset, row):
-            out[to + i] = 0
-            continue
-        start = np.int64(offsets[row])
-        size = np.int64(offsets[row + 1]) - start
-        hashed = _mix_bytes(np.uint64(size) * _FIRST, chars + start, size, end)
-        slot = _slot(chars + start, size, end, hashed, table, hashes, places, sizes)
+    to = np.uint64(out.size - last)
+    plain = rows.size == 0 and validity.size == 0
+    stop = np.int64(offsets[first]) if plain and first < last else np.int64(0)
+    for i in range(np.uint64(first), np.uint64(last)):
+        row = i
+        start = stop
+        if plain:
+            stop = np.int64(offsets[i + np.uint64(1)])
+        else:
+            row = np.uint64(rows[i]) if rows.size else i
+            if not _valid(validity, offset, np.int64(row)):
+                out[to + i] = 0
+                continue
+            start, stop = np.int64(offsets[row]), np.int64(offsets[row + np.uint64(1)])
+        size = stop - start
+        slot, head, tail = _slot(chars + start, size, end, table, facts)
         number = np.int64(table[slot])
         if number == 0:
             if 2 * count >= table.size or count == most:
-                return i, count
-            hashes[count] = hashed
-            places[count] = chars + start
-            sizes[count] = size
+                return np.int64(i), count
+            facts[count, 0], facts[count, 1] = head, tail
+            facts[count, 2], facts[count, 3] = np.uint64(size), np.uint64(chars + start)
             firsts[count] = row
             count += 1
             table[slot] = count
@@ -165,13 +204,14 @@ def insert(
 
 
 @njit()
-def rehash(hashes: Any, count: int, table: Any) -> None:
+def rehash(facts: Any, count: int, table: Any) -> None:
     """Put values, which are all different, into an empty table."""
-    mask = table.size - 1
+    mask = np.uint64(table.size - 1)
     for number in range(count):
-        slot = np.int64(hashes[number] & np.uint64(mask))
+        size, at = np.int64(facts[number, 2]), np.int64(facts[number, 3])
+        slot = _hash(at, size, facts[number, 0], facts[number, 1]) >> _shift(table)
         while table[slot] != 0:
-            slot = (slot + 1) & mask
+            slot = (slot + np.uint64(1)) & mask
         table[slot] = number + 1
 
 
@@ -185,9 +225,7 @@ def look_up(
     first: int,
     last: int,
     table: Any,
-    hashes: Any,
-    places: Any,
-    sizes: Any,
+    facts: Any,
     out: Any,
 ) -> None:
     """Write the numbers of the values of rows `first` to ``last - 1``; 0 for null ones."""
@@ -196,8 +234,7 @@ def look_up(
         if _valid(validity, offset, row):
             start = np.int64(offsets[row])
             size = np.int64(offsets[row + 1]) - start
-            hashed = _mix_bytes(np.uint64(size) * _FIRST, chars + start, size, end)
-            number = np.int64(table[_slot(chars + start, size, end, hashed, table, hashes, places, sizes)])
+            number = np.int64(table[_slot(chars + start, size, end, table, facts)[0]])
         out[row - first] = number - 1
 
 
@@ -263,6 +300,7 @@ def expand(
     first: int,
     starts: Any,
     sizes: Any,
+    longest: int,
     position: int,
     end: int,
     offsets: Any,
@@ -270,19 +308,32 @@ def expand(
 ) -> None:
     """Write where the strings of codes end, and their characters, from `position` to `end`.
 
-    Codes were looked at (`expanded_chars`); `starts` are addresses of the distinct values, each of which has 16 bytes
-    that can be read.
+    Codes were looked at (`expanded_chars`); `starts` are addresses of the distinct values, each of which has `COPIED`
+    bytes that can be read, and `longest` is the largest of their sizes.
     """
     # Behind the end others write.
-    limit = end - 2 * _COPIED
-    at = position
-    for i in range(codes.size):
+    limit = end - COPIED
+    at, done = position, 0
+    if validity.size == 0 and longest <= COPIED:
+        while done < codes.size and at <= limit:
+            code = np.uint64(codes[done])
+            source, to = starts[code], out + at
+            store64(to, load64(source))
+            if longest > 8:
+                store64(to + 8, load64(source + 8))
+            if longest > 16:
+                store64(to + 16, load64(source + 16))
+                store64(to + 24, load64(source + 24))
+            at += sizes[code]
+            offsets[done] = at
+            done += 1
+    for i in range(done, codes.size):
         if validity.size == 0 or _valid(validity, first, i):
-            code = np.int64(codes[i])
+            code = np.uint64(codes[i])
             source, size = starts[code], sizes[code]
-            if size <= 2 * _COPIED and at <= limit:
+            if size <= 16 and at <= limit:
                 store64(out + at, load64(source))
-                store64(out + at + _COPIED, load64(source + _COPIED))
+                store64(out + at + 8, load64(source + 8))
             else:
                 copy(out + at, source, size)
             at += size

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -39,12 +41,14 @@ def sample_runs(rows: int) -> tuple[npt.NDArray[np.int64], int]:
     """First rows of the runs of the sample, ascending, and rows of a run: all rows in one where they are few."""
     if rows <= SAMPLE_RUNS * RUN_ROWS:
         return np.zeros(1, np.int64), rows
-    starts = np.empty(SAMPLE_RUNS, np.int64)
-    for i in range(SAMPLE_RUNS):
-        first = i * rows // SAMPLE_RUNS
-        room = (i + 1) * rows // SAMPLE_RUNS - first - RUN_ROWS + 1
-        starts[i] = first + (scramble(i) * room >> 32)
-    return starts, RUN_ROWS
+    edges = np.arange(SAMPLE_RUNS + 1, dtype=np.int64) * rows // SAMPLE_RUNS
+    rooms = np.diff(edges) - (RUN_ROWS - 1)
+    return edges[:-1] + (_scrambled() * rooms >> 32), RUN_ROWS
+
+
+@cache
+def _scrambled() -> npt.NDArray[np.int64]:
+    return np.array([scramble(i) for i in range(SAMPLE_RUNS)], np.int64)
 
 
 def repeats(rows: int, distinct: int) -> bool:
