@@ -18,6 +18,12 @@
 #define EMPTY u64(0)
 #define NO_SLOT 0xffffffffu
 #define CACHE_PROBES 2
+// Thread blocks of dict_find on a multiprocessor: code for other GPUs spills with the registers that are left then.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#define RESIDENT FIND_BLOCKS
+#else
+#define RESIDENT 3
+#endif
 
 __device__ __forceinline__ u64 mix(u64 hash, u64 word) {
   hash = (hash ^ word) * HASH_NEXT;
@@ -321,7 +327,7 @@ __device__ __forceinline__ void find_rows(const FindJob& job, u32 in_job, const 
   if (nulls != 0) atomicAdd(found_at(job, FOUND_NULLS), u64(nulls));
 }
 
-extern "C" __global__ void __launch_bounds__(FIND_THREADS, FIND_BLOCKS) dict_find(const u64* table, u32 jobs) {
+extern "C" __global__ void __launch_bounds__(FIND_THREADS, RESIDENT) dict_find(const u64* table, u32 jobs) {
   __shared__ FindJob job;
   __shared__ u64 words[FIND_WORDS * FIND_CACHE];
   __shared__ u32 entries[FIND_CACHE];

@@ -288,7 +288,7 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_write(const u64*
 }
 
 // A warp has CHARS_PIECE characters at a time.
-extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_chars(const u64* table, u32 jobs) {
+extern "C" __global__ void __launch_bounds__(READ_THREADS, 3) dict_chars(const u64* table, u32 jobs) {
   __shared__ WriteJob job;
   const u64 in_job = load_job(table, jobs, job);
   if (job.stride != 0) return;
@@ -453,7 +453,7 @@ __device__ __forceinline__ void map_codes(const MapJob& job, u64 in_job, u64* sh
   }
 }
 
-extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_map(const u64* table, u32 jobs) {
+extern "C" __global__ void __launch_bounds__(READ_THREADS, 4) dict_map(const u64* table, u32 jobs) {
   __shared__ MapJob job;
   __shared__ u64 shared[READ_KEPT];
   const u64 in_job = load_job(table, jobs, job);

@@ -47,3 +47,6 @@ READ_DEFINES = {
     "CHARS_PIECE": CHARS_PIECE,
     "SCAN_THREADS": SCAN_THREADS,
 }
+
+#: What the kernels are compiled with, by file.
+DEFINES = {"dict_find": FIND_DEFINES, "dict_read": READ_DEFINES}
