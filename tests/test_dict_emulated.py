@@ -18,7 +18,7 @@ from cudf_fsst.codecs.fsst import search
 from cudf_fsst.codecs.node import Node, Wanted, of_scopes
 from cudf_fsst.interop.arrow import from_arrow
 from emulation.conftest import emulator
-from emulation.device import FakeDevice, emulated
+from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
 from emulation.emulator import SCHEDULES, Emulator
 
 __all__ = ["emulator"]
@@ -434,3 +434,25 @@ def test_entries_by_code(itemsize: int, whole: Whole, rng: np.random.Generator) 
             lane.synchronize()
             found = np.frombuffer(whole.device.emulator.read(made.ptr, made.size), table.dtype)
         np.testing.assert_array_equal(found, table[np.array(codes[3:5001])])
+
+
+def test_no_memory(whole: Whole, rng: np.random.Generator) -> None:
+    """Nothing is kept when there is none, at whichever allocation."""
+    rows = some_rows(rng, 60, WORDS, 0.2)
+
+    def compress() -> bool:
+        whole.compress(rows, codec="dict")
+        return True
+
+    whole.compress(rows, codec="dict")
+    failing_every_allocation(whole.device, compress)
+
+
+def test_order_of_streams(whole: Whole, rng: np.random.Generator) -> None:
+    rows = some_rows(rng, 1500, WORDS, 0.1)
+    for order in ORDERS:
+        whole.device.order = order
+        (node,) = whole.compress(rows)
+        same(whole.download(node), of_host(rows))
+        assert whole.read(node, 1, 1400) == rows[1:1400]
+        assert whole.take(node, np.arange(0, 1500, 7)) == rows[::7]

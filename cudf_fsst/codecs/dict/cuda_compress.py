@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...buffers import DeviceStrings
 from ...device.memory import Lane
 from ...device.transfer import Outbox
-from ...device.waits import Steps
+from ...device.waits import Steps, together
 from ..bitpack import NAME as BITPACK
 from ..cuda_tables import Tables
 from ..fsst import cuda_compress as fsst
@@ -28,8 +28,8 @@ from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
 _SCRATCH, _SCRATCH_PART = 64 << 20, 8
 #: What packing takes of it; with nulls, which are filled in.
 _PACKING, _PACKING_NULLS = 2 << 20, 20 << 20
-#: Characters of values that are gathered before FSST takes them.
-_VALUES_NBYTES = 24 << 20
+#: Characters of values that are gathered before FSST takes them; so few that it does so while codes are packed.
+_VALUES_NBYTES, _FEW_VALUES_NBYTES = 24 << 20, 256 << 10
 
 
 class Task(NamedTuple):
@@ -172,6 +172,7 @@ def _round(
     packing = _PACKING_NULLS if any(one.strings.null_count for one in searches) else _PACKING
     numbered = yield from cuda_find.number(searches, lane, room=room - packing)
     made: list[tuple[cuda_find.Numbered, Scope]] = []
+    gathered: list[tuple[Column, Scope]] = []
     try:
         for (column, number, name), search, one in zip(asked, searches, numbered, strict=True):
             if one is None:
@@ -183,9 +184,13 @@ def _round(
             lane.copy(firsts.ptr, one.firsts, 4 * one.values)
             scope = Scope(column.scopes[number], firsts, one.values, one.chars, one.longest, one.null_count)
             column.dictionaries[number] = scope
-            waiting.append((column, scope))
+            gathered.append((column, scope))
             made.append((one, scope))
-        yield from _pack(made, lane, outbox)
+        if sum(scope.values_chars + 4 * scope.values for _, scope in gathered) <= _FEW_VALUES_NBYTES:
+            yield from together(_pack(made, lane, outbox), _compress_values(gathered, lane, outbox))
+        else:
+            waiting += gathered
+            yield from _pack(made, lane, outbox)
     finally:
         for one in numbered:
             if one is not None:
@@ -217,8 +222,9 @@ def _pack(made: Sequence[tuple[cuda_find.Numbered, Scope]], lane: Lane, outbox: 
             tasks.append(fixed.Task(source, codec=BITPACK))
             owners.append((scope, "codes"))
     tables.launch(lane)
-    parts = yield from fixed.compress(tasks, lane=lane, outbox=outbox)
-    _keep(owners, parts)
+    if tasks:
+        parts = yield from fixed.compress(tasks, lane=lane, outbox=outbox)
+        _keep(owners, parts)
     buffers.clear()
     for one, _ in made:
         if one.kept:
@@ -265,6 +271,8 @@ def _groups(waiting: Sequence[tuple[Column, Scope]]) -> Iterator[list[tuple[Colu
 
 def _compress_values(some: Sequence[tuple[Column, Scope]], lane: Lane, outbox: Outbox | None) -> Steps:
     """Gather the values of dictionaries, and compress them."""
+    if not some:
+        return
     tables, tasks = Tables(), []
     pieces: list[cuda_text.Piece] = []
     for column, scope in some:
