@@ -99,7 +99,7 @@ def test_an_error_within_steps(run: Any, together: Any) -> None:
     done: list[str] = []
     with pytest.raises(MemoryError, match="c is too large"):
         run(FakeLane(done), together(steps("b", 3, done), steps("c", 1, done, MemoryError("c is too large"))))
-    assert done == ["b0", "c0", "wait", "b1", "c ends", "wait", "b ends"]
+    assert done == ["b0", "c0", "wait", "b1", "c ends", "wait", "b ends", "wait"]
 
 
 def test_steps_within_steps_are_closed(run: Any, together: Any) -> None:
