@@ -342,6 +342,17 @@ def test_damaged_codes(tmp_path: Path) -> None:
             cudf_fsst.load(tmp_path / "c")
 
 
+def test_dask() -> None:
+    protocol = pytest.importorskip("distributed.protocol")
+    column, expected = mixed()
+    found = protocol.deserialize(*protocol.serialize(column))
+    pd.testing.assert_series_equal(found.decompress(), expected)
+    frame = pd.DataFrame({"mode": modes(nulls=False), "n": 1})
+    again = protocol.deserialize(*protocol.serialize(frame.fsst.compress()))
+    assert again.codecs["mode"] == "dict"
+    pd.testing.assert_frame_equal(again.decompress(), frame)
+
+
 # Questions ----------------------------------------------------------------------------------------------------------
 
 
