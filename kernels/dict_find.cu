@@ -240,7 +240,7 @@ struct Cache {
         break;
       }
       if (entry >> ENTRY_BITS != nbytes + 1) continue;
-      __threadfence_block();
+      // No fence: loads of shared memory are not reordered, and it would wait for the next row's offsets too.
       bool same = true;
 #pragma unroll
       for (u32 w = 0; w < count; ++w)

@@ -7,12 +7,14 @@
 //
 // The numbers lie there as bitpack_unpack or bitpack_take leaves them. In dict_write a thread has READ_ROWS consecutive rows and so
 // consecutive characters. It puts them together in a register, word by word, and these go through shared memory, where a warp's
-// characters lie as they will in global memory: stores of 16 bytes a lane. Values lie in the image: `stride` bytes each, a multiple of 4,
+// characters lie as they will in global memory: stores of 16 bytes a lane. Values lie in the image: `stride` bytes each, a multiple of 8,
 // zeros behind the end, in shared memory if it is small.
 //
 // In dict_chars a warp has CHARS_PIECE characters of the result, and looks for the row they begin in: so one row of a gigabyte is the
 // work of as many warps as many short ones.
 #include "dict.cuh"
+
+#define NO_CODE 0xffffffffu
 
 struct WriteJob {
   u64 codes, code_nbytes, rows;
@@ -33,42 +35,58 @@ __device__ __forceinline__ u32 code_at(const WriteJob& job, u64 row) {
                                 : reinterpret_cast<const u32*>(job.codes)[row];
 }
 
-// The codes of a thread's rows, from `row` on; of rows that are not there and of nulls NO_CODE.
-#define NO_CODE 0xffffffffu
-__device__ __forceinline__ void read_codes(const WriteJob& job, u64 row, u32 (&codes)[READ_ROWS]) {
-  const u64 at = job.codes + row * job.code_nbytes;
-  if (row + READ_ROWS <= job.rows && at % (READ_ROWS * job.code_nbytes < 16 ? READ_ROWS * job.code_nbytes : 16) == 0) {
-    if (job.code_nbytes == 1) {
-      const uint2 raw = *reinterpret_cast<const uint2*>(at);
+// What threads need of a job for every row, in registers.
+struct Rows {
+  u64 codes, validity, validity_offset;
+  u32 nbytes, rows, values;
+
+  __device__ __forceinline__ explicit Rows(const WriteJob& job)
+      : codes(job.codes), validity(job.validity), validity_offset(job.validity_offset), nbytes(u32(job.code_nbytes)),
+        rows(u32(job.rows)), values(u32(job.values)) {}
+
+  // The codes of a thread's rows, from `row` on; of rows that are not there and of nulls NO_CODE.
+  __device__ __forceinline__ void read(u32 row, u32 (&found)[READ_ROWS]) const {
+    const u64 at = codes + u64(row) * nbytes;
+    if (row + READ_ROWS <= rows && at % 16 % (READ_ROWS * nbytes) == 0) {
+      if (nbytes == 1) {
+        const uint2 raw = *reinterpret_cast<const uint2*>(at);
 #pragma unroll
-      for (u32 i = 0; i < READ_ROWS; ++i) codes[i] = (i < 4 ? raw.x : raw.y) >> 8 * (i % 4) & 0xff;
-    } else if (job.code_nbytes == 2) {
-      const uint4 raw = *reinterpret_cast<const uint4*>(at);
-      const u32 words[4] = {raw.x, raw.y, raw.z, raw.w};
+        for (u32 i = 0; i < READ_ROWS; ++i) found[i] = (i < 4 ? raw.x : raw.y) >> 8 * (i % 4) & 0xff;
+      } else if (nbytes == 2) {
+        const uint4 raw = *reinterpret_cast<const uint4*>(at);
+        const u32 words[4] = {raw.x, raw.y, raw.z, raw.w};
 #pragma unroll
-      for (u32 i = 0; i < READ_ROWS; ++i) codes[i] = words[i / 2] >> 16 * (i % 2) & 0xffff;
+        for (u32 i = 0; i < READ_ROWS; ++i) found[i] = words[i / 2] >> 16 * (i % 2) & 0xffff;
+      } else {
+#pragma unroll
+        for (u32 i = 0; i < READ_ROWS; i += 4) {
+          const uint4 raw = reinterpret_cast<const uint4*>(at)[i / 4];
+          found[i] = raw.x, found[i + 1] = raw.y, found[i + 2] = raw.z, found[i + 3] = raw.w;
+        }
+      }
     } else {
 #pragma unroll
-      for (u32 i = 0; i < READ_ROWS; i += 4) {
-        const uint4 raw = reinterpret_cast<const uint4*>(at)[i / 4];
-        codes[i] = raw.x, codes[i + 1] = raw.y, codes[i + 2] = raw.z, codes[i + 3] = raw.w;
+      for (u32 i = 0; i < READ_ROWS; ++i) {
+        found[i] = NO_CODE;
+        if (row < rows && i < rows - row)
+          found[i] = nbytes == 1   ? reinterpret_cast<const u8*>(at)[i]
+                     : nbytes == 2 ? reinterpret_cast<const u16*>(at)[i]
+                                   : reinterpret_cast<const u32*>(at)[i];
       }
     }
-  } else {
 #pragma unroll
-    for (u32 i = 0; i < READ_ROWS; ++i) codes[i] = row + i < job.rows ? code_at(job, row + i) : NO_CODE;
-  }
+    for (u32 i = 0; i < READ_ROWS; ++i)
+      if (found[i] >= values) found[i] = NO_CODE;
+    if (validity == 0) return;
 #pragma unroll
-  for (u32 i = 0; i < READ_ROWS; ++i) {
-    if (codes[i] >= job.values) codes[i] = NO_CODE;
-    if (job.validity != 0 && row + i < job.rows && !bit_at(job.validity, job.validity_offset + row + i))
-      codes[i] = NO_CODE;
+    for (u32 i = 0; i < READ_ROWS; ++i)
+      if (row < rows && i < rows - row && !bit_at(validity, validity_offset + row + i)) found[i] = NO_CODE;
   }
-}
+};
 
 // Lengths of the first values in shared memory, for all threads.
 struct Lengths {
-  u32* near;
+  const u32* near;
   bool wide;
   u64 offsets;
   u32 kept;
@@ -77,30 +95,32 @@ struct Lengths {
       : near(shared), wide(job.wide != 0), offsets(job.offsets), kept(u32(min(job.values, u64(READ_KEPT)))) {
     for (u32 i = threadIdx.x; i < kept; i += blockDim.x) {
       const u64 length = far(i);
-      near[i] = length > 0xffffffffu ? 0xffffffffu : u32(length);
+      shared[i] = length > 0xffffffffu ? 0xffffffffu : u32(length);
     }
     __syncthreads();
   }
   __device__ __forceinline__ u64 far(u32 code) const {
     return offset_at(offsets, wide, u64(code) + 1) - offset_at(offsets, wide, code);
   }
+  // `small`: no value has 2^32 bytes.
+  template <bool small>
   __device__ __forceinline__ u64 of(u32 code) const {
-    if (code == NO_CODE) return 0;
     if (code < kept) {
       const u32 length = near[code];
-      if (length != 0xffffffffu) return length;
+      if (small || length != 0xffffffffu) return length;
     }
-    return far(code);
+    return code == NO_CODE ? 0 : far(code);
   }
 };
 
 // The sum over the block's threads that stand before, and over all.
-__device__ __forceinline__ u64 block_before(u64 own, u64* shared, u64& total) {
-  const u64 inclusive = warp_inclusive_sum(own);
+template <typename T>
+__device__ __forceinline__ T block_before(T own, T* shared, T& total) {
+  const T inclusive = warp_inclusive_sum(own);
   __syncthreads();
   if (lane_id() == 31) shared[threadIdx.x / 32] = inclusive;
   __syncthreads();
-  u64 before = inclusive - own;
+  T before = inclusive - own;
   total = 0;
   for (u32 w = 0; w < blockDim.x / 32; ++w) {
     if (w < threadIdx.x / 32) before += shared[w];
@@ -109,66 +129,91 @@ __device__ __forceinline__ u64 block_before(u64 own, u64* shared, u64& total) {
   return before;
 }
 
-extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_sums(const u64* table, u32 jobs) {
-  __shared__ WriteJob job;
-  __shared__ u32 near[READ_KEPT];
-  __shared__ u64 shared[READ_THREADS / 32];
-  const u64 in_job = load_job(table, jobs, job);
-  const Lengths lengths(job, near);
-  const u64 tiles = (job.rows + READ_TILE - 1) / READ_TILE;
-  for (u64 tile = in_job; tile < tiles; tile += job.blocks) {
+template <bool small>
+__device__ __forceinline__ void sum_tiles(const WriteJob& job, u32 in_job, const Lengths& lengths) {
+  const Rows rows(job);
+  u64* sums = reinterpret_cast<u64*>(job.sums);
+  const u32 step = u32(job.blocks) * READ_THREADS * READ_ROWS;
+  for (u32 row = (in_job * READ_THREADS + threadIdx.x) * READ_ROWS; row - lane_id() * READ_ROWS < rows.rows; row += step) {
     u32 codes[READ_ROWS];
-    read_codes(job, tile * READ_TILE + threadIdx.x * READ_ROWS, codes);
-    u64 sum = 0, total;
+    rows.read(row, codes);
+    u64 sum = 0;
+    u32 small_sum = 0;
 #pragma unroll
-    for (u32 i = 0; i < READ_ROWS; ++i) sum += lengths.of(codes[i]);
-    block_before(sum, shared, total);
-    if (threadIdx.x == 0) reinterpret_cast<u64*>(job.sums)[tile] = total;
+    for (u32 i = 0; i < READ_ROWS; ++i) {
+      if (small)
+        small_sum += u32(lengths.of<true>(codes[i]));
+      else
+        sum += lengths.of<false>(codes[i]);
+    }
+    if (small) {
+      for (u32 delta = 16; delta > 0; delta /= 2) small_sum += __shfl_xor_sync(ALL_LANES, small_sum, delta);
+      sum = small_sum;
+    } else {
+      for (u32 delta = 16; delta > 0; delta /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, delta);
+    }
+    if (lane_id() == 0) atomicAdd(sums + row / READ_TILE, sum);
   }
 }
 
-// A thread block has a job.
+// `sums` are zeros. A warp's rows lie in one tile.
+extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_sums(const u64* table, u32 jobs) {
+  __shared__ WriteJob job;
+  __shared__ u32 near[READ_KEPT];
+  const u32 in_job = load_job(table, jobs, job);
+  const Lengths lengths(job, near);
+  if (job.stride != 0)
+    sum_tiles<true>(job, in_job, lengths);
+  else
+    sum_tiles<false>(job, in_job, lengths);
+}
+
+// A thread block has a job, and a warp some of the tiles.
 extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) dict_places(const u64* table, u32 jobs) {
   __shared__ WriteJob job;
   __shared__ u64 shared[SCAN_THREADS / 32];
   load_job(table, jobs, job);
-  const u64 tiles = (job.rows + READ_TILE - 1) / READ_TILE, each = (tiles + SCAN_THREADS - 1) / SCAN_THREADS;
-  const u64 begin = min(each * threadIdx.x, tiles), end = min(begin + each, tiles);
+  const u32 tiles = (u32(job.rows) + READ_TILE - 1) / READ_TILE, warps = SCAN_THREADS / 32;
+  const u32 each = (tiles + warps - 1) / warps, begin = min(each * (threadIdx.x / 32), tiles);
+  const u32 end = min(begin + each, tiles);
   u64* sums = reinterpret_cast<u64*>(job.sums);
-  u64 sum = 0, total;
-  for (u64 i = begin; i < end; ++i) sum += sums[i];
-  u64 at = block_before(sum, shared, total);
-  for (u64 i = begin; i < end; ++i) {
-    const u64 own = sums[i];
-    sums[i] = at;
-    at += own;
+  u64 own = 0, total;
+#pragma unroll 4
+  for (u32 i = begin + lane_id(); i < end; i += 32) own += sums[i];
+  u64 at = __shfl_sync(ALL_LANES, block_before(own, shared, total), 0);
+  for (u32 i = begin; i < end; i += 32) {
+    const u64 sum = i + lane_id() < end ? sums[i + lane_id()] : 0;
+    const u64 inclusive = warp_inclusive_sum(sum);
+    if (i + lane_id() < end) sums[i + lane_id()] = at + inclusive - sum;
+    at += __shfl_sync(ALL_LANES, inclusive, 31);
   }
   if (threadIdx.x == 0) sums[tiles] = total;
 }
 
-// Writes consecutive bytes of shared memory, words at a time.
+// Writes consecutive bytes of shared memory, words of 8 bytes at a time.
 struct Run {
-  u8* at;  // of the word that is put together, a multiple of 4
+  u8* at;  // of the word that is put together, a multiple of 8
   u64 waiting;
-  u32 have, head;  // bytes of it that are there, or before it and another thread's: `head`
+  u32 have, head;  // bytes of it that are there, and those before it, which are another thread's
 
   __device__ __forceinline__ Run(u8* to)
-      : at(to - (reinterpret_cast<u64>(to) & 3)), waiting(0), have(u32(reinterpret_cast<u64>(to) & 3)), head(have) {}
+      : at(to - (reinterpret_cast<u64>(to) & 7)), waiting(0), have(u32(reinterpret_cast<u64>(to) & 7)), head(have) {}
 
-  // `nbytes`: 1 to 4; bytes of `word` above are 0.
-  __device__ __forceinline__ void put(u32 word, u32 nbytes) {
-    waiting |= u64(word) << 8 * have;
-    have += nbytes;
-    if (have < 4) return;
-    if (head == 0) {
-      *reinterpret_cast<u32*>(at) = u32(waiting);
-    } else {
-      for (u32 i = head; i < 4; ++i) at[i] = u8(waiting >> 8 * i);
-      head = 0;
+  // `nbytes`: 1 to 8; bytes of `word` above are 0.
+  __device__ __forceinline__ void put(u64 word, u32 nbytes) {
+    waiting |= word << 8 * have;
+    const u32 sum = have + nbytes;
+    if (sum >= 8) {
+      if (head == 0) {
+        *reinterpret_cast<u64*>(at) = waiting;
+      } else {
+        for (u32 i = head; i < 8; ++i) at[i] = u8(waiting >> 8 * i);
+        head = 0;
+      }
+      waiting = word >> 1 >> (63 - 8 * have);
+      at += 8;
     }
-    waiting >>= 32;
-    have -= 4;
-    at += 4;
+    have = sum & 7;
   }
   __device__ __forceinline__ void end() {
     for (u32 i = head; i < have; ++i) at[i] = u8(waiting >> 8 * i);
@@ -190,101 +235,107 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_image(const u64*
 }
 
 // Dynamic shared memory: the image, if READ_IMAGE bytes have room for it, then for each warp the characters of its rows and 16 bytes.
+// Values have fewer than 2^32 bytes together with their neighbours: as many as a thread block writes at once.
+template <bool chars>
+__device__ __forceinline__ void write_tiles(const WriteJob& job, u32 in_job, const Lengths& lengths, const u8* image,
+                                            u8* stage, u64* shared) {
+  const Rows rows(job);
+  const u32 stride = u32(job.stride), tiles = (rows.rows + READ_TILE - 1) / READ_TILE;
+#pragma unroll 1
+  for (u32 tile = in_job; tile < tiles; tile += u32(job.blocks)) {
+    u64 base = reinterpret_cast<const u64*>(job.sums)[tile];
+#pragma unroll 1
+    for (u32 first = tile * READ_TILE; first < min(rows.rows, (tile + 1) * READ_TILE); first += READ_THREADS * READ_ROWS) {
+      const u32 row = first + threadIdx.x * READ_ROWS;
+      u32 codes[READ_ROWS];
+      rows.read(row, codes);
+      u64 sum = 0, total;
+#pragma unroll
+      for (u32 i = 0; i < READ_ROWS; ++i) sum += lengths.of<chars>(codes[i]);
+      const u64 begin = base + block_before(sum, shared, total);
+      base += total;
+      u64 at = job.first_char + begin;
+      if (row < rows.rows) {
+        const bool wide = job.out_wide != 0;
+        const u64 to = job.out_offsets + u64(row) * (wide ? 8 : 4);
+        if (!wide && row + READ_ROWS <= rows.rows && to % 16 == 0) {
+          u32 places[READ_ROWS];
+#pragma unroll
+          for (u32 i = 0; i < READ_ROWS; ++i) {
+            places[i] = u32(at);
+            at += u32(lengths.of<chars>(codes[i]));
+          }
+#pragma unroll
+          for (u32 i = 0; i < READ_ROWS; i += 4)
+            reinterpret_cast<uint4*>(to)[i / 4] = {places[i], places[i + 1], places[i + 2], places[i + 3]};
+        } else {
+#pragma unroll
+          for (u32 i = 0; i < READ_ROWS; ++i) {
+            if (i >= rows.rows - row) continue;
+            if (wide)
+              reinterpret_cast<u64*>(to)[i] = at;
+            else
+              reinterpret_cast<u32*>(to)[i] = u32(at);
+            at += lengths.of<chars>(codes[i]);
+          }
+        }
+        if (job.last != 0 && row + READ_ROWS >= rows.rows) {  // the thread of the last row
+          if (wide)
+            reinterpret_cast<u64*>(job.out_offsets)[rows.rows] = at;
+          else
+            reinterpret_cast<u32*>(job.out_offsets)[rows.rows] = u32(at);
+        }
+      }
+      if (!chars) continue;
+      // Those of a warp begin in `stage` where they do in 16 bytes of the result.
+      const u64 warp_begin = __shfl_sync(ALL_LANES, begin, 0);
+      const u64 warp_end = min(__shfl_sync(ALL_LANES, begin + sum, 31), job.limit);
+      const u64 to = job.out_chars + warp_begin;
+      const u32 skip = u32(to) & 15;
+      Run run(stage + skip + u32(begin - warp_begin));
+#pragma unroll
+      for (u32 i = 0; i < READ_ROWS; ++i) {
+        if (codes[i] == NO_CODE) continue;
+        const u64* words = reinterpret_cast<const u64*>(image + codes[i] * stride);
+        u32 left = u32(lengths.of<true>(codes[i]));
+        for (; left > 8; left -= 8) run.put(*words++, 8);
+        if (left > 0) run.put(*words, left);
+      }
+      run.end();
+      __syncwarp();
+      if (warp_end > warp_begin) {
+        const u32 end = skip + u32(warp_end - warp_begin);
+        for (u32 i = 16 * lane_id(); i < end; i += 16 * 32) {
+          if (i >= skip && i + 16 <= end)
+            *reinterpret_cast<uint4*>(to - skip + i) = *reinterpret_cast<const uint4*>(stage + i);
+          else
+            for (u32 b = max(i, skip); b < min(i + 16, end); ++b) reinterpret_cast<u8*>(to - skip)[b] = stage[b];
+        }
+      }
+      __syncwarp();
+    }
+  }
+}
+
 extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_write(const u64* table, u32 jobs, u32 staged) {
   DYNAMIC_SHARED(u8, room);
   __shared__ WriteJob job;
   __shared__ u32 near[READ_KEPT];
   __shared__ u64 shared[READ_THREADS / 32];
-  const u64 in_job = load_job(table, jobs, job);
-  const u32 stride = u32(job.stride);
+  const u32 in_job = load_job(table, jobs, job);
   const u8* image = reinterpret_cast<const u8*>(job.image);
-  if (stride != 0 && job.values * stride <= READ_IMAGE) {
-    for (u32 i = threadIdx.x; i < u32(job.values) * stride / 4; i += READ_THREADS)
+  const bool chars = job.stride != 0;
+  if (chars && job.values * job.stride <= READ_IMAGE) {
+    for (u32 i = threadIdx.x; i < u32(job.values * job.stride) / 4; i += READ_THREADS)
       reinterpret_cast<u32*>(room)[i] = reinterpret_cast<const u32*>(image)[i];
     image = room;
   }
   const Lengths lengths(job, near);
   u8* stage = room + READ_IMAGE + threadIdx.x / 32 * staged;
-  const u64 tiles = (job.rows + READ_TILE - 1) / READ_TILE;
-#pragma unroll 1
-  for (u64 tile = in_job; tile < tiles; tile += job.blocks) {
-    const u64 row = tile * READ_TILE + threadIdx.x * READ_ROWS;
-    u32 codes[READ_ROWS], own[READ_ROWS];
-    read_codes(job, row, codes);
-    u64 sum = 0, total;
-#pragma unroll
-    for (u32 i = 0; i < READ_ROWS; ++i) {
-      const u64 length = lengths.of(codes[i]);
-      own[i] = u32(length);
-      sum += length;
-    }
-    const u64 begin = reinterpret_cast<const u64*>(job.sums)[tile] + block_before(sum, shared, total);
-    u64 at = job.first_char + begin;
-    if (row < job.rows) {
-      const u64 to = job.out_offsets + row * (job.out_wide != 0 ? 8 : 4);
-      if (job.out_wide == 0 && row + READ_ROWS <= job.rows && to % 16 == 0 && stride != 0) {
-        u32 places[READ_ROWS];
-#pragma unroll
-        for (u32 i = 0; i < READ_ROWS; ++i) {
-          places[i] = u32(at);
-          at += own[i];
-        }
-#pragma unroll
-        for (u32 i = 0; i < READ_ROWS; i += 4)
-          reinterpret_cast<uint4*>(to)[i / 4] = {places[i], places[i + 1], places[i + 2], places[i + 3]};
-      } else {
-#pragma unroll 1
-        for (u32 i = 0; i < READ_ROWS && row + i < job.rows; ++i) {
-          if (job.out_wide != 0)
-            reinterpret_cast<u64*>(to)[i] = at;
-          else
-            reinterpret_cast<u32*>(to)[i] = u32(at);
-          u32 code = NO_CODE;
-#pragma unroll
-          for (u32 k = 0; k < READ_ROWS; ++k) code = k == i ? codes[k] : code;
-          at += lengths.of(code);
-        }
-      }
-      if (job.last != 0 && row + READ_ROWS >= job.rows) {  // the thread of the last row
-        if (job.out_wide != 0)
-          reinterpret_cast<u64*>(job.out_offsets)[job.rows] = at;
-        else
-          reinterpret_cast<u32*>(job.out_offsets)[job.rows] = u32(at);
-      }
-    }
-    if (stride == 0) continue;
-    // Those of a warp begin in `stage` where they do in 16 bytes of the result.
-    const u64 warp_begin = __shfl_sync(ALL_LANES, begin, 0);
-    const u64 warp_end = min(__shfl_sync(ALL_LANES, begin + sum, 31), job.limit);
-    const u64 to = job.out_chars + warp_begin;
-    const u32 skip = u32(to) & 15;
-    Run run(stage + skip + u32(begin - warp_begin));
-#pragma unroll 1
-    for (u32 i = 0; i < READ_ROWS; ++i) {
-      u32 code = codes[0], left = own[0];
-#pragma unroll
-      for (u32 k = 1; k < READ_ROWS; ++k) {
-        code = k == i ? codes[k] : code;
-        left = k == i ? own[k] : left;
-      }
-      if (code == NO_CODE) continue;
-      const u32* words = reinterpret_cast<const u32*>(image + u64(code) * stride);
-      for (; left >= 4; left -= 4) run.put(*words++, 4);
-      if (left > 0) run.put(*words, left);
-    }
-    run.end();
-    __syncwarp();
-    if (warp_end > warp_begin) {
-      const u32 end = skip + u32(warp_end - warp_begin);
-      for (u32 i = 16 * lane_id(); i < end; i += 16 * 32) {
-        if (i >= skip && i + 16 <= end)
-          *reinterpret_cast<uint4*>(to - skip + i) = *reinterpret_cast<const uint4*>(stage + i);
-        else
-          for (u32 b = max(i, skip); b < min(i + 16, end); ++b) reinterpret_cast<u8*>(to - skip)[b] = stage[b];
-      }
-    }
-    __syncwarp();
-  }
+  if (chars)
+    write_tiles<true>(job, in_job, lengths, image, stage, shared);
+  else
+    write_tiles<false>(job, in_job, lengths, image, stage, shared);
 }
 
 // A warp has CHARS_PIECE characters at a time.

@@ -344,34 +344,33 @@ class _Joined(NamedTuple):
     segments : Segments
     firsts : list of int
         Of every scope, where its values or its rows begin.
-    null_row : int
-        A row that is null, if there has to be one.
+    rows : int
+    nulls : bool
+        Whether a row with a dictionary may be null: then there has to be one that is, behind all others.
     """
 
     segments: Segments
     firsts: list[int]
-    null_row: int
+    rows: int
+    nulls: bool
 
 
 @kept_with()
 def _joined(node: Node) -> _Joined:
     own = [scope.segments if is_strings(scope.type) else scope.children[0].segments for scope in node.scopes]
     counts = [sum(segment.rows for segment in segments) for segments in own]
-    firsts = list(accumulate(counts, initial=0))
-    some = [segment for segments in own for segment in segments]
-    if any(scope.null_count for scope in node.scopes if not is_strings(scope.type)):
-        some.append(_null_segment())
-    return _Joined(Segments(some), firsts[:-1], firsts[-1])
+    *firsts, rows = accumulate(counts, initial=0)
+    nulls = any(scope.null_count for scope in node.scopes if not is_strings(scope.type))
+    return _Joined(Segments(segment for segments in own for segment in segments), firsts, rows, nulls)
 
 
-def _null_segment() -> Segment:
-    """One row that is null, on the current GPU."""
+def _null_segment(lane: Lane) -> Segment:
+    """One row that is null. It is not kept: columns have no memory on the GPU but that of their parts."""
     (segment,) = fsst_cpu.compress(
         HostStrings(1, np.empty(0, np.uint8), np.zeros(2, np.int32), np.zeros(1, np.uint8), 0, 1)
     )
-    with Lane() as lane:
-        meta, codes = lane.allocate(segment.meta.size), lane.allocate(0)
-        lane.upload(meta.ptr, segment.meta)
+    meta, codes = lane.allocate(segment.meta.size), lane.allocate(0)
+    lane.upload(meta.ptr, segment.meta)
     return Segment(segment.layout, 1, segment.table, meta, codes, 0)
 
 
@@ -424,13 +423,14 @@ def _take(node: Node, address: int, count: int, lane: Lane) -> DeviceStrings:
         base += scope.rows
     table, out = lane.allocate(8 * len(words)), lane.allocate(8 * count)
     lane.upload(table.ptr, np.array(words, _u64))
-    arguments = _u64(table.ptr), _u32(len(node.scopes)), _u64(address), _u64(count), _u64(joined.null_row)
+    arguments = _u64(table.ptr), _u32(len(node.scopes)), _u64(address), _u64(count), _u64(joined.rows)
     lane.launch(
         _kernel("dict_rows"), blocks(count, launch.READ_THREADS), launch.READ_THREADS, (*arguments, _u64(out.ptr))
     )
     with lane.stream:
         numbers = cupy.asarray(_Numbers(out, count))
-    (found,) = fsst.take([joined.segments], numbers, lane=lane)
+    segments = Segments((*joined.segments, _null_segment(lane))) if joined.nulls else joined.segments
+    (found,) = fsst.take([segments], numbers, lane=lane)
     return found
 
 

@@ -78,7 +78,7 @@ class Writing:
 
     def __init__(self, dictionary: Dictionary, rows: int, lane: Lane) -> None:
         self.dictionary, self.rows = dictionary, rows
-        stride = align(max(dictionary.longest, 1), 4)
+        stride = align(dictionary.longest, 8)
         short = 0 < dictionary.longest <= _SHORT and stride * dictionary.values <= _IMAGE_NBYTES
         self.stride = stride if short else 0
         work = self._work = Workspace()
@@ -86,6 +86,7 @@ class Writing:
         sums, image = work.reserve(8 * (tiles + 1)), work.reserve(self.stride * dictionary.values)
         work.take(lane)
         self._sums, self._image = work[sums], work[image] if short else 0
+        lane.zero(self._sums, 8 * tiles)
 
     @property
     def total(self) -> int:

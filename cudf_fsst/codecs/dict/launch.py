@@ -31,9 +31,9 @@ FIND_DEFINES = {
     "HASH_NEXT": plan.HASH_MULTIPLIERS[1],
 }
 
-#: Threads of a block of dict_read.cu, rows of a thread, rows of a thread block at once.
+#: Threads of a block of dict_read.cu, rows of a thread at once, rows of which it is known where they go.
 READ_THREADS, READ_ROWS = 256, 8
-READ_TILE = READ_THREADS * READ_ROWS
+READ_TILE = 2 * READ_THREADS * READ_ROWS
 #: Values whose lengths a thread block keeps; bytes of the image that it keeps.
 READ_KEPT, READ_IMAGE = 1024, 8192
 #: Characters of a warp of dict_chars.
