@@ -177,7 +177,7 @@ def insert(
     plain = rows.size == 0 and validity.size == 0
     stop = np.int64(offsets[first]) if plain and first < last else np.int64(0)
     for i in range(np.uint64(first), np.uint64(last)):
-        row = i
+        row: Any = i
         start = stop
         if plain:
             stop = np.int64(offsets[i + np.uint64(1)])
@@ -192,7 +192,7 @@ def insert(
         number = np.int64(table[slot])
         if number == 0:
             if 2 * count >= table.size or count == most:
-                return np.int64(i), count
+                return int(i), count
             facts[count, 0], facts[count, 1] = head, tail
             facts[count, 2], facts[count, 3] = np.uint64(size), np.uint64(chars + start)
             firsts[count] = row
