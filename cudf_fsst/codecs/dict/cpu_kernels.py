@@ -167,7 +167,7 @@ def insert(
     count: int,
     most: int,
     out: Any,
-) -> tuple[int, int]:
+) -> Any:
     """Put rows into a table until half of it is full, or there are `most` values; where it stopped, and their number.
 
     The rows are those from `first` to ``last - 1``, or, where there are `rows`, these of them. Numbers of their values
@@ -192,7 +192,7 @@ def insert(
         number = np.int64(table[slot])
         if number == 0:
             if 2 * count >= table.size or count == most:
-                return int(i), count
+                return np.int64(i), count
             facts[count, 0], facts[count, 1] = head, tail
             facts[count, 2], facts[count, 3] = np.uint64(size), np.uint64(chars + start)
             firsts[count] = row
