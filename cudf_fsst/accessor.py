@@ -114,8 +114,8 @@ class FsstFrameAccessor:
             it is the codec of their leaves, of categoricals that of the codes. Columns that are not named get what is
             smallest on a sample, ``"raw"`` where nothing saves a twentieth; never ``"gpulz"``, which is slower than the
             link to the host. Strings without a name get ``"dict"`` where it is expected to be smaller, every
-            512 MiB anew. Where there are more than a million distinct values in these, and more than one for every 256
-            bytes, they get ``"fsst"`` even if ``"dict"`` is named.
+            512 MiB anew. Where these have more than a million distinct values, and more than one for every 256 bytes,
+            or distinct values of more than 24 MiB, they get ``"fsst"`` even if ``"dict"`` is named.
         tile_size, level, stream
             As in ``series.fsst.compress()``; the first two for strings and bytes alone, those of lists, structs and
             categories too. An index always has the defaults.

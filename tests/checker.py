@@ -240,7 +240,7 @@ REPEATED = [
 
 def _sampled(repeated: bool) -> Rows:
     """Rows of which those in the sample repeat each other, and no others do; or the other way round."""
-    count = 40_000
+    count = 120_000
     starts, run = dictionaries.sample_runs(count)
     inside = np.zeros(count, bool)
     inside[(starts[:, None] + np.arange(run)).ravel()] = True

@@ -49,10 +49,11 @@ class DeviceBackend:
     def _compress(
         self, asked: Sequence[Asked], index: Any, stream: Any, to_host: bool, **options: bool
     ) -> tuple[list[Content], Described | None]:
-        from ..codecs import device
+        from ..codecs import ahead, device
         from ..device.memory import Lane
         from ..device.transfer import Outbox
 
+        ahead.start()
         notes: dict[str, Any] = {}
         levels: list[Any] = []
         if index is not None:
@@ -98,10 +99,11 @@ class DeviceBackend:
         self, nodes: Sequence[Node], start: int = 0, stop: int | None = None, *, stream: Any = None
     ) -> list[ColumnBuffers]:
         """Rows ``start:stop`` of columns that have the same number of rows; all without a `stop`."""
-        from ..codecs import device
+        from ..codecs import ahead, device
         from ..device.memory import Lane
 
         with self.current(), Lane(stream) as lane:
+            ahead.start()
             return device.read(nodes, lane=lane, start=start, stop=stop)
 
     def take(self, nodes: Sequence[Node], rows: Any, *, stream: Any = None) -> list[ColumnBuffers]:
@@ -147,10 +149,11 @@ class DeviceBackend:
 
     def receive(self, nodes: Sequence[Node]) -> list[ColumnBuffers]:
         """All rows of columns in host memory, on this device; some are decompressed while the next ones arrive."""
-        from ..codecs import device
+        from ..codecs import ahead, device
         from ..device.memory import Lane
 
         with self.current(), Lane() as lane:
+            ahead.start()
             return device.receive(nodes, lane=lane)
 
     def host_strings(self, node: Node, start: int, stop: int | None) -> HostStrings:
@@ -180,12 +183,14 @@ class DeviceBackend:
 
     def with_values(self, column: ColumnBuffers, values: Any) -> ColumnBuffers:
         """The same nulls with these values, an array of integers."""
+        from ..device.memory import Slice
+
         column.type, column.values, column.itemsize = (
             pa.from_numpy_dtype(values.dtype),
             values.data.ptr,
             values.itemsize,
         )
-        column.owners = column.owners[0], values
+        column.owners = column.owners[0], Slice(values.data, 0, values.nbytes)
         return column
 
     def remap(self, scope: Node, table: Any) -> Any:

@@ -1,18 +1,21 @@
 """CUDA C++ sources and their compilation (NVRTC through CuPy, cached on disk by CuPy).
 
 Whoever waits for the compiler is told why: a record at level INFO of the logger ``cudf_fsst``, and, where that logger
-has no handlers at all, a line on stderr. ``CUDF_FSST_QUIET=1`` leaves the line out.
+has no handlers at all, a line on stderr. ``CUDF_FSST_QUIET=1`` leaves the line out. `ahead` compiles in threads what
+nobody waits for yet: a second for most files.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,11 +24,16 @@ from typing import Any
 OPTIONS = ("-std=c++17",)
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
-_lock = threading.Lock()
 _log = logging.getLogger("cudf_fsst")
+#: One lock a file and its options, so that it is compiled once, by whoever comes first.
+_locks: dict[tuple[str, tuple[str, ...]], threading.Lock] = {}
+#: Those for which the compiler ran.
+_compiled: set[tuple[str, tuple[str, ...]]] = set()
+#: Threads that compile ahead; most of a machine's cores have nothing else to do then.
+_MOST_THREADS = 8
 
 
-class _CompilerOutput:
+class _CompilerOutput(threading.local):
     """Where CuPy writes the compiler's output: if the compiler ran, not if CuPy's cache on disk had the kernels."""
 
     written = False
@@ -79,14 +87,68 @@ def kernel(file: str, name: str, defines: Mapping[str, int]) -> Any:
     """
     import cupy
 
-    made = cupy.RawKernel(source(file), name, options(defines))
-    with _lock:
+    key = file, options(defines)
+    made = cupy.RawKernel(source(file), name, key[1])
+    lock = _locks.setdefault(key, threading.Lock())
+    start = time.perf_counter()
+    waited = lock.locked()
+    with lock:
         _output.written = False
-        start = time.perf_counter()
         made.compile(log_stream=_output)
         if _output.written:
-            _tell(file, time.perf_counter() - start)
+            _compiled.add(key)
+    if key in _compiled and (waited or _output.written) and not _ahead.here:
+        _tell(file, time.perf_counter() - start)
     return made
+
+
+class _Ahead(threading.local):
+    """Whether this thread compiles what nobody waits for."""
+
+    here = False
+
+
+_ahead = _Ahead()
+
+
+def ahead(wanted: Iterable[Callable[[], object]]) -> None:
+    """Make kernels in threads, for the current device.
+
+    Parameters
+    ----------
+    wanted
+        Each makes a kernel, and is called once. The first come first. What one raises is left to who needs the kernel.
+    """
+    import cupy
+
+    device, left = cupy.cuda.Device(), deque(wanted)
+    threads = [
+        threading.Thread(target=_make_all, args=(left, device), name="cudf_fsst-compile", daemon=True)
+        for _ in range(min(len(left), _MOST_THREADS, os.cpu_count() or 1))
+    ]
+
+    def stop() -> None:  # the compiler must not run while the process takes its libraries down
+        left.clear()
+        for thread in threads:
+            thread.join()
+
+    atexit.register(stop)
+    for thread in threads:
+        thread.start()
+
+
+def _make_all(left: deque[Callable[[], object]], device: Any) -> None:
+    _ahead.here = True
+    with device:
+        while True:
+            try:
+                make = left.popleft()
+            except IndexError:
+                return
+            try:
+                make()
+            except Exception as error:  # whatever CuPy and the compiler raise: who needs the kernel gets it again
+                _log.debug("could not compile ahead: %r", error)
 
 
 def _tell(file: str, seconds: float) -> None:

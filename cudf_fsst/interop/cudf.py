@@ -312,16 +312,18 @@ def categorical(column: ColumnBuffers, dtype: Any) -> Any:
 def factorized(series: Any) -> tuple[Any, Any]:
     """Numbers of values by first appearance, -1 of missing ones, and a Series of the values."""
     codes, values = series.factorize()
-    return codes, cudf_module().Series(values)
+    return codes, cudf_module().Series(values, name=series.name)
 
 
 def counted(values: Any, counts: Any, *, normalize: bool, sort: bool, ascending: bool) -> Any:
     """What ``value_counts`` gives: distinct values, which may have a missing one, and how often each is there."""
     cudf = cudf_module()
-    made = cudf.Series(counts, index=cudf.Index(values), name="proportion" if normalize else "count")
-    if sort:
-        made = made.sort_values(ascending=ascending)
-    return made / made.sum() if normalize else made
+    like = values.value_counts(sort=False, dropna=False)  # in the order of the values, each of which is there once
+    made = cudf.DataFrame({"count": counts, "first": range(len(values))}, index=like.index)
+    if sort:  # equal numbers stay in that order
+        made = made.sort_values(["count", "first"], ascending=[ascending, True])
+    found = made["count"].astype(like.dtype)
+    return (found / found.sum()).rename("proportion") if normalize else found
 
 
 def scalars(series: Any) -> list[Any]:

@@ -16,8 +16,8 @@ from ..codecs.node import Node, is_strings
 from . import decoded
 from .source import LOGGER, Source
 
-#: Rows whose codes are held at a time on the host.
-_WINDOW_ROWS = 1 << 24
+#: Rows whose codes are held at a time on the host, at least, and rows for each value, which is decoded with them.
+_WINDOW_ROWS, _ROWS_PER_VALUE = 1 << 20, 4
 
 
 class _Scope(NamedTuple):
@@ -158,7 +158,7 @@ def _codes(column: Source, scope: _Scope) -> Iterator[tuple[int, Any, Any]]:
         valid = scope.codes >= 0
         yield scope.first, scope.codes, valid
         return
-    step = _WINDOW_ROWS if backend.device == "cpu" else rows
+    step = max(_WINDOW_ROWS, _ROWS_PER_VALUE * len(scope.values)) if backend.device == "cpu" else rows
     for start in range(0, rows, step):
         found = backend.read([scope.node], start, min(start + step, rows))[0]
         valid = backend.as_bits(found).view(np.bool_) if found.null_count else None

@@ -447,7 +447,8 @@ class FakeDevice:
 
         rmm = module("rmm", DeviceBuffer=rmm_buffer)
         every = (cupy, cuda, runtime, rmm, module("rmm.pylibrmm", stream=rmm_stream), rmm_stream)
-        return {made.__name__: made for made in every}
+        ahead = module("cudf_fsst.codecs.ahead", start=lambda: None)  # kernels are built when they are asked for
+        return {made.__name__: made for made in (*every, ahead)}
 
 
 def _strict_workspace(workspace: type[Any]) -> type[Any]:

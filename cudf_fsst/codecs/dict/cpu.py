@@ -247,9 +247,10 @@ def _scope(strings: HostStrings, kind: Any, named: bool, options: dict[str, Any]
     found = Distinct(strings, most)
     if not found.complete:
         return None
-    values = fsst.gather(HostStrings(rows, strings.chars, strings.offsets), found.firsts)
-    if not named and not plan.pays(rows, chars, values.rows, values.chars.size):
+    sizes = strings.offsets[found.firsts + 1].astype(np.int64) - strings.offsets[found.firsts]
+    if not plan.accepts(rows, chars, sizes.size, int(sizes.sum()), named=named):
         return None
+    values = fsst.gather(HostStrings(rows, strings.chars, strings.offsets), found.firsts)
     itemsize = plan.itemsize(values.rows)
     codes: list[Packed] = []
     for first, last in fsst.cut(0, rows, plan.PIECE_CODES):

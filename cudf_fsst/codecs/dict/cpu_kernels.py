@@ -167,7 +167,7 @@ def insert(
     count: int,
     most: int,
     out: Any,
-) -> tuple[int, int]:
+) -> Any:
     """Put rows into a table until half of it is full, or there are `most` values; where it stopped, and their number.
 
     The rows are those from `first` to ``last - 1``, or, where there are `rows`, these of them. Numbers of their values
@@ -177,7 +177,7 @@ def insert(
     plain = rows.size == 0 and validity.size == 0
     stop = np.int64(offsets[first]) if plain and first < last else np.int64(0)
     for i in range(np.uint64(first), np.uint64(last)):
-        row = i
+        row: Any = i
         start = stop
         if plain:
             stop = np.int64(offsets[i + np.uint64(1)])

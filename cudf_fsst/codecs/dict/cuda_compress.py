@@ -29,7 +29,7 @@ _SCRATCH, _SCRATCH_PART = 64 << 20, 8
 #: What packing takes of it; with nulls, which are filled in.
 _PACKING, _PACKING_NULLS = 2 << 20, 20 << 20
 #: Characters of values that are gathered before FSST takes them; so few that it does so while codes are packed.
-_VALUES_NBYTES, _FEW_VALUES_NBYTES = 24 << 20, 256 << 10
+_VALUES_NBYTES, _FEW_VALUES_NBYTES = plan.MOST_CHARS, 256 << 10
 
 
 class Task(NamedTuple):
@@ -177,7 +177,7 @@ def _round(
         for (column, number, name), search, one in zip(asked, searches, numbered, strict=True):
             if one is None:
                 continue
-            if not _accepts(search, one, name):
+            if not plan.accepts(search.rows, search.chars, one.values, one.chars, named=name):
                 one.release()
                 continue
             firsts = lane.allocate(4 * one.values)
@@ -195,11 +195,6 @@ def _round(
         for one in numbered:
             if one is not None:
                 one.release()
-
-
-def _accepts(search: cuda_find.Scope, one: cuda_find.Numbered, named: bool) -> bool:
-    pays = named or plan.pays(search.rows, search.chars, one.values, one.chars)
-    return pays and one.chars <= _VALUES_NBYTES
 
 
 def _pack(made: Sequence[tuple[cuda_find.Numbered, Scope]], lane: Lane, outbox: Outbox | None) -> Steps:

@@ -26,8 +26,12 @@ _REPEATS = 32
 HASH_MULTIPLIERS = 0x9E3779B97F4A7C15, 0xFF51AFD7ED558CCD
 #: Distinct values for which there is always memory, and bytes of the column that allow one more.
 _MIN_MOST, _NBYTES_PER_VALUE = 2**20, 256
-#: What FSST is expected to make of a byte, in sixteenths.
-_FSST_SIXTEENTHS = 5
+#: Characters of distinct values for which there is always memory.
+MOST_CHARS = 24 << 20
+#: What FSST is taken to make of a byte, in sixteenths. It makes less, but of distinct values, too. Of 82 columns of
+#: made-up names, numbers, paths and times one is a fifth larger than it could be, another a tenth. With 5 some are
+#: twice as large.
+_FSST_SIXTEENTHS = 12
 #: Bytes that a dictionary takes beside codes and values.
 _OVERHEAD = 128
 
@@ -92,6 +96,11 @@ def most_values(rows: int, chars: int, *, named: bool = False) -> int:
         else:
             high = middle - 1
     return low
+
+
+def accepts(rows: int, chars: int, values: int, values_chars: int, *, named: bool = False) -> bool:
+    """Whether a scope with so many distinct values, at most `most_values`, has a dictionary; see `pays`."""
+    return values_chars <= MOST_CHARS and (named or pays(rows, chars, values, values_chars))
 
 
 def pays(rows: int, chars: int, values: int, values_chars: int) -> bool:

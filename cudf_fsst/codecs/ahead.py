@@ -1,0 +1,47 @@
+"""Kernels that calls will need, compiled beside each other before they are asked for.
+
+Compiling takes seconds on a machine that has none of them on disk. One after another, as calls ask for them, the first
+``compress()`` of strings would wait for three files, and the first frame for twice as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from ..device import kernels
+from ..device.memory import current_device
+from .bitpack import cuda as bitpack
+from .cuda_kernels import get_kernel as kernel_of_values
+from .fsst.cuda_kernels import choices, get_kernel
+from .fsst.plan import auto_tile_size
+from .gfc import cuda as gfc
+from .values.launch import DEFINES
+
+#: Devices for which this has been done.
+_started: set[int] = set()
+
+
+def start() -> None:
+    """Have the kernels of the current device made in threads; once a process."""
+    device = current_device()
+    if device not in _started:
+        _started.add(device)
+        kernels.ahead(_wanted())
+
+
+def _wanted() -> Iterator[Callable[[], object]]:
+    """A kernel of each file, in the order in which a first job needs them: compress, read, ask."""
+    tile_size = auto_tile_size(0)
+    yield partial(get_kernel, "row_lengths", "row_lengths_measure")
+    yield partial(get_kernel, "fsst_train", "fsst_train")
+    yield partial(get_kernel, "fsst_encode", "fsst_encode", tile_size, choices(tile_size).encode_warps)
+    for itemsize in (8, 4, 1, 2):
+        yield partial(bitpack.measure_kernel, itemsize)
+    yield partial(kernel_of_values, "values", "gather_values", DEFINES)
+    for itemsize in (8, 4):
+        yield partial(gfc.measure_kernel, itemsize)
+    yield partial(get_kernel, "fsst_decode", "fsst_decode", tile_size)
+    yield partial(get_kernel, "fsst_take", "take_few")
+    yield partial(get_kernel, "fsst_match", "fsst_match_automata")
+    yield partial(get_kernel, "fsst_search", "fsst_search", tile_size)
