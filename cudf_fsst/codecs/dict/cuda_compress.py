@@ -170,7 +170,15 @@ def _round(
 ) -> Steps:
     """Number the values of some scopes, and pack the codes where a dictionary pays."""
     packing = _PACKING_NULLS if any(one.strings.null_count for one in searches) else _PACKING
-    numbered = yield from cuda_find.number(searches, lane, room=room - packing)
+    early: list[Steps] = []
+
+    def begin(found: Sequence[cuda_find.Numbered]) -> None:
+        """Measure the codes before it is known how many values there are: most often, a dictionary pays."""
+        if all(_known(one) for one in found):
+            early.append(_pack(found, lane, outbox))
+            next(early[0])
+
+    numbered = yield from cuda_find.number(searches, lane, room=room - packing, beside=begin)
     made: list[tuple[cuda_find.Numbered, Scope]] = []
     gathered: list[tuple[Column, Scope]] = []
     try:
@@ -186,59 +194,73 @@ def _round(
             column.dictionaries[number] = scope
             gathered.append((column, scope))
             made.append((one, scope))
+        if early and len(made) < len(searches):
+            early.pop().close()
+        pack = early[0] if early else _pack([one for one, _ in made], lane, outbox)
         if sum(scope.values_chars + 4 * scope.values for _, scope in gathered) <= _FEW_VALUES_NBYTES:
-            yield from together(_pack(made, lane, outbox), _compress_values(gathered, lane, outbox))
+            packed, _ = yield from together(pack, _compress_values(gathered, lane, outbox))
         else:
             waiting += gathered
-            yield from _pack(made, lane, outbox)
+            packed = yield from pack
+        for (_, scope), (validity, codes) in zip(made, packed, strict=True):
+            scope.validity, scope.codes = validity, codes
     finally:
         for one in numbered:
             if one is not None:
                 one.release()
 
 
-def _pack(made: Sequence[tuple[cuda_find.Numbered, Scope]], lane: Lane, outbox: Outbox | None) -> Steps:
-    """Codes and validity of scopes: those that are kept together, others piece by piece."""
+def _known(one: cuda_find.Numbered) -> bool:
+    """Whether codes can be packed before it is known what the values are; then the number of nulls is set."""
+    strings = one.scope.strings
+    if not one.kept or not one.itemsize_known or (strings.null_count and one.scope.rows != strings.rows):
+        return False
+    one.null_count = strings.null_count
+    return True
+
+
+def _pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None) -> Steps:
+    """Validity and codes of scopes: those that are kept together, others piece by piece; a list of pairs of parts."""
     tasks: list[fixed.Task] = []
-    owners: list[tuple[Scope, str]] = []
+    owners: list[tuple[int, int]] = []
     buffers: list[Any] = []
     tables = Tables()
-    late: list[tuple[cuda_find.Numbered, Scope]] = []
-    for one, scope in made:
+    results: list[list[Parts]] = [[(), ()] for _ in made]
+
+    def keep(owners: Sequence[tuple[int, int]], parts: Sequence[Parts]) -> None:
+        for (number, place), own in zip(owners, parts, strict=True):
+            results[number][place] += own
+
+    for number, one in enumerate(made):
         if one.null_count:
             validity, offset = one.scope.validity
             tasks.append(fixed.Task(fixed.Source.bitmap(validity, offset, one.scope.rows)))
-            owners.append((scope, "validity"))
-        if not one.kept:
-            late.append((one, scope))
-            continue
-        address = one.renumbered(tables, buffers)
-        for source in _sources(one, address, 0, one.scope.rows):
-            tasks.append(fixed.Task(source, codec=BITPACK))
-            owners.append((scope, "codes"))
+            owners.append((number, 0))
+        if one.kept:
+            address = one.renumbered(tables, buffers)
+            for source in _sources(one, address, 0, one.scope.rows):
+                tasks.append(fixed.Task(source, codec=BITPACK))
+                owners.append((number, 1))
     tables.launch(lane)
     if tasks:
-        parts = yield from fixed.compress(tasks, lane=lane, outbox=outbox)
-        _keep(owners, parts)
+        keep(owners, (yield from fixed.compress(tasks, lane=lane, outbox=outbox)))
     buffers.clear()
-    for one, _ in made:
+    for one in made:
         if one.kept:
             one.release()
-    for one, scope in late:
+    for number, one in enumerate(made):
+        if one.kept:
+            continue
         for first in range(0, one.scope.rows, plan.PIECE_CODES):
             rows = min(plan.PIECE_CODES, one.scope.rows - first)
             room, tables = lane.allocate(rows * plan.itemsize(one.values)), Tables()
             one.look_up(tables, first, rows, room.ptr)
             tables.launch(lane)
             (source,) = _sources(one, room.ptr, first, rows)
-            parts = yield from fixed.compress([fixed.Task(source, codec=BITPACK)], lane=lane, outbox=outbox)
-            _keep([(scope, "codes")], parts)
+            task = fixed.Task(source, codec=BITPACK)
+            keep([(number, 1)], (yield from fixed.compress([task], lane=lane, outbox=outbox)))
         one.release()
-
-
-def _keep(owners: Sequence[tuple[Scope, str]], parts: Sequence[Parts]) -> None:
-    for (scope, name), own in zip(owners, parts, strict=True):
-        setattr(scope, name, getattr(scope, name) + own)
+    return [(validity, codes) for validity, codes in results]
 
 
 def _sources(one: cuda_find.Numbered, address: int, first: int, rows: int) -> Iterator[fixed.Source]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,6 +131,11 @@ class Numbered:
         if grid_long:
             tables.add_jobs(_kernel("dict_find_long"), launch.FIND_THREADS, [grid_long], (*fields, grid_long))
 
+    @property
+    def itemsize_known(self) -> bool:
+        """Whether codes have a byte each, however many values there will be."""
+        return self._few
+
     def find(self, tables: Tables) -> None:
         """Fill the table, and number the values."""
         self._find(tables, 0, self.scope.rows, self._kept, _nbytes(self._slots), False)
@@ -193,7 +198,9 @@ def _kernel(name: str) -> Any:
     return get_kernel("dict_find", name, launch.FIND_DEFINES)
 
 
-def number(scopes: Sequence[Scope], lane: Lane, *, room: int) -> Generator[None, None, list[Numbered | None]]:
+def number(
+    scopes: Sequence[Scope], lane: Lane, *, room: int, beside: Callable[[Sequence[Numbered]], None] | None = None
+) -> Generator[None, None, list[Numbered | None]]:
     """Number the values of scopes. None: there are more than its limit.
 
     Parameters
@@ -203,6 +210,8 @@ def number(scopes: Sequence[Scope], lane: Lane, *, room: int) -> Generator[None,
         Waited for at each yield.
     room
         Bytes that may be used to keep what is found of every row.
+    beside
+        Is called before the first wait, to launch more work on the same scopes, as if their numbers were known.
     """
     results: list[Numbered | None] = [None] * len(scopes)
     left = [(i, _sizes(scope)) for i, scope in enumerate(scopes)]
@@ -220,6 +229,9 @@ def number(scopes: Sequence[Scope], lane: Lane, *, room: int) -> Generator[None,
             tried.append((i, sizes[1:], one))
         tables.launch(lane)
         found = [one.download() for _, _, one in tried]
+        if beside is not None:
+            beside([one for _, _, one in tried])
+            beside = None
         yield
         left = []
         for (i, rest, one), numbers in zip(tried, found, strict=True):
