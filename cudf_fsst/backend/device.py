@@ -192,6 +192,17 @@ class DeviceBackend:
         column.owners = column.owners[0], values
         return column
 
+    def remap(self, scope: Node, table: Any) -> Any:
+        """Of every row of a scope with a dictionary the entry of an array, one for each value; of null rows any."""
+        from ..codecs import device
+        from ..device.memory import Lane
+
+        array = self.arrays
+        table = array.ascontiguousarray(table)
+        with Lane() as lane:
+            found = device.remap(scope, int(table.data.ptr), table.itemsize, lane=lane)
+        return array.asarray(found).view(table.dtype)
+
     def as_bits(self, column: ColumnBuffers) -> Any:
         """A byte for every row of a column that has nulls, 0 where it is null."""
         array = self.arrays
