@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ..buffers import ColumnBuffers, HostStrings
 from ..codecs import host
+from ..codecs.dict import cpu as dictionary
 from ..codecs.fsst import cpu as fsst
 from ..codecs.fsst import search
 from ..codecs.fsst.segment import Segment
@@ -117,6 +118,12 @@ class HostBackend:
         """The same nulls with these values, an array of integers."""
         column.type, column.values, column.itemsize = pa.from_numpy_dtype(values.dtype), values, values.itemsize
         return column
+
+    def remap(self, scope: Node, table: Any) -> Any:
+        """Of every row of a scope with a dictionary the entry of an array, one for each value; of null rows any."""
+        found = np.empty(scope.rows, table.dtype)
+        dictionary.look_up(scope, table, found)
+        return found
 
     def as_bits(self, column: ColumnBuffers) -> Any:
         """A byte for every row of a column that has nulls, 0 where it is null."""

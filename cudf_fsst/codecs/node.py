@@ -86,6 +86,11 @@ class Node:
         """
         return self.children if is_strings(self.type) else ()
 
+    @lazy
+    def numbers(self) -> Node:
+        """The codes of a scope with a dictionary, without it."""
+        return Node(self.type.index_type, self.rows, self.null_count, self.validity, self.values)
+
     @property
     def all_segments(self) -> tuple[Segment, ...]:
         """Segments of strings: its own, those of its scopes, and those of their dictionaries' values."""

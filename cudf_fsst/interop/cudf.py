@@ -303,8 +303,11 @@ def categories(values: Any) -> tuple[Any, Any]:
 
 def categorical(column: ColumnBuffers, dtype: Any) -> Any:
     """A column of categories, of codes and which rows have none."""
+    import pylibcudf as plc
     from cudf.core.column import ColumnBase
 
+    validity, values = column.owners
+    column.owners = validity, plc.gpumemoryview(values)
     codes = cudf_module().Series.from_pylibcudf(_build(column, column.type)).astype(dtype._codes_dtype)
     return ColumnBase.create(codes._column.plc_column, dtype)
 

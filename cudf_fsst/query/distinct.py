@@ -7,7 +7,9 @@ some rows have none, these are decoded, and the library finds their distinct val
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,8 +18,11 @@ from ..codecs.node import Node, is_strings
 from . import decoded
 from .source import LOGGER, Source
 
-#: Rows whose codes are held at a time on the host, at least, and rows for each value, which is decoded with them.
-_WINDOW_ROWS, _ROWS_PER_VALUE = 1 << 20, 4
+#: Rows whose codes are held at a time on the host.
+_WINDOW_ROWS = 1 << 20
+#: Categories of columns that were asked for, of at most so many values: codes of each scope's values, and the dtype.
+_MOST_KEPT = 1 << 16
+_kept: WeakKeyDictionary[Node, tuple[list[Any], Any]] = WeakKeyDictionary()
 
 
 class _Scope(NamedTuple):
@@ -42,34 +47,38 @@ class _Scope(NamedTuple):
 
 def to_categorical(column: Source) -> Any:
     """The column as categories: what ``column.decompress().astype("category")`` gives."""
-    scopes = _scopes(column)
-    if not scopes:
+    if not column._content.node.scopes:
         return decoded.as_a_whole(column, "to_categorical", lambda series: series.astype("category"))
     LOGGER.debug("to_categorical: codes")
     backend = column._backend
     with backend.current():
-        made = _categorical(column, scopes)
+        made = categorical(column)
         return column._out(backend.interop.series(made, column._name, column._index.shared(backend)))
 
 
 def categorical(column: Source) -> Any:
     """Strings, some of which have a dictionary, as categories, as the adapter's ``build`` gives them."""
-    return _categorical(column, _scopes(column))
-
-
-def _categorical(column: Source, scopes: list[_Scope]) -> Any:
     backend, node = column._backend, column._content.node
-    interop = backend.interop
-    numbers, dtype = interop.categories(_together(column, scopes))
-    out = backend.arrays.empty(node.rows, numbers.dtype)
-    at = 0
-    for scope in scopes:
-        own = numbers[at : at + len(scope.values)]
-        at += len(scope.values)
-        for first, codes, _ in _codes(column, scope):
-            out[first : first + codes.size] = own[codes] if own.size else -1
-    found = backend.with_values(backend.validity(node), out)
-    return interop.categorical(found, dtype)
+    plain = [is_strings(scope.type) for scope in node.scopes]
+    known = _kept.get(node)
+    scopes = _scopes(column) if known is None or any(plain) else []
+    if known is None:
+        numbers, dtype = backend.interop.categories(_together(column, scopes))
+        ends = np.cumsum([0, *(len(scope.values) for scope in scopes)]).tolist()
+        known = [numbers[start:stop] for start, stop in pairwise(ends)], dtype
+        if len(numbers) <= _MOST_KEPT:
+            _kept[node] = known
+    tables, dtype = known
+    pieces = []
+    for place, (one, table) in enumerate(zip(node.scopes, tables, strict=True)):
+        if not table.size:  # nulls alone
+            pieces.append(backend.arrays.full(one.rows, -1, table.dtype))
+        elif plain[place]:
+            pieces.append(table[scopes[place].codes])
+        else:
+            pieces.append(backend.remap(one, table))
+    values = pieces[0] if len(pieces) == 1 else backend.arrays.concatenate(pieces)
+    return backend.interop.categorical(backend.with_values(backend.validity(node), values), dtype)
 
 
 def unique(column: Source) -> Any:
@@ -158,9 +167,9 @@ def _codes(column: Source, scope: _Scope) -> Iterator[tuple[int, Any, Any]]:
         valid = scope.codes >= 0
         yield scope.first, scope.codes, valid
         return
-    step = max(_WINDOW_ROWS, _ROWS_PER_VALUE * len(scope.values)) if backend.device == "cpu" else rows
+    step = _WINDOW_ROWS if backend.device == "cpu" else rows
     for start in range(0, rows, step):
-        found = backend.read([scope.node], start, min(start + step, rows))[0]
+        found = backend.read([scope.node.numbers], start, min(start + step, rows))[0]
         valid = backend.as_bits(found).view(np.bool_) if found.null_count else None
         yield scope.first + start, backend.as_array(found).view(f"<u{found.itemsize}"), valid
 
