@@ -15,6 +15,12 @@
 #include "dict.cuh"
 
 #define NO_CODE 0xffffffffu
+// Thread blocks of dict_write on a multiprocessor: code for the oldest GPUs spills with the registers that are left for 4.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define WRITE_RESIDENT 3
+#else
+#define WRITE_RESIDENT 4
+#endif
 
 struct WriteJob {
   u64 codes, code_nbytes, rows;
@@ -41,8 +47,12 @@ struct Rows {
   u32 nbytes, rows, values;
 
   __device__ __forceinline__ explicit Rows(const WriteJob& job)
-      : codes(job.codes), validity(job.validity), validity_offset(job.validity_offset), nbytes(u32(job.code_nbytes)),
-        rows(u32(job.rows)), values(u32(job.values)) {}
+      : codes(job.codes),
+        validity(job.validity),
+        validity_offset(job.validity_offset),
+        nbytes(u32(job.code_nbytes)),
+        rows(u32(job.rows)),
+        values(u32(job.values)) {}
 
   // The codes of a thread's rows, from `row` on; of rows that are not there and of nulls NO_CODE.
   __device__ __forceinline__ void read(u32 row, u32 (&found)[READ_ROWS]) const {
@@ -134,7 +144,8 @@ __device__ __forceinline__ void sum_tiles(const WriteJob& job, u32 in_job, const
   const Rows rows(job);
   u64* sums = reinterpret_cast<u64*>(job.sums);
   const u32 step = u32(job.blocks) * READ_THREADS * READ_ROWS;
-  for (u32 row = (in_job * READ_THREADS + threadIdx.x) * READ_ROWS; row - lane_id() * READ_ROWS < rows.rows; row += step) {
+  for (u32 row = (in_job * READ_THREADS + threadIdx.x) * READ_ROWS; row - lane_id() * READ_ROWS < rows.rows;
+       row += step) {
     u32 codes[READ_ROWS];
     rows.read(row, codes);
     u64 sum = 0;
@@ -245,7 +256,8 @@ __device__ __forceinline__ void write_tiles(const WriteJob& job, u32 in_job, con
   for (u32 tile = in_job; tile < tiles; tile += u32(job.blocks)) {
     u64 base = reinterpret_cast<const u64*>(job.sums)[tile];
 #pragma unroll 1
-    for (u32 first = tile * READ_TILE; first < min(rows.rows, (tile + 1) * READ_TILE); first += READ_THREADS * READ_ROWS) {
+    for (u32 first = tile * READ_TILE; first < min(rows.rows, (tile + 1) * READ_TILE);
+         first += READ_THREADS * READ_ROWS) {
       const u32 row = first + threadIdx.x * READ_ROWS;
       u32 codes[READ_ROWS];
       rows.read(row, codes);
@@ -317,7 +329,8 @@ __device__ __forceinline__ void write_tiles(const WriteJob& job, u32 in_job, con
   }
 }
 
-extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_write(const u64* table, u32 jobs, u32 staged) {
+extern "C" __global__ void __launch_bounds__(READ_THREADS, WRITE_RESIDENT)
+    dict_write(const u64* table, u32 jobs, u32 staged) {
   DYNAMIC_SHARED(u8, room);
   __shared__ WriteJob job;
   __shared__ u32 near[READ_KEPT];
