@@ -18,8 +18,7 @@ A column of one segment is encoded before its size is known, into room for all t
 a round share their waits: one for rows and nulls, while tables are trained, and one for codes; with given tables one
 for all. Longer columns have two slots for the codes of a segment, each with a stream, which take turns: while the host
 waits for the size of one segment's codes and the GPU compacts them, it encodes the next, be it of this column or of
-another. The first two are encoded as soon as there are tables. These are trained in a side stream, beside the work on
-row lengths.
+another. Tables are trained in a side stream, beside the work on row lengths.
 """
 
 from __future__ import annotations
@@ -35,18 +34,9 @@ from ...device.memory import Lane, SideLanes, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps
 from . import launch
-from .cuda_encode import compress_long, compress_short, first_waves, short_waves, start_first
-from .cuda_room import SLOTS, Column, Cut, Results, Room, Task, check_level, make_room, plan_columns, rounds, takes_all
-from .cuda_tables import (
-    Exported,
-    begin,
-    download_found,
-    find_cuts,
-    measure_rows,
-    place_tables,
-    train_on_cpu,
-    upload_beside,
-)
+from .cuda_encode import compress_long, compress_short, short_waves
+from .cuda_room import SLOTS, Column, Cut, Results, Task, check_level, make_room, plan_columns, rounds, takes_all
+from .cuda_tables import download_found, find_cuts, look, place_tables, train_on_cpu
 from .segment import Segment
 from .symbols import SymbolTable
 from .train import train_table
@@ -60,55 +50,33 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
     side_count = int("gpu" in sources) if short else SLOTS
     with Workspace() as work, SideLanes(lane, side_count) as side:
         room = make_room(columns, lane, side, work, encode=True)
-        if "cpu" in sources:
-            exported, row_blocks = begin(room)  # kept here, for training to arrive in, whatever happens there
-            measure_rows(room, row_blocks)
-            yield from _compress_later(room, results, outbox, exported)
-            return
-        if short and not side:
+        if short and "cpu" not in sources:
+            exported = look(room) if side else None  # training begins as soon as it can
             tables = place_tables(room, {})
             waves = short_waves(room, tables)
-            exported, row_blocks = begin(room, waves.views)
-            measure_rows(room, row_blocks)
+            if side:
+                side[0].upload(room.waves_at, launch.words(waves.views))
+            else:
+                look(room, waves.views)
             yield from compress_short(room, tables, waves, results, outbox, exported)
             return
-        exported, row_blocks = begin(room)  # training begins as soon as it can
-        tables = place_tables(room, {})
+        exported = look(room)
+        found = download_found(room)
+        yield
+        cuts = find_cuts(room, found.tolist())
+        trained = (yield from train_on_cpu(room, cuts)) if "cpu" in sources else {}
+        tables = place_tables(room, trained)
         if short:
             waves = short_waves(room, tables)
-            upload_beside(room, waves.views)
-            measure_rows(room, row_blocks)
+            lane.upload(room.waves_at, launch.words(waves.views))
             yield from compress_short(room, tables, waves, results, outbox, exported)
         else:
-            first = first_waves(room, tables)
-            upload_beside(room, first)
-            measure_rows(room, row_blocks)
-            started = start_first(room, tables, first)
-            found = download_found(room)
-            yield
-            compress_long(room, _wanted(find_cuts(room, found.tolist())), tables, results, outbox, exported, started)
+            compress_long(room, [_wanted(of_column) for of_column in cuts], tables, results, outbox, exported)
 
 
-def _wanted(cuts: Sequence[Sequence[Cut]]) -> list[list[Cut]]:
-    """The segments of every column that are to be encoded."""
-    return [
-        [cut for cut in of_column if cut.column.task.only is None or cut.table in cut.column.task.only]
-        for of_column in cuts
-    ]
-
-
-def _compress_later(room: Room, results: Results, outbox: Outbox | None, exported: Exported) -> Steps:
-    """Compress columns of which some have tables that the CPU trains first."""
-    found = download_found(room)
-    yield
-    cuts = find_cuts(room, found.tolist())
-    tables = place_tables(room, (yield from train_on_cpu(room, cuts)))
-    if room.columns[0].short:
-        waves = short_waves(room, tables)
-        room.lane.upload(room.waves_at, launch.words(waves.views))
-        yield from compress_short(room, tables, waves, results, outbox, exported)
-    else:
-        compress_long(room, _wanted(cuts), tables, results, outbox, exported)
+def _wanted(cuts: Sequence[Cut]) -> list[Cut]:
+    """The segments of a column that are to be encoded."""
+    return [cut for cut in cuts if cut.column.task.only is None or cut.table in cut.column.task.only]
 
 
 def compress(
@@ -190,8 +158,7 @@ def _train(task: Task, lane: Lane) -> Steps:
     columns = yield from plan_columns([task], lane, one_scope=True)
     with Workspace() as work, SideLanes(lane, 1) as side:
         room = make_room(columns, lane, side, work, encode=False)
-        exported, row_blocks = begin(room)
-        measure_rows(room, row_blocks)
+        exported = look(room)
         found = download_found(room)
         lane.follow(side[0])
         yield

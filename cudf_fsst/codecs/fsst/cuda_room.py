@@ -288,9 +288,9 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work:
     places = launch.train_places(device_attributes()["shared_per_block"])
     found_at = work.reserve(WORD * numbers)
     # Waves lie behind these views and before packs, for uploads that bring several kinds; the first of long columns are
-    # described twice: cuda_encode.py.
+    # described twice.
     waves_place = WORD * (len(columns) * len(ColumnView._fields) + on_gpu * len(ScopeView._fields))
-    waves = 0 if not encode else segments if short else segments + 2 * SLOTS
+    waves = 0 if not encode else segments if short else segments + SLOTS
     packs_place = waves_place + WORD * len(WaveView._fields) * waves
     views_at = work.reserve(packs_place + WORD * len(PackView._fields) * (segments if encode else 0))
     row_words = [work.reserve(4 * column.row_blocks) for column in columns]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -63,11 +63,10 @@ def _describe(room: Room, waves: Sequence[WaveView]) -> int:
     return row_blocks
 
 
-def begin(room: Room, waves: Sequence[WaveView] = ()) -> tuple[Exported, int]:
-    """Start to cut all columns, and to train their tables (stage 1).
+def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
+    """Start to cut all columns, to train their tables (stage 1), and to measure their rows; what training exports.
 
-    Returns what training exports, and how many row blocks are left to measure. `waves`: those that are known already,
-    which are uploaded along with the columns.
+    `waves`: those that are known already, which are uploaded along with the columns.
     """
     lane, columns = room.lane, len(room.columns)
     row_blocks = _describe(room, waves)
@@ -75,7 +74,7 @@ def begin(room: Room, waves: Sequence[WaveView] = ()) -> tuple[Exported, int]:
     views = _u64(room.views_at)
     if not room.scopes_gpu and most == 1 and all(one.task.strings.rows <= launch.LOOK_ROWS for one in room.columns):
         lane.launch(get_kernel("row_lengths", "row_lengths_look"), columns, _SCAN_THREADS, (views,))
-        return None, 0
+        return None
     # Training needs no more than where segments begin, so it need not wait for the rest.
     counts_nbytes = launch.TRAIN_COUNTS_NBYTES * room.scopes_gpu
     lane.launch(
@@ -84,29 +83,15 @@ def begin(room: Room, waves: Sequence[WaveView] = ()) -> tuple[Exported, int]:
         128,
         (views, _u64(room.pair_counts_at), _u64(counts_nbytes)),
     )
-    return _train_on_gpu(room) if room.scopes_gpu else None, row_blocks
-
-
-def upload_beside(room: Room, waves: Sequence[WaveView]) -> None:
-    """Upload waves while tables are trained; the side streams find them when that ends."""
-    room.lane.upload(room.waves_at, launch.words(waves))
-    for before, after in pairwise((room.lane, *room.side)):  # tables are trained in the first of these
-        after.follow(before)
-
-
-def measure_rows(room: Room, row_blocks: int) -> None:
-    """Start to measure the rows that `begin` has left."""
-    if not row_blocks:
-        return
-    lane, columns, views = room.lane, len(room.columns), _u64(room.views_at)
+    exported = _train_on_gpu(room) if room.scopes_gpu else None
     lane.launch(
         get_kernel("row_lengths", "row_lengths_measure"),
         launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
         launch.ROW_THREADS,
         (views, _u32(columns), _u64(row_blocks)),
     )
-    most = max(column.segments for column in room.columns)
     lane.launch(get_kernel("row_lengths", "row_lengths_scan"), (most, columns), _SCAN_THREADS, (views,))
+    return exported
 
 
 def _train_on_gpu(room: Room) -> npt.NDArray[np.void]:
