@@ -12,6 +12,10 @@
 // 8 * FIND_WORDS bytes, in shared memory, where most rows end if there are few values: the table is not asked. Rows of more than
 // FIND_LONG bytes are left to dict_find_long, a thread block each.
 //
+// On an H200, 60 M rows: l_shipmode 0.76 ms, l_shipinstruct 0.88, l_returnflag, of one byte a row, 0.69: what a row takes, not a byte. With
+// room for 5 or 6 thread blocks a multiprocessor it spills and is no faster; 3 words instead of 4: 5 to 13 % faster where values are
+// short, but values of 25 to 32 bytes go to the table; 2 words: l_shipinstruct 2.57 ms.
+//
 // dict_find is launched once to fill the table, and, where there was no room to keep the slot of every row, again to look them up.
 #include "dict.cuh"
 

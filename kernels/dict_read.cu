@@ -12,6 +12,8 @@
 //
 // In dict_chars a warp has CHARS_PIECE characters of the result, and looks for the row they begin in: so one row of a gigabyte is the
 // work of as many warps as many short ones.
+//
+// On an H200, 60 M rows: l_shipmode dict_sums 74 us, dict_places 24, dict_write 526; l_shipinstruct 63, 23 and 702.
 #include "dict.cuh"
 
 #define NO_CODE 0xffffffffu

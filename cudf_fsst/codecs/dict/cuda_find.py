@@ -16,10 +16,10 @@ from . import launch, plan
 _WORD = 8
 #: Numbers that the kernels find, `FOUND_...` of dict_find.cu.
 _VALUES, _TOO_MANY, _LONG, _NULLS, _NULL_CHARS, _VALUE_CHARS, _LONGEST, _COUNT = range(8)
-#: Slots of a table: a byte says which, two bytes do.
-_FEW, _MORE = 256, 65536
+#: Slots of a table: a byte says which, two bytes do, four do.
+_FEW, _MORE, _MANY = 256, 65536, 1 << 18
 #: Different rows of a sample up to which a table of so few slots is tried.
-_GUESSES = {_FEW: 96, _MORE: 8192}
+_GUESSES = {_FEW: 96, _MORE: 8192, _MANY: 16384}
 
 
 class Scope(NamedTuple):
