@@ -1,4 +1,4 @@
-"""Measures what else a column of strings can be compressed with: nvCOMP, cuDF's own ways out, our CPU codec.
+"""Measures what else a column of strings can be compressed with: nvCOMP, cuDF's categories and Parquet, our CPU codec.
 
 All take their GPU memory from RMM's current resource, so that its peak can be counted.
 """

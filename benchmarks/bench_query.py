@@ -179,14 +179,14 @@ MEASURES = {"query": measure_query, "pieces": measure_pieces, "sizes": measure_s
 
 
 def parts(names: list[str], scale: int) -> list[str]:
-    """Parts in the order in which they are wanted: the compared column first."""
+    """Parts in the order in which they are wanted: the compared column first, and the table that it is of."""
     wanted = [
         f"{kind}:{name.format(scale)}"
         for kind, own in KINDS.items()
         for name in (names if own is None else own)
         if own != (DATASET,) or DATASET in names
     ]
-    return sorted(wanted, key=lambda part: not part.endswith(DATASET))
+    return sorted(wanted, key=lambda part: not part.endswith(DATASET) and not part.startswith("price:"))
 
 
 def run(

@@ -1,4 +1,4 @@
-"""Make the whole comparison on one GPU: ours, nvCOMP, cuDF's own ways out and our CPU codec, and the sweeps.
+"""Make the whole comparison on one GPU: ours, nvCOMP, cuDF's categories and Parquet and our CPU codec, and the sweeps.
 
     python benchmarks/compare.py --tpch DIR --dbtext DIR --generated --out benchmarks/results/compare.json
 

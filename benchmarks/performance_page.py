@@ -1,4 +1,4 @@
-"""Write the tables of docs/performance.md, and some of the README's, from benchmarks/results/*.json.
+"""Write the tables of docs/performance.md from benchmarks/results/*.json.
 
     python benchmarks/performance_page.py
 
@@ -19,7 +19,6 @@ from measured import DATASET, OURS, Results, name_of, read
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "performance.md"
-README = ROOT / "README.md"
 PART = re.compile(r"(<!-- measured: (?!end)(\w+) -->\n)(?:.*?\n)??(<!-- measured: end -->)", re.DOTALL)
 
 
@@ -48,16 +47,17 @@ def protocol(results: Results) -> str:
     """How the others were measured; runs of ours alone had nvCOMP beside them in a simpler way."""
     if not results.compared:
         return (
-            "* memory comes from an RMM pool; the GPU's own copy rate is measured in the same run;\n"
-            "* nvCOMP runs in the same process on the same characters, with its default chunks, timed by the same "
-            "clock with fewer repetitions.\n\n"
+            "* All memory comes from one RMM pool. The GPU's own copy rate is measured in the same run.\n"
+            "* nvCOMP runs in the same process on the same characters, with its default chunks. The same clock times "
+            "it, with fewer repetitions.\n\n"
             "Before a column is timed, it is decompressed and compared with the original."
         )
     return (
-        "* memory comes from an RMM pool, nvCOMP's too; a call's peak is what `rmm.statistics` counts, in a call that "
-        "is not timed. The GPU's own copy rate is measured in the same run;\n"
-        "* nvCOMP and cuDF's own ways out run in the same process on the same column, timed by the same clock with "
-        "fewer repetitions.\n\n"
+        "* All memory comes from one RMM pool, nvCOMP's too. `rmm.statistics` counts a call's peak, in a call that is "
+        "not timed.\n"
+        "* The GPU's own copy rate is measured in the same run.\n"
+        "* nvCOMP, cuDF's categories and cuDF's Parquet run in the same process on the same column. The same clock "
+        "times them, with fewer repetitions.\n\n"
         "Before a codec is timed, its result is decompressed and compared with the original."
     )
 
@@ -141,21 +141,20 @@ WORST = {
 #: Label of a limit: what stands in the way of its aim, with numbers of `facts`.
 REASONS = {
     "decode kernel, GB/s": "shared memory is busy for {decode_shared:.0f} % of the cycles, and {decode_conflicts:.0f} "
-    "% of its wavefronts are bank conflicts: lanes look up whatever symbols their tiles have. Issue slots are at "
-    "{decode_issue:.0f} %; fewer instructions with more shared memory traffic were tried, and lost. A table without "
-    "conflicts, in eight copies, leaves room for fewer warps: hardly faster here, slower on other columns.",
-    "`decompress()`, GB/s": "{decompress_codec:.2f} of {decompress_call:.2f} ms are the decode kernel, "
-    "{decompress_rows:.2f} row lengths; the rest is allocation, launches and Python.",
+    "% of its wavefronts are bank conflicts, as each lane looks up the symbols of its own tile. Issue slots are at "
+    "{decode_issue:.0f} %. Fewer instructions with more shared memory traffic were tried, and were slower. Eight "
+    "copies of the table avoid conflicts but leave room for fewer warps: hardly faster here, slower on other columns.",
+    "`decompress()`, GB/s": "the decode kernel takes {decompress_codec:.2f} of {decompress_call:.2f} ms, row lengths "
+    "{decompress_rows:.2f}. The rest is allocation, launches and Python.",
     "encode kernels, GB/s": "a step waits for its look-ups in shared memory, which is busy for {encode_shared:.0f} % "
-    "of the cycles ({encode_conflicts:.0f} % of its wavefronts are bank conflicts); {encode_issue:.0f} % of the issue "
-    "slots are used. Beside the tables there is room for "
-    "{encode_warps:.0f} warps a multiprocessor, too few to hide that. And the last pieces of a segment leave "
-    "multiprocessors idle, which the next one fills only if the host is in time.",
-    "`compress()`, GB/s": "{compress_codec:.2f} of {compress_call:.2f} ms are stages 2 to 5. Before and behind them: "
-    "tables ({compress_tables:.2f} ms on the GPU), row lengths ({compress_rows:.2f}, partly beside other work), and a "
-    "host that waits for the ends of the characters, the cut into segments and the size of every segment's codes.",
+    "of the cycles ({encode_conflicts:.0f} % of its wavefronts are bank conflicts). {encode_issue:.0f} % of the issue "
+    "slots are used. Beside the tables there is room for {encode_warps:.0f} warps a multiprocessor, too few to hide "
+    "the wait. The last pieces of a segment leave multiprocessors idle until the host launches the next segment.",
+    "`compress()`, GB/s": "stages 2 to 5 take {compress_codec:.2f} of {compress_call:.2f} ms. Tables take "
+    "{compress_tables:.2f} ms on the GPU, and row lengths {compress_rows:.2f}, partly beside other work. The host "
+    "waits three times: for the ends of the characters, the cut into segments, and the size of every segment's codes.",
     "`compress()`, MiB beyond input and result": "codes lie in two slots of 1/18 of the column, so that one segment is "
-    "compacted while the next is encoded; 64 MiB would be slots of less than 1/50 here. The limit is an eighth of the "
+    "compacted while the next is encoded. 64 MiB would be slots of less than 1/50 here. The limit is an eighth of the "
     "column, or 64 MiB if that is more.",
     "`take` of 1M random rows, times cuDF's own": "a row costs the decoding of each tile that it touches, from the "
     "tile's start, where cuDF copies the row; lanes of a warp wait for the longest.",
@@ -197,10 +196,12 @@ def limits(results: Results) -> str:
         sign = 1 if more else -1
         verdict = "aim" if sign * value >= sign * aim else "must" if sign * value >= sign * must else "**missed**"
         rows.append([label, form(value), form(aim), form(must), verdict])
-    text = "## Limits\n\n" + table("| | measured | aim | must | reached |", rows)
-    text += "\n\nHow columns of other kinds do: [below](#columns-of-other-kinds)."
+    text = f"## Aims\n\nWhat {results.main_column} has to reach, and what is aimed for.\n\n" + table(
+        "| | measured | aim | must | reached |", rows
+    )
+    text += "\n\n[Columns of other kinds](#columns-of-other-kinds) has the same for other data."
     if results.latency is not None:
-        text += " What calls on small columns and frames take: [below](#what-a-call-costs)."
+        text += " [What a call costs](#what-a-call-costs) has small columns and frames."
     known = facts(results)
     reasons = []
     for label in (row[0] for row in rows if row[-1] != "aim" and row[0] in REASONS):
@@ -247,8 +248,8 @@ def worst(results: Results) -> str:
     names = " | ".join(label.removesuffix(", GB/s") for label, _, _ in rates.values())
     few, least = [name for name, share in WORST.items() if share == min(WORST.values())], min(WORST.values())
     return (
-        f"Columns that are hard, by content or by row length: {max(WORST.values()):g} of what is asked for on "
-        f"{results.main_column} in GB/s, {least:g} on {' and '.join(few)}. Rates below that are bold.\n\n"
+        f"These columns are hard, by content or by row length. The limit is {max(WORST.values()):g} of the rates asked "
+        f"for on {results.main_column}, and {least:g} on {' and '.join(few)}. Rates below the limit are bold.\n\n"
         + table(f"| column | ratio of characters | of the column | {names} |", rows)
         + "".join(
             f"\n\n{dataset}: a tile of {tile} bytes takes {tile / measured[dataset]['ratio_chars']:.0f} codes instead "
@@ -271,25 +272,24 @@ def comparison(results: Results) -> str:
         return ""
     sample = next((one for one in results.run["records"] if one["codec"] == f"{OURS}.cpu" and "threads" in one), None)
     cpu = (
-        f" Our CPU codec ran on the first {sample['bytes'] / 1e6:,.0f} MB, with {sample['threads']} threads."
+        f"\n* Our CPU codec ran on the first {sample['bytes'] / 1e6:,.0f} MB, with {sample['threads']} threads."
         if sample
         else ""
     )
     return (
-        f"{results.subject}. GB/s count characters; MiB are GPU memory at a call's peak beyond its input and "
-        "result. nvCOMP's codecs are shown with the chunk size whose ratio times both rates is highest; they compress "
-        "the characters, and the offsets count as packed by its Cascaded codec, in no time. Parquet and the copy go to "
-        f"host memory and come from there.{cpu}\n\n{compared(results)}"
+        f"{results.subject}. GB/s count characters. MiB are GPU memory at a call's peak, beyond its input and result."
+        "\n\n* Each nvCOMP codec is shown with its best chunk size: the one whose ratio times both rates is highest.\n"
+        "* nvCOMP's codecs compress the characters. Their offsets count as packed by its Cascaded codec, and that "
+        "takes no time here.\n"
+        f"* Parquet and the pinned copy go to host memory and come from there.{cpu}\n\n{compared(results)}"
     )
 
 
-def compared(results: Results, codecs: tuple[str, ...] = ()) -> str:
-    """The table of all codecs, or of some."""
+def compared(results: Results) -> str:
+    """The table of all codecs."""
     rows = []
     chunks = {one["codec"]: one["chunk_bytes"] for one in reversed(results.run["records"]) if best_of_chunks(one)}
     found = {codec: one for codec, one in results.values().items() if "ratio_column" in one}
-    if codecs:
-        found = {codec: one for codec, one in found.items() if codec in codecs}
     for codec, one in sorted(found.items(), key=lambda item: (not item[0].startswith(OURS), item[0])):
         peaks = [one.get(f"{call}_peak_extra_bytes") for call in ("compress", "decompress")]
         cells = [short(one[f"{call}_call_gbps"]) for call in ("compress", "decompress")]
@@ -307,7 +307,12 @@ def best_of_chunks(record: dict[str, Any]) -> bool:
 
 
 #: Kind of parts that a short machine time may not reach -> what it measures.
-KINDS_OF_PARTS = {"nvcomp": "nvCOMP", "cudf": "cuDF's own ways out", "cpu": "our CPU codec", "max": '`level="max"`'}
+KINDS_OF_PARTS = {
+    "nvcomp": "nvCOMP",
+    "cudf": "cuDF's categories and Parquet",
+    "cpu": "our CPU codec",
+    "max": '`level="max"`',
+}
 
 
 def unmeasured(results: Results) -> str:
@@ -351,26 +356,26 @@ PICTURES = {
     ),
     "sizes": (
         "Columns of other sizes",
-        "What one call costs however small the column is shows at the left. nvCOMP has chunks of 64 KiB, and columns "
-        "of up to 1 GiB.",
+        "The left end shows what a call costs however small the column is. nvCOMP has chunks of 64 KiB, and columns of "
+        "up to 1 GiB.",
     ),
     "tiles_scopes": (
         "Tile size and table scope",
-        "Larger tiles cut fewer symbols, smaller ones are more parallel work. A table that serves more characters is "
-        "trained less often and may fit them less; a segment has one table, so segments are smaller where tables serve "
-        "few characters, and there are more of them.",
+        "Larger tiles cut fewer symbols. Smaller tiles are more parallel work. A table that serves more characters is "
+        "trained less often, and may fit them less. A segment has one table, so segments are smaller and more where a "
+        "table serves few characters.",
     ),
     "stages_tiles": (
         "Stages and tile size",
-        "Sums over launches as above, with tiles of other sizes. Grey: tables and row lengths.",
+        "Sums over launches, with tiles of other sizes. Grey: tables and row lengths.",
     ),
     "blocks": (
         "Over PCIe in blocks",
-        "Points are columns that really crossed from pinned memory, lines what the model says: with N blocks, copying "
-        "one while that before it is decompressed, the smaller of 1 / (1 / (ratio x link) + 1 / (N x decoder)) and "
-        "1 / (1 / decoder + 1 / (N x ratio x link)), with the ratio of the whole column and the decompress call as "
-        "measured on one block. The model does not know that a block is a column of its own, with launches, waits and "
-        "Python for each.",
+        "Points are measured: columns that crossed from pinned memory. Lines are a model of N blocks, where one block "
+        "is copied while the block before it is decompressed. It says the smaller of "
+        "1 / (1 / (ratio x link) + 1 / (N x decoder)) and 1 / (1 / decoder + 1 / (N x ratio x link)). The ratio is "
+        "that of the whole column, and the decoder the decompress call as measured on one block. The model leaves "
+        "out the launches, waits and Python of each block.",
     ),
 }
 
@@ -387,7 +392,7 @@ def blocks_cost(results: Results) -> str:
         if len(took) > 1:
             most = max(took)
             texts.append(f"{(took[most] - took[1]) / (most - 1):.2f} ms {how}")
-    return f" A block more costs {', '.join(texts)} (from 1 to {most} blocks)." if texts else ""
+    return f" Each further block costs {', '.join(texts)} (from 1 to {most} blocks)." if texts else ""
 
 
 def pictures(results: Results) -> str:
@@ -456,11 +461,10 @@ def kernels(results: Results) -> str:
     machine = found["machine"]
     note = f" {found['note']}" if "note" in found else ""
     return (
-        f"Nsight Compute's counters of l_comment ({machine['gpu']}, driver {machine['driver']}, {found['date'][:10]}, "
-        f"by `{found['command']}`), caches flushed before each kernel. The floor of encoding and decoding is "
+        f"These are Nsight Compute's counters of l_comment, with caches flushed before each kernel. Ideal is "
         f"{moved:.2f} bytes moved a character (1 + 1 / ratio), no conflicts, and 100% of the issue slots or of the "
-        f"DRAM's rate.{note}\n\n"
-        + table("| kernel | " + " | ".join(COUNTED[measure][0] for measure in shown) + " |", lines)
+        f"DRAM's rate. {machine['gpu']}, driver {machine['driver']}, {found['date'][:10]}, by `{found['command']}`."
+        f"{note}\n\n" + table("| kernel | " + " | ".join(COUNTED[measure][0] for measure in shown) + " |", lines)
     )
 
 
@@ -502,14 +506,15 @@ def calls(results: Results) -> str:
     ]
     machine = content["machine"]
     return (
-        "## What a call costs\n\nMost columns are small, and a call on them costs launches, waits and Python. So does "
-        f"a call for a few rows. One {machine['gpu']}, driver {machine['driver']}, {machine['cpu_cores']} CPU cores; "
-        f"{content['date']}, by "
-        f"`{content['command']}`. Milliseconds are the host's, medians of many calls from an idle GPU to an idle GPU. "
-        "GB/s count Arrow bytes, by CUDA events around whole calls; the first `to_host()` is timed by the host's clock "
-        "in a process of its own. cuDF's are those of `copy(deep=True)` beside `compress()` and `decompress()`, of "
-        "`host_serialize()` and `host_deserialize()` beside `to_host()` and `to_cudf()`, and of the same rows of the "
-        "plain column or frame.\n\n" + table("| | cudf-fsst | cuDF |", lines)
+        "## What a call costs\n\nA call on a small column, or for a few rows, costs launches, waits and Python.\n\n"
+        "* Milliseconds are the host's: medians of many calls, from an idle GPU to an idle GPU.\n"
+        "* GB/s count Arrow bytes. CUDA events time whole calls. The host's clock times the first `to_host()`, in a "
+        "process of its own.\n"
+        "* cuDF's column shows `copy(deep=True)` beside `compress()` and `decompress()`, `host_serialize()` and "
+        "`host_deserialize()` beside `to_host()` and `to_cudf()`, and the same rows of the plain column or frame.\n\n"
+        + table("| | cudf-fsst | cuDF |", lines)
+        + f"\n\nOne {machine['gpu']}, driver {machine['driver']}, {machine['cpu_cores']} CPU cores; {content['date']}, "
+        f"by `{content['command']}`."
     )
 
 
@@ -567,46 +572,13 @@ def runs(results: Results) -> str:
     ]
     return "\n".join(
         [
-            f"{results.main_column} in the run that this page is about and in earlier ones, which "
+            f"This is {results.main_column} in this page's run and in earlier ones, which "
             "[`compare_runs.json`](../benchmarks/results/compare_runs.json) keeps. cuDF's own `take` tells how fast a "
             "host is. *Spread* is how much the highest is above the lowest.",
             "",
             *notes,
             "",
             table(f"| | this run | {' | '.join(names)} | spread |", rows),
-        ]
-    )
-
-
-#: Codecs in the README's table.
-BESIDE = (OURS, f"{OURS}.max", *(f"nvcomp.{name}" for name in ("ans", "bitcomp", "lz4", "zstd")), "cudf.parquet_zstd")
-
-
-def readme(results: Results) -> str:
-    """The README's own part: some of the comparison, and the pictures, folded, but the one that it shows anyway."""
-    if not results.compared:
-        return ""
-    from plots import DRAWINGS
-
-    headings = {
-        "columns": "Both calls on every column",
-        "stages": "Time per stage",
-        "ingestion": "How fast a column arrives over PCIe",
-    } | {name: heading for name, (heading, _) in PICTURES.items()}
-    shown = [
-        f"![{headings[name]}](docs/pictures/{name}.svg)"
-        for name, draw in DRAWINGS.items()
-        if name in headings and draw(results) is not None
-    ]
-    return "\n\n".join(
-        [
-            "## Against others",
-            f"{results.subject}; MiB are GPU memory at a call's peak beyond its input and result. All codecs, other "
-            "columns, and how it was measured: [`docs/performance.md`](docs/performance.md#against-others).",
-            compared(results, BESIDE),
-            "<details>\n<summary>More pictures: columns, stages, transfer, memory, sizes, tiles and tables</summary>",
-            *shown,
-            "</details>",
         ]
     )
 
@@ -628,7 +600,6 @@ PARTS: dict[str, Callable[[Results], str]] = {
         kernels,
         runs,
         pictures,
-        readme,
     )
 }
 
@@ -644,5 +615,4 @@ def filled(page: str, results: Results) -> str:
 
 
 if __name__ == "__main__":
-    for page in (PAGE, README):
-        page.write_text(filled(page.read_text(), read()))
+    PAGE.write_text(filled(PAGE.read_text(), read()))

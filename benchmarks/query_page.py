@@ -31,10 +31,16 @@ MEASURES = {
     "map_chunks_upper_gbps": "map_chunks, upper",
     "map_chunks_contains_gbps": "map_chunks, contains",
 }
+#: Inches of a picture, which a phone shows whole.
+WIDTH = 5.4
 #: Letters over a line.
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.3}
 #: What is shown of the TPC-H queries: measure, heading, unit.
-SHARES = (("seconds", "time", 1e-3, "ms"), ("resident_bytes", "resident", 1e9, "GB"), ("peak_bytes", "peak", 1e9, "GB"))
+SHARES = (
+    ("seconds", "time", 1e-3, "ms"),
+    ("resident_bytes", "GPU memory of the frames", 1e9, "GB"),
+    ("peak_bytes", "GPU memory at the peak", 1e9, "GB"),
+)
 
 
 def asked(record: dict[str, Any]) -> str:
@@ -145,11 +151,11 @@ def draw_questions(content: dict[str, Any]) -> Picture:
     """Questions of a compressed column beside cuDF's of the plain one."""
     found = pairs(content)[DATASET]
     names = list(reversed(found))
-    figure = new_figure(9, 0.95 + 0.36 * len(names))
-    bottom, top = 0.5 / figure.get_figheight(), 1 - 0.55 / figure.get_figheight()
+    figure = new_figure(WIDTH, 1.15 + 0.36 * len(names))
+    height = figure.get_figheight()
     marks = [(ORANGE, "\u25a0 compressed column"), (BLUE, "\u25a0 cuDF, plain column")]
     put_heading(figure, f"GB/s of characters, TPC-H l_comment, one {content['machine']['gpu']}", marks)
-    axes = figure.add_axes((0.29, bottom, 0.67, top - bottom))
+    axes = figure.add_axes((0.38, 0.5 / height, 0.59, (height - 1.15) / height))
     for y, name in enumerate(names):
         for place, codec, colour in ((y + 0.19, "cudf_fsst", ORANGE), (y - 0.19, "cudf", PALE_BLUE)):
             value = found[name][codec]["value"]
@@ -158,7 +164,7 @@ def draw_questions(content: dict[str, Any]) -> Picture:
     axes.set_yticks(range(len(names)), [name.replace("`", "'") for name in names])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(-0.6, len(names) - 0.4)
-    axes.margins(x=0.1)
+    axes.margins(x=0.17)
     axes.set_xlabel("GB/s")
     values = {name: {codec: one["value"] for codec, one in codecs.items()} for name, codecs in found.items()}
     return figure, values
@@ -168,25 +174,27 @@ def draw_tpch(content: dict[str, Any]) -> Picture:
     """TPC-H's questions about text: time and memory of compressed frames, as shares of plain cuDF's."""
     found = queries(content)
     names = list(reversed(found))
-    figure = new_figure(9, 1.35 + 0.32 * len(names))
-    bottom, top = 0.5 / figure.get_figheight(), 1 - 0.75 / figure.get_figheight()
+    bars = 0.24 * len(names)
+    figure = new_figure(WIDTH, 0.95 + len(SHARES) * (bars + 0.42))
+    height = figure.get_figheight()
     marks = [(ORANGE, "\u25a0 compressed frames"), (GREY, "| plain frames = 1")]
     put_heading(figure, f"TPC-H's questions about text, one {content['machine']['gpu']}", marks)
     for i, (measure, title, scale, unit) in enumerate(SHARES):
-        axes = figure.add_axes((0.07 + 0.31 * i, bottom, 0.28, top - bottom))
+        bottom = 0.35 + (len(SHARES) - 1 - i) * (bars + 0.42)
+        axes = figure.add_axes((0.09, bottom / height, 0.88, bars / height))
         for y, name in enumerate(names):
             ours, plain = (found[name][codec][measure] for codec in ("cudf_fsst", "cudf"))
             share = ours / plain
-            axes.barh(y, share, 0.66, color=ORANGE if share <= 1 else DARK_PALE)
+            axes.barh(y, share, 0.7, color=ORANGE if share <= 1 else DARK_PALE)
             label = f" {ours / scale:,.2g} of {plain / scale:,.2g} {unit}"
-            axes.text(share, y, label, va="center", fontsize=7.5, color=GREY, bbox=BEHIND)
+            axes.text(share, y, label, va="center", fontsize=8.5, color=GREY, bbox=BEHIND)
         axes.axvline(1, color=GREY, linewidth=1)
-        axes.set_xlim(0, 2.8)
-        axes.set_xticks([0, 0.5, 1, 1.5, 2])
+        axes.set_xlim(0, 2.4)
+        axes.set_xticks([0, 0.5, 1, 1.5, 2], [] if i < len(SHARES) - 1 else None)
         axes.set_ylim(-0.6, len(names) - 0.4)
         axes.set_title(title)
         axes.tick_params(axis="y", length=0)
-        axes.set_yticks(range(len(names)), [name.upper() for name in names] if i == 0 else [""] * len(names))
+        axes.set_yticks(range(len(names)), [name.upper() for name in names])
     return figure, found
 
 

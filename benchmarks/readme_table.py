@@ -21,13 +21,11 @@ DATASETS = ("tpch.",)
 CODECS = ("cudf_fsst", "nvcomp.lz4", "nvcomp.zstd", "nvcomp.ans", "nvcomp.bitcomp")
 #: Measure -> the table's heading, how to print it.
 COLUMNS = {
-    "compress_call_gbps": ("compress()", "{:,.0f}"),
-    "encode_kernel_gbps": ("its kernels", "{:,.0f}"),
-    "decompress_call_gbps": ("decompress()", "{:,.0f}"),
-    "decode_kernel_gbps": ("its kernels", "{:,.0f}"),
-    "ratio_chars": ("ratio of characters", "{:.2f}"),
-    "ratio_column": ("ratio of the column", "{:.2f}"),
+    "ratio_column": ("ratio", "{:.2f}"),
+    "compress_call_gbps": ("compress, GB/s", "{:,.0f}"),
+    "decompress_call_gbps": ("decompress, GB/s", "{:,.0f}"),
 }
+NAMES = {"lz4": "LZ4", "zstd": "Zstd", "ans": "ANS", "bitcomp": "Bitcomp"}
 
 
 def newest(folder: Path = RESULTS) -> tuple[str, dict[str, Any]] | None:
@@ -55,17 +53,19 @@ def render(results: tuple[str, dict[str, Any]] | None) -> str:
     machine = content["machine"]
     versions = ", ".join(f"{key} {machine[key]}" for key in ("driver", "cuda", "python") if machine.get(key))
     lines = [
-        f"One **{machine['gpu']}** ({versions}), {content['date'][:10]}; GB/s count characters; nvCOMP measured in "
-        f"the same run; [all results](benchmarks/results/{name}).",
+        f"One **{machine['gpu']}** ({versions}), {content['date'][:10]}: [all results](benchmarks/results/{name}).",
+        "GB/s count characters, in whole calls on columns in GPU memory.",
         "",
-        "| column | " + " | ".join(heading for heading, _ in COLUMNS.values()) + " |",
+        "| TPC-H column | " + " | ".join(heading for heading, _ in COLUMNS.values()) + " |",
         "|---|" + "--:|" * len(COLUMNS),
     ]
     for dataset in shown:
         for codec in CODECS if dataset == shown[0] else CODECS[:1]:
             if codec in values[dataset]:
                 measured = values[dataset][codec]
-                label = dataset if codec == "cudf_fsst" else f"the same, {codec.replace('.', ' ')}"
+                label = f"`{dataset.split('.')[1]}`"
+                if codec != "cudf_fsst":
+                    label += f", nvCOMP {NAMES[codec.partition('.')[2]]} in the same run"
                 cells = [form.format(measured[key]) if key in measured else "" for key, (_, form) in COLUMNS.items()]
                 lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

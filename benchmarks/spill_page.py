@@ -1,4 +1,4 @@
-"""Write the tables about frames and spilling into README.md and docs/spilling.md: python benchmarks/spill_page.py.
+"""Write the tables of docs/spilling.md and docs/codecs.md: python benchmarks/spill_page.py.
 
 They are made of benchmarks/results/spill.json, spill_job.json, dask.json and codecs.json; a test compares them.
 """
@@ -165,7 +165,7 @@ def codecs(folder: Path = RESULTS) -> str:
 
 
 PARTS = {"spill": spill, "job": job, "columns": columns, "codecs": codecs}
-PAGES = {ROOT / "README.md": ("spill",), ROOT / "docs" / "spilling.md": ("spill", "job", "columns", "codecs")}
+PAGES = {ROOT / "docs" / "spilling.md": ("spill", "job"), ROOT / "docs" / "codecs.md": ("columns", "codecs")}
 
 
 def marker(part: str) -> str:
@@ -174,17 +174,16 @@ def marker(part: str) -> str:
 
 def written(page: Path, text: str, folder: Path = RESULTS) -> str:
     """The page with its measured parts as they should be."""
-    results = "benchmarks/results" if page.parent == ROOT else "../benchmarks/results"
     for part in PAGES[page]:
         before, rest = text.split(marker(part))
         after = rest.split(END, 1)[1]
-        made = PARTS[part](folder).replace("RESULTS/", f"{results}/")
+        made = PARTS[part](folder).replace("RESULTS/", "../benchmarks/results/")
         text = f"{before}{marker(part)}\n{made}\n{END}{after}"
     return text
 
 
 def main() -> None:
-    """Rewrite the measured parts of both pages."""
+    """Rewrite the measured parts of the pages."""
     for page in PAGES:
         page.write_text(written(page, page.read_text()))
 

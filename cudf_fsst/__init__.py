@@ -1,6 +1,7 @@
 """FSST compression for string columns of cuDF and pandas, with random access to every row, and codecs for all others.
 
-Importing registers the accessors: ``series.fsst.compress()`` and ``df.fsst.compress()``.
+Importing registers the accessors, ``series.fsst.compress()`` and ``df.fsst.compress()``, and the Arrow extension type
+``cudf_fsst.column``.
 """
 
 from importlib.metadata import PackageNotFoundError, version
@@ -9,8 +10,11 @@ from .accessor import FsstAccessor, FsstFrameAccessor, register
 from .codecs.fsst.symbols import SymbolTable
 from .column import CompressedColumn, train
 from .device.pinned import set_pinned_limit
+from .exchange import from_arrow
 from .frame import CompressedFrame, load
+from .interop import arrow_extension
 from .joining import Compressor, concat
+from .parquet import read_parquet
 from .spill import SpillPool, spilling
 
 __all__ = [
@@ -22,7 +26,9 @@ __all__ = [
     "SpillPool",
     "SymbolTable",
     "concat",
+    "from_arrow",
     "load",
+    "read_parquet",
     "set_pinned_limit",
     "spilling",
     "train",
@@ -35,3 +41,5 @@ except PackageNotFoundError:  # its sources are used as they lie there
 del PackageNotFoundError, version
 
 register()
+arrow_extension.register()
+del arrow_extension

@@ -14,11 +14,11 @@ from .frame import CompressedFrame, compress_frame
 
 
 class FsstAccessor:
-    """Compression of a Series or Index: FSST and dictionaries for strings, other codecs for other values.
+    """``series.fsst``: compression of a Series or Index, of pandas or cuDF.
 
-    Accepted are all dtypes that frames take: strings, numbers, booleans, dates, categories, decimals, lists, structs,
-    and ``object`` where Arrow holds the values exactly. Anything else raises AttributeError, so
-    ``hasattr(series, "fsst")`` tells.
+    All dtypes are accepted that Arrow holds exactly: strings, numbers, booleans, dates, times, categories, decimals,
+    lists, structs, and ``object`` with values of one such kind. Anything else raises AttributeError. So
+    ``hasattr(series, "fsst")`` tells whether a Series can be compressed.
     """
 
     def __init__(self, data: Any) -> None:
@@ -33,43 +33,48 @@ class FsstAccessor:
         stream: Any = None,
         codec: str | None = None,
     ) -> CompressedColumn:
-        """Compress.
+        """Compress the Series or Index.
 
         Parameters
         ----------
         table : SymbolTable, optional
-            Use this table, as `cudf_fsst.train` makes it, and no dictionary. None trains one on the data, and one more
-            for every further 512 MiB.
+            The symbol table to use for strings, as `cudf_fsst.train` makes it, and no dictionary. None trains one on the
+            data, and a further one for every further 512 MiB.
         tile_size : int or "auto"
-            Characters that are decoded together: 128, 256, 512 or 1024 bytes. Smaller tiles make reading single rows
-            cheaper, larger ones compress a little better.
-        level : str
-            ``"default"``, or ``"max"``: denser, read by the same decoder, and slower to compress; training a table then
-            takes a fraction of a second.
+            Bytes of characters that are decoded together: 128, 256, 512 or 1024. Smaller tiles make single rows faster
+            to read. Larger ones compress a little better.
+        level : {"default", "max"}
+            ``"max"`` makes strings smaller and takes longer to compress. Training a table then takes a few
+            milliseconds on a GPU, and a fraction of a second on the CPU. Decompressing is the same.
         stream : rmm or CuPy stream, optional
-            What to work on instead of cuDF's default stream; only for data on a GPU.
+            The stream to work on. None takes cuDF's default stream. Only for data on a GPU.
         codec : str, optional
-            Codec of the values, as in ``df.fsst.compress(codecs=...)``; None: what is expected to be smallest. `table`,
-            `tile_size` and `level` are for strings and bytes alone, those of lists, structs and categories too, and
-            the distinct values of dictionaries.
+            The codec for the values, one of those that ``df.fsst.compress(codecs=...)`` takes. None takes ``"fsst"`` for
+            strings, and for other values the one that is smallest on a sample.
 
         Returns
         -------
         CompressedColumn
-            Where the data is: in host memory for pandas, in GPU memory for cuDF. Values, nulls, name, index and dtype
-            survive exactly, but for missing values of an object column, which all become None. An Index counts as a
-            Series with a RangeIndex.
+            In host memory for pandas, in GPU memory for cuDF. Values, nulls, name, index and dtype come back exactly,
+            except that missing values of an ``object`` column all become None. An Index counts as a Series with a
+            RangeIndex.
 
         Raises
         ------
         TypeError
             `table` is no SymbolTable.
         ValueError
-            Unknown `tile_size`, `level` or `codec`, a codec that does not take such values, a `table` for ``"dict"``, a
-            `stream` for data in host memory, or (UnicodeEncodeError) a Python string with a lone surrogate, which has
-            no UTF-8 form.
+            `tile_size`, `level` or `codec` does not exist. The codec does not take such values. A `table` was given for
+            ``"dict"``, or a `stream` for data in host memory.
+        UnicodeEncodeError
+            A Python string has a lone surrogate, and so no UTF-8 form.
         MemoryError
-            RMM's own; the data is untouched and nothing is kept.
+            RMM's own. The data is untouched and nothing is kept.
+
+        Notes
+        -----
+        `table`, `tile_size` and `level` are for strings and bytes, those inside lists, structs and categories too, and
+        for the distinct values of dictionaries.
         """
         options = {"table": table, "tile_size": tile_size, "level": level, "stream": stream, "codec": codec}
         return compress_checked(*self._checked, **options)
@@ -82,8 +87,9 @@ class FsstAccessor:
         stream: Any = None,
         codec: str | None = None,
     ) -> CompressedColumn:
-        """Compress into pinned host memory: ``compress().to_host()``, with the copy beside the compression.
+        """Compress a Series on a GPU into pinned host memory.
 
+        The result is that of ``compress().to_host()``. Each segment is copied while the next one is compressed.
         Parameters and errors are those of `compress`. Data in host memory is compressed where it is.
         """
         options = {"table": table, "tile_size": tile_size, "level": level, "stream": stream, "codec": codec}
@@ -91,7 +97,7 @@ class FsstAccessor:
 
 
 class FsstFrameAccessor:
-    """Compression of a DataFrame, a codec for every column."""
+    """``df.fsst``: compression of a DataFrame, of pandas or cuDF, with a codec for every column."""
 
     def __init__(self, data: Any) -> None:
         self._data = data
@@ -103,41 +109,38 @@ class FsstFrameAccessor:
         level: str = "default",
         stream: Any = None,
     ) -> CompressedFrame:
-        """Compress.
+        """Compress the DataFrame.
 
         Parameters
         ----------
         codecs : mapping of column label to str, optional
-            Codecs of columns: ``"dict"`` (strings that repeat: codes of distinct values, which are compressed by FSST)
-            or ``"fsst"`` for strings; ``"bitpack"`` (integers, dates, decimals, booleans, codes of
-            categories), ``"gfc"`` (values of 4 or 8 bytes), ``"gpulz"`` or ``"raw"`` for others. Of lists and structs
-            it is the codec of their leaves, of categoricals that of the codes. Columns that are not named get what is
-            smallest on a sample, ``"raw"`` where nothing saves a twentieth; never ``"gpulz"``, which is slower than the
-            link to the host. Strings without a name get ``"dict"`` where it is expected to be smaller, every
-            512 MiB anew. Where these have more than a million distinct values, and more than one for every 256 bytes,
-            or distinct values of more than 24 MiB, they get ``"fsst"`` even if ``"dict"`` is named.
+            Codecs of columns. ``"fsst"`` and ``"dict"`` take strings. ``"dict"`` is for strings that repeat: it keeps
+            each distinct value once, and a code for each row. ``"bitpack"`` takes integers, dates, decimals, booleans
+            and codes of categories. ``"gfc"`` takes values of 4 or 8 bytes. ``"gpulz"`` and ``"raw"`` take all values of
+            fixed width. For lists and structs the name counts for their leaves, for categories for their codes.
+            Columns that are not named get ``"fsst"`` if they are strings. Others get what is smallest on a sample,
+            ``"raw"`` where nothing saves a twentieth, and never ``"gpulz"``.
         tile_size, level, stream
-            As in ``series.fsst.compress()``; the first two for strings and bytes alone, those of lists, structs and
-            categories too. An index always has the defaults.
+            As in ``series.fsst.compress()``. `tile_size` and `level` are for strings and bytes, those inside lists,
+            structs and categories too. An index always has the defaults.
 
         Returns
         -------
         CompressedFrame
-            Where the data is: in host memory for pandas, in GPU memory for cuDF. Values, nulls, labels, index and
-            dtypes survive exactly, but for missing values of object columns, which all become None. ``attrs`` and
-            flags are not kept.
+            In host memory for pandas, in GPU memory for cuDF. Values, nulls, labels, index and dtypes come back
+            exactly, except that missing values of ``object`` columns all become None. ``attrs`` and flags are not kept.
 
         Raises
         ------
         TypeError
-            A pandas column that Arrow cannot hold exactly (objects of mixed types, decimals of several exponents,
-            complex numbers, ...); it is named. Or `codecs` that is no mapping.
+            Arrow cannot hold a pandas column exactly: objects of mixed types, decimals of several exponents, complex
+            numbers and so on. The message names the column. Or `codecs` is no mapping.
         KeyError
-            `codecs` names a column that there is not.
+            `codecs` names a column that the frame does not have.
         ValueError
-            An unknown codec, or one that does not take the column's values; unknown `tile_size` or `level`.
+            A codec does not exist, or does not take the column's values. `tile_size` or `level` does not exist.
         MemoryError
-            RMM's own; the data is untouched and nothing is kept.
+            RMM's own. The data is untouched and nothing is kept.
         """
         return compress_frame(self._data, codecs=codecs, tile_size=tile_size, level=level, stream=stream)
 
@@ -148,8 +151,9 @@ class FsstFrameAccessor:
         level: str = "default",
         stream: Any = None,
     ) -> CompressedFrame:
-        """Compress into pinned host memory: ``compress().to_host()``, with the copies beside the compression.
+        """Compress a DataFrame on a GPU into pinned host memory.
 
+        The result is that of ``compress().to_host()``. Each part is copied while the next one is compressed.
         Parameters and errors are those of `compress`. Data in host memory is compressed where it is.
         """
         options = {"codecs": codecs, "tile_size": tile_size, "level": level, "stream": stream}

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from .codecs.fsst.tuning import DEFAULT, Choices, load, save
-from .engine import Engine, reading
+from .engine import Engine
+from .parquet.sources import reading
 
 #: Timed calls of a candidate, rounds of the final comparison, candidates in it.
 _REPEAT, _ROUNDS, _FINALISTS = 3, 9, 3

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, cast, get_args
 
 import typer
 from rich.box import SIMPLE
@@ -17,6 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from .demo import Report
 
 app = typer.Typer(
     help="FSST compression of string columns, on a GPU with cuDF or on the CPU with pandas.",
@@ -29,10 +31,8 @@ app = typer.Typer(
 _out = Console(width=None if sys.stdout.isatty() else 110, markup=False, emoji=False)
 _err = Console(stderr=True, markup=False, emoji=False)
 
-#: Characters that `decompress` holds at a time.
-_DECOMPRESS_CHARS = 64 * 2**20
-#: Row groups that `compress` reads at a time: in Parquet's encodings, which hide how long repeated strings are.
-_PIECE_BYTES, _PIECE_ROWS = 64 * 2**20, 4_000_000
+#: Characters below which a column's times are mostly those of a call.
+_SMALL = 10 * 2**20
 _P = ParamSpec("_P")
 
 Device = Annotated[str, typer.Option(help="auto, gpu or cpu")]
@@ -99,7 +99,9 @@ def _shown(text: object) -> str:
 @app.command()
 @_one_line_errors
 def demo(
-    scale: Annotated[float, typer.Option(help="TPC-H scale factor; 1 is 6 million rows of lineitem", min=1e-4)] = 0.1,
+    scale: Annotated[
+        float, typer.Option(help="TPC-H scale factor; 1 is 6 million rows of lineitem, about 0.3 GB on disk", min=1e-4)
+    ] = 0.1,
     column: Annotated[list[str] | None, typer.Option(help="TPC-H string column; may be repeated")] = None,
     rows: Annotated[int | None, typer.Option(help="take only the first rows of each column", min=1)] = None,
     data: Annotated[Path | None, typer.Option(help="keep the TPC-H files here (default: a temporary folder)")] = None,
@@ -122,10 +124,13 @@ def demo(
             reports.append(work.run_column(engine, path, name, rows))
             progress.advance(task)
 
-    title = f"TPC-H, scale factor {scale:g}, on {engine.device} ({engine.name})"
+    _show_demo(reports, f"TPC-H, scale factor {scale:g}, on {engine.device} ({engine.name})")
+
+
+def _show_demo(reports: Sequence[Report], title: str) -> None:
     shown = Table(title=_shown(title), title_justify="left", box=SIMPLE)
     shown.add_column("column", no_wrap=True)
-    headings = ["rows", "Arrow", "FSST", "ratio", "compress\nGB/s", "decom-\npress\nGB/s", "random\nrows", "in ms"]
+    headings = ["rows", "Arrow", "compressed", "ratio", "compress\nGB/s", "decompress\nGB/s", "random\nrows, ms"]
     for heading in headings:
         shown.add_column(heading, justify="right", no_wrap=True)
     for report in reports:
@@ -137,12 +142,22 @@ def demo(
             f"{report.ratio:.2f}",
             _gbps(report.chars_nbytes, report.compress_seconds),
             _gbps(report.chars_nbytes, report.decompress_seconds),
-            f"{report.taken_rows:,}",
             f"{report.take_seconds * 1e3:.2f}",
         )
     _print_table(shown)
-    total = sum(report.rows for report in reports)
-    _out.print(f"All {total:,} rows came back equal, and so did the random ones.", highlight=False)
+    total, taken = sum(report.rows for report in reports), max(report.taken_rows for report in reports)
+    lines = [f"All {total:,} rows came back equal, and so did {taken:,} of each column, taken at random."]
+    for report in reports:
+        if report.category_nbytes is not None and 2 * report.category_nbytes < report.nbytes:
+            lines.append(
+                f"{_shown(report.column)} has few different values: as a category it takes "
+                f"{_size(report.category_nbytes)}."
+            )
+    small = [_shown(report.column) for report in reports if report.chars_nbytes < _SMALL]
+    if small:
+        lines.append(f"Too small to show the device's speed: {', '.join(small)}. A larger --scale does.")
+    for line in lines:
+        _out.print(line, highlight=False)
 
 
 @app.command()
@@ -162,55 +177,34 @@ def compress(
 ) -> None:
     """Compress a Parquet file: one --column of strings into a column, others, several or all into a frame.
 
-    One column of strings is read row group by row group (small ones several at a time); the file's pandas index, if it
-    has one, is not kept: rows are numbered from 0. A frame keeps the index; all of it is read at once. A single column
-    of anything else, dictionary-encoded strings included, makes a frame of one column.
+    The file is read row group by row group, so that uncompressed it need not fit into memory. Its index is kept. A
+    single column of anything else, dictionary-encoded strings included, makes a frame of one column.
     """
     import pyarrow.parquet as pq
 
-    from .engine import reading
+    from .parquet import read_parquet
+    from .parquet.sources import reading
 
     _check_output(output, file, force)
     names = list(dict.fromkeys(column or ()))
     codecs = dict(_codec(text) for text in codec or ())
     with reading(file), pq.ParquetFile(file) as parquet:
-        schema, metadata = parquet.schema_arrow, parquet.metadata
+        schema = parquet.schema_arrow
     columns = _frame_columns(schema, names)
-    if len(names) == 1 and names[0] in _string_columns(schema):
-        if codecs:
-            raise CliError("--codec is for frames, not for a column of strings by itself")
-        _compress_column(file, names[0], metadata, output, level, device)
-        return
+    is_text = len(names) == 1 and names[0] in _string_columns(schema)
+    if is_text and codecs:
+        raise CliError("--codec is for frames, not for a column of strings by itself")
     engine = _engine(device)
-    with _progress() as progress:
-        progress.add_task("compressing a frame", total=None)
-        try:
-            frame = engine.compress(file, columns, codecs=codecs, level=level)
-            frame.save(output)
-        except (KeyError, TypeError) as error:  # which name the column
-            raise CliError(str(error.args[0] if error.args else error)) from error
-    _show_compressed(output, frame, f"{len(frame):,} rows, {len(frame.columns):,} columns", engine)
-
-
-def _compress_column(file: Path, column: str, metadata: Any, output: Path, level: str, device: str) -> None:
-    from .joining import Compressor
-
-    pieces = _pieces(metadata, column)
-    engine = _engine(device)
-    compressor = Compressor(level=level)
-    start = 0
-    with _progress() as progress:
-        task = progress.add_task(f"compressing {_shown(column)}", total=_steps(len(pieces)))
-        for row_groups in pieces:
-            series = engine.read(file, column, row_groups)
-            series.index = engine.library.RangeIndex(start, start + len(series))
-            start += len(series)
-            compressor.append(series)
-            del series
-            progress.advance(task)
-    compressed = compressor.finish().to_host()
-    compressed.save(output)
-    _show_compressed(output, compressed, f"{len(compressed):,} rows", engine)
+    try:
+        frame = read_parquet(
+            file, columns=columns, codecs=codecs, level=level, device="gpu" if engine.on_gpu else "cpu"
+        ).to_host()
+        made = frame.column_at(0) if is_text else frame
+        made.save(output)
+    except (KeyError, TypeError) as error:  # which name the column
+        raise CliError(str(error.args[0] if error.args else error)) from error
+    shape = f"{len(made):,} rows" + ("" if is_text else f", {len(frame.columns):,} columns")
+    _show_compressed(output, made, shape, engine)
 
 
 def _show_compressed(output: Path, compressed: Any, shape: str, engine: Any) -> None:
@@ -234,80 +228,16 @@ def decompress(
 
     _check_output(output, file, force)
     compressed = load(file)
-    if not (isinstance(compressed, CompressedFrame) or compressed._is_text):
-        compressed = of_column(compressed)
-    work = _decompress_frame if isinstance(compressed, CompressedFrame) else _decompress_column
+    if isinstance(compressed, CompressedFrame):
+        frame, what = compressed, f"{compressed.shape[1]:,} columns"
+    else:
+        frame = of_column(compressed, "column" if compressed.name is None else None)
+        what = f"column {_shown(repr(str(frame.columns[0])))}"
     try:
-        work(compressed, output)
+        frame.to_parquet(output)
     except (NotImplementedError, TypeError) as error:  # Arrow's, of types and names that Parquet does not have
         raise CliError(str(error)) from error
-
-
-def _decompress_frame(compressed: Any, output: Path) -> None:
-    import pyarrow.parquet as pq
-
-    from .files.disk import replacing
-
-    rows, columns = compressed.shape
-    with replacing(output) as unfinished, _progress() as progress:
-        progress.add_task(f"decompressing {columns} columns", total=None)
-        pq.write_table(_parquet_table(compressed), unfinished)
-    _out.print(f"{_shown(output)}: {rows:,} rows, {columns:,} columns", highlight=False, soft_wrap=True)
-
-
-def _parquet_table(frame: Any) -> Any:
-    """A frame as Arrow has it, with the columns for the index and the notes that pandas puts into a Parquet file."""
-    import pandas as pd
-    import pyarrow as pa
-
-    index = frame.index
-    none = index[:0]
-    empty = pd.DataFrame({i: pd.Series(dtype=dtype, index=none) for i, dtype in enumerate(frame.dtypes)}, index=none)
-    empty.columns = frame.columns
-    schema = pa.Schema.from_pandas(empty)
-    levels = []
-    if isinstance(index, pd.RangeIndex):
-        notes = json.loads(schema.metadata[b"pandas"])
-        notes["index_columns"][0]["stop"] = index.stop
-        schema = schema.with_metadata({b"pandas": json.dumps(notes).encode()})
-    else:
-        levels = pa.Table.from_pandas(pd.DataFrame(index=index)).columns
-    made = pa.Table.from_arrays([*frame.to_arrow().columns, *levels], names=schema.names)
-    return made.replace_schema_metadata(schema.metadata)
-
-
-def _decompress_column(compressed: Any, output: Path) -> None:
-    import pandas as pd
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from .files.disk import replacing
-
-    rows = len(compressed)
-    step = max(1, rows * _DECOMPRESS_CHARS // max(1, compressed.chars_nbytes))
-    name = "column" if compressed.name is None else str(compressed.name)
-    # An index of its own is kept as columns, as pandas does; a RangeIndex from 0 without a name says nothing.
-    keep_index = list(compressed.index.names) != [None] or not compressed.index.equals(pd.RangeIndex(rows))
-    # Types of the whole column and index: a piece of an object column may be all nulls.
-    index = compressed.index if keep_index else pd.RangeIndex(1)
-    names = [None if label is None else str(label) for label in index.names]  # Parquet has no others
-    index = index.set_names(names)
-    whole = pd.Series("", index=index, dtype=compressed.dtype).to_frame(name)
-    schema = pa.Schema.from_pandas(whole, preserve_index=keep_index)
-    del whole
-    with replacing(output) as file, _progress() as progress, pq.ParquetWriter(file, schema) as writer:
-        task = progress.add_task(f"decompressing {_shown(name)}", total=rows if step < rows else None)
-        for start in range(0, max(rows, 1), step):
-            stop = min(start + step, rows)
-            # Not as a Series: Python's strings do not hold any bytes.
-            columns = [compressed._arrow_range(start, stop, schema.field(0).type)]
-            if keep_index:
-                labels = pd.DataFrame(index=index[start:stop])
-                columns += pa.Table.from_pandas(labels, preserve_index=True).columns
-            columns = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-            progress.update(task, completed=stop)
-    _out.print(f"{_shown(output)}: {rows:,} rows, column {_shown(repr(name))}", highlight=False, soft_wrap=True)
+    _out.print(f"{_shown(output)}: {len(frame):,} rows, {what}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -418,7 +348,7 @@ def autotune(
     from . import autotune as work
     from .codecs.fsst import plan, tuning
     from .codecs.fsst.layout import TILE_SIZES
-    from .engine import reading
+    from .parquet.sources import reading
 
     if (file is None) != (column is None):
         raise CliError("--file and --column go together")
@@ -535,27 +465,6 @@ def _codec(text: str) -> tuple[str, str]:
     return name, codec
 
 
-def _pieces(metadata: Any, column: str) -> list[list[int] | None]:
-    """Row groups to compress at a time: few enough to be small, enough to share a symbol table well."""
-    leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
-    # The field "b" of a column "a" has the path "a.b" too.
-    number = next(i for i, leaf in enumerate(leaves) if leaf.name == leaf.path == column)
-    pieces: list[list[int] | None] = []
-    nbytes = rows = 0
-    for group in range(metadata.num_row_groups):
-        about = metadata.row_group(group)
-        nbytes += about.column(number).total_uncompressed_size
-        rows += about.num_rows
-        last = pieces[-1] if pieces else None
-        if last is None or nbytes > _PIECE_BYTES or rows > _PIECE_ROWS:
-            pieces.append([group])
-            nbytes, rows = about.column(number).total_uncompressed_size, about.num_rows
-        else:
-            last.append(group)
-    # A file without row groups has no rows, but its column still has a dtype.
-    return pieces or [None]
-
-
 def _check_output(output: Path, file: Path, force: bool) -> None:
     if output.exists() and file.exists() and output.samefile(file):
         raise CliError(f"{output} is the input too; give the output another name")
@@ -606,4 +515,5 @@ def _size(nbytes: int) -> str:
 
 
 def _gbps(nbytes: int, seconds: float) -> str:
-    return f"{nbytes / 1e9 / max(seconds, 1e-9):.3g}"
+    rate = nbytes / 1e9 / max(seconds, 1e-9)
+    return f"{rate:.3g}" if rate < 999.5 else f"{rate:,.0f}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import html
+import io
 import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from . import batches, query, selection
 from . import index as indexes
-from . import query, selection
 from .backend import Asked, Backend, DeviceBackend, HostBackend, check_options, of_data
 from .backend.content import move
 from .codecs.fsst.layout import ROW_BLOCK
@@ -24,11 +24,13 @@ from .codecs.node import Content, is_strings
 from .codecs.registry import NAMES
 from .files import columns as files
 from .index import CompressedIndex
-from .interop import arrow_columns, schema
+from .interop import arrow_columns, arrow_extension, schema
 from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop.arrow import decoding, to_arrow
+from .tables import as_html, size_bar
 
+_OFFSET_NBYTES = 4
 #: Rows of a piece, where pieces are cut by rows, are a multiple of this.
 _PIECE_ROWS = 1024
 
@@ -36,13 +38,13 @@ _PIECE_ROWS = 1024
 class CompressedColumn(query.Questions):
     """A compressed column, in host memory or on a GPU.
 
-    Made by ``series.fsst.compress()``, ``frame.column(label)``, `concat`, `load` and `Compressor`, not by calling the
-    class. It does not change: methods return new columns, which share what they can.
+    ``series.fsst.compress()``, ``frame.column(label)``, `concat`, `load` and `Compressor` make one. The class itself
+    cannot be called. A column does not change: methods return new columns, which share what they can.
 
-    A selection decodes only what it touches: of strings tiles of characters, of other values blocks. ``c[5]`` is a
-    value, or the dtype's missing value; ``c[2:9]``, ``c[[4, 1]]`` and ``c[mask]`` are a Series with the index labels of
-    these rows. On the host that is a pandas Series, on a GPU a cuDF one. All go by position, as ``c.iloc`` does;
-    pandas itself would look at labels.
+    Rows are selected by position, as with ``iloc``, and not by label as in pandas. ``c[5]`` is a value, or the dtype's
+    missing value. ``c[2:9]``, ``c[[4, 1]]`` and ``c[mask]`` are a Series with the index labels of these rows: a pandas
+    Series for a column in host memory, a cuDF Series for one on a GPU. A selection decodes only what it touches: tiles
+    of characters, or blocks of other values.
     """
 
     __slots__ = ("_backend", "_content", "_dtype", "_index", "_name", "_proxied")
@@ -80,9 +82,17 @@ class CompressedColumn(query.Questions):
     def __len__(self) -> int:
         return self._content.node.rows
 
+    def __bool__(self) -> bool:
+        """Refused, as a Series refuses it: a column has a truth value for each row, see `len`."""
+        return bool(self._unlabelled(0, 0))
+
+    def __contains__(self, label: object) -> bool:
+        """Whether a label is in the index, as a Series has it; ``column.isin([value])`` looks for values."""
+        return label in self.index
+
     @property
     def shape(self) -> tuple[int]:
-        """Rows, as a tuple."""
+        """The number of rows, as a tuple of one."""
         return (len(self),)
 
     @property
@@ -115,12 +125,12 @@ class CompressedColumn(query.Questions):
 
     @property
     def codec(self) -> str:
-        """Codec of the values; of a nested column, of its leaves."""
+        """Name of the codec of the values; of a nested column, that of its leaves."""
         return self._content.node.codec
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Segments of strings, each in buffers of its own; () of other values, and without rows.
+        """Segments of a column of strings, each in buffers of its own; () for other values.
 
         They hold consecutive rows, or the distinct values of rows that have a dictionary.
         """
@@ -133,27 +143,27 @@ class CompressedColumn(query.Questions):
 
     @property
     def null_count(self) -> int:
-        """Missing values, as Arrow counts them: a NaN of pandas or cuDF is a value."""
+        """Number of missing values, as Arrow counts them: a NaN of pandas or cuDF is a value."""
         return self._content.node.null_count
 
     @property
     def chars_nbytes(self) -> int:
-        """Bytes of the strings; 0 of other values."""
+        """Bytes of the characters of all strings; 0 for other values."""
         return self._content.node.chars_nbytes if is_strings(self._content.node.type) else 0
 
     @property
     def codes_nbytes(self) -> int:
-        """Bytes that the strings, or other values, take as codes."""
+        """Bytes of the codes alone, of strings or other values."""
         return sum(part.codes_nbytes for part in self._content.node.parts)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of everything kept except the index: codes, where they lie, row lengths, nulls, symbol tables."""
+        """Bytes of everything kept except the index: codes, their places, row lengths, null mask, symbol tables."""
         return self._content.node.nbytes
 
     @property
     def uncompressed_nbytes(self) -> int:
-        """Bytes of the same column in Arrow: of strings characters, offsets (4 bytes, 8 from 2^31 on), null mask."""
+        """Bytes of the same column in Arrow. Offsets of strings have 4 bytes, or 8 from 2^31 characters on."""
         return self._content.node.uncompressed_nbytes if len(self) else 0
 
     @property
@@ -162,14 +172,18 @@ class CompressedColumn(query.Questions):
         return self.uncompressed_nbytes / self.nbytes if len(self) and self.nbytes else 1.0
 
     def memory_usage(self, index: bool = True, deep: bool = False) -> int:
-        """Bytes that the column takes, compressed.
+        """Bytes that the compressed column takes.
 
         Parameters
         ----------
         index : bool
-            With its index, which other columns may share.
+            Count its index too, which other columns may share.
         deep : bool
-            Makes no difference; pandas has it.
+            Makes no difference. It is there because pandas has it.
+
+        Returns
+        -------
+        int
         """
         del deep
         return self.nbytes + (self._index.nbytes if index else 0)
@@ -208,35 +222,35 @@ class CompressedColumn(query.Questions):
         return "\n".join(["CompressedColumn", *lines])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{label}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
-            for label, value in self._facts()
-        )
-        return f"<table><caption>CompressedColumn</caption><tbody>{rows}</tbody></table>"
+        sizes = self.nbytes, self.uncompressed_nbytes
+        return as_html("CompressedColumn", [("", ""), *self._facts()]) + size_bar(*sizes, max(1, *sizes))
 
     # Back to Series -----------------------------------------------------------------------------------------------
 
     def decompress(self, *, stream: Any = None) -> Any:
-        """Give the column back.
+        """Give the whole column back.
 
         Parameters
         ----------
         stream : rmm or CuPy stream, optional
-            What to work on; only for a column on a GPU.
+            The stream to work on. Only for a column on a GPU.
 
         Returns
         -------
         pandas.Series or cudf.Series
-            cuDF's for a column on a GPU. Same values, nulls, name, index and dtype as the Series that was compressed.
-            In pandas, cuDF's labels that are integers or booleans with missing ones are of a nullable dtype (Int64,
-            boolean, ...), never floats; back on a GPU they are as they were.
-            An Index that was compressed comes back as a Series with a RangeIndex.
+            A cuDF Series for a column on a GPU. Values, nulls, name, index and dtype are those of the Series that was
+            compressed. An Index comes back as a Series with a RangeIndex.
 
         Raises
         ------
         UnicodeDecodeError
-            The dtype is ``object`` or ``string[python]``, and some bytes are not UTF-8, so that no Python string can
-            be made of them. `to_arrow` gives any bytes.
+            The dtype is ``object`` or ``string[python]``, and some bytes are not UTF-8. No Python string can be made
+            of them. `to_arrow` gives any bytes.
+
+        Notes
+        -----
+        cuDF has integer and boolean labels with missing ones. In pandas these are of a nullable dtype, such as
+        ``Int64``, and never floats. Back on a GPU they are as they were.
         """
         return self._out(self._series(stream))
 
@@ -258,11 +272,11 @@ class CompressedColumn(query.Questions):
         )
 
     def to_pandas(self) -> Any:
-        """The column as a pandas.Series: what `decompress` gives for the column in host memory."""
+        """The column as a pandas.Series, wherever it is."""
         return self.to_host()._series()
 
     def to_cudf(self) -> Any:
-        """The column as a cudf.Series; a column in host memory moves to the current GPU compressed."""
+        """The column as a cudf.Series. From host memory it moves to the current GPU compressed."""
         if self.device != "cpu":
             return self._series()
         device = DeviceBackend()
@@ -274,16 +288,27 @@ class CompressedColumn(query.Questions):
         *levels, values = device.receive([*index.nodes, self._content.node])
         return there._built(values, index.build(device, levels))
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self, *, compressed: bool = False) -> Any:
         """The column as an Arrow array.
+
+        Parameters
+        ----------
+        compressed : bool
+            True: an array of one value, the column as it is, with its name, dtype and index. Its type is the extension
+            type ``cudf_fsst.column``, which IPC, Flight and Parquet files of other programs carry;
+            `cudf_fsst.from_arrow` makes the column of it.
 
         Returns
         -------
         pyarrow.Array
-            Of the Arrow type that the values have. Strings are of the type that their dtype names, else string, or
-            large_string from 2^31 characters on. A `pyarrow.ChunkedArray` where the dtype names string and one array
-            cannot hold the characters.
+            It has the Arrow type of the values. Strings have the type that their dtype names. Else they are string,
+            or large_string from 2^31 characters on. The result is a `pyarrow.ChunkedArray` where the dtype names
+            string and one array cannot hold the characters.
         """
+        if compressed:
+            file = io.BytesIO()
+            self._save(file)
+            return arrow_extension.array_of([file.getvalue()])
         if not self._is_text:
             host = self.to_host()
             (values,) = host._backend.read([host._content.node])
@@ -292,15 +317,20 @@ class CompressedColumn(query.Questions):
         return to_arrow(self._host_strings(0, None), interop_pandas.arrow_type(self.dtype))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """What ``numpy.asarray`` makes of the column: what it makes of the pandas.Series; of strings, objects.
+        """What ``numpy.asarray`` makes of the column: the array that it makes of the pandas.Series.
 
         Parameters
         ----------
         dtype : numpy dtype, optional
-            Of the array; None: the one that the pandas.Series has as an array, of strings object, with the missing
-            values of the column's dtype.
+            The dtype of the array. None takes that of the pandas.Series as an array. Strings become ``object``, with
+            the missing values of the column's dtype.
         copy : bool, optional
-            False is refused: the values must be decoded.
+            False is refused, because the values must be decoded.
+
+        Returns
+        -------
+        numpy.ndarray
+            One dimension, a value for each row.
 
         Raises
         ------
@@ -321,6 +351,44 @@ class CompressedColumn(query.Questions):
         array = self.to_arrow()
         return array if type is None else array.cast(type)
 
+    def __arrow_c_schema__(self) -> Any:
+        """Name and type, for libraries that speak Arrow."""
+        return pa.field("" if self._name is None else str(self._name), self._arrow_type()).__arrow_c_schema__()
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+        """The whole column, for libraries that speak Arrow and want one array; see `__arrow_c_stream__`."""
+        array = self.to_arrow()
+        if isinstance(array, pa.ChunkedArray):  # more characters than the type can count
+            array = array.cast(pa.large_string()).combine_chunks()
+        else:
+            array = array.cast(self._arrow_type())
+        found: tuple[Any, Any] = array.__arrow_c_array__(requested_schema)
+        return found
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The column, for libraries that speak Arrow: ``pyarrow.chunked_array(c)``, ``polars.Series(c)``.
+
+        It is decoded into arrays of some 64 MiB, all of them before the first is handed over; they are not copied. The
+        stream of a frame, of one column say, is decoded as it is read. A column on a GPU moves to host memory,
+        compressed, first.
+
+        Parameters
+        ----------
+        requested_schema : PyCapsule, optional
+            Of the type that the reader would like; arrays are cast where Arrow can.
+        """
+        there, kind = self.to_host()._content, self._arrow_type()
+        found = [
+            chunk
+            for piece in batches.pieces([there], len(self))
+            for chunk in batches.arrays([there], *piece)[0].cast(kind).chunks
+        ]
+        return pa.chunked_array(found, kind).__arrow_c_stream__(requested_schema)
+
+    def _arrow_type(self) -> Any:
+        """Of the stream's arrays."""
+        return (interop_pandas.arrow_type(self.dtype) if self._is_text else None) or self._content.type
+
     def _host_strings(self, start: int, stop: int | None) -> Any:
         backend = self._backend
         with backend.current():
@@ -334,20 +402,23 @@ class CompressedColumn(query.Questions):
         Parameters
         ----------
         key : int, slice, sequence of int, or mask
-            Negative numbers count from the end. A mask has one boolean a row; missing ones are False, and the index
-            of a Series is not looked at.
+            Negative numbers count from the end. A mask has one boolean for each row. Missing ones are False, and the
+            index of a Series is not looked at.
 
         Returns
         -------
         value, missing value, or Series
+            A value for an int, a Series for anything else.
 
         Raises
         ------
         IndexError
-            A row that is not there, or a mask of another length.
+            There is no such row, or the mask has another length.
+        TypeError
+            The key is none of these.
         UnicodeDecodeError
-            One row was asked for, and its bytes are not UTF-8. A Series holds any bytes, unless its dtype is one of
-            Python's strings (see `decompress`).
+            One row was asked for, and its bytes are not UTF-8. A Series holds any bytes, unless its dtype is made of
+            Python strings; see `decompress`.
         """
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
@@ -369,22 +440,22 @@ class CompressedColumn(query.Questions):
         return selection.Positions(self.__getitem__)
 
     def head(self, n: int = 5) -> Any:
-        """The first `n` rows as a Series; with a negative number all but the last ``-n``."""
+        """The first `n` rows as a Series. A negative `n` gives all but the last ``-n``."""
         return self[: operator.index(n)]
 
     def tail(self, n: int = 5) -> Any:
-        """The last `n` rows as a Series; with a negative number all but the first ``-n``."""
+        """The last `n` rows as a Series. A negative `n` gives all but the first ``-n``."""
         return self[selection.last_rows(n, len(self))]
 
     def take(self, rows: Any, *, stream: Any = None) -> Any:
-        """Rows by number, in any order, repeated or not.
+        """Rows by number, in any order. A row may come more than once.
 
         Parameters
         ----------
         rows : sequence of int, array or Series
             Negative numbers count from the end.
         stream : rmm or CuPy stream, optional
-            What to work on; only for a column on a GPU.
+            The stream to work on. Only for a column on a GPU.
 
         Returns
         -------
@@ -394,7 +465,7 @@ class CompressedColumn(query.Questions):
         Raises
         ------
         IndexError
-            A row that is not there.
+            There is no such row.
         """
         return self._out(self._take(self._numbers(rows, selection.row_numbers), stream=stream))
 
@@ -404,9 +475,9 @@ class CompressedColumn(query.Questions):
         Parameters
         ----------
         mask : sequence of bool, array or Series
-            One a row; missing ones are False. The index of a Series is not looked at.
+            One boolean for each row. Missing ones are False. The index of a Series is not looked at.
         stream : rmm or CuPy stream, optional
-            What to work on; only for a column on a GPU.
+            The stream to work on. Only for a column on a GPU.
 
         Returns
         -------
@@ -482,12 +553,16 @@ class CompressedColumn(query.Questions):
             raise UnicodeDecodeError(error.encoding, error.object, error.start, error.end, reason) from error
 
     def equals(self, other: Any) -> bool:
-        """Whether another column has the same dtype, values, nulls and index labels; names do not matter.
+        """Whether another column has the same dtype, values, nulls and index labels. Names do not matter.
 
         Parameters
         ----------
         other : object
             Anything but a column on the same device is not equal.
+
+        Returns
+        -------
+        bool
         """
         if not isinstance(other, CompressedColumn) or (len(self), self.device) != (len(other), other.device):
             return False
@@ -501,22 +576,24 @@ class CompressedColumn(query.Questions):
     def map_chunks(self, func: Callable[[Any], Any], *, chunk_bytes: int | None = None) -> Any:
         """Call a function on piece after piece of the decompressed column, and join the results.
 
-        The memory needed beyond the result is that of two pieces, and of the result once more where pieces are joined.
+        Beyond the result it needs the memory of two pieces. Joining needs the result once more.
 
         Parameters
         ----------
         func : callable
-            Gets a Series (pandas or cuDF, as `decompress` gives) of consecutive rows with their index labels.
+            It is called with a Series of consecutive rows and their index labels, of pandas or cuDF as `decompress`
+            gives it.
         chunk_bytes : int, optional
-            Characters, or bytes of other values, of a piece, about; at most so many, where rows are shorter. A piece
-            ends with a segment or at a multiple of 256 rows of one, or at a multiple of 1,024 rows of other values.
-            None: 64 MiB, on a GPU an eighth of the uncompressed bytes if that is more.
+            About how many bytes of characters, or of other values, a piece has. Offsets of its rows, four bytes each,
+            are no more than that either. A piece of strings ends at a multiple of 256 rows of a segment, and a piece of
+            other values at a multiple of 1,024 rows. None takes 64 MiB, or on a GPU a quarter of the uncompressed bytes
+            if that is more.
 
         Returns
         -------
         Series, DataFrame or list
-            Series and DataFrames are joined, labels kept; other results come as a list, one a piece. A column without
-            rows is one piece.
+            Series and DataFrames are joined, and their labels kept. Other results come as a list with one for each
+            piece. A column without rows is one piece.
         """
         # Proxies are joined by pandas, which is a proxy itself then.
         interop = interop_pandas if self._proxied else self._backend.interop
@@ -534,20 +611,24 @@ class CompressedColumn(query.Questions):
         node = self._content.node
         # What is cut as a whole: segments, and scopes with a dictionary.
         parts = [part for scope in node.scopes or (node,) for part in scope.segments or (scope,)]
-        long = [part for part in parts if isinstance(part, Segment) and part.chars > chunk_bytes]
+        most_rows = max(chunk_bytes // _OFFSET_NBYTES, ROW_BLOCK)
+        long = [part for part in parts if part.chars > chunk_bytes or part.rows > most_rows]
+        segments = [part for part in long if isinstance(part, Segment)]
         with self._backend.current():
-            starts = dict(zip(long, self._backend.row_starts(long), strict=True))
+            starts = dict(zip(segments, self._backend.row_starts(segments), strict=True))
         pieces: list[tuple[int, int]] = []
         base = first = chars = 0  # where the part and the piece begin, and characters of the piece
         for part in parts:
-            if chars + part.chars > chunk_bytes and base > first:
+            too_long = chars + part.chars > chunk_bytes or base + part.rows - first > most_rows
+            if too_long and base > first:
                 pieces.append((first, base))
                 first, chars = base, 0
-            if part.chars > chunk_bytes:
+            if part.chars > chunk_bytes or part.rows > most_rows:
                 if part in starts:
-                    cut: Iterable[tuple[int, int]] = _cut(starts[part], part.rows, chunk_bytes)
+                    cut: Iterable[tuple[int, int]] = _cut(starts[part], part.rows, chunk_bytes, most_rows)
                 else:
-                    cut = selection.row_pieces(part.rows, part.chars, chunk_bytes, ROW_BLOCK)
+                    nbytes = max(part.chars, _OFFSET_NBYTES * part.rows)
+                    cut = selection.row_pieces(part.rows, nbytes, chunk_bytes, ROW_BLOCK)
                 pieces += [(base + a, base + b) for a, b in cut]
                 first = base + part.rows
             else:
@@ -561,7 +642,7 @@ class CompressedColumn(query.Questions):
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
     def to_host(self, *, stream: Any = None) -> CompressedColumn:
-        """The column in (pinned) host memory, moved compressed; itself if it is there."""
+        """The column in pinned host memory, moved compressed. A column that is in host memory is returned itself."""
         backend = self._backend
         backend.check_stream(stream)
         if isinstance(backend, HostBackend):
@@ -569,7 +650,7 @@ class CompressedColumn(query.Questions):
         return self._moved(HostBackend(), self._index, lambda parts: backend.to_host(parts, stream=stream))
 
     def to_device(self, *, stream: Any = None) -> CompressedColumn:
-        """The column in the memory of the current GPU, moved compressed; itself if it is on a GPU.
+        """The column in the memory of the current GPU, moved compressed. One that is on a GPU is returned itself.
 
         Raises
         ------
@@ -591,7 +672,7 @@ class CompressedColumn(query.Questions):
         return self._make(content, backend, self._name, index, self._dtype)
 
     def copy(self) -> CompressedColumn:
-        """A new column; what does not change is shared."""
+        """A new column, which shares everything with this one."""
         return self._make(self._content, self._backend, self._name, self._index, self._dtype, self._proxied)
 
     def __copy__(self) -> CompressedColumn:
@@ -601,27 +682,33 @@ class CompressedColumn(query.Questions):
         return self.copy()  # nothing in it can change
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the column to a file, from which `cudf_fsst.load` reads it; see docs/format.md.
-
-        Format version 1, or 3 for values other than strings, for strings with a dictionary and for an index that
-        version 1 cannot say exactly.
+        """Write the column to a file, from which `cudf_fsst.load` reads it.
 
         Parameters
         ----------
-        path
-            Where to. The file is complete or, if anything fails, as it was. A symbolic link is followed; the
-            permissions of an older file stay. A process that is killed meanwhile may leave a file ``.cudf-fsst-*.tmp``
-            beside it, which can be deleted.
+        path : path
+            Where to write. If anything fails, an older file stays as it was. A symbolic link is followed, and the
+            permissions of an older file stay. A process that is killed meanwhile may leave a file
+            ``.cudf-fsst-*.tmp`` beside it, which can be deleted.
 
         Raises
         ------
         TypeError
-            A name or an index that a file cannot give back, such as an object index of mixed types, or a name in a
-            time zone that has no name of its own. Missing labels of an object index count as the same, and become None.
-            NumPy's numbers in names become Python's.
+            A file cannot give back the name or the index: an object index of mixed types, for example, or a name in a
+            time zone without a name of its own.
         OSError
             The file cannot be written.
+
+        Notes
+        -----
+        docs/format.md defines the file. It is of version 1, or of version 3 for values other than strings, for strings
+        with a dictionary and for an index that version 1 cannot say exactly. Missing labels of an object index become None, and NumPy's numbers in
+        names become Python's.
         """
+        self._save(path)
+
+    def _save(self, path: Any) -> None:
+        """Write to a path, or to a BytesIO."""
         host = self.to_host()
         in_version_1 = host._is_text and not host._content.node.scopes
         index = host._index.for_version_1() if in_version_1 else None
@@ -633,11 +720,13 @@ class CompressedColumn(query.Questions):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CompressedColumn:
-        """Read a column that `save` wrote, into host memory; see `cudf_fsst.load`."""
-        loaded = files.load(path)
-        if loaded.holds != "column":
-            raise ValueError(f"{os.fsdecode(path)}: holds a {loaded.holds}, not a column")
-        return of_loaded(loaded)
+        """Read a column that `save` wrote into host memory, as `cudf_fsst.load` does."""
+        return _loaded(path, f"{os.fsdecode(path)}: ")
+
+    @classmethod
+    def _from_bytes(cls, data: Any) -> CompressedColumn:
+        """The column whose file has these bytes."""
+        return _loaded(io.BytesIO(data), "")
 
     def __reduce__(self) -> tuple[Any, ...]:
         on_gpu = self.device != "cpu"
@@ -658,19 +747,27 @@ def _restore(
     return column
 
 
+def _loaded(path: Any, what: str) -> CompressedColumn:
+    loaded = files.load(path)
+    if loaded.holds != "column":
+        raise ValueError(f"{what}holds a {loaded.holds}, not a column")
+    return of_loaded(loaded)
+
+
 def of_loaded(loaded: files.Loaded) -> CompressedColumn:
     """The column of a file."""
     (content,) = loaded.columns
     return CompressedColumn._make(content, HostBackend(), loaded.labels[0], indexes.of_loaded(loaded), loaded.dtype)
 
 
-def _cut(starts: Any, rows: int, chunk_bytes: int) -> Iterator[tuple[int, int]]:
+def _cut(starts: Any, rows: int, chunk_bytes: int, most_rows: int) -> Iterator[tuple[int, int]]:
     """Ranges of a segment's rows, of about `chunk_bytes` characters; `starts`: those of its row blocks."""
     blocks, first = len(starts) - 1, 0
     while first < blocks:
         limit = int(starts[first]) + chunk_bytes
         # Row blocks without characters at the end of the segment count for nothing.
         last = min(max(first + 1, int(np.searchsorted(starts, np.uint64(limit), side="right")) - 1), blocks)
+        last = min(last, first + most_rows // ROW_BLOCK)
         yield first * ROW_BLOCK, min(last * ROW_BLOCK, rows)
         first = last
 
@@ -755,29 +852,28 @@ def compress_checked(
 
 
 def train(data: Any, *, level: str = "default", stream: Any = None) -> SymbolTable:
-    """Train a symbol table, to compress other data like this with.
+    """Train a symbol table, for compressing other data that is like this.
 
     Parameters
     ----------
     data : pandas or cudf Series or Index, or pyarrow.Array
         Strings.
-    level : str
-        The level at which it will be used, ``"default"`` or ``"max"``. Any table works at any level, but the other
-        level makes less of it.
+    level : {"default", "max"}
+        The level at which the table will be used. Any table works at any level, but fits its own best.
     stream : rmm or CuPy stream, optional
-        What to work on; only for data on a GPU.
+        The stream to work on. Only for data on a GPU.
 
     Returns
     -------
     SymbolTable
-        The same for the same strings, wherever they are.
+        Equal strings give equal tables, on a GPU and on the host.
 
     Raises
     ------
     AttributeError
         The data is not of strings.
     ValueError
-        An unknown `level`.
+        There is no such `level`.
     """
     check_options(None, "auto", level)
     backend, data, _ = checked(data)

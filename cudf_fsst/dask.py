@@ -1,20 +1,20 @@
 """Dask: compressed spilling, compressed transfers between workers, and collections that stay compressed.
 
-``enable(client)`` makes `distributed` hand DataFrames and Series of cuDF and pandas on compressed, wherever it
+``enable(client)`` makes ``distributed`` write DataFrames and Series of cuDF and pandas compressed, wherever it
 serializes them: when dask-cuda's workers spill from the GPU to the host, when any worker spills to disk, and between
-workers, over TCP and UCX. User code stays as it is. Without a client object, give the workers a plugin or a preload::
+workers, over TCP and UCX. Code that uses Dask stays as it is. Without a client, give workers a plugin or a preload::
 
     client.register_plugin(cudf_fsst.dask.Plugin())
     dask worker --preload cudf_fsst.dask ...        # the same for `dask cuda worker`
 
-What leaves a GPU over TCP or by spilling is compressed on the way into pinned host memory (``df.fsst.to_host()``), and
-decompressed behind its arrival on a GPU; over UCX it is compressed in GPU memory and stays there. All processes that
-take part need this package: who has imported this module can read what others send.
+Data that leaves a GPU over TCP or by spilling is compressed on the way into pinned host memory, as
+``df.fsst.to_host()`` does, and decompressed on arrival. Over UCX it is compressed in GPU memory and stays there. All
+processes that take part need this package. A process that has imported this module can read what others send.
 
-The p2p shuffle, which Dask prefers for merges, shuffles and sorts, passes all this by: it sends Arrow tables through
-host memory. With ``dask.config.set({"dataframe.shuffle.method": "tasks"})`` shuffles move DataFrames.
+The p2p shuffle sends Arrow tables through host memory, and compresses nothing. Dask prefers it for merges, shuffles and
+sorts. With ``dask.config.set({"dataframe.shuffle.method": "tasks"})`` shuffles move DataFrames.
 
-`compress` makes a collection whose partitions are kept compressed, and needs none of the above.
+`compress` makes a collection whose partitions are kept compressed. It needs none of the above.
 """
 
 from __future__ import annotations
@@ -84,14 +84,17 @@ def _count(**more: int) -> None:
 
 
 def stats() -> dict[str, int]:
-    """What this process has serialized since it was started; of all workers: ``client.run(cudf_fsst.dask.stats)``.
+    """Counts of what this process has serialized since it was started.
+
+    ``client.run(cudf_fsst.dask.stats)`` gives those of all workers.
 
     Returns
     -------
-    dict
-        ``written``: objects written compressed, ``uncompressed_nbytes`` before and ``nbytes`` after; ``read``: objects
-        decompressed; ``passed``: those too small or incompressible; ``failed``: those that could not be compressed.
-        The last two went the way they go without this package.
+    dict of str to int
+        ``written`` counts objects that were written compressed: ``uncompressed_nbytes`` before, ``nbytes`` after.
+        ``read`` counts objects that were decompressed. ``passed`` counts objects that were too small or did not become
+        smaller. ``failed`` counts objects that could not be compressed. The last two were serialized as without this
+        package.
     """
     with _lock:
         return dict(_counts)
@@ -101,32 +104,31 @@ def stats() -> dict[str, int]:
 
 
 def enable(client: Any = None, *, threshold: int | str | None = None, min_ratio: float | None = None) -> None:
-    """Compress what is serialized in this process, and with a client on all its workers, those to come included.
+    """Compress what is serialized, in this process and on the workers of a client.
 
     Parameters
     ----------
     client : distributed.Client, optional
-        Registers `Plugin` on its workers.
+        Its workers get a `Plugin`, those that are started later too.
     threshold : int or str, optional
-        Objects of fewer bytes a column (on average) pass as before: launches and Python make it a column's number of
-        bytes that decides whether compression is faster. Bytes, or a text like ``"1 MiB"``, which is the default.
-        Dask's configuration gives another one as ``cudf-fsst.threshold``.
+        Objects with fewer bytes a column, on average, are serialized as before. Bytes, or a text such as ``"1 MiB"``.
+        The default is ``cudf-fsst.threshold`` of Dask's configuration, else 1 MiB.
     min_ratio : float, optional
-        Objects that do not become smaller by this factor pass as before; default 1.1, or ``cudf-fsst.min-ratio`` of
-        Dask's configuration. From a GPU to the host everything that compression can take goes this way: where
-        nothing is saved, the copy into pinned memory still is.
+        Objects that do not become smaller by this factor are serialized as before. The default is
+        ``cudf-fsst.min-ratio`` of Dask's configuration, else 1.1. It does not hold from a GPU to the host, where the
+        copy into pinned memory saves time in any case.
 
     Raises
     ------
     ValueError
-        A negative `threshold` or `min_ratio`, or a text that does not say a size.
+        `threshold` or `min_ratio` is negative, or a text is no size.
 
     Notes
     -----
-    Without a client, whoever gets objects of this process must have imported this module.
+    Without a client, the process that gets objects of this one must have imported this module.
 
-    An object that cannot be compressed so that the same comes back (pandas columns of mixed objects, or of objects with
-    missing values other than None; no memory for it) is handed to the serializer there was before, and logged.
+    An object that cannot be compressed, or would come back changed, is serialized as before and logged. Such are pandas
+    columns of mixed objects, or of objects with missing values other than None.
     """
     global _options
     options = _checked(threshold, min_ratio)
@@ -142,12 +144,12 @@ def enable(client: Any = None, *, threshold: int | str | None = None, min_ratio:
 
 
 def disable(client: Any = None) -> None:
-    """Serialize as before `enable`. What is compressed already, on disk or on its way, can still be read.
+    """Serialize as before `enable`. Data that is compressed already can still be read.
 
     Parameters
     ----------
     client : distributed.Client, optional
-        Also takes the plugin from the workers, if `enable` gave it to them.
+        Its workers lose the plugin that `enable` gave them.
     """
     global _options
     with _lock:
@@ -433,14 +435,6 @@ def _read_frame(header: dict[str, Any], frames: list[Any]) -> CompressedFrame:
     return frame.to_device() if on_device else frame
 
 
-def _sizeof_frame(frame: CompressedFrame) -> int:
-    return 1000 + frame.nbytes + sizeof(frame._labels)
-
-
-def _sizeof_column(column: CompressedColumn) -> int:
-    return 1000 + column.memory_usage()
-
-
 def _is_device_object(data: Any) -> bool:
     return bool(data.device != "cpu")
 
@@ -455,8 +449,7 @@ def _register() -> None:
     cuda_serialize.register(CompressedFrame, _write_frame_on_device)
     for dispatch in (dask_deserialize, cuda_deserialize):
         dispatch.register(CompressedFrame, _read_frame)
-    sizeof.register(CompressedFrame, _sizeof_frame)
-    sizeof.register(CompressedColumn, _sizeof_column)
+    sizeof.register((CompressedFrame, CompressedColumn), sys.getsizeof)
     try:
         from dask_cuda.is_device_object import is_device_object
     except ImportError:
@@ -482,23 +475,25 @@ def compress(
     Parameters
     ----------
     ddf : dask.dataframe.DataFrame
-        Of pandas or cuDF partitions.
+        With partitions of pandas or cuDF.
     codecs, tile_size, level
         As in ``df.fsst.compress()``.
 
     Returns
     -------
     CompressedDataFrame
-        ``persist()`` keeps its partitions compressed in the memory of the workers (of their GPUs, for cuDF), and
+        ``persist()`` keeps its partitions compressed in the memory of the workers, or of their GPUs for cuDF.
         ``decompress()`` makes it a Dask DataFrame again.
 
     Raises
     ------
     TypeError
-        Not a Dask DataFrame.
-    KeyError, ValueError
-        What `codecs`, `tile_size` and `level` say that there is not; a codec that does not take a column's values is
-        found when the partitions are computed.
+        `ddf` is no Dask DataFrame.
+    KeyError
+        `codecs` names a column that `ddf` does not have.
+    ValueError
+        A codec, `tile_size` or `level` does not exist. A codec that does not take a column's values is found when the
+        partitions are computed.
     """
     import dask.dataframe as dd
 
@@ -531,14 +526,15 @@ def _sizes(frame: CompressedFrame) -> tuple[int, int, int, str]:
 
 
 class CompressedDataFrame(DaskMethodsMixin):
-    """A Dask collection whose partitions are `cudf_fsst.CompressedFrame` objects; `compress` makes it.
+    """A Dask collection whose partitions are `cudf_fsst.CompressedFrame` objects. `compress` makes it.
 
-    ``compute()`` gives the list of them, ``persist()`` the same collection with its partitions in the workers' memory.
+    ``compute()`` gives a list of them. ``persist()`` gives the same collection with its partitions in the workers'
+    memory.
 
     Attributes
     ----------
     divisions : tuple
-        As a Dask DataFrame has them; of None where they are not known.
+        As a Dask DataFrame has them. All are None where they are not known.
     """
 
     def __init__(self, partitions: Sequence[Delayed], meta: Any, divisions: tuple[Any, ...] | None) -> None:
@@ -564,11 +560,11 @@ class CompressedDataFrame(DaskMethodsMixin):
         return f"CompressedDataFrame of {self.npartitions} partitions and {len(self.columns)} columns"
 
     def to_delayed(self) -> list[Delayed]:
-        """The partitions: `dask.delayed` objects, each of which gives a CompressedFrame."""
+        """The partitions: a list of ``dask.delayed`` objects, each of which gives a CompressedFrame."""
         return list(self._partitions)
 
     def decompress(self) -> Any:
-        """A Dask DataFrame, with the meta and the divisions there were; each partition is decompressed when needed."""
+        """A Dask DataFrame of the same meta and divisions. Each partition is decompressed when it is needed."""
         import dask.dataframe as dd
 
         make = delayed(_decompress_partition, pure=True)
@@ -578,14 +574,14 @@ class CompressedDataFrame(DaskMethodsMixin):
             return dd.from_delayed(parts, meta=self._meta, divisions=divisions, verify_meta=False)
 
     def __getitem__(self, key: Any) -> Any:
-        """Columns: of a list a CompressedDataFrame that shares them, of a label a Dask Series, decompressed."""
+        """Select columns: a list gives a CompressedDataFrame that shares them, a label a Dask Series."""
         if not isinstance(key, list):
             return self[[key]].decompress()[key]
         make = delayed(_select, pure=True)
         return CompressedDataFrame([make(part, key) for part in self._partitions], self._meta[key], self.divisions)
 
     def sizes(self) -> pd.DataFrame:
-        """Compute the rows, sizes and devices of the partitions; without `persist`, that compresses all of them."""
+        """Compute rows, sizes in bytes and devices of the partitions. Without `persist` that compresses all of them."""
         make = delayed(_sizes, pure=True)
         rows = delayed(list)([make(part) for part in self._partitions]).compute()
         return pd.DataFrame(rows, columns=["rows", "uncompressed_nbytes", "nbytes", "device"])

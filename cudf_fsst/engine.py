@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from .parquet.sources import reading
+
 DeviceChoice = Literal["auto", "gpu", "cpu"]
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """A Parquet file is read here: what goes wrong names it, as an OSError or a ValueError."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except MemoryError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, RuntimeError) as error:  # cuDF's are RuntimeErrors
-        kind = OSError if isinstance(error, OSError) else ValueError
-        if isinstance(error, kind) and str(path) in str(error):
-            raise
-        raise kind(f"{path}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -63,25 +47,6 @@ class Engine:
                 groups = range(file.num_row_groups) if row_groups is None else row_groups
                 table = file.read_row_groups(groups, columns=[column])
             return table.to_pandas(ignore_metadata=True)[column]
-
-    def compress(self, path: Path, columns: list[str] | None, *, codecs: dict[str, str], level: str) -> Any:
-        """Compress a Parquet file, or some columns and its index, into a frame in host memory; `codecs` by name."""
-        from .frame import compress_frame, compress_table
-
-        if self.on_gpu:
-            with reading(path):
-                frame = self.library.read_parquet(path, columns=columns)
-            labels = {str(label): label for label in frame.columns}
-            wanted = {labels.get(name, name): codec for name, codec in codecs.items()}
-            return compress_frame(frame, to_host=True, codecs=wanted, level=level)
-        import pyarrow.parquet as pq
-
-        with reading(path), pq.ParquetFile(path) as file:
-            table = file.read(columns, use_pandas_metadata=True)
-            if columns is not None:  # the name "a.b" has brought the field "b" of a column "a", too
-                kept = {*columns, *map(str, (table.schema.pandas_metadata or {}).get("index_columns", []))}
-                table = table.select([name for name in table.column_names if name in kept])
-        return compress_table(table, codecs=codecs, level=level)
 
     def synchronize(self) -> None:
         """Wait until the device has done all it was asked to."""

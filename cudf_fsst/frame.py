@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import operator
 import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -14,35 +13,37 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from . import batches, selection
 from . import index as indexes
-from . import selection
 from .backend import Asked, Backend, DeviceBackend, HostBackend, check_options, of_frame
 from .backend.content import move
-from .codecs import host
-from .codecs.node import Content, Node, Wanted, check_codec
+from .codecs.node import Content, Node
 from .codecs.registry import NAMES
 from .column import CompressedColumn, dtype_of
 from .column import of_loaded as column_of
 from .files import columns as files
 from .index import CompressedIndex
-from .interop import arrow_columns, schema
 from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
+from .interop import schema
 from .naming import naming
+from .tables import as_html
 
 #: Rows of a piece are a multiple of this.
 _PIECE_ROWS = 1024
+#: Columns that a notebook shows.
+_SHOWN = 60
 
 
 class CompressedFrame:
     """A compressed DataFrame, in host memory or on a GPU.
 
-    Made by ``df.fsst.compress()``, `concat`, `load` and `Compressor`, not by calling the class. It does not change:
-    methods return new frames, which share what they can.
+    ``df.fsst.compress()``, `read_parquet`, `concat`, `load` and `Compressor` make one. The class itself cannot be
+    called. A frame does not change: methods return new frames, which share what they can.
 
-    ``f["a"]`` is a Series, decompressed; ``f[["a", "b"]]`` is a CompressedFrame of these columns; ``f[mask]`` is a
-    DataFrame of the rows where the mask is true. Rows go by position, as with ``f.iloc``: a mask's index is not looked
-    at, where pandas would align it.
+    ``f["a"]`` is a Series, decompressed. ``f[["a", "b"]]`` is a CompressedFrame of these columns. ``f[mask]`` is a
+    DataFrame of the rows where the mask is true. Rows are selected by position, as with ``f.iloc``. The index of a mask
+    is not looked at, where pandas would align it.
     """
 
     __slots__ = ("_backend", "_columns", "_index", "_labels", "_proxied")
@@ -116,13 +117,13 @@ class CompressedFrame:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of everything kept, the index included."""
-        return sum(column.node.nbytes for column in self._everything)
+        """Bytes of everything kept, the index included: the sum of `memory_usage`."""
+        return sum(column.node.nbytes for column in self._columns) + self._index.nbytes
 
     @property
     def uncompressed_nbytes(self) -> int:
         """Bytes of the same columns and index in Arrow."""
-        return sum(column.node.uncompressed_nbytes for column in self._everything)
+        return sum(column.node.uncompressed_nbytes for column in self._columns) + self._index.uncompressed_nbytes
 
     @property
     def ratio(self) -> float:
@@ -131,34 +132,34 @@ class CompressedFrame:
 
     @property
     def null_count(self) -> pd.Series:
-        """Missing values of each column, as Arrow counts them: a NaN of pandas or cuDF is a value."""
+        """Number of missing values of each column, as Arrow counts them: a NaN of pandas or cuDF is a value."""
         return pd.Series([column.node.null_count for column in self._columns], index=self.columns, dtype="int64")
 
     def memory_usage(self, index: bool = True, deep: bool = False) -> pd.Series:
-        """Bytes that the columns take, compressed.
+        """Bytes that each compressed column takes.
 
         Parameters
         ----------
         index : bool
             Begin with the index, which columns and other frames may share.
         deep : bool
-            Makes no difference; pandas has it.
+            Makes no difference. It is there because pandas has it.
 
         Returns
         -------
-        pandas.Series
-            Of each column; of the index under the label ``"Index"``.
+        pandas.Series of int64
+            One number for each column. That of the index has the label ``"Index"``.
         """
         del deep
         made = pd.Series([column.node.nbytes for column in self._columns], index=self.columns, dtype="int64")
         return pd.concat([pd.Series([self._index.nbytes], index=["Index"]), made]) if index else made
 
     def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self.nbytes
+        return object.__sizeof__(self) + self.nbytes + int(self._labels.memory_usage(deep=True))
 
     @property
     def codecs(self) -> pd.Series:
-        """Codec of each column (of a nested one, of its leaves)."""
+        """Name of the codec of each column; of a nested column, that of its leaves."""
         return pd.Series([column.node.codec for column in self._columns], index=self.columns, dtype="str")
 
     def _table(self) -> pd.DataFrame:
@@ -193,7 +194,12 @@ class CompressedFrame:
         return f"{self._headline()}\n{self._table().to_string(max_rows=60)}" if self._columns else self._headline()
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(self._headline())}</p>{self._table().to_html()}"
+        shown = self._table().iloc[:_SHOWN]
+        lines = [["column", *shown], *([str(label), *map(_text, line)] for label, *line in shown.itertuples())]
+        sizes = [(column.node.nbytes, column.node.uncompressed_nbytes) for column in self._columns[:_SHOWN]]
+        left = len(self._columns) - len(sizes)
+        more = f"<p>... and {left:,} more columns</p>" if left > 0 else ""
+        return as_html(self._headline(), lines, sizes) + more
 
     def __iter__(self) -> Iterator[Hashable]:
         """Labels of the columns, as a DataFrame gives them."""
@@ -203,9 +209,9 @@ class CompressedFrame:
         return label in self._labels
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """Refused with a TypeError: an array would drop index, labels and dtypes, or hold the labels alone.
+        """Refuse with a TypeError: an array would drop index, labels and dtypes, or hold the labels alone.
 
-        `pandas.DataFrame` calls this as well; ``frame.decompress()`` is the DataFrame.
+        `pandas.DataFrame` calls this as well. ``frame.decompress()`` gives the DataFrame.
         """
         del dtype, copy
         raise TypeError("a CompressedFrame is no array and no DataFrame; frame.decompress() is one")
@@ -213,7 +219,7 @@ class CompressedFrame:
     # Back ---------------------------------------------------------------------------------------------------------
 
     def decompress(self, *, categories: bool = False, stream: Any = None) -> Any:
-        """Give the frame back.
+        """Give the whole frame back.
 
         Parameters
         ----------
@@ -221,12 +227,13 @@ class CompressedFrame:
             Strings that have a dictionary (codec ``"dict"``) come as categories, as ``astype("category")`` makes them,
             without decoding a string more than once.
         stream : rmm or CuPy stream, optional
-            What to work on; only for a frame on a GPU.
+            The stream to work on. Only for a frame on a GPU.
 
         Returns
         -------
         pandas.DataFrame or cudf.DataFrame
-            cuDF's for a frame on a GPU. Same values, nulls, labels, index and dtypes as what was compressed.
+            A cuDF DataFrame for a frame on a GPU. Values, nulls, labels, index and dtypes are those of the DataFrame
+            that was compressed.
         """
         self._backend.check_stream(stream)
         if categories:
@@ -290,25 +297,26 @@ class CompressedFrame:
         return f"column {self._labels[place]!r}"
 
     def __getitem__(self, key: Any) -> Any:
-        """Columns, or the rows of a mask.
+        """Select columns, or the rows of a mask.
 
         Parameters
         ----------
-        key : label; list, array or Index of labels; or list, array, Series or column of bool
+        key : label, labels or mask
+            Labels are a list, an array or an Index. A mask is a list, an array, a Series or a compressed column of
+            booleans. Where the labels of the columns are booleans themselves, a list of booleans names columns.
 
         Returns
         -------
         Series, CompressedFrame or DataFrame
-            Of one label the decompressed column, with the frame's index; of several a frame that shares these columns;
-            of a mask the rows where it is true (see `filter`). Where the labels are booleans themselves, a list of
-            booleans names columns.
+            One label gives the decompressed column as a Series with the frame's index. Several labels give a frame
+            that shares these columns. A mask gives a DataFrame of the rows where it is true; see `filter`.
 
         Raises
         ------
         KeyError
             There is no such column.
         TypeError
-            A slice: ``f.iloc`` takes rows by position.
+            The key is a slice. ``f.iloc`` takes rows by position.
         """
         if isinstance(key, slice):
             raise TypeError(f"a CompressedFrame is indexed by labels of columns or a mask, not by {key!r}; see f.iloc")
@@ -325,16 +333,15 @@ class CompressedFrame:
                 return self.filter(inner)
             return self._of_places([self._place(label) for label in inner.to_pandas()])
         place = self._place(key)  # whose label the key may only mean, as a text does a time
-        one = self._of_places([place])
-        return one._out(one._range_series(self._labels[place]))
+        return self._out(self._series_at(place))
 
-    def _range_series(self, label: Any) -> Any:
-        """The only column as a Series."""
-        backend, (column,) = self._backend, self._columns
+    def _series_at(self, place: int) -> Any:
+        """A column as a Series."""
+        backend, column, label = self._backend, self._columns[place], self._labels[place]
         with backend.current():
-            *levels, some = backend.read(self._nodes)
+            *levels, some = backend.read([*self._index.nodes, column.node])
             index = self._index.build(backend, levels)
-            with naming(f"column {label!r}"):
+            with naming(partial(self._column_name, place)):
                 return backend.interop.series(_series(backend, some, column), label, index)
 
     def _of_places(self, places: Sequence[int]) -> CompressedFrame:
@@ -346,10 +353,10 @@ class CompressedFrame:
 
     @property
     def iloc(self) -> Any:
-        """Rows, and columns, by position, decompressed.
+        """Rows and columns by position, decompressed.
 
-        ``f.iloc[5]`` is a Series of one row; ``f.iloc[2:9]``, ``f.iloc[[4, 1]]`` and ``f.iloc[mask]`` are a DataFrame;
-        ``f.iloc[rows, columns]`` selects columns, too, before anything is decompressed.
+        ``f.iloc[5]`` is a Series of one row. ``f.iloc[2:9]``, ``f.iloc[[4, 1]]`` and ``f.iloc[mask]`` are a DataFrame.
+        ``f.iloc[rows, columns]`` selects columns as well, before anything is decompressed.
         """
         return selection.Positions(self._iloc)
 
@@ -389,22 +396,22 @@ class CompressedFrame:
         return self._take(self._numbers(key))
 
     def head(self, n: int = 5) -> Any:
-        """The first `n` rows as a DataFrame; with a negative number all but the last ``-n``."""
+        """The first `n` rows as a DataFrame. A negative `n` gives all but the last ``-n``."""
         return self._out(self._rows_at(slice(operator.index(n))))
 
     def tail(self, n: int = 5) -> Any:
-        """The last `n` rows as a DataFrame; with a negative number all but the first ``-n``."""
+        """The last `n` rows as a DataFrame. A negative `n` gives all but the first ``-n``."""
         return self._out(self._rows_at(selection.last_rows(n, len(self))))
 
     def take(self, rows: Any, *, stream: Any = None) -> Any:
-        """Rows by number, in any order, repeated or not.
+        """Rows by number, in any order. A row may come more than once.
 
         Parameters
         ----------
         rows : sequence of int, array or Series
             Negative numbers count from the end.
         stream : rmm or CuPy stream, optional
-            What to work on; only for a frame on a GPU.
+            The stream to work on. Only for a frame on a GPU.
 
         Returns
         -------
@@ -414,21 +421,21 @@ class CompressedFrame:
         Raises
         ------
         IndexError
-            A row that is not there.
+            There is no such row.
         """
         return self._out(self._take(self._numbers(rows, selection.row_numbers), stream=stream))
 
     def filter(self, mask: Any, *, stream: Any = None) -> Any:
-        """Rows where a mask is true; what ``f[mask]`` gives.
+        """Rows where a mask is true; ``f[mask]`` gives the same.
 
-        This is not `pandas.DataFrame.filter`, which selects labels.
+        ``pandas.DataFrame.filter`` is another thing: it selects labels.
 
         Parameters
         ----------
         mask : sequence of bool, array or Series
-            One a row; missing ones are False. The index of a Series is not looked at.
+            One boolean for each row. Missing ones are False. The index of a Series is not looked at.
         stream : rmm or CuPy stream, optional
-            What to work on; only for a frame on a GPU.
+            The stream to work on. Only for a frame on a GPU.
 
         Returns
         -------
@@ -444,21 +451,22 @@ class CompressedFrame:
     def map_chunks(self, func: Callable[[Any], Any], *, chunk_bytes: int | None = None) -> Any:
         """Call a function on piece after piece of the decompressed frame, and join the results.
 
-        The memory needed beyond the result is that of two pieces, and of the result once more where pieces are joined.
+        Beyond the result it needs the memory of two pieces. Joining needs the result once more.
 
         Parameters
         ----------
         func : callable
-            Gets a DataFrame (pandas or cuDF, as `decompress` gives) of consecutive rows with their index labels.
+            It is called with a DataFrame of consecutive rows and their index labels, of pandas or cuDF as `decompress`
+            gives it.
         chunk_bytes : int, optional
-            Arrow bytes of a piece, about. A piece ends at a multiple of 1,024 rows. None: 64 MiB, on a GPU an eighth of
-            the uncompressed bytes if that is more.
+            About how many bytes a piece takes in Arrow. A piece ends at a multiple of 1,024 rows. None takes 64 MiB, or
+            on a GPU a quarter of the uncompressed bytes if that is more.
 
         Returns
         -------
         Series, DataFrame or list
-            Series and DataFrames are joined, labels kept; other results come as a list, one a piece. A frame without
-            rows is one piece.
+            Series and DataFrames are joined, and their labels kept. Other results come as a list with one for each
+            piece. A frame without rows is one piece.
         """
         # Proxies are joined by pandas, which is a proxy itself then.
         interop = interop_pandas if self._proxied else self._backend.interop
@@ -477,11 +485,11 @@ class CompressedFrame:
         return selection.row_pieces(len(self), self.uncompressed_nbytes, chunk_bytes, _PIECE_ROWS)
 
     def isna(self) -> Any:
-        """Whether values are missing: a DataFrame of booleans, as that of the decompressed frame."""
+        """Whether values are missing: a DataFrame of booleans, as the decompressed frame gives it."""
         return self.map_chunks(lambda piece: piece.isna())
 
     def notna(self) -> Any:
-        """Whether values are not missing: a DataFrame of booleans, as that of the decompressed frame."""
+        """Whether values are not missing: a DataFrame of booleans, as the decompressed frame gives it."""
         return self.map_chunks(lambda piece: piece.notna())
 
     def equals(self, other: Any) -> bool:
@@ -491,6 +499,10 @@ class CompressedFrame:
         ----------
         other : object
             Anything but a frame on the same device is not equal.
+
+        Returns
+        -------
+        bool
         """
         if not isinstance(other, CompressedFrame) or (self.shape, self.device) != (other.shape, other.device):
             return False
@@ -502,7 +514,7 @@ class CompressedFrame:
             return all(same(self._range(*piece), other._range(*piece)) for piece in pieces)
 
     def __eq__(self, other: object) -> Any:
-        """Refused with a TypeError: it would have to answer for every value, as a DataFrame does; see `equals`."""
+        """Refuse with a TypeError: a DataFrame answers for every value here. `equals` compares frames."""
         raise TypeError("a CompressedFrame cannot be compared with ==; f.equals(other) compares frames")
 
     # NumPy and pandas leave `array == compressed` to the method above.
@@ -531,11 +543,11 @@ class CompressedFrame:
         return self.column_at(self._place(label))
 
     def to_pandas(self) -> Any:
-        """The frame as a pandas.DataFrame."""
+        """The frame as a pandas.DataFrame, wherever it is."""
         return self.to_host().decompress()
 
     def to_cudf(self) -> Any:
-        """The frame as a cudf.DataFrame; a frame in host memory moves to the current GPU compressed."""
+        """The frame as a cudf.DataFrame. From host memory it moves to the current GPU compressed."""
         if self.device != "cpu":
             return self._range(0, None)
         device = DeviceBackend()
@@ -544,26 +556,59 @@ class CompressedFrame:
         buffers = device.receive([*index.nodes, *(column.node for column in self._columns)])
         return self._built(device, buffers[count:], index.build(device, buffers[:count]))
 
-    def to_arrow(self) -> Any:
-        """The columns, without the index, as a pyarrow.Table."""
+    def to_arrow(self, *, compressed: bool = False) -> Any:
+        """The columns, without the index, as a pyarrow.Table.
+
+        Parameters
+        ----------
+        compressed : bool
+            True: a table of one row, in which each value is a column as it is, of the extension type
+            ``cudf_fsst.column``; see `CompressedColumn.to_arrow`.
+        """
+        if compressed:
+            index = indexes.compress(pd.RangeIndex(len(self)), HostBackend())
+            whole = self.to_host()
+            columns = [
+                CompressedColumn._make(content, whole._backend, label, index).to_arrow(compressed=True)
+                for label, content in zip(self._labels, whole._columns, strict=True)
+            ]
+            return pa.Table.from_arrays(columns, names=[field.name for field in self._arrow_schema()])
         there = self.to_host()
-        read = there._backend.read([column.node for column in there._columns])
-        arrays = [
-            there._backend.interop.to_chunked(some, column.type)
-            for some, column in zip(read, there._columns, strict=True)
-        ]
-        fields = [(str(label), array.type) for label, array in zip(self._labels, arrays, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=schema.of_fields(fields))
+        return pa.Table.from_arrays(batches.arrays(there._columns, 0, len(self)), schema=self._arrow_schema())
+
+    def __arrow_c_schema__(self) -> Any:
+        """The types of the columns, without the index, for libraries that speak Arrow."""
+        return self._arrow_schema().__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The columns, without the index, for libraries that speak Arrow: ``pa.table(f)``, ``polars.DataFrame(f)``.
+
+        Rows are decoded as the stream is read, some 64 MiB at a time. A frame on a GPU moves to host memory,
+        compressed, first.
+
+        Parameters
+        ----------
+        requested_schema : PyCapsule, optional
+            Of the types that the reader would like; columns are cast where Arrow can.
+        """
+        there = self.to_host()
+        reader = batches.reader(there._columns, self._arrow_schema(), len(self))
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _arrow_schema(self) -> Any:
+        """Of `to_arrow`."""
+        fields = zip(map(str, self._labels), (column.type for column in self._columns), strict=True)
+        return schema.of_fields(fields)
 
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
     def to_host(self, *, stream: Any = None) -> CompressedFrame:
-        """The frame in (pinned) host memory, moved compressed; itself if it is there.
+        """The frame in pinned host memory, moved compressed. A frame that is in host memory is returned itself.
 
         Parameters
         ----------
         stream : rmm or CuPy stream, optional
-            What to work on; only for a frame on a GPU.
+            The stream to work on. Only for a frame on a GPU.
         """
         backend = self._backend
         backend.check_stream(stream)
@@ -572,7 +617,7 @@ class CompressedFrame:
         return self._moved(HostBackend(), lambda parts: backend.to_host(parts, stream=stream))
 
     def to_device(self, *, stream: Any = None) -> CompressedFrame:
-        """The frame in the memory of the current GPU, moved compressed; itself if it is on a GPU.
+        """The frame in the memory of the current GPU, moved compressed. One that is on a GPU is returned itself.
 
         Raises
         ------
@@ -590,7 +635,7 @@ class CompressedFrame:
         return self._make(backend, contents[:count], self._labels, index)
 
     def copy(self) -> CompressedFrame:
-        """A new frame; what does not change is shared."""
+        """A new frame, which shares everything with this one."""
         return replace_proxied(self, self._proxied)
 
     def __copy__(self) -> CompressedFrame:
@@ -600,26 +645,52 @@ class CompressedFrame:
         return self.copy()  # nothing in it can change
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the frame to a file, from which `cudf_fsst.load` reads it; see docs/format.md.
-
-        Format version 2, or 3 for labels of columns that version 2 cannot say exactly.
+        """Write the frame to a file, from which `cudf_fsst.load` reads it.
 
         Parameters
         ----------
-        path
-            Where to. The file is complete or, if anything fails, as it was. A symbolic link is followed; the
-            permissions of an older file stay. A process that is killed meanwhile may leave a file ``.cudf-fsst-*.tmp``
-            beside it, which can be deleted.
+        path : path
+            Where to write. If anything fails, an older file stays as it was. A symbolic link is followed, and the
+            permissions of an older file stay. A process that is killed meanwhile may leave a file
+            ``.cudf-fsst-*.tmp`` beside it, which can be deleted.
 
         Raises
         ------
         TypeError
-            Labels of columns that a file cannot give back.
+            A file cannot give back the labels of the columns.
+        OSError
+            The file cannot be written.
+
+        Notes
+        -----
+        docs/format.md defines the file. It is of version 2, or of version 3 for labels that version 2 cannot say
+        exactly.
+        """
+        there = self.to_host()
+        files.save(path, "frame", self._labels, there._columns, *there._index.described(), len(self))
+
+    def to_parquet(self, path: str | os.PathLike[str], *, compression: str | None = "snappy") -> None:
+        """Write the frame to a Parquet file, piece by piece: it is never in memory uncompressed as a whole.
+
+        Values, nulls and types are those of `to_arrow`; labels, dtypes and index are noted as pandas does it. Each row
+        group has about 64 MiB, as Arrow counts them. On a terminal a bar shows how far it has come.
+
+        Parameters
+        ----------
+        path
+            Where to. The file is complete or, if anything fails, as it was; see `save`.
+        compression : str or None
+            As `pyarrow.parquet.ParquetWriter` takes it.
+
+        Raises
+        ------
+        NotImplementedError, TypeError, ValueError
+            A type, a label or an index that Parquet does not have.
         OSError
             The file cannot be written.
         """
         there = self.to_host()
-        files.save(path, "frame", self._labels, there._columns, *there._index.described(), len(self))
+        batches.write_parquet(path, there._columns, self._labels, there._dtypes(), there._index, compression)
 
     def __reduce__(self) -> tuple[Any, ...]:
         on_gpu = self.device != "cpu"
@@ -629,6 +700,10 @@ class CompressedFrame:
 
     def _out(self, data: Any) -> Any:
         return interop_cudf.wrap_proxy(data) if self._proxied else data
+
+
+def _text(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _series(backend: Backend, some: Any, content: Content) -> Any:
@@ -677,49 +752,9 @@ def compress_frame(
     return CompressedFrame._make(backend, columns, labels, index, proxied and backend.device != "cpu")
 
 
-def compress_table(table: Any, *, codecs: Mapping[Any, str] | None = None, level: str = "default") -> CompressedFrame:
-    """Compress a pyarrow.Table: the frame pandas makes of it, but with columns' values and nulls exactly Arrow's.
-
-    pandas itself would make floats of integers with nulls, and Python objects of decimals and lists. `codecs` takes the
-    table's names, which are texts, or the frame's labels.
-    """
-    check_options(None, "auto", level)
-    empty = table.slice(0, 0).to_pandas()  # labels and dtypes
-    noted = (table.schema.pandas_metadata or {}).get("index_columns", [])  # a RangeIndex is no column
-    levels = [name for name in table.column_names if name in noted]
-    nulls = {table[name].type for name in levels if table[name].null_count}
-    masked = {kind: dtype for kind, dtype in schema.NULLABLE.items() if kind in nulls}  # else they would become floats
-    # Given a mapper, pyarrow asks extension types (periods, intervals) no more.
-    index = table.select(levels).to_pandas(types_mapper=lambda kind: masked.get(kind) or _extension_dtype(kind)).index
-    names = [name for name in table.column_names if name not in levels]
-    labels = dict(zip(names, empty.columns, strict=True))
-    wanted = check_codecs({labels.get(name, name): codec for name, codec in (codecs or {}).items()}, empty.columns)
-    columns = []
-    for name, label, dtype in zip(names, empty.columns, empty.dtypes, strict=True):
-        with naming(f"column {label!r}"):
-            array, stored = schema.encode_arrow(table[name], dtype)
-            check_codec(wanted.get(label), array.type)
-            some = Wanted(arrow_columns.describe(array), wanted.get(label), {"tile_size": "auto", "level": level})
-            [node] = host.compress([some])
-            columns.append(Content(node, array.type, stored))
-    kept = indexes.compress(index, HostBackend())
-    return CompressedFrame._make(HostBackend(), columns, empty.columns, kept)
-
-
-def _extension_dtype(kind: Any) -> Any:
-    """pandas' own dtype for an Arrow type, None if it has none."""
-    if not isinstance(kind, pa.BaseExtensionType):
-        return None
-    try:
-        dtype = kind.to_pandas_dtype()
-    except NotImplementedError:  # Arrow's way to say that there is none
-        return None
-    return dtype if hasattr(dtype, "__from_arrow__") else None
-
-
-def of_column(column: CompressedColumn) -> CompressedFrame:
-    """A frame of one column, with its index."""
-    labels = pd.Index([column.name], dtype=object, tupleize_cols=False)
+def of_column(column: CompressedColumn, label: Any = None) -> CompressedFrame:
+    """A frame of one column, with its index; `label` instead of the column's name."""
+    labels = pd.Index([column.name if label is None else label], dtype=object, tupleize_cols=False)
     return CompressedFrame._make(column._backend, [column._content], labels, column._index, column._proxied)
 
 
@@ -741,20 +776,20 @@ def load(path: str | os.PathLike[str]) -> CompressedColumn | CompressedFrame:
 
     Parameters
     ----------
-    path
+    path : path
         The file. All of it is checked before it is used.
 
     Returns
     -------
     CompressedColumn or CompressedFrame
-        In host memory, whatever it was saved from; ``to_device()`` moves it. Loading takes memory in proportion to the
-        file: an index, which may be larger, is made when it is asked for.
+        In host memory, wherever it was when it was saved. ``to_device()`` moves it to a GPU. Loading takes memory in
+        proportion to the file. An index may be larger, and is made when it is asked for.
 
     Raises
     ------
     ValueError
-        Damaged bytes, something else than a stored column or frame, or another format version; the message says what
-        is wrong.
+        The bytes are damaged, the file holds something else, or its format version is not known. The message says
+        which part is wrong, and how.
     OSError
         The file cannot be read.
     """

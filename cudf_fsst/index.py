@@ -98,6 +98,13 @@ class CompressedIndex:
             return len(self._stream)
         return sum(level.node.nbytes for level in self.levels) + (0 if self._stream is None else self._stream.nbytes)
 
+    @property
+    def uncompressed_nbytes(self) -> int:
+        """Bytes of its levels in Arrow; of one that has none yet, what it takes."""
+        if self._kept is not None or self._stream is not None:
+            return self.nbytes
+        return sum(level.node.uncompressed_nbytes for level in self.levels)
+
     # Labels -------------------------------------------------------------------------------------------------------
 
     def whole(self, backend: Backend, stream: Any = None) -> Any:

@@ -10,11 +10,12 @@ import pandas as pd
 import pyarrow as pa
 
 from . import index as indexes
+from .arrow_types import has_offsets
 from .backend import Backend, HostBackend, check_options
 from .buffers import ColumnBuffers
 from .codecs import host
 from .codecs.fsst.symbols import SymbolTable
-from .codecs.node import Content, Node, Parts, Wanted, has_offsets, of_scopes
+from .codecs.node import Content, Node, Parts, Wanted, of_scopes
 from .column import CompressedColumn, compress, holds_text
 from .frame import CompressedFrame, compress_frame
 from .index import CompressedIndex
@@ -26,15 +27,15 @@ def concat(columns: Sequence[CompressedColumn]) -> CompressedColumn: ...
 @overload
 def concat(columns: Sequence[CompressedFrame]) -> CompressedFrame: ...
 def concat(columns: Sequence[Any]) -> Any:
-    """Put columns, or frames, one after another; parts are shared, and no values are encoded again.
+    """Put columns, or frames, one after another.
 
-    What is made anew is small: a null mask, where one ends within a byte, and offsets of lists. Codes of categories are
-    made anew where the categories come in another order.
+    The result shares their parts, and no values are encoded again. Small things are made anew: a null mask that ends
+    within a byte, offsets of lists, and codes of categories whose order differs.
 
     Parameters
     ----------
     columns : sequence of CompressedColumn or of CompressedFrame
-        All of one dtype and on one device; frames of the same labels of columns in the same order.
+        All of one dtype and on one device. Frames have the same labels of columns in the same order.
 
     Returns
     -------
@@ -44,9 +45,9 @@ def concat(columns: Sequence[Any]) -> Any:
     Raises
     ------
     ValueError
-        Nothing to put together, things on several devices, or frames of different labels.
+        The sequence is empty, its members are on several devices, or frames have different labels.
     TypeError
-        Several dtypes, columns and frames, or something else.
+        The members have several dtypes, or are not all columns or all frames.
     """
     found = list(columns)
     if not found:
@@ -74,7 +75,7 @@ def _columns(columns: Sequence[CompressedColumn]) -> CompressedColumn:
     content = _contents([column._content for column in columns], backend)
     nothing = pd.RangeIndex(0) if isinstance(backend, HostBackend) else backend.interop.cudf_module().RangeIndex(0)
     name, _ = backend.interop.concat_labels([column._name for column in columns], [nothing] * len(columns))
-    index = _indexes([column._index for column in columns], backend)
+    index = join_indexes([column._index for column in columns], backend)
     proxied = any(column._proxied for column in columns)
     return CompressedColumn._make(content, backend, name, index, first._dtype, proxied)
 
@@ -93,7 +94,7 @@ def _frames(frames: Sequence[CompressedFrame]) -> CompressedFrame:
         _contents([frame._columns[place] for frame in frames], backend, f"column {label!r}")
         for place, label in enumerate(first._labels)
     ]
-    index = _indexes([frame._index for frame in frames], backend)
+    index = join_indexes([frame._index for frame in frames], backend)
     labels = first._labels
     if any(frame._labels.names != labels.names for frame in frames):  # as pandas has it, what differs is no name
         named = zip(*(frame._labels.names for frame in frames), strict=True)
@@ -116,7 +117,7 @@ def _contents(contents: Sequence[Content], backend: Backend, what: str = "column
     for content in contents[1:]:
         if content.type != first.type and not text:
             raise TypeError(f"{what}: several Arrow types, {first.type} and {content.type}")
-    return Content(_join([content.node for content in contents], backend), first.type, first.stored)
+    return Content(join_nodes([content.node for content in contents], backend), first.type, first.stored)
 
 
 def _is_blank(content: Content, backend: Backend) -> bool:
@@ -181,7 +182,7 @@ def _nulls(content: Content, like: Content) -> Content:
     return _compressed(column, like)
 
 
-def _indexes(found: Sequence[CompressedIndex], backend: Backend) -> CompressedIndex:
+def join_indexes(found: Sequence[CompressedIndex], backend: Backend) -> CompressedIndex:
     """The index of all rows; levels that are alike are put together as columns are."""
     first, rows = found[0], sum(map(len, found))
     if first.levels and all(
@@ -204,7 +205,7 @@ def _indexes(found: Sequence[CompressedIndex], backend: Backend) -> CompressedIn
 # Nodes ------------------------------------------------------------------------------------------------------------
 
 
-def _join(nodes: Sequence[Node], backend: Backend) -> Node:
+def join_nodes(nodes: Sequence[Node], backend: Backend) -> Node:
     """A node of the rows of all."""
     nodes = [node for node in nodes if node.rows] or list(nodes[:1])
     first = nodes[0]
@@ -226,7 +227,9 @@ def _join(nodes: Sequence[Node], backend: Backend) -> Node:
     if pa.types.is_dictionary(first.type):
         children = first.children  # the same categories, see `_of_the_same_categories`
     else:
-        children = tuple(_join(list(same), backend) for same in zip(*(node.children for node in nodes), strict=True))
+        children = tuple(
+            join_nodes(list(same), backend) for same in zip(*(node.children for node in nodes), strict=True)
+        )
     return Node(first.type, rows, nulls, validity, values, segments, children)
 
 
@@ -277,27 +280,29 @@ def _contents_of(piece: CompressedColumn | CompressedFrame) -> Sequence[Content]
 
 
 class Compressor:
-    """Compress pieces of a column or a frame as they arrive, so that the whole of it need never be in memory.
+    """Compress pieces of a column or a frame as they arrive. The whole of it is never in memory uncompressed.
 
-    The result is what `concat` makes of the pieces, each compressed by itself: every piece has parts of its own and,
-    unless `table` is given, trains symbol tables of its own. Small pieces therefore compress less well; pieces of 30 MB
-    and more, such as Parquet row groups often are, lose next to nothing.
+    Each piece is compressed by itself, and `concat` puts them together. Unless `table` is given, each piece trains
+    symbol tables of its own. So small pieces compress less well. Pieces of 30 MB and more lose next to nothing.
 
     Parameters
     ----------
     table : SymbolTable, optional
-        Used for all pieces of a column of strings, as `cudf_fsst.train` makes it.
+        The symbol table for all pieces of a column of strings, as `cudf_fsst.train` makes it.
     tile_size, level, stream, codec
-        As in ``series.fsst.compress()``; the last one not for DataFrames.
+        As in ``series.fsst.compress()``. `codec` is not for DataFrames.
     codecs : mapping, optional
         As in ``df.fsst.compress()``, for pieces that are DataFrames.
 
     Examples
     --------
+    >>> import pandas as pd
+    >>> import cudf_fsst
     >>> compressor = cudf_fsst.Compressor()
-    >>> for group in range(parquet.num_row_groups):
-    ...     compressor.append(parquet.read_row_group(group, columns=["comment"]).to_pandas()["comment"])
-    >>> column = compressor.finish()
+    >>> for piece in (["Ada", "Alan"], ["Grace"]):
+    ...     compressor.append(pd.Series(piece))
+    >>> len(compressor.finish())
+    3
     """
 
     def __init__(
@@ -321,18 +326,20 @@ class Compressor:
         Parameters
         ----------
         data : Series, Index or DataFrame of pandas or cuDF, or pyarrow.Array
-            Of the dtype, or labels and dtypes, and on the device of the first piece. Nothing of it is kept but the
-            index of a pandas Series.
+            It has the dtype, or the labels and dtypes, of the first piece and lies on the same device. Nothing of it is
+            kept but the index of a pandas Series.
 
         Raises
         ------
         AttributeError
-            It holds what cannot be compressed.
+            It holds values that cannot be compressed.
         TypeError, ValueError
-            It has another dtype or other columns, or is on another device, than the first piece; or `finish` was called
-            before; or `table` was given for a DataFrame, or `codecs` for something else.
+            It differs from the first piece in dtype, columns or device. Or `finish` was called before. Or `table` or
+            `codec` was given for a DataFrame, or `codecs` for something else.
 
-        After any of them, and after MemoryError, the pieces are what they were before.
+        Notes
+        -----
+        After an error, MemoryError too, the pieces are what they were before.
         """
         pieces = self._open()
         piece: Any
@@ -388,9 +395,9 @@ class Compressor:
         Raises
         ------
         ValueError
-            Nothing was appended (so there is no dtype), or `finish` was called before.
+            Nothing was appended, so there is no dtype. Or `finish` was called before.
         MemoryError
-            There is none for the index. The pieces are kept, and `finish` may be called again.
+            There is no memory for the index. The pieces are kept, and `finish` may be called again.
         """
         pieces = self._open()
         if not pieces:

@@ -10,6 +10,15 @@ _KINDS = (TypeError, MemoryError, ValueError)
 _OTHERS = (pa.ArrowException, ArithmeticError, LookupError, NotImplementedError)
 
 
+#: What a column or index is called: a text, what makes one, or None.
+What = str | Callable[[], str] | None
+
+
+def named(what: What) -> str:
+    """The text; of None, ``"column"``."""
+    return what if isinstance(what, str) else "column" if what is None else what()
+
+
 class naming:
     """A context in which errors name the column or index that they are about.
 
@@ -23,7 +32,7 @@ class naming:
 
     __slots__ = ("_what",)
 
-    def __init__(self, what: str | Callable[[], str] | None) -> None:
+    def __init__(self, what: What) -> None:
         self._what = what
 
     def __enter__(self) -> None:
@@ -32,7 +41,7 @@ class naming:
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         if error is None or self._what is None:
             return
-        what = self._what if isinstance(self._what, str) else self._what()
+        what = named(self._what)
         if isinstance(error, UnicodeDecodeError):
             reason = f"{error.reason}, {what}"
             raise UnicodeDecodeError(error.encoding, error.object, error.start, error.end, reason) from error

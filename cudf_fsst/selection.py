@@ -14,9 +14,11 @@ import pandas as pd
 
 from .interop.cudf import unwrap_proxy
 
-#: Bytes of a piece, and pieces of more, on a GPU.
+#: Bytes of a piece, and pieces of more, on a GPU. `upper` of TPC-H l_comment SF 10 on an H200, against decompressing
+#: first: 0.77 of the speed with 9 pieces, 0.85 with 4, 0.89 with 2. What decoded pieces take is less than what joining
+#: the results does.
 _PIECE_NBYTES = 64 << 20
-_PIECES = 8
+_PIECES = 4
 
 
 def row_number(key: int, length: int) -> int:

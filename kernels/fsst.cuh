@@ -39,6 +39,13 @@ struct SegmentView {
   u64 first_row_block;       // row blocks of the launch before this segment's; some may be spare
 };
 
+// The number of bits of an entry of a DecodeTable, which becomes the symbol.
+__device__ __forceinline__ u32 split_entry(u64& entry, bool eight) {
+  const u32 bits = eight ? 64 : u32(entry >> 56);
+  entry = eight ? entry : entry & ~0ull >> 8;
+  return bits;
+}
+
 // Entry k < 255 is the symbol of code k, 255 (the escape) has no bytes, 256 + b is the literal byte b. The highest byte of an entry
 // is the number of its bits, but symbols of eight bytes fill theirs: their codes are consecutive (docs/format.md, section 5).
 struct DecodeTable {
@@ -47,14 +54,11 @@ struct DecodeTable {
   u64 unused;               // what follows it in shared memory begins at a multiple of 16 bytes
 
   __device__ __forceinline__ bool is_eight(u32 entry) const { return entry - first_eight < eights; }
+  __device__ __forceinline__ u32 bits_of(u32 entry) const {
+    u64 symbol = entries[entry];
+    return split_entry(symbol, is_eight(entry));
+  }
 };
-
-// The number of bits of an entry of a DecodeTable, which becomes the symbol.
-__device__ __forceinline__ u32 split_entry(u64& entry, bool eight) {
-  const u32 bits = eight ? 64 : u32(entry >> 56);
-  entry = eight ? entry : entry & ~0ull >> 8;
-  return bits;
-}
 
 // What the encoder looks symbols up in (docs/format.md, section 6).
 struct EncodeTables {

@@ -1,8 +1,14 @@
 // FSST match, beside the search (fsst_search.cu): automata of bytes -> automata of codes; planes of bits -> an answer for each row.
 //
-// A warp answers for one row block after another. Its row lengths are unpacked as row_lengths_unpack does it, then a lane has rows
-// 32 * k + lane: neighbours look at neighbouring words of the planes, and answers are written coalesced. Rows of more than LONG_ROW
-// bytes are the whole warp's work, one after another.
+// A warp answers for one row block after another. Most have rows of similar, short lengths, and questions of yes and no: a lane has eight
+// neighbouring rows then, whose lengths it unpacks into registers, and the answers go out through shared memory, coalesced. Else
+// row lengths are unpacked as row_lengths_unpack does it, then a lane has rows 32 * k + lane. Rows of more than LONG_ROW bytes are the
+// whole warp's work, one after another. Where a question needs a bit, the warp looks for any first: of a block without one it reads
+// nothing else.
+//
+// Tried and lost, TPC-H l_comment SF 10 on an H200: for blocks of few bits, to look for the row of each bit instead of the bits of each row
+// took as long (0.22 ms of both, for 12 bits a block); to load row lengths before it is known whether there are bits, 0.02 ms more where
+// there are none.
 #include "fsst_match.cuh"
 #include "row_lengths.cuh"
 
@@ -59,6 +65,9 @@ extern "C" __global__ void __launch_bounds__(256)
 
 // Rows that a lane looks at together, so that several loads are under way at a time.
 #define GROUP 4
+
+// Words of bits that a lane looks at of a row block, to see whether there are any.
+#define BLOCK_WORDS 8
 
 // Bits of the planes, for one lane. Positions are counted from the first bit of the row block's first word.
 struct LaneBits {
@@ -164,6 +173,8 @@ typedef const u32* Test;
 // How a lane answers a question for some rows: one after another.
 template <typename Question>
 struct Each {
+  // Whether answers are yes or no; whether rows without a bit of plane 0 have a no, where `looks` says that bits are looked at.
+  static constexpr bool boolean = false, needs_bit = false;
   __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
 #pragma unroll
     for (u32 g = 0; g < GROUP; ++g) answers[g] = static_cast<const Question&>(*this).of(bits, start[g], end[g]);
@@ -174,6 +185,7 @@ struct Each {
 // first, whether they are needed or not, so that the loads wait for nothing: a few words behind the segment's.
 template <typename Question>
 struct Windowed {
+  static constexpr bool boolean = false, needs_bit = false;
   __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
     const Question& question = static_cast<const Question&>(*this);
     u32 near[GROUP], middle[GROUP], far[GROUP], from[GROUP];
@@ -202,9 +214,12 @@ struct Windowed {
 // Whether there is a match. test: its bytes.
 struct Contains : Windowed<Contains> {
   typedef u8 Answer;
+  static constexpr bool boolean = true, needs_bit = true;
   u32 before;
 
   __device__ __forceinline__ explicit Contains(Test test) : before(test[0] - 1) {}
+
+  __device__ __forceinline__ bool looks() const { return true; }
 
   __device__ __forceinline__ bool settles(u64 window, u32 count, u32, u32* answer) const {
     *answer = window != 0;
@@ -221,6 +236,7 @@ struct Contains : Windowed<Contains> {
 // at; whether it is counted from the row's start; bytes of the match.
 struct Edge {
   typedef u8 Answer;
+  static constexpr bool boolean = true, needs_bit = true;
   u32 least, exactly, some, from_start, length;
 
   __device__ __forceinline__ explicit Edge(Test test)
@@ -230,6 +246,7 @@ struct Edge {
   __device__ __forceinline__ bool fits(Position bytes) const {
     return exactly ? bytes == least : bytes >= least;
   }
+  __device__ __forceinline__ bool looks() const { return some; }
   template <typename Bits>
   __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
                                     typename Bits::Position end) const {
@@ -252,6 +269,7 @@ struct Edge {
 // for each its plane and its bytes.
 struct Like {
   typedef u8 Answer;
+  static constexpr bool boolean = true, needs_bit = false;
   Test test;
 
   __device__ __forceinline__ explicit Like(Test test) : test(test) {}
@@ -320,6 +338,7 @@ struct Like {
 // Whether rows are one of some values. test: how many lengths there are, and these, ascending.
 struct IsIn {
   typedef u8 Answer;
+  static constexpr bool boolean = true, needs_bit = false;
   Test test;
 
   __device__ __forceinline__ explicit IsIn(Test test) : test(test) {}
@@ -447,6 +466,44 @@ __device__ __forceinline__ void answer_rows(const Question& question, const Lane
   }
 }
 
+// Answers, each yes or no, for the rows of a block, eight neighbours a lane, where their lengths are short, alike and sound. map: room for a
+// bit each. false: they are not.
+template <typename Question>
+__device__ __forceinline__ bool answer_neighbours(const Question& question, const LaneBits& bits,
+                                                  const PackedBlock& block, u32 skew, u32 most, u32 valid, u32 rows,
+                                                  u32* map, typename Question::Answer* to) {
+  const u32 lane = lane_id(), minimum = u32(block.minimum), width = block.width;
+  if (width > 8 || block.minimum + (1u << width) > LONG_ROW) return false;
+  u32 near, far;
+  block.eight_rows(lane, &near, &far);
+  const u32 sum = ROWS_PER_LANE * minimum + block.sum_of(near, 4) + block.sum_of(far, 4);
+  const u32 behind = skew + warp_inclusive_sum(sum), mask = (1u << width) - 1;
+  if (__shfl_sync(ALL_LANES, behind, 31) > most) return false;
+  u32 at = behind - sum, found = 0;
+#pragma unroll
+  for (u32 group = 0; group < ROWS_PER_LANE; group += GROUP) {
+    u32 start[GROUP], end[GROUP], answers[GROUP];
+#pragma unroll
+    for (u32 g = 0; g < GROUP; ++g) {
+      start[g] = at;
+      at += minimum + ((group == 0 ? near : far) >> (g * width) & mask);
+      end[g] = at;
+    }
+    question.answer(bits, start, end, answers);
+#pragma unroll
+    for (u32 g = 0; g < GROUP; ++g) found |= (answers[g] & 1) << (group + g);
+  }
+  reinterpret_cast<u8*>(map)[lane] = u8(found);
+  __syncwarp();
+  if (lane < ROW_BLOCK / 32) map[lane] &= valid;
+  __syncwarp();
+#pragma unroll
+  for (u32 i = 0; i < ROWS_PER_LANE; ++i)
+    if (32 * i + lane < rows) to[32 * i + lane] = map[i] >> lane & 1;
+  __syncwarp();
+  return true;
+}
+
 // Answers for all rows of the segments.
 template <typename Question>
 __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, const SearchView* __restrict__ views,
@@ -454,6 +511,7 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
                                       u64 answers) {
   typedef typename Question::Answer Answer;
   __shared__ u32 rooms[MATCH_THREADS / 32][PADDED_ROWS + 1];
+  __shared__ u32 maps[Question::boolean ? MATCH_THREADS / 32 : 1][ROW_BLOCK / 32];
   u32* const staged = rooms[threadIdx.x / 32];
   const u32 lane = lane_id();
   const Question question(test);
@@ -476,13 +534,36 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
     if (32 * lane + 32 > rows) valid &= 32 * lane < rows ? (1u << (rows - 32 * lane)) - 1 : 0;
     Answer* const to = reinterpret_cast<Answer*>(answers) + s.first_row + first;
 
+    const u32 most = skew + u32(min(left, u64(1) << 31));
+    if constexpr (Question::needs_bit) {
+      const u64 span = reinterpret_cast<const u64*>(s.row_starts)[b + 1] - begin;  // bytes of the rows
+      const u32 count = (skew + u32(span) + 31) / 32;
+      if (question.looks() && span <= min(left, u64(1024 * BLOCK_WORDS - 32))) {
+        // The next row block's bits are needed soon.
+        const u64 soon = begin / 32 + count + 32 * lane;
+        if (lane < BLOCK_WORDS && 32 * soon < chars) prefetch(reinterpret_cast<u64>(words + count + 32 * lane));
+        u32 any = 0;
+#pragma unroll
+        for (u32 i = 0; i < BLOCK_WORDS; ++i) any |= 32 * i + lane < count ? __ldg(words + 32 * i + lane) : 0;
+        if (!__any_sync(ALL_LANES, any != 0)) {
+#pragma unroll
+          for (u32 i = 0; i < ROWS_PER_LANE; ++i)
+            if (32 * i + lane < rows) to[32 * i + lane] = 0;
+          continue;
+        }
+      }
+    }
+    if constexpr (Question::boolean) {
+      const LaneBits bits = {words, plane_words};
+      block.prefetch_next(s);
+      if (answer_neighbours(question, bits, block, skew, most, valid, rows, maps[threadIdx.x / 32], to)) continue;
+    }
     u32 together = ~0u;  // bit i: row 32 * i + lane is the whole warp's work
     if (block.sums_fit()) {
       const LaneBits bits = {words, plane_words};
       const u32 all = stage_starts(block, staged, skew);
       if (lane == 31) staged[padded(ROW_BLOCK)] = all;
       __syncwarp();
-      const u32 most = skew + u32(min(left, u64(1) << 31));
       together = 0;
       // Row lengths that are sound, short rows, and no nulls: the usual case.
       if (rows == ROW_BLOCK && s.validity == 0 && __shfl_sync(ALL_LANES, all, 31) <= most &&

@@ -24,7 +24,7 @@
 // - training on threads of the CPU: 1.2 ms a table, half of compress().
 // - all pairs counted in the L2, the atomic operations of two tokens under way together, and one position matched at a time; no
 //   times were kept. Now most pairs find room in shared memory, and four positions share their loads.
-#include "fsst_compress.cuh"
+#include "fsst_train.cuh"
 
 #define CODES 512  // 0 to 255 are escaped bytes, 256 and up symbols
 #define ALONE 511
@@ -78,13 +78,6 @@ static_assert(2 * (ROW * SAMPLE_CHUNKS + CANDIDATE_SLOTS) == TRAIN_MATCHES_NBYTE
 static_assert(8 * CANDIDATE_SLOTS == TRAIN_CANDIDATES_NBYTES, "TRAIN_CANDIDATES_NBYTES");
 static_assert(SAMPLE_CHUNK * SAMPLE_CHUNKS <= 32 * TRAIN_THREADS, "a thread keeps a bit for every token it counts");
 
-// What the host makes a SymbolTable of: symbols in code order.
-struct TrainedTable {
-  u64 symbols[256];
-  u8 lengths[256];
-  u64 count;
-};
-
 struct Symbol {
   u64 bytes;
   u32 length;
@@ -104,42 +97,13 @@ __device__ __forceinline__ u32 take_places(u32* counter, u32 count) {
   return __shfl_sync(ALL_LANES, first, 31) + inclusive - count;
 }
 
-// The characters of the table's scope: those of its segments. By one warp.
-__device__ __forceinline__ void find_scope(Training* t, const ScopeView& scope) {
-  const Found found(scope.found, scope.segments);
-  const u32 segments = u32(scope.segments), first = u32(scope.first), most = u32(scope.most);
-  if (lane_id() == 0) t->start = t->stop = 0;
-  __syncwarp();
-  u32 before = 0;
-  for (u32 base = 0; base < segments; base += 32) {
-    const u32 k = base + lane_id();
-    const bool has_rows = k < segments && found.rows_begin[k] < found.rows_begin[k + 1];
-    const u32 ballot = __ballot_sync(ALL_LANES, has_rows);
-    const u32 number = before + __popc(ballot & ((1u << lane_id()) - 1));
-    if (has_rows && number == first) t->start = found.chars_begin[k];
-    if (has_rows && number - first < most) atomicMax(&t->stop, found.chars_begin[k + 1]);
-    before += __popc(ballot);
-  }
-}
-
-// Where chunk `i` of the sample of `chars` characters starts: plan.py, sample_positions.
-__device__ __forceinline__ u64 chunk_start(u32 i, u64 chars) {
-  if (chars <= SAMPLE_CHUNKS * SAMPLE_CHUNK) return u64(i) * SAMPLE_CHUNK;
-  u32 x = (i + 1) * 0x9E3779B9u;
-  x = (x ^ (x >> 16)) * 0x85EBCA6Bu;
-  x = (x ^ (x >> 13)) * 0xC2B2AE35u;
-  x ^= x >> 16;
-  const u64 first = i * chars / SAMPLE_CHUNKS;
-  const u64 room = (i + 1) * chars / SAMPLE_CHUNKS - first - SAMPLE_CHUNK + 1;
-  return first + x * (room >> 32) + (x * (room & 0xffffffff) >> 32);
-}
-
 // Copies the sample of the characters at addresses `begin` to `end` to shared memory. By all threads.
 __device__ __forceinline__ void stage_sample(Training* t, u64 begin, u64 end) {
   constexpr u32 batch = 4, chunk_words = SAMPLE_CHUNK / 4;
   const u64 chars = end - begin;
   const u32 words = u32(min((chars + 3) / 4, u64(SAMPLE_CHUNKS * chunk_words)));
-  if (threadIdx.x < SAMPLE_CHUNKS) t->chunk_starts[threadIdx.x] = begin + chunk_start(threadIdx.x, chars);
+  if (threadIdx.x < SAMPLE_CHUNKS)
+    t->chunk_starts[threadIdx.x] = begin + chunk_start(threadIdx.x, chars, SAMPLE_CHUNKS, 0);
   __syncthreads();
   auto source = [&](u32 i) { return t->chunk_starts[i / chunk_words] + 4 * (i % chunk_words); };
   auto inside = [&](u64 aligned) { return aligned >= begin && aligned + 8 <= end; };
@@ -630,7 +594,7 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
   const u32 thread = threadIdx.x;
 
   const ScopeView& scope = scopes[blockIdx.x];
-  if (thread < 32) find_scope(t, scope);
+  if (thread < 32) find_scope(scope, &t->start, &t->stop);
   for (u32 i = thread; i < 256; i += TRAIN_THREADS) {
     t->symbols[i] = i;
     t->lengths[i] = 1;

@@ -40,6 +40,12 @@ struct PackedBlock {
       : bits(reinterpret_cast<const u32*>(__shfl_sync(ALL_LANES, reinterpret_cast<u64>(own.bits), lane))),
         width(__shfl_sync(ALL_LANES, own.width, lane)),
         minimum(__shfl_sync(ALL_LANES, own.minimum, lane)) {}
+  // Asks for the next row block's bits, which lie behind this one's; whole warps.
+  __device__ __forceinline__ void prefetch_next(const SegmentView& s) const {
+    const u32* next = bits + ROW_BLOCK / 32 * width + 32 * lane_id();  // as much again, a line a lane
+    const u64 place = next - reinterpret_cast<const u32*>(s.row_bits);
+    if (4 * lane_id() < width && place < s.row_bits_words) prefetch(reinterpret_cast<u64>(next));
+  }
   // Length of row i less the minimum; what stands behind the segment's last row is not to be used.
   __device__ __forceinline__ u64 difference(u32 i) const {
     if (width == 0) return 0;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,8 +57,29 @@ def _why_no_gpu() -> str | None:
     return None
 
 
+def _mark_slow(items: list[pytest.Item]) -> None:
+    """Mark what `sampled` does not take, and notebooks but the first one, which takes minutes with their pictures."""
+    cases: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            cases.setdefault((item.path, item.nodeid.partition("[")[0]), []).append(item)
+        elif item.path.suffix == ".ipynb" and item.path.stem != "quickstart":
+            item.add_marker(pytest.mark.slow)
+    for (path, name), every in cases.items():
+        (count,) = every[0].get_closest_marker("sampled").args
+        # At random, for a fixed step could meet one value of a parameter only; always the same ones.
+        kept = random.Random(f"{path.name} {name.rpartition('::')[2]}").sample(
+            range(len(every)), min(count, len(every))
+        )
+        for number, item in enumerate(every):
+            if number not in kept:
+                item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what needs a GPU where there is none, and say why."""
+    _mark_slow(items)
     wanted = [item for item in items if item.get_closest_marker("gpu")]
     reason = _why_no_gpu() if wanted else None
     if reason is not None:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 
 from column_cases import DTYPES, INDEXES
@@ -170,6 +171,7 @@ def frames() -> Iterator[tuple[str, pd.DataFrame]]:
             index=pd.Index(some / 2, name="half"),
         ),
     )
+    yield "more types", more_types(rows)
     labels = pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)], names=["u", None])
     yield "labels", pd.DataFrame(np.arange(12.0).reshape(4, 3), columns=labels, index=pd.interval_range(0, 4))
     intervals = pd.interval_range(0, 3)  # labels of version 3
@@ -189,6 +191,31 @@ def frames() -> Iterator[tuple[str, pd.DataFrame]]:
     long = np.arange(5000)
     words = [f"word {i % 50}" for i in long]
     yield "long", pd.DataFrame({"a": long**2, "b": np.sqrt(long), "c": words, "d": long % 3 > 0})
+
+
+def more_types(rows: int) -> pd.DataFrame:
+    """What only version 3 of the format has."""
+    pairs = [[("a", i), ("b" * i, None)][: i % 3] if i % 4 else None for i in range(rows)]
+    big = [decimal.Decimal(i) * 10**40 - 1 if i % 5 else None for i in range(rows)]
+    vectors = pa.list_(pa.float32(), 3)
+    return pd.DataFrame(
+        {
+            "map": arrow(pairs, pa.map_(pa.string(), pa.int32())),
+            "vectors": arrow([[i, 0.5, None] if i % 3 else None for i in range(rows)], vectors),
+            "bytes": arrow([bytes([i] * 7) if i % 4 else None for i in range(rows)], pa.binary(7)),
+            "big": arrow(big, pa.decimal256(60, 1)),
+            "matrices": arrow(
+                [[[i, 1], None] if i % 5 else None for i in range(rows)], pa.list_(pa.list_(pa.int8(), 2), 2)
+            ),
+            "views": arrow([["x" * i, None][: i % 3] for i in range(rows)], pa.list_(pa.string_view())),
+            "list views": arrow([[i] * (i % 3) for i in range(rows)], pa.large_list_view(pa.int16())),
+            "runs": pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([runs(rows)]))),
+        }
+    )
+
+
+def runs(rows: int) -> pa.Array:
+    return pc.run_end_encode(pa.array([f"run {i // 5}" if i // 5 % 3 else None for i in range(rows)]))
 
 
 def much() -> Iterator[tuple[str, list[storage.Stream], pa.DataType, dict[str, Any]]]:
@@ -404,6 +431,9 @@ def some_type(dice: random.Random, depth: int = 0) -> pa.DataType:
         index = dice.choice([pa.int8(), pa.uint8(), pa.int32(), pa.uint64()])
         return pa.dictionary(index, inner, ordered=dice.random() < 0.5)
     other = dice.choice([inner, some_type(dice, depth + 1)])
+    if how < 0.85:
+        many = dice.choice([3, 2**20, 2**31 - 1])
+        return dice.choice([pa.map_(inner, other), pa.list_(inner, many), pa.binary(many), pa.decimal256(70, 3)])
     return pa.struct([(dice.choice(["left", "right", "", "x"]), inner), ("right", other)][: dice.randrange(3)])
 
 
@@ -429,7 +459,10 @@ def like(dice: random.Random, kind: pa.DataType) -> pa.DataType:
         index = dice.choice([kind.index_type, pa.int8(), pa.uint8()])
         return pa.dictionary(index, like(dice, kind.value_type), ordered=dice.random() < 0.5)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return dice.choice([pa.list_, pa.large_list])(like(dice, kind.value_type))
+        views = [pa.list_view] if pa.types.is_list(kind) else [pa.large_list_view]
+        return dice.choice([pa.list_, pa.large_list, *views])(like(dice, kind.value_type))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(like(dice, kind.value_type), kind.list_size + dice.choice([0, 0, 1]))
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, like(dice, field.type)) for field in kind])
     return some_type(dice)

@@ -34,8 +34,9 @@ import cudf_fsst
 import hostile
 from cudf_fsst import cli
 
-#: What a case may take: seconds; bytes while it is loaded, beside 16 times the file; bytes in all.
-SECONDS = 30
+#: What a case may take: seconds of a CPU, and of a clock, for the machine may be busy.
+SECONDS, WAITING_SECONDS = 30, 300
+#: Bytes while it is loaded, beside 16 times the file; bytes in all.
 LOAD_NBYTES = 12 << 20
 READ_NBYTES = 256 << 20
 #: Nothing that is larger is decompressed.
@@ -218,7 +219,8 @@ def main(first: int, count: int) -> int:
     note = os.environ.get("CUDF_FSST_HOSTILE_CASE")
     failures = 0
     # A hang ends the process by a signal: a thread that watches would have to be started and joined for every case.
-    faulthandler.register(signal.SIGALRM, chain=True)
+    for number in (signal.SIGALRM, signal.SIGPROF):
+        faulthandler.register(number, chain=True)
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(os, "fsync"))  # waits for the disk, which is not what is tested
         place = stack.enter_context(open(note, "wb", buffering=0)) if note else None
@@ -234,13 +236,15 @@ def main(first: int, count: int) -> int:
             name, data = hostile.hostile(number)
             if place is not None:
                 os.pwrite(place.fileno(), f"{number:20} {name:60}".encode(), 0)
-            signal.alarm(SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
+            signal.alarm(WAITING_SECONDS)
             try:
                 reader.read(number, data)
             except BaseException as error:
                 failures += 1
                 text = "".join(traceback.format_exception(error))
                 print(json.dumps({"case": number, "of": name, "error": str(error) or repr(error), "trace": text}))
+            signal.setitimer(signal.ITIMER_PROF, 0)
             signal.alarm(0)
     print(json.dumps({"counts": reader.counts}))
     return int(failures > 0)

@@ -1,4 +1,4 @@
-"""A slow reader of stored frames, written from docs/format.md (sections 8, 11-17 and 19) alone.
+"""A slow reader of stored frames, written from docs/format.md (sections 8, 11-17, 19 and 20) alone.
 
 It shares nothing with the package. Arrow reads the schema; all else is plain Python, the codecs in the other
 `reference_*` modules.
@@ -153,12 +153,14 @@ class Trees:
 
     def values(self, tree: dict[str, Any], kind: pa.DataType) -> list[Any]:
         """Values of a tree as Python's, None where they are null."""
-        if isinstance(kind, pa.BaseExtensionType):
-            kind = kind.storage_type
+        kind = layout(kind)
         rows, nulls = tree["rows"], tree["nulls"]
         types = pa.types
         if types.is_null(kind):
             return [None] * rows
+        if types.is_map(kind):
+            lists = self.values(tree, pa.list_(pa.struct([kind.key_field, kind.item_field])))
+            return [row if row is None else [tuple(entry.values()) for entry in row] for row in lists]
         valid = [True] * rows
         if tree["validity"] is not None:
             bits = self.numbers(tree["validity"], -(-rows // 8), 1)
@@ -188,6 +190,14 @@ class Trees:
                 {name: column[row] for name, column in zip(names, columns, strict=True)} if valid[row] else None
                 for row in range(rows)
             ]
+        if types.is_fixed_size_list(kind) or types.is_fixed_size_binary(kind):
+            binary = types.is_fixed_size_binary(kind)
+            size = kind.byte_width if binary else kind.list_size
+            [child] = tree["children"]
+            inside = self.values(child, pa.uint8() if binary else kind.value_type)
+            need(len(inside) == size * rows, "values of rows of a fixed size")
+            each = [inside[size * row : size * (row + 1)] for row in range(rows)]
+            return [(bytes(one) if binary else one) if here else None for one, here in zip(each, valid, strict=True)]
         if types.is_list(kind) or types.is_large_list(kind):
             offsets = [0]
             if rows:
@@ -203,7 +213,7 @@ class Trees:
         numbers = [0] * rows
         if rows:
             halves = [self.numbers(number, rows, min(width, 8)) for number in tree["values"]]
-            need(len(halves) == (2 if width == 16 else 1), "streams of values")
+            need(len(halves) == max(1, width // 8), "streams of values")
             numbers = [sum(half << 64 * i for i, half in enumerate(parts)) for parts in zip(*halves, strict=True)]
         if types.is_dictionary(kind):
             [child] = tree["children"]
@@ -242,6 +252,22 @@ class Trees:
             found += [strings[code] if here else None for code, here in zip(codes, valid, strict=True)]
         need(len(found) == tree["rows"] and found.count(None) == tree["nulls"], "rows of scopes")
         return found
+
+
+def layout(kind: pa.DataType) -> pa.DataType:
+    """The type that a tree is of (sections 16 and 20)."""
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return layout(kind.storage_type)
+    if types.is_run_end_encoded(kind):
+        return layout(kind.value_type)
+    if types.is_list_view(kind):
+        return pa.list_(kind.value_field)
+    if types.is_large_list_view(kind):
+        return pa.large_list(kind.value_field)
+    if types.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if types.is_binary_view(kind) else kind
 
 
 def value_of(kind: pa.DataType, number: int, width: int) -> Any:

@@ -143,6 +143,7 @@ def run(code: str, *paths: Path, warnings: str = "error") -> None:
 BROKEN = ["ImportError('no libcudf')", "RuntimeError('no driver')", "OSError('libcuda.so')", "import rapids_is_gone"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("error", BROKEN)
 def test_broken_cudf_leaves_pandas_alone(error: str, tmp_path: Path) -> None:
     """One warning says why there is no GPU."""
@@ -161,6 +162,7 @@ assert {wanted!r} in str(one.message), one
     run(check + USE, tmp_path)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("error", BROKEN)
 def test_the_command_line_says_once_that_cudf_is_broken(error: str, tmp_path: Path) -> None:
     (tmp_path / "cudf.py").write_text(error if error.startswith("import") else f"raise {error}\n")

@@ -28,7 +28,7 @@ COMMENTS = "tpch.l_comment.sf10"
 def modules() -> Iterator[dict[str, ModuleType]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "benchmarks")
-        names = ("bench_query", "bench_tpch", "query_page", "records")
+        names = ("bench_query", "bench_query_cpu", "bench_tpch", "query_page", "records")
         yield {name: importlib.import_module(name) for name in names}
 
 
@@ -60,6 +60,19 @@ def plain_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     methods = pd.core.strings.accessor.StringMethods
     monkeypatch.setattr(methods, "like", like, raising=False)
     monkeypatch.setattr(methods, "byte_count", lambda self: self.encode("utf-8").str.len(), raising=False)
+
+
+def test_questions_on_the_cpu(modules: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = modules["bench_query_cpu"]
+    (tmp_path / "l_comment").write_text("\n".join(comments(300)) + "\n")
+    monkeypatch.setenv("CUDF_FSST_NUM_THREADS", "2")
+    plain = bench.column(tmp_path / "l_comment", 0.02)
+    records = list(bench.measure("l_comment", plain, 2, 1))
+    assert {one["codec"] for one in records} == {"cudf_fsst.cpu", "pyarrow.match_substring"}
+    assert [one["pattern"] for one in records[::2]] == list(bench.PATTERNS["l_comment"])
+    assert all(one["bytes"] >= 20_000 and one["threads"] == 2 and one["value"] > 0 for one in records)
+    wanted = sum("special" in row for row in plain.to_pylist())
+    assert {one["found"] for one in records if one["pattern"] == "special"} == {wanted}
 
 
 @pytest.mark.usefixtures("plain_methods")
@@ -176,6 +189,7 @@ def tables() -> dict[str, pd.DataFrame]:
     return {name: pd.DataFrame(columns) for name, columns in made.items()}
 
 
+@pytest.mark.slow
 def test_tpch_queries_agree_on_both_frames(modules: dict[str, ModuleType], tmp_path: Path) -> None:
     bench, page, plain = modules["bench_tpch"], modules["query_page"], tables()
     limits = []

@@ -86,6 +86,7 @@ def round_trip(gpu: Gpu, values: npt.NDArray[Any], signed: bool, offset: int = 0
     assert gpu.decompress(packed, offset) == values.tobytes()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("itemsize", launch.ITEMSIZES)
 def test_cases(itemsize: int, gpu: Gpu) -> None:
     for values, signed in cases(itemsize).values():

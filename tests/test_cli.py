@@ -14,8 +14,7 @@ import pytest
 import cudf_fsst
 from cli_cases import run_bad, run_ok
 from column_cases import VALUES
-from cudf_fsst import cli
-from cudf_fsst.engine import Engine
+from cudf_fsst import batches
 from cudf_fsst.index import keep
 from cudf_fsst.interop import schema
 
@@ -48,31 +47,10 @@ def test_compress_at_a_level(parquet: Path, tmp_path: Path) -> None:
     assert message == "error: level must be one of ('default', 'max'), not 'best'"
 
 
-def test_compress_reads_few_row_groups_at_a_time(
-    parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = []
-    read = Engine.read
-
-    def watched(self: Engine, path: Path, column: str, row_groups: list[int] | None = None) -> pd.Series:
-        seen.append(row_groups)
-        return read(self, path, column, row_groups)
-
-    monkeypatch.setattr(Engine, "read", watched)
-    for rows, expected in ((1, [[0], [1], [2], [3]]), (200, [[0, 1], [2, 3]]), (10**6, [[0, 1, 2, 3]])):
-        monkeypatch.setattr(cli, "_PIECE_ROWS", rows)
-        run_ok("compress", parquet, "--column", "text", "-o", tmp_path / "text.fsst", "--device", "cpu", "--force")
-        assert seen == expected
-        assert cudf_fsst.load(tmp_path / "text.fsst").to_arrow().to_pylist() == VALUES
-        seen.clear()
-    monkeypatch.setattr(cli, "_PIECE_BYTES", 1)
-    run_ok("compress", parquet, "--column", "text", "-o", tmp_path / "text.fsst", "--device", "cpu", "--force")
-    assert seen == [[0], [1], [2], [3]]
-
-
 def test_decompress_writes_piece_by_piece(parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_ok("compress", parquet, "--column", "text", "-o", tmp_path / "text.fsst", "--device", "cpu")
-    monkeypatch.setattr(cli, "_DECOMPRESS_CHARS", 40_000)
+    monkeypatch.setattr(batches, "PIECE_NBYTES", 40_000)
+    monkeypatch.setattr(batches, "_PIECE_ROWS", 1)
     run_ok("decompress", tmp_path / "text.fsst", "-o", tmp_path / "out.parquet")
     assert pq.ParquetFile(tmp_path / "out.parquet").num_row_groups > 3
     assert pq.read_table(tmp_path / "out.parquet")["text"].to_pylist() == VALUES
@@ -113,10 +91,11 @@ def test_decompress_takes_types_from_the_whole_column(
 ) -> None:
     index = pd.Index([None] * 30 + ["key"] * (len(values) - 30), dtype=object, name="i")
     pd.Series(values, index=index, dtype=object, name="text").fsst.compress().save(tmp_path / "text.fsst")
-    monkeypatch.setattr(cli, "_DECOMPRESS_CHARS", 10)
+    monkeypatch.setattr(batches, "PIECE_NBYTES", 10)
+    monkeypatch.setattr(batches, "_PIECE_ROWS", 1)
     run_ok("decompress", tmp_path / "text.fsst", "-o", tmp_path / "out.parquet")
     table = pq.read_table(tmp_path / "out.parquet")
-    assert pa.types.is_string(table.schema.field("text").type)
+    assert pa.types.is_large_string(table.schema.field("text").type)
     assert table["text"].to_pylist() == values
     assert table["i"].to_pylist() == index.tolist()
 
@@ -142,7 +121,8 @@ def test_bytes_that_no_python_string_holds(dtype: str, tmp_path: Path, monkeypat
     column = column._make(content, column._backend, "text", keep(index), found)
     column.save(tmp_path / "text.fsst")
     assert "xff" in run_ok("inspect", tmp_path / "text.fsst", "--symbols")
-    monkeypatch.setattr(cli, "_DECOMPRESS_CHARS", 100)
+    monkeypatch.setattr(batches, "PIECE_NBYTES", 100)
+    monkeypatch.setattr(batches, "_PIECE_ROWS", 1)
     run_ok("decompress", tmp_path / "text.fsst", "-o", tmp_path / "out.parquet")
     found = pq.read_table(tmp_path / "out.parquet")
     assert found["text"].cast(pa.large_binary()).to_pylist() == ANY_BYTES

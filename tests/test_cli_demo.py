@@ -10,6 +10,8 @@ import pytest
 
 import cudf_fsst
 from cli_cases import parquet_files_that_cannot_be_read, run_bad, run_ok
+from cudf_fsst import demo
+from cudf_fsst.engine import find_engine
 
 
 def test_demo_checks_and_shows_every_column(tmp_path: Path) -> None:
@@ -19,6 +21,9 @@ def test_demo_checks_and_shows_every_column(tmp_path: Path) -> None:
     assert all(name in shown for name in columns)
     assert "CPU" in shown
     assert "came back equal" in shown
+    assert "l_shipinstruct has few different values: as a category it takes" in shown
+    assert "l_comment has few" not in shown
+    assert "Too small to show the device's speed: l_comment, l_shipinstruct, c_address" in shown
 
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
     assert {path.name for path in made} == {"lineitem.parquet", "customer.parquet"}
@@ -37,6 +42,14 @@ def test_demo_notices_a_changed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cudf_fsst.CompressedColumn, "decompress", wrong)
     message = run_bad("demo", "--scale", 0.001, "--device", "cpu", "--data", tmp_path, "--column", "o_comment")
     assert "'o_comment' did not come back as it was" in message
+
+
+def test_the_best_of_several_calls_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.0, 0.3, 1.0, 1.1, 2.0, 2.2, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5])
+    monkeypatch.setattr(demo, "perf_counter", lambda: next(times))
+    results = iter("abcdef")
+    result, seconds = demo._timed(find_engine("cpu"), lambda: next(results))
+    assert (result, round(seconds, 3)) == ("d", 0.1)  # a second has passed after four
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -16,8 +16,6 @@ import pytest
 import cudf_fsst
 from cli_cases import run_bad, run_ok
 from column_cases import VALUES
-from cudf_fsst import cli
-from cudf_fsst.engine import Engine
 
 
 def table_of_many_types() -> pa.Table:
@@ -120,7 +118,7 @@ def test_indexes_that_parquet_does_not_have(tmp_path: Path) -> None:
     path, output = tmp_path / "c.fsst", tmp_path / "c.parquet"
     categories = pd.CategoricalIndex(pd.interval_range(0, 3))
     pd.Series(["a", "b", "c"], index=categories, dtype="str").fsst.compress().save(path)
-    assert "nsupported cast" in run_bad("decompress", path, "-o", output)
+    assert "not yet supported" in run_bad("decompress", path, "-o", output)
     pd.DataFrame({"a": [1]}).rename_axis(columns=pd.Timestamp("2020")).fsst.compress().save(path)
     assert "Timestamp" in run_bad("decompress", path, "-o", output)
     assert not output.exists()
@@ -170,17 +168,13 @@ def test_one_column_of_any_type_on_the_gpu(name: str, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out.parquet")[name].to_pylist() == table[name].to_pylist()
 
 
-def test_names_with_dots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_with_dots(tmp_path: Path) -> None:
     """Which Parquet's paths of nested columns have too."""
     inner = [{"b": "x" * 1000, "c": 1}] * 40
     table = pa.table({"a": inner, "a.b": [str(i) for i in range(40)], "n.m": range(40)})
     pq.write_table(table, tmp_path / "in.parquet", row_group_size=10)
     command = ("compress", tmp_path / "in.parquet", "--device", "cpu", "--force", "-o", tmp_path / "out.fsst")
-    with monkeypatch.context() as patch:
-        patch.setattr(cli, "_PIECE_BYTES", 500)
-        metadata = pq.read_metadata(tmp_path / "in.parquet")
-        assert cli._pieces(metadata, "a.b") == [[0, 1, 2, 3]], "the struct's field is much larger"
-        run_ok(*command, "-c", "a.b")
+    run_ok(*command, "-c", "a.b")
     assert cudf_fsst.load(tmp_path / "out.fsst").to_arrow().to_pylist() == table["a.b"].to_pylist()
     run_ok(*command, "-c", "a.b", "-c", "n.m")
     frame = cudf_fsst.load(tmp_path / "out.fsst")
@@ -188,17 +182,6 @@ def test_names_with_dots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     run_ok(*command, "-c", "a")
     assert cudf_fsst.load(tmp_path / "out.fsst").to_arrow()["a"].to_pylist() == inner
     assert "no column 'a.c'" in run_bad(*command, "-c", "a.c")
-
-
-def test_frame_by_the_other_engine(parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pandas stands for cuDF: its reader's frame is compressed into host memory."""
-    monkeypatch.setattr("cudf_fsst.engine._gpu_engine", lambda: Engine(pd, "NVIDIA Test", on_gpu=True))
-    for number, names in enumerate([(), ("-c", "number", "-c", "text")]):
-        shown = run_ok("compress", parquet, *names, "-o", tmp_path / f"{number}.fsst", "--codec", "number=raw")
-        assert "on NVIDIA Test" in shown
-        frame = cudf_fsst.load(tmp_path / f"{number}.fsst")
-        assert frame.codecs.to_dict() == {"text": "fsst", "number": "raw"}
-        pd.testing.assert_frame_equal(frame.decompress(), pd.read_parquet(parquet))
 
 
 @pytest.mark.gpu
@@ -239,8 +222,6 @@ def test_inspect_a_frame_of_nothing(columns: list[str], tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["-c", "text", "-c", "nothing"], "no column 'nothing'; columns: text, number, odd"),
-        (["-c", "text", "-c", "odd"], "column 'odd': Arrow type fixed_size_binary[1] cannot be compressed"),
-        ([], "column 'odd': Arrow type fixed_size_binary[1] cannot be compressed"),
         (["-c", "text", "-c", "number", "--codec", "odd=raw"], "codecs names a column .* does not have: 'odd'"),
         (["-c", "text", "-c", "number", "--codec", "number=zstd"], "codec of column 'number' must be one of .* 'zstd'"),
         (["-c", "text", "-c", "number", "--codec", "number=fsst"], "column 'number': codec 'fsst' takes strings, not "),
@@ -253,7 +234,7 @@ def test_frame_mistakes(tmp_path: Path, arguments: list[str], message: str) -> N
     odd = pa.array([b"a"], pa.binary(1))
     pq.write_table(pa.table({"text": ["a"], "number": [1], "odd": odd}), tmp_path / "in.parquet")
     line = run_bad("compress", tmp_path / "in.parquet", "-o", tmp_path / "frame.fsst", "--device", "cpu", *arguments)
-    assert re.search(message.replace("[1]", r"\[1\]"), line)
+    assert re.search(message, line)
     assert {path.name for path in tmp_path.iterdir()} == {"in.parquet"}
 
 
@@ -266,12 +247,11 @@ def test_frame_output_is_kept(parquet: Path, tmp_path: Path, monkeypatch: pytest
     run_ok("compress", parquet, "-o", compressed, "--device", "cpu", "--force")
     assert "exists" in run_bad("decompress", compressed, "-o", restored)
 
-    def full(_table: object, file: BinaryIO) -> None:
-        file.write(b"half")
+    def full(*_: object, **__: object) -> None:
         raise OSError("no space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pq, "write_table", full)
+        patch.setattr(pq.ParquetWriter, "write_table", full)
         assert "no space left" in run_bad("decompress", compressed, "-o", restored, "--force")
     assert restored.read_text() == "precious"
     run_ok("decompress", compressed, "-o", restored, "--force")

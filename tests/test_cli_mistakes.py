@@ -58,6 +58,7 @@ def test_outputs_keep_permissions_and_links(parquet: Path, tmp_path: Path) -> No
     assert {path.name for path in tmp_path.iterdir()} == wanted
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("command", ["compress", "decompress"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_signal_leaves_no_unfinished_file(command: str, number: int, parquet: Path, tmp_path: Path) -> None:

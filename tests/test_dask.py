@@ -455,6 +455,7 @@ def test_collections_on_a_cluster(client: Client) -> None:
     assert len(kept.compute()) == 4
 
 
+@pytest.mark.slow
 def test_spill_to_disk_by_preload() -> None:
     """A worker that may keep 4 MB of ours in memory gets 20 frames of 3 MB."""
     settings = {
@@ -562,6 +563,7 @@ class TestGpu:
         assert not is_device_object(frame.to_host())
 
 
+@pytest.mark.slow
 def test_nothing_is_left_registered() -> None:
     fsst_dask.enable()
     fsst_dask.disable()

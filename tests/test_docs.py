@@ -1,13 +1,16 @@
-"""What the README and the notebooks say is true."""
+"""What the README, the pages and the notebooks say is true."""
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -17,52 +20,136 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import cudf_fsst
+from cudf_fsst import cli
 from cudf_fsst.files.versions import FORMAT_VERSION
 
 ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
+PAGES = sorted(DOCS.glob("*.md"))
+#: What stands before an example that needs cuDF and a GPU.
+ON_A_GPU = "<!-- on a GPU -->\n"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+def blocks(language: str, page: str = README, *, gpu: bool = False) -> list[str]:
+    """Examples of a page; with `gpu` also those that need one."""
+    found = re.findall(rf"^({re.escape(ON_A_GPU)})?```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    return [example for mark, example in found if gpu or not mark]
 
 
-@pytest.fixture(scope="module")
-def table() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("readme_table", ROOT / "benchmarks" / "readme_table.py")
+def module_of(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
+@pytest.fixture(scope="module")
+def table() -> ModuleType:
+    return module_of(ROOT / "benchmarks" / "readme_table.py")
+
+
 def test_first_example_runs(tmp_path: Path) -> None:
     """As a program of its own, the way a reader would try it."""
-    example = blocks("python")[0]
+    (example,) = blocks("python")
     assert len(example.splitlines()) == 6
+    assert blocks("python", (DOCS / "index.md").read_text()) == [example]
     found = {**os.environ, "PYTHONPATH": str(Path(cudf_fsst.__file__).parents[1])}
     command = [sys.executable, "-W", "error", "-c", example]
     result = subprocess.run(command, cwd=tmp_path, env=found, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
 
 
-def test_every_name_of_the_examples_exists() -> None:
-    examples = "\n".join(blocks("python"))
-    for name in re.findall(r"cudf_fsst\.(\w+)", examples):
-        assert hasattr(cudf_fsst, name), name
-    for name in re.findall(r"\bf\.(\w+)", re.sub(r'"[^"\n]*"', "", examples)):
-        assert hasattr(cudf_fsst.CompressedFrame, name), name
-    for name in re.findall(r"\bc\.(\w+)", re.sub(r'"[^"\n]*"', "", examples)):
-        assert hasattr(cudf_fsst.CompressedColumn, name), name
+def run_examples(page: Path, *, gpu: bool) -> None:
+    """All examples of a page, from the top, as one program."""
+    examples = "\n".join(blocks("python", page.read_text(), gpu=gpu))
+    exec(compile(examples, page.name, "exec"), {"__name__": "__main__"})
 
 
-def test_first_screen() -> None:
-    """What it is, the example and the commands come before any section."""
-    first = README.split("\n## ")[0]
-    assert len(blocks("bash")) == 2
-    assert all(block in first and len(block.splitlines()) == 1 for block in blocks("bash"))
-    assert len(first.splitlines()) < 60
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks("python", page.read_text())], ids=lambda p: p.stem)
+def test_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for example in blocks("python", page.read_text(), gpu=True):
+        compile(example, page.name, "exec")
+    run_examples(page, gpu=False)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("page", [page for page in PAGES if ON_A_GPU in page.read_text()], ids=lambda p: p.stem)
+def test_examples_on_a_gpu_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_examples(page, gpu=True)
+
+
+def test_commands_of_the_command_lines_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = DOCS / "cli.md"
+    run_examples(page, gpu=False)
+    commands = [line for example in blocks("bash", page.read_text()) for line in example.splitlines()]
+    assert {command.split()[1] for command in commands} == {"compress", "inspect", "decompress", "demo"}
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        assert program == "cudf-fsst"
+        result = CliRunner().invoke(cli.app, arguments)
+        assert result.exit_code == 0, f"{command}: {result.output}"
+    original, again = (pd.read_parquet(tmp_path / name) for name in ("people.parquet", "again.parquet"))
+    pd.testing.assert_frame_equal(original, again)
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    reference = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
+    shown = set(re.findall(r"^\.\. auto(?:class|function):: (?:[\w.]+\.)?(\w+)$", reference, re.MULTILINE))
+    assert set(cudf_fsst.__all__) <= shown
+    assert ".. automodule:: cudf_fsst.dask" in reference
+
+
+def test_examples_of_the_docstrings_run() -> None:
+    for public in map(cudf_fsst.__dict__.get, cudf_fsst.__all__):
+        for example in doctest.DocTestFinder().find(public, globs={}):
+            assert doctest.DocTestRunner().run(example).failed == 0, example.name
+
+
+def test_all_say_the_same_version() -> None:
+    released = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"\nversion: {released}\n" in (ROOT / "CITATION.cff").read_text()
+    assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1] == released
+
+
+def anchors_of(page: Path) -> set[str]:
+    """What links can lead to: headings, as GitHub and MyST make anchors of them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))], ids=lambda p: p.stem
+)
+def test_links_within_the_project_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\((?!https?:)(.*?)\)", text):
+        path, _, anchor = target.partition("#")
+        place = page.parent / path if path else page
+        assert place.exists(), target
+        assert not anchor or anchor in anchors_of(place), target
+
+
+def test_pictures_of_the_pages_are_drawn_from_what_they_show(tmp_path: Path) -> None:
+    draw = module_of(DOCS / "draw.py")
+    described = r"<dc:description>(.*?)</dc:description>"
+    for path in draw.draw(tmp_path):
+        kept = (DOCS / "drawings" / path.name).read_text()
+        assert re.search(described, path.read_text())[1] == re.search(described, kept)[1], path.name
+
+
+def test_readme_is_one_page() -> None:
+    """What it is, an example, numbers, two commands, and where to go; in lines that are read without scrolling."""
+    assert len(README.splitlines()) <= 110
+    prose = [line for line in README.splitlines() if not line.startswith(("|", "!["))]
+    assert max(map(len, prose)) <= 160
+    assert [len(block.splitlines()) for block in blocks("bash")] == [1, 1]
 
 
 def test_ci_runs_the_readmes_test_command() -> None:
@@ -76,13 +163,12 @@ def test_measured_numbers_are_the_newest_results(table: ModuleType) -> None:
     assert table.measured_part(README) == table.render(table.newest())
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/spilling.md"])
+@pytest.mark.parametrize("page", ["spilling", "codecs"])
 def test_pages_on_spilling_show_the_newest_results(page: str) -> None:
-    spec = importlib.util.spec_from_file_location("spill_page", ROOT / "benchmarks" / "spill_page.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    text = (ROOT / page).read_text()
-    assert module.written(ROOT / page, text) == text
+    module = module_of(ROOT / "benchmarks" / "spill_page.py")
+    path = DOCS / f"{page}.md"
+    text = path.read_text()
+    assert module.written(path, text) == text
     assert "Not measured yet" not in text
 
 
@@ -95,8 +181,8 @@ def test_measured_numbers_are_taken_from_the_file(table: ModuleType, tmp_path: P
             "measure": "decompress_call_gbps",
             "value": 512.4,
         },
-        {"dataset": "tpch.d", "codec": "cudf_fsst", "level": "default", "measure": "ratio_chars", "value": 2.951},
-        {"dataset": "tpch.d", "codec": "nvcomp.lz4", "measure": "ratio_chars", "value": 9.0},
+        {"dataset": "tpch.d", "codec": "cudf_fsst", "level": "default", "measure": "ratio_column", "value": 2.951},
+        {"dataset": "tpch.d", "codec": "nvcomp.lz4", "measure": "ratio_column", "value": 9.0},
     ]
     content = {"machine": {"gpu": "Some GPU"}, "date": "2026-01-02T03:04", "command": "", "records": records}
     (tmp_path / "column.json").write_text(json.dumps(content))
@@ -105,8 +191,8 @@ def test_measured_numbers_are_taken_from_the_file(table: ModuleType, tmp_path: P
     shown = table.render(table.newest(tmp_path))
     assert "**Some GPU**" in shown
     assert "2026-01-02" in shown
-    assert "| tpch.d |  |  | 512 |  | 2.95 |  |" in shown
-    assert "| the same, nvcomp lz4 |  |  |  |  | 9.00 |  |" in shown
+    assert "| `d` | 2.95 |  | 512 |" in shown
+    assert "| `d`, nvCOMP LZ4 in the same run | 9.00 |  |  |" in shown
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.name)
@@ -200,7 +286,9 @@ ERRORS: tuple[tuple[type[Exception], str, Callable[[Path], Any]], ...] = (
 
 
 def test_errors_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = re.findall(r"^\| .* \| (?:RMM's )?`(\w+)`.* \|$", README.split("## Errors")[1], re.MULTILINE)
+    listed = re.findall(
+        r"^\| .* \| (?:RMM's )?`(\w+)`.* \|$", (DOCS / "limits.md").read_text().split("## Errors")[1], re.MULTILINE
+    )
     assert [kind.__name__ for kind, _, _ in ERRORS] + ["ImportError", "MemoryError"] == listed
     for kind, message, fail in ERRORS:
         with pytest.raises(kind, match=message):

@@ -167,6 +167,7 @@ def test_map_chunks() -> None:
 # Put together -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("cuts", [[], [8, 64], [1, 14, 14, 77], [255, 256]], ids=str)
 @pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
 def test_concat(cuts: list[int], index: Any, tmp_path: Path) -> None:
@@ -264,8 +265,9 @@ def test_concat_of_labels_with_several_names() -> None:
 
 
 def test_types_without_a_codec_have_no_accessor() -> None:
-    for kind, value in ((pa.binary(3), b"abc"), (pa.map_(pa.string(), pa.int64()), [("a", 1)])):
-        series = pd.Series(pd.arrays.ArrowExtensionArray(pa.array([value], kind)))
+    union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
+    for values in (pa.array([(1, 2, 3)], pa.month_day_nano_interval()), union):
+        series = pd.Series(pd.arrays.ArrowExtensionArray(values))
         assert not hasattr(series, "fsst")
         with pytest.raises(AttributeError, match="cannot be compressed"):
             _ = series.fsst

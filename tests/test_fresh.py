@@ -45,6 +45,7 @@ def test_types_of_arrow_itself(values: list[Any], kind: Any, tmp_path: Path) -> 
     fresh.same_frame(tmp_path / "frame", data)
 
 
+@pytest.mark.slow
 def test_command_line(tmp_path: Path) -> None:
     """Each command in a process of its own: into a file, out of it, and what it says of it."""
     data = pd.DataFrame({"month": KINDS["periods"], "bin": KINDS["intervals"]}, index=KINDS["periods"])

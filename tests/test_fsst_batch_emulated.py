@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from cudf_fsst.buffers import CharactersUnderNulls, DeviceStrings, HostStrings
-from cudf_fsst.codecs.fsst import cpu, plan
+from cudf_fsst.codecs.fsst import cpu, plan, train_max
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
@@ -69,6 +69,7 @@ class Batch(Gpu):
 def gpu(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Batch]:
     monkeypatch.setattr(plan, "segment_size", lambda chars: SEGMENT)
     monkeypatch.setattr(plan, "TABLE_SCOPE", 2 * SEGMENT)
+    monkeypatch.setattr(train_max, "ROUNDS", (96, 8))  # a round is six launches, which take their time here
     device = FakeDevice(emulator)
     with emulated(device, "fsst") as cuda:
         yield Batch(device, cuda)
@@ -114,6 +115,7 @@ def frame(rng: np.random.Generator) -> list[tuple[HostStrings, Options]]:
     ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("own_stream", [False, True])
 @pytest.mark.parametrize("order", ORDERS)
 def test_columns_of_all_kinds(order: str, own_stream: bool, gpu: Batch, rng: np.random.Generator) -> None:
@@ -252,6 +254,7 @@ def test_two_tables_that_are_equal(gpu: Batch, rng: np.random.Generator) -> None
     gpu.check(wanted, gpu.run(gpu.tasks(wanted)))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("own_stream", [False, True])
 def test_out_of_memory(own_stream: bool, gpu: Batch, rng: np.random.Generator) -> None:
     """Whichever allocation fails, nothing stays behind and nothing else suffers."""
@@ -266,6 +269,7 @@ def test_out_of_memory(own_stream: bool, gpu: Batch, rng: np.random.Generator) -
     gpu.check(wanted, gpu.run(tasks, stream=stream))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("own_stream", [False, True])
 def test_given_up(own_stream: bool, gpu: Batch, rng: np.random.Generator) -> None:
     """By another's failure, at any wait: nothing stays behind."""

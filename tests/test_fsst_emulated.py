@@ -165,6 +165,7 @@ def same_strings(found: HostStrings, expected: HostStrings) -> None:
 # --------------------------------------------------------------------------------------------- the same as on the CPU
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("case", CASES)
 def test_round_trip(case: str, level: str, gpu: Gpu) -> None:
@@ -187,6 +188,7 @@ def test_given_table(case: str, gpu: Gpu) -> None:
     same_segments(gpu.cuda.to_host(segments), cpu.compress(strings, table=table))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", ["lazy", "random"])
 @pytest.mark.parametrize("case", ["three segments, two tables", "nulls", "a row longer than a segment", "empty rows"])
 def test_through_host_memory(case: str, order: str, gpu: Gpu) -> None:
@@ -218,6 +220,7 @@ def test_any_rows(rows: list[bytes | None], copies: int, tile_size: int, level: 
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("level", LEVELS)
@@ -358,10 +361,9 @@ def test_train(level: str, gpu: Gpu, rng: np.random.Generator) -> None:
     for rows in ([b""] * 5, text(rng, 500), text(rng, 3 * SEGMENT)):
         gpu.device.allocations.clear()
         assert gpu.cuda.train(gpu.upload(column(list(rows))), level=level) == cpu.train(column(list(rows)), level=level)
+        needed = launch.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
         if level == "max":
-            needed = launch.MAX_TABLES_NBYTES + plan.SAMPLE_CHUNK * plan.SAMPLE_CHUNKS[level]
-        else:
-            needed = launch.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
+            needed += launch.SEARCH_NBYTES
         assert sum(gpu.device.allocations) < needed + 8192, "no room for codes"
     none = gpu.cuda.train(DeviceStrings(0, 0, 0, 4), level=level)
     assert none == cpu.train(column([]), level=level), "no rows: no offsets either"
@@ -516,6 +518,7 @@ def test_several_columns_in_one_call(gpu: Gpu, rng: np.random.Generator, monkeyp
                 same_strings(gpu.download(one), column(rows[start:stop]))
 
 
+@pytest.mark.slow
 def test_thousands_of_segments(gpu: Gpu, rng: np.random.Generator) -> None:
     """Such as a `Compressor` has that gets small pieces; some with tables, nulls and tile sizes of their own."""
     from cudf_fsst.device import transfer
@@ -542,6 +545,7 @@ def test_thousands_of_segments(gpu: Gpu, rng: np.random.Generator) -> None:
     same_strings(gpu.download(gpu.cuda.receive(alike)), cpu.read(alike))
 
 
+@pytest.mark.slow
 def test_a_call_that_makes_many_segments(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "segment_size", lambda chars: 30)
     monkeypatch.setattr(plan, "TABLE_SCOPE", 30 * 1500)
@@ -654,6 +658,7 @@ def take_in_a_way(
         return cuda_read._Take(readings, rows, lane).many()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_take_from_several_columns(way: str, gpu: Gpu, rng: np.random.Generator) -> None:
     """Whatever the order of the rows; and the same through host memory where they are few."""
@@ -791,6 +796,7 @@ USELESS: dict[str, Callable[[str], str]] = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_90"], indirect=True)
 @pytest.mark.parametrize("case", [*ODD, *USELESS])
 def test_launch_choices_change_no_byte(
@@ -833,6 +839,7 @@ def forked(request: pytest.FixtureRequest, gpu: Gpu) -> Any:
     return gpu.device.stream() if request.param else None
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("giant", [False, True])
 def test_order_on_the_callers_stream(giant: bool, order: str, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -880,6 +887,7 @@ def test_encoding_begins_before_memory_is_taken(
     same_segments(gpu.cuda.to_host(segments), cpu.compress(strings))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("forked", [False, True], indirect=True, ids=["default stream", "own stream"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_streams(order: str, forked: Any, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -902,6 +910,7 @@ def test_streams(order: str, forked: Any, gpu: Gpu, rng: np.random.Generator) ->
     same_strings(gpu.download(gpu.cuda.take(again, wanted, stream=forked)), cpu.take(expected, wanted))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("forked", [False, True], indirect=True, ids=["default stream", "own stream"])
 def test_out_of_memory(forked: Any, gpu: Gpu, rng: np.random.Generator) -> None:
     """Whichever allocation fails, nothing stays behind and nothing else suffers."""
@@ -936,6 +945,7 @@ def test_out_of_memory(forked: Any, gpu: Gpu, rng: np.random.Generator) -> None:
 # ------------------------------------------------------------------------------------------------------ damaged input
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("tile_size", [256, 512])
 @pytest.mark.parametrize(
     "part", ["codes", "block_starts", "row_starts", "row_minima", "row_words", "tile_lengths", "row_bits", "validity"]
@@ -1008,6 +1018,7 @@ def test_range_that_ends_before_it_begins(first: int, gpu: Gpu, rng: np.random.G
         gpu.cuda.take_range(gpu.cuda.to_device([segment, damaged]), first, 2 * segment.rows)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_90"], indirect=True)
 @pytest.mark.parametrize("seed", range(3))
 def test_damage_in_many_places(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,7 @@ def gpu(emulator: Emulator) -> Iterator[Gpu]:
             device.default.synchronize()
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("case", CASES)
 def test_same_as_on_the_cpu(case: str, gpu: Gpu) -> None:
     values = cases()[case]

@@ -52,7 +52,7 @@ def test_our_encoder_still_writes_it(name: str) -> None:
     """With the table of the file, so that training may get better."""
     for segment in storage.load(FOLDER / f"{name}.fsst").segments:
         rows = cpu.read([segment])
-        level = "max" if name == "level_max" else "default"
+        level = "max" if name.startswith("level_max") else "default"
         [again] = cpu.compress(rows, table=segment.table, tile_size=segment.layout.tile_size, level=level)
         assert again.layout == segment.layout
         assert again.meta.tobytes() == segment.meta.tobytes()

@@ -77,6 +77,7 @@ def gpu(request: pytest.FixtureRequest, emulator: Emulator) -> Iterator[Gpu]:
             device.default.synchronize()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", gpulz_cases.OPTIONS, ids=str)
 def test_same_bytes(options: dict[str, int], gpu: Gpu, rng: np.random.Generator) -> None:
     for name, whole in gpulz_cases.columns(rng).items():
@@ -87,6 +88,7 @@ def test_same_bytes(options: dict[str, int], gpu: Gpu, rng: np.random.Generator)
         assert gpu.decompress(found).tobytes() == values.tobytes(), name
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("symbol", launch.SYMBOLS)
 @pytest.mark.parametrize(("chunk", "window"), [(16384, 255), (2048, 128), (4096, 64)])
 def test_shapes(symbol: int, chunk: int, window: int, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -100,6 +102,7 @@ def test_shapes(symbol: int, chunk: int, window: int, gpu: Gpu, rng: np.random.G
     assert gpu.decompress(found).tobytes() == values.tobytes()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("symbol", [1, 8])
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 def test_largest_chunks_on_every_gpu(gpu: Gpu, symbol: int, rng: np.random.Generator) -> None:
@@ -121,6 +124,7 @@ def test_shared_memory() -> None:
     assert {launch.decode_warps(8192, shared) for shared, _ in GPUS.values()} == {4}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("order", ORDERS)
 def test_orders(schedule: str, order: str, gpu: Gpu, rng: np.random.Generator) -> None:

@@ -54,8 +54,8 @@ def compile_kernels() -> Callable[[str, Any, int], bytes]:
         assert error == nvrtc.nvrtcResult.NVRTC_SUCCESS, f"{function.__name__}: {error}"
         return result[0] if result else None
 
-    def compile_file(file: str, variant: Any, architecture: int) -> bytes:
-        text = kernels.source(file).encode()
+    def compile_file(file: str, variant: Any, architecture: int, kernel: str | None = None) -> bytes:
+        text = (kernels.source(file) if kernel is None else kernels.alone(kernels.source(file), kernel)).encode()
         program = call(nvrtc.nvrtcCreateProgram, text, f"{file}.cu".encode(), 0, [], [])
         # What CuPy adds to our options, as far as it changes the code.
         defines: Mapping[str, int]
@@ -67,7 +67,9 @@ def compile_kernels() -> Callable[[str, Any, int], bytes]:
             defines = launch.encode_max_defines(variant, SHARED_PER_BLOCK[architecture])
         elif file == "fsst_train":
             defines = launch.train_defines(SHARED_PER_BLOCK[architecture])
-        elif file in ("fsst_match", "fsst_search"):
+        elif file == "fsst_train_max":
+            defines = launch.train_max_defines()
+        elif file in ("fsst_match", "fsst_search", "fsst_values"):
             defines = launch.match_defines(variant)
         else:
             defines = launch.defines(variant) if variant else launch.DEFINES
@@ -112,6 +114,7 @@ def _frame_sizes(cubin: bytes) -> dict[int, int]:
     return frames
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("file", "variant"), VARIANTS)
 def test_compiles(
@@ -122,6 +125,23 @@ def test_compiles(
     frames = _frame_sizes(cubin)
     assert len(frames) >= len(compiled) > 0
     assert max(frames.values()) <= LOCAL_BYTES, f"a kernel of {compiled} keeps values in local memory"
+
+
+#: One variant of each file; the others are alike.
+ALONE = list(dict(reversed(VARIANTS)).items())
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("file", "variant"), ALONE, ids=[file for file, _ in ALONE])
+def test_code_of_one_kernel(file: str, variant: Any, compile_kernels: Callable[..., bytes]) -> None:
+    """A kernel that is compiled without the others of its file has as many instructions: all but one have the same."""
+    whole = {name: code for name, code in _sections(compile_kernels(file, variant, 90)) if name.startswith(".text.")}
+    assert whole
+    for name, code in whole.items():
+        sections = dict(_sections(compile_kernels(file, variant, 90, name.removeprefix(".text."))))
+        assert [one for one in sections if one.startswith(".text.")] == [name]
+        assert len(sections[name]) == len(code), name
+        assert sections[name] == code or name == ".text.mask_count"
 
 
 def test_a_frame_is_seen(compile_kernels: Callable[[str, Any, int], bytes], monkeypatch: pytest.MonkeyPatch) -> None:

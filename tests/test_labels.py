@@ -315,6 +315,7 @@ print(peak() - before)
     return int(subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder).stdout)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux' account of a process' memory")
 @pytest.mark.parametrize("kind", ["nulls", "compressed", "growing dictionary"])
 def test_memory_of_load(kind: str, tmp_path: Path) -> None:

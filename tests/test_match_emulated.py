@@ -29,8 +29,10 @@ __all__ = ["emulator", "forked", "gpu"]
 Rows = Sequence[bytes | None]
 
 
-def ask(gpu: Gpu, segments: Sequence[Segment], question: Question, stream: Any = None) -> npt.NDArray[Any] | None:
-    """The answers of segments in GPU memory."""
+def ask(
+    gpu: Gpu, segments: Sequence[Segment], question: Question, stream: Any = None
+) -> tuple[npt.NDArray[Any], bool] | None:
+    """The answers of segments in GPU memory, and whether they are exact."""
     from cudf_fsst.codecs.fsst import cuda_match
     from cudf_fsst.device.memory import Lane
 
@@ -40,8 +42,9 @@ def ask(gpu: Gpu, segments: Sequence[Segment], question: Question, stream: Any =
         found = cuda_match.match(segments, plan, lane=lane)
         if found is None:
             return None
+        answers, exact = found
         lane.synchronize()
-    return np.frombuffer(gpu.emulator.read(found.ptr, found.size), search.answer_dtype(question))
+    return np.frombuffer(gpu.emulator.read(answers.ptr, answers.size), search.answer_dtype(question)), exact
 
 
 def characters(some: bytes) -> int:
@@ -82,14 +85,17 @@ def answer(row: bytes | None, question: Question) -> int:
             return len(row)
 
 
-def check(gpu: Gpu, rows: Rows, segments: Sequence[Segment], question: Question, stream: Any = None) -> None:
-    found = ask(gpu, segments, question, stream)
-    assert found is not None
+def check(
+    gpu: Gpu, rows: Rows, segments: Sequence[Segment], question: Question, stream: Any = None, *, exact: bool = False
+) -> None:
+    """Compare answers with those of plain Python; `exact`: they are no candidates."""
+    asked = ask(gpu, segments, question, stream)
+    assert asked is not None
+    found, is_answer = asked
+    assert is_answer or not exact
     expected = np.array([answer(row, question) for row in rows], search.answer_dtype(question))
     assert found.size == expected.size
-    plan = search.plan(question)
-    assert plan is not None
-    if plan.exact:
+    if is_answer:
         np.testing.assert_array_equal(found, expected, err_msg=str(question))
     else:
         assert not (expected & ~found).any(), question
@@ -168,6 +174,7 @@ def mixed(rng: np.random.Generator, chars: int, *, nulls: bool = False, noise: b
     return rows
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_questions(tile_size: int, level: str, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -180,6 +187,7 @@ def test_questions(tile_size: int, level: str, gpu: Gpu, rng: np.random.Generato
         check(gpu, rows, there, question)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -203,6 +211,7 @@ def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Genera
         assert ("fsst_search_large" in names) == (gpu.device.shared_per_block < 128 << 10)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("symbols", [[], [b"a"], [b"ab", b"b", b"final de", b"fin", b"al", b"\x80\x81", b"s"]])
 def test_any_parse(symbols: list[bytes], tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -277,7 +286,7 @@ def test_automata(tile_size: int, gpu: Gpu, rng: np.random.Generator, monkeypatc
         kept.clear()
         ask(gpu, there, question)
         (call,) = kept
-        for machine, address in zip(call.searches, call.automata, strict=True):
+        for machine, address in zip(call.prepared.searches, call.automata, strict=True):
             for number, table in enumerate(tables):
                 expected = search.lift(machine, table)
                 data = gpu.emulator.read(address + number * expected.nbytes, expected.nbytes)
@@ -304,6 +313,70 @@ def test_giant_rows(gpu: Gpu) -> None:
         check(gpu, rows, segments, question)
 
 
+@pytest.mark.parametrize("nulls", [False, True])
+def test_rows_of_similar_length(nulls: bool, gpu: Gpu, rng: np.random.Generator) -> None:
+    """A lane has neighbouring rows; row blocks without a match, with few and with many."""
+    rows: list[bytes | None] = []
+    for i in range(3 * SEGMENT // 16):
+        row = b" ".join(WORDS[k] for k in rng.integers(0, len(WORDS), int(rng.integers(1, 5))))
+        rows.append(None if nulls and i % 9 == 4 else row + (b" rare" if 1500 < i < 1520 or i % 1024 == 255 else b""))
+    segments = Segments(gpu.cuda.to_device(cpu.compress(column(rows))))
+    assert len(segments) > 2
+    asked = [contains(b"rare"), Like((b"", b" rare")), Like((rows[0] or b"", b"")), Like((b"", b"rare", b"e", b""))]
+    for question in (*asked, *questions(rows)):
+        check(gpu, rows, segments, question)
+
+
+def launched(gpu: Gpu, rows: Rows, segments: Sequence[Segment], question: Question) -> set[str]:
+    """Check a question; the kernels that answered it."""
+    gpu.device.launches.clear()
+    check(gpu, rows, segments, question, exact=True)
+    return {name for name in gpu.device.launches if name.startswith("match_")}
+
+
+@pytest.mark.parametrize("tile_size", TILE_SIZES)
+def test_values(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Rows as long as a value are compared, and where that is most rows, a search says which."""
+    ids = [b"id %04d, of one length" % i for i in rng.integers(0, 200, 2500)]
+    same = Segments(gpu.cuda.to_device(cpu.compress(column([*ids, None, *ids[:9]]), tile_size=tile_size)))
+    rows: list[bytes | None] = [*mixed(rng, 2 * SEGMENT, nulls=True), b"x" * 1024, b"x" * 1025, b""]
+    other = Segments(gpu.cuda.to_device(cpu.compress(column(rows), tile_size=tile_size)))
+    assert launched(gpu, [*ids, None, *ids[:9]], same, IsIn((ids[7],))) == {"match_is_in"}
+    assert launched(gpu, [*ids, None, *ids[:9]], same, Like((ids[7],))) == {"match_edge"}
+    for values in (tuple(ids[:9]), (ids[3], ids[3][:-1])):
+        assert launched(gpu, [*ids, None, *ids[:9]], same, IsIn(values)) == {"match_values_searched"}
+    many = tuple(dict.fromkeys(ids))
+    assert len(many) > search.MAX_VALUES
+    assert launched(gpu, [*ids, None, *ids[:9]], same, IsIn(many)) == {"match_values"}
+    there = [row for row in rows[::40] if row is not None]
+    for some in (tuple(there), (*there, *(row[:-1] + b"?" for row in there if row)), (b"x" * 1024,), (b"y" * 1024,)):
+        assert launched(gpu, rows, other, IsIn(some)) == {"match_values"}
+    found = ask(gpu, other, IsIn((b"x" * 1025,)))
+    assert found is not None
+    assert not found[1]  # too long to be compared: candidates
+    assert found[0].tolist() == [row == b"x" * 1025 for row in rows]
+    assert ask(gpu, other, IsIn(tuple(b"%d" % i * 1025 for i in range(40)))) is None
+
+
+def test_values_of_one_hash(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cudf_fsst.codecs.fsst import cuda_kernels, values
+
+    rows = mixed(rng, SEGMENT)
+    segments = Segments(gpu.cuda.to_device(cpu.compress(column(rows))))
+    some = tuple(dict.fromkeys(row for row in rows[::9] if row))
+    with monkeypatch.context() as patched:
+        patched.setattr(values, "MULTIPLIER", 0)
+        cuda_kernels._kernel_on.cache_clear()
+        values._kept.cache_clear()
+        assert len(set(map(values.hash_of, some))) == 1
+        for asked in (some, some[::2], some[:1]):
+            assert launched(gpu, rows, segments, IsIn(asked)) == {"match_values"}
+    cuda_kernels._kernel_on.cache_clear()
+    values._kept.cache_clear()
+    assert len(set(map(values.hash_of, some))) == len(some)
+
+
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", ORDERS)
 def test_rounds(order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call takes no more memory than it may, in any order of streams, and waits for nothing."""
@@ -316,7 +389,7 @@ def test_rounds(order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pyt
     for limit in (1 << 20, 220_000):
         monkeypatch.setattr(cuda_read, "scratch_limit", lambda _plain, limit=limit: limit)
         segments.reading = None
-        for question in questions(rows):
+        for question in (*questions(rows), Count(b"abc" * 11)):
             gpu.device.allocations.clear()
             gpu.device.launches.clear()
             check(gpu, rows, segments, question)
@@ -372,6 +445,7 @@ def test_launches_and_waits(gpu: Gpu, rng: np.random.Generator) -> None:
         assert len(gpu.device.launches) == 3
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("forked", [False, True], indirect=True, ids=["default stream", "own stream"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_streams(order: str, forked: Any, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -433,6 +507,7 @@ def test_validity(nulls: bool, gpu: Gpu, rng: np.random.Generator) -> None:
 # ------------------------------------------------------------------------------------------------------ damaged input
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_90"], indirect=True)
 @pytest.mark.parametrize("seed", range(4))
 def test_damage(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -442,6 +517,8 @@ def test_damage(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu.emulator.schedule = SCHEDULES[seed % 3]
     for _ in range(5):
         rows = mixed(rng, int(rng.integers(1, 30_000)), nulls=True)
+        if rng.random() < 0.5:  # of similar length
+            rows = [row and row[:40] for row in rows]
         (whole,) = cpu.compress(column(rows), tile_size=int(rng.choice(TILE_SIZES)))
         (other,) = cpu.compress(column(list(text(rng, 3000))), tile_size=int(rng.choice(TILE_SIZES)))
         codes = whole.codes[: whole.codes.size if rng.random() < 0.5 else rng.integers(0, whole.codes.size + 1)].copy()
@@ -463,10 +540,11 @@ def test_damage(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
             alone = ask(gpu, segments[:1], question)
             assert found is not None
             assert alone is not None
-            np.testing.assert_array_equal(found[:before], alone)
-            np.testing.assert_array_equal(found[before + count :], alone)
+            np.testing.assert_array_equal(found[0][:before], alone[0])
+            np.testing.assert_array_equal(found[0][before + count :], alone[0])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", ["codes", "block_starts", "row_starts", "row_minima", "row_words", "tile_lengths"])
 def test_sections_of_one_value(part: str, gpu: Gpu, rng: np.random.Generator) -> None:
     """The largest, the smallest, and noise."""
@@ -490,10 +568,10 @@ def test_codes_of_too_many_characters(tile_size: int, gpu: Gpu) -> None:
     damaged = dataclasses.replace(segment, codes=np.full_like(segment.codes, table.symbols.index(b"deposits")))
     segments = Segments(gpu.cuda.to_device([segment, damaged, segment]))
     for question in (contains(b"deposits"), Find(b"sd"), Like((b"", b"de", b"si", b""))):
-        found = ask(gpu, segments, question)
-        assert found is not None
-        assert found.tolist()[::2] == [answer(b"x", question)] * 2
-        assert found[1] != found[0]
+        asked = ask(gpu, segments, question)
+        assert asked is not None
+        assert asked[0].tolist()[::2] == [answer(b"x", question)] * 2
+        assert asked[0][1] != asked[0][0]
 
 
 def test_truncated_buffers(gpu: Gpu, rng: np.random.Generator) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import logging
 import pickle
 import re
 import weakref
@@ -27,7 +29,8 @@ from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.fsst.search import Plan
 from cudf_fsst.codecs.node import Node
 from cudf_fsst.index import CompressedIndex
-from cudf_fsst.query import decoded
+from cudf_fsst.query import StringMethods, decoded
+from cudf_fsst.query.source import LOGGER
 from cudf_fsst.query.text import has_python_strings
 from frame_cases import COLUMNS, INDEXES
 from query_cases import (
@@ -86,7 +89,7 @@ def by_definition(backend: HostBackend, node: Node, wanted: Plan, *, stream: Any
     if not wanted.exact:
         found.values[::50] = True
     found.values[[row is None for row in rows]] = 1  # as it may be
-    return found
+    return found, wanted.exact
 
 
 #: Methods that the codec may answer.
@@ -111,6 +114,7 @@ def go(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(HostBackend, "match", lambda *args, **options: None)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("dtype", "way", "shape"), CASES)
 def test_methods(
     dtype: Any, way: str, shape: str, small_pieces: None, monkeypatch: pytest.MonkeyPatch, subtests: Any
@@ -128,6 +132,7 @@ def test_methods(
             check(column, call)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("dtype", "way", "shape"), CASES)
 def test_comparisons(
     dtype: Any, way: str, shape: str, small_pieces: None, monkeypatch: pytest.MonkeyPatch, subtests: Any
@@ -259,6 +264,24 @@ def test_candidates(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert likes(column, "%_ row") == "like: decoded in 1 piece"  # too many
 
 
+def test_candidates_are_taken_in_pieces(small_pieces: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows may have most of the bytes."""
+    long = "deposits " * 9
+    values = [f"{i} {long}" if i % 90 == 1 else f"{i} row" for i in range(3000)]
+    column = pd.Series(values, dtype="str").fsst.compress()
+    spans: list[tuple[int, int]] = []
+    take = HostBackend.take
+
+    def seen(self: HostBackend, nodes: Any, rows: Any, **more: Any) -> Any:
+        spans.append((int(rows[0]), int(rows[-1])))
+        return take(self, nodes, rows, **more)
+
+    monkeypatch.setattr(HostBackend, "take", seen)
+    assert re.fullmatch(r"contains: codes, 34 candidates", check(column, method("contains", long, regex=False))[0])
+    assert len(spans) == len(column._default_pieces()) == 12
+    assert all(first // 256 == last // 256 for first, last in spans)
+
+
 def likes(column: Any, pattern: str, escape: str | None = None) -> str:
     """Compare `like` with its definition; returns which way it went."""
     given = () if escape is None else (escape,)
@@ -272,6 +295,7 @@ def likes(column: Any, pattern: str, escape: str | None = None) -> str:
     return said[0]
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("dtype", "way", "shape"), CASES)
 def test_like(dtype: Any, way: str, shape: str, small_pieces: None, monkeypatch: pytest.MonkeyPatch) -> None:
     series = series_of([None if value is None else value.replace("12", "5%_") for value in SHAPES[shape]], dtype)
@@ -477,7 +501,7 @@ def test_sizes_of_pieces() -> None:
     """At least 64 MiB; on a GPU enough of a large column to fill it."""
     for nbytes in (0, 1000, 64 << 20, 10 << 30):
         assert selection.piece_nbytes(nbytes, on_gpu=False) == 64 << 20
-        assert selection.piece_nbytes(nbytes, on_gpu=True) == max(64 << 20, nbytes // 8)
+        assert selection.piece_nbytes(nbytes, on_gpu=True) == max(64 << 20, nbytes // 4)
 
 
 def test_memory_of_pieces(small_pieces: None) -> None:
@@ -496,3 +520,63 @@ def test_memory_of_pieces(small_pieces: None) -> None:
     assert len(alive) > 10
     assert most <= 2
     pd.testing.assert_series_equal(found, column.decompress().str.len())
+
+
+def test_labels_and_truth() -> None:
+    """As of a Series: ``in`` looks at labels, and there is no one truth value."""
+    series = pd.Series(["a", "b"], index=["x", "y"])
+    column = series.fsst.compress()
+    for value in ("a", "x", "y", "z"):
+        assert (value in column) == (value in series)
+    with pytest.raises(ValueError, match="truth value of a Series is ambiguous"):
+        bool(column)
+
+
+@pytest.mark.parametrize("name", ["contains", "startswith", "endswith", "count", "find"])
+def test_signatures(name: str) -> None:
+    """Those of pandas, but for what its parameters are called to be."""
+    ours, theirs = (inspect.signature(getattr(one, name)) for one in (StringMethods, pd.Series(["a"]).str))
+    wanted = [(one.name, one.default) for one in theirs.parameters.values()]
+    assert [(one.name, one.default) for one in ours.parameters.values()][1:] == wanted
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_isin_of_categories(dtype: Any) -> None:
+    column = series_of(SHAPES["nulls"], dtype).fsst.compress()
+    for values in (pd.Categorical(["sleep", None]), pd.CategoricalIndex(["sleep"]), pd.Series(["e"], dtype="category")):
+        check(column, asked("isin", values))
+
+
+def test_pieces_without_results(small_pieces: None, subtests: Any) -> None:
+    """What pandas makes of objects depends on whether any of them has a result."""
+    for number, values in enumerate(
+        (
+            ["", None] * 128 + [None] * 256 + ["ab", ""] * 128 + [""] * 256 + ["x", None] * 128,
+            [""] * 256 + [None] * 256,
+            [None] * 256 + ["", None] * 128,
+            ["ab"] * 256 + [""] * 256 + [None] * 256,
+        )
+    ):
+        column = pd.Series(values, dtype=object).fsst.compress()
+        for call in (method("get", 0), method("get", 7), method("contains", "a."), method("isalpha"), ITEMS[0]):
+            with subtests.test(f"{number} {name_of(call)}"):
+                (said,) = check(column, call, name_of(call))
+                assert re.search(r"in \d+ pieces", said)
+
+
+def test_pieces_of_tiny_rows() -> None:
+    """Offsets count: rows without characters are no single piece."""
+    column = pd.Series([""] * 5000 + ["a"] * 1000).fsst.compress()
+    found = column.map_chunks(lambda piece: [len(piece)], chunk_bytes=4096)
+    assert [rows for (rows,) in found] == [1024] * 5 + [880]
+
+
+def test_hard_patterns_of_like(caplog: pytest.LogCaptureFixture) -> None:
+    """Of many parts, or of more characters than any row has: no row is looked at by itself."""
+    column = pd.Series(["abc" * 3, "x", None, "x" * 50] * 100).fsst.compress()
+    caplog.set_level(logging.DEBUG, LOGGER.name)
+    for pattern in ("%" + "%".join(map(str, range(20_000))) + "%", "_" * 20_000, "a%" + "_" * 60 + "%", "%a%" * 20_000):
+        caplog.clear()
+        assert not column.str.like(pattern).any()
+        assert caplog.messages in (["like: codes"], ["like: codes, 0 candidates"])
+    assert column.str.like("_" * 50).sum() == 100

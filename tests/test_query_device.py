@@ -160,15 +160,30 @@ class TestGpu:
         for call in (
             method("contains", long, regex=False),
             method("contains", long, regex=False, na=True),
-            compared("==", values[1]),
-            compared("!=", values[1]),
-            asked("isin", [values[1], "2 row", "3"]),
-            asked("isin", [values[1], "2 row", None]),
             method("like", "%sits_deposits%"),
+            compared("==", "deposits " * 200),
+            asked("isin", ["deposits " * 200, "deposits"]),
         ):
             (said,) = check(column, call, name_of(call))
             assert ": codes, " in said
             assert said.endswith(" candidates")
+
+    def test_values(self) -> None:
+        """Are compared, however many they are, and the library looks at none."""
+        values = [f"{i} {'deposits ' * 9}" if i % 90 == 1 else None if i % 7 == 0 else f"{i} row" for i in range(1000)]
+        for some in (values, [f"id {i % 300:05}" for i in range(5000)]):
+            column = cudf_series(some, "str").fsst.compress()
+            there = list(dict.fromkeys(value for value in some if value))
+            for call in (
+                compared("==", there[1]),
+                compared("!=", there[1]),
+                asked("isin", [there[1], "2 row", "3"]),
+                asked("isin", [there[1], "2 row", None]),
+                asked("isin", there[::3]),
+                asked("isin", [f"{value}?" for value in there]),
+            ):
+                (said,) = check(column, call, name_of(call))
+                assert said.endswith(": codes")
 
     def test_masks_of_frames(self) -> None:
         import cudf

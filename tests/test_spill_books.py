@@ -164,6 +164,7 @@ def _clear(world: World, entries: int, folder: Path) -> float:
 MEASURED = [_put_that_fits, _put_that_makes_another_leave, _put_among_what_cannot_shrink, _read, _replace, _clear]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", MEASURED, ids=lambda measure: measure.__name__)
 def test_time_does_not_grow_with_the_entries(
     world: World, tmp_path: Path, measure: Callable[[World, int, Path], float]

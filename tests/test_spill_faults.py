@@ -344,6 +344,7 @@ def test_every_move_fails_once(world: World, tmp_path: Path, error: str) -> None
         run(position)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["compress", "save", "load", "decompress"])
 @pytest.mark.parametrize("error", ["memory", "disk_full", "interrupt"])
 def test_every_move_of_pandas_data_fails_once(

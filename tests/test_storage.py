@@ -438,6 +438,7 @@ MANY: dict[str, Callable[[int], list[storage.Stream]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", MANY)
 def test_time_is_in_proportion_to_records(what: str, tmp_path: Path) -> None:
     path = tmp_path / "c.fsst"

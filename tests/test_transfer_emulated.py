@@ -199,6 +199,7 @@ def test_nothing_is_sent_after_an_error(transfer: Any, device: FakeDevice) -> No
     assert device.live == before
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("limit", [0, 1000, TOGETHER + 95, 10_000])
 def test_past_the_pinned_limit(limit: int, transfer: Any) -> None:
     pinned: Any = sys.modules["cudf_fsst.device.pinned"]
@@ -211,6 +212,7 @@ def test_past_the_pinned_limit(limit: int, transfer: Any) -> None:
     same(transfer.to_host(transfer.to_device(host)), wanted)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("group", [1, 3000, 1 << 24])
 def test_columns_arrive_in_groups(group: int, transfer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """And are let go of when they are decompressed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
@@ -212,6 +213,7 @@ def same_nodes(found: Node, wanted: Node) -> None:
         np.testing.assert_array_equal(part.codes, other.codes)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("order", ["lazy", "random"])
 @pytest.mark.parametrize("case", CASES)
 def test_same_as_on_the_host(case: str, order: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,6 +237,58 @@ def test_same_as_on_the_host(case: str, order: str, gpu: Gpu, monkeypatch: pytes
         assert arrow_columns.rebuild(gpu.download(found), array.type).equals(array)
 
 
+@pytest.mark.parametrize("case", ["int32 with nulls", "float64 with nulls", "decimal128 with nulls", "list", "strings"])
+def test_choices_are_logged_as_on_the_host(
+    case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same sizes of the same candidates, once each, under the column's name."""
+    monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
+    monkeypatch.setattr(plan, "RUN_ROWS", 1024)
+    monkeypatch.setattr(plan, "PIECE_NBYTES", 8192)
+    column = arrow_columns.describe(arrays()[case])
+    with caplog.at_level(logging.DEBUG, "cudf_fsst.codecs"):
+        on_host.compress([Wanted(column, None, OPTIONS, "column 'c'")])
+        wanted = sorted(caplog.messages)
+        caplog.clear()
+        with gpu.memory.Lane() as lane:
+            on_device().compress([Wanted(gpu.upload(column), None, OPTIONS, "column 'c'")], lane=lane)
+    assert sorted(caplog.messages) == wanted
+    assert all("column 'c'" in message for message in wanted)
+    assert bool(wanted) == (case != "strings")
+
+
+def test_stages_are_ranges(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each ends before the GPU is waited for, so columns of strings and of values do not tear each other's."""
+    opened: list[str] = []
+    seen: list[str] = []
+
+    class Domain:
+        get_event_attributes = staticmethod(lambda message: message)
+        pop_range = staticmethod(opened.pop)
+
+        @staticmethod
+        def push_range(name: str) -> None:
+            opened.append(name)
+            seen.append(name)
+
+    profiling: Any = sys.modules["cudf_fsst.profiling"]
+    monkeypatch.setattr(profiling, "_domain", Domain)
+    for stage in (profiling.MEASURE, profiling.ENCODE, profiling.COMPACT):
+        monkeypatch.setattr(stage, "_attributes", None)
+    synchronize = gpu.memory.Lane.synchronize
+
+    def closed(lane: Any) -> None:
+        assert not opened
+        synchronize(lane)
+
+    monkeypatch.setattr(gpu.memory.Lane, "synchronize", closed)
+    columns = [gpu.upload(arrow_columns.describe(arrays()[case])) for case in ("strings", "int32 with nulls")]
+    with gpu.memory.Lane() as lane:
+        on_device().compress([Wanted(column, None, OPTIONS) for column in columns], lane=lane)
+    assert {"measure", "encode", "compact"} == set(seen)
+    assert not opened
+
+
 def cut_at(node: Node, *streams: list[int]) -> Node:
     """The same values, the streams cut at these rows, as a file may have them."""
     made = []
@@ -255,6 +309,7 @@ def decompressed(gpu: Gpu, node: Node) -> ColumnBuffers:
     return gpu.download(found)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", ["lazy", "random"])
 @pytest.mark.parametrize("codec", ["bitpack", "gfc", "gpulz", "raw"])
 def test_halves_cut_at_different_rows(codec: str, order: str, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -314,6 +369,7 @@ def test_thousands_of_pieces(forked: bool, gpu: Gpu, monkeypatch: pytest.MonkeyP
     assert arrow_columns.rebuild(decompressed(gpu, wanted), array.type).equals(array)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("case", ["decimal128 with nulls", "strings", "list", "dictionary"])
 def test_default_stream_of_the_thread(case: str, order: str, own_stream_gpu: Gpu) -> None:
@@ -355,6 +411,7 @@ def test_hand_over(gpu: Gpu) -> None:
     assert not done
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 @pytest.mark.parametrize("offset", [0, 1, 31, 40])
 def test_fill_nulls(itemsize: int, offset: int, gpu: Gpu) -> None:
@@ -398,6 +455,7 @@ def test_truncated_buffers(codec: str, name: str, gpu: Gpu) -> None:
     gpu.device.default.synchronize()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", ["decimal128 with nulls", "struct"])
 def test_out_of_memory(case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever allocation fails, nothing stays behind and nothing else suffers."""
@@ -454,6 +512,7 @@ INDEXES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("index", INDEXES)
 def test_files_of_frames_are_the_same(
     index: str, gpu: Gpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
@@ -490,6 +549,7 @@ def test_files_of_frames_are_the_same(
                 assert part.layout.tile_size == 256, "an index has the defaults"
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("case", ["int64", "list", "decimal128 with nulls", "dictionary"])
 def test_cudf_beside_a_stream(case: str, order: str, gpu: Gpu) -> None:

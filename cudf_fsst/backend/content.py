@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..codecs.node import Content, Moved
+from ..naming import What, named
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,21 @@ class Asked:
     data: Any
     codec: str | None = None
     strings: Mapping[str, Any] = field(default_factory=dict)
-    what: str | Callable[[], str] | None = None
+    what: What = None
     lenient: bool = False
+
+
+_log = logging.getLogger("cudf_fsst.codecs")
+
+
+def log_made(asked: Sequence[Asked], made: Sequence[Content]) -> None:
+    """Log what has become of columns."""
+    if not _log.isEnabledFor(logging.DEBUG):
+        return
+    for one, content in zip(asked, made, strict=True):
+        node, text = content.node, "%s of type %s: codec %s%s, %s B in Arrow as %s B"
+        sizes = f"{node.uncompressed_nbytes:,}", f"{node.nbytes:,}"
+        _log.debug(text, named(one.what), content.type, node.codec, ", as asked" if one.codec else "", *sizes)
 
 
 #: What says an index' kind, names and dtypes, and its compressed levels (none of a RangeIndex).

@@ -17,7 +17,8 @@ from ..codecs.fsst.symbols import SymbolTable
 from ..codecs.node import Content, Moved, Node, Wanted, check_codec, is_strings
 from ..interop import cudf
 from ..naming import naming
-from .content import Asked, Described
+from ..profiling import DECODE, DESCRIBE, MATCH
+from .content import Asked, Described, log_made
 
 
 class DeviceBackend:
@@ -61,12 +62,13 @@ class DeviceBackend:
         wanted, types = [], []
         with ExitStack() as opened:
             every = (*asked, *(Asked(level, what="the index") for level in levels))
-            for one in every:
-                with naming(one.what):
-                    buffers, kind, stored = self.interop.describe(one.data, opened, **options)
-                    check_codec(one.codec, kind)
-                wanted.append(Wanted(buffers, one.codec, one.strings))
-                types.append((kind, stored))
+            with DESCRIBE:
+                for one in every:
+                    with naming(one.what):
+                        buffers, kind, stored = self.interop.describe(one.data, opened, **options)
+                        check_codec(one.codec, kind)
+                    wanted.append(Wanted(buffers, one.codec, one.strings, one.what))
+                    types.append((kind, stored))
             # At its end cuDF may free or spill the buffers, in the default stream, which waits for the lane then.
             with Lane(stream) as lane, ExitStack() as sending:
                 outbox = sending.enter_context(Outbox()) if to_host else None
@@ -77,6 +79,7 @@ class DeviceBackend:
                     with naming(None if number is None else every[number].what):
                         raise
         made = [Content(node, kind, stored) for node, (kind, stored) in zip(nodes, types, strict=True)]
+        log_made(every, made)
         if index is None:
             return made, None
         found = made[len(asked) :]
@@ -102,7 +105,7 @@ class DeviceBackend:
         from ..codecs import ahead, device
         from ..device.memory import Lane
 
-        with self.current(), Lane(stream) as lane:
+        with self.current(), DECODE, Lane(stream) as lane:
             ahead.start()
             return device.read(nodes, lane=lane, start=start, stop=stop)
 
@@ -111,21 +114,22 @@ class DeviceBackend:
         from ..codecs import device
         from ..device.memory import Lane
 
-        with self.current(), Lane(stream) as lane:
+        with self.current(), DECODE, Lane(stream) as lane:
             return device.take(nodes, rows, lane=lane)
 
-    def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> ColumnBuffers | None:
+    def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
         """Answer a question about strings on their codes; see `HostBackend.match`."""
         from ..codecs import device
         from ..device.memory import Lane
 
-        with self.current(), Lane(stream) as lane:
-            values = device.match(node, plan, lane=lane)
-            if values is None:
+        with self.current(), MATCH, Lane(stream) as lane:
+            found = device.match(node, plan, lane=lane)
+            if found is None:
                 return None
+            values, exact = found
             validity = device.validity(node, lane=lane)
         dtype = np.dtype(search.answer_dtype(plan.question))
-        return ColumnBuffers(
+        made = ColumnBuffers(
             pa.from_numpy_dtype(dtype),
             node.rows,
             node.null_count,
@@ -134,6 +138,7 @@ class DeviceBackend:
             itemsize=dtype.itemsize,
             owners=(validity, values),
         )
+        return made, exact
 
     def validity(self, node: Node, *, stream: Any = None) -> ColumnBuffers:
         """Which rows are null, without their values."""
@@ -152,7 +157,7 @@ class DeviceBackend:
         from ..codecs import ahead, device
         from ..device.memory import Lane
 
-        with self.current(), Lane() as lane:
+        with self.current(), DECODE, Lane() as lane:
             ahead.start()
             return device.receive(nodes, lane=lane)
 

@@ -19,7 +19,8 @@ from ..codecs.fsst.symbols import SymbolTable
 from ..codecs.node import Content, Node, Wanted, check_codec
 from ..interop import pandas
 from ..naming import naming
-from .content import Asked, Described
+from ..profiling import DECODE, DESCRIBE, ENCODE, MATCH
+from .content import Asked, Described, log_made
 
 
 class HostBackend:
@@ -46,15 +47,18 @@ class HostBackend:
         made = []
         for one in asked:
             with naming(one.what):
-                buffers, kind, stored = self.interop.describe(one.data, lenient=one.lenient)
+                with DESCRIBE:
+                    buffers, kind, stored = self.interop.describe(one.data, lenient=one.lenient)
                 check_codec(one.codec, kind)
-                [node] = host.compress([Wanted(buffers, one.codec, one.strings)])
+                with ENCODE:
+                    [node] = host.compress([Wanted(buffers, one.codec, one.strings, one.what)])
                 made.append(Content(node, kind, stored))
+        log_made(asked, made)
         if index is None:
             return made, None
         with naming("the index"):
             notes, levels = self.interop.describe_index(index)
-            nodes = host.compress([Wanted(buffers) for buffers, _ in levels])
+            nodes = host.compress([Wanted(buffers, what="the index") for buffers, _ in levels])
         return made, (notes, [Content(node, kind, None) for node, (_, kind) in zip(nodes, levels, strict=True)])
 
     def train(self, data: Any, *, level: str, stream: Any) -> SymbolTable:
@@ -68,23 +72,28 @@ class HostBackend:
     ) -> list[ColumnBuffers]:
         """Rows ``start:stop`` of columns that have the same number of rows; all without a `stop`."""
         self.check_stream(stream)
-        return host.read(nodes, start, stop)
+        with DECODE:
+            return host.read(nodes, start, stop)
 
     def take(self, nodes: Sequence[Node], rows: Any, *, stream: Any = None) -> list[ColumnBuffers]:
         """Rows by number."""
         self.check_stream(stream)
-        return host.take(nodes, rows)
+        with DECODE:
+            return host.take(nodes, rows)
 
-    def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> ColumnBuffers | None:
+    @MATCH
+    def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
         """Answer a question about strings on their codes.
 
         Returns
         -------
-        ColumnBuffers or None
-            Booleans or int32, in an array that is the caller's own, which mean nothing where the validity says null.
-            None: the rows have to be decoded.
+        (ColumnBuffers, bool) or None
+            Booleans or int32, in an array that is the caller's own, which mean nothing where the validity says null;
+            and whether that is the answer: else the rows found are candidates. None: the rows have to be decoded.
         """
         self.check_stream(stream)
+        if isinstance(plan.question, search.IsIn) and not plan.searches:
+            return None
         found = host.validity(node)
         found.type = pa.bool_() if search.answer_dtype(plan.question) is np.bool_ else pa.int32()
         try:
@@ -92,7 +101,7 @@ class HostBackend:
         except OverflowError:  # a number that 32 bits do not hold
             return None
         found.itemsize = found.values.itemsize
-        return found
+        return found, plan.exact
 
     def validity(self, node: Node, *, stream: Any = None) -> ColumnBuffers:
         """Which rows are null, without their values."""

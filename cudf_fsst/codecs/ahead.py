@@ -1,7 +1,6 @@
 """Kernels that calls will need, compiled beside each other before they are asked for.
 
-Compiling takes seconds on a machine that has none of them on disk. One after another, as calls ask for them, the first
-``compress()`` of strings would wait for three files, and the first frame for twice as many.
+Compiling takes seconds on a machine that has none of them on disk, if it is done one after another, as calls ask.
 """
 
 from __future__ import annotations
@@ -31,17 +30,34 @@ def start() -> None:
 
 
 def _wanted() -> Iterator[Callable[[], object]]:
-    """A kernel of each file, in the order in which a first job needs them: compress, read, ask."""
+    """Kernels in the order in which a first job needs them: compress, read, ask; of each the longest first."""
     tile_size = auto_tile_size(0)
-    yield partial(get_kernel, "row_lengths", "row_lengths_measure")
+    warps = choices(tile_size).encode_warps
     yield partial(get_kernel, "fsst_train", "fsst_train")
-    yield partial(get_kernel, "fsst_encode", "fsst_encode", tile_size, choices(tile_size).encode_warps)
+    yield partial(get_kernel, "fsst_encode", "fsst_encode", tile_size, warps)
+    for name in ("row_lengths_pack", "row_lengths_measure", "segment_begins", "row_lengths_scan"):
+        yield partial(get_kernel, "row_lengths", name)
+    yield partial(get_kernel, "fsst_encode", "fsst_compact", tile_size, warps)
+    yield partial(kernel_of_values, "values", "gather_values", DEFINES)
     for itemsize in (8, 4, 1, 2):
         yield partial(bitpack.measure_kernel, itemsize)
-    yield partial(kernel_of_values, "values", "gather_values", DEFINES)
     for itemsize in (8, 4):
         yield partial(gfc.measure_kernel, itemsize)
+    yield bitpack.scan_kernel
+    yield gfc.scan_kernel
+    for itemsize in (8, 4, 1, 2):
+        yield partial(bitpack.pack_kernel, itemsize)
     yield partial(get_kernel, "fsst_decode", "fsst_decode", tile_size)
-    yield partial(get_kernel, "fsst_take", "take_few")
-    yield partial(get_kernel, "fsst_match", "fsst_match_automata")
+    for name in ("row_lengths_unpack", "gather_validity"):
+        yield partial(get_kernel, "row_lengths", name)
+    for itemsize in (8, 4, 1, 2):
+        yield partial(bitpack.unpack_kernel, itemsize)
+    yield partial(kernel_of_values, "values", "place_halves", DEFINES)
+    for itemsize in (8, 4):
+        yield partial(gfc.pack_kernel, itemsize)
+        yield partial(gfc.unpack_kernel, itemsize)
     yield partial(get_kernel, "fsst_search", "fsst_search", tile_size)
+    yield partial(get_kernel, "fsst_values", "match_values")
+    for name in ("match_contains", "fsst_match_automata", "match_edge"):
+        yield partial(get_kernel, "fsst_match", name)
+    yield partial(get_kernel, "fsst_take", "take_few")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ..arrow_types import has_offsets
 from ..buffers import ColumnBuffers, DeviceStrings
 from ..device import waits
 from ..device.memory import Lane
@@ -18,7 +19,7 @@ from .dict import cuda_read as coded
 from .fsst import cuda_compress as fsst
 from .fsst import cuda_match, search
 from .fsst import cuda_read as fsst_read
-from .node import Node, Parts, Wanted, has_offsets, is_signed
+from .node import Node, Parts, Wanted, is_signed, of_validity
 from .registry import STRING_NAMES
 from .values import cuda as fixed
 from .values import plan
@@ -48,7 +49,7 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
     asked: list[dictionary.Task] = []
     for number, one in enumerate(columns):
         try:
-            _collect(one.column, one.codec, one.strings, values, asked)
+            _collect(one.column, one, one.codec, values, asked)
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]
             raise
@@ -72,8 +73,11 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
     return [_build(one.column, streams, rest) for one in columns]
 
 
-def match(node: Node, plan: search.Plan, *, lane: Lane) -> Any:
-    """Answers for all rows of strings, a buffer: those of null rows mean nothing. None: the rows have to be decoded."""
+def match(node: Node, plan: search.Plan, *, lane: Lane) -> tuple[Any, bool] | None:
+    """Answers for all rows of strings, a buffer: those of null rows mean nothing. And whether they are the answer.
+
+    See `cuda_match.match`. None: the rows have to be decoded.
+    """
     if not node.scopes:
         return cuda_match.match(node.segments, plan, lane=lane)
     nbytes = np.dtype(search.answer_dtype(plan.question)).itemsize
@@ -114,8 +118,8 @@ def _halves(column: ColumnBuffers) -> tuple[int | None, ...]:
 
 def _collect(
     column: ColumnBuffers,
+    of: Wanted,
     codec: str | None,
-    options: Mapping[str, Any],
     values: list[fixed.Task],
     strings: list[dictionary.Task],
 ) -> None:
@@ -125,9 +129,10 @@ def _collect(
             raise ValueError(f"codec {codec!r} does not take strings, only {STRING_NAMES} do")
         # Without rows there are no buffers, wherever they would be.
         some = column.strings if isinstance(column.strings, DeviceStrings) else DeviceStrings(0, 0, 0, 4)
-        strings.append(dictionary.Task(column.type, some, codec, options))
+        strings.append(dictionary.Task(column.type, some, codec, of.strings, of.what))
     if _has_validity(column):
-        values.append(fixed.Task(fixed.Source.bitmap(column.validity, column.validity_offset, column.rows)))
+        bits = fixed.Source.bitmap(column.validity, column.validity_offset, column.rows)
+        values.append(fixed.Task(bits, what=of_validity(of.what)))
     if halves := _halves(column):
         nested = has_offsets(column.type)  # a codec that the user names is for the leaves
         if codec in STRING_NAMES and not nested:
@@ -139,10 +144,10 @@ def _collect(
         plan.candidates(itemsize, floats=floats, codec=own)  # refuses what does not fit
         for half in halves:
             source = fixed.Source(column.values, column.rows + nested, itemsize, half, *nulls)
-            values.append(fixed.Task(source, floats, signed and half != 0, own))
+            values.append(fixed.Task(source, floats, signed and half != 0, own, of.what))
     inner = None if pa.types.is_dictionary(column.type) else codec  # what the user wants is for the codes
     for child in column.children:
-        _collect(child, inner, options, values, strings)
+        _collect(child, of, inner, values, strings)
 
 
 def _build(column: ColumnBuffers, streams: Iterator[Parts], strings: Iterator[Node]) -> Node:

@@ -11,6 +11,7 @@ import cupy
 import numpy as np
 import pyarrow as pa
 
+from ..arrow_types import has_offsets, list_size
 from ..buffers import ColumnBuffers, DeviceStrings
 from ..device.memory import Lane, pinned
 from ..device.transfer import Inbox
@@ -19,7 +20,7 @@ from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import Rows
 from .dict import cuda_read as dictionary
 from .fsst import cuda_read as fsst
-from .node import Node, has_offsets, is_strings
+from .node import Node, is_strings
 from .values import cuda_read as fixed
 from .values.launch import DEFINES
 
@@ -156,6 +157,8 @@ class _Shape:
 
 @kept_with()
 def _shape(node: Node) -> _Shape:
+    if list_size(node.type) is not None or pa.types.is_map(node.type) or len(node.values) > 2:
+        raise TypeError(f"cuDF has no columns of Arrow type {node.type}; to_host() keeps them")
     return _Shape(
         pa.types.is_null(node.type),
         is_strings(node.type),

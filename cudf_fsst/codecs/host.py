@@ -10,20 +10,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ..arrow_types import has_offsets, list_size
 from ..buffers import ColumnBuffers, HostStrings
+from ..naming import What
 from .bitmap import rebased
 from .chosen import chosen
 from .dict import cpu as dictionary
 from .fsst import cpu as fsst
 from .fsst import search
-from .node import Node, Parts, Wanted, has_offsets, is_signed, is_strings
+from .node import Node, Parts, Wanted, is_signed, is_strings, of_validity
 from .registry import STRING_NAMES
 from .values import cpu as fixed
 
 
 def compress(columns: Sequence[Wanted]) -> list[Node]:
     """Compress columns."""
-    return [Compressor(one.codec, one.strings).node(one.column) for one in columns]
+    return [Compressor(one.codec, one.strings, one.what).node(one.column) for one in columns]
 
 
 def read(nodes: Sequence[Node], start: int = 0, stop: int | None = None) -> list[ColumnBuffers]:
@@ -131,10 +133,12 @@ class Compressor:
         What the user wants for the leaves (of categoricals the codes), or None.
     strings
         Options of strings: ``table``, ``tile_size``, ``level``.
+    what
+        What the log calls the column: a text, or what makes one.
     """
 
-    def __init__(self, codec: str | None, strings: Mapping[str, Any]) -> None:
-        self.codec, self.strings = codec, strings
+    def __init__(self, codec: str | None, strings: Mapping[str, Any], what: What = None) -> None:
+        self.codec, self.strings, self.what = codec, strings, what
 
     def node(self, column: ColumnBuffers) -> Node:
         """Compress a column."""
@@ -165,22 +169,24 @@ class Compressor:
         if self.codec in STRING_NAMES and not nested:
             raise ValueError(f"codec {self.codec!r} takes strings, not {column.type}")
         floats = pa.types.is_floating(column.type)
-        return {"floats": floats, "signed": is_signed(column.type), "codec": None if nested else self.codec}
+        own = None if nested else self.codec
+        return {"floats": floats, "signed": is_signed(column.type), "codec": own, "what": self.what}
 
     def compress_strings(self, column: ColumnBuffers) -> Node:
         if self.codec not in (None, *STRING_NAMES):
             raise ValueError(f"codec {self.codec!r} does not take strings, only {STRING_NAMES} do")
         assert isinstance(column.strings, HostStrings)
-        return dictionary.compress(column.strings, column.type, codec=self.codec, **self.strings)
+        return dictionary.compress(column.strings, column.type, codec=self.codec, what=self.what, **self.strings)
 
     def compress_validity(self, column: ColumnBuffers) -> Parts:
-        return fixed.compress(rebased(column.validity, column.validity_offset, column.rows))
+        bits = rebased(column.validity, column.validity_offset, column.rows)
+        return fixed.compress(bits, what=of_validity(self.what))
 
     def compress_values(self, column: ColumnBuffers) -> tuple[Parts, ...]:
         options = self.wanted(column)
         halves = [column.values]
-        if column.itemsize == 16:
-            halves = [np.ascontiguousarray(column.values[:, half]) for half in range(2)]
+        if column.itemsize > 8:
+            halves = [np.ascontiguousarray(column.values[:, half]) for half in range(column.itemsize // 8)]
         if column.null_count and not has_offsets(column.type):
             halves = [fixed.fill_nulls(half, column.validity, column.validity_offset) for half in halves]
         return tuple(
@@ -211,7 +217,8 @@ def _range(node: Node, start: int, stop: int) -> ColumnBuffers:
             for parts, edges in zip(node.values, node.values_edges, strict=True)
         ],
     )
-    first, last = start, stop
+    size = list_size(kind)
+    first, last = (start, stop) if size is None else (size * start, size * stop)
     if pa.types.is_dictionary(kind):
         first, last = 0, node.children[0].rows
     elif has_offsets(kind) and node.values:
@@ -250,6 +257,8 @@ def _rows(node: Node, rows: npt.NDArray[np.int64]) -> ColumnBuffers:
     )
     if has_offsets(kind):
         found.values, rows = _lists(kind, found.values[::2], found.values[1::2])
+    if (size := list_size(kind)) is not None:
+        rows = (rows[:, np.newaxis] * size + np.arange(size, dtype=np.int64)).ravel()
     if not found.children:
         found.children = tuple(_rows(child, rows) for child in node.children)
     return found
@@ -266,7 +275,7 @@ def _set_validity(column: ColumnBuffers, bits: npt.NDArray[np.uint8]) -> None:
 
 
 def _set_values(column: ColumnBuffers, halves: Sequence[npt.NDArray[Any]]) -> None:
-    """Give a column its values, which numbers of 16 bytes have in two halves."""
+    """Give a column its values, which numbers of 16 bytes have in two halves, those of 32 bytes in four parts."""
     if halves:
         column.itemsize = halves[0].itemsize * len(halves)
         column.values = halves[0] if len(halves) == 1 else np.stack(halves, axis=1)

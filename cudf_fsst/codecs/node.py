@@ -9,8 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..arrow_types import child_types, plain
 from ..buffers import ColumnBuffers
 from ..lazy import lazy
+from ..naming import What, named
 from . import raw
 from .fsst.segment import Segment, Segments
 from .part import Packed, edges_of
@@ -32,8 +34,8 @@ class Node:
     validity : tuple of Packed
         Arrow validity bitmap, row 0 at bit 0, as bytes; () without nulls, and for strings, whose segments have it.
     values : tuple of tuple of Packed
-        One, of the values (`ColumnBuffers.values`); two of numbers of 16 bytes, the low halves and the high ones; none
-        of strings, structs and nulls.
+        One, of the values (`ColumnBuffers.values`); two of numbers of 16 bytes, the low halves and the high ones, four
+        of those of 32; none of strings, structs, lists of a fixed size and nulls.
     segments : tuple of Segment
         Of strings without dictionaries.
     children : tuple of Node
@@ -208,25 +210,24 @@ class Wanted:
         What the user wants for the leaves (of categoricals for the codes); None: the best on a sample.
     strings : mapping
         Options of strings: ``table``, ``tile_size``, ``level``.
+    what : str, callable or None
+        What the log calls it.
     """
 
     column: ColumnBuffers
     codec: str | None = None
     strings: Mapping[str, Any] = field(default_factory=dict)
+    what: What = None
 
 
 def check_codec(codec: str | None, kind: Any) -> None:
     """Raise ValueError where a codec that the user names does not take a column of this Arrow type."""
-    types = pa.types
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
-    if codec is None or types.is_null(kind):
+    kind = plain(kind)
+    if codec is None or pa.types.is_null(kind):
         return
-    if has_offsets(kind):
-        check_codec(codec, kind.value_type)
-    elif types.is_struct(kind):
-        for i in range(kind.num_fields):
-            check_codec(codec, kind.field(i).type)
+    if not pa.types.is_dictionary(kind) and (children := child_types(kind)):
+        for child in children:
+            check_codec(codec, child)
     elif is_strings(kind):
         if codec not in STRING_NAMES:
             raise ValueError(f"codec {codec!r} does not take strings, only {' and '.join(map(repr, STRING_NAMES))} do")
@@ -234,9 +235,14 @@ def check_codec(codec: str | None, kind: Any) -> None:
         raise ValueError(f"codec {codec!r} takes strings, not {kind}")
 
 
-def has_offsets(arrow_type: Any) -> bool:
-    """Whether a column's values are offsets: one more than rows, and none of them null."""
-    return bool(pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type))
+def of_validity(what: What) -> What:
+    """What the log calls a column's validity."""
+    return lambda: f"validity of {named(what)}"
+
+
+def of_codes(what: What) -> What:
+    """What the log calls the codes of strings with a dictionary."""
+    return lambda: f"codes of {named(what)}"
 
 
 def is_signed(arrow_type: Any) -> bool:

@@ -83,15 +83,18 @@ def set_pinned_limit(nbytes: int | str | None) -> None:
     Parameters
     ----------
     nbytes : int, str or None
-        A number, or a text such as ``"4 GiB"``. None: half of the memory of the machine, or of the container if it may
-        use less, which is the default. Beyond the limit, `to_host` takes pageable memory, to and from which copies are
-        slower. What is in use when the limit changes counts on, and is not moved. What was pinned once stays pinned for
-        later use, even if the limit is lowered: up to twice what was in use at a time.
+        Bytes, such as ``4 * 2**30`` or ``"4 GiB"``. None is the default: half of the memory of the machine, or of the
+        container if it may use less.
 
     Raises
     ------
     ValueError, TypeError
-        A limit that is no size.
+        The limit is no size.
+
+    Notes
+    -----
+    Past the limit, `to_host` takes pageable memory, whose copies are slower. What is in use when the limit changes is
+    not moved, and counts. What was pinned stays pinned for later use, up to twice what was in use at a time.
     """
     global _limit
     limit = parse_limit("the limit", nbytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from ..arrow_types import needs_version_3
 from ..codecs import host
 from ..codecs.dict import cpu as dictionary
 from ..codecs.host import Compressor
@@ -56,12 +58,14 @@ class Loaded:
     dtype: Any = None
 
 
-def load(path: str | os.PathLike[str]) -> Loaded:
+def load(path: storage.Target) -> Loaded:
     """Read a file and check it; see `cudf_fsst.load`."""
     stored = storage.load(path)
     try:
         return _text(stored) if stored.version == FORMAT_VERSION else _of_streams(stored)
     except ValueError as error:
+        if isinstance(path, io.BytesIO):
+            raise
         raise ValueError(f"{os.fsdecode(path)}: {error}") from error
 
 
@@ -95,7 +99,8 @@ def save(
     notes = {"labels": described, "index": index, "rows": rows}
     notes["columns"], notes["levels"] = forests[: len(columns)], forests[len(columns) : len(columns) + len(levels)]
     version = FRAME_VERSION
-    if named or holds != "frame" or any(trees.has_dictionary(one.node) for one in everything):
+    own_version = any(needs_version_3(one.type) or trees.has_dictionary(one.node) for one in everything)
+    if named or holds != "frame" or own_version:
         version = EXACT_VERSION
         notes |= {"holds": holds, "label_levels": forests[len(columns) + len(levels) :]}
     names = [*map(str, labels), *(f"index {i}" for i in range(len(levels))), *(f"label {i}" for i in range(len(named)))]
@@ -140,6 +145,8 @@ def _of_streams(stored: storage.Stored) -> Loaded:
             holds, named = notes["holds"], notes["label_levels"]
             if holds not in ("frame", "column"):
                 raise ValueError(f"the file holds {holds!r}, not a frame or a column")
+        elif any(map(needs_version_3, types)):
+            raise ValueError(f"version {stored.version} has no columns of types {', '.join(map(str, types))}")
         described = [*notes["columns"], *notes["levels"]]
         if len(described) + len(named) != len(types):
             raise ValueError(f"{len(described) + len(named)} columns and levels for {len(types)} fields")

@@ -15,8 +15,8 @@ import stat
 import sys
 from collections.abc import Iterator
 from functools import cache
-from io import BufferedReader, BufferedWriter
-from typing import Any
+from io import BufferedWriter
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -120,8 +120,8 @@ def kvikio() -> Any:
     return kvikio
 
 
-def _opened(path: str, flags: str) -> Any:
-    library = kvikio()
+def _opened(path: str | None, flags: str) -> Any:
+    library = None if path is None else kvikio()
     if library is None:
         return None
     try:
@@ -179,9 +179,9 @@ class Writer:
 
 
 class Reader:
-    """Read pieces of a file one after another into new arrays."""
+    """Read pieces of a file one after another into new arrays; without a path the file is in memory."""
 
-    def __init__(self, file: BufferedReader, path: str) -> None:
+    def __init__(self, file: BinaryIO, path: str | None) -> None:
         self._file, self._path = file, path
         self._parallel: Any = None
 
@@ -193,7 +193,7 @@ class Reader:
         view = memoryview(content)
         got = 0
         while got < nbytes:
-            count = self._file.readinto(view[got:])
+            count = self._file.readinto(view[got:])  # type: ignore[attr-defined]
             if not count:
                 break
             got += count

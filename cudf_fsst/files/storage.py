@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from io import BufferedReader
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ from ..codecs.registry import STREAMS, STRINGS, of_values
 from ..codecs.values import cpu as values
 from .disk import Reader, Writer, replacing
 from .versions import EXACT_VERSION, FORMAT_VERSION, FRAME_VERSION
+
+#: A file's path, or its bytes.
+Target = str | os.PathLike[str] | io.BytesIO
 
 #: The first byte is not ASCII, and the line ends and Control-Z show what a text-mode transfer did.
 MAGIC = b"\x89FST\r\n\x1a\n"
@@ -108,15 +111,13 @@ class _Place:
     checksum: int
 
 
-def save(
-    path: str | os.PathLike[str], *, segments: Sequence[Segment], schema: bytes, index: bytes | None = None
-) -> None:
+def save(path: Target, *, segments: Sequence[Segment], schema: bytes, index: bytes | None = None) -> None:
     """Write a column to a file, at once or not at all (see `cudf_fsst.files.disk.replacing`).
 
     Parameters
     ----------
     path
-        Where to; a symbolic link is followed.
+        Where to; a symbolic link is followed. A BytesIO gets the bytes of the file.
     segments
         In host memory.
     schema, index
@@ -130,14 +131,16 @@ def save(
     _write(path, _pieces(FORMAT_VERSION, [(FSST, segments)], schema, index))
 
 
-def save_streams(
-    path: str | os.PathLike[str], *, streams: Sequence[Stream], schema: bytes, version: int = FRAME_VERSION
-) -> None:
+def save_streams(path: Target, *, streams: Sequence[Stream], schema: bytes, version: int = FRAME_VERSION) -> None:
     """Write the streams of a file of version 2 or 3, at once or not at all; see `save`."""
     _write(path, _pieces(version, streams, schema, None))
 
 
-def _write(path: str | os.PathLike[str], pieces: Iterator[Any]) -> None:
+def _write(path: Target, pieces: Iterator[Any]) -> None:
+    if isinstance(path, io.BytesIO):
+        for piece in pieces:
+            path.write(piece)
+        return
     with replacing(path) as file:
         writer = Writer(file, file.name)
         try:
@@ -205,7 +208,7 @@ def _pieces(version: int, streams: Sequence[Stream], schema: bytes, index: bytes
         yield content
 
 
-def load(path: str | os.PathLike[str]) -> Stored:
+def load(path: Target) -> Stored:
     """Read a column, or the streams of a frame, from a file and check all of it.
 
     Checked are every size against the file's, before memory is taken for it, every checksum, and then that each
@@ -214,7 +217,7 @@ def load(path: str | os.PathLike[str]) -> Stored:
     Parameters
     ----------
     path
-        A file that `save` or `save_streams` wrote.
+        A file that `save` or `save_streams` wrote, or a BytesIO with its bytes.
 
     Raises
     ------
@@ -224,6 +227,8 @@ def load(path: str | os.PathLike[str]) -> Stored:
         The file is damaged (the message names the section and what is wrong), not a cudf_fsst file, or of a format
         version that this package does not read.
     """
+    if isinstance(path, io.BytesIO):
+        return _load(path, Reader(path, None), path.getbuffer().nbytes)
     name = os.fsdecode(path)
     # Looked at before it is opened: opening a pipe would wait for its writer.
     if not stat.S_ISREG(os.stat(name).st_mode):
@@ -244,7 +249,7 @@ def version_of(path: str | os.PathLike[str]) -> int:
         return int.from_bytes(file.read(len(MAGIC) + 4)[len(MAGIC) :], "little")
 
 
-def _load(opened: BufferedReader, file: Reader, file_nbytes: int) -> Stored:
+def _load(opened: BinaryIO, file: Reader, file_nbytes: int) -> Stored:
     version, columns, segments, sections, records_checksum = _read_preamble(opened, file_nbytes)
     if version == FORMAT_VERSION and columns != 1:
         raise ValueError(f"preamble: {columns} columns; version {FORMAT_VERSION} has one")
@@ -327,7 +332,7 @@ def _read(file: Reader, nbytes: int, name: str) -> npt.NDArray[np.uint8]:
     return content
 
 
-def _read_preamble(file: BufferedReader, file_nbytes: int) -> tuple[int, int, int, int, int]:
+def _read_preamble(file: BinaryIO, file_nbytes: int) -> tuple[int, int, int, int, int]:
     start = file.read(12)
     if start[: len(MAGIC)] != MAGIC:
         raise ValueError("not a cudf_fsst file: it does not begin with its magic bytes")

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..arrow_types import MOST_VALUES, child_types, has_offsets, list_size, offset_width, plain, values_of_a_row
 from ..codecs import raw
 from ..codecs.dict import cpu as dictionary
 from ..codecs.dict.plan import least_chars
 from ..codecs.fsst.segment import Segment
-from ..codecs.node import Node, dictionary_of, has_offsets, is_strings
+from ..codecs.node import Node, dictionary_of, is_strings
 from ..codecs.part import Packed
 from ..codecs.values import cpu
 from ..interop.arrow_columns import fixed_width
@@ -101,10 +102,11 @@ class Reader:
             The streams do not fit the type, or decoding them would give offsets, codes or bits that Arrow could not
             follow.
         """
-        if isinstance(kind, pa.BaseExtensionType):
-            kind = kind.storage_type
+        kind = plain(kind)
         if not (fixed_width(kind) or has_offsets(kind) or is_strings(kind) or _plain(kind)):
             raise ValueError(f"{where}: no column can be of type {kind}")
+        if values_of_a_row(kind) > MOST_VALUES:
+            raise ValueError(f"{where}: a row of type {kind} has more than {MOST_VALUES} values")
         rows, nulls = stored["rows"], stored["nulls"]
         if not (type(rows) is int and type(nulls) is int and 0 <= nulls <= rows < 2**63):
             raise ValueError(f"{where}: {nulls!r} nulls in {rows!r} rows")
@@ -117,12 +119,14 @@ class Reader:
                 raise ValueError(f"{where}: its validity does not have {nulls} nulls in {rows} rows")
         elif nulls and not (is_strings(kind) or _types.is_null(kind)):
             raise ValueError(f"{where}: {nulls} nulls without a validity")
-        wide = fixed_width(kind) == 16
-        width = 8 if wide else fixed_width(kind) or (8 if _types.is_large_list(kind) else 4)
+        width = fixed_width(kind) or offset_width(kind)
+        numbers = max(1, width // 8)  # streams of values
         has_values = bool(fixed_width(kind) or has_offsets(kind)) and rows > 0
-        if len(stored["values"]) != (1 + wide) * has_values:
+        if len(stored["values"]) != numbers * has_values:
             raise ValueError(f"{where}: {len(stored['values'])} streams of values for type {kind}")
-        streams = tuple(self._values(number, rows + has_offsets(kind), width, where) for number in stored["values"])
+        streams = tuple(
+            self._values(number, rows + has_offsets(kind), min(width, 8), where) for number in stored["values"]
+        )
         segments: tuple[Segment, ...] = ()
         if stored["strings"] is not None:
             codec, parts = self._stream(stored["strings"], where)
@@ -135,10 +139,10 @@ class Reader:
             and (sum(part.rows for part in segments) != rows or sum(part.null_count for part in segments) != nulls)
         ):
             raise ValueError(f"{where}: its segments do not have {rows} rows with {nulls} nulls")
-        kinds = _children(kind)
         scopes = stored.get("scopes", []) if is_strings(kind) else []
         if scopes:
             return self._scopes(stored, kind, scopes, segments, where)
+        kinds = child_types(kind)
         if len(stored["children"]) != len(kinds):
             raise ValueError(f"{where}: {len(stored['children'])} children for type {kind}")
         children = tuple(
@@ -192,20 +196,14 @@ def survey(node: Node, look: Callable[[Any], None]) -> None:
 
 def _plain(kind: Any) -> bool:
     """Whether nodes of a type have no values of their own."""
-    return bool(_types.is_struct(kind) or _types.is_null(kind))
-
-
-def _children(kind: Any) -> list[Any]:
-    """Types of the children of a node."""
-    if has_offsets(kind):
-        return [kind.value_type]
-    if _types.is_struct(kind):
-        return [kind.field(i).type for i in range(kind.num_fields)]
-    return [kind.value_type] if _types.is_dictionary(kind) else []
+    return bool(_types.is_struct(kind) or _types.is_null(kind) or list_size(kind) is not None)
 
 
 def _check_references(node: Node, where: str) -> None:
     """Raise ValueError where offsets, codes or fields lead out of the children."""
+    size = list_size(node.type)
+    if size is not None and node.children[0].rows != size * node.rows:
+        raise ValueError(f"{where}: {node.children[0].rows} values in {node.rows} rows of {size}")
     if _types.is_struct(node.type):
         for child in node.children:
             if child.rows != node.rows:

@@ -23,6 +23,9 @@ _SMALL_TYPES = (pa.string(), pa.binary())
 _LARGE_TYPES = (pa.large_string(), pa.large_binary())
 
 
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+
+
 def is_string_type(arrow_type: Any) -> bool:
     """Whether an Arrow type is one of the two that a column can have (``string``, ``large_string``)."""
     return bool(pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type))
@@ -138,7 +141,10 @@ def _strings_in(array: Any) -> Iterator[Any]:
         elif pa.types.is_struct(chunk.type):
             for field in chunk.flatten():
                 yield from _strings_in(field)
-        elif pa.types.is_list(chunk.type) or pa.types.is_large_list(chunk.type):
+        elif pa.types.is_map(chunk.type):
+            yield from _strings_in(chunk.keys)
+            yield from _strings_in(chunk.items)
+        elif any(is_kind(chunk.type) for is_kind in _LISTS):
             yield from _strings_in(chunk.flatten())
 
 

@@ -7,7 +7,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from ..arrow_types import (
+    MOST_VALUES,
+    child_types,
+    entries,
+    has_offsets,
+    is_view,
+    list_size,
+    offset_width,
+    plain,
+    values_of_a_row,
+    within,
+)
 from ..buffers import ColumnBuffers, HostStrings
 from .arrow import from_arrow, to_arrow
 
@@ -20,8 +33,8 @@ def fixed_width(arrow_type: Any) -> int:
         return 1
     if _types.is_dictionary(arrow_type):
         return fixed_width(arrow_type.index_type)
-    fixed = (_types.is_integer, _types.is_floating, _types.is_temporal, _types.is_decimal32, _types.is_decimal64)
-    if any(kind(arrow_type) for kind in (*fixed, _types.is_decimal128)):
+    fixed = (_types.is_integer, _types.is_floating, _types.is_temporal, _types.is_decimal)
+    if any(kind(arrow_type) for kind in fixed):
         nbytes = int(arrow_type.bit_width) // 8
         return nbytes if not _types.is_interval(arrow_type) else 0
     return 0
@@ -40,6 +53,8 @@ def describe(array: Any) -> ColumnBuffers:
     if isinstance(array, pa.ChunkedArray):
         for chunk in array.chunks:
             _check(chunk)
+        if is_view(array.type):
+            return describe(pa.chunked_array(map(_without_view, array.chunks or [no_rows(array.type)])))
         if _is_strings(array.type):  # which may be more characters than the type's offsets can count
             return ColumnBuffers(array.type, len(array), array.null_count, strings=from_arrow(array))
         array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [no_rows(array.type)])
@@ -53,9 +68,10 @@ def _check(array: Any) -> None:
 
     Offsets of strings are for the codec to check.
     """
-    array.validate()  # sizes of buffers and children
+    array.validate(full=is_view(array.type))  # sizes of buffers and children; what a view refers to
     if isinstance(array.type, pa.BaseExtensionType):
-        array = array.storage
+        _check(array.storage)
+        return
     kind = array.type
     if _types.is_dictionary(kind):
         codes = _values(array.indices)
@@ -64,10 +80,12 @@ def _check(array: Any) -> None:
             if codes.size and int(codes.max()) >= len(array.dictionary):
                 raise ValueError(f"an index of a dictionary of {len(array.dictionary)} values lies outside it")
         _check(array.dictionary)
-    elif _types.is_list(kind) or _types.is_large_list(kind):
+    elif has_offsets(kind):
         offsets = _offsets(array)
         if (offsets[1:] < offsets[:-1]).any():  # differences could wrap
             raise ValueError("offsets of lists decrease")
+        _check(_inside(array))
+    elif _types.is_fixed_size_list(kind):
         _check(array.values)
     elif _types.is_struct(kind):
         for i in range(kind.num_fields):
@@ -76,16 +94,49 @@ def _check(array: Any) -> None:
 
 def _offsets(array: Any) -> npt.NDArray[Any]:
     """Offsets of an array of lists."""
-    rows, width = len(array), 4 if _types.is_list(array.type) else 8
+    rows, width = len(array), offset_width(array.type)
     if rows == 0:
         return np.zeros(1, f"<i{width}")
     return np.frombuffer(array.buffers()[1], f"<i{width}")[array.offset : array.offset + rows + 1]
 
 
+def _inside(array: Any) -> Any:
+    """The values of lists, of all rows that the buffers have."""
+    if not _types.is_map(array.type):
+        return array.values
+    return pa.StructArray.from_arrays([array.keys, array.items], fields=list(entries(array.type)))
+
+
+def _without_view(array: Any) -> Any:
+    """The same values in the layout of `plain`."""
+    kind = array.type
+    if _types.is_run_end_encoded(kind):
+        return pc.run_end_decode(array)
+    if not (_types.is_list_view(kind) or _types.is_large_list_view(kind)):
+        return array.cast(plain(kind))
+    # pyarrow's own cast was seen to make arrays that are not valid.
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    sizes = np.where(valid, array.sizes.to_numpy(), 0).astype(np.int64)
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    rows = np.repeat(array.offsets.to_numpy().astype(np.int64) - ends[:-1], sizes) + np.arange(ends[-1])
+    wide = _types.is_large_list_view(kind)
+    offsets = pa.py_buffer(ends.astype("<i8" if wide else "<i4"))
+    validity = pa.py_buffer(np.packbits(valid, bitorder="little")) if array.null_count else None
+    values = _without_view(array.values) if is_view(kind.value_type) else array.values
+    if not (rows == np.arange(len(values))[: rows.size]).all():
+        values = values.take(pa.array(rows))
+    made = pa.large_list(values.type) if wide else pa.list_(values.type)
+    return pa.Array.from_buffers(made, len(array), [validity, offsets], array.null_count, children=[values])
+
+
 def _described(array: Any) -> ColumnBuffers:
     if isinstance(array.type, pa.BaseExtensionType):
         return _described(array.storage)
+    if is_view(array.type):
+        return _described(_without_view(array))
     kind, rows = array.type, len(array)
+    if values_of_a_row(kind) > MOST_VALUES:
+        raise TypeError(f"a row of Arrow type {kind} has more than {MOST_VALUES} values")
     nulls = int(array.null_count)
     if _types.is_null(kind):
         return ColumnBuffers(kind, rows, rows)
@@ -98,16 +149,33 @@ def _described(array: Any) -> ColumnBuffers:
         common.children = (_described(array.dictionary),)
     elif fixed_width(kind):
         common.values, common.itemsize = _values(array), fixed_width(kind)
-    elif _types.is_list(kind) or _types.is_large_list(kind):
+    elif has_offsets(kind):
         offsets = _offsets(array)
         first, last, width = int(offsets[0]), int(offsets[-1]), offsets.itemsize
         common.values, common.itemsize = (offsets - offsets[0]).view(f"<u{width}"), width
-        common.children = (_described(array.values.slice(first, last - first)),)
+        common.children = (_described(_inside(array).slice(first, last - first)),)
+    elif _types.is_fixed_size_list(kind):
+        size = kind.list_size
+        common.children = (_described(array.values.slice(array.offset * size, rows * size)),)
+    elif _types.is_fixed_size_binary(kind):
+        common.children = (_bytes_of(array),)
     elif _types.is_struct(kind):
         common.children = tuple(_described(array.field(i)) for i in range(kind.num_fields))
     else:
         raise TypeError(f"Arrow type {kind} cannot be compressed")
     return common
+
+
+def _bytes_of(array: Any) -> ColumnBuffers:
+    """All bytes of binary values of a fixed size; zeros where they are null."""
+    size, rows, buffer = array.type.byte_width, len(array), array.buffers()[1]
+    values = np.empty(0, np.uint8)
+    if rows and size:
+        values = np.frombuffer(buffer, np.uint8)[array.offset * size : (array.offset + rows) * size]
+    if array.null_count and size:
+        values = values.copy()
+        values.reshape(rows, size)[array.is_null().to_numpy(zero_copy_only=False)] = 0
+    return ColumnBuffers(pa.uint8(), rows * size, values=values, itemsize=1, owners=(array,))
 
 
 def _is_strings(kind: Any) -> bool:
@@ -130,6 +198,8 @@ def one_row(kind: Any) -> Any:
     """An array of one row whose values, and those of its children, are 0 or empty."""
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, one_row(kind.storage_type))
+    if is_view(kind):
+        return _with_view(one_row(_inner(kind)), kind)
     if _types.is_null(kind):
         return pa.nulls(1)
     if _is_strings(kind):
@@ -139,12 +209,16 @@ def one_row(kind: Any) -> Any:
         if _types.is_null(kind.value_type):  # categories of no type, so there are none
             codes, dictionary = pa.nulls(1, kind.index_type), dictionary[:0]
         return pa.DictionaryArray.from_arrays(codes, dictionary, ordered=kind.ordered)
-    children = []
-    if _types.is_list(kind) or _types.is_large_list(kind):
-        children = [one_row(kind.value_type)]
-        values: Any = np.array([0, 1], f"<i{4 if _types.is_list(kind) else 8}")
+    if _types.is_fixed_size_binary(kind):
+        return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes(kind.byte_width))])
+    children = [one_row(child) for child in child_types(kind)]
+    if has_offsets(kind):
+        values: Any = np.array([0, 1], f"<i{offset_width(kind)}")
+    elif _types.is_fixed_size_list(kind):
+        size = int(kind.list_size)
+        inside = pa.concat_arrays(children * size) if size else children[0][:0]
+        return pa.Array.from_buffers(kind, 1, [None], children=[inside])
     elif _types.is_struct(kind):
-        children = [one_row(kind.field(i).type) for i in range(kind.num_fields)]
         return pa.Array.from_buffers(kind, 1, [None], children=children)
     else:
         values = bytes(fixed_width(kind))
@@ -153,9 +227,7 @@ def one_row(kind: Any) -> Any:
 
 def holds_dictionary(kind: Any) -> bool:
     """Whether a type is one of dictionaries, or has such a part."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return holds_dictionary(kind.storage_type)
-    return bool(_types.is_dictionary(kind)) or any(holds_dictionary(kind.field(i).type) for i in range(kind.num_fields))
+    return any(_types.is_dictionary(one) for one in within(kind))
 
 
 def _values(array: Any) -> npt.NDArray[Any]:
@@ -167,10 +239,11 @@ def _values(array: Any) -> npt.NDArray[Any]:
         bits = np.frombuffer(buffer, np.uint8)[first : (array.offset + rows + 7) // 8] if rows else np.empty(0, "u1")
         return np.unpackbits(bits, bitorder="little")[array.offset - 8 * first :][:rows]
     width = fixed_width(array.type)
+    parts = width // 8
     if rows == 0:
-        return np.empty((0, 2) if width == 16 else 0, np.uint64 if width == 16 else f"<u{width}")
-    if width == 16:
-        return np.frombuffer(buffer, np.uint64)[2 * array.offset :][: 2 * rows].reshape(rows, 2)
+        return np.empty((0, parts) if parts > 1 else 0, np.uint64 if parts > 1 else f"<u{width}")
+    if parts > 1:
+        return np.frombuffer(buffer, np.uint64)[parts * array.offset :][: parts * rows].reshape(rows, parts)
     return np.frombuffer(buffer, f"<u{width}")[array.offset : array.offset + rows]
 
 
@@ -192,14 +265,16 @@ def rebuild(column: ColumnBuffers, kind: Any = None) -> Any:
     kind = column.type if kind is None else kind
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, rebuild(column, kind.storage_type))
+    if is_view(kind):
+        return _with_view(rebuild(column, _inner(kind)), kind)
     rows, nulls = column.rows, column.null_count
     if _types.is_null(kind):
         return pa.nulls(rows)
     if column.strings is not None:
         assert isinstance(column.strings, HostStrings)
         return _strings(column.strings, kind)
-    if rows == 0 and not _types.is_dictionary(kind):
-        return pa.array([], kind)
+    if rows == 0 and not holds_dictionary(kind):
+        return no_rows(kind)
     validity = pa.py_buffer(column.validity) if nulls else None
     if _types.is_dictionary(kind):
         values = np.empty(0, f"<u{fixed_width(kind)}") if column.values is None else column.values
@@ -209,13 +284,41 @@ def rebuild(column: ColumnBuffers, kind: Any = None) -> Any:
     if _types.is_struct(kind):
         children = [rebuild(child, kind.field(i).type) for i, child in enumerate(column.children)]
         return pa.Array.from_buffers(kind, rows, [validity], null_count=nulls, children=children)
+    if list_size(kind) is not None:
+        child = rebuild(column.children[0], child_types(kind)[0])
+        if _types.is_fixed_size_binary(kind):
+            return pa.Array.from_buffers(kind, rows, [validity, child.buffers()[1]], null_count=nulls)
+        return pa.Array.from_buffers(kind, rows, [validity], null_count=nulls, children=[child])
     values = column.values
-    if _types.is_list(kind) or _types.is_large_list(kind):
-        child = rebuild(column.children[0], kind.value_type)
+    if has_offsets(kind):
+        if values is None:  # without rows
+            values = np.zeros(1, f"<u{offset_width(kind)}")
+        child = rebuild(column.children[0], child_types(kind)[0])
         return pa.Array.from_buffers(kind, rows, [validity, pa.py_buffer(values)], null_count=nulls, children=[child])
     if _types.is_boolean(kind):
         values = np.packbits(values, bitorder="little")
     return pa.Array.from_buffers(kind, rows, [validity, pa.py_buffer(np.ascontiguousarray(values))], null_count=nulls)
+
+
+def _inner(kind: Any) -> Any:
+    """The type that a view's, or runs', values are of."""
+    return kind.value_type if _types.is_run_end_encoded(kind) else plain(kind)
+
+
+def _with_view(array: Any, kind: Any) -> Any:
+    """The same values, of the type `_inner`, as views or runs; a ChunkedArray of more rows than ends of runs count."""
+    if _types.is_run_end_encoded(kind):
+        most = (1 << kind.run_end_type.bit_width - 1) - 1
+        made = [
+            pc.run_end_encode(array.slice(start, most), run_end_type=kind.run_end_type)
+            for start in range(0, max(len(array), 1), most)
+        ]
+        return made[0] if len(made) == 1 else pa.chunked_array(made, kind)
+    if not (_types.is_list_view(kind) or _types.is_large_list_view(kind)):
+        return array.cast(kind)
+    offsets = _offsets(array)
+    buffers = [array.buffers()[0], pa.py_buffer(offsets[:-1].copy()), pa.py_buffer(np.diff(offsets))]
+    return pa.Array.from_buffers(kind, len(array), buffers, null_count=array.null_count, children=[array.values])
 
 
 def _strings(strings: HostStrings, kind: Any) -> Any:

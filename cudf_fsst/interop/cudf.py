@@ -36,7 +36,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
@@ -225,24 +224,29 @@ def take_labels(index: Any, rows: Any) -> Any:
         # cuDF would make, and keep, the labels of all rows first.
         if (index.start, index.step) != (0, 1):
             rows = index.start + index.step * rows
-        if isinstance(rows, np.ndarray) and rows.size:
-            return cudf.Index._from_column(_uploaded(rows), name=index.name)
+        if rows.size and rows.dtype == np.int64:
+            return cudf.Index._from_column(_column_of(rows), name=index.name)
         import cupy
 
         return cudf.Index(cupy.asarray(rows), name=index.name)
     return index.take(rows)
 
 
-def _uploaded(numbers: npt.NDArray[np.int64]) -> Any:
-    """A column of numbers that are in host memory, by one copy; CuPy would stage them, and cuDF look at the array."""
+def _column_of(numbers: Any) -> Any:
+    """A column of int64, which share an array on the GPU, or come there by one copy; cuDF would look at the array."""
     import pylibcudf as plc
     from cudf.core.column import ColumnBase
 
-    from ..device.memory import Lane
+    if isinstance(numbers, np.ndarray):
+        from ..device.memory import Lane
 
-    with Lane() as lane:
-        buffer = lane.allocate(numbers.nbytes)
-        lane.upload(buffer.ptr, np.ascontiguousarray(numbers))
+        with Lane() as lane:
+            buffer = lane.allocate(numbers.nbytes)
+            lane.upload(buffer.ptr, np.ascontiguousarray(numbers))
+    else:
+        import cupy
+
+        buffer = plc.gpumemoryview(cupy.ascontiguousarray(numbers))
     column = plc.Column(plc.DataType(plc.TypeId.INT64), numbers.size, buffer, None, 0, 0, [])
     return ColumnBase.create(column, np.dtype(np.int64))
 
@@ -279,6 +283,14 @@ def all_missing(series: Any) -> bool:
 def with_labels(series: Any, index: Any) -> Any:
     """A Series that nobody else has, with other labels."""
     return cudf_module().Series._from_column(series._column, name=series.name, index=index)
+
+
+def with_dtype(series: Any, dtype: Any) -> Any:
+    """A Series of the same buffers with another dtype of the same layout, as decimals of another precision."""
+    from cudf.core.column import ColumnBase
+
+    column = ColumnBase.create(series._column.plc_column, dtype)
+    return cudf_module().Series._from_column(column, name=series.name, index=series.index)
 
 
 def booleans(values: Any, name: Any, index: Any) -> Any:
@@ -682,14 +694,17 @@ def frame(columns: Sequence[Any], labels: Any, index: Any) -> Any:
     """A DataFrame of columns, their labels, and an index."""
     import cudf
 
-    if isinstance(labels, pd.MultiIndex) or not labels.is_unique:
+    by_label = {} if isinstance(labels, pd.MultiIndex) else dict(zip(labels, columns, strict=True))
+    # An index would make a table to see whether it is unique. Numbers that are missing are not equal to each other.
+    simple = pd.api.types.is_integer_dtype(labels.dtype) or pd.api.types.is_string_dtype(labels.dtype)
+    if len(by_label) < len(columns) or not (simple or labels.is_unique):
         made = cudf.DataFrame._from_data(dict(enumerate(columns)), index=index)
         made.columns = labels
         return made
     from cudf.core.column_accessor import ColumnAccessor
 
     data = ColumnAccessor(
-        dict(zip(labels, columns, strict=True)),
+        by_label,
         level_names=(labels.name,),
         rangeindex=isinstance(labels, pd.RangeIndex),
         label_dtype=labels.dtype,

@@ -20,6 +20,7 @@ import pandas as pd
 import pandas.core.arrays.arrow.extension_types
 import pyarrow as pa
 
+from ..arrow_types import is_view, within
 from . import index_stream
 from .arrow import decoding
 from .arrow_columns import holds_dictionary, no_rows, one_row
@@ -410,7 +411,7 @@ def encode_column(series: Any) -> tuple[Any, dict[str, Any] | None]:
     except _NO_FORM as error:
         raise TypeError(f"dtype {dtype} cannot be compressed: {_why(error, pd.Index(series))}") from error
     stored = _encode_dtype(dtype)
-    array = array.cast(_VIEWS.get(str(array.type), array.type))
+    array = _without_views(array)
     array = column = _plain_categories(pa.chunked_array([array]) if isinstance(array, pa.Array) else array)
     found = decode_column(column[:0] if plain else column, stored)
     if str(found.dtype) != str(dtype) or found.dtype != dtype:
@@ -434,7 +435,7 @@ def encode_arrow(column: Any, dtype: Any) -> tuple[Any, dict[str, Any] | None]:
     TypeError
         It could not be read again.
     """
-    column = _plain_categories(column.cast(_VIEWS.get(str(column.type), column.type)))
+    column = _plain_categories(_without_views(column))
     strings = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
     stored = _encode_dtype(dtype) if strings or dtype != np.dtype(object) else None
     try:
@@ -442,6 +443,22 @@ def encode_arrow(column: Any, dtype: Any) -> tuple[Any, dict[str, Any] | None]:
     except (pa.ArrowException, NotImplementedError, TypeError, ValueError) as error:
         raise TypeError(f"Arrow type {column.type} cannot be compressed: {error}") from error
     return column, stored
+
+
+def _without_views(array: Any) -> Any:
+    """Views of strings as the strings that columns of them are stored as; those inside others stay."""
+    wanted = _VIEWS.get(str(array.type))
+    return array if wanted is None else array.cast(wanted)
+
+
+def natural_dtype(kind: Any) -> Any:
+    """The dtype that pandas gives a column of this Arrow type; of one that it does not take, ArrowDtype."""
+    if any(map(is_view, within(kind))):
+        return pd.ArrowDtype(kind)
+    try:
+        return pa.table({"": pa.chunked_array([one_row(kind)])}).to_pandas().dtypes.iloc[0]
+    except NotImplementedError:  # Arrow's way to say so
+        return pd.ArrowDtype(kind)
 
 
 def _of_one_exact_type(series: Any, kind: Any) -> bool:
@@ -517,6 +534,8 @@ def _try_dtype(kind: Any, stored: dict[str, Any] | None) -> None:
     """Decode a row of zeros: reading no rows says nothing of how values are converted."""
     if stored is not None and stored["kind"] in ("object", "string") and holds_dictionary(kind):
         raise ValueError("each row would be a copy of its category")
+    if (stored is None or stored["kind"] != "arrow") and any(map(is_view, within(kind))):
+        raise ValueError("only ArrowDtype has views")
     found = decode_column(pa.chunked_array([one_row(kind)]), stored)
     if stored is not None and stored["kind"] == "masked" and str(found.dtype) != stored["type"]:
         raise ValueError(f"it would be {found.dtype}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,30 @@ def of_method(name: str, call: Callable[..., Any], args: Sequence[Any], options:
     args, options
         The arguments.
     """
+    known = args and type(args[0]) is str and len(args[0]) <= _KEPT_LENGTH
+    try:
+        found = (_kept_literal if known else _literal)(name, len(args), *args, *options, *options.values())
+    except TypeError:  # an argument that has no hash
+        found = _literal(name, len(args), *args, *options, *options.values())
+    if found is None:
+        return None
+    questions, exact, example, key = found
+    return Request(questions, lambda some: call(some, **example), key, lambda some: call(some, *args, **options), exact)
+
+
+#: Characters of a pattern of which is kept what it asks.
+_KEPT_LENGTH = 100
+
+
+def _literal(
+    name: str, count: int, *given_all: Any
+) -> tuple[tuple[Question, ...], bool, dict[str, Any], Hashable] | None:
+    """What a method of strings asks: questions, whether they are all, arguments of an example, and what these mean.
+
+    `given_all`: `count` arguments, then the names of options, then these.
+    """
+    args, rest = given_all[:count], given_all[count:]
+    options = dict(zip(rest[: len(rest) // 2], rest[len(rest) // 2 :], strict=True))
     names = _PARAMETERS.get(name)
     if names is None or len(args) > len(names) or not set(options) <= set(names[len(args) :]):
         return None
@@ -101,13 +126,12 @@ def of_method(name: str, call: Callable[..., Any], args: Sequence[Any], options:
     if not questions:
         return None
     example = {**given, **({names[0]: "a"} if names else {})}
-    return Request(
-        tuple(questions),
-        lambda some: call(some, **example),
-        (name, *((key, type(value), repr(value)) for key, value in example.items())),
-        lambda some: call(some, *args, **options),
-        exact,
-    )
+    key = name, *((key, type(value), repr(value)) for key, value in example.items())
+    return tuple(questions), exact, example, key
+
+
+#: As all arguments are arguments here, those of different types count as different.
+_kept_literal = lru_cache(128, typed=True)(_literal)
 
 
 def _is_str(pattern: Any) -> bool:
@@ -180,7 +204,8 @@ def _like(pattern: Any, escape: Any) -> tuple[list[Question], bool]:
         return [], True
     inner = [part for part in found[1:-1] if part]
     made = (found[0] or b"", *inner, found[-1] or b"") if len(found) > 1 else (found[0] or b"",)
-    return [Like(made)], ONE not in tokens
+    ones = tokens.count(ONE)
+    return [Like(made, ones)], ones == 0
 
 
 def of_value(value: Any, *, negated: bool, compare: Callable[[Any, Any], Any]) -> Request | None:

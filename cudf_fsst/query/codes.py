@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -44,11 +45,14 @@ def answer(column: Source, name: str, asked: Request | None) -> Any:
     backend, node = column._backend, column._content.node
     with backend.current():
         found: ColumnBuffers | None = None
+        exact = asked.exact
         for plan in plans:
             assert plan is not None
-            some = backend.match(node, plan)
-            if some is None:
+            matched = backend.match(node, plan)
+            if matched is None:
                 return None
+            some, is_answer = matched
+            exact = exact and is_answer
             if found is None:
                 found = some
             else:
@@ -56,7 +60,7 @@ def answer(column: Source, name: str, asked: Request | None) -> Any:
                 values |= _booleans(column, some)
         assert found is not None
         way = "codes"
-        if not (asked.exact and all(plan is not None and plan.exact for plan in plans)):
+        if not exact:
             candidates = _check(column, asked, found)
             if candidates is None:
                 return None
@@ -82,8 +86,13 @@ def _check(column: Source, asked: Request, found: ColumnBuffers) -> int | None:
     numbers = selection.mask_rows(values, rows)
     if numbers.size > rows // _CANDIDATE_DIVISOR:
         return None
-    if numbers.size:
-        (taken,) = backend.take([column._content.node], numbers)
-        counts = asked.check(column._series_of(taken))
-        values[numbers] = backend.interop.row_values(counts)
+    # Few rows may be most of the bytes: so many are taken together as would be decoded together.
+    pieces = column._default_pieces() if numbers.size else ()
+    ends = backend.arrays.searchsorted(numbers, backend.arrays.asarray([stop for _, stop in pieces])).tolist()
+    for begin, end in pairwise([0, *ends]):
+        if begin < end:
+            some = numbers[begin:end]
+            (taken,) = backend.take([column._content.node], some)
+            counts = asked.check(column._series_of(taken))
+            values[some] = backend.interop.row_values(counts)
     return int(numbers.size)

@@ -116,6 +116,8 @@ def _asked_values(values: Any) -> asked.Request | None:
     if isinstance(inner, _VALUES):
         if getattr(inner, "ndim", 1) != 1 or len(inner) > asked.MOST_VALUES:
             return None
+        if isinstance(getattr(inner, "dtype", None), pd.CategoricalDtype):
+            return None  # of which Arrow's types of strings take none
         return asked.of_values(list(inner), inner)
     return None
 

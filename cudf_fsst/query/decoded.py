@@ -32,22 +32,29 @@ def in_pieces(column: Source, name: str, ask: Callable[..., Any], *others: Any, 
     backend = column._backend
     proxied = column._proxied and not raw
     interop = interop_pandas if proxied else backend.interop
+    # What pandas makes of results that are all missing depends on the others.
+    objects = column._is_text and backend.device == "cpu" and interop_pandas.is_object(column.dtype)
     with backend.current():
         pieces = list(column._default_pieces()) or [(0, 0)]
         results: list[Any] = []
         missing: list[int] = []  # pieces without any value
+        fruitless: list[int] = []  # others without any result
         for number, (start, stop) in enumerate(pieces):
             piece = _piece(column, start, stop)
             if column._is_text and column.null_count and not others and backend.interop.all_missing(piece):
                 missing.append(number)
             more = [other(start, stop) for other in others]
             results.append(ask(column._out(piece) if proxied else piece, *more))
-        if 0 < len(missing) < len(pieces):
-            # Of strings that are all missing, libraries make other results: they are asked about a value with them.
-            start, stop = next(piece for number, piece in enumerate(pieces) if number not in missing)
-            some = _piece(column, start, stop)
-            present = some[some.notna()].iloc[:1]
-            for number in missing:
+            if objects and not others and missing[-1:] != [number] and results[-1].isna().all():
+                fruitless.append(number)
+        # Of strings that are all missing, libraries make other results: they are asked about a value with them.
+        useful = [number for number in range(len(pieces)) if number not in {*missing, *fruitless}]
+        asked_again = [*missing, *fruitless] if useful else missing
+        if asked_again and (useful or fruitless):
+            number = (useful or fruitless)[0]
+            some = _piece(column, *pieces[number])
+            present = some[results[number].notna() if objects and useful else some.notna()].iloc[:1]
+            for number in asked_again:
                 piece = interop.concat_values([present, _piece(column, *pieces[number])])
                 results[number] = ask(column._out(piece) if proxied else piece).iloc[1:]
         LOGGER.debug("%s: decoded in %d piece%s", name, len(pieces), "" if len(pieces) == 1 else "s")

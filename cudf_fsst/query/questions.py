@@ -9,9 +9,11 @@ from .strings import StringMethods
 
 
 class Questions:
-    """The questions of a `CompressedColumn`.
+    """The questions that a `CompressedColumn` answers.
 
-    All give a Series with the column's name and index, as ``column.decompress()`` would: cuDF's on a GPU, else pandas'.
+    Every answer is a Series with the column's name and index: of cuDF for a column on a GPU, of pandas for one in host
+    memory. It equals the answer of the decompressed column. ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare
+    each value.
     """
 
     __slots__ = ()
@@ -22,7 +24,7 @@ class Questions:
 
     @property
     def str(self: Any) -> StringMethods:
-        """Methods of strings, see `StringMethods`; AttributeError where the library's Series has none."""
+        """Methods of strings: a `StringMethods`. Columns of other values raise AttributeError, as a Series does."""
         return StringMethods(self)
 
     def isna(self: Any) -> Any:
@@ -34,23 +36,24 @@ class Questions:
         return compare.isna(self, negated=True)
 
     def isin(self: Any, values: Any) -> Any:
-        """Whether values are among others: a Series of booleans.
+        """Whether each value is one of some others: a Series of booleans.
 
         Parameters
         ----------
         values : list, set, array or Series
+            The values to look for.
         """
         return compare.isin(self, values)
 
     def between(self: Any, left: Any, right: Any, inclusive: Any = "both") -> Any:
-        """Whether values lie between two others: a Series of booleans.
+        """Whether each value lies between two others: a Series of booleans.
 
         Parameters
         ----------
         left, right : object
-            Values, or a value for each row.
+            The two values, or arrays with one for each row.
         inclusive : str
-            Which of the two count: ``"both"``, ``"neither"``, ``"left"`` or ``"right"``.
+            Which of the two are inside: ``"both"``, ``"neither"``, ``"left"`` or ``"right"``.
         """
         return compare.between(self, left, right, inclusive)
 
@@ -93,12 +96,12 @@ class Questions:
         return distinct.to_categorical(self)
 
     def __eq__(self: Any, other: object) -> Any:
-        """Compare each value: a Series of booleans. Whole columns are compared by ``equals``.
+        """Compare each value: a Series of booleans. ``equals`` compares whole columns.
 
         Parameters
         ----------
         other : object
-            A value, or a value for each row: an array, a Series with the same labels, or a column.
+            A value. Or one value for each row: an array, a Series with the same labels, or a compressed column.
         """
         return compare.compare(self, other, "eq")
 

@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
+from pandas.api.extensions import no_default
 
 from ..interop import cudf as interop_cudf
 from . import asked, codes, decoded
@@ -33,13 +34,16 @@ _SCALARS = (str, bytes, int, float, bool, np.generic, re.Pattern, dict, type(Non
 
 
 class StringMethods:
-    """Methods of strings, for a compressed column: ``column.str``.
+    """``column.str``: methods of strings, for a compressed column.
 
-    They give what those of ``column.decompress().str`` give. `contains`, `startswith`, `endswith`, `match`,
-    `fullmatch`, `count` and `find` of literals, `like`, `len` and `byte_count` are answered on the codes. Others, and
-    what a search of literals cannot do (regular expressions, ``case=False``, ``flags``, ...), decode the column. They
-    do so piece by piece where a row's result depends on that row alone. Results that are tables (`extract`,
-    `partition`, ``split(expand=True)``), and methods that join rows (`cat`), decode all of it.
+    All methods of the library's ``Series.str`` are there, and give what those of ``column.decompress().str`` give.
+
+    * Answered on the codes: `contains`, `startswith`, `endswith`, ``match``, ``fullmatch``, `count` and `find` of
+      literals, `like`, `len`, `byte_count`.
+    * Decoded piece by piece: regular expressions, ``case=False``, ``flags``, and all other methods where a row's result
+      depends on that row alone.
+    * Decoded whole: methods whose result is a table (``extract``, ``partition``, ``split(expand=True)``) or that join
+      rows (``cat``).
     """
 
     __slots__ = ("_column",)
@@ -102,68 +106,142 @@ class StringMethods:
 
     # Those with a way on the codes ---------------------------------------------------------------------------------
 
-    def contains(self, pat: Any, *args: Any, **options: Any) -> Any:
+    def contains(self, pat: Any, case: Any = True, flags: Any = 0, na: Any = no_default, regex: Any = True) -> Any:
         """Whether strings have a pattern in them.
 
         Parameters
         ----------
         pat : str
             A literal, or a regular expression; one without special characters is a literal.
-        *args, **options
-            ``case``, ``flags``, ``na``, ``regex``, as the library has them.
+        case : bool
+            Whether upper and lower case differ.
+        flags : int
+            Of `re`, for a regular expression.
+        na : object, optional
+            What stands for missing values.
+        regex : bool
+            False: a literal.
 
         Returns
         -------
         Series of bool
             As ``column.decompress().str.contains`` gives.
         """
-        return self._call("contains", pat, *args, **options)
+        options = _given(case=(case, True), flags=(flags, 0), na=(na, no_default), regex=(regex, True))
+        return self._call("contains", pat, **options)
 
-    def startswith(self, pat: Any, *args: Any, **options: Any) -> Any:
-        """Whether strings begin with a text, or one of a tuple of texts; ``na`` as the library has it."""
-        return self._call("startswith", pat, *args, **options)
-
-    def endswith(self, pat: Any, *args: Any, **options: Any) -> Any:
-        """Whether strings end with a text, or one of a tuple of texts; ``na`` as the library has it."""
-        return self._call("endswith", pat, *args, **options)
-
-    def like(self, pat: str, esc: str | None = None) -> Any:
-        """Whether strings are as SQL's ``LIKE`` wants them, all of the string.
-
-        pandas lacks it; cuDF's has this meaning.
+    def startswith(self, pat: Any, na: Any = no_default) -> Any:
+        """Whether strings begin with a text.
 
         Parameters
         ----------
-        pat : str
-            "%" stands for any characters, none as well, "_" for one character.
-        esc : str, optional
-            A character before which "%", "_" and itself stand for themselves.
+        pat : str or tuple of str
+            Of several texts, one is enough.
+        na : object, optional
+            What stands for missing values.
 
         Returns
         -------
         Series of bool
-            Dtype and missing values are those of cuDF's ``str.like``, in pandas those of ``str.contains``.
+            As ``column.decompress().str.startswith`` gives.
+        """
+        return self._call("startswith", pat, **_given(na=(na, no_default)))
+
+    def endswith(self, pat: Any, na: Any = no_default) -> Any:
+        """Whether strings end with a text.
+
+        Parameters
+        ----------
+        pat : str or tuple of str
+            Of several texts, one is enough.
+        na : object, optional
+            What stands for missing values.
+
+        Returns
+        -------
+        Series of bool
+            As ``column.decompress().str.endswith`` gives.
+        """
+        return self._call("endswith", pat, **_given(na=(na, no_default)))
+
+    def like(self, pat: str, esc: str | None = None) -> Any:
+        """Whether all of each string fits a pattern of SQL's ``LIKE``.
+
+        cuDF has this method. pandas does not.
+
+        Parameters
+        ----------
+        pat : str
+            "%" stands for any characters, or none. "_" stands for one character.
+        esc : str, optional
+            A character. Behind it, "%", "_" and the character itself stand for themselves.
+
+        Returns
+        -------
+        Series of bool
+            Dtype and missing values are those of cuDF's ``str.like``, or of pandas' ``str.contains``.
         """
         return self._call("like", pat, **({} if esc is None else {"esc": esc}))
 
     def len(self) -> Any:
-        """Characters of strings."""
+        """Characters of strings.
+
+        Returns
+        -------
+        Series of int
+            As ``column.decompress().str.len`` gives.
+        """
         return self._call("len")
 
     def byte_count(self) -> Any:
-        """Bytes of strings in UTF-8.
+        """Number of bytes of each string in UTF-8.
 
-        pandas lacks it; dtype and missing values are those of ``str.len`` there.
+        pandas lacks it; cuDF's has this meaning.
+
+        Returns
+        -------
+        Series of int
+            Dtype and missing values are those of cuDF's ``str.byte_count``, in pandas those of ``str.len``.
         """
         return self._call("byte_count")
 
-    def count(self, pat: Any, *args: Any, **options: Any) -> Any:
-        """How often a regular expression matches; one without special characters is a literal."""
-        return self._call("count", pat, *args, **options)
+    def count(self, pat: Any, flags: Any = 0) -> Any:
+        """How often a pattern matches, without overlaps, from the left.
 
-    def find(self, sub: Any, *args: Any, **options: Any) -> Any:
-        """At which character a text first begins, or -1; ``start`` and ``end`` as the library has them."""
-        return self._call("find", sub, *args, **options)
+        Parameters
+        ----------
+        pat : str
+            A regular expression; one without special characters is a literal.
+        flags : int
+            Of `re`.
+
+        Returns
+        -------
+        Series of int
+            As ``column.decompress().str.count`` gives.
+        """
+        return self._call("count", pat, **_given(flags=(flags, 0)))
+
+    def find(self, sub: Any, start: Any = 0, end: Any = None) -> Any:
+        """At which character a text first begins, or -1.
+
+        Parameters
+        ----------
+        sub : str
+        start, end : int
+            Characters between which it is looked for; an `end` of None is that of the string.
+
+        Returns
+        -------
+        Series of int
+            As ``column.decompress().str.find`` gives.
+        """
+        return self._call("find", sub, **_given(start=(start, 0), end=(end, None)))
+
+
+def _given(**arguments: tuple[Any, Any]) -> dict[str, Any]:
+    """Of arguments, each with its default: those that are not that. cuDF lacks some of pandas'."""
+    return {name: value for name, (value, default) in arguments.items() if value is not default}
 
 
 def _is_row_by_row(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> bool:

@@ -22,20 +22,17 @@ _installed: list[Any] = []
 def spilling(pool: SpillPool, *, reserve: int | str = "256 MiB") -> Iterator[SpillPool]:
     """Answer RMM's out-of-memory by making room in a pool.
 
-    Inside the block, an allocation on the current GPU (cuDF's, CuPy's, RMM's) that finds no memory makes entries of the
-    pool give way, the least recently used first: what lies elsewhere as well is dropped, what is compressed is
-    moved to the host, the rest is compressed and, if that is not enough, moved. Then the allocation is tried again; it
-    raises MemoryError when nothing is left to move. What the block itself holds, or another thread is reading, stays.
-
-    RMM's current resource is one for all threads of the process.
+    Inside the block, an allocation on the current GPU that finds no memory makes entries of the pool give way. Then it
+    is tried again. This holds for allocations of cuDF, CuPy and RMM, in all threads. MemoryError is raised when nothing
+    is left to move.
 
     Parameters
     ----------
     pool : SpillPool
-        It may have a `device_limit` or none.
+        With a `device_limit` or without.
     reserve : int or str
-        GPU memory set aside while there is any, so that entries can be compressed when there is none: a little more
-        than the largest uncompressed entry takes compressed.
+        Bytes of GPU memory that are set aside at the start, so that entries can be compressed when there is no memory.
+        It should be a little more than the largest entry takes compressed.
 
     Yields
     ------
@@ -45,11 +42,17 @@ def spilling(pool: SpillPool, *, reserve: int | str = "256 MiB") -> Iterator[Spi
     Raises
     ------
     RuntimeError
-        cuDF's own spilling on demand is active: it, too, answers out-of-memory, and RMM asks only one of them. The pool
-        belongs to a process that this one was forked from. At the end of the block: RMM's resource was changed inside
-        it and not changed back.
+        cuDF's own spilling on demand is active. It answers out-of-memory too, and RMM asks only one of them. Or the
+        pool belongs to a process that this one was forked from. Or, at the end of the block, RMM's resource was
+        changed inside it and not changed back.
     ImportError
-        There is no cuDF; the message says what to install.
+        There is no cuDF. The message says what to install.
+
+    Notes
+    -----
+    The least recently used entry gives way first. What lies elsewhere as well is dropped. What is compressed moves to
+    the host. The rest is compressed and, if that is not enough, moved. What the block itself holds, or another thread
+    is reading, stays.
     """
     nbytes = parse_bytes("reserve", reserve)
     if not isinstance(pool, SpillPool):

@@ -11,9 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from ..sizes import format_bytes, parse_bytes, parse_limit
+from ..tables import as_html
 from .entry import DEVICE, DISK, HOST, Entry
 from .folder import Folder
-from .stats import SpillStats, as_html, as_text, moves_table
+from .stats import SpillStats, as_text, moves_table
 from .tiers import Tiers
 
 #: Lines of the table that ``repr`` shows.
@@ -22,45 +23,45 @@ _NO_DEFAULT = object()
 
 
 class SpillPool(MutableMapping[Hashable, Any]):
-    """A dict of Series and DataFrames that are compressed, and then leave, when there is no room for them.
+    """A dict of Series and DataFrames that gives way when there is no room.
 
-    ``pool[name] = df`` keeps it, ``pool[name]`` gives it back as it was put: on the device where it came from, with its
-    ``attrs`` and flags, and compressed only if it was put compressed. What compression would change is not compressed
-    and stays in memory: pandas data of a subclass, and objects with missing values other than None.
-
-    What is put is a snapshot: changes that are made to `df` afterwards, or to what ``pool[name]`` gave, do not reach
-    it. Memory of what someone else still holds is not freed when it leaves the pool. Files are read by the pool that
-    wrote them and by no other.
-
-    Data on a GPU goes from there, compressed in place, to pinned host memory and to disk; pandas data is compressed in
-    host memory and goes to disk. The least recently used goes first, one step as far as needed; all on the GPU are
-    compressed before one leaves it. Reading keeps what it read from, while there is room: so a value that is only read
-    leaves again without being compressed, copied or written again.
-
-    Threads may use a pool at the same time; each entry is moved by one at a time. A pool belongs to the process that
-    made it: in one that was forked from that (by `multiprocessing`, a data loader) all but `repr` raises
-    RuntimeError, and `close`, also at the end of a ``with`` block, does nothing. It is not copied or pickled.
+    ``pool[name] = df`` keeps a value. ``pool[name]`` gives it back as it was put: on the device where it came from,
+    with its ``attrs`` and flags, and compressed only if it was put compressed.
 
     Parameters
     ----------
     device_limit : int or str, optional
-        Bytes of GPU memory for all entries, as ``"4 GiB"`` or a number; None: no limit. Counts what the pool itself
-        keeps, on all GPUs together, not what a move takes while it lasts: compressing and decompressing need the
-        result beside the source.
+        Bytes of GPU memory for all entries, such as ``"4 GiB"``. None is no limit. It counts what the pool keeps, on
+        all GPUs together. It does not count what a move needs while it lasts.
     host_limit : int or str, optional
-        Bytes of host memory, likewise.
+        Bytes of host memory for all entries, in the same way.
     directory : path, optional
-        Where the pool makes a folder of its own for the files of what has no room in host memory; it is removed by
-        `close`, when the pool is no longer used, or when Python ends. What a process leaves that is killed (SIGTERM
-        kills Python, too) is removed by the next pool that is made in the same directory on the same host. None:
-        nothing goes to disk.
+        Where the pool makes a folder of its own for files. The folder is removed by `close`, when the pool is no longer
+        used, or when Python ends. If the process is killed, the next pool in the same directory on the same host
+        removes it. None means that nothing goes to disk.
 
     Raises
     ------
     ValueError, TypeError
-        A limit that is no size.
+        A limit is no size.
     OSError
         The folder cannot be made.
+
+    Notes
+    -----
+    *What moves first.* The least recently used entry. Data on a GPU is compressed in place, then moves to pinned host
+    memory, then to disk. pandas data is compressed in host memory, then moves to disk. All entries on the GPU are
+    compressed before one leaves it.
+
+    *What does not move.* Values that compression would change stay in memory: pandas data of a subclass, and objects
+    with missing values other than None.
+
+    *What is kept.* A snapshot: later changes to `df`, or to what ``pool[name]`` gave, do not reach the pool. Memory
+    that someone else still holds is not freed. A value that was read keeps its other form while there is room, so it
+    can leave again without a new move.
+
+    *Threads and processes.* Threads may share a pool. A forked process may not: all but `repr` raises RuntimeError
+    there, and `close` does nothing. A pool is neither copied nor pickled.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class SpillPool(MutableMapping[Hashable, Any]):
 
         Parameters
         ----------
-        name
+        name : hashable
             Anything that a dict takes.
         value : Series, DataFrame, CompressedColumn or CompressedFrame
             Of pandas or cuDF.
@@ -110,14 +111,17 @@ class SpillPool(MutableMapping[Hashable, Any]):
         Raises
         ------
         TypeError
-            Something else; or nothing but it could move, and it would not come back as it is: of a subclass, with
-            objects that would change, or with a name or an index that a file cannot give back. The message says which.
+            The value is something else. Or only this value could move, and it would come back changed: it is of a
+            subclass, has objects that would change, or has a name or an index that a file cannot give back. The message
+            says which.
         MemoryError
-            There is no room, and no directory; or a move found no memory. The message names the entry.
+            There is no room and no directory, or a move found no memory. The message names the entry.
         OSError
-            A file cannot be written: the disk is full, say.
+            A file cannot be written, because the disk is full, for example.
 
-        After any of them the pool has what it had under this name before.
+        Notes
+        -----
+        After an error the pool has what it had under this name before.
         """
         entry = Entry(name, value, self._tiers)
         del value
@@ -147,23 +151,25 @@ class SpillPool(MutableMapping[Hashable, Any]):
     def __getitem__(self, name: Hashable) -> Any:
         """Give a value back as it was put, on the device where it came from.
 
-        The value is complete, whichever thread brought it here. Where threads have default streams of their own
-        (``CUDF_PER_THREAD_STREAM=1``), a thread has to wait for its work with the value (``cupy.cuda.Stream.ptds``)
-        before it lets go of it, as with all data that threads share then: the pool may free it in another one.
-
-        It counts as used. Room is made for it as it can be; reading does not fail because something else cannot be
-        moved out of its way, but the limits may then be passed, or the value not kept where it was brought to.
-
         Raises
         ------
         KeyError
-            There is none of this name.
+            There is no value of this name.
         ValueError
-            The pool is closed, or its file is damaged.
+            The pool is closed, or the value's file is damaged.
         OSError
-            Its file cannot be read; FileNotFoundError, that it is gone.
+            The value's file cannot be read. FileNotFoundError says that it is gone.
         MemoryError
-            There is no memory to bring it back. The entry stays as it was.
+            There is no memory to bring the value back. The entry stays as it was.
+
+        Notes
+        -----
+        The value counts as used, and room is made for it. Reading does not fail because something else cannot move out
+        of its way. The limits may then be passed, or the value not kept where it was brought to.
+
+        The value is complete, whichever thread brought it here. Threads may have default streams of their own
+        (``CUDF_PER_THREAD_STREAM=1``). Then a thread has to wait for its work with the value
+        (``cupy.cuda.Stream.ptds``) before it lets go of it, because the pool may free it in another thread.
         """
         return self._bring(name)
 
@@ -187,7 +193,7 @@ class SpillPool(MutableMapping[Hashable, Any]):
         self._clear_left()
 
     def pop(self, name: Hashable, default: Any = _NO_DEFAULT) -> Any:
-        """Remove a value and return it; the default (or KeyError) where there is none."""
+        """Remove a value and return it. Where there is none, return the default, or raise KeyError without one."""
         while True:
             try:
                 entry = self._entry(name)
@@ -243,13 +249,12 @@ class SpillPool(MutableMapping[Hashable, Any]):
         Returns
         -------
         concurrent.futures.Future
-            Done when the value is there, all of it: the thread has waited for the GPU where threads have default
-            streams of their own. Its exception, if any, is what ``pool[name]`` would raise.
+            It is done when all of the value is there. Its exception, if any, is what ``pool[name]`` would raise.
 
         Raises
         ------
         KeyError
-            There is none of this name.
+            There is no value of this name.
         """
         with self._tiers.lock:
             self._check_open()
@@ -262,23 +267,23 @@ class SpillPool(MutableMapping[Hashable, Any]):
         self._bring(name)
 
     def make_room(self, nbytes: int | str, *, device: str | None = None, compress: bool = True) -> int:
-        """Free GPU memory now; `spilling` calls it when RMM has none left.
+        """Free GPU memory now. `spilling` calls it when RMM has none left.
 
-        What another thread is at work with is left alone, and an entry that cannot move stays where it is.
+        An entry that another thread works with, or that cannot move, stays where it is.
 
         Parameters
         ----------
         nbytes : int or str
-            How much; less may be freed, down to none.
+            Bytes to free. Less may be freed, down to none.
         device : str, optional
-            On which GPU, as ``"cuda:0"``; None: on any.
+            The GPU, such as ``"cuda:0"``. None is any.
         compress : bool
-            Whether to go on to uncompressed entries. Those are compressed on the way, which takes GPU memory.
+            Whether uncompressed entries may leave too. They are compressed on the way, which takes GPU memory.
 
         Returns
         -------
         int
-            Bytes that the pool let go of.
+            Bytes that were freed.
         """
         return self._tiers.make_room(parse_bytes("nbytes", nbytes), device, compress=compress)
 
@@ -313,10 +318,9 @@ class SpillPool(MutableMapping[Hashable, Any]):
     # Its end -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of all values and remove the files; the pool cannot be used afterwards.
+        """Let go of all values and remove the files. The pool cannot be used afterwards.
 
-        A file that cannot be removed, here or when its entry is replaced or deleted, is no error: the log names it. In
-        a process that was forked from the pool's own, nothing happens.
+        A file that cannot be removed is no error: the log names it. In a forked process nothing happens.
         """
         if not self._is_owner():
             return
@@ -332,7 +336,7 @@ class SpillPool(MutableMapping[Hashable, Any]):
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed."""
+        """Whether the pool is closed."""
         self._check_owner()
         return self._closed
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -26,12 +25,11 @@ class Moves:
     Attributes
     ----------
     count : int
-        How many were completed.
+        How many moves were completed.
     nbytes : int
-        Bytes they read or wrote on the larger side: uncompressed ones for ``compress`` and ``decompress``, those that
-        crossed for the others.
+        For ``compress`` and ``decompress``, the uncompressed bytes. For the others, the bytes that were moved.
     seconds : float
-        Time they took, summed over threads.
+        The time they took, summed over threads.
     """
 
     count: int = 0
@@ -48,12 +46,11 @@ class SpillStats:
     hits : int
         Times that a value was asked for and was at hand.
     misses : int
-        Times that it had to be brought back (by a prefetch as well).
+        Times that it had to be brought back, by a prefetch too.
     failed : int
-        Moves that failed. Those that only should have made room while a value was read are to be seen here and in the
-        log (a warning of ``cudf_fsst.spill.tiers``, once for each value and kind of move): reading goes on.
+        Moves that failed. The logger ``cudf_fsst.spill.tiers`` warns of them, once for each value and kind of move.
     dropped : int
-        Forms of values that were dropped to make room without a move: another form lay elsewhere already.
+        Times that room was made without a move, because the value lay elsewhere as well.
     moves : dict of str to Moves
         By kind: ``compress``, ``to_host``, ``save``, ``load``, ``to_device``, ``decompress``.
     """
@@ -89,15 +86,6 @@ def as_text(lines: Rows) -> list[str]:
         ).rstrip()
         for line in lines
     ]
-
-
-def as_html(caption: str, lines: Rows) -> str:
-    """The same as an HTML table."""
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in lines[0])
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in lines[1:])
-    return (
-        f"<table><caption>{html.escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
 
 
 def _is_number(cell: str) -> bool:

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cudf_fsst.arrow_types import has_offsets
 from cudf_fsst.buffers import ColumnBuffers
 from cudf_fsst.codecs import host
-from cudf_fsst.codecs.node import Node, Wanted, has_offsets
+from cudf_fsst.codecs.node import Node, Wanted
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.interop import arrow_columns
 

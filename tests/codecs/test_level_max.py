@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,6 @@ from cudf_fsst.codecs.fsst import cpu
 from cudf_fsst.codecs.fsst.automaton import MAX_STATES, NO_MATCH, automaton
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.fsst.symbols import SymbolTable, hash_slot
-from cudf_fsst.codecs.fsst.train import train_table
 from cudf_fsst.codecs.fsst.train_max import train_table_max
 
 #: Where few letters meet, symbols overlap in every way.
@@ -160,16 +160,17 @@ def test_wrong_chunks(starts: list[int]) -> None:
         train_table_max(np.zeros(10, np.uint8), np.array(starts, np.int64))
 
 
-@pytest.mark.parametrize("sample", [np.zeros(131072, np.uint8), np.random.default_rng(0).integers(0, 256, 131072)])
 @pytest.mark.parametrize("chunk", [512, 131072])
-def test_samples_without_text(sample: np.ndarray, chunk: int) -> None:
-    table = train_table_max(sample.astype(np.uint8), chunks(131072, chunk))
-    assert 0 < len(table) <= 255
+def test_samples_without_text(chunk: int) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, 131072, np.uint8)
+    assert len(train_table_max(noise, chunks(131072, chunk))) == 0, "tiles are stored as they are"
+    assert b"\0" * 8 in train_table_max(np.zeros(131072, np.uint8), chunks(131072, chunk)).symbols
 
 
 def test_chunks_do_not_join() -> None:
-    table = train_table_max(np.frombuffer(b"ab" * 1000, np.uint8), chunks(2000, 1))
-    assert set(table.symbols) == {b"a", b"b"}
+    table = train_table_max(np.frombuffer(b"abc" * 700, np.uint8), chunks(2100, 3))
+    assert b"abc" in table.symbols
+    assert all(symbol in b"abc" for symbol in table.symbols)
 
 
 def test_same_table_from_every_thread() -> None:
@@ -180,16 +181,38 @@ def test_same_table_from_every_thread() -> None:
     assert found == expected * 3
 
 
-@pytest.mark.parametrize("nbytes", [300, 1000, 3000, 10_000, 30_000])
-def test_small_columns_are_not_larger_than_by_default(nbytes: int) -> None:
-    """Codes and table together."""
-    text = np.frombuffer(text_like(2, nbytes), np.uint8)
-    sizes = {}
-    for level, train in (("default", train_table), ("max", train_table_max)):
-        table = train(text, chunks(nbytes))
-        (segment,) = cpu.compress(one_row(text.tobytes()), table=table, level=level)
-        sizes[level] = segment.codes_nbytes + table.nbytes
-    assert sizes["max"] <= sizes["default"]
+def kinds_of_text() -> dict[str, bytes]:
+    source = random.Random(4)
+    return {
+        "words": text_like(2, 300_000),
+        "numbers in order": "".join(map(str, range(60_000))).encode(),
+        "numbers": "".join(str(source.randrange(10**6)) for _ in range(50_000)).encode(),
+        "uuid": "".join(str(uuid.UUID(int=source.getrandbits(128), version=4)) for _ in range(8000)).encode(),
+        "hex": source.randbytes(150_000).hex().encode(),
+        "letters": "".join(source.choices("abcdefghijklmnopqrstuvwxyz", k=300_000)).encode(),
+        "noise": source.randbytes(200_000),
+        "words, then numbers": text_like(3, 150_000) + "".join(map(str, range(30_000))).encode(),
+    }
+
+
+def bytes_at(level: str, text: bytes) -> int:
+    """Codes and tables."""
+    segments = cpu.compress(one_row(text), level=level)
+    return sum(segment.codes_nbytes for segment in segments) + sum(one.nbytes for one in {s.table for s in segments})
+
+
+@pytest.mark.parametrize("kind", kinds_of_text())
+def test_never_larger_than_by_default(kind: str) -> None:
+    text = kinds_of_text()[kind]
+    for nbytes in (1, 20, 300, 1000, 3001, 10_000, 131_072, len(text)):
+        assert bytes_at("max", text[:nbytes]) <= bytes_at("default", text[:nbytes]), nbytes
+
+
+def test_default_table_is_taken() -> None:
+    """Where nothing better is found that another sample agrees with."""
+    text = np.random.default_rng(3).bytes(400_000)
+    table = cpu.train(one_row(text), level="max")
+    assert set(table.symbols) == set(cpu.train(one_row(text)).symbols) != set()
 
 
 def test_ratio_of_the_papers_files(dbtext: Path) -> None:

@@ -173,8 +173,10 @@ def test_ends_of_many_values(count: int, kept: int | None) -> None:
     """So much of each value is searched that few other rows end like it, or nothing is."""
     values = tuple(bytes([65 + i]) * 20 + b"x" * (i % 2) for i in range(count))
     plan = search.plan(search.IsIn(values))
-    assert (plan and plan.searches[0].longest) == kept
-    assert plan is None or not plan.exact
+    assert plan is not None
+    assert [machine.longest for machine in plan.searches] == ([] if kept is None else [kept])
+    assert plan.lengths == ((20,) if count == 1 else (20, 21))
+    assert not plan.exact
 
 
 def test_values_of_one_length_are_searched_whole() -> None:

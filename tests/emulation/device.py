@@ -447,8 +447,7 @@ class FakeDevice:
 
         rmm = module("rmm", DeviceBuffer=rmm_buffer)
         every = (cupy, cuda, runtime, rmm, module("rmm.pylibrmm", stream=rmm_stream), rmm_stream)
-        ahead = module("cudf_fsst.codecs.ahead", start=lambda: None)  # kernels are built when they are asked for
-        return {made.__name__: made for made in (*every, ahead)}
+        return {made.__name__: made for made in every}
 
 
 def _strict_workspace(workspace: type[Any]) -> type[Any]:
@@ -487,12 +486,16 @@ _GPU_MODULES = (
     "cudf_fsst.codecs.cuda_kernels",
     "cudf_fsst.codecs.mask_rows.cuda",
     "cudf_fsst.codecs.cuda_tables",
-    *(f"cudf_fsst.codecs.fsst.{name}" for name in ("cuda_kernels", *_COMPRESSION, "cuda_read", "cuda_match", "cuda")),
+    *(
+        f"cudf_fsst.codecs.fsst.{name}"
+        for name in ("cuda_kernels", *_COMPRESSION, "cuda_read", "cuda_match_layout", "cuda_match", "cuda")
+    ),
     *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
     *(f"cudf_fsst.codecs.values.{name}" for name in ("cuda_compress", "cuda_read", "cuda")),
     *(f"cudf_fsst.codecs.dict.cuda_{name}" for name in ("find", "text", "choose", "compress", "read")),
     "cudf_fsst.codecs.device_read",
     "cudf_fsst.codecs.device",
+    "cudf_fsst.codecs.ahead",
 )
 
 
@@ -518,6 +521,8 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
                 module._AREA = 0  # every pinned array is an allocation of its own
             if hasattr(module, "Inbox"):
                 module._SMALL = 0  # every buffer has memory, and red zones, of its own
+            if name == own[-1]:
+                module.start = lambda: None  # kernels are built when they are asked for
             if name != own[0] and hasattr(module, "Workspace"):
                 module.Workspace = _strict_workspace(module.Workspace)
         yield sys.modules[f"cudf_fsst.codecs.{codec}.cuda"]

@@ -6,6 +6,7 @@ ones go to the end of `columns`, as all draw from one generator.
 ``NAME.fsst`` is the stored column, ``NAME.json`` what it holds: a list with, for each row, ``null`` or its bytes as
 Latin-1 text. ``frames/NAME.fsst`` is a stored frame, ``frames/NAME.txt`` the rows of its Arrow table, as Python shows
 them. ``version3/NAME.fsst`` is a frame or a column of version 3, ``version3/NAME.txt`` what `shown` shows of it.
+``more_types/NAME.fsst`` is one of types that version 2 has not, ``more_types/NAME.txt`` its rows.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ def columns() -> dict[str, tuple[Rows, list[Segment]]]:
         [row for rows in pieces for row in rows],
         [segment for rows in pieces for segment in cpu.compress(strings_of(rows))],
     )
+    made["level_max_from_default"] = nulls, cpu.compress(strings_of(nulls), level="max")  # trained in another way
     return made
 
 
@@ -173,6 +175,36 @@ def version_3() -> dict[str, Any]:
     }
 
 
+def more_types() -> dict[str, Any]:
+    """Name -> a compressed frame or column of types that only version 3 has."""
+    from decimal import Decimal
+
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows = 90
+    texts = [None if i % 7 == 3 else f"text number {i % 20}" for i in range(rows)]
+    arrays = {
+        "vectors": pa.array([None if i % 9 == 4 else [i, i / 2, None] for i in range(rows)], pa.list_(pa.float32(), 3)),
+        "matrices": pa.array([[[i, 1], [2, i % 5]] for i in range(rows)], pa.list_(pa.list_(pa.int16(), 2), 2)),
+        "map": pa.array(
+            [None if i % 8 == 2 else [(f"k{j}", i + j) for j in range(i % 3)] for i in range(rows)],
+            pa.map_(pa.string(), pa.int32()),
+        ),
+        "ids": pa.array([None if i % 5 == 1 else (i**5).to_bytes(16, "big") for i in range(rows)], pa.binary(16)),
+        "big": pa.array([None if i % 6 == 5 else Decimal(i - 99) * 10**45 for i in range(rows)], pa.decimal256(60, 2)),
+        "views": pa.array([[text, "x"] for text in texts], pa.list_(pa.string_view())),
+        "list views": pa.array([[i] * (i % 4) for i in range(rows)], pa.list_view(pa.int32())),
+        "runs": pc.run_end_encode(pa.array([texts[i // 9] for i in range(rows)])),
+    }
+    columns = {
+        name: pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([array]))) for name, array in arrays.items()
+    }
+    frame = pd.DataFrame(columns)
+    return {"frame": frame.fsst.compress(), "column": frame["vectors"].fsst.compress()}
+
+
 def shown(loaded: Any) -> str:
     """Labels, index and values, with their types."""
     import pandas as pd
@@ -196,6 +228,13 @@ def main() -> None:
             compressed.save(path)
             path.with_suffix(".txt").write_text(shown(compressed), encoding="utf-8")
 
+    for name, compressed in more_types().items():
+        path = FOLDER / "more_types" / f"{name}.fsst"
+        if not path.exists():
+            compressed.save(path)
+            path.with_suffix(".txt").write_text(
+                "\n".join(map(repr, compressed.to_arrow().to_pylist())), encoding="utf-8"
+            )
     for name, (frame, codecs) in frames().items():
         path = FOLDER / "frames" / f"{name}.fsst"
         if not path.exists():

@@ -38,6 +38,11 @@ def pack_kernel(itemsize: int) -> Any:
     return _kernel("bitpack_pack", itemsize)
 
 
+def unpack_kernel(itemsize: int) -> Any:
+    """What writes the values."""
+    return _kernel("bitpack_unpack", itemsize)
+
+
 class Job:
     """Values that are measured and, once their size is known, packed.
 
@@ -140,7 +145,7 @@ def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane) -> None:
         if some := [piece for piece in pieces if piece.packed.itemsize == itemsize]:
             fields = [field for piece in some for field in (*describe(piece.packed), *piece.wanted)]
             grids = [_grid(piece, launch.group(itemsize)) for piece in some]
-            tables.add_jobs(_kernel("bitpack_unpack", itemsize), THREADS, grids, fields)
+            tables.add_jobs(unpack_kernel(itemsize), THREADS, grids, fields)
 
 
 def decompress_wide(pairs: Sequence[tuple[Piece, Piece]], tables: Tables) -> None:

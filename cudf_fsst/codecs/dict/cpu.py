@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...buffers import HostStrings
+from ...naming import What
 from ..bitmap import put, rebased
 from ..bitpack import NAME as BITPACK
 from ..chosen import parts_of, shares_of
 from ..fsst import cpu as fsst
-from ..node import Node, dictionary_of, is_strings, of_scopes
+from ..node import Node, dictionary_of, is_strings, of_codes, of_scopes, of_validity
 from ..part import Packed
 from ..registry import DICTIONARIES, STRINGS
 from ..unaligned import address, padded_copy
@@ -176,7 +177,9 @@ def sampled(strings: HostStrings) -> tuple[int, int]:
 # --- encoding -------------------------------------------------------------------------------------------------------
 
 
-def compress(strings: HostStrings, kind: Any, *, codec: str | None = None, table: Any = None, **options: Any) -> Node:
+def compress(
+    strings: HostStrings, kind: Any, *, codec: str | None = None, table: Any = None, what: What = None, **options: Any
+) -> Node:
     """Compress a column, each scope by a dictionary or by FSST.
 
     Parameters
@@ -189,6 +192,8 @@ def compress(strings: HostStrings, kind: Any, *, codec: str | None = None, table
         ``"fsst"``, ``"dict"``; None: whichever is expected to be smaller, for each scope.
     table : SymbolTable, optional
         Of FSST, which is the codec then.
+    what : str, callable or None
+        What the log calls the column.
     **options
         ``tile_size`` and ``level`` of FSST, for distinct values too.
 
@@ -214,7 +219,7 @@ def compress(strings: HostStrings, kind: Any, *, codec: str | None = None, table
             plain.clear()
 
     for scope in fsst.scopes_of(strings.offsets):
-        found = _scope(_rows(strings, scope[0][0], scope[-1][1]), kind, codec is not None, options)
+        found = _scope(_rows(strings, scope[0][0], scope[-1][1]), kind, codec is not None, what, options)
         if found is None:
             plain.append(scope)
         else:
@@ -235,7 +240,7 @@ def _rows(strings: HostStrings, first: int, last: int) -> HostStrings:
     return HostStrings(rows, strings.chars, strings.offsets[first : last + 1], validity, offset, nulls)
 
 
-def _scope(strings: HostStrings, kind: Any, named: bool, options: dict[str, Any]) -> Node | None:
+def _scope(strings: HostStrings, kind: Any, named: bool, what: What, options: dict[str, Any]) -> Node | None:
     """A scope with a dictionary, or None where FSST alone is better."""
     rows, chars = strings.rows, int(strings.offsets[-1] - strings.offsets[0])
     if not plan.eligible(rows, named=named):
@@ -257,10 +262,11 @@ def _scope(strings: HostStrings, kind: Any, named: bool, options: dict[str, Any]
         piece = found.codes(first, last)
         if strings.validity is not None:
             piece = fixed.fill_nulls(piece, strings.validity, strings.validity_offset + first)
-        codes += fixed.compress(piece, codec=BITPACK)
+        codes += fixed.compress(piece, codec=BITPACK, what=of_codes(what))
     validity: tuple[Packed, ...] = ()
     if strings.validity is not None:
-        validity = fixed.compress(rebased(strings.validity, strings.validity_offset, rows))
+        bits = rebased(strings.validity, strings.validity_offset, rows)
+        validity = fixed.compress(bits, what=of_validity(what))
     own = Node(kind, values.rows, 0, segments=tuple(fsst.compress(values, **options)))
     return Node(dictionary_of(kind, itemsize), rows, strings.null_count, validity, (tuple(codes),), (), (own,), chars)
 

@@ -15,11 +15,12 @@ from ...buffers import DeviceStrings
 from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps, together
+from ...naming import What
 from ..bitpack import NAME as BITPACK
 from ..cuda_tables import Tables
 from ..fsst import cuda_compress as fsst
 from ..fsst.segment import Segment
-from ..node import Node, Parts, dictionary_of, of_scopes
+from ..node import Node, Parts, dictionary_of, of_codes, of_scopes, of_validity
 from ..registry import DICTIONARIES, STRINGS
 from ..values import cuda as fixed
 from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
@@ -43,12 +44,15 @@ class Task(NamedTuple):
         ``"fsst"``, ``"dict"``; None: the smaller one, for each scope.
     options : mapping
         ``table``, ``tile_size``, ``level``.
+    what : str, callable or None
+        What the log calls it.
     """
 
     kind: Any
     strings: DeviceStrings
     codec: str | None = None
     options: Mapping[str, Any] = {}
+    what: What = None
 
     @property
     def may_have(self) -> bool:
@@ -137,7 +141,8 @@ def dictionaries(tasks: Sequence[Task], *, lane: Lane, outbox: Outbox | None, ot
             if most:
                 asked.append((column, number, name))
                 guess = one.different if not name else plan.SAMPLE_RUNS * plan.RUN_ROWS
-                searches.append(cuda_find.Scope(column.task.strings, one.first, one.rows, one.chars, most, guess))
+                strings, what = column.task.strings, column.task.what
+                searches.append(cuda_find.Scope(strings, one.first, one.rows, one.chars, most, guess, what))
     room = scratch(tasks, others_nbytes)
     waiting: list[tuple[Column, Scope]] = []
     for first, last in _rounds(searches, room):
@@ -234,12 +239,13 @@ def _pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None)
     for number, one in enumerate(made):
         if one.null_count:
             validity, offset = one.scope.validity
-            tasks.append(fixed.Task(fixed.Source.bitmap(validity, offset, one.scope.rows)))
+            bits = fixed.Source.bitmap(validity, offset, one.scope.rows)
+            tasks.append(fixed.Task(bits, what=of_validity(one.scope.what)))
             owners.append((number, 0))
         if one.kept:
             address = one.renumbered(tables, buffers)
             for source in _sources(one, address, 0, one.scope.rows):
-                tasks.append(fixed.Task(source, codec=BITPACK))
+                tasks.append(fixed.Task(source, codec=BITPACK, what=of_codes(one.scope.what)))
                 owners.append((number, 1))
     tables.launch(lane)
     if tasks:
@@ -257,7 +263,7 @@ def _pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None)
             one.look_up(tables, first, rows, room.ptr)
             tables.launch(lane)
             (source,) = _sources(one, room.ptr, first, rows)
-            task = fixed.Task(source, codec=BITPACK)
+            task = fixed.Task(source, codec=BITPACK, what=of_codes(one.scope.what))
             keep([(number, 1)], (yield from fixed.compress([task], lane=lane, outbox=outbox)))
         one.release()
     return [(validity, codes) for validity, codes in results]

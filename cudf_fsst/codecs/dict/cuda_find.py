@@ -9,6 +9,7 @@ import numpy as np
 
 from ...buffers import CharactersUnderNulls, DeviceStrings
 from ...device.memory import Lane, Workspace, device_attributes, pinned
+from ...naming import What
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Tables
 from . import launch, plan
@@ -35,6 +36,8 @@ class Scope(NamedTuple):
         Values, at most.
     guess : int
         How many there may be; larger tables are tried if there are more.
+    what : str, callable or None
+        What the log calls the column.
     """
 
     strings: DeviceStrings
@@ -43,6 +46,7 @@ class Scope(NamedTuple):
     chars: int
     limit: int
     guess: int
+    what: What = None
 
     @property
     def offsets(self) -> int:

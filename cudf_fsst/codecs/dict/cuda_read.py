@@ -466,26 +466,29 @@ def remap(
         tables.launch(lane)
 
 
-def match(node: Node, ask: Callable[[Sequence[Segment]], Any], nbytes: int, *, lane: Lane) -> Any:
-    """Answers for all rows of strings with scopes; None where the codec has none.
+def match(
+    node: Node, ask: Callable[[Sequence[Segment]], tuple[Any, bool] | None], nbytes: int, *, lane: Lane
+) -> tuple[Any, bool] | None:
+    """Answers for all rows of strings with scopes, and whether they are exact; None where the codec has none.
 
     Parameters
     ----------
     ask
-        Gives a buffer of answers for segments, or None.
+        Gives a buffer of answers for segments and whether they are exact, or None.
     nbytes : int
         Of an answer.
     """
-    out, row = lane.allocate(node.rows * nbytes), 0
+    out, row, exact = lane.allocate(node.rows * nbytes), 0, True
     for scope in node.scopes:
         coded = not is_strings(scope.type)
         segments = scope.children[0].segments if coded else scope.segments
-        answers = ask(segments) if segments else lane.allocate(0)
-        if answers is None:
+        found = ask(segments)
+        if found is None:
             return None
+        answers, exact = found[0], exact and found[1]
         if coded:
             remap(scope, answers.ptr, nbytes, out.ptr + row * nbytes, lane=lane)
         else:
             lane.copy(out.ptr + row * nbytes, answers.ptr, scope.rows * nbytes)
         row += scope.rows
-    return out
+    return out, exact

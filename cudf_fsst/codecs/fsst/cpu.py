@@ -148,11 +148,18 @@ def train(strings: HostStrings, *, level: str = "default") -> SymbolTable:
 
 def _train_scope(chars: npt.NDArray[np.uint8], start: int, nbytes: int, level: str) -> SymbolTable:
     """Train the table of a scope of a call's characters."""
-    starts, length = plan.sample_positions(start, nbytes, level)
-    ends = np.minimum(starts + length, start + nbytes)
-    sample = np.concatenate([chars[a:b] for a, b in zip(starts, ends, strict=True)] or [chars[:0]])
-    chunk_starts = np.concatenate([[0], np.cumsum(ends - starts)[:-1]]).astype(np.int64)[: starts.size]
-    return (train_table_max if level == "max" else train_table)(sample, chunk_starts)
+
+    def sample(level: str, draw: int = 0) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        starts, length = plan.sample_positions(start, nbytes, level, draw)
+        ends = np.minimum(starts + length, start + nbytes)
+        chunks = np.concatenate([chars[a:b] for a, b in zip(starts, ends, strict=True)] or [chars[:0]])
+        return chunks, np.concatenate([[0], np.cumsum(ends - starts)[:-1]]).astype(np.int64)[: starts.size]
+
+    table = train_table(*sample("default"))
+    if level == "default":
+        return table
+    drawn = nbytes > plan.SAMPLE_CHUNK * plan.SAMPLE_CHUNKS[level]
+    return train_table_max(*sample(level), table, sample(level, 1) if drawn else None)
 
 
 def compress(

@@ -2,8 +2,9 @@
 
 The five stages (ADMS 2025), each a launch for all columns of a round:
 
-1. *tables*: ``fsst_train`` trains those of all scopes, and makes the encoder's lookup tables (level ``"max"``: samples
-   gathered on the GPU, tables trained on CPU threads, uploaded; a given table keeps its copy on the GPU);
+1. *tables*: ``fsst_train`` trains those of all scopes, and makes the encoder's lookup tables (level ``"max"``: the
+   kernels of fsst_train_max.cu improve them, in many launches for all scopes, and the host makes the lookup tables; a
+   given table keeps its copy on the GPU);
 2. *encode* a tile per lane, 3. *transpose* to tile order and 4. *gather* into a slot of the workspace, in one kernel,
    ``fsst_encode`` (level ``"max"``: ``fsst_encode_max``);
 5. *compact*: ``fsst_compact`` into the exact-size result.
@@ -36,7 +37,7 @@ from ...device.waits import Steps
 from . import launch
 from .cuda_encode import compress_long, compress_short, short_waves
 from .cuda_room import SLOTS, Column, Cut, Results, Task, check_level, make_room, plan_columns, rounds, takes_all
-from .cuda_tables import download_found, find_cuts, look, place_tables, train_on_cpu
+from .cuda_tables import download_found, find_cuts, look, place_tables
 from .segment import Segment
 from .symbols import SymbolTable
 from .train import train_table
@@ -47,12 +48,13 @@ __all__ = ["Task", "compress", "compress_one", "takes_all", "train"]
 def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, outbox: Outbox | None) -> Steps:
     """Compress columns that share a workspace."""
     short, sources = columns[0].short, {column.source for column in columns}
-    side_count = int("gpu" in sources) if short else SLOTS
+    searched = "searched" in sources
+    side_count = int(searched or "trained" in sources) if short else SLOTS
     with Workspace() as work, SideLanes(lane, side_count) as side:
         room = make_room(columns, lane, side, work, encode=True)
-        if short and "cpu" not in sources:
+        if short and not searched:
             exported = look(room) if side else None  # training begins as soon as it can
-            tables = place_tables(room, {})
+            tables = place_tables(room)
             waves = short_waves(room, tables)
             if side:
                 side[0].upload(room.waves_at, launch.words(waves.views))
@@ -62,10 +64,11 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
             return
         exported = look(room)
         found = download_found(room)
+        if searched:
+            lane.follow(side[0])
         yield
         cuts = find_cuts(room, found.tolist())
-        trained = (yield from train_on_cpu(room, cuts)) if "cpu" in sources else {}
-        tables = place_tables(room, trained)
+        tables = place_tables(room, exported)
         if short:
             waves = short_waves(room, tables)
             lane.upload(room.waves_at, launch.words(waves.views))
@@ -162,9 +165,10 @@ def _train(task: Task, lane: Lane) -> Steps:
         found = download_found(room)
         lane.follow(side[0])
         yield
-        cuts = find_cuts(room, found.tolist())
-        trained = {} if exported is not None else (yield from train_on_cpu(room, cuts))
-        return trained[0][0] if exported is None else launch.trained_tables(exported)[0]
+        find_cuts(room, found.tolist())  # for what it refuses
+        assert exported is not None
+        made = launch.searched_tables if room.searches else launch.trained_tables
+        return made(exported)[0]
 
 
 def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None) -> SymbolTable:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ...device.memory import Lane, device_attributes, pinned
 from ...device.transfer import Outbox
 from ...device.waits import Steps
+from ...profiling import COMPACT, ENCODE
 from . import launch
 from .cuda_kernels import blocks, get_kernel
 from .cuda_room import Column, Cut, Results, Room, Slot, Tables
@@ -39,14 +40,15 @@ class _Kind(NamedTuple):
 def _wave(room: Room, i: int, planned: int, tables: Tables, table: int, slot: Slot) -> WaveView:
     """The first tiles of a segment of column `i`."""
     column, found = room.columns[i], room.found[i]
+    address, nbytes = tables.place(table)
     staged = 0
     if column.task.level == "max":
         shared = device_attributes()["shared_per_block"]
-        staged = launch.encode_max_shape(column.tile_size, shared, tables.nbytes[table]).staged
+        staged = launch.encode_max_shape(column.tile_size, shared, nbytes).staged
     return WaveView(
         room.number(found.first_char),
         room.number(found.chars_begin + planned),
-        tables.addresses[table],
+        address,
         staged,
         0,
         column.tile_limit,
@@ -56,10 +58,10 @@ def _wave(room: Room, i: int, planned: int, tables: Tables, table: int, slot: Sl
 
 
 def _kind(column: Column, tables: Tables, table: int) -> _Kind:
-    nbytes = tables.nbytes[table] if column.task.level == "max" else 0
-    return _Kind(column.task.level, column.tile_size, nbytes, column.choices)
+    return _Kind(column.task.level, column.tile_size, tables.place(table)[1], column.choices)
 
 
+@ENCODE
 def _encode(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int) -> None:
     """Stages 2 to 4 of waves, the longest of which has at most so many tiles."""
     attributes = device_attributes()
@@ -79,6 +81,7 @@ def _encode(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int)
     lane.launch(kernel, (grid, count), threads, (_u64(waves_at),), shared)
 
 
+@COMPACT
 def _compact(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int, codes: int = 0) -> None:
     """Stage 5 of waves; `codes`: of one wave, where it was not known when the wave was uploaded."""
     kernel = get_kernel("fsst_encode", "fsst_compact", kind.tile_size, kind.choices.encode_warps)
@@ -135,9 +138,7 @@ def compress_short(
 
     While tables are trained in the side stream, there is a wait before it, for the rows: they are packed meanwhile.
     """
-    lane, training = room.lane, bool(room.scopes_gpu and not room.scopes_cpu)
-    if room.scopes_gpu and not training:
-        lane.follow(room.side[0])
+    lane, training = room.lane, bool(room.scopes and not room.searches)
     for kind, waves_at, of_kind in waves.runs:
         most_tiles = max(room.columns[i].tile_limit for i in of_kind)
         _encode(room.side[0] if training else lane, kind, waves_at, len(of_kind), most_tiles)

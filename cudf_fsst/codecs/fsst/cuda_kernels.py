@@ -23,7 +23,9 @@ def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: 
         defines = launch.encode_max_defines(tile_size, shared_per_block)
     elif file == "fsst_train":
         defines = launch.train_defines(shared_per_block)
-    elif file in ("fsst_match", "fsst_search"):
+    elif file == "fsst_train_max":
+        defines = launch.train_max_defines()
+    elif file in ("fsst_match", "fsst_search", "fsst_values"):
         defines = launch.match_defines(tile_size)
     else:
         defines = launch.defines(tile_size) if tile_size else launch.DEFINES

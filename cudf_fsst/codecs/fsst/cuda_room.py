@@ -6,7 +6,7 @@ the way through the stages has its classes here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from ...device.transfer import Outbox
 from ...device.waits import Steps
 from . import launch, plan
 from .cuda_kernels import blocks, choices
-from .launch import WORD, ColumnView, Found, PackView, ScopeView, WaveView
+from .launch import WORD, ColumnView, Found, PackView, ScopeView, SearchView, WaveView
 from .layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from .segment import Segment
 from .symbols import SymbolTable
@@ -57,7 +57,8 @@ class Column(NamedTuple):
     segment_size, segments : int
         Characters of a segment, and segments, at most.
     source : str
-        Where tables come from: "given", trained on the "gpu", or (level max) trained on the "cpu".
+        Where tables come from: "given", "trained" as they are encoded with, or "searched" (level max): the host makes
+        lookup tables of the symbols that the GPU has found.
     per_table, scopes : int
         Segments of a table's scope, and tables to train.
     tile_limit : int
@@ -92,9 +93,9 @@ class Column(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes that it takes of a round's workspace, about."""
-        a_table = launch.MAX_TABLES_NBYTES + plan.SAMPLE_CHUNK * plan.SAMPLE_CHUNKS["max"]
-        if self.source == "gpu":
-            a_table = launch.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
+        a_table = launch.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
+        if self.source == "searched":
+            a_table += launch.SEARCH_NBYTES + launch.MAX_TABLES_NBYTES
         return self.scopes * a_table + 4 * self.row_blocks + (sum(self.slot_nbytes) if self.short else 0)
 
 
@@ -117,8 +118,8 @@ class Room(NamedTuple):
         Of every column, places in the array of numbers that the GPU finds.
     row_words : list of int
         Of every column, address.
-    first_scope : list of int
-        Of every column, among those whose tables are trained on the same side.
+    first_scope, first_search : list of int
+        Of every column, among all whose tables are trained, and among those whose tables are searched then.
     slots : list of Slot
         Of every column; none of long ones.
     """
@@ -132,18 +133,18 @@ class Room(NamedTuple):
     views_at: int
     row_words: Sequence[int]
     first_scope: Sequence[int]
-    trained_at: int  # tables from the GPU
-    uploaded_at: int  # and from the CPU
+    first_search: Sequence[int]
+    trained_at: int  # lookup tables from the GPU
+    uploaded_at: int  # and from the host
     exported_at: int
     pair_counts_at: int
     scratch_at: int
-    chunk_bounds_at: int
-    sample_at: int
+    searches_at: int
     slots: Sequence[Slot]
     waves_at: int
     packs_at: int
-    scopes_gpu: int
-    scopes_cpu: int
+    scopes: int
+    searches: int
 
     def number(self, place: int) -> int:
         """Address of a number that the GPU finds."""
@@ -151,11 +152,16 @@ class Room(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Tables of a column's scopes: where the encoder finds them, and their bytes there (level max)."""
+    """Tables of a column's scopes.
 
-    addresses: Sequence[int]
-    nbytes: Sequence[int]
-    of_host: Sequence[SymbolTable] = ()  # those that the GPU trains come later
+    Attributes
+    ----------
+    place : callable
+        Of a scope's number: where the encoder finds the table, and its bytes there (level max; else 0).
+    """
+
+    place: Callable[[int], tuple[int, int]]
+    of_host: Sequence[SymbolTable] = ()  # those that are encoded with before the host has them come later
     owner: Any = None
 
 
@@ -209,7 +215,7 @@ def _plan(number: int, task: Task, chars_limit: int, *, one_scope: bool) -> Colu
         raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {task.tile_size!r}")
     segment_size, segments = plan.segment_size(chars_limit), plan.segment_count(chars_limit)
     longest = min(chars_limit, segment_size + segment_size // _SLACK)
-    source = "given" if task.table is not None else "cpu" if task.level == "max" else "gpu"
+    source = "given" if task.table is not None else "searched" if task.level == "max" else "trained"
     per_table = segments if one_scope or source == "given" else plan.segments_per_table(chars_limit)
     return Column(
         number,
@@ -275,32 +281,32 @@ def rounds(columns: Sequence[Column]) -> Iterator[list[Column]]:
 
 def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work: Workspace, *, encode: bool) -> Room:
     """Lay out and take the workspace of a round."""
-    found, first_scope, numbers, scopes = [], [], 0, {"gpu": 0, "cpu": 0, "given": 0}
+    found, first_scope, first_search, numbers, scopes, searches = [], [], [], 0, 0, 0
     for column in columns:
         found.append(launch.found_places(numbers, column.segments))
         numbers = found[-1].end
-        first_scope.append(scopes[column.source])
-        scopes[column.source] += column.scopes
-    on_gpu, on_cpu = scopes["gpu"], scopes["cpu"]
+        first_scope.append(scopes)
+        first_search.append(searches)
+        scopes += column.scopes
+        searches += column.scopes if column.source == "searched" else 0
     segments = sum(column.segments for column in columns)
     short = columns[0].short and encode
-    chunks = on_cpu * plan.SAMPLE_CHUNKS["max"]
     places = launch.train_places(device_attributes()["shared_per_block"])
     found_at = work.reserve(WORD * numbers)
     # Waves lie behind these views and before packs, for uploads that bring several kinds; the first of long columns are
     # described twice.
-    waves_place = WORD * (len(columns) * len(ColumnView._fields) + on_gpu * len(ScopeView._fields))
+    described = (len(columns), ColumnView), (scopes, ScopeView), (searches, SearchView)
+    waves_place = WORD * sum(count * len(view._fields) for count, view in described)
     waves = 0 if not encode else segments if short else segments + SLOTS
     packs_place = waves_place + WORD * len(WaveView._fields) * waves
     views_at = work.reserve(packs_place + WORD * len(PackView._fields) * (segments if encode else 0))
     row_words = [work.reserve(4 * column.row_blocks) for column in columns]
-    trained_at = work.reserve(launch.ENCODE_TABLES_NBYTES * on_gpu)
-    uploaded_at = work.reserve(launch.MAX_TABLES_NBYTES * on_cpu if encode else 0)
-    exported_at = work.reserve(launch.TRAINED_TABLE.itemsize * on_gpu)
-    pair_counts_at = work.reserve(launch.TRAIN_COUNTS_NBYTES * on_gpu)
-    scratch_at = work.reserve(places.scratch * on_gpu)
-    chunk_bounds_at = work.reserve(3 * WORD * chunks)
-    sample_at = work.reserve(plan.SAMPLE_CHUNK * chunks)
+    trained_at = work.reserve(launch.ENCODE_TABLES_NBYTES * scopes)
+    uploaded_at = work.reserve(launch.MAX_TABLES_NBYTES * searches if encode else 0)
+    exported_at = work.reserve(launch.TRAINED_TABLE.itemsize * scopes)
+    pair_counts_at = work.reserve(launch.TRAIN_COUNTS_NBYTES * scopes)
+    scratch_at = work.reserve(places.scratch * scopes)
+    searches_at = work.reserve(launch.SEARCH_NBYTES * searches)
     # Short columns have a slot each; the segments of long ones take turns in a few.
     sizes = [column.slot_nbytes for column in columns] if encode else []
     if encode and not short:
@@ -318,18 +324,18 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work:
         work[views_at],
         [work[offset] for offset in row_words],
         first_scope,
-        work[trained_at] if on_gpu else 0,
-        work[uploaded_at] if on_cpu and encode else 0,
-        work[exported_at] if on_gpu else 0,
-        work[pair_counts_at] if on_gpu else 0,
-        work[scratch_at] if on_gpu and places.scratch else 0,
-        work[chunk_bounds_at] if on_cpu else 0,
-        work[sample_at] if on_cpu else 0,
+        first_search,
+        work[trained_at] if scopes else 0,
+        work[uploaded_at] if searches and encode else 0,
+        work[exported_at] if scopes else 0,
+        work[pair_counts_at] if scopes else 0,
+        work[scratch_at] if scopes and places.scratch else 0,
+        work[searches_at] if searches else 0,
         [Slot(*(work[offset] for offset in slot)) for slot in slots],
         work[views_at] + waves_place if encode else 0,
         work[views_at] + packs_place if encode else 0,
-        on_gpu,
-        on_cpu,
+        scopes,
+        searches,
     )
 
 

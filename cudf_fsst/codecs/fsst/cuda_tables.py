@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,15 +13,13 @@ import numpy.typing as npt
 
 from ...buffers import CharactersUnderNulls
 from ...device.memory import Lane, current_device, device_attributes, pinned
-from ...device.waits import Steps
-from . import launch, plan
-from .cpu import num_threads
+from ...profiling import MEASURE
+from . import launch, train_max
 from .cuda_kernels import blocks, get_kernel
 from .cuda_room import Column, Cut, Room, Tables
-from .launch import WORD, ColumnView, PackView, ScopeView, WaveView
+from .launch import WORD, ColumnView, PackView, ScopeView, SearchView, WaveView
 from .layout import ROW_BLOCK, SegmentLayout
 from .symbols import SymbolTable
-from .train_max import train_table_max
 
 _u32, _u64 = np.uint32, np.uint64
 _SCAN_THREADS = 1024
@@ -35,9 +33,16 @@ def _mixed(column: Column) -> bool:
     return launch.pairs_in_shared(column.tile_size, device_attributes()["shared_per_block"])
 
 
+def _scopes_at(room: Room) -> int:
+    return room.views_at + WORD * len(ColumnView._fields) * len(room.columns)
+
+
 def _describe(room: Room, waves: Sequence[WaveView]) -> int:
     """Upload what the first kernels have to know, and waves; the number of row blocks."""
-    columns, scopes, row_blocks = [], [], 0
+    columns: list[ColumnView] = []
+    scopes: list[ScopeView] = []
+    searches: list[int] = []
+    row_blocks = 0
     for column, found, row_words in zip(room.columns, room.found, room.row_words, strict=True):
         strings, at = column.task.strings, room.number(found.rows_begin)
         columns.append(
@@ -56,13 +61,23 @@ def _describe(room: Room, waves: Sequence[WaveView]) -> int:
             )
         )
         row_blocks += column.row_blocks
-        if column.source == "gpu":
-            each, mixed = column.per_table, _mixed(column)
-            scopes += [ScopeView(at, column.segments, each * i, each, mixed) for i in range(column.scopes)]
-    room.lane.upload(room.views_at, launch.words(chain(columns, scopes, waves)))
+        each, mixed = column.per_table, _mixed(column)
+        if column.source == "searched":
+            searches += range(len(scopes), len(scopes) + column.scopes)
+        scopes += [ScopeView(at, column.segments, each * i, each, mixed) for i in range(column.scopes)]
+    views = [
+        SearchView(
+            _scopes_at(room) + WORD * len(ScopeView._fields) * scope,
+            room.exported_at + launch.TRAINED_TABLE.itemsize * scope,
+            room.searches_at + launch.SEARCH_NBYTES * number,
+        )
+        for number, scope in enumerate(searches)
+    ]
+    room.lane.upload(room.views_at, launch.words(chain(columns, scopes, views, waves)))
     return row_blocks
 
 
+@MEASURE
 def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
     """Start to cut all columns, to train their tables (stage 1), and to measure their rows; what training exports.
 
@@ -72,18 +87,18 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
     row_blocks = _describe(room, waves)
     most = max(column.segments for column in room.columns)
     views = _u64(room.views_at)
-    if not room.scopes_gpu and most == 1 and all(one.task.strings.rows <= launch.LOOK_ROWS for one in room.columns):
+    if not room.scopes and most == 1 and all(one.task.strings.rows <= launch.LOOK_ROWS for one in room.columns):
         lane.launch(get_kernel("row_lengths", "row_lengths_look"), columns, _SCAN_THREADS, (views,))
         return None
     # Training needs no more than where segments begin, so it need not wait for the rest.
-    counts_nbytes = launch.TRAIN_COUNTS_NBYTES * room.scopes_gpu
+    counts_nbytes = launch.TRAIN_COUNTS_NBYTES * room.scopes
     lane.launch(
         get_kernel("row_lengths", "segment_begins"),
         (max(blocks(most + 1, 128), blocks(counts_nbytes, _CLEARED * columns)), columns),
         128,
         (views, _u64(room.pair_counts_at), _u64(counts_nbytes)),
     )
-    exported = _train_on_gpu(room) if room.scopes_gpu else None
+    exported = _train(room) if room.scopes else None
     lane.launch(
         get_kernel("row_lengths", "row_lengths_measure"),
         launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
@@ -94,16 +109,17 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
     return exported
 
 
-def _train_on_gpu(room: Room) -> npt.NDArray[np.void]:
+def _train(room: Room) -> npt.NDArray[np.void]:
     """Stage 1: start training a table for every scope, in the side stream."""
     lane = room.side[0]
     lane.follow(room.lane)
+    scopes_at = _scopes_at(room)
     lane.launch(
         get_kernel("fsst_train", "fsst_train"),
-        room.scopes_gpu,
+        room.scopes,
         launch.TRAIN_THREADS,
         (
-            _u64(room.views_at + WORD * len(ColumnView._fields) * len(room.columns)),
+            _u64(scopes_at),
             _u64(room.pair_counts_at),
             _u64(room.scratch_at),
             _u64(room.trained_at),
@@ -111,7 +127,13 @@ def _train_on_gpu(room: Room) -> npt.NDArray[np.void]:
         ),
         launch.train_places(device_attributes()["shared_per_block"]).shared,
     )
-    exported = pinned(room.scopes_gpu, launch.TRAINED_TABLE)
+    if room.searches:
+        views_at = _u64(scopes_at + WORD * len(ScopeView._fields) * room.scopes)
+        limit = max(column.chars_limit for column in room.columns if column.source == "searched")
+        for step in launch.search_steps(room.searches, limit, train_max.ROUNDS):
+            kernel = get_kernel("fsst_train_max", step.kernel)
+            lane.launch(kernel, step.grid, step.threads, (views_at, *step.arguments))
+    exported = pinned(room.scopes, launch.TRAINED_TABLE)
     lane.download(exported, room.exported_at)
     return exported
 
@@ -147,52 +169,6 @@ def find_cuts(room: Room, numbers: Sequence[int]) -> list[list[Cut]]:
     return every
 
 
-def _samples(room: Room, cuts: Sequence[Sequence[Cut]]) -> Steps:
-    """Gather the samples of all scopes that are trained on the CPU: of every column, characters and chunk starts."""
-    lane, begins, ends, firsts, scopes = room.lane, [], [], [], []
-    chunk = plan.SAMPLE_CHUNK
-    for i, column in enumerate(room.columns):
-        if column.source != "cpu":
-            continue
-        of_column = cuts[i]
-        for first in range(0, len(of_column), column.per_table):
-            scope = of_column[first : first + column.per_table]
-            start, stop = scope[0].chars_begin, scope[-1].chars_begin + scope[-1].chars
-            starts, chunk = plan.sample_positions(start, stop - start, "max")
-            begins.append(starts)
-            ends.append(np.minimum(starts + chunk, stop))
-            firsts.append(np.full(starts.size, room.number(room.found[i].first_char), np.int64))
-            scopes.append(i)
-    bounds = np.concatenate([*begins, *ends, *firsts])
-    count = bounds.size // 3
-    if count:
-        lane.upload(room.chunk_bounds_at, bounds)
-    lane.launch(
-        get_kernel("fsst_take", "fsst_sample"),
-        count,
-        256,
-        (_u64(room.chunk_bounds_at), _u64(count), _u64(chunk), _u64(room.sample_at)),
-    )
-    gathered = pinned(count * chunk, np.uint8)
-    lane.download(gathered, room.sample_at)
-    yield
-    samples: dict[int, list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]] = {i: [] for i in scopes}
-    for i, begin, end in zip(scopes, begins, ends, strict=True):
-        # Only a scope's last chunk can be short, so its chunks are contiguous in the gathered array.
-        nbytes = int((end - begin).sum())
-        samples[i].append((gathered[:nbytes], chunk * np.arange(begin.size, dtype=np.int64)))
-        gathered = gathered[chunk * begin.size :]
-    return samples
-
-
-def train_on_cpu(room: Room, cuts: Sequence[Sequence[Cut]]) -> Steps:
-    """Stage 1 of level ``"max"``: tables of the columns whose tables are trained in threads of the CPU."""
-    samples = yield from _samples(room, cuts)
-    with ThreadPoolExecutor(num_threads(), "cudf_fsst-train") as threads:
-        trained = threads.map(lambda sample: train_table_max(*sample), chain.from_iterable(samples.values()))
-        return {i: [next(trained) for _ in of_column] for i, of_column in samples.items()}
-
-
 #: Of a table: by device and kind of the lookup tables, the copy there, an event behind its upload, and its bytes.
 _copies: WeakKeyDictionary[SymbolTable, dict[tuple[Any, ...], tuple[Any, Any, int]]] = WeakKeyDictionary()
 
@@ -208,28 +184,44 @@ def _device_copy(table: SymbolTable, column: Column, lane: Lane) -> Tables:
         of_table[key] = buffer, lane.event(), made.nbytes
     buffer, uploaded, nbytes = of_table[key]
     lane.stream.wait_event(uploaded)
-    return Tables([buffer.ptr], [nbytes], [table], buffer)
+    place = buffer.ptr, nbytes if column.task.level == "max" else 0
+    return Tables(lambda _: place, [table], buffer)
 
 
-def place_tables(room: Room, trained: dict[int, list[SymbolTable]]) -> list[Tables]:
-    """Where the encoder finds the tables of every column. `trained`: by the CPU."""
+def _trained(at: int) -> Tables:
+    """Tables whose lookup tables lie one behind another."""
+    return Tables(lambda number: (at + launch.ENCODE_TABLES_NBYTES * number, 0))
+
+
+def _searched(room: Room, first: int, tables: Sequence[SymbolTable]) -> Tables:
+    """Tables that have been searched, the first of them number `first` of the round.
+
+    The lookup tables are made and uploaded when they are asked for: those of the first segments, and while the GPU
+    encodes these, those of the others.
+    """
+
+    @cache
+    def place(number: int) -> tuple[int, int]:
+        made = launch.max_tables(tables[number])
+        address = room.uploaded_at + launch.MAX_TABLES_NBYTES * (first + number)
+        room.lane.upload(address, made)
+        return address, made.nbytes
+
+    return Tables(place, tables)
+
+
+def place_tables(room: Room, exported: Exported = None) -> list[Tables]:
+    """Where the encoder finds the tables of every column. `exported`: those that have been searched are there."""
     every = []
     for i, (column, first) in enumerate(zip(room.columns, room.first_scope, strict=True)):
         if column.task.table is not None:
             every.append(_device_copy(column.task.table, column, room.lane))
-        elif column.source == "gpu":
-            each = launch.ENCODE_TABLES_NBYTES
-            every.append(
-                Tables([room.trained_at + each * (first + k) for k in range(column.scopes)], [0] * column.scopes)
-            )
+        elif column.source == "trained":
+            every.append(_trained(room.trained_at + launch.ENCODE_TABLES_NBYTES * first))
         else:
-            addresses, nbytes = [], []
-            for k, table in enumerate(trained[i]):
-                made = launch.max_tables(table)
-                addresses.append(room.uploaded_at + launch.MAX_TABLES_NBYTES * (first + k))
-                nbytes.append(made.nbytes)
-                room.lane.upload(addresses[-1], made)
-            every.append(Tables(addresses, nbytes, trained[i]))
+            assert exported is not None
+            found = launch.searched_tables(exported[first : first + column.scopes])
+            every.append(_searched(room, room.first_search[i], found))
     return every
 
 
@@ -237,7 +229,7 @@ def host_tables(room: Room, tables: Sequence[Tables], exported: Exported) -> lis
     """The tables of every column, when training has ended."""
     made = [] if exported is None else launch.trained_tables(exported)
     return [
-        made[first : first + column.scopes] if column.source == "gpu" else there.of_host
+        made[first : first + column.scopes] if column.source == "trained" else there.of_host
         for column, first, there in zip(room.columns, room.first_scope, tables, strict=True)
     ]
 

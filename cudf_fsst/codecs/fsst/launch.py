@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...lazy import kept_with
 from ..part import ALIGNMENT, align
-from . import train
+from . import train, train_max, values
 from .automaton import COST_SHIFT, MAX_STATES, automaton
 from .layout import ROW_BLOCK, SECTIONS, TILE_BLOCK, SegmentLayout
 from .plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
@@ -55,12 +55,14 @@ def defines(tile_size: int) -> dict[str, int]:
 
 
 def match_defines(tile_size: int = 0) -> dict[str, int]:
-    """Constants of fsst_match.cu and, with a tile size, of fsst_search.cu."""
+    """Constants of fsst_match.cu and fsst_values.cu and, with a tile size, of fsst_search.cu."""
     return {
         **(defines(tile_size) if tile_size else DEFINES),
         "RUN_ON_NBYTES": _RUN_ON_NBYTES,
         "OVERHANG_WORDS": _OVERHANG_WORDS,
         "LONG_ROW": _LONG_ROW,
+        "VALUES_LONGEST": values.LONGEST,
+        "VALUES_MULTIPLIER": values.MULTIPLIER,
         "MATCH_THREADS": ROW_THREADS,
         "SEARCH_THREADS": 32 * _SEARCH_WARPS_MAX,
     }
@@ -97,6 +99,28 @@ def train_defines(shared_per_block: int) -> dict[str, int]:
         "TRAIN_MATCHES_IN_SHARED": int(places.matches_in_shared),
         "TRAIN_CANDIDATES_IN_SHARED": int(places.candidates_in_shared),
         "TRAIN_SCRATCH_NBYTES": places.scratch,
+    }
+
+
+def train_max_defines() -> dict[str, int]:
+    """Constants of fsst_train_max.cu."""
+    return {
+        **DEFINES,
+        "SAMPLE_CHUNK": SAMPLE_CHUNK,
+        "MAX_SAMPLE_CHUNKS": SAMPLE_CHUNKS["max"],
+        "PIECE": train_max.PIECE,
+        "PART_CHUNKS": train_max.PART // SAMPLE_CHUNK,
+        "MOST_SYMBOLS": train_max.MOST_SYMBOLS,
+        "BUCKET_BITS": train_max.BUCKET_BITS,
+        "MOST_BUCKETS": train_max.MOST_BUCKETS,
+        "MOST_STRINGS": train_max.MOST_STRINGS,
+        "STRING_SLOTS": train_max.STRING_SLOTS,
+        "CHECK_MARGIN": train_max.CHECK_MARGIN,
+        "SEARCH_THREADS": _SEARCH_THREADS,
+        "PARSE_THREADS": _PARSE_THREADS,
+        "SELECT_THREADS": _SELECT_THREADS,
+        "BLOCK_CHUNKS": _PARSE_CHUNKS,
+        "SEARCH_NBYTES": SEARCH_NBYTES,
     }
 
 
@@ -139,6 +163,14 @@ class ScopeView(NamedTuple):
     first: int
     most: int
     pairs_mixed: int
+
+
+class SearchView(NamedTuple):
+    """The scope of a table that fsst_train_max.cu searches; addresses of its view, its `TRAINED_TABLE` and its room."""
+
+    scope: int
+    trained: int
+    search: int
 
 
 class WaveView(NamedTuple):
@@ -327,6 +359,26 @@ _TRAIN_CANDIDATE_SLOTS = 8192
 _TRAIN_MATCHES_NBYTES = 2 * (SAMPLE_CHUNKS["default"] * (SAMPLE_CHUNK + 10) + _TRAIN_CANDIDATE_SLOTS)
 _TRAIN_CANDIDATES_NBYTES = 8 * _TRAIN_CANDIDATE_SLOTS
 
+# Threads of a block of fsst_train_max.cu, of most kernels, of a parse and of the selection; chunks of the sample that a
+# block parses; blocks for a scope of the kernel that counts classes.
+_SEARCH_THREADS, _PARSE_THREADS, _SELECT_THREADS = 256, 512, 1024
+_PARSE_CHUNKS = 8
+_CLASSES_BLOCKS = 16
+_SAMPLE_NBYTES = SAMPLE_CHUNK * SAMPLE_CHUNKS["max"]
+_LIST_NBYTES = 9 * (train_max.MOST_SYMBOLS + 1)
+#: Bytes that it needs for a table.
+SEARCH_NBYTES = align(
+    2 * (_SAMPLE_NBYTES + 16)
+    + 4 * _LIST_NBYTES
+    + 2 * train_max.PART
+    + 16
+    + 4 * (1 << train_max.BUCKET_BITS)
+    + 8 * train_max.STRING_SLOTS
+    + 4 * 256
+    + 4 * 4 * (train_max.MOST_SYMBOLS + 1)
+    + 16
+)
+
 # Of a lane's row in shared memory, beyond the tile.
 _ROW_EXTRA_WORDS = 3
 _ROW_NBYTES_EXTRA = 16
@@ -384,6 +436,50 @@ def encode_max_shape(tile_size: int, shared_per_block: int, tables_nbytes: int) 
 def row_grid(row_blocks: int, multiprocessors: int) -> int:
     """Thread blocks of the row length kernels: few enough for runs, enough for all to end at about the same time."""
     return min(-(-row_blocks // (ROW_THREADS // 32)), _ROW_GRID * multiprocessors)
+
+
+class SearchStep(NamedTuple):
+    """A launch of a kernel of fsst_train_max.cu; `arguments` follow the views."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    threads: int
+    arguments: tuple[np.generic, ...]
+
+
+@lru_cache(16)
+def search_steps(scopes: int, chars_limit: int, rounds: tuple[int, ...]) -> tuple[SearchStep, ...]:
+    """The launches that search the tables of scopes, of at most so many characters each, one after another.
+
+    `rounds`: see `train_max.ROUNDS`.
+    """
+    sample = min(chars_limit, _SAMPLE_NBYTES)
+    parse_blocks = max(1, -(-sample // (_PARSE_CHUNKS * SAMPLE_CHUNK)))
+    collect_blocks = max(1, -(-min(sample, train_max.PART) // _SEARCH_THREADS))
+    steps = []
+
+    def step(name: str, blocks: int, threads: int, *arguments: np.generic, tables: int = 1) -> None:
+        steps.append(SearchStep(f"fsst_max_{name}", (blocks, scopes, tables), threads, arguments))
+
+    def parse(kind: int, number: int, part: int = -1) -> None:
+        numbers = np.uint32(kind), np.uint32(number), np.int32(part)
+        step("parse", parse_blocks, _PARSE_THREADS, *numbers, tables=2 if kind == check else 1)
+
+    joined, thinned, of_round, check = range(4)
+    step("begin", parse_blocks, _SEARCH_THREADS)
+    for i, joining in enumerate(rounds):
+        parse(of_round, 3 * i, i)
+        step("classes", _CLASSES_BLOCKS, _SEARCH_THREADS)
+        step("collect", collect_blocks, _SEARCH_THREADS, np.uint32(i))
+        step("select", 1, _SELECT_THREADS, np.uint32(3 * i), np.uint32(joining))
+        parse(joined, 3 * i + 1)
+        parse(thinned, 3 * i + 2)
+    last = 3 * len(rounds)
+    parse(of_round, last)
+    step("select", 1, _SELECT_THREADS, np.uint32(last), np.uint32(0))
+    parse(check, last + 1)
+    step("choose", 1, _SEARCH_THREADS)
+    return tuple(steps)
 
 
 class TrainPlaces(NamedTuple):
@@ -516,6 +612,15 @@ def trained_tables(exported: npt.NDArray[np.void]) -> list[SymbolTable]:
         at = i * TRAINED_TABLE.itemsize
         tables.append(SymbolTable._of_words(data[at : at + 8 * count], data[at + lengths : at + lengths + count]))
     return tables
+
+
+def searched_tables(exported: npt.NDArray[np.void]) -> list[SymbolTable]:
+    """The tables that fsst_train_max.cu exported, an array of `TRAINED_TABLE`, symbols in any order."""
+    counts = exported["count"].tolist()
+    return [
+        train_max.in_order(one["symbols"][:count], one["lengths"][:count])
+        for one, count in zip(exported, counts, strict=True)
+    ]
 
 
 def max_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:

@@ -51,7 +51,9 @@ def scramble(index: int) -> int:
     return x ^ (x >> 16)
 
 
-def sample_positions(start: int, chars: int, level: str = "default") -> tuple[npt.NDArray[np.int64], int]:
+def sample_positions(
+    start: int, chars: int, level: str = "default", draw: int = 0
+) -> tuple[npt.NDArray[np.int64], int]:
     """Where the training sample of a table's scope lies.
 
     Parameters
@@ -62,6 +64,8 @@ def sample_positions(start: int, chars: int, level: str = "default") -> tuple[np
         Characters of the scope.
     level
         One of `SAMPLE_CHUNKS`.
+    draw
+        Which sample: 0, or 1 for another one of the same strata.
 
     Returns
     -------
@@ -82,5 +86,5 @@ def sample_positions(start: int, chars: int, level: str = "default") -> tuple[np
     for i in range(chunks):
         first = i * chars // chunks
         room = (i + 1) * chars // chunks - first - SAMPLE_CHUNK + 1
-        starts[i] = start + first + (scramble(i) * room >> 32)
+        starts[i] = start + first + (scramble(draw * chunks + i) * room >> 32)
     return starts, SAMPLE_CHUNK

@@ -51,9 +51,16 @@ class Like:
 
     The first part begins the row and the last one ends it, so empty ones there leave it open: ``(b"", b"a", b"")`` is
     *contains*, ``(b"a", b"")`` *starts with*, ``(b"", b"a")`` *ends with*, and ``(b"a",)`` *equals*.
+
+    Attributes
+    ----------
+    parts : tuple of bytes
+    more : int
+        Bytes that a row has at least beside those of the parts, of which there are two or more then.
     """
 
     parts: tuple[bytes, ...]
+    more: int = 0
 
 
 @dataclass(frozen=True)
@@ -160,7 +167,8 @@ class Plan:
     test : RowTest or None
         Of a `Like`.
     lengths : tuple of int
-        Of an `IsIn`: bytes of rows that count, ascending; a plane has where their last bytes are.
+        Of an `IsIn`: bytes of rows that count, ascending. A plane has where their last bytes are; there is none where
+        rows with these lengths are all that can be told.
     """
 
     question: Question
@@ -217,12 +225,14 @@ def _plan_like(question: Like) -> Plan:
     wanted = [part for part in parts if part]
     prefix, suffix = bool(parts[0]), bool(parts[-1])
     shown: list[bytes] = []
+    planes: dict[bytes, int] = {}
     for i, part in enumerate(wanted):
-        if suffix and i == len(wanted) - 1:
-            shown.append(part[-MAX_PATTERN:])
-        elif part[:MAX_PATTERN] in shown or len(set(shown)) < MAX_PARTS - 1:
-            shown.append(part[:MAX_PATTERN])
-    distinct = list(dict.fromkeys(shown))
+        is_end = suffix and i == len(wanted) - 1
+        one = part[-MAX_PATTERN:] if is_end else part[:MAX_PATTERN]
+        if is_end or one in planes or len(planes) < MAX_PARTS - 1:
+            planes.setdefault(one, len(planes))
+            shown.append(one)
+    distinct = list(planes)
     searches, counts, at = [], [], 0
     while at < len(distinct):
         some = distinct[at : at + MAX_PLANES]
@@ -231,9 +241,9 @@ def _plan_like(question: Like) -> Plan:
         searches.append(automaton([(part, plane) for plane, part in enumerate(some)]))
         counts.append(len(some))
         at += len(some)
-    least = sum(map(len, wanted))
+    least = sum(map(len, wanted)) + question.more
     test = RowTest(
-        tuple(distinct.index(part) for part in shown),
+        tuple(planes[part] for part in shown),
         tuple(map(len, shown)),
         prefix,
         suffix,
@@ -243,12 +253,13 @@ def _plan_like(question: Like) -> Plan:
     return Plan(question, tuple(searches), tuple(counts), shown == wanted, test)
 
 
-def _plan_values(question: IsIn) -> Plan | None:
+def _plan_values(question: IsIn) -> Plan:
     values = list(dict.fromkeys(question.values))
     lengths = tuple(sorted({len(value) for value in values}))
     some = [value for value in values if value]
+    by_length = Plan(question, (), (), False, lengths=lengths)
     if len(some) > MAX_VALUES:
-        return None
+        return by_length
     several = len({len(value) for value in some}) > 1
     longest = max(map(len, some), default=0)
     # Every byte may be a state. Of values of one length all bytes are worth it: then rows need no second look.
@@ -257,7 +268,7 @@ def _plan_values(question: IsIn) -> Plan | None:
         most = min(most, max(CANDIDATE_STATES, LEAST_END * len(some)))
     kept = next((k for k in range(min(longest, most), 0, -1) if sum(min(len(value), k) for value in some) <= most), 0)
     if kept < min(longest, LEAST_END):
-        return None  # too many rows would be candidates
+        return by_length  # too many rows would be candidates
     ends = [value[-kept:] for value in some]
     # A match of another length may end where a row of a length that counts does.
     exact = not several and ends == some

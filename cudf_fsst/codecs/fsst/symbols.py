@@ -42,7 +42,9 @@ def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class SymbolTable:
-    """A symbol table. Immutable; equal and hashed by its symbols.
+    """At most 255 symbols of 1 to 8 bytes, each of which a code of one byte stands for.
+
+    A table does not change. Tables with equal symbols are equal, and have equal hashes.
 
     Attributes
     ----------
@@ -103,16 +105,20 @@ class SymbolTable:
 
         Parameters
         ----------
-        symbols
-            Bytes objects. Sorted stably into code order: by length (2, 3, ... 8, 1), two-byte symbols that begin no
-            longer symbol before those that do.
+        symbols : iterable of bytes
+            They are sorted into code order: by length (2, 3, ... 8, 1), and among those of two bytes, first those that
+            begin no longer symbol.
+
+        Returns
+        -------
+        SymbolTable
 
         Raises
         ------
         ValueError
-            More than 255 symbols, or one that is empty or longer than 8 bytes.
+            There are more than 255 symbols, or one is empty or longer than 8 bytes.
         TypeError
-            A symbol that is no bytes.
+            A symbol is not of bytes.
         """
         listed = [bytes(memoryview(symbol)) for symbol in symbols]  # bytes(3) would be three zero bytes
         beginnings = {symbol[:2] for symbol in listed if len(symbol) > 2}
@@ -122,14 +128,24 @@ class SymbolTable:
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> SymbolTable:
         """Read a table from the export layout of the original FSST library.
 
-        Code order is kept. The suffix limit and the terminator are not: a decoder needs neither.
+        Code order is kept. The suffix limit and the terminator are not, because a decoder needs neither.
+
+        Parameters
+        ----------
+        data : bytes, bytearray or memoryview
+            All of the table, and nothing behind it.
+
+        Returns
+        -------
+        SymbolTable
 
         Raises
         ------
         ValueError
-            What is wrong: truncated, too long, an unknown version, counts that do not add up, zero-terminated.
+            The bytes are truncated or too long, the version is unknown, counts do not add up, or the table is for
+            zero-terminated strings.
         TypeError
-            No bytes.
+            `data` is not of bytes.
         """
         data = bytes(memoryview(data))
         if len(data) < _HEADER_NBYTES:
@@ -171,7 +187,7 @@ class SymbolTable:
 
     @lazy
     def nbytes(self) -> int:
-        """Bytes of `to_bytes()`."""
+        """Bytes that `to_bytes` gives."""
         return _HEADER_NBYTES + sum(map(len, self.symbols))
 
     @lazy

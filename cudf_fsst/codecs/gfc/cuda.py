@@ -40,6 +40,11 @@ def pack_kernel(itemsize: int) -> Any:
     return _kernel("gfc_encode", itemsize)
 
 
+def unpack_kernel(itemsize: int) -> Any:
+    """What writes the values."""
+    return _kernel("gfc_decode", itemsize)
+
+
 class Job:
     """Values that are measured and, once their size is known, packed; as `bitpack.cuda.Job`.
 
@@ -153,8 +158,7 @@ def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: 
                 fields += (*describe(packed), touched, *piece.wanted)
                 grids.append(blocks(blocks(piece.end, plan.chunk) - piece.begin // plan.chunk, launch.WARPS))
         if grids:
-            kernel = get_kernel("gfc", "gfc_decode", launch.defines(itemsize))
-            tables.add_jobs(kernel, 32 * launch.WARPS, grids, fields)
+            tables.add_jobs(unpack_kernel(itemsize), 32 * launch.WARPS, grids, fields)
 
 
 def take(columns: Sequence[TakenColumn], itemsize: int, rows: Rows, tables: Tables) -> None:

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ...naming import What
+from ...profiling import MEASURE
 from ..chosen import chosen, parts_of, shares_of
 from ..contract import Host
 from ..fsst.cpu import num_threads
@@ -75,18 +77,26 @@ def _map(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         return list(threads.map(function, items))
 
 
-def choose(values: npt.NDArray[Any], *, floats: bool, signed: bool, codec: str | None) -> plan.Choice:
+@MEASURE
+def choose(
+    values: npt.NDArray[Any], *, floats: bool, signed: bool, codec: str | None, what: What = None
+) -> plan.Choice:
     """The codec for a stream of values (unsigned integers: their bits)."""
     found = plan.candidates(values.itemsize, floats=floats, codec=codec)
     if len(found) == 1 and codec is not None:
         return found[0]
     sample = np.concatenate([values[start:stop] for start, stop in plan.sample_runs(values.size)])
     measured = {choice: side(choice.codec).measure(sample, signed=signed, **dict(choice.options)) for choice in found}
-    return plan.choose(sample.nbytes, measured, wanted=codec is not None)
+    return plan.choose(sample.nbytes, measured, wanted=codec is not None, what=what)
 
 
 def compress(
-    values: npt.NDArray[Any], *, floats: bool = False, signed: bool = False, codec: str | None = None
+    values: npt.NDArray[Any],
+    *,
+    floats: bool = False,
+    signed: bool = False,
+    codec: str | None = None,
+    what: What = None,
 ) -> tuple[Packed, ...]:
     """Compress a stream of values.
 
@@ -98,10 +108,12 @@ def compress(
         What the bits are: floating point numbers, or integers with a sign.
     codec
         Its name (`registry.VALUES`); None: the best on a sample.
+    what : str, callable or None
+        What the log calls them.
     """
     if values.size == 0:
         return ()
-    choice = choose(values, floats=floats, signed=signed, codec=codec)
+    choice = choose(values, floats=floats, signed=signed, codec=codec, what=what)
     module, options = side(choice.codec), dict(choice.options)
     cut = [values[start:stop] for start, stop in plan.pieces(values.size, values.itemsize)]
     return tuple(_map(lambda piece: module.encode(piece, signed=signed, **options), cut))

@@ -18,6 +18,8 @@ import numpy as np
 
 from ...device.memory import ALIGNMENT, Lane, Workspace, pinned
 from ...device.transfer import Outbox
+from ...naming import What
+from ...profiling import ENCODE, MEASURE
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Tables
 from ..part import Packed, align
@@ -99,12 +101,15 @@ class Task(NamedTuple):
         What the values are: floating point numbers, or integers with a sign.
     codec : str or None
         One of `plan.CODECS`; None: the best on a sample.
+    what : str, callable or None
+        What the log calls them.
     """
 
     source: Source
     floats: bool = False
     signed: bool = False
     codec: str | None = None
+    what: What = None
 
 
 class _Window(NamedTuple):
@@ -158,13 +163,13 @@ class _Item:
             return self.source.gather(self._start, self._stop, out, self._run, self._step)
         return self.source.gather(self._start + first, self._start + first + rows, out)
 
-    def choose(self, codec: str | None) -> plan.Choice:
-        """Take the best choice, by what was measured; `codec`: what the user wants."""
+    def choose(self, codec: str | None, what: What = None) -> plan.Choice:
+        """Take the best choice, by what was measured; `codec`: what the user wants; `what`: the column, for the log."""
         if len(self.choices) == 1 and (codec is not None or not self.jobs):
             choice = self.choices[0]
         else:
             measured = dict(zip(self.choices, self.sizes, strict=True))
-            choice = plan.choose(self.nbytes, measured, wanted=codec is not None)
+            choice = plan.choose(self.nbytes, measured, wanted=codec is not None, what=what)
         if choice.codec != "raw":
             self.job = self.jobs[self.choices.index(choice)]
         return choice
@@ -253,6 +258,15 @@ class _Batch:
         self._take(lane)
         if not any(item.jobs for item in self.items):
             return
+        totals = self._measure(lane)
+        yield
+        found = iter(totals.tolist())
+        for item in self.items:
+            item.sizes = [job.measured(next(found), next(found)) for job in item.jobs]
+
+    @MEASURE
+    def _measure(self, lane: Lane) -> Any:
+        """Start to find sizes; the array in which they will be."""
         tables = Tables()
         for turn in self._turns:
             self._gather(tables, turn)
@@ -275,11 +289,9 @@ class _Batch:
         tables.launch(lane)
         totals = pinned((at - first) // 8, np.uint64)
         lane.download(totals, first)
-        yield
-        found = iter(totals.tolist())
-        for item in self.items:
-            item.sizes = [job.measured(next(found), next(found)) for job in item.jobs]
+        return totals
 
+    @ENCODE
     def pack(self, items: Sequence[_Item], lane: Lane) -> list[Packed]:
         """Start to write the results of items that have chosen."""
         if not items:
@@ -354,7 +366,8 @@ def compress(
 
     def pack(batch: _Batch, whole: Sequence[tuple[int, _Item]], *, chosen: bool = False) -> None:
         for number, item in whole:
-            item.choose(item.choices[0].codec if chosen else tasks[number].codec)
+            task = tasks[number]
+            item.choose(item.choices[0].codec if chosen else task.codec, task.what)
         for (number, _), part in zip(whole, batch.pack([item for _, item in whole], lane), strict=True):
             keep(number, part)
 
@@ -371,7 +384,7 @@ def compress(
                 sample = (runs[0][1], runs[1][0]) if len(runs) > 1 else ()
                 samples.append((number, batch.add(task, choices, 0, rows, *sample)))
         yield from batch.measure(lane)
-        later = [(number, item.choose(tasks[number].codec)) for number, item in samples]
+        later = [(number, item.choose(tasks[number].codec, tasks[number].what)) for number, item in samples]
         pack(batch, whole)
     with _Batch() as batch:
         whole = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from ...naming import What, named
 from .. import raw, registry
 from ..part import Packed
 from .launch import FILL_BLOCK
@@ -19,11 +21,18 @@ RUN_ROWS = 8192
 _WORTH = 0.95
 
 
+_log = logging.getLogger("cudf_fsst.codecs")
+
+
 class Choice(NamedTuple):
     """A codec and its options."""
 
     codec: str
     options: tuple[tuple[str, int], ...] = ()
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{name}={value}" for name, value in self.options)
+        return f"{self.codec}({said})" if said else self.codec
 
 
 def pieces(rows: int, itemsize: int) -> list[tuple[int, int]]:
@@ -70,12 +79,25 @@ def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequ
     )
 
 
-def choose(nbytes: int, measured: Mapping[Choice, int], *, wanted: bool) -> Choice:
-    """The smallest of what was measured on a sample of `nbytes`; `wanted`: the user named the codec, so never raw."""
+def choose(nbytes: int, measured: Mapping[Choice, int], *, wanted: bool, what: What = None) -> Choice:
+    """The smallest of what was measured on a sample of `nbytes`.
+
+    Parameters
+    ----------
+    nbytes
+    measured
+    wanted
+        The user named the codec, so that it is never raw.
+    what
+        What the log calls the values.
+    """
     best = min(measured, key=lambda choice: measured[choice], default=Choice(raw.NAME))
-    if wanted or (measured and measured[best] <= _WORTH * nbytes):
-        return best
-    return Choice(raw.NAME)
+    if not (wanted or (measured and measured[best] <= _WORTH * nbytes)):
+        best = Choice(raw.NAME)
+    if _log.isEnabledFor(logging.DEBUG):
+        sizes = ", ".join(f"{choice} {size:,} B" for choice, size in measured.items()) or "nothing else takes them"
+        _log.debug("%s: codec %s; a sample of %s B: %s", named(what), best, f"{nbytes:,}", sizes)
+    return best
 
 
 def pieces_rows(stream: Sequence[Packed]) -> int:

@@ -1,0 +1,187 @@
+"""Time reading Parquet into compressed frames, beside the libraries that read it plain.
+
+    tpchgen-cli parquet -s 10 -T lineitem -o tpch
+    python benchmarks/bench_parquet.py --tpch tpch --out benchmarks/results/parquet.json
+
+GB/s count the bytes of the same table in Arrow, by the host's clock, from an idle GPU to an idle GPU; medians of calls
+that follow each other, so that the file is in memory. ``peak_bytes`` is the most that was allocated during a call, as
+RMM counts, ``result_bytes`` what is left of it. The part ``limited`` reads with no more GPU memory than `--limit`, then
+counts the rows with a text: seconds of both, 0 where memory did not suffice. The part ``cpu`` reads into host memory,
+beside pyarrow. What was read is compared before anything is timed. The file is written part by part; `--budget` and
+`--missing` are those of compare.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import compare
+import pyarrow.parquet as pq
+from records import Record, ResultsFile
+
+import cudf_fsst
+from cudf_fsst import CompressedFrame
+
+Found = tuple[str, Record]
+Call = Callable[[], Any]
+
+DATASET = "tpch.lineitem.sf{}"
+KINDS = ("read", "limited", "cpu")
+COLUMN, TEXT = "l_comment", "special"
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What measures.
+
+    Attributes
+    ----------
+    read, ours : callable
+        Of a path a frame: the library's on the GPU, and ours there.
+    wall : callable
+        Seconds of a call, of so many.
+    peak : callable
+        The most bytes that a call allocates.
+    limited : callable
+        Seconds of a call that may allocate so many bytes; 0 where they do not suffice.
+    repeat : int
+    """
+
+    read: Callable[[Path], Any]
+    ours: Callable[[Path], CompressedFrame]
+    wall: Callable[[Call, int], float]
+    peak: Callable[[Call], int]
+    limited: Callable[[Call, int], float]
+    repeat: int
+
+
+def check(found: CompressedFrame, wanted: Any) -> None:
+    """Nothing is timed that gives other values; column by column, for both lie there."""
+    for name in wanted.columns:
+        one, other = found.column(name).decompress(), wanted[name]
+        try:
+            same = one.equals(other)
+        except TypeError:  # cuDF itself does not compare decimals
+            same = one.astype("float64").equals(other.astype("float64"))
+        if not same:
+            raise AssertionError(f"column {name!r} was not read as it is")
+
+
+def measure_read(path: Path, tools: Tools) -> Iterator[Found]:
+    """Rates and memory of both."""
+    found = tools.ours(path)
+    wanted = tools.read(path)
+    check(found, wanted)
+    common = {
+        "bytes": found.uncompressed_nbytes,
+        "rows": len(found),
+        "row_groups": pq.read_metadata(path).num_row_groups,
+    }
+    sizes = {"cudf_fsst": found.nbytes, "cudf": int(wanted.memory_usage(deep=True).sum())}
+    yield "cudf_fsst", {"measure": "ratio_frame", "value": found.ratio, **common}
+    del found, wanted
+    for codec, call in (("cudf_fsst", tools.ours), ("cudf", tools.read)):
+        seconds = tools.wall(partial(call, path), tools.repeat)
+        yield codec, {"measure": "read_parquet_gbps", "value": common["bytes"] / 1e9 / seconds, **common}
+        yield codec, {"measure": "peak_bytes", "value": tools.peak(partial(call, path)), **common}
+        yield codec, {"measure": "result_bytes", "value": sizes[codec], **common}
+
+
+def measure_limited(path: Path, limit: int, tools: Tools) -> Iterator[Found]:
+    """Reading, and a question, where memory is short."""
+    common = {"limit_bytes": limit, "rows": pq.read_metadata(path).num_rows}
+
+    def ask(read: Callable[[Path], Any]) -> None:
+        found = read(path)
+        text = found.column(COLUMN) if isinstance(found, CompressedFrame) else found[COLUMN]
+        int(text.str.contains(TEXT, regex=False).sum())
+
+    for codec, read in (("cudf_fsst", tools.ours), ("cudf", tools.read)):
+        for measure, call in (
+            ("limited_read_seconds", partial(read, path)),
+            ("limited_query_seconds", partial(ask, read)),
+        ):
+            yield codec, {"measure": measure, "value": tools.limited(call, limit), **common}
+
+
+def measure_cpu(path: Path, tools: Tools) -> Iterator[Found]:
+    """Into host memory."""
+    ours = partial(cudf_fsst.read_parquet, path, device="cpu")
+    found, wanted = ours(), pq.read_table(path)
+    for name in wanted.column_names:
+        if not found.column(name).to_arrow().cast(wanted[name].type).equals(wanted[name].combine_chunks()):
+            raise AssertionError(f"column {name!r} was not read as it is")
+    common = {"bytes": found.uncompressed_nbytes, "rows": len(found)}
+    del found, wanted
+    for codec, call in (("cudf_fsst.cpu", ours), ("pyarrow", partial(pq.read_table, path))):
+        seconds = tools.wall(call, 3)
+        yield codec, {"measure": "read_parquet_gbps", "value": common["bytes"] / 1e9 / seconds, **common}
+
+
+def run(path: Path, tools: Tools, file: ResultsFile, options: argparse.Namespace, alive: Callable[[], bool]) -> int:
+    """Measure all parts, or those that are missing; an exit status."""
+    dataset = DATASET.format(options.scale)
+    wanted = [f"{kind}:{dataset}" for kind in options.parts]
+    wanted = [part for part in wanted if not options.missing or file.missing(part)]
+    found = {
+        "read": lambda path, options, failed: measure_read(path, tools),
+        "limited": lambda path, options, failed: measure_limited(path, options.limit, tools),
+        "cpu": lambda path, options, failed: measure_cpu(path, tools),
+    }
+    return compare.run(wanted, lambda dataset: path, found, file, options, alive)
+
+
+def main() -> None:
+    started = time.perf_counter()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tpch", type=Path, required=True, help="folder with lineitem.parquet")
+    parser.add_argument("--scale", type=int, default=10, help="its scale factor, for the names")
+    parser.add_argument("--parts", nargs="*", choices=KINDS, default=list(KINDS), help="default: all")
+    parser.add_argument("--limit", type=int, default=4 << 30, help="bytes of GPU memory of the part limited")
+    parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds this call may take")
+    parser.add_argument("--missing", action="store_true", help="only parts that the file does not have")
+    parser.add_argument("--out", type=Path, required=True, help="results file; what it has of other parts is kept")
+    options = parser.parse_args()
+    options.deadline = started + options.budget
+
+    import bench_column
+    import cudf
+    import rmm.mr
+    import timing
+
+    bench_column.use_pool()
+    pool = rmm.mr.get_current_device_resource()
+    counted = rmm.mr.StatisticsResourceAdaptor(pool)
+    rmm.mr.set_current_device_resource(counted)
+
+    def peak(call: Call) -> int:
+        counted.push_counters()
+        call()
+        return int(counted.pop_counters().peak_bytes)
+
+    def limited(call: Call, limit: int) -> float:
+        rmm.mr.set_current_device_resource(rmm.mr.LimitingResourceAdaptor(counted, limit))
+        try:
+            return timing.wall_seconds(call, 1, 1)
+        except MemoryError:
+            return 0.0
+        finally:
+            rmm.mr.set_current_device_resource(counted)
+
+    ours = partial(cudf_fsst.read_parquet, device="gpu")
+    tools = Tools(cudf.read_parquet, ours, timing.wall_seconds, peak, limited, options.repeat)
+    file = ResultsFile(options.out, timing.machine(), **timing.run())
+    sys.exit(run(options.tpch / "lineitem.parquet", tools, file, options, timing.alive))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""What is compressed as Arrow's tables, a bounded piece at a time: for Arrow's C streams and for Parquet files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.pandas_compat import get_logical_type
+
+from . import selection
+from .backend import HostBackend
+from .codecs.node import Content
+from .files.disk import replacing
+from .index import CompressedIndex
+from .interop import arrow_columns, schema
+from .interop import pandas as interop_pandas
+from .progress import Progress
+
+#: Arrow bytes of a piece, about; of a Parquet file's row group.
+PIECE_NBYTES = 64 << 20
+#: Rows of a piece are a multiple of this.
+_PIECE_ROWS = 1024
+
+
+def pieces(contents: Sequence[Content], rows: int) -> list[tuple[int, int]]:
+    """Row ranges of about `PIECE_NBYTES`; one without rows where there are none."""
+    nbytes = sum(content.node.uncompressed_nbytes for content in contents)
+    return selection.row_pieces(rows, nbytes, PIECE_NBYTES, _PIECE_ROWS) or [(0, 0)]
+
+
+def arrays(contents: Sequence[Content], start: int, stop: int) -> list[Any]:
+    """Rows of columns in host memory, a ChunkedArray each."""
+    read = HostBackend().read([content.node for content in contents], start, stop)
+    return [interop_pandas.to_chunked(some, content.type) for some, content in zip(read, contents, strict=True)]
+
+
+def reader(contents: Sequence[Content], fields: Any, rows: int) -> Any:
+    """A pyarrow.RecordBatchReader of columns in host memory, which are decoded as it is read.
+
+    Parameters
+    ----------
+    fields : pyarrow.Schema
+    """
+
+    def batches() -> Iterator[Any]:
+        for start, stop in pieces(contents, rows):
+            yield from pa.Table.from_arrays(arrays(contents, start, stop), schema=fields).to_batches()
+
+    return pa.RecordBatchReader.from_batches(fields, batches())
+
+
+def write_parquet(
+    path: str | os.PathLike[str],
+    contents: Sequence[Content],
+    labels: Any,
+    dtypes: Sequence[Any],
+    index: CompressedIndex,
+    compression: Any,
+) -> None:
+    """Write columns in host memory as a Parquet file, a row group for each piece; see `CompressedFrame.to_parquet`."""
+    rows = len(index)
+    levels = _Levels(index)
+    fields = _schema(contents, labels, dtypes, levels)
+    ranges = pieces([*contents, *levels.contents], rows)
+    with (
+        replacing(path) as unfinished,
+        Progress("writing Parquet", len(ranges)) as progress,
+        pq.ParquetWriter(unfinished, fields, compression=compression) as writer,
+    ):
+        for start, stop in ranges:
+            columns = [*arrays(contents, start, stop), *levels.arrays(start, stop)]
+            writer.write_table(pa.Table.from_arrays(columns, schema=fields), row_group_size=max(stop - start, 1))
+            progress.step()
+
+
+class _Levels:
+    """The labels of rows as columns; none of a RangeIndex.
+
+    Levels that are compressed are decoded piece by piece. An index of pandas is in memory as it is.
+    """
+
+    def __init__(self, index: CompressedIndex) -> None:
+        self.contents = index.levels
+        backend = HostBackend()
+        names = [None if name is None else str(name) for name in index.names]  # Parquet has no others
+        #: An index without labels, or a RangeIndex with all of them.
+        self.empty: Any
+        self._columns: Sequence[Any] = ()
+        if index.levels:
+            self.empty = index.build(backend, backend.read(index.nodes, 0, 0), 0, 0).set_names(names)
+            self.types = [level.type for level in index.levels]
+            return
+        whole = self.empty = index.whole(backend).set_names(names)
+        if not isinstance(whole, pd.RangeIndex):
+            self.empty = whole[:0]
+            self._columns = pa.Table.from_pandas(pd.DataFrame(index=whole), preserve_index=True).columns
+        self.types = [column.type for column in self._columns]
+
+    def arrays(self, start: int, stop: int) -> list[Any]:
+        """Labels of some rows."""
+        if self.contents:
+            return arrays(self.contents, start, stop)
+        return [column.slice(start, stop - start) for column in self._columns]
+
+
+def _schema(contents: Sequence[Content], labels: Any, dtypes: Sequence[Any], levels: _Levels) -> Any:
+    """Fields of columns and levels, with the notes that pandas puts into a Parquet file."""
+    none = levels.empty[:0]
+    empty = pd.DataFrame({i: _without_rows(dtype, none) for i, dtype in enumerate(dtypes)}, index=none)
+    empty.columns = labels
+    found = pa.Schema.from_pandas(empty)
+    notes = json.loads(found.metadata[b"pandas"])
+    for column, content in zip(notes["columns"], contents, strict=False):
+        if column["pandas_type"] == "empty":  # objects, of which the frame without rows has none to tell their type
+            column["pandas_type"] = get_logical_type(content.type)
+        if pa.types.is_decimal(content.type):
+            column["metadata"] = {"precision": content.type.precision, "scale": content.type.scale}
+    if isinstance(levels.empty, pd.RangeIndex):
+        place = levels.empty
+        notes["index_columns"][0] |= {"start": place.start, "stop": place.stop, "step": place.step}
+    metadata = {**found.metadata, b"pandas": json.dumps(notes).encode()}
+    types = [*(content.type for content in contents), *levels.types]
+    return schema.of_fields(zip(found.names, types, strict=True)).with_metadata(metadata)
+
+
+def _without_rows(dtype: Any, index: Any) -> Any:
+    """A Series; of ArrowDtype made of an array, for pandas itself takes rows that are not there, of not all types."""
+    if isinstance(dtype, pd.ArrowDtype):
+        return interop_pandas.from_arrow_column(arrow_columns.no_rows(dtype.pyarrow_dtype)).set_axis(index)
+    return pd.Series(dtype=dtype, index=index)

@@ -1,0 +1,241 @@
+"""What questions launch and allocate for a column in GPU memory, and the images of what their kernels read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...device.memory import Workspace, device_attributes
+from ..part import align
+from . import cuda_read, launch
+from .cuda_read import Reading
+from .layout import ROW_BLOCK
+from .search import Automaton
+
+_u32, _u64 = np.uint32, np.uint64
+_TABLE = (launch.DESCRIPTOR.names or ()).index("table")
+
+#: Tables of a round: what the second dimension of a grid may be.
+_TABLES_MAX = 65535
+#: What else a call allocates: small things, and what alignment takes.
+SPARE = 16 << 10
+
+
+class Launch(NamedTuple):
+    """A launch of a search for the segments of a round that have one tile size."""
+
+    kernel: str
+    tile_size: int
+    shape: launch.SearchShape
+    pieces: int
+    first_units: int
+    units: int
+
+
+class Round(NamedTuple):
+    """Consecutive segments whose planes are made together. `first_units` and `tables` are places in the image."""
+
+    group: slice
+    row_blocks: int
+    tables: int
+    table_count: int
+    stride: int
+    searches: tuple[tuple[Launch, ...], ...]
+
+
+class Layout:
+    """What a call launches and allocates for automata of some sizes, whatever they search.
+
+    Parameters
+    ----------
+    reading
+    states, counts
+        Of each search.
+    decodes
+        Whether rows are decoded.
+
+    Attributes
+    ----------
+    rounds : list of Round
+        None where a segment alone needs more memory than a call may take.
+    image : ndarray of uint8
+        Decode tables, descriptors, a `SEARCH_VIEW` for each segment, addresses of each round's tables (counted from the
+        image), and where the searches' segments begin among thread blocks.
+    plane_words : int
+        Words of a plane.
+    tables_most : int
+        Tables of a round, at most.
+    """
+
+    def __init__(self, reading: Reading, states: tuple[int, ...], counts: tuple[int, ...], decodes: bool) -> None:
+        view = reading.view.copy()
+        row_blocks = -(-view["rows"].astype(np.int64) // ROW_BLOCK)
+        view["first_row_block"] = np.cumsum(row_blocks) - row_blocks
+        chars, self.shifts = view["chars"].astype(np.int64), view["tile_shift"].astype(np.int64)
+        self.tiles = -(-chars >> self.shifts)
+        self.words = -(-self.tiles // launch.PIECE_TILES) << self.shifts
+        self.view, self.planes = view, sum(counts)
+        tables = reading.tables if states or decodes else reading.tables[:0]
+        small = tables.nbytes + view.nbytes + (24 + 4 * len(states) * len(reading.shifts)) * view.size
+        small += 256 * sum(states) + 512 * len(states) + SPARE
+        column = reading.column
+        room = cuda_read.scratch_limit(column.chars + column.itemsize * column.rows) - small
+        groups = self._groups(launch.AUTOMATON_NBYTES * sum(states), room) if states else [slice(0, view.size)]
+        self.rounds: list[Round] | None = None
+        if groups is None:
+            return
+        self.views_at = tables.nbytes
+        self.search_views_at = self.views_at + view.nbytes
+        self.tables_at = place = self.search_views_at + launch.SEARCH_VIEW.itemsize * view.size
+        search_views = np.zeros(view.size, launch.SEARCH_VIEW)
+        lists = []
+        for group in groups:
+            words = self.words[group]
+            search_views["first_word"][group] = np.cumsum(words) - words
+            own, search_views["automaton"][group] = np.unique(view["table"][group], return_inverse=True)
+            lists.append(own)
+        self.plane_words = max(int(self.words[group].sum()) for group in groups)
+        self.tables_most = max(own.size for own in lists)
+        self.tables_end = place + 8 * sum(own.size for own in lists)
+        arrays: list[npt.NDArray[np.uint32]] = []
+        self.rounds, units_at = [], self.tables_end
+        for group, own in zip(groups, lists, strict=True):
+            searches = []
+            for one, planes in zip(states, counts, strict=True):
+                launches, some = self._launches(group, one, planes, units_at)
+                searches.append(launches)
+                arrays += some
+                units_at += sum(array.nbytes for array in some)
+            stride = 1 << int(self.shifts[group].min())
+            self.rounds.append(Round(group, int(row_blocks[group].sum()), place, own.size, stride, tuple(searches)))
+            place += own.nbytes
+        parts = [tables, view, search_views, *lists, *arrays, np.zeros(-units_at % 16, np.uint8)]
+        self.image = np.concatenate([part.view(np.uint8) for part in parts])
+
+    def _groups(self, automata: int, room: int) -> list[slice] | None:
+        """Rounds of segments that need at most `room` bytes, or None. A symbol table's automata take `automata`."""
+        needs = (4 * self.planes * self.words).tolist()
+        groups, begin, used, seen = [], 0, 0, set[int]()
+        for i, (table, need) in enumerate(zip(self.view["table"].tolist(), needs, strict=True)):
+            more = need + (0 if table in seen else automata)
+            if i > begin and (used + more > room or len(seen) == _TABLES_MAX):
+                groups.append(slice(begin, i))
+                begin, used, seen, more = i, 0, set(), need + automata
+            if more > room:
+                return None
+            used += more
+            seen.add(table)
+        return [*groups, slice(begin, len(needs))]
+
+    def _launches(
+        self, group: slice, states: int, planes: int, place: int
+    ) -> tuple[tuple[Launch, ...], list[npt.NDArray[np.uint32]]]:
+        """A search's launches for a group, and what is at `place` of the image for them."""
+        attributes = device_attributes()
+        launches, arrays = [], []
+        for shift in sorted(set(self.shifts[group].tolist())):
+            tiles = np.where(self.shifts[group] == shift, self.tiles[group], 0)
+            total = int(tiles.sum())
+            if not total:
+                continue
+            codes_nbytes = int(self.view["codes_nbytes"][group][tiles > 0].sum())
+            shape = launch.search_shape(
+                1 << shift,
+                launch.decode_codes_capacity(1 << shift, codes_nbytes, total),
+                states,
+                planes,
+                attributes["shared_per_block"],
+                attributes["shared_per_multiprocessor"],
+            )
+            warps = attributes["multiprocessors"] * shape.resident
+            pieces = launch.decode_pieces(total // launch.PIECE_TILES, warps)
+            units = -(-tiles // (shape.threads * pieces))
+            name = "fsst_search" + ("_two" if planes == 2 else "") + ("" if shape.staged else "_large")
+            launches.append(Launch(name, 1 << shift, shape, pieces, place, int(units.sum())))
+            arrays.append((np.cumsum(units) - units).astype(_u32))
+            place += arrays[-1].nbytes
+        return tuple(launches), arrays
+
+
+class Prepared:
+    """A question to a layout: all but the addresses, which count from the first byte of the call's workspace.
+
+    Parameters
+    ----------
+    layout
+    searches, counts
+        Automata, and planes of each.
+    kernel : str
+        That answers for rows.
+    test : ndarray
+        What it is told.
+
+    Attributes
+    ----------
+    image : ndarray of uint8
+        What the kernels read, the first thing in the workspace.
+    work : Workspace
+        Places; the memory is a call's own.
+    automata : list of int
+    planes, seen, machines, test : int
+        Offsets.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        searches: Sequence[Automaton],
+        counts: Sequence[int],
+        kernel: str,
+        test: npt.NDArray[Any],
+    ) -> None:
+        self.layout, self.searches, self.counts, self.kernel = layout, tuple(searches), tuple(counts), kernel
+        tables = [
+            table.ravel() for machine in searches for table in (machine.following, machine.accepts, machine.classes)
+        ]
+        self.machines = layout.image.nbytes
+        tables_at = self.machines + launch.WORD * len(launch.Machine._fields) * len(searches)
+        places = list(accumulate((table.size for table in tables), initial=tables_at))
+        self.test = align(places[-1])
+        size = self.test + align(test.nbytes)
+        work = self.work = Workspace()
+        work.reserve(size)
+        self.automata = [
+            work.reserve(launch.AUTOMATON_NBYTES * machine.states * layout.tables_most) for machine in searches
+        ]
+        self.planes = work.reserve(4 * (layout.planes * layout.plane_words + launch.PLANE_SPARE))
+        self.seen = work.reserve(4)
+        machines = []
+        for i, machine in enumerate(searches):
+            following, accepts, classes = places[3 * i : 3 * i + 3]
+            machines.append(launch.Machine(machine.states, following, accepts, classes, self.automata[i]))
+        image = self.image = np.zeros(size, np.uint8)
+        for at, part in (
+            (0, layout.image),
+            (self.machines, launch.words(machines).view(np.uint8)),
+            *zip(places, tables, strict=False),
+            (self.test, test.view(np.uint8)),
+        ):
+            image[at : at + part.nbytes] = part
+        fields = len(launch.Machine._fields)
+        self._addresses = np.concatenate(
+            [
+                np.arange(layout.tables_at, layout.tables_end, 8),
+                layout.views_at + launch.DESCRIPTOR.itemsize * np.arange(layout.view.size) + 8 * _TABLE,
+                *(
+                    self.machines + launch.WORD * np.arange(fields * i + 1, fields * (i + 1))
+                    for i in range(len(machines))
+                ),
+            ]
+        )
+        self._addresses //= 8
+
+    def image_at(self, address: int) -> npt.NDArray[np.uint8]:
+        """The image for a workspace that lies there."""
+        made = self.image.copy()
+        made.view(_u64)[self._addresses] += _u64(address)
+        return made

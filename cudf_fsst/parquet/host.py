@@ -1,0 +1,169 @@
+"""Row groups read with pyarrow, and compressed in host memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from .. import index as indexes
+from ..backend import HostBackend
+from ..codecs import host
+from ..codecs.node import Content, Node, Wanted, check_codec
+from ..frame import check_codecs
+from ..index import CompressedIndex
+from ..interop import arrow_columns, schema
+from ..naming import naming
+from .sources import Piece, Source, reading
+
+#: Rows of a batch that Arrow reads: all of a piece at once.
+_ALL = 2**31 - 1
+
+
+class HostReader:
+    """Read pieces, and compress what was read.
+
+    The columns are what pandas makes of them, but with values and nulls exactly Arrow's: pandas itself would make
+    floats of integers with nulls, and Python objects of decimals and lists.
+
+    Parameters
+    ----------
+    source : Source
+    codecs : mapping or None
+        By the files' names, which are texts, or the frame's labels.
+    level : str
+    """
+
+    backend = HostBackend()
+
+    def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str) -> None:
+        self._source = source
+        template = source.schema
+        for i, field in enumerate(template):
+            if not _is_text(field.type) and isinstance(schema.natural_dtype(field.type), pd.ArrowDtype):
+                template = template.set(i, pa.field(field.name, pa.null()))  # which is for the labels alone
+        empty = template.empty_table().to_pandas()
+        #: Of the frame's columns.
+        self.labels = empty.columns
+        self._levels = source.levels
+        names = [name for name in source.schema.names if name not in self._levels]
+        kinds = [source.schema.field(name).type for name in names]
+        by_name = dict(zip(names, self.labels, strict=True))
+        wanted = check_codecs({by_name.get(name, name): codec for name, codec in (codecs or {}).items()}, self.labels)
+        self._columns = [
+            (
+                name,
+                label,
+                dtype if template.field(name) == source.schema.field(name) else schema.natural_dtype(kind),
+                wanted.get(label),
+            )
+            for name, label, dtype, kind in zip(names, self.labels, empty.dtypes, kinds, strict=True)
+        ]
+        self._strings = {"tile_size": "auto", "level": level}
+        self._dictionaries: dict[str, Any] = {}
+        self._rows = 0  # whose index is made
+
+    def tables(self) -> Iterator[Any]:
+        """A table of each piece; without pieces one without rows."""
+        if not self._source.pieces:
+            yield self._source.schema.empty_table()
+        for piece in self._source.pieces:
+            yield self._read(piece)
+
+    def _read(self, piece: Piece) -> Any:
+        source = self._source
+        with reading(piece.path):
+            table = piece.fragment.to_table(source.whole, source.schema.names, source.expression, batch_size=_ALL)
+        if not source.schema.names:  # such a table has forgotten how many rows it has
+            rows = piece.rows if source.expression is None else piece.fragment.count_rows(filter=source.expression)
+            return pa.table({"": pa.nulls(rows)})
+        return table.replace_schema_metadata(source.schema.metadata)
+
+    def compress(self, table: Any) -> tuple[Sequence[Content], CompressedIndex | None, int]:
+        """Columns, index and rows of a table that was read; no index where that is a range."""
+        columns = []
+        for name, label, dtype, codec in self._columns:
+            with naming(f"column {label!r}"):
+                values = self._with_one_dictionary(name, table[name])
+                if pa.types.is_dictionary(values.type):  # pandas' dtype has the categories
+                    dtype = pa.table({"": values[:0]}).to_pandas().dtypes.iloc[0]
+                array, stored = schema.encode_arrow(values, dtype)
+                check_codec(codec, array.type)
+                [node] = host.compress([Wanted(arrow_columns.describe(array), codec, self._strings)])
+                columns.append(Content(node, array.type, stored))
+        return columns, self._index(table) if self._levels else None, table.num_rows
+
+    def _index(self, table: Any) -> CompressedIndex:
+        nulls = {table[name].type for name in self._levels if table[name].null_count}
+        masked = {kind: dtype for kind, dtype in schema.NULLABLE.items() if kind in nulls}  # else they would be floats
+        # Given a mapper, pyarrow asks extension types (periods, intervals) no more.
+        labels = table.select(self._levels).to_pandas(
+            types_mapper=lambda kind: masked.get(kind) or _extension_dtype(kind)
+        )
+        return indexes.compress(self._with_ranges(labels.index), self.backend)
+
+    def _with_ranges(self, found: Any) -> Any:
+        """The index with the levels of a MultiIndex that are ranges, of which pandas notes three numbers."""
+        start, self._rows = self._rows, self._rows + len(found)
+        noted = [
+            range(one["start"], one["stop"], one["step"]) if isinstance(one, dict) else None
+            for one in self._source.noted
+        ]
+        rows = sum(one.rows for one in self._source.pieces)
+        ranges = [one for one in noted if one is not None]
+        if not ranges or self._source.expression is not None or any(len(one) != rows for one in ranges):
+            return found  # as pandas has it, ranges of another length are no levels
+        columns = iter(range(found.nlevels))
+        levels = [
+            found.get_level_values(next(columns))
+            if bounds is None
+            else pd.RangeIndex(bounds[start : self._rows], name=one["name"])
+            for bounds, one in zip(noted, self._source.noted, strict=True)
+        ]
+        return pd.MultiIndex.from_arrays(levels)
+
+    def _with_one_dictionary(self, name: str, column: Any) -> Any:
+        """The same values, with codes for the dictionary of all pieces so far, which only grows."""
+        if not arrow_columns.holds_dictionary(column.type):
+            return column
+        known = self._dictionaries.get(name, [])
+        joined = pa.chunked_array([*known, *column.chunks], column.type).unify_dictionaries()
+        self._dictionaries[name] = [joined.chunk(joined.num_chunks - 1)[:0]] if joined.num_chunks else []
+        return pa.chunked_array(joined.chunks[len(known) :], column.type)
+
+    def join(self, contents: Sequence[Content], node: Node) -> Content:
+        """A column of its pieces, whose nodes were joined; their last dictionaries are those of all."""
+        first, last = contents[0], contents[-1]
+        if arrow_columns.holds_dictionary(first.type):
+            node = _with_dictionaries(node, last.node)
+        return Content(node, last.type, last.stored)
+
+    def range(self, start: int, stop: int, step: int, name: Any) -> CompressedIndex:
+        """A RangeIndex."""
+        return indexes.compress(pd.RangeIndex(start, stop, step, name=name), self.backend)
+
+
+def _is_text(kind: Any) -> bool:
+    """Whether a column of views becomes one of strings."""
+    return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
+
+
+def _with_dictionaries(node: Node, of: Node) -> Node:
+    if pa.types.is_dictionary(node.type):
+        return replace(node, children=of.children)
+    pairs = zip(node.children, of.children, strict=True)
+    return replace(node, children=tuple(_with_dictionaries(child, other) for child, other in pairs))
+
+
+def _extension_dtype(kind: Any) -> Any:
+    """pandas' own dtype for an Arrow type, None if it has none."""
+    if not isinstance(kind, pa.BaseExtensionType):
+        return None
+    try:
+        dtype = kind.to_pandas_dtype()
+    except NotImplementedError:  # Arrow's way to say that there is none
+        return None
+    return dtype if hasattr(dtype, "__from_arrow__") else None

@@ -1,0 +1,137 @@
+"""Parquet files as a compressed frame: one piece is read while the one before is compressed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ..backend import check_options
+from ..codecs.node import Content
+from ..frame import CompressedFrame
+from ..index import CompressedIndex
+from ..interop import cudf as interop_cudf
+from ..joining import join_indexes, join_nodes
+from ..naming import naming
+from ..progress import Progress
+from .device import DeviceReader
+from .host import HostReader
+from .sources import Path, Source, find
+
+Reader = HostReader | DeviceReader
+
+
+def read_parquet(
+    path: Path | Sequence[Path],
+    *,
+    columns: Sequence[str] | None = None,
+    filters: Any = None,
+    codecs: Mapping[Any, str] | None = None,
+    level: str = "default",
+    device: str = "auto",
+) -> CompressedFrame:
+    """Read Parquet files into a compressed frame, row group by row group.
+
+    The whole table is never in memory uncompressed: a piece of it is compressed while the next one is read. The frame
+    is `concat` of the pieces, each compressed by itself, whatever memory there is. A piece is a row group; of a file
+    with more than 32 of them it is as many as have at most 2^22 rows and 160 MiB in Parquet's encodings together. On a
+    terminal a bar shows how far it has come.
+
+    Parameters
+    ----------
+    path : path or sequence of paths
+        Of a file, a folder (its files in the order of their names, with columns of folders like ``year=2026``), several
+        files, or a pattern as ``"part-*.parquet"``. On a disk of this machine.
+    columns : sequence of str, optional
+        Names of the columns to read, in this order; those of the index are read besides. None: all.
+    filters : pyarrow.compute.Expression, or list of tuples or of lists of tuples, optional
+        Which rows to read, as `pandas.read_parquet` takes them. Row groups that cannot have such rows are not read.
+        On a GPU a list.
+    codecs, level
+        As in ``df.fsst.compress()``; `codecs` takes the names in the files as well.
+    device : str
+        ``"cpu"``: read with pyarrow, into host memory; ``"gpu"``: with cuDF, into the memory of the current GPU;
+        ``"auto"``: on the GPU where one is found.
+
+    Returns
+    -------
+    CompressedFrame
+        Labels, dtypes and index are those of `pandas.read_parquet`, on a GPU `cudf.read_parquet`.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file, or no Parquet file in the folder; it is named.
+    OSError
+        A file cannot be read; it is named.
+    ValueError
+        A file that is damaged or no Parquet, or has not the columns that are asked for; it is named. Or an unknown
+        `level` or codec.
+    TypeError
+        A column that cannot be compressed; it is named.
+    KeyError
+        `codecs` names a column that there is not.
+    ImportError, RuntimeError
+        ``device="gpu"``, and there is no cuDF or no GPU.
+    """
+    check_options(None, "auto", level)
+    source = find(path, columns, filters)
+    reader = _reader(device)(source, codecs, level)
+    found: list[Sequence[Content]] = []
+    labels: list[CompressedIndex] = []
+    rows = 0
+    with reader.backend.current(), Progress("reading Parquet", len(source.pieces)) as progress:
+        for data in _read_ahead(reader):
+            contents, index, count = reader.compress(data)
+            found.append(contents)
+            labels += [] if index is None else [index]
+            rows += count
+            del data
+            progress.step()
+        made = []
+        for label, contents in zip(reader.labels, zip(*found, strict=True), strict=True):
+            with naming(f"column {label!r}"):
+                made.append(reader.join(contents, join_nodes([one.node for one in contents], reader.backend)))
+        index = join_indexes(labels, reader.backend) if labels else reader.range(*_bounds(source, rows))
+    return CompressedFrame._make(reader.backend, made, reader.labels, index)
+
+
+def _reader(device: str) -> type[Reader]:
+    if device not in ("auto", "cpu", "gpu"):
+        raise ValueError(f"device must be 'auto', 'cpu' or 'gpu', not {device!r}")
+    if device != "cpu":
+        try:
+            interop_cudf.cudf_module()
+            interop_cudf.current_device()
+        except Exception:  # not installed, no driver, or broken
+            if device == "gpu":
+                raise
+        else:
+            return DeviceReader
+    return HostReader
+
+
+def _read_ahead(reader: Reader) -> Iterator[Any]:
+    """Tables of a reader; while one is used, a thread reads the next."""
+    tables = reader.tables()
+
+    def read() -> Any:
+        with reader.backend.current():
+            return next(tables, None)
+
+    with ThreadPoolExecutor(1, "cudf-fsst-parquet") as thread:
+        coming = thread.submit(read)
+        while (data := coming.result()) is not None:
+            coming = thread.submit(read)  # until then, `coming` holds the data
+            yield data
+            del data
+
+
+def _bounds(source: Source, rows: int) -> tuple[int, int, int, Any]:
+    """The RangeIndex that the notes tell of, if it has so many rows, else the plain one."""
+    if source.noted:
+        noted = source.noted[0]
+        bounds = range(noted["start"], noted["stop"], noted["step"])
+        if len(bounds) == rows:
+            return bounds.start, bounds.stop, bounds.step, noted["name"]
+    return 0, rows, 1, None

@@ -1,0 +1,197 @@
+"""Which row groups of which files are read."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+Path = str | os.PathLike[str]
+
+#: Row groups of a file up to which each is a piece by itself.
+_FEW = 32
+#: Rows, and bytes in Parquet's encodings, of a piece of several row groups.
+_PIECE_ROWS, _PIECE_NBYTES = 1 << 22, 160 << 20
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """A Parquet file is read here: what goes wrong names it, as an OSError or a ValueError."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, RuntimeError) as error:  # cuDF's are RuntimeErrors
+        kind = OSError if isinstance(error, OSError) else ValueError
+        if isinstance(error, kind) and os.fsdecode(path) in str(error):
+            raise
+        raise kind(f"{os.fsdecode(path)}: {error}") from error
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Row groups of a file that are read, and compressed, together.
+
+    Attributes
+    ----------
+    fragment : pyarrow.dataset.ParquetFileFragment
+        Of these row groups alone.
+    path : str
+    file : int
+        Which of the files that are read; one may be there twice.
+    groups : list of int
+        Their numbers in the file.
+    rows : int
+        Before any filter.
+    keys : dict
+        Of the folders that the file lies in, as ``year=2026``.
+    """
+
+    fragment: Any
+    path: str
+    file: int
+    groups: list[int]
+    rows: int
+    keys: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Parquet files of one schema.
+
+    Attributes
+    ----------
+    whole : pyarrow.Schema
+        Of the files.
+    schema : pyarrow.Schema
+        Of the columns that are read, those of the index included, with pandas' notes if the files have some.
+    columns : sequence of str or None
+        Those that were asked for.
+    filters : list or None
+        Which rows are read, as they were asked for.
+    expression : pyarrow.compute.Expression or None
+        The same.
+    pieces : tuple of Piece
+        Of the row groups that may have such rows.
+    keys : dict
+        Of folders like ``year=2026``: name -> values in the order of the files.
+    paths : tuple of str
+        The files.
+    """
+
+    whole: Any
+    schema: Any
+    columns: Sequence[str] | None
+    filters: Any
+    expression: Any
+    pieces: tuple[Piece, ...]
+    keys: dict[str, list[Any]]
+    paths: tuple[str, ...]
+
+    @property
+    def noted(self) -> list[Any]:
+        """What the notes say of the levels of the index: names of columns, and of ranges a dict."""
+        found = (self.schema.pandas_metadata or {}).get("index_columns", [])
+        return [one for one in found if isinstance(one, dict) or one in self.schema.names]
+
+    @property
+    def levels(self) -> list[str]:
+        """Names of the columns that are the index, or levels of it."""
+        return [one for one in self.noted if isinstance(one, str)]
+
+
+def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: Any) -> Source:
+    """Look at the files, and read what they say of themselves; see `read_parquet`."""
+    where = _files(source)
+    shown = os.fsdecode(where) if isinstance(where, (str, os.PathLike)) else os.fsdecode(where[0])
+    with reading(shown):
+        dataset = pq.ParquetDataset(where)
+        fragments = dataset.fragments
+    if not fragments:
+        raise FileNotFoundError(f"{shown}: no Parquet file in this folder")
+    expression = None if filters is None else pq.filters_to_expression(filters)
+    keys: dict[str, list[Any]] = {}
+    found = []
+    for file, fragment in enumerate(fragments):
+        own = ds.get_partition_keys(fragment.partition_expression)
+        for name, value in own.items():
+            values = keys.setdefault(name, [])
+            if value not in values:
+                values.append(value)
+        with reading(fragment.path):
+            split = fragment.split_by_row_group(expression, schema=dataset.schema)
+            for some in _together([one.row_groups[0] for one in split]):
+                numbers, rows = [group.id for group in some], sum(group.num_rows for group in some)
+                found.append(Piece(fragment.subset(row_group_ids=numbers), fragment.path, file, numbers, rows, own))
+    schema = _selected(dataset.schema, columns, shown)
+    paths = tuple(fragment.path for fragment in fragments)
+    return Source(dataset.schema, schema, columns, filters, expression, tuple(found), keys, paths)
+
+
+def _together(groups: Sequence[Any]) -> Iterator[list[Any]]:
+    """Which row groups of a file are a piece: each by itself, of many that are small several.
+
+    Small pieces take long to compress, and each has symbol tables of its own. The rule knows nothing but what the file
+    says of its row groups.
+    """
+    if len(groups) <= _FEW:
+        yield from ([group] for group in groups)
+        return
+    piece: list[Any] = []
+    for group in groups:
+        rows = sum(one.num_rows for one in piece) + group.num_rows
+        nbytes = sum(one.total_byte_size for one in piece) + group.total_byte_size
+        if piece and (rows > _PIECE_ROWS or nbytes > _PIECE_NBYTES):
+            yield piece
+            piece = []
+        piece.append(group)
+    yield piece
+
+
+def _files(source: Path | Sequence[Path]) -> Any:
+    """A file or folder, or a list of files, all there."""
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fsdecode(source)
+        if os.path.exists(path):
+            return path
+        if not glob.has_magic(path):
+            raise FileNotFoundError(f"{path}: no such file or folder")
+        matches = sorted(glob.glob(path, recursive=True))
+        if not matches:
+            raise FileNotFoundError(f"{path}: no file has such a name")
+        return matches[0] if len(matches) == 1 else _files(matches)
+    paths = [os.fsdecode(one) for one in source]
+    if not paths:
+        raise ValueError("read_parquet was given an empty list of files")
+    for path in paths:
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"{path}: no such file")
+        if os.path.isdir(path):
+            raise IsADirectoryError(f"{path}: a folder; several sources have to be files")
+    return paths[0] if len(paths) == 1 else paths
+
+
+def _selected(schema: Any, columns: Sequence[str] | None, shown: str) -> Any:
+    """The fields of these columns, then those of the index."""
+    names = schema.names
+    for name in names if columns is None else columns:
+        if names.count(name) > 1:
+            raise ValueError(f"{shown}: {names.count(name)} columns are named {name!r}")
+    if columns is None:
+        return schema
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a list of names, not {columns!r}")
+    wanted = list(dict.fromkeys(columns))
+    for name in wanted:
+        if name not in names:
+            raise ValueError(f"{shown}: no column {name!r}; columns: {', '.join(names)}")
+    noted = (schema.pandas_metadata or {}).get("index_columns", [])
+    wanted += [name for name in noted if isinstance(name, str) and name in names and name not in wanted]
+    return pa.schema([schema.field(name) for name in wanted], metadata=schema.metadata)

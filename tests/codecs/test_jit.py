@@ -1,0 +1,160 @@
+"""What Numba compiled, on disk: never mixed up, and said when it takes long."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from numba.core import caching, event
+
+import cudf_fsst
+from cudf_fsst.codecs import jit
+
+SOURCE = """
+from cudf_fsst.codecs.jit import njit
+
+@njit()
+def total(values):
+    found = 0
+    for value in values:
+        found += value
+    return found
+"""
+BYTES, WORDS = np.arange(100, dtype=np.uint8), np.arange(100, dtype=np.int64)
+
+
+def module(path: Path) -> ModuleType:
+    """What another process would have: functions that have not been compiled yet."""
+    spec = importlib.util.spec_from_file_location("some", path)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "some.py").write_text(SOURCE)
+    return tmp_path / "some.py"
+
+
+def hits(function: Any) -> int:
+    return sum(function.stats.cache_hits.values())
+
+
+def test_two_processes_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both look for a free place before either has taken it; the index is of one, the last code of the other."""
+    one, other = module(path).total, module(path).total
+    files = one._cache._cache_file, other._cache._cache_file
+    save_index, save_data, later = files[0]._save_index, files[1]._save_data, []
+
+    def late(overloads: Any) -> None:
+        if not later:
+            assert other(WORDS) == 4950
+        save_index(overloads)
+
+    monkeypatch.setattr(files[0], "_save_index", late)
+    monkeypatch.setattr(files[1], "_save_data", lambda *what: later.append(what))
+    assert one(BYTES) == 4950
+    assert later
+    save_data(*later[0])
+    for values in (BYTES, WORDS):
+        assert module(path).total(values) == 4950  # with Numba's own files: any number, or a crash
+
+
+def test_what_was_kept_is_used_until_the_source_changes(path: Path) -> None:
+    assert module(path).total(WORDS) == 4950
+    again = module(path).total
+    assert again(WORDS) == 4950
+    assert hits(again) == 1
+    path.write_text(SOURCE.replace("found = 0", "found = 1"))
+    changed = module(path).total
+    assert changed(WORDS) == 4951
+    assert hits(changed) == 0
+    assert len(list(path.parent.rglob("*.nbc"))) == 1
+
+
+def test_files_that_are_gone_are_made_again(path: Path) -> None:
+    assert module(path).total(WORDS) == 4950
+    for file in path.parent.rglob("*.nbc"):
+        file.unlink()
+    assert module(path).total(WORDS) == 4950
+    again = module(path).total
+    assert again(WORDS) == 4950
+    assert hits(again) == 1
+
+
+def test_without_a_place(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> None:
+        raise RuntimeError("no locator available")
+
+    monkeypatch.setattr(caching.CompileResultCacheImpl, "__init__", none)
+    assert module(path).total(WORDS) == 4950
+    assert not list(path.parent.rglob("*.nbc"))
+
+
+def test_every_kernel_is_kept_so() -> None:
+    from cudf_fsst.codecs.fsst import cpu_kernels
+
+    kernels = [one for one in vars(cpu_kernels).values() if isinstance(one, numba.core.registry.CPUDispatcher)]
+    assert len(kernels) > 10
+    assert all(isinstance(kernel._cache._cache_file, jit._DataFile) for kernel in kernels)
+
+
+class _Dispatcher:
+    def __init__(self, module: str) -> None:
+        self.py_func = type("function", (), {"__module__": module})
+        self._cache = None
+
+
+def test_who_waits_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    listener = jit._Waiting()
+
+    def compiled(module: str, seconds: float) -> None:
+        data = {"dispatcher": _Dispatcher(module)}
+        listener.on_start(event.Event("numba:compile", event.EventStatus.START, data))
+        inner = {"dispatcher": _Dispatcher("numba.np")}
+        listener.on_start(event.Event("numba:compile", event.EventStatus.START, inner))
+        now[0] += seconds
+        listener.on_end(event.Event("numba:compile", event.EventStatus.END, inner))
+        listener.on_end(event.Event("numba:compile", event.EventStatus.END, data))
+
+    with caplog.at_level(logging.INFO, "cudf_fsst"):
+        compiled("somebody.elses", 100)
+        compiled("cudf_fsst.codecs.fsst.cpu_kernels", 0.3)
+        assert not caplog.messages
+        compiled("cudf_fsst.codecs.fsst.cpu_kernels", 0.3)
+        compiled("cudf_fsst.codecs.fsst.cpu_kernels", 2)
+    assert caplog.messages == [
+        "compiling for the CPU, which takes some seconds (in every process: see NUMBA_CACHE_DIR)"
+    ]
+
+
+@pytest.mark.slow
+def test_first_call_on_a_machine(tmp_path: Path) -> None:
+    """A line on stderr; nothing once all is on disk."""
+    code = "import pandas as pd, cudf_fsst; pd.Series(['a', 'bc']).fsst.compress().decompress()"
+    environment = os.environ | {"PYTHONPATH": str(Path(cudf_fsst.__file__).parents[1])}
+
+    environment |= {"NUMBA_CACHE_DIR": str(tmp_path), "CUDF_FSST_QUIET": ""}
+    command = [sys.executable, "-c", code]
+
+    def said() -> str:
+        return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stderr
+
+    first = "cudf_fsst: compiling for the CPU, which takes some seconds (once per machine: Numba keeps it on disk)\n"
+    assert said() == first
+    assert said() == ""

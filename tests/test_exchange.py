@@ -1,0 +1,139 @@
+"""Columns and frames that go through Arrow compressed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import cudf_fsst
+from cudf_fsst.interop.arrow_extension import ColumnType
+from test_frame_refused import ROWS, whole
+
+
+@pytest.fixture
+def data() -> pd.DataFrame:
+    frame = whole()
+    assert len(frame) == ROWS
+    return frame
+
+
+def through_ipc(table: pa.Table) -> pa.Table:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return pa.ipc.open_stream(sink.getvalue()).read_all()
+
+
+def through_parquet(table: pa.Table, path: Path) -> pa.Table:
+    pq.write_table(table, path)
+    return pq.read_table(path)
+
+
+def test_a_column(tmp_path: Path) -> None:
+    index = pd.date_range("2026", periods=1000, freq="h", name="when")
+    for data in (
+        pd.Series([f"row {i % 9}" if i % 5 else None for i in range(1000)], index=index, name=("a", 1)),
+        pd.Series(np.arange(1000) / 3, index=index, name="real"),
+    ):
+        column = data.fsst.compress()
+        array = column.to_arrow(compressed=True)
+        assert array.type == ColumnType()
+        assert len(array) == 1
+        assert array.nbytes < column.memory_usage() + 6000
+        for found in (
+            array,
+            through_ipc(pa.table({"x": array}))["x"],
+            through_parquet(pa.table({"x": array}), tmp_path / "p")["x"],
+        ):
+            again = cudf_fsst.from_arrow(found)
+            pd.testing.assert_series_equal(again.decompress(), data)
+            assert again.codec == column.codec
+            assert again.nbytes == column.nbytes
+
+
+def test_nothing_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    column = pd.Series(["a text"] * 100).fsst.compress()
+    monkeypatch.setattr("cudf_fsst.codecs.host.Compressor.compress_strings", None)
+    again = cudf_fsst.from_arrow(column.to_arrow(compressed=True))
+    assert [bytes(memoryview(one.codes)) for one in again.segments] == [
+        bytes(memoryview(one.codes)) for one in column.segments
+    ]
+
+
+def test_a_frame(data: pd.DataFrame, tmp_path: Path) -> None:
+    frame = data.fsst.compress()
+    table = frame.to_arrow(compressed=True)
+    assert table.shape == (1, frame.shape[1])
+    for found in (table, through_ipc(table), through_parquet(table, tmp_path / "p"), table.to_batches()[0]):
+        again = cudf_fsst.from_arrow(found)
+        pd.testing.assert_frame_equal(again.decompress(), data.reset_index(drop=True))
+        assert again.codecs.equals(frame.codecs)
+    twice = cudf_fsst.from_arrow(pa.concat_tables([table, through_ipc(table)]))
+    pd.testing.assert_frame_equal(twice.decompress(), pd.concat([data, data], ignore_index=True))
+
+
+def test_other_programs_drop_the_name(data: pd.DataFrame) -> None:
+    carried = data.iloc[:, :2].fsst.compress().to_arrow(compressed=True)
+    for kind in (pa.large_binary(), pa.binary(), pa.binary_view()):
+        plain = pa.table({name: carried[name].combine_chunks().storage.cast(kind) for name in carried.column_names})
+        assert cudf_fsst.from_arrow(plain).equals(cudf_fsst.from_arrow(carried))
+    duckdb = pytest.importorskip("duckdb")
+    found = duckdb.sql("select * from carried").to_arrow_table()
+    assert cudf_fsst.from_arrow(found).equals(cudf_fsst.from_arrow(carried))
+
+
+def test_a_process_that_has_not_the_package(tmp_path: Path) -> None:
+    """Reads binary values, and writes what the package reads."""
+    column = pd.Series(["a", None, "b"] * 100, name="x").fsst.compress()
+    pq.write_table(pa.table({"x": column.to_arrow(compressed=True)}), tmp_path / "in.parquet")
+    code = """
+import sys, pyarrow as pa, pyarrow.parquet as pq
+table = pq.read_table(sys.argv[1])
+assert table.schema.types == [pa.large_binary()], table.schema
+pq.write_table(table, sys.argv[2])
+"""
+    subprocess.run([sys.executable, "-c", code, tmp_path / "in.parquet", tmp_path / "out.parquet"], check=True)
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert table.schema.types == [ColumnType()]
+    assert cudf_fsst.from_arrow(table["x"]).equals(column)
+    assert list(cudf_fsst.from_arrow(table)) == ["x"]
+
+
+def test_mistakes() -> None:
+    array = pd.Series(["a"] * 5).fsst.compress().to_arrow(compressed=True)
+    other = pd.Series(["a"] * 6, name="b").fsst.compress().to_arrow(compressed=True)
+    content = array.storage[0].as_py()
+    cases: list[tuple[Any, type[Exception], str]] = [
+        (pa.array([1]), TypeError, "int64 is no cudf_fsst.column"),
+        (pa.table({"a": array, "b": [1]}), TypeError, "column 'b': Arrow type int64"),
+        (pd.Series(["a"]), TypeError, "not Series"),
+        (array[:0], ValueError, "without values"),
+        (pa.array([content, None]), ValueError, "value 1 is missing"),
+        (pa.array([b"some bytes"]), ValueError, "not a cudf_fsst file"),
+        (pa.array([content[:-1]]), ValueError, "the file should have"),
+        (pa.array([content[:200] + b"\xff" + content[201:]]), ValueError, "checksum"),
+        (pa.table({"a": array, "b": other}), ValueError, "different numbers of rows: 5, 6"),
+    ]
+    for data, error, message in cases:
+        with pytest.raises(error, match=message):
+            cudf_fsst.from_arrow(data)
+    with pytest.raises(TypeError, match="not as int64"):
+        ColumnType(pa.int64())
+
+
+@pytest.mark.gpu
+def test_from_the_gpu() -> None:
+    import cudf
+
+    data = cudf.DataFrame({"n": np.arange(1000), "text": [f"row {i % 9}" for i in range(1000)]})
+    found = cudf_fsst.from_arrow(data.fsst.compress().to_arrow(compressed=True))
+    assert found.device == "cpu"
+    assert found.to_device().decompress().equals(data)

@@ -1,0 +1,169 @@
+"""read_parquet on a GPU: cuDF's labels, dtypes and index, bytes as of the CPU, bounded memory."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import cudf_fsst
+from cudf_fsst.interop import cudf_parquet
+
+pytestmark = pytest.mark.gpu
+
+
+def table(rows: int) -> pa.Table:
+    numbers = np.arange(rows)
+    return pa.table(
+        {
+            "n": pa.array(numbers, mask=numbers % 7 == 0),
+            "text": [f"row {i % 50} of many" if i % 11 else None for i in range(rows)],
+            "day": pa.array([dt.date(2026, 1, 1 + i % 28) for i in range(rows)]),
+            "price": pa.array([Decimal(i) / 100 for i in range(rows)], pa.decimal128(12, 2)),
+            "when": pa.array(numbers * 10**6, pa.timestamp("ms")),
+            "parts": [[i, None][: i % 3] for i in range(rows)],
+            "point": [{"x": i, "y": str(i % 5)} for i in range(rows)],
+            "flag": pa.array(numbers % 2 == 0),
+        }
+    )
+
+
+def same(found: Any, wanted: Any) -> None:
+    """The frame is what cuDF reads."""
+    made = found.decompress()
+    assert list(made.columns) == list(wanted.columns)
+    assert list(map(str, made.dtypes)) == list(map(str, wanted.dtypes))
+    assert list(made.index.names) == list(wanted.index.names)
+    assert made.index.equals(wanted.index)
+    assert type(made.index) is type(wanted.index)
+    assert made.to_arrow().equals(wanted.to_arrow())
+
+
+@pytest.mark.parametrize("columns", [None, ["text"], ["flag", "n", "parts"]], ids=str)
+def test_as_cudf_reads(columns: list[str] | None, tmp_path: Path) -> None:
+    import cudf
+
+    path = tmp_path / "in.parquet"
+    pq.write_table(table(5300), path, row_group_size=1000)
+    same(cudf_fsst.read_parquet(path, columns=columns, device="gpu"), cudf.read_parquet(path, columns=columns))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.RangeIndex(3000),
+        pd.RangeIndex(10, 6010, 2, name="r"),
+        pd.Index(np.arange(3000)[::-1], name="key"),
+        pd.Index([f"k{i % 9}" for i in range(3000)], name="text"),
+        pd.date_range("2026", periods=3000, freq="h", name="when"),
+        pd.MultiIndex.from_arrays([np.arange(3000) // 7, [f"b{i}" for i in range(3000)]], names=["k", "l"]),
+    ],
+    ids=lambda index: f"{type(index).__name__}-{index.names[0]}",
+)
+def test_index(index: pd.Index, tmp_path: Path) -> None:
+    import cudf
+
+    frame = pd.DataFrame({"n": np.arange(3000), "s": [str(i % 100) for i in range(3000)]}, index=index)
+    frame.to_parquet(tmp_path / "in.parquet", row_group_size=700)
+    same(cudf_fsst.read_parquet(tmp_path / "in.parquet", device="gpu"), cudf.read_parquet(tmp_path / "in.parquet"))
+
+
+def test_bytes_of_each_row_group(tmp_path: Path) -> None:
+    """As if each were compressed by itself, on either device."""
+    import cudf
+
+    path = tmp_path / "in.parquet"
+    pq.write_table(table(5300), path, row_group_size=1000)
+    found = cudf_fsst.read_parquet(path, device="gpu")
+    pieces = [cudf.read_parquet(path, row_groups=[[i]]).reset_index(drop=True).fsst.compress() for i in range(6)]
+    wanted = cudf_fsst.concat(pieces)
+    for label in found:
+        parts = [[bytes(buffer.get()) for buffer in parts_of(one.column(label))] for one in (found, wanted)]
+        assert parts[0] == parts[1], label
+    for label in ("n", "text", "flag", "parts", "point"):
+        found.column(label).to_host().save(tmp_path / "gpu.fsst")
+        cudf_fsst.read_parquet(path, device="cpu").column(label).save(tmp_path / "cpu.fsst")
+        one, other = (cudf_fsst.load(tmp_path / f"{name}.fsst") for name in ("gpu", "cpu"))
+        assert [bytes(memoryview(part.codes)) for part in one._content.node.parts] == [
+            bytes(memoryview(part.codes)) for part in other._content.node.parts
+        ], label
+
+
+def parts_of(column: Any) -> list[Any]:
+    import cupy
+
+    parts = list(column._content.node.parts)
+    return [cupy.asarray(buffer) for part in parts for buffer in (part.codes, part.meta) if buffer is not None]
+
+
+def test_filters(tmp_path: Path) -> None:
+    import cudf
+
+    path = tmp_path / "in.parquet"
+    pq.write_table(table(5300), path, row_group_size=1000)
+    filters = [("n", ">", 1500), ("n", "<", 3500)]
+    found = cudf_fsst.read_parquet(path, filters=filters, columns=["n", "text"], device="gpu")
+    same(found, cudf.read_parquet(path, filters=filters, columns=["n", "text"]))
+
+
+def test_folders_and_several_files(tmp_path: Path) -> None:
+    import cudf
+
+    some = table(3000).select(["n", "text"]).append_column("kind", pa.array(["a", "b", "b"] * 1000))
+    pq.write_to_dataset(some, tmp_path / "parts", partition_cols=["kind"])
+    same(cudf_fsst.read_parquet(tmp_path / "parts", device="gpu"), cudf.read_parquet(tmp_path / "parts"))
+    paths = []
+    for i in range(3):
+        paths.append(tmp_path / f"{i}.parquet")
+        pq.write_table(table(500 + i), paths[-1], row_group_size=200)
+    same(cudf_fsst.read_parquet(tmp_path / "?.parquet", device="gpu"), cudf.read_parquet(paths))
+
+
+def test_no_rows(tmp_path: Path) -> None:
+    import cudf
+
+    for number, some in enumerate((table(10)[:0], table(10)[:0].select([]))):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(some, path)
+        same(cudf_fsst.read_parquet(path, device="gpu"), cudf.read_parquet(path))
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    pq.write_table(table(5300), tmp_path / "in.parquet", row_group_size=1000)
+    frame = cudf_fsst.read_parquet(tmp_path / "in.parquet", device="gpu")
+    frame.to_parquet(tmp_path / "out.parquet")
+    again = cudf_fsst.read_parquet(tmp_path / "out.parquet", device="gpu")
+    found, wanted = again.decompress(), frame.decompress()
+    found["day"] = found["day"].astype(wanted["day"].dtype)  # Parquet has no seconds
+    assert found.to_arrow().equals(wanted.to_arrow())
+
+
+@pytest.mark.parametrize("chunk", [1, 20_000, 10**9])
+def test_tables_are_cut(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever libcudf's tables end, pieces are row groups."""
+    monkeypatch.setattr(cudf_parquet, "_CHUNK_NBYTES", chunk)
+    path = tmp_path / "in.parquet"
+    pq.write_table(table(30_000), path, row_group_size=7000, data_page_size=2000)
+    found, wanted = cudf_fsst.read_parquet(path, device="gpu"), pq.read_table(path)
+    for name in ("n", "text", "flag"):
+        assert found.column(name).to_arrow().to_pylist() == wanted[name].to_pylist()
+    parts = found.column("flag")._content.node.values[0]
+    assert [part.rows for part in parts] == [7000, 7000, 7000, 7000, 2000]
+    twice = cudf_fsst.read_parquet([path, path], device="gpu")
+    assert len(twice) == 60_000
+
+
+def test_damaged_files_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "in.parquet"
+    pq.write_table(table(3000), path, row_group_size=1000)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + bytes(len(whole) // 2) + whole[4 + len(whole) // 2 :])
+    with pytest.raises((ValueError, OSError), match=r"in\.parquet"):
+        cudf_fsst.read_parquet(path, device="gpu")
