@@ -38,8 +38,8 @@ class FsstAccessor:
         Parameters
         ----------
         table : SymbolTable, optional
-            The symbol table to use for strings, as `cudf_fsst.train` makes it, and no dictionary. None trains one on the
-            data, and a further one for every further 512 MiB.
+            The symbol table to use for strings, as `cudf_fsst.train` makes it. They get no dictionary then. None trains
+            one on the data, and a further one for every further 512 MiB.
         tile_size : int or "auto"
             Bytes of characters that are decoded together: 128, 256, 512 or 1024. Smaller tiles make single rows faster
             to read. Larger ones compress a little better.
@@ -49,8 +49,8 @@ class FsstAccessor:
         stream : rmm or CuPy stream, optional
             The stream to work on. None takes cuDF's default stream. Only for data on a GPU.
         codec : str, optional
-            The codec for the values, one of those that ``df.fsst.compress(codecs=...)`` takes. None takes ``"fsst"`` for
-            strings, and for other values the one that is smallest on a sample.
+            The codec for the values, one of those that ``df.fsst.compress(codecs=...)`` takes. None takes ``"fsst"``
+            for strings, and for other values the one that is smallest on a sample.
 
         Returns
         -------
@@ -116,8 +116,8 @@ class FsstFrameAccessor:
         codecs : mapping of column label to str, optional
             Codecs of columns. ``"fsst"`` and ``"dict"`` take strings. ``"dict"`` is for strings that repeat: it keeps
             each distinct value once, and a code for each row. ``"bitpack"`` takes integers, dates, decimals, booleans
-            and codes of categories. ``"gfc"`` takes values of 4 or 8 bytes. ``"gpulz"`` and ``"raw"`` take all values of
-            fixed width. For lists and structs the name counts for their leaves, for categories for their codes.
+            and codes of categories. ``"gfc"`` takes values of 4 or 8 bytes. ``"gpulz"`` and ``"raw"`` take all values
+            of fixed width. For lists and structs the name counts for their leaves, for categories for their codes.
             Columns that are not named get ``"fsst"`` if they are strings. Others get what is smallest on a sample,
             ``"raw"`` where nothing saves a twentieth, and never ``"gpulz"``.
         tile_size, level, stream

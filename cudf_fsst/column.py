@@ -702,8 +702,8 @@ class CompressedColumn(query.Questions):
         Notes
         -----
         docs/format.md defines the file. It is of version 1, or of version 3 for values other than strings, for strings
-        with a dictionary and for an index that version 1 cannot say exactly. Missing labels of an object index become None, and NumPy's numbers in
-        names become Python's.
+        with a dictionary and for an index that version 1 cannot say exactly. Missing labels of an object index become
+        None, and NumPy's numbers in names become Python's.
         """
         self._save(path)
 

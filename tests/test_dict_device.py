@@ -12,6 +12,8 @@ import pytest
 import cudf_fsst
 from cudf_fsst.codecs.node import Node
 
+pytestmark = pytest.mark.usefixtures("automatic")
+
 WORDS = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB", "", "x" * 70]
 
 

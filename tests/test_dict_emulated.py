@@ -23,6 +23,8 @@ from emulation.emulator import SCHEDULES, Emulator
 
 __all__ = ["emulator"]
 
+pytestmark = pytest.mark.usefixtures("automatic")
+
 
 class Gpu:
     """Kernels of dictionaries on an emulated GPU."""
@@ -353,6 +355,15 @@ def test_scopes_of_a_column(codec: str | None, whole: Whole, small_segments: Non
         same(whole.download(node), of_host(rows, codec))
         assert len(node.scopes) > 2
         assert whole.read(node) == rows
+
+
+def test_only_by_name(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "AUTOMATIC", False)
+    rows = [b"AIR", b"RAIL", None] * 500
+    for codec, has in ((None, False), ("dict", True)):
+        (node,) = whole.compress(rows, codec=codec)
+        assert bool(node.scopes) == has
+        same(whole.download(node), of_host(rows, codec))
 
 
 @pytest.mark.parametrize("codec", ["dict", "fsst"])

@@ -20,6 +20,8 @@ from cudf_fsst.codecs.node import Node, is_strings
 from cudf_fsst.codecs.part import Packed
 from cudf_fsst.files import storage, trees
 
+pytestmark = pytest.mark.usefixtures("automatic")
+
 MODES = ["TRUCK", "AIR", "", "REG AIR", "naïve", "SHIP"]
 #: Which cases have a dictionary where none is asked for.
 CHOSEN = {case.name for case in REPEATED} - {"all_different", "sample_repeats_too_much", "sample_repeats_too_little"}
@@ -168,6 +170,16 @@ def test_too_many_values(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pd.Series(rows[:99]).fsst.compress(codec="dict").codec == "dict"
     monkeypatch.setattr(plan, "MOST_CHARS", size - 1)
     assert pd.Series(rows[:99]).fsst.compress(codec="dict").codec == "fsst"
+
+
+@pytest.mark.parametrize("rows", [3000, 70])
+def test_only_by_name(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "AUTOMATIC", False)
+    frame = pd.DataFrame({"a": modes(rows), "b": modes(rows)}, index=pd.Index(modes(rows, nulls=False)))
+    made = frame.fsst.compress(codecs={"b": "dict"})
+    assert made.codecs.to_dict() == {"a": "fsst", "b": "dict"}
+    assert not any(node.scopes for node in made._index.nodes)
+    pd.testing.assert_frame_equal(made.decompress(), frame)
 
 
 def test_what_users_name() -> None:

@@ -182,8 +182,8 @@ def of_scopes(kind: Any, scopes: Sequence[Node]) -> Node:
     """
     scopes = [scope for scope in scopes if scope.rows]
     found: list[Node] = []
-    for plain, some in groupby(scopes, lambda scope: is_strings(scope.type)):
-        if not plain:
+    for without, some in groupby(scopes, lambda scope: is_strings(scope.type)):
+        if not without:
             found += some
             continue
         one = list(some)

@@ -16,6 +16,7 @@ import random
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
@@ -128,6 +129,7 @@ def version_3() -> dict[str, Any]:
     import cudf_fsst
     from cudf_fsst import CompressedColumn
     from cudf_fsst.codecs import host
+    from cudf_fsst.codecs.dict import plan
     from cudf_fsst.codecs.node import Content
     from cudf_fsst.index import CompressedIndex
     from cudf_fsst.interop import arrow_columns
@@ -152,6 +154,10 @@ def version_3() -> dict[str, Any]:
     modes = ["AIR", "RAIL", "SHIP", "TRUCK", "", "REG AIR", None]
     repeated = pd.Series([modes[i * i % 11 % 7] for i in range(1500)], name="mode")
     many = pd.Series([f"clerk {i % 300}" for i in range(700)])
+    listed = [[mode, "x"][: i % 3] for i, mode in enumerate(repeated)]
+    frame = pd.DataFrame({"list": listed, "bytes": [b"\xff", b""] * 750}, index=pd.Index(repeated, name="label"))
+    with mock.patch.object(plan, "AUTOMATIC", True):  # nobody can name the codec of an index
+        nested = frame.fsst.compress(codecs={"bytes": "dict"})
     return {
         "levels_of_labels": rows.set_axis(kinds, axis=1).fsst.compress(),
         "periods": rows.set_axis(pd.period_range("2020", periods=4, freq="Q"), axis=1).fsst.compress(),
@@ -159,7 +165,7 @@ def version_3() -> dict[str, Any]:
         "column_of_nulls": CompressedColumn._make(
             plain._content, plain._backend, "n", CompressedIndex(notes, 5, levels), plain.dtype
         ),
-        "dictionary": repeated.fsst.compress(),
+        "dictionary": repeated.fsst.compress(codec="dict"),
         "dictionaries": cudf_fsst.concat(
             [
                 *(pd.Series([None, "one", "two"]).fsst.compress(codec=codec) for codec in ("fsst", "dict", "dict")),
@@ -168,10 +174,7 @@ def version_3() -> dict[str, Any]:
                 many[:3].fsst.compress(codec="fsst"),
             ]
         ),
-        "nested_dictionary": pd.DataFrame(
-            {"list": [[mode, "x"][: i % 3] for i, mode in enumerate(repeated)], "bytes": [b"\xff", b""] * 750},
-            index=pd.Index(repeated, name="label"),
-        ).fsst.compress(codecs={"bytes": "dict"}),
+        "nested_dictionary": nested,
     }
 
 
