@@ -416,12 +416,14 @@ def test_questions(whole: Whole, rng: np.random.Generator) -> None:
         (search.Like((b"AIR",)), lambda row: row == b"AIR"),
         (search.Like((b"", b"AI", b"")), lambda row: b"AI" in row),
         (search.Length(), len),
+        (search.IsIn((b"AIR", b"RAIL", b"")), lambda row: row in (b"AIR", b"RAIL", b"")),
     ]
     for question, answer in asked:
         made = search.plan(question)
         assert made is not None
         with whole.gpu.memory.Lane(whole.device.stream()) as lane:
-            answers = whole.there.match(node, made, lane=lane)
+            answers, exact = whole.there.match(node, made, lane=lane)
+            assert exact
             mask = whole.there.validity(node, lane=lane)
             lane.synchronize()
             found = np.frombuffer(whole.device.emulator.read(answers.ptr, answers.size), search.answer_dtype(question))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import cudf_fsst
@@ -170,6 +171,18 @@ def test_too_many_values(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pd.Series(rows[:99]).fsst.compress(codec="dict").codec == "dict"
     monkeypatch.setattr(plan, "MOST_CHARS", size - 1)
     assert pd.Series(rows[:99]).fsst.compress(codec="dict").codec == "fsst"
+
+
+def test_row_groups_beside_categories(tmp_path: Path) -> None:
+    """Pieces of a Parquet file get the last piece's categories; dictionaries of strings stay their own."""
+    kinds = ["b", "a", None, "c"]
+    values = [{"k": kinds[i // 999 % 4], "mode": f"{i // 1700} {i % 3}"} for i in range(3400)]
+    kind = pa.struct({"k": pa.dictionary(pa.int32(), pa.string()), "mode": pa.string()})
+    table = pa.table({"inside": pa.array(values, kind)})
+    pq.write_table(table, tmp_path / "in.parquet", row_group_size=1700)
+    found = cudf_fsst.read_parquet(tmp_path / "in.parquet", device="cpu")
+    assert found.codecs["inside"] == "bitpack, fsst, dict"
+    assert found.to_arrow()["inside"].to_pylist() == values
 
 
 @pytest.mark.parametrize("rows", [3000, 70])
