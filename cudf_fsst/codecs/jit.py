@@ -76,11 +76,14 @@ class _Waiting(event.Listener):
     def __init__(self) -> None:
         self._depth = 0
         self._start = self._seconds = 0.0
-        self._told = False
+        self._told = self._kept = False
 
     def on_start(self, found: Any) -> None:
-        if self._depth or _is_ours(found):  # functions that it calls are compiled meanwhile
-            self._start = self._start if self._depth else time.perf_counter()
+        if self._depth == 0 and _is_ours(found):
+            self._start = time.perf_counter()
+            self._kept = isinstance(getattr(found.data["dispatcher"], "_cache", None), caching.Cache)
+            self._depth = 1
+        elif self._depth:  # functions that it calls are compiled meanwhile
             self._depth += 1
 
     def on_end(self, found: Any) -> None:
@@ -92,8 +95,9 @@ class _Waiting(event.Listener):
             self._seconds = seconds
         if seconds > _LONG and not self._told:
             self._told = True
-            kept = isinstance(getattr(found.data["dispatcher"], "_cache", None), caching.Cache)
-            how_often = "once per machine: Numba keeps it on disk" if kept else "in every process: see NUMBA_CACHE_DIR"
+            how_often = "once per machine: Numba keeps it on disk"
+            if not self._kept:
+                how_often = "in every process: see NUMBA_CACHE_DIR"
             tell(f"compiling for the CPU, which takes some seconds ({how_often})")
 
 

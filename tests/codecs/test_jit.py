@@ -113,18 +113,19 @@ def test_every_kernel_is_kept_so() -> None:
 
 
 class _Dispatcher:
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, *, kept: bool = False) -> None:
         self.py_func = type("function", (), {"__module__": module})
-        self._cache = None
+        self._cache = object.__new__(jit._Cache) if kept else None
 
 
-def test_who_waits_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kept", [False, True])
+def test_who_waits_is_told_once(kept: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     listener = jit._Waiting()
 
     def compiled(module: str, seconds: float) -> None:
-        data = {"dispatcher": _Dispatcher(module)}
+        data = {"dispatcher": _Dispatcher(module, kept=kept)}
         listener.on_start(event.Event("numba:compile", event.EventStatus.START, data))
         inner = {"dispatcher": _Dispatcher("numba.np")}
         listener.on_start(event.Event("numba:compile", event.EventStatus.START, inner))
@@ -138,9 +139,8 @@ def test_who_waits_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: p
         assert not caplog.messages
         compiled("cudf_fsst.codecs.fsst.cpu_kernels", 0.3)
         compiled("cudf_fsst.codecs.fsst.cpu_kernels", 2)
-    assert caplog.messages == [
-        "compiling for the CPU, which takes some seconds (in every process: see NUMBA_CACHE_DIR)"
-    ]
+    how_often = "once per machine: Numba keeps it on disk" if kept else "in every process: see NUMBA_CACHE_DIR"
+    assert caplog.messages == [f"compiling for the CPU, which takes some seconds ({how_often})"]
 
 
 @pytest.mark.slow
