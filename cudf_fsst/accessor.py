@@ -38,8 +38,8 @@ class FsstAccessor:
         Parameters
         ----------
         table : SymbolTable, optional
-            The symbol table to use for strings, as `cudf_fsst.train` makes it. None trains one on the data, and a
-            further one for every further 512 MiB.
+            The symbol table to use for strings, as `cudf_fsst.train` makes it. They get no dictionary then. None trains
+            one on the data, and a further one for every further 512 MiB.
         tile_size : int or "auto"
             Bytes of characters that are decoded together: 128, 256, 512 or 1024. Smaller tiles make single rows faster
             to read. Larger ones compress a little better.
@@ -48,8 +48,9 @@ class FsstAccessor:
             milliseconds on a GPU, and a fraction of a second on the CPU. Decompressing is the same.
         stream : rmm or CuPy stream, optional
             The stream to work on. None takes cuDF's default stream. Only for data on a GPU.
-        codec : {"bitpack", "gfc", "gpulz", "raw"}, optional
-            The codec for values other than strings. None takes the one that is smallest on a sample.
+        codec : str, optional
+            The codec for the values, one of those that ``df.fsst.compress(codecs=...)`` takes. None takes ``"fsst"``
+            for strings, and for other values the one that is smallest on a sample.
 
         Returns
         -------
@@ -63,8 +64,8 @@ class FsstAccessor:
         TypeError
             `table` is no SymbolTable.
         ValueError
-            `tile_size`, `level` or `codec` does not exist. The codec does not take such values. A `stream` was given
-            for data in host memory.
+            `tile_size`, `level` or `codec` does not exist. The codec does not take such values. A `table` was given for
+            ``"dict"``, or a `stream` for data in host memory.
         UnicodeEncodeError
             A Python string has a lone surrogate, and so no UTF-8 form.
         MemoryError
@@ -72,7 +73,8 @@ class FsstAccessor:
 
         Notes
         -----
-        `table`, `tile_size` and `level` are for strings and bytes, those inside lists, structs and categories too.
+        `table`, `tile_size` and `level` are for strings and bytes, those inside lists, structs and categories too, and
+        for the distinct values of dictionaries.
         """
         options = {"table": table, "tile_size": tile_size, "level": level, "stream": stream, "codec": codec}
         return compress_checked(*self._checked, **options)
@@ -112,11 +114,12 @@ class FsstFrameAccessor:
         Parameters
         ----------
         codecs : mapping of column label to str, optional
-            Codecs of columns. ``"fsst"`` takes strings. ``"bitpack"`` takes integers, dates, decimals, booleans and
-            codes of categories. ``"gfc"`` takes values of 4 or 8 bytes. ``"gpulz"`` and ``"raw"`` take all values of
-            fixed width. For lists and structs the name counts for their leaves, for categories for their codes.
-            Columns that are not named get what is smallest on a sample, ``"raw"`` where nothing saves a twentieth, and
-            never ``"gpulz"``.
+            Codecs of columns. ``"fsst"`` and ``"dict"`` take strings. ``"dict"`` is for strings that repeat: it keeps
+            each distinct value once, and a code for each row. ``"bitpack"`` takes integers, dates, decimals, booleans
+            and codes of categories. ``"gfc"`` takes values of 4 or 8 bytes. ``"gpulz"`` and ``"raw"`` take all values
+            of fixed width. For lists and structs the name counts for their leaves, for categories for their codes.
+            Columns that are not named get ``"fsst"`` if they are strings. Others get what is smallest on a sample,
+            ``"raw"`` where nothing saves a twentieth, and never ``"gpulz"``.
         tile_size, level, stream
             As in ``series.fsst.compress()``. `tile_size` and `level` are for strings and bytes, those inside lists,
             structs and categories too. An index always has the defaults.

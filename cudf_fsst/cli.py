@@ -193,7 +193,7 @@ def compress(
     columns = _frame_columns(schema, names)
     is_text = len(names) == 1 and names[0] in _string_columns(schema)
     if is_text and codecs:
-        raise CliError("--codec is for frames; a column of strings has codec 'fsst'")
+        raise CliError("--codec is for frames, not for a column of strings by itself")
     engine = _engine(device)
     try:
         frame = read_parquet(
@@ -272,6 +272,7 @@ def inspect(
         ("characters", f"{compressed.chars_nbytes:,}"),
         ("their codes", f"{compressed.codes_nbytes:,}"),
         ("ratio of the characters", _ratio(compressed.chars_nbytes, compressed.codes_nbytes)),
+        ("codec", compressed.codec),
         ("segments", f"{len(segments):,}"),
         ("symbol tables", f"{len(tables):,}"),
     )

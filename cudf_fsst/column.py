@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import operator
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from .backend.content import move
 from .codecs.fsst.layout import ROW_BLOCK
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
-from .codecs.node import Content
+from .codecs.node import Content, is_strings
 from .codecs.registry import NAMES
 from .files import columns as files
 from .index import CompressedIndex
@@ -130,8 +130,11 @@ class CompressedColumn(query.Questions):
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Segments of a column of strings: consecutive rows, each in buffers of its own; () for other values."""
-        return self._content.node.segments
+        """Segments of a column of strings, each in buffers of its own; () for other values.
+
+        They hold consecutive rows, or the distinct values of rows that have a dictionary.
+        """
+        return self._content.node.all_segments
 
     @property
     def tables(self) -> tuple[SymbolTable, ...]:
@@ -146,7 +149,7 @@ class CompressedColumn(query.Questions):
     @property
     def chars_nbytes(self) -> int:
         """Bytes of the characters of all strings; 0 for other values."""
-        return sum(segment.chars for segment in self.segments)
+        return self._content.node.chars_nbytes if is_strings(self._content.node.type) else 0
 
     @property
     def codes_nbytes(self) -> int:
@@ -205,6 +208,7 @@ class CompressedColumn(query.Questions):
         facts.insert(5, ("characters", f"{self.chars_nbytes:,} B as {self.codes_nbytes:,} B of codes"))
         return [
             *facts,
+            ("codec", node.codec),
             ("segments", str(len(self.segments))),
             ("symbol tables", f"{len(tables)} ({symbols} symbols)" if tables else "0"),
         ]
@@ -502,6 +506,10 @@ class CompressedColumn(query.Questions):
             (values,) = self._backend.read([self._content.node], start, stop)
             return self._series_of(values)
 
+    def _as_categories(self) -> Any:
+        """All rows as categories: of pandas a Series without name and labels, of cuDF a column."""
+        return query.categorical(self)
+
     def _series_of(self, values: Any) -> Any:
         """What was read of the column as a Series that is labelled from 0."""
         return self._built(values, None)
@@ -600,23 +608,32 @@ class CompressedColumn(query.Questions):
         """Row ranges of about `chunk_bytes`: of strings one row block at least, or whole segments."""
         if not self._is_text:
             return selection.row_pieces(len(self), self.uncompressed_nbytes, chunk_bytes, _PIECE_ROWS)
+        node = self._content.node
+        # What is cut as a whole: segments, and scopes with a dictionary.
+        parts = [part for scope in node.scopes or (node,) for part in scope.segments or (scope,)]
         most_rows = max(chunk_bytes // _OFFSET_NBYTES, ROW_BLOCK)
-        long = [segment for segment in self.segments if segment.chars > chunk_bytes or segment.rows > most_rows]
+        long = [part for part in parts if part.chars > chunk_bytes or part.rows > most_rows]
+        segments = [part for part in long if isinstance(part, Segment)]
         with self._backend.current():
-            starts = dict(zip(long, self._backend.row_starts(long), strict=True))
+            starts = dict(zip(segments, self._backend.row_starts(segments), strict=True))
         pieces: list[tuple[int, int]] = []
-        base = first = chars = 0  # where the segment and the piece begin, and characters of the piece
-        for segment in self.segments:
-            too_long = chars + segment.chars > chunk_bytes or base + segment.rows - first > most_rows
+        base = first = chars = 0  # where the part and the piece begin, and characters of the piece
+        for part in parts:
+            too_long = chars + part.chars > chunk_bytes or base + part.rows - first > most_rows
             if too_long and base > first:
                 pieces.append((first, base))
                 first, chars = base, 0
-            if segment in starts:
-                pieces += [(base + a, base + b) for a, b in _cut(starts[segment], segment.rows, chunk_bytes, most_rows)]
-                first = base + segment.rows
+            if part.chars > chunk_bytes or part.rows > most_rows:
+                if part in starts:
+                    cut: Iterable[tuple[int, int]] = _cut(starts[part], part.rows, chunk_bytes, most_rows)
+                else:
+                    nbytes = max(part.chars, _OFFSET_NBYTES * part.rows)
+                    cut = selection.row_pieces(part.rows, nbytes, chunk_bytes, ROW_BLOCK)
+                pieces += [(base + a, base + b) for a, b in cut]
+                first = base + part.rows
             else:
-                chars += segment.chars
-            base += segment.rows
+                chars += part.chars
+            base += part.rows
         return [*pieces, (first, base)] if base > first else pieces
 
     def _default_pieces(self) -> list[tuple[int, int]]:
@@ -684,16 +701,17 @@ class CompressedColumn(query.Questions):
 
         Notes
         -----
-        docs/format.md defines the file. It is of version 1, or of version 3 for values other than strings and for an
-        index that version 1 cannot say exactly. Missing labels of an object index become None, and NumPy's numbers in
-        names become Python's.
+        docs/format.md defines the file. It is of version 1, or of version 3 for values other than strings, for strings
+        with a dictionary and for an index that version 1 cannot say exactly. Missing labels of an object index become
+        None, and NumPy's numbers in names become Python's.
         """
         self._save(path)
 
     def _save(self, path: Any) -> None:
         """Write to a path, or to a BytesIO."""
         host = self.to_host()
-        index = host._index.for_version_1() if host._is_text else None
+        in_version_1 = host._is_text and not host._content.node.scopes
+        index = host._index.for_version_1() if in_version_1 else None
         if index is not None:
             files.save_text(path, host.segments, host._name, host.dtype, index)
             return

@@ -218,11 +218,14 @@ class CompressedFrame:
 
     # Back ---------------------------------------------------------------------------------------------------------
 
-    def decompress(self, *, stream: Any = None) -> Any:
+    def decompress(self, *, categories: bool = False, stream: Any = None) -> Any:
         """Give the whole frame back.
 
         Parameters
         ----------
+        categories : bool
+            Strings that have a dictionary (codec ``"dict"``) come as categories, as ``astype("category")`` makes them,
+            without decoding a string more than once.
         stream : rmm or CuPy stream, optional
             The stream to work on. Only for a frame on a GPU.
 
@@ -233,7 +236,28 @@ class CompressedFrame:
             that was compressed.
         """
         self._backend.check_stream(stream)
+        if categories:
+            return self._out(self._categories(stream))
         return self._out(self._range(0, None, stream=stream))
+
+    def _categories(self, stream: Any) -> Any:
+        """A DataFrame in which strings that have a dictionary are categories."""
+        backend, index = self._backend, self._index
+        with backend.current():
+            coded = [bool(column.node.scopes) for column in self._columns]
+            plain = [column.node for column, own in zip(self._columns, coded, strict=True) if not own]
+            buffers = backend.read([*index.nodes, *plain], stream=stream)
+            labels = index.build(backend, buffers[: len(index.levels)])
+            rest = iter(buffers[len(index.levels) :])
+            made = []
+            for place, (content, own) in enumerate(zip(self._columns, coded, strict=True)):
+                with naming(partial(self._column_name, place)):
+                    if own:
+                        column = CompressedColumn._make(content, backend, None, index)
+                        made.append(column._as_categories())
+                    else:
+                        made.append(_series(backend, next(rest), content))
+            return backend.interop.frame(made, self.columns, labels)
 
     def _range(self, start: int, stop: int | None, stream: Any = None) -> Any:
         """A DataFrame of rows one after another; all of them without a `stop`."""

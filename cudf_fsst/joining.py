@@ -15,7 +15,7 @@ from .backend import Backend, HostBackend, check_options
 from .buffers import ColumnBuffers
 from .codecs import host
 from .codecs.fsst.symbols import SymbolTable
-from .codecs.node import Content, Node, Parts, Wanted
+from .codecs.node import Content, Node, Parts, Wanted, of_scopes
 from .column import CompressedColumn, compress, holds_text
 from .frame import CompressedFrame, compress_frame
 from .index import CompressedIndex
@@ -167,7 +167,7 @@ def _categories(node: Node, backend: HostBackend) -> Iterator[Any]:
     """Categories of a column, or of those within a nested one."""
     if pa.types.is_dictionary(node.type):
         yield backend.interop.to_chunked(backend.read(node.children)[0], node.type.value_type)
-    else:
+    elif not node.scopes:
         for child in node.children:
             yield from _categories(child, backend)
 
@@ -211,6 +211,8 @@ def join_nodes(nodes: Sequence[Node], backend: Backend) -> Node:
     first = nodes[0]
     if len(nodes) == 1:
         return first
+    if any(node.scopes for node in nodes):
+        return of_scopes(first.type, [scope for node in nodes for scope in node.scopes or (node,)])
     rows, nulls = sum(node.rows for node in nodes), sum(node.null_count for node in nodes)
     validity: Parts = ()
     if any(node.validity for node in nodes):
@@ -287,8 +289,8 @@ class Compressor:
     ----------
     table : SymbolTable, optional
         The symbol table for all pieces of a column of strings, as `cudf_fsst.train` makes it.
-    tile_size, level, stream
-        As in ``series.fsst.compress()``.
+    tile_size, level, stream, codec
+        As in ``series.fsst.compress()``. `codec` is not for DataFrames.
     codecs : mapping, optional
         As in ``df.fsst.compress()``, for pieces that are DataFrames.
 
@@ -311,9 +313,10 @@ class Compressor:
         level: str = "default",
         stream: Any = None,
         codecs: Mapping[Any, str] | None = None,
+        codec: str | None = None,
     ) -> None:
         check_options(table, tile_size, level)
-        self._table, self._codecs = table, codecs
+        self._table, self._codecs, self._codec = table, codecs, codec
         self._options: dict[str, Any] = {"tile_size": tile_size, "level": level, "stream": stream}
         self._pieces: list[Any] | None = []
 
@@ -331,8 +334,8 @@ class Compressor:
         AttributeError
             It holds values that cannot be compressed.
         TypeError, ValueError
-            It differs from the first piece in dtype, columns or device. Or `finish` was called before. Or `table` was
-            given for a DataFrame, or `codecs` for something else.
+            It differs from the first piece in dtype, columns or device. Or `finish` was called before. Or `table` or
+            `codec` was given for a DataFrame, or `codecs` for something else.
 
         Notes
         -----
@@ -343,11 +346,13 @@ class Compressor:
         if hasattr(data, "columns"):
             if self._table is not None:
                 raise TypeError("table is for columns of strings, not for a DataFrame")
+            if self._codec is not None:
+                raise TypeError("codec is for a column; codecs= names those of a DataFrame")
             piece = compress_frame(data, codecs=self._codecs, **self._options)
         else:
             if self._codecs is not None:
                 raise TypeError(f"codecs is for DataFrames, not for a {type(data).__name__}")
-            piece = compress(data, table=self._table, **self._options)
+            piece = compress(data, table=self._table, codec=self._codec, **self._options)
         if pieces:
             self._check(piece, pieces[0])
             self._check_types(piece, pieces)

@@ -12,12 +12,19 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from cudf_fsst.buffers import HostStrings
+from cudf_fsst.buffers import ColumnBuffers, HostStrings
+from cudf_fsst.codecs import host
+from cudf_fsst.codecs.dict import cpu as dictionary
+from cudf_fsst.codecs.dict import plan as dictionaries
 from cudf_fsst.codecs.fsst import cpu, plan
 from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.codecs.node import Node, Wanted
+from cudf_fsst.codecs.part import Packed
+from cudf_fsst.codecs.values import cpu as values
 
 Rows = list[bytes | None]
 
@@ -27,11 +34,13 @@ class Variant(Protocol):
 
     #: Whether it takes bytes that are not UTF-8.
     any_bytes: bool
+    #: What it is told to compress with; None: it chooses for itself.
+    codec: str | None
 
     def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: int | str, level: str) -> Any: ...
 
-    def segments(self, compressed: Any) -> Sequence[Segment]:
-        """What is stored, in host memory."""
+    def segments(self, compressed: Any) -> Sequence[Segment | Packed]:
+        """What is stored, in host memory: segments, and of dictionaries validity and codes too."""
 
     def decompress(self, compressed: Any) -> HostStrings: ...
 
@@ -185,6 +194,59 @@ CASES = [
 ]
 
 
+def _repeated(values: Sequence[bytes | None], count: int) -> Rows:
+    """Rows in which all the values are, first in this order."""
+    return [*values, *(values[i] for i in _rng().integers(0, len(values), count - len(values)))]
+
+
+_MODES = [b"AIR", b"RAIL", b"", b"SHIP", b"TRUCK", b"REG AIR", b"MAIL"]
+
+#: Strings that repeat, where a dictionary pays (and some where it does not), and those that look otherwise.
+REPEATED = [
+    Case("modes", lambda: strings_of(_repeated(_MODES, 20_000))),
+    Case("modes_and_nulls", lambda: strings_of(_with_nulls(_repeated(_MODES, 20_001)))),
+    Case("nulls_first", lambda: strings_of([None] * 3000 + _repeated(_MODES, 3000) + [None] * 1500)),
+    Case("modes_of_a_slice", lambda: sliced(strings_of(_with_nulls(_repeated(_MODES, 5000)), np.int64), 3, 4099)),
+    Case("all_equal", lambda: strings_of([b"the same"] * 3000)),
+    Case("all_equal_and_nulls", lambda: strings_of([b"the same", None] * 1500)),
+    Case("256_values", lambda: strings_of(_repeated([b"value %d" % i for i in range(256)], 4000))),
+    Case("257_values", lambda: strings_of(_repeated([b"value %d" % i for i in range(257)], 4000))),
+    Case("65536_values", lambda: strings_of(_repeated([b"a value, %d" % i for i in range(2**16)], 150_000))),
+    Case("65537_values", lambda: strings_of(_repeated([b"a value, %d" % i for i in range(2**16 + 1)], 150_000))),
+    Case("long_values", lambda: strings_of(_repeated([b" ".join(_text(1 + i)) for i in range(40)], 2000))),
+    Case("one_long_row", lambda: strings_of([b"x" * 2**20, *_repeated(_MODES, 2000), b"x" * 2**20])),
+    Case(
+        "bytes_that_are_not_utf8", lambda: strings_of(_repeated([b"\xff", b"\xff\x00", b"\x80" * 9], 2000)), utf8=False
+    ),
+    Case("equal_but_for_the_end", lambda: strings_of(_repeated([b"0" * 64 + b"%d" % i for i in range(50)], 2000))),
+    Case("ends_with_nul", lambda: strings_of(_repeated([b"word", b"word\x00", b"word\x00\x00", b"\x00", b""], 4000))),
+    Case("sizes_around_words", lambda: strings_of(_repeated([b"abcdefghijklmnopq"[:i] for i in range(18)], 3000))),
+    Case("in_runs", lambda: strings_of([b"key %d" % (i // 30) for i in range(30_000)])),
+    Case("all_different", lambda: strings_of([b"row %d" % i for i in range(20_000)])),
+    # The sample says otherwise: what it repeats is all that repeats, and what it does not repeat is all that does not.
+    Case("sample_repeats_too_much", lambda: strings_of(_sampled(True))),
+    Case("sample_repeats_too_little", lambda: strings_of(_sampled(False))),
+    Case(
+        "scopes_of_both_kinds",
+        lambda: strings_of(
+            _with_nulls(_repeated(_MODES, 4000)) + _random(1100, 20) + _random(1100, 20) + [b"z"] * 9000
+        ),
+        utf8=False,
+        segment_size=9_000,
+        table_scope=9_000,
+    ),
+]
+
+
+def _sampled(repeated: bool) -> Rows:
+    """Rows of which those in the sample repeat each other, and no others do; or the other way round."""
+    count = 120_000
+    starts, run = dictionaries.sample_runs(count)
+    inside = np.zeros(count, bool)
+    inside[(starts[:, None] + np.arange(run)).ravel()] = True
+    return [b"again and again" if one == repeated else b"%d" % (row * row) for row, one in enumerate(inside.tolist())]
+
+
 def cases_for(any_bytes: bool) -> list[Any]:
     """Pytest parameters: the cases for a variant that takes any bytes, or only UTF-8."""
     return [pytest.param(case, id=case.name) for case in CASES if any_bytes or case.utf8]
@@ -205,7 +267,13 @@ def check(
     strings = case.build()
     expected = rows_of(strings)
     compressed = variant.compress(strings, table, tile_size, level)
-    reference = cpu.compress(strings, table=table, tile_size=tile_size, level=level)
+    codec = variant.codec if table is None else "fsst"
+    options = {"table": table, "tile_size": tile_size, "level": level}
+    reference = list(dictionary.compress(strings, pa.large_binary(), codec=codec, **options).parts)
+    if codec == "fsst":
+        assert all(isinstance(part, Segment) for part in reference)
+    elif codec == "dict" and strings.rows:
+        assert any(isinstance(part, Packed) for part in reference)
     check_same_bytes(variant.segments(compressed), reference)
     check_strings(variant.decompress(compressed), expected)
     rng = _rng()
@@ -222,10 +290,17 @@ def check(
             check_strings(variant.take(compressed, rows.astype(np.int64)), [expected[row] for row in rows])
 
 
-def check_same_bytes(segments: Sequence[Segment], reference: Sequence[Segment]) -> None:
-    """Two lists of segments in host memory are the same, bit by bit, and consistent."""
-    assert len(segments) == len(reference)
+def check_same_bytes(segments: Sequence[Segment | Packed], reference: Sequence[Segment | Packed]) -> None:
+    """Two lists of parts in host memory are the same, bit by bit, and consistent."""
+    assert [type(part) for part in segments] == [type(part) for part in reference]
     for segment, other in zip(segments, reference, strict=True):
+        if isinstance(segment, Packed):
+            values.check([segment])
+            assert (segment.codec, segment.rows, segment.itemsize) == (other.codec, other.rows, other.itemsize)
+            assert segment.parameters == other.parameters
+            assert np.array_equal(segment.meta, other.meta)
+            assert np.array_equal(segment.codes, other.codes)
+            continue
         cpu.check(segment)
         assert segment.layout == other.layout
         assert segment.null_count == other.null_count
@@ -256,6 +331,7 @@ class HostCodec:
     """`cudf_fsst.codecs.fsst.cpu` itself."""
 
     any_bytes = True
+    codec = "fsst"
 
     def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: Any, level: str) -> list[Segment]:
         return cpu.compress(strings, table=table, tile_size=tile_size, level=level)
@@ -273,15 +349,43 @@ class HostCodec:
         return cpu.read(compressed, start, stop)
 
 
+class HostNodes:
+    """`cudf_fsst.codecs.host`, which chooses a codec, or is told one."""
+
+    any_bytes = True
+
+    def __init__(self, codec: str | None = None) -> None:
+        self.codec = codec
+
+    def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: Any, level: str) -> Node:
+        column = ColumnBuffers(pa.large_binary(), strings.rows, strings.null_count, strings=strings)
+        options = {"table": table, "tile_size": tile_size, "level": level}
+        return host.compress([Wanted(column, self.codec, options)])[0]
+
+    def segments(self, compressed: Node) -> list[Segment | Packed]:
+        return list(compressed.parts)
+
+    def decompress(self, compressed: Node) -> HostStrings:
+        return host.read([compressed])[0].strings
+
+    def take(self, compressed: Node, rows: np.ndarray) -> HostStrings:
+        return host.take([compressed], rows)[0].strings
+
+    def take_range(self, compressed: Node, start: int, stop: int) -> HostStrings:
+        return host.read([compressed], start, stop)[0].strings
+
+
 class _PublicColumn(ABC):
     """What is the same for `CompressedColumn` on every device."""
+
+    codec: str | None = None
 
     @abstractmethod
     def _back(self, series: Any, labels: Any) -> HostStrings:
         """A Series that came back, after its name, labels and type were checked."""
 
-    def segments(self, compressed: Any) -> Sequence[Segment]:
-        return compressed.to_host().segments
+    def segments(self, compressed: Any) -> Sequence[Segment | Packed]:
+        return list(compressed.to_host()._content.node.parts)
 
     def decompress(self, compressed: Any) -> HostStrings:
         return self._back(compressed.decompress(), compressed.index)
@@ -296,8 +400,8 @@ class _PublicColumn(ABC):
 class PandasColumn(_PublicColumn):
     """``pandas.Series.fsst``, with one dtype."""
 
-    def __init__(self, dtype: Any) -> None:
-        self.dtype = dtype
+    def __init__(self, dtype: Any, codec: str | None = None) -> None:
+        self.dtype, self.codec = dtype, codec
         # The others keep Python strings.
         self.any_bytes = getattr(dtype, "storage", "pyarrow") == "pyarrow" and dtype != np.dtype(object)
 
@@ -313,7 +417,8 @@ class PandasColumn(_PublicColumn):
         import cudf_fsst
 
         series = self.series(strings)
-        column = series.fsst.compress(table=table, tile_size=tile_size, level=level)
+        codec = self.codec if table is None else None
+        column = series.fsst.compress(table=table, tile_size=tile_size, level=level, codec=codec)
         assert isinstance(column, cudf_fsst.CompressedColumn)
         assert column.device == "cpu"
         return column
@@ -334,6 +439,9 @@ class CudfColumn(_PublicColumn):
 
     any_bytes = True
 
+    def __init__(self, codec: str | None = None) -> None:
+        self.codec = codec
+
     def series(self, strings: HostStrings) -> Any:
         """The column on the GPU, as a slice of a longer one."""
         import cudf
@@ -350,7 +458,8 @@ class CudfColumn(_PublicColumn):
     def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: Any, level: str) -> Any:
         import cudf_fsst
 
-        column = self.series(strings).fsst.compress(table=table, tile_size=tile_size, level=level)
+        codec = self.codec if table is None else None
+        column = self.series(strings).fsst.compress(table=table, tile_size=tile_size, level=level, codec=codec)
         assert isinstance(column, cudf_fsst.CompressedColumn)
         assert column.device.startswith("cuda:")
         return column

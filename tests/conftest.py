@@ -15,6 +15,7 @@ import pytest
 
 import fake_gpu
 from column_cases import VALUES
+from cudf_fsst.codecs.dict import plan as dictionaries
 from cudf_fsst.codecs.fsst import plan
 
 pytest.register_assert_rewrite("cli_cases", "frame_cases", "nasty_values", "spill_cases")
@@ -113,6 +114,12 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several segments and tables in a short column."""
     monkeypatch.setattr(plan, "segment_size", lambda chars: 3000)
     monkeypatch.setattr(plan, "TABLE_SCOPE", 6000)
+
+
+@pytest.fixture
+def automatic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strings get a dictionary where one pays, though no codec is named."""
+    monkeypatch.setattr(dictionaries, "AUTOMATIC", True)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from column_cases import DTYPES, INDEXES
 from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.values import cpu
 from cudf_fsst.files import storage
+from cudf_fsst.files.versions import EXACT_VERSION, FRAME_VERSION
 from cudf_fsst.interop import schema
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -238,6 +239,10 @@ def much() -> Iterator[tuple[str, list[storage.Stream], pa.DataType, dict[str, A
         codes = tree(count, values=[0], children=[tree(1, strings=1)])
         yield f"codes, {codec}", [(codec, packed[1]), one], pa.dictionary(pa.int8(), pa.string()), codes
     yield "null", [], pa.null(), tree(count, nulls=count)
+    packed = [cpu.side("bitpack").encode(np.zeros(count // 8, np.uint8))] * 8
+    coded = tree(count, values=[0], children=[tree(1, strings=1)])
+    rows = tree(count, children=[coded], scopes=[1])
+    yield "codes of strings", [("bitpack", packed), one], pa.string(), rows
 
 
 def columns() -> Iterator[tuple[str, pd.Series]]:
@@ -282,8 +287,10 @@ def subjects() -> list[tuple[str, bytes]]:
             index = {"names": [None], "range": [0, tree["rows"], 1]}
             labels = schema.encode_labels(pd.Index(["a"]))
             notes = {"labels": labels, "index": index, "rows": tree["rows"], "levels": []}
+            notes |= {"holds": "frame", "label_levels": []}
             described = schema.frame_to_bytes([("a", kind)], notes | {"columns": [{"dtype": None, "tree": tree}]})
-            storage.save_streams(path, streams=streams, schema=described)
+            version = EXACT_VERSION if "scopes" in tree else FRAME_VERSION
+            storage.save_streams(path, streams=streams, schema=described, version=version)
             made.append((f"frame of many {name}", path.read_bytes()))
         for name, labels in nested_labels():
             packed = pd.DataFrame(np.arange(6).reshape(2, 3)).fsst.compress()

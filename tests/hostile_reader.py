@@ -112,6 +112,8 @@ class Reader:
         any_error(lambda: looked_at(self.tried("index", lambda: found.index)))
         self.tried("dtypes", lambda: found.dtypes)
         any_error(lambda: looked_at(self.tried("decompress", found.decompress)))
+        missing = NotImplementedError, pa.ArrowException  # Arrow compares texts that are none
+        self.tried("frame of categories", lambda: found.decompress(categories=True), *missing)
         rows, missing = len(found), NotImplementedError  # pandas takes no labels of Arrow's string_view
         if rows:
             some = [0, rows - 1, rows // 2]
@@ -147,6 +149,11 @@ class Reader:
         # To compare lists, pandas makes Python strings of the bytes in them.
         self.tried("equal", lambda: found == "a", *missing, *unsaid, *(() if found._is_text else (pa.ArrowException,)))
         self.tried("isna", found.isna, NotImplementedError)
+        if found._content.node.scopes:
+            # Arrow compares texts that are none.
+            self.tried("categories", found.to_categorical, NotImplementedError, pa.ArrowException)
+            self.tried("unique", found.unique, pa.ArrowException)
+            self.tried("counts", lambda: found.value_counts(dropna=False), pa.ArrowException)
         self.again(found)
 
     def again(self, found: Any) -> None:

@@ -1,4 +1,4 @@
-"""A slow reader of stored frames, written from docs/format.md (sections 8, 11-17 and 20) alone.
+"""A slow reader of stored frames, written from docs/format.md (sections 8, 11-17, 19 and 20) alone.
 
 It shares nothing with the package. Arrow reads the schema; all else is plain Python, the codecs in the other
 `reference_*` modules.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import itertools
 import json
 import struct
 import sys
@@ -43,7 +44,7 @@ def frame_of_file(data: bytes) -> list[tuple[str, list[Any]]]:
         need(frame["holds"] == "frame" or len(frame["columns"]) == 1, "columns of a column")
         need(not labels or not {"labels", "range"} & set(frame["labels"]), "labels")
     need(len(described) + len(labels) == len(arrow_schema), "fields of the schema")
-    reader = Trees(streams)
+    reader = Trees(streams, u32(data, 8) == 3)
     values = []
     for field, one in zip(arrow_schema, [*described, *labels], strict=True):
         rows = frame["rows"]
@@ -135,8 +136,8 @@ def values_of_segment(version: int, codec: str, record: bytes, meta: bytes, code
 class Trees:
     """Values of the trees, which use the streams in their order."""
 
-    def __init__(self, streams: list[Stream]) -> None:
-        self.streams, self.used = streams, 0
+    def __init__(self, streams: list[Stream], dictionaries: bool) -> None:
+        self.streams, self.used, self.dictionaries = streams, 0, dictionaries
 
     def stream(self, number: int) -> Stream:
         need(number == self.used, "number of a stream")
@@ -170,6 +171,9 @@ class Trees:
 
         if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind):
             strings = []
+            if tree.get("scopes"):
+                need(self.dictionaries and tree["strings"] is None and not tree["values"], "a tree with scopes")
+                return self.scopes(tree, kind)
             if tree["strings"] is not None:
                 codec, parts = self.stream(tree["strings"])
                 need(codec == "fsst", "codec of strings")
@@ -218,6 +222,37 @@ class Trees:
             need(nulls == rows or all(index < len(dictionary) for index in numbers), "indices")
             return [dictionary[index] if here else None for index, here in zip(numbers, valid, strict=True)]
         return [value_of(kind, number, width) if here else None for number, here in zip(numbers, valid, strict=True)]
+
+    def scopes(self, tree: dict[str, Any], kind: pa.DataType) -> list[Any]:
+        """Strings of which some have dictionaries (section 19)."""
+        scopes, found = tree["scopes"], []
+        need(len(scopes) == len(tree["children"]) and set(scopes) <= {0, 1, 2, 4} and any(scopes), "scopes")
+        need(all(one or other for one, other in itertools.pairwise(scopes)), "neighbours without a dictionary")
+        for size, child in zip(scopes, tree["children"], strict=True):
+            need(child["rows"] > 0 and not child.get("scopes"), "a scope")
+            if not size:
+                found += self.values(child, kind)
+                continue
+            rows = child["rows"]
+            valid = [1] * rows
+            if child["validity"] is not None:
+                bits = self.numbers(child["validity"], -(-rows // 8), 1)
+                valid = [bits[row // 8] >> row % 8 & 1 for row in range(rows)]
+                need(rows % 8 == 0 or bits[-1] >> rows % 8 == 0, "validity past the last row")
+            need(valid.count(0) == child["nulls"], "nulls of a scope")
+            [number], [values] = child["values"], child["children"]
+            codes = self.numbers(number, rows, size)
+            need(not values["nulls"] and not values.get("scopes"), "distinct values")
+            strings = self.values(values, kind)
+            need(len(set(strings)) == len(strings), "values that are equal")
+            seen = 0
+            for code, here in zip(codes, valid, strict=True):
+                need(not here or code <= seen, "order of distinct values")
+                seen += bool(here and code == seen)
+            need(seen == len(strings), "values of no row")
+            found += [strings[code] if here else None for code, here in zip(codes, valid, strict=True)]
+        need(len(found) == tree["rows"] and found.count(None) == tree["nulls"], "rows of scopes")
+        return found
 
 
 def layout(kind: pa.DataType) -> pa.DataType:

@@ -63,7 +63,9 @@ def check_noted(pool: SpillPool) -> None:
 def words(seed: int, rows: int = 200_000) -> Any:
     import cudf
 
-    return cudf.Series(text(seed, rows=2000)).repeat(rows // 2000).reset_index(drop=True)
+    few = text(seed, rows=2000)
+    many = few.repeat(rows // 2000).reset_index(drop=True) + " " + pd.Series(range(rows)).astype("str")
+    return cudf.Series(many.rename(few.name))  # all different, for a dictionary would take next to nothing
 
 
 def equal(found: Any, wanted: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cudf_fsst.codecs.dict import launch as dictionaries
 from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.layout import TILE_SIZES
 from cudf_fsst.device import kernels
@@ -19,6 +20,8 @@ from cudf_fsst.device import kernels
 
 def _variants(path: Path) -> Iterable[Any]:
     """What a file is compiled with: constants where its codec lists them, else a tile size, or 0 (none needed)."""
+    if path.stem in dictionaries.DEFINES:
+        return (dictionaries.DEFINES[path.stem],)
     codec = f"cudf_fsst.codecs.{path.stem}"
     if importlib.util.find_spec(codec) and importlib.util.find_spec(f"{codec}.launch"):
         return importlib.import_module(f"{codec}.launch").VARIANTS

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import sys
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -27,11 +28,19 @@ class FakeLane:
 
 
 @pytest.fixture
-def run(emulator: Emulator) -> Any:
+def waits(emulator: Emulator) -> Iterator[Any]:
     with emulated(FakeDevice(emulator), "values"):
-        import sys
+        yield sys.modules["cudf_fsst.device.waits"]
 
-        yield sys.modules["cudf_fsst.device.waits"].run
+
+@pytest.fixture
+def run(waits: Any) -> Any:
+    return waits.run
+
+
+@pytest.fixture
+def together(waits: Any) -> Any:
+    return waits.together
 
 
 def steps(name: str, count: int, done: list[str], error: BaseException | None = None) -> Generator[None, None, str]:
@@ -75,3 +84,26 @@ def test_a_failing_wait(run: Any) -> None:
     with pytest.raises(RuntimeError, match="the GPU is gone"):
         run(FakeLane(done, failing=True), steps("a", 1, done), steps("b", 1, done))
     assert done[-2:] == ["a ends", "b ends"]
+
+
+def test_steps_within_steps(run: Any, together: Any) -> None:
+    """Share the waits of the others."""
+    done: list[str] = []
+    made = run(FakeLane(done), steps("a", 1, done), together(steps("b", 2, done), steps("c", 1, done)))
+    assert made == ["a", ["b", "c"]]
+    assert done == ["a0", "b0", "c0", "wait", "a ends", "b1", "c ends", "wait", "b ends"]
+
+
+def test_an_error_within_steps(run: Any, together: Any) -> None:
+    """Closes those beside it after one more wait."""
+    done: list[str] = []
+    with pytest.raises(MemoryError, match="c is too large"):
+        run(FakeLane(done), together(steps("b", 3, done), steps("c", 1, done, MemoryError("c is too large"))))
+    assert done == ["b0", "c0", "wait", "b1", "c ends", "wait", "b ends", "wait"]
+
+
+def test_steps_within_steps_are_closed(run: Any, together: Any) -> None:
+    done: list[str] = []
+    with pytest.raises(MemoryError, match="a is too large"):
+        run(FakeLane(done), steps("a", 1, done, MemoryError("a is too large")), together(steps("b", 3, done)))
+    assert done == ["a0", "b0", "wait", "a ends", "wait", "b ends"]

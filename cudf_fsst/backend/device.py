@@ -119,15 +119,15 @@ class DeviceBackend:
 
     def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
         """Answer a question about strings on their codes; see `HostBackend.match`."""
-        from ..codecs.fsst import cuda_match, cuda_read
+        from ..codecs import device
         from ..device.memory import Lane
 
         with self.current(), MATCH, Lane(stream) as lane:
-            found = cuda_match.match(node.segments, plan, lane=lane)
+            found = device.match(node, plan, lane=lane)
             if found is None:
                 return None
             values, exact = found
-            validity = cuda_read.validity(node.segments, lane=lane)
+            validity = device.validity(node, lane=lane)
         dtype = np.dtype(search.answer_dtype(plan.question))
         made = ColumnBuffers(
             pa.from_numpy_dtype(dtype),
@@ -143,13 +143,12 @@ class DeviceBackend:
     def validity(self, node: Node, *, stream: Any = None) -> ColumnBuffers:
         """Which rows are null, without their values."""
         from ..codecs import device
-        from ..codecs.fsst import cuda_read
         from ..device.memory import Lane
 
         with self.current(), Lane(stream) as lane:
             if not is_strings(node.type):
                 return device.read([replace(node, values=(), children=())], lane=lane)[0]
-            found = cuda_read.validity(node.segments, lane=lane)
+            found = device.validity(node, lane=lane)
         address = None if found is None else found.ptr
         return ColumnBuffers(node.type, node.rows, node.null_count, address, owners=(found, None))
 
@@ -169,7 +168,7 @@ class DeviceBackend:
 
         with self.current(), Lane() as lane:
             wanted = range(start, node.rows if stop is None else stop)
-            few = cuda_read.fetch([node.segments], wanted, lane=lane)
+            few = None if node.scopes else cuda_read.fetch([node.segments], wanted, lane=lane)
             if few is not None:
                 return few[0]
         (values,) = self.read([node], start, stop)
@@ -186,6 +185,29 @@ class DeviceBackend:
     def as_array(self, column: ColumnBuffers) -> Any:
         """The values that were read, as bytes."""
         return self.arrays.asarray(column.owners[1])
+
+    def with_values(self, column: ColumnBuffers, values: Any) -> ColumnBuffers:
+        """The same nulls with these values, an array of integers."""
+        from ..device.memory import Slice
+
+        column.type, column.values, column.itemsize = (
+            pa.from_numpy_dtype(values.dtype),
+            values.data.ptr,
+            values.itemsize,
+        )
+        column.owners = column.owners[0], Slice(values.data, 0, values.nbytes)
+        return column
+
+    def remap(self, scope: Node, table: Any) -> Any:
+        """Of every row of a scope with a dictionary the entry of an array, one for each value; of null rows any."""
+        from ..codecs import device
+        from ..device.memory import Lane
+
+        array = self.arrays
+        table = array.ascontiguousarray(table)
+        with Lane() as lane:
+            found = device.remap(scope, int(table.data.ptr), table.itemsize, lane=lane)
+        return array.asarray(found).view(table.dtype)
 
     def as_bits(self, column: ColumnBuffers) -> Any:
         """A byte for every row of a column that has nulls, 0 where it is null."""

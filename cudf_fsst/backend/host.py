@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ..buffers import ColumnBuffers, HostStrings
 from ..codecs import host
+from ..codecs.dict import cpu as dictionary
 from ..codecs.fsst import cpu as fsst
 from ..codecs.fsst import search
 from ..codecs.fsst.segment import Segment
@@ -93,12 +94,10 @@ class HostBackend:
         self.check_stream(stream)
         if isinstance(plan.question, search.IsIn) and not plan.searches:
             return None
-        from ..codecs.fsst import cpu_match  # compiled where it is needed
-
         found = host.validity(node)
         found.type = pa.bool_() if search.answer_dtype(plan.question) is np.bool_ else pa.int32()
         try:
-            found.values = cpu_match.match(node.segments, plan)
+            found.values = host.match(node, plan)
         except OverflowError:  # a number that 32 bits do not hold
             return None
         found.itemsize = found.values.itemsize
@@ -123,6 +122,17 @@ class HostBackend:
     def as_array(self, column: ColumnBuffers) -> Any:
         """The values that were read."""
         return column.values
+
+    def with_values(self, column: ColumnBuffers, values: Any) -> ColumnBuffers:
+        """The same nulls with these values, an array of integers."""
+        column.type, column.values, column.itemsize = pa.from_numpy_dtype(values.dtype), values, values.itemsize
+        return column
+
+    def remap(self, scope: Node, table: Any) -> Any:
+        """Of every row of a scope with a dictionary the entry of an array, one for each value; of null rows any."""
+        found = np.empty(scope.rows, table.dtype)
+        dictionary.look_up(scope, table, found)
+        return found
 
     def as_bits(self, column: ColumnBuffers) -> Any:
         """A byte for every row of a column that has nulls, 0 where it is null."""

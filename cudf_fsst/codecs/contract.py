@@ -34,7 +34,8 @@ of them (``device/waits.py``). So the GPU side makes jobs for launches that ``va
 ``values/cuda_read.py`` put together.
 
 A codec of strings differs: it chooses its cuts, trains tables that pieces share, and its `Segment` has rows of any
-length with nulls of their own. So it takes and gives whole columns, and its steps are those of a column.
+length with nulls of their own. So it takes and gives whole columns, and its steps are those of a column. ``dict`` is
+none of both: it makes nodes of strings that repeat, whose parts other codecs make.
 """
 
 from __future__ import annotations

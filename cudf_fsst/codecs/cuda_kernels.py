@@ -15,7 +15,7 @@ def _kernel_on(device: int, file: str, name: str, defines: tuple[tuple[str, int]
     # CuPy's kernel objects belong to the device that is current when they are asked for.
     made = kernel(file, name, dict(defines))
     if shared:
-        made.max_dynamic_shared_size_bytes = device_attributes()["shared_per_block"]
+        made.max_dynamic_shared_size_bytes = device_attributes()["shared_per_block"] - made.shared_size_bytes
     return made
 
 

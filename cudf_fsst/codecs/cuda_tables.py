@@ -88,13 +88,17 @@ class Tables:
 
     def __init__(self) -> None:
         self._words: list[int] = []
-        self._launches: list[tuple[Any, int, int, int, tuple[Any, ...]]] = []
+        self._launches: list[tuple[Any, int, int, int, tuple[Any, ...], int]] = []
 
-    def _add(self, kernel: Any, grid: int, threads: int, words: Sequence[int], *arguments: Any) -> None:
-        self._launches.append((kernel, grid, threads, 8 * len(self._words), arguments))
+    def _add(
+        self, kernel: Any, grid: int, threads: int, words: Sequence[int], *arguments: Any, shared: int = 0
+    ) -> None:
+        self._launches.append((kernel, grid, threads, 8 * len(self._words), arguments, shared))
         self._words += words
 
-    def add_jobs(self, kernel: Any, threads: int, grids: Sequence[int], fields: Sequence[int]) -> None:
+    def add_jobs(
+        self, kernel: Any, threads: int, grids: Sequence[int], fields: Sequence[int], *more: Any, shared: int = 0
+    ) -> None:
         """A launch of jobs.
 
         Parameters
@@ -103,9 +107,13 @@ class Tables:
             Thread blocks of each.
         fields
             What the kernel knows of each, one after another.
+        *more
+            Further arguments of the kernel.
+        shared
+            Bytes of dynamic shared memory.
         """
         *first, grid = accumulate(grids, initial=0)
-        self._add(kernel, grid, threads, [*first, *fields], _u32(len(grids)))
+        self._add(kernel, grid, threads, [*first, *fields], _u32(len(grids)), *more, shared=shared)
 
     def add_taken(
         self,
@@ -150,5 +158,5 @@ class Tables:
         words = np.frombuffer(array("Q", self._words), _u64)
         buffer = lane.allocate(words.nbytes)
         lane.upload(buffer.ptr, words)
-        for kernel, grid, threads, at, arguments in self._launches:
-            lane.launch(kernel, grid, threads, (_u64(buffer.ptr + at), *arguments))
+        for kernel, grid, threads, at, arguments, shared in self._launches:
+            lane.launch(kernel, grid, threads, (_u64(buffer.ptr + at), *arguments), shared)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ..arrow_types import has_offsets
@@ -12,13 +14,17 @@ from ..device import waits
 from ..device.memory import Lane
 from ..device.transfer import Outbox
 from .device_read import read, receive, take
+from .dict import cuda_compress as dictionary
+from .dict import cuda_read as coded
 from .fsst import cuda_compress as fsst
-from .fsst.segment import Segment
+from .fsst import cuda_match, search
+from .fsst import cuda_read as fsst_read
 from .node import Node, Parts, Wanted, is_signed, of_validity
+from .registry import STRING_NAMES
 from .values import cuda as fixed
 from .values import plan
 
-__all__ = ["compress", "read", "receive", "take"]
+__all__ = ["compress", "match", "read", "receive", "remap", "take", "validity"]
 
 
 def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:
@@ -40,13 +46,17 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         the number of the column.
     """
     values: list[fixed.Task] = []
-    strings: list[fsst.Task] = []
+    asked: list[dictionary.Task] = []
     for number, one in enumerate(columns):
         try:
-            _collect(one.column, one, one.codec, values, strings)
+            _collect(one.column, one, one.codec, values, asked)
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]
             raise
+    # Dictionaries take all the workspace that the memory rule allows.
+    others = sum(task.source.rows * task.source.itemsize for task in values)
+    (found,) = waits.run(lane, dictionary.dictionaries(asked, lane=lane, outbox=outbox, others_nbytes=others))
+    strings = dictionary.plain_tasks(found)
     # Strings first: their tables are trained meanwhile.
     steps: list[waits.Steps] = []
     if strings:
@@ -58,9 +68,41 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         made = [waits.run(lane, one)[0] for one in steps]
     else:
         made = waits.run(lane, *steps)
-    rest = iter(made[0] if strings else ())
+    rest = dictionary.nodes(found, iter(made[0] if strings else ()))
     streams = iter(made[-1] if values else ())
     return [_build(one.column, streams, rest) for one in columns]
+
+
+def match(node: Node, plan: search.Plan, *, lane: Lane) -> tuple[Any, bool] | None:
+    """Answers for all rows of strings, a buffer: those of null rows mean nothing. And whether they are the answer.
+
+    See `cuda_match.match`. None: the rows have to be decoded.
+    """
+    if not node.scopes:
+        return cuda_match.match(node.segments, plan, lane=lane)
+    nbytes = np.dtype(search.answer_dtype(plan.question)).itemsize
+    return coded.match(node, lambda segments: cuda_match.match(segments, plan, lane=lane), nbytes, lane=lane)
+
+
+def validity(node: Node, *, lane: Lane) -> Any:
+    """Which rows of strings are null, a buffer as cuDF has it, or None without nulls. Nothing is waited for."""
+    if node.scopes:
+        return coded.validity(node, lane=lane)
+    return fsst_read.validity(node.segments, lane=lane)
+
+
+def remap(node: Node, table: int, itemsize: int, *, lane: Lane, start: int = 0, stop: int | None = None) -> Any:
+    """Of rows of a scope with a dictionary the entries of a table, one for each value; of null rows any.
+
+    Parameters
+    ----------
+    table, itemsize : int
+        Address, and bytes of an entry.
+    """
+    stop = node.rows if stop is None else stop
+    out = lane.allocate((stop - start) * itemsize)
+    coded.remap(node, table, itemsize, out.ptr, lane=lane, start=start, stop=stop)
+    return out
 
 
 def _has_validity(column: ColumnBuffers) -> bool:
@@ -79,22 +121,22 @@ def _collect(
     of: Wanted,
     codec: str | None,
     values: list[fixed.Task],
-    strings: list[fsst.Task],
+    strings: list[dictionary.Task],
 ) -> None:
     """Everything that a column consists of, in the order in which `_build` takes it."""
     if column.strings is not None:
-        if codec not in (None, "fsst"):
-            raise ValueError(f"codec {codec!r} does not take strings, only 'fsst' does")
+        if codec not in (None, *STRING_NAMES):
+            raise ValueError(f"codec {codec!r} does not take strings, only {STRING_NAMES} do")
         # Without rows there are no buffers, wherever they would be.
         some = column.strings if isinstance(column.strings, DeviceStrings) else DeviceStrings(0, 0, 0, 4)
-        strings.append(fsst.Task(some, **of.strings))
+        strings.append(dictionary.Task(column.type, some, codec, of.strings, of.what))
     if _has_validity(column):
         bits = fixed.Source.bitmap(column.validity, column.validity_offset, column.rows)
         values.append(fixed.Task(bits, what=of_validity(of.what)))
     if halves := _halves(column):
         nested = has_offsets(column.type)  # a codec that the user names is for the leaves
-        if codec == "fsst" and not nested:
-            raise ValueError(f"codec 'fsst' takes strings, not {column.type}")
+        if codec in STRING_NAMES and not nested:
+            raise ValueError(f"codec {codec!r} takes strings, not {column.type}")
         nulls = (column.validity, column.validity_offset) if column.null_count and not nested else (0, 0)
         itemsize = 8 if len(halves) == 2 else column.itemsize
         floats, signed = bool(pa.types.is_floating(column.type)), is_signed(column.type)
@@ -108,10 +150,11 @@ def _collect(
         _collect(child, of, inner, values, strings)
 
 
-def _build(column: ColumnBuffers, streams: Iterator[Parts], segments: Iterator[Sequence[Segment]]) -> Node:
+def _build(column: ColumnBuffers, streams: Iterator[Parts], strings: Iterator[Node]) -> Node:
     """The node of a column, by what has become of what `_collect` found."""
-    own = tuple(next(segments)) if column.strings is not None else ()
+    if column.strings is not None:
+        return next(strings)
     validity = next(streams) if _has_validity(column) else ()
     values = tuple(next(streams) for _ in _halves(column))
-    children = tuple(_build(child, streams, segments) for child in column.children)
-    return Node(column.type, column.rows, column.null_count, validity, values, own, children)
+    children = tuple(_build(child, streams, strings) for child in column.children)
+    return Node(column.type, column.rows, column.null_count, validity, values, (), children)

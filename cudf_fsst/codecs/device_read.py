@@ -12,12 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from ..arrow_types import has_offsets, list_size
-from ..buffers import ColumnBuffers
+from ..buffers import ColumnBuffers, DeviceStrings
 from ..device.memory import Lane, pinned
 from ..device.transfer import Inbox
 from ..lazy import kept_with
 from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import Rows
+from .dict import cuda_read as dictionary
 from .fsst import cuda_read as fsst
 from .node import Node, is_strings
 from .values import cuda_read as fixed
@@ -212,7 +213,7 @@ class _Reader:
             else:
                 self._take(Rows(wanted.address, rows), fixed.Job(node.values, values.ptr))
         made.owners = validity, values
-        if not node.children:
+        if not node.children or shape.strings:
             pass
         elif shape.dictionary:
             made.children = tuple(self.ask(child, _Range(0, child.rows)) for child in node.children)
@@ -289,15 +290,26 @@ class _Reader:
             key = _Range(0, -1) if isinstance(wanted, _Range) and wanted.rows == node.rows else wanted
             alike.setdefault(key, []).append((made, node))
         for wanted, some in alike.items():
-            columns = [node.segments for _, node in some]
-            if isinstance(wanted, _Chosen):
-                found = fsst.take(columns, wanted.owner, lane=self._lane)
-            elif wanted.stop < 0:
-                found = fsst.read(columns, lane=self._lane)
-            else:
-                found = fsst.read(columns, lane=self._lane, start=wanted.start, stop=wanted.stop)
-            for (made, _), strings in zip(some, found, strict=True):
-                made.strings, made.null_count = strings, strings.null_count
+            for coded in (False, True):
+                own = [(made, node) for made, node in some if bool(node.scopes) == coded]
+                found = self._read_alike([node for _, node in own], wanted, coded)
+                for (made, _), strings in zip(own, found, strict=True):
+                    made.strings, made.null_count = strings, strings.null_count
+
+    def _read_alike(self, nodes: Sequence[Node], wanted: _Range | _Chosen, coded: bool) -> list[DeviceStrings]:
+        """Columns of strings of which the same rows are wanted; `coded`: all have dictionaries, or none has."""
+        lane = self._lane
+        if not nodes:
+            return []
+        segments = [node.segments for node in nodes]
+        if isinstance(wanted, _Chosen):
+            if coded:
+                return dictionary.take(nodes, wanted.owner, lane=lane)
+            return fsst.take(segments, wanted.owner, lane=lane)
+        start, stop = (0, None) if wanted.stop < 0 else (wanted.start, wanted.stop)
+        if coded:
+            return dictionary.read(nodes, lane=lane, start=start, stop=stop)
+        return fsst.read(segments, lane=lane, start=start, stop=stop)
 
     def _descend(self, lists: Sequence[_List]) -> None:
         """Ask for the values of lists, once their offsets say which."""

@@ -15,10 +15,11 @@ from ..buffers import ColumnBuffers, HostStrings
 from ..naming import What
 from .bitmap import rebased
 from .chosen import chosen
+from .dict import cpu as dictionary
 from .fsst import cpu as fsst
-from .fsst.segment import Segment
+from .fsst import search
 from .node import Node, Parts, Wanted, is_signed, is_strings, of_validity
-from .registry import STRINGS
+from .registry import STRING_NAMES
 from .values import cpu as fixed
 
 
@@ -87,11 +88,40 @@ def validity(node: Node) -> ColumnBuffers:
     if not node.null_count:
         return found
     if is_strings(node.type):
-        found.validity, found.null_count = fsst.validity(node.segments)
+        found.validity, found.null_count = dictionary.validity(node) if node.scopes else fsst.validity(node.segments)
     else:
         bits = fixed.read(node.validity, 1, 0, -(-node.rows // 8), edges=node.validity_edges)
         _set_validity(found, rebased(bits, 0, node.rows))
     return found
+
+
+def match(node: Node, plan: search.Plan) -> npt.NDArray[np.bool_] | npt.NDArray[np.int32]:
+    """Answer a question about strings for every row; distinct values are asked once.
+
+    Returns
+    -------
+    ndarray of bool or int32, shape (rows,)
+        As `fsst.cpu_match.match` gives; of null rows it means nothing.
+
+    Raises
+    ------
+    OverflowError
+        An answer is larger than int32.
+    ValueError
+        A part is damaged.
+    """
+    from .fsst import cpu_match  # compiled where it is needed
+
+    if not node.scopes:
+        return cpu_match.match(node.segments, plan)
+    answers = np.empty(node.rows, search.answer_dtype(plan.question))
+    for scope, first in zip(node.scopes, node.scope_edges.tolist(), strict=False):
+        out = answers[first : first + scope.rows]
+        if is_strings(scope.type):
+            out[:] = cpu_match.match(scope.segments, plan)
+        else:
+            dictionary.look_up(scope, cpu_match.match(scope.children[0].segments, plan), out)
+    return answers
 
 
 class Compressor:
@@ -102,7 +132,7 @@ class Compressor:
     codec
         What the user wants for the leaves (of categoricals the codes), or None.
     strings
-        Options of the FSST codec: ``tile_size``, ``level``.
+        Options of strings: ``table``, ``tile_size``, ``level``.
     what
         What the log calls the column: a text, or what makes one.
     """
@@ -114,16 +144,13 @@ class Compressor:
         """Compress a column."""
         validity: Parts = ()
         values: tuple[Parts, ...] = ()
-        segments: tuple[Segment, ...] = ()
         inner = self
         if pa.types.is_dictionary(column.type):
             inner = copy.copy(self)
             inner.codec = None  # what the user wants is for the codes
         if column.strings is not None:
-            if self.codec not in (None, STRINGS.NAME):
-                raise ValueError(f"codec {self.codec!r} does not take strings, only {STRINGS.NAME!r} does")
-            segments = tuple(self.compress_strings(column.strings))
-        elif column.null_count and not pa.types.is_null(column.type):
+            return self.compress_strings(column)
+        if column.null_count and not pa.types.is_null(column.type):
             validity = self.compress_validity(column)
         if column.itemsize and column.rows:
             values = self.compress_values(column)
@@ -133,21 +160,23 @@ class Compressor:
             column.null_count,
             validity,
             values,
-            segments,
-            tuple(map(inner.node, column.children)),
+            children=tuple(map(inner.node, column.children)),
         )
 
     def wanted(self, column: ColumnBuffers) -> dict[str, Any]:
         """Options of `values.cpu.compress` for a column's values."""
         nested = has_offsets(column.type)  # a codec that the user names is for the leaves
-        if self.codec == STRINGS.NAME and not nested:
-            raise ValueError(f"codec {STRINGS.NAME!r} takes strings, not {column.type}")
+        if self.codec in STRING_NAMES and not nested:
+            raise ValueError(f"codec {self.codec!r} takes strings, not {column.type}")
         floats = pa.types.is_floating(column.type)
         own = None if nested else self.codec
         return {"floats": floats, "signed": is_signed(column.type), "codec": own, "what": self.what}
 
-    def compress_strings(self, strings: Any) -> list[Segment]:
-        return fsst.compress(strings, **self.strings)
+    def compress_strings(self, column: ColumnBuffers) -> Node:
+        if self.codec not in (None, *STRING_NAMES):
+            raise ValueError(f"codec {self.codec!r} does not take strings, only {STRING_NAMES} do")
+        assert isinstance(column.strings, HostStrings)
+        return dictionary.compress(column.strings, column.type, codec=self.codec, what=self.what, **self.strings)
 
     def compress_validity(self, column: ColumnBuffers) -> Parts:
         bits = rebased(column.validity, column.validity_offset, column.rows)
@@ -171,6 +200,8 @@ def _range(node: Node, start: int, stop: int) -> ColumnBuffers:
         raise IndexError(f"rows {start} to {stop} of {node.rows}")
     kind, rows = node.type, stop - start
     if is_strings(kind):
+        if node.scopes:
+            return _of_strings(kind, dictionary.read(node, start, stop))
         return _of_strings(kind, fsst.read(node.segments, start, stop, edges=node.segment_edges))
     if pa.types.is_null(kind):
         return ColumnBuffers(kind, rows, rows)
@@ -200,6 +231,8 @@ def _range(node: Node, start: int, stop: int) -> ColumnBuffers:
 def _rows(node: Node, rows: npt.NDArray[np.int64]) -> ColumnBuffers:
     kind = node.type
     if is_strings(kind):
+        if node.scopes:
+            return _of_strings(kind, dictionary.take(node, rows))
         return _of_strings(kind, fsst.take(node.segments, rows, edges=node.segment_edges))
     if pa.types.is_null(kind):
         return ColumnBuffers(kind, rows.size, rows.size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from ..naming import What, named
 from . import raw
 from .fsst.segment import Segment, Segments
 from .part import Packed, edges_of
-from .registry import STRINGS
+from .registry import DICTIONARIES, STRING_NAMES, STRINGS
 
 #: Consecutive parts, of the values of one column.
 Parts = tuple[Packed, ...]
@@ -36,8 +37,11 @@ class Node:
         One, of the values (`ColumnBuffers.values`); two of numbers of 16 bytes, the low halves and the high ones, four
         of those of 32; none of strings, structs, lists of a fixed size and nulls.
     segments : tuple of Segment
-        Of strings.
+        Of strings without dictionaries.
     children : tuple of Node
+        Of strings with dictionaries the `scopes`.
+    chars : int
+        Of a scope with a dictionary: bytes of its rows' strings.
     """
 
     type: Any
@@ -47,6 +51,7 @@ class Node:
     values: tuple[Parts, ...] = ()
     segments: tuple[Segment, ...] = ()
     children: tuple[Node, ...] = ()
+    chars: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "segments", Segments(self.segments))
@@ -67,6 +72,39 @@ class Node:
     def segment_edges(self) -> Any:
         """`edges_of` its segments."""
         return edges_of(self.segments)
+
+    @lazy
+    def scope_edges(self) -> Any:
+        """`edges_of` its scopes."""
+        return edges_of(self.scopes)
+
+    @property
+    def scopes(self) -> tuple[Node, ...]:
+        """Of strings of which some have dictionaries: consecutive rows, in order; () of anything else.
+
+        One with a dictionary is a node as categories have it: codes, whose type is a dictionary type of unsigned
+        integers, and a child with the distinct values in order of first appearance. Others are strings with segments;
+        two of them are never neighbours.
+        """
+        return self.children if is_strings(self.type) else ()
+
+    @lazy
+    def numbers(self) -> Node:
+        """The codes of a scope with a dictionary, without it."""
+        return Node(self.type.index_type, self.rows, self.null_count, self.validity, self.values)
+
+    @property
+    def all_segments(self) -> tuple[Segment, ...]:
+        """Segments of strings: its own, those of its scopes, and those of their dictionaries' values."""
+        own = tuple(self.segments)
+        for scope in self.scopes:
+            own += tuple(scope.segments or (scope.children[0].segments if scope.children else ()))
+        return own
+
+    @property
+    def chars_nbytes(self) -> int:
+        """Bytes of strings; 0 of other values."""
+        return self.chars + sum(part.chars for part in self.segments) + sum(one.chars_nbytes for one in self.scopes)
 
     @property
     def parts(self) -> Iterator[Moved]:
@@ -92,6 +130,7 @@ class Node:
             tuple(some(one) for one in self.values),
             some(self.segments),
             tuple(child.with_parts(parts) for child in self.children),
+            self.chars,
         )
 
     @property
@@ -111,8 +150,8 @@ class Node:
         if pa.types.is_null(self.type) or (pa.types.is_struct(self.type) and not self.children):
             return -(-self.rows // 8) + (self.rows + 1) * 4
         mask = -(-self.rows // 8) if self.null_count else 0
-        if self.segments:
-            chars = sum(segment.chars for segment in self.segments)
+        if is_strings(self.type) and self.rows:
+            chars = self.chars_nbytes
             return mask + chars + (self.rows + 1) * (4 if chars < 2**31 else 8)
         values = sum(part.values_nbytes for parts in self.values for part in parts)
         if pa.types.is_boolean(self.type):
@@ -123,9 +162,41 @@ class Node:
     def codec(self) -> str:
         """The codec of its values; of a nested column, of its leaves."""
         if is_strings(self.type):
-            return STRINGS.NAME
+            return ", ".join(dict.fromkeys(_codec_of_scope(scope) for scope in self.scopes)) or STRINGS.NAME
         own = [parts[0].codec for parts in self.values if parts]
         return ", ".join(dict.fromkeys([*own, *(child.codec for child in self.children if child.rows)])) or raw.NAME
+
+
+def _codec_of_scope(scope: Node) -> str:
+    return STRINGS.NAME if is_strings(scope.type) else DICTIONARIES.NAME
+
+
+def of_scopes(kind: Any, scopes: Sequence[Node]) -> Node:
+    """A node of strings of consecutive scopes, those without a dictionary that are neighbours put together.
+
+    Parameters
+    ----------
+    kind : pyarrow.DataType
+    scopes : sequence of Node
+        As `Node.scopes` has them. Without any dictionary there is nothing but segments.
+    """
+    scopes = [scope for scope in scopes if scope.rows]
+    found: list[Node] = []
+    for without, some in groupby(scopes, lambda scope: is_strings(scope.type)):
+        if not without:
+            found += some
+            continue
+        one = list(some)
+        rows, nulls = sum(scope.rows for scope in one), sum(scope.null_count for scope in one)
+        found.append(Node(kind, rows, nulls, segments=tuple(part for scope in one for part in scope.segments)))
+    if len(found) == 1 and is_strings(found[0].type):
+        return found[0]
+    return Node(kind, sum(one.rows for one in found), sum(one.null_count for one in found), children=tuple(found))
+
+
+def dictionary_of(kind: Any, itemsize: int) -> Any:
+    """The type of a scope with a dictionary, of strings of a type, whose codes have so many bytes."""
+    return pa.dictionary({1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32()}[itemsize], kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,15 +229,20 @@ def check_codec(codec: str | None, kind: Any) -> None:
         for child in children:
             check_codec(codec, child)
     elif is_strings(kind):
-        if codec != "fsst":
-            raise ValueError(f"codec {codec!r} does not take strings, only 'fsst' does")
-    elif codec == "fsst":
-        raise ValueError(f"codec 'fsst' takes strings, not {kind}")
+        if codec not in STRING_NAMES:
+            raise ValueError(f"codec {codec!r} does not take strings, only {' and '.join(map(repr, STRING_NAMES))} do")
+    elif codec in STRING_NAMES:
+        raise ValueError(f"codec {codec!r} takes strings, not {kind}")
 
 
 def of_validity(what: What) -> What:
     """What the log calls a column's validity."""
     return lambda: f"validity of {named(what)}"
+
+
+def of_codes(what: What) -> What:
+    """What the log calls the codes of strings with a dictionary."""
+    return lambda: f"codes of {named(what)}"
 
 
 def is_signed(arrow_type: Any) -> bool:

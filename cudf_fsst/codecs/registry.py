@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import bitpack, fsst, gfc, gpulz, raw
+from . import dict as dictionaries
 from .contract import Codec, StringCodec
 
 
@@ -18,12 +19,17 @@ VALUES = _registered(
     gpulz,
     raw,
 )
-#: Of strings: the one that columns of strings get.
+#: Of strings: the one that all strings can have, those of dictionaries too.
 STRINGS: StringCodec = fsst
+#: Of strings that repeat: codes by a codec of values, distinct values by the one of strings.
+DICTIONARIES = dictionaries
 
 _BY_NAME = {codec.NAME: codec for codec in VALUES}
-#: What files know, and what `codecs=` may name for a column.
-NAMES = (STRINGS.NAME, *_BY_NAME)
+#: What the streams of files are of.
+STREAMS = (STRINGS.NAME, *_BY_NAME)
+#: What users may name for strings, and for a column.
+STRING_NAMES = (STRINGS.NAME, DICTIONARIES.NAME)
+NAMES = (*STRING_NAMES, *_BY_NAME)
 
 
 def of_values(name: str) -> Codec:

@@ -11,6 +11,38 @@ from .memory import Lane
 Steps = Generator[None, None, Any]
 
 
+def together(*generators: Steps) -> Steps:
+    """Steps of generators side by side, as those of one; a list of what each returned.
+
+    Raises
+    ------
+    BaseException
+        What the first of them raised. The others are closed, after one more wait.
+    """
+    results: list[Any] = [None] * len(generators)
+    waiting = dict(enumerate(generators))
+    try:
+        while waiting:
+            for number, generator in list(waiting.items()):
+                try:
+                    next(generator)
+                except StopIteration as end:
+                    results[number] = end.value
+                    del waiting[number]
+            if waiting:
+                yield
+    except GeneratorExit:
+        for generator in waiting.values():
+            generator.close()
+        raise
+    except BaseException:
+        yield  # copies into what the others hold may be under way
+        for generator in waiting.values():
+            generator.close()
+        raise
+    return results
+
+
 def run(lane: Lane, *generators: Steps) -> list[Any]:
     """Run generators side by side, with one wait for each step of all of them.
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ..arrow_types import needs_version_3
 from ..codecs import host
+from ..codecs.dict import cpu as dictionary
 from ..codecs.host import Compressor
 from ..codecs.node import Content, Node, is_strings
 from ..codecs.values import cpu
@@ -98,7 +99,8 @@ def save(
     notes = {"labels": described, "index": index, "rows": rows}
     notes["columns"], notes["levels"] = forests[: len(columns)], forests[len(columns) : len(columns) + len(levels)]
     version = storage.needed_version(streams)
-    if named or holds != "frame" or any(needs_version_3(one.type) for one in everything):
+    own_version = any(needs_version_3(one.type) or trees.has_dictionary(one.node) for one in everything)
+    if named or holds != "frame" or own_version:
         version = EXACT_VERSION
     if version == EXACT_VERSION:
         notes |= {"holds": holds, "label_levels": forests[len(columns) + len(levels) :]}
@@ -116,6 +118,9 @@ class _Plain(Compressor):
 
     def wanted(self, column: Any) -> dict[str, Any]:
         return super().wanted(column) | {"codec": trees.RAW}
+
+    def compress_strings(self, column: Any) -> Node:
+        return dictionary.compress(column.strings, column.type, codec=storage.FSST)
 
 
 def _label_levels(labels: Any, error: TypeError) -> tuple[dict[str, Any], list[Content]]:
@@ -146,7 +151,7 @@ def _of_streams(stored: storage.Stored) -> Loaded:
         described = [*notes["columns"], *notes["levels"]]
         if len(described) + len(named) != len(types):
             raise ValueError(f"{len(described) + len(named)} columns and levels for {len(types)} fields")
-        reader = trees.Reader(stored.streams)
+        reader = trees.Reader(stored.streams, dictionaries=stored.version == EXACT_VERSION)
         columns = [
             Content(reader.node(one["tree"], kind, f"column {i}"), kind, one["dtype"])
             for i, (one, kind) in enumerate(zip(described, types[: len(described)], strict=True))
@@ -193,9 +198,11 @@ def _read_labels(
         node = reader.node(one["tree"], kind, f"labels, level {i}")
         if node.rows != count:
             raise ValueError(f"labels, level {i}: {node.rows} rows for {count} columns")
+        if trees.has_dictionary(node):
+            raise ValueError(f"labels, level {i}: dictionaries of strings, which labels do not have")
         for inner in _nulls_and_strings(node):
             # Categories are all different, so one may have no characters; only a damaged file has more rows than this.
-            if inner.rows > count + 1 + sum(segment.chars for segment in inner.segments):
+            if inner.rows > count + 1 + inner.chars_nbytes:
                 raise ValueError(f"labels, level {i}: {inner.rows} rows of {inner.type} for {count} columns")
         nodes.append(node)
     try:

@@ -22,7 +22,7 @@ from ..codecs.fsst.segment import Segment
 from ..codecs.fsst.symbols import SymbolTable
 from ..codecs.fsst.validate import check
 from ..codecs.part import PARAMETERS, Packed, align
-from ..codecs.registry import NAMES, STRINGS, of_values
+from ..codecs.registry import STREAMS, STRINGS, of_values
 from ..codecs.values import cpu as values
 from .disk import Reader, Writer, replacing
 from .versions import EXACT_VERSION, FORMAT_VERSION, FRAME_VERSION
@@ -274,7 +274,7 @@ def _load(opened: BinaryIO, file: Reader, file_nbytes: int) -> Stored:
     if xxhash.xxh3_64_intdigest(head) != records_checksum:
         raise ValueError("records: checksum does not match")
 
-    codecs = (FSST,) if version == FORMAT_VERSION else NAMES
+    codecs = (FSST,) if version == FORMAT_VERSION else STREAMS
     records = _column_records(head[: columns * _COLUMN.size], segments, codecs)
     tables_count = sum(record.tables for record in records)
     place = columns * _COLUMN.size

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,15 @@ import pyarrow as pa
 
 from ..arrow_types import MOST_VALUES, child_types, has_offsets, list_size, offset_width, plain, values_of_a_row
 from ..codecs import raw
+from ..codecs.dict import cpu as dictionary
+from ..codecs.dict.plan import least_chars
 from ..codecs.fsst.segment import Segment
-from ..codecs.node import Node, is_strings
+from ..codecs.node import Node, dictionary_of, is_strings
 from ..codecs.part import Packed
 from ..codecs.values import cpu
 from ..interop.arrow_columns import fixed_width
 from .storage import FSST, Stream
+from .versions import EXACT_VERSION
 
 _types = pa.types
 RAW = raw.NAME
@@ -28,7 +33,7 @@ def describe(node: Node, streams: list[Stream]) -> dict[str, Any]:
         streams.append((codec, parts))
         return len(streams) - 1
 
-    return {
+    described = {
         "rows": node.rows,
         "nulls": node.null_count,
         "validity": number(_of_one_codec(node.validity), node.validity[0].codec) if node.validity else None,
@@ -36,6 +41,14 @@ def describe(node: Node, streams: list[Stream]) -> dict[str, Any]:
         "strings": number(node.segments, FSST) if node.segments else None,
         "children": [describe(child, streams) for child in node.children],
     }
+    if node.scopes:
+        described["scopes"] = [0 if is_strings(scope.type) else scope.values[0][0].itemsize for scope in node.scopes]
+    return described
+
+
+def has_dictionary(node: Node) -> bool:
+    """Whether there are strings with a dictionary in a node, which only version 3 can say."""
+    return bool(node.scopes) or any(map(has_dictionary, node.children))
 
 
 def _of_one_codec(parts: Sequence[Packed]) -> Sequence[Packed]:
@@ -47,10 +60,13 @@ def _of_one_codec(parts: Sequence[Packed]) -> Sequence[Packed]:
 
 
 class Reader:
-    """Put nodes together of a file's streams; each is used once, in their order."""
+    """Put nodes together of a file's streams; each is used once, in their order.
 
-    def __init__(self, streams: Sequence[Stream]) -> None:
-        self._streams, self._next = streams, 0
+    `dictionaries`: the file's version has those of strings.
+    """
+
+    def __init__(self, streams: Sequence[Stream], *, dictionaries: bool = False) -> None:
+        self._streams, self._next, self._dictionaries = streams, 0, dictionaries
 
     def check_plain(self) -> None:
         """Raise ValueError unless the streams that are left take memory in proportion to the file when decoded."""
@@ -117,10 +133,15 @@ class Reader:
             if codec != FSST or not is_strings(kind):
                 raise ValueError(f"{where}: strings of codec {codec} for type {kind}")
             segments = tuple(parts)
-        if is_strings(kind) and (
-            sum(part.rows for part in segments) != rows or sum(part.null_count for part in segments) != nulls
+        if (
+            is_strings(kind)
+            and not stored.get("scopes")
+            and (sum(part.rows for part in segments) != rows or sum(part.null_count for part in segments) != nulls)
         ):
             raise ValueError(f"{where}: its segments do not have {rows} rows with {nulls} nulls")
+        scopes = stored.get("scopes", []) if is_strings(kind) else []
+        if scopes:
+            return self._scopes(stored, kind, scopes, segments, where)
         kinds = child_types(kind)
         if len(stored["children"]) != len(kinds):
             raise ValueError(f"{where}: {len(stored['children'])} children for type {kind}")
@@ -131,6 +152,40 @@ class Reader:
         node = Node(kind, rows, nulls, validity, streams, segments, children)
         _check_references(node, where)
         return node
+
+    def _scopes(self, stored: Any, kind: Any, scopes: Any, segments: Any, where: str) -> Node:
+        """Strings of which some have dictionaries; `scopes`: bytes of their codes, or 0."""
+        if not self._dictionaries:
+            raise ValueError(f"{where}: dictionaries of strings, which versions before {EXACT_VERSION} do not have")
+        trees = stored["children"]
+        if segments or len(trees) != len(scopes) or any(size not in (0, 1, 2, 4) for size in scopes):
+            raise ValueError(f"{where}: scopes {scopes!r} for {len(trees)} children")
+        if not any(scopes) or any(not one and not other for one, other in pairwise(scopes)):
+            raise ValueError(f"{where}: scopes {scopes!r}, of which neighbours have no dictionary")
+        children = []
+        for i, (tree, size) in enumerate(zip(trees, scopes, strict=True)):
+            place = f"{where}, scope {i}"
+            if tree.get("scopes"):
+                raise ValueError(f"{place}: has scopes itself")
+            scope = self.node(tree, dictionary_of(kind, size) if size else kind, place)
+            if not scope.rows:
+                raise ValueError(f"{place}: no rows")
+            children.append(_with_chars(scope, place) if size else scope)
+        rows, nulls = sum(one.rows for one in children), sum(one.null_count for one in children)
+        if (rows, nulls) != (stored["rows"], stored["nulls"]) or rows >= 2**63:
+            raise ValueError(f"{where}: its scopes do not have {stored['rows']} rows with {stored['nulls']} nulls")
+        return Node(kind, rows, nulls, children=tuple(children))
+
+
+def _with_chars(scope: Node, where: str) -> Node:
+    """A scope with a dictionary that knows how many characters its rows have."""
+    (values,) = scope.children
+    if values.scopes or values.null_count or values.chars_nbytes < least_chars(values.rows):
+        raise ValueError(f"{where}: its {values.rows} values are not different strings")
+    chars = dictionary.count_chars(scope)
+    if chars >= 2**63:
+        raise ValueError(f"{where}: {chars} characters")
+    return replace(scope, chars=chars)
 
 
 def survey(node: Node, look: Callable[[Any], None]) -> None:

@@ -306,6 +306,41 @@ def answers(column: ColumnBuffers, dtype: Any, missing: Any, name: Any, index: A
     return made if made.dtype == dtype else made.astype(dtype)
 
 
+def categories(values: Any) -> tuple[Any, Any]:
+    """The codes of values as categories, -1 of missing ones, in a CuPy array, and their dtype."""
+    made = values.astype("category")
+    codes = made.cat.codes  # missing ones are -1, or missing, by version
+    return codes.fillna(-1).values, made.dtype
+
+
+def categorical(column: ColumnBuffers, dtype: Any) -> Any:
+    """A column of categories, of codes and which rows have none."""
+    import pylibcudf as plc
+    from cudf.core.column import ColumnBase
+
+    validity, values = column.owners
+    column.owners = validity, plc.gpumemoryview(values)
+    codes = cudf_module().Series.from_pylibcudf(_build(column, column.type)).astype(dtype._codes_dtype)
+    return ColumnBase.create(codes._column.plc_column, dtype)
+
+
+def factorized(series: Any) -> tuple[Any, Any]:
+    """Numbers of values by first appearance, -1 of missing ones, and a Series of the values."""
+    codes, values = series.factorize()
+    return codes, cudf_module().Series(values, name=series.name)
+
+
+def counted(values: Any, counts: Any, *, normalize: bool, sort: bool, ascending: bool) -> Any:
+    """What ``value_counts`` gives: distinct values, which may have a missing one, and how often each is there."""
+    cudf = cudf_module()
+    like = values.value_counts(sort=False, dropna=False)  # in the order of the values, each of which is there once
+    made = cudf.DataFrame({"count": counts, "first": range(len(values))}, index=like.index)
+    if sort:  # equal numbers stay in that order
+        made = made.sort_values(["count", "first"], ascending=[ascending, True])
+    found = made["count"].astype(like.dtype)
+    return (found / found.sum()).rename("proportion") if normalize else found
+
+
 def scalars(series: Any) -> list[Any]:
     """The values of a short Series, missing ones as pandas has them."""
     return list(series.to_pandas())

@@ -200,6 +200,38 @@ def answers(column: ColumnBuffers, dtype: Any, missing: Any, name: Any, index: A
     return pd.Series(made, index=index, name=name, copy=False)
 
 
+def categories(values: Any) -> tuple[npt.NDArray[Any], Any]:
+    """The codes of values as categories, -1 of missing ones, and their dtype."""
+    made = values.astype("category")
+    return made.cat.codes.to_numpy(), made.dtype
+
+
+def categorical(column: ColumnBuffers, dtype: Any) -> Any:
+    """A Series of categories, of codes in an array that is the caller's own, and which rows have none."""
+    codes = column.values
+    if column.null_count:
+        codes[np.unpackbits(column.validity, count=column.rows, bitorder="little") == 0] = -1
+    return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype, validate=False), copy=False)
+
+
+def factorized(series: Any) -> tuple[npt.NDArray[np.int64], Any]:
+    """Numbers of values by first appearance, -1 of missing ones, and a Series of the values."""
+    present = series[series.notna()].drop_duplicates(ignore_index=True)
+    codes, _ = pd.factorize(series)
+    return codes, present
+
+
+def counted(values: Any, counts: npt.NDArray[np.int64], *, normalize: bool, sort: bool, ascending: bool) -> Any:
+    """What ``value_counts`` gives: distinct values, which may have a missing one, and how often each is there."""
+    like = values.value_counts(sort=False, dropna=False)  # whose order and dtype the library decides
+    place = pd.Series(np.arange(len(values)), index=pd.Index(values))
+    found = counts[place.index.get_indexer_for(like.index)]
+    made = pd.Series(found, index=like.index, name="proportion" if normalize else "count").astype(like.dtype)
+    if sort:
+        made = made.sort_values(ascending=ascending, kind="stable")
+    return made / made.sum() if normalize else made
+
+
 def scalars(series: Any) -> list[Any]:
     """The values of a short Series."""
     return list(series)

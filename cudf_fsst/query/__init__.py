@@ -4,13 +4,16 @@
 makes a `Request`, which ``codes.py`` answers; else ``decoded.py`` answers the call. Results, dtypes, nulls and errors
 are those that the library's Series has, so ``meaning.py`` asks the library itself, about a Series of two rows.
 
+Distinct values, and how often they are there, are asked of dictionaries (``distinct.py``).
+
 The logger ``cudf_fsst.query`` says at DEBUG which way a call went.
 """
 
 from __future__ import annotations
 
+from .distinct import categorical
 from .questions import Questions
 from .strings import StringMethods
 from .text import made_of_text
 
-__all__ = ["Questions", "StringMethods", "made_of_text"]
+__all__ = ["Questions", "StringMethods", "categorical", "made_of_text"]

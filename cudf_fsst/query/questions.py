@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import compare
+from . import compare, distinct
 from .strings import StringMethods
 
 
@@ -56,6 +56,44 @@ class Questions:
             Which of the two are inside: ``"both"``, ``"neither"``, ``"left"`` or ``"right"``.
         """
         return compare.between(self, left, right, inclusive)
+
+    def unique(self: Any) -> Any:
+        """Distinct values in order of first appearance, as the library's Series gives them."""
+        return distinct.unique(self)
+
+    def nunique(self: Any, dropna: bool = True) -> int:
+        """How many distinct values there are; missing ones count as one unless `dropna`."""
+        return distinct.nunique(self, dropna)
+
+    def value_counts(
+        self: Any,
+        normalize: bool = False,
+        sort: bool = True,
+        ascending: bool = False,
+        bins: Any = None,
+        dropna: bool = True,
+    ) -> Any:
+        """How often each value is there: a Series, labelled by the values.
+
+        Parameters
+        ----------
+        normalize : bool
+            Parts of all rows instead of numbers.
+        sort, ascending : bool
+            In the order of the numbers, largest first unless `ascending`.
+        bins : int, optional
+            Of numbers: count those in so many ranges.
+        dropna : bool
+            Leave missing values out.
+        """
+        return distinct.value_counts(self, normalize, sort, ascending, bins, dropna)
+
+    def to_categorical(self: Any) -> Any:
+        """The column as categories: the Series that ``column.decompress().astype("category")`` is.
+
+        Of strings with a dictionary each distinct value is decoded once, and rows get the codes of these.
+        """
+        return distinct.to_categorical(self)
 
     def __eq__(self: Any, other: object) -> Any:
         """Compare each value: a Series of booleans. ``equals`` compares whole columns.

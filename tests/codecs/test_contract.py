@@ -104,7 +104,8 @@ def test_registry() -> None:
     folder = Path(codecs.__file__).parent
     folders = {path.parent.name for path in folder.glob("*/cpu.py")} - {"values"}
     assert folders == {*registry.NAMES}
-    assert len(registry.NAMES) == len(registry.VALUES) + 1
+    assert len(registry.NAMES) == len(registry.VALUES) + 2
+    assert set(registry.STREAMS) == {*registry.NAMES} - {registry.DICTIONARIES.NAME}
     assert all(name.isascii() and 1 <= len(name) <= 8 for name in registry.NAMES)
     for codec in registry.VALUES:
         assert registry.of_values(codec.NAME) is codec

@@ -223,6 +223,9 @@ class _Returned(deque[tuple[int, None, int]]):
 class _Kernel:
     """`cupy.RawKernel`."""
 
+    #: Shared memory that a kernel declares; not known here.
+    shared_size_bytes = 0
+
     def __init__(self, device: FakeDevice, file: str, name: str, defines: Mapping[str, int]) -> None:
         self._device, self._name = device, name
         macros = {key: f"{value}u" for key, value in defines.items()}
@@ -489,6 +492,7 @@ _GPU_MODULES = (
     ),
     *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
     *(f"cudf_fsst.codecs.values.{name}" for name in ("cuda_compress", "cuda_read", "cuda")),
+    *(f"cudf_fsst.codecs.dict.cuda_{name}" for name in ("find", "text", "choose", "compress", "read")),
     "cudf_fsst.codecs.device_read",
     "cudf_fsst.codecs.device",
     "cudf_fsst.codecs.ahead",

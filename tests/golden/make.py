@@ -16,6 +16,7 @@ import random
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
@@ -114,7 +115,7 @@ def frames() -> dict[str, tuple[Any, dict[str, str]]]:
     )
     numbers = types[["sorted", "price"]]
     return {
-        "types": (types, {}),
+        "types": (types, {"text": "fsst"}),
         "lists": (lists, {}),
         **{codec: (numbers, dict.fromkeys(numbers, codec)) for codec in ("bitpack", "gfc", "gpulz", "raw")},
     }
@@ -125,8 +126,10 @@ def version_3() -> dict[str, Any]:
     import pandas as pd
     import pyarrow as pa
 
+    import cudf_fsst
     from cudf_fsst import CompressedColumn
     from cudf_fsst.codecs import host
+    from cudf_fsst.codecs.dict import plan
     from cudf_fsst.codecs.node import Content
     from cudf_fsst.index import CompressedIndex
     from cudf_fsst.interop import arrow_columns
@@ -148,6 +151,13 @@ def version_3() -> dict[str, Any]:
     levels = [Content(host.Compressor(None, {}).node(arrow_columns.describe(one)), one.type, None) for one in arrays]
     notes = {"names": ["i", None], "multi": True, "dtypes": [None] * 2, "freqs": [None] * 2}
     plain = pd.Series(words).fsst.compress()
+    modes = ["AIR", "RAIL", "SHIP", "TRUCK", "", "REG AIR", None]
+    repeated = pd.Series([modes[i * i % 11 % 7] for i in range(1500)], name="mode")
+    many = pd.Series([f"clerk {i % 300}" for i in range(700)])
+    listed = [[mode, "x"][: i % 3] for i, mode in enumerate(repeated)]
+    frame = pd.DataFrame({"list": listed, "bytes": [b"\xff", b""] * 750}, index=pd.Index(repeated, name="label"))
+    with mock.patch.object(plan, "AUTOMATIC", True):  # nobody can name the codec of an index
+        nested = frame.fsst.compress(codecs={"bytes": "dict"})
     return {
         "divided": divided().fsst.compress(codecs={"whole": "bitpack"}),
         "levels_of_labels": rows.set_axis(kinds, axis=1).fsst.compress(),
@@ -156,6 +166,16 @@ def version_3() -> dict[str, Any]:
         "column_of_nulls": CompressedColumn._make(
             plain._content, plain._backend, "n", CompressedIndex(notes, 5, levels), plain.dtype
         ),
+        "dictionary": repeated.fsst.compress(codec="dict"),
+        "dictionaries": cudf_fsst.concat(
+            [
+                *(pd.Series([None, "one", "two"]).fsst.compress(codec=codec) for codec in ("fsst", "dict", "dict")),
+                many.fsst.compress(codec="dict"),
+                pd.Series([None] * 5, dtype="str").fsst.compress(codec="dict"),
+                many[:3].fsst.compress(codec="fsst"),
+            ]
+        ),
+        "nested_dictionary": nested,
     }
 
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ..bitmap import put, rebased
-from ..chosen import Chosen, chosen, parts_of, shares_of
+from ..chosen import chosen, parts_of, shares_of
 from ..part import edges_of
 from ..unaligned import address
 from . import cpu_kernels as kernels
@@ -89,7 +89,7 @@ def cut(first: int, last: int, step: int) -> list[tuple[int, int]]:
 # --- encoding -------------------------------------------------------------------------------------------------------
 
 
-def _checked(strings: HostStrings) -> HostStrings:
+def checked(strings: HostStrings) -> HostStrings:
     """Check bounds of a column, drop characters under its nulls; without nulls, drop its validity."""
     offsets = np.ascontiguousarray(strings.offsets[: strings.rows + 1])
     if offsets.size != strings.rows + 1 or offsets.dtype not in (np.int32, np.int64):
@@ -115,14 +115,20 @@ def _checked(strings: HostStrings) -> HostStrings:
     return HostStrings(strings.rows, chars, offsets, validity, strings.validity_offset, strings.null_count)
 
 
-def _segment_rows(offsets: npt.NDArray[Any]) -> list[tuple[int, int]]:
-    """Row ranges of the segments that have rows (docs/format.md, section 7)."""
+#: Segments that share a table: their row ranges.
+Scope = list[tuple[int, int]]
+
+
+def scopes_of(offsets: npt.NDArray[Any]) -> list[Scope]:
+    """Segments that have rows, as they share tables (docs/format.md, section 7)."""
     rows = offsets.size - 1
     base, chars = int(offsets[0]), int(offsets[-1] - offsets[0])
     size = plan.segment_size(chars)
     cuts = [base + k * size for k in range(1, plan.segment_count(chars))]
     edges = [0, *np.searchsorted(offsets[:-1], np.array(cuts, offsets.dtype)).tolist(), rows]
-    return [(first, last) for first, last in pairwise(edges) if first < last]
+    parts = [(first, last) for first, last in pairwise(edges) if first < last]
+    per_table = plan.segments_per_table(chars)
+    return [parts[i : i + per_table] for i in range(0, len(parts), per_table)]
 
 
 def train(strings: HostStrings, *, level: str = "default") -> SymbolTable:
@@ -135,7 +141,7 @@ def train(strings: HostStrings, *, level: str = "default") -> SymbolTable:
     """
     if level not in LEVELS:
         raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
-    strings = _checked(strings)
+    strings = checked(strings)
     chars = strings.chars[int(strings.offsets[0]) : int(strings.offsets[-1])]
     return _train_scope(chars, 0, chars.size, level)
 
@@ -192,22 +198,32 @@ def compress(
         raise ValueError(f"tile_size must be 'auto' or one of {TILE_SIZES}, not {tile_size!r}")
     if strings.rows == 0:
         return []
-    strings = _checked(strings)
+    strings = checked(strings)
+    return encode(strings, scopes_of(strings.offsets), table=table, tile_size=tile_size, level=level)
+
+
+def encode(
+    strings: HostStrings,
+    scopes: Sequence[Scope],
+    *,
+    table: SymbolTable | None = None,
+    tile_size: int | Literal["auto"] = "auto",
+    level: str = "default",
+) -> list[Segment]:
+    """Compress some of the `scopes_of` a column that was `checked`; see `compress`."""
     offsets = strings.offsets
     base, nbytes = int(offsets[0]), int(offsets[-1] - offsets[0])
     chars = np.ascontiguousarray(strings.chars[base : base + nbytes])
     tile = plan.auto_tile_size(nbytes) if tile_size == "auto" else int(tile_size)
-    parts = _segment_rows(offsets)
-    per_table = plan.segments_per_table(nbytes)
     if table is None:
-        scopes = [parts[i : i + per_table] for i in range(0, len(parts), per_table)]
         spans = [(int(offsets[scope[0][0]]) - base, int(offsets[scope[-1][1]]) - base) for scope in scopes]
         tables = _map(lambda span: _train_scope(chars, span[0], span[1] - span[0], level), spans)
     else:
-        tables = [table] * -(-len(parts) // per_table)
+        tables = [table] * len(scopes)
     return [
-        _compress_segment(strings, chars, base, first, last, tables[i // per_table], tile, level)
-        for i, (first, last) in enumerate(parts)
+        _compress_segment(strings, chars, base, first, last, own, tile, level)
+        for scope, own in zip(scopes, tables, strict=True)
+        for first, last in scope
     ]
 
 
@@ -356,7 +372,7 @@ class Reader:
         raise ValueError(f"damaged segment: the codes of tile {tile} do not decode to its bytes")
 
 
-def _offset_dtype(chars: int) -> type[np.signedinteger[Any]]:
+def offset_dtype(chars: int) -> type[np.signedinteger[Any]]:
     return np.int32 if chars < 2**31 else np.int64
 
 
@@ -410,7 +426,7 @@ def read(
         parts.append((reader, first, last, reader.row_start(first), reader.row_start(last)))
 
     chars = np.empty(sum(part[4] - part[3] for part in parts), np.uint8)
-    offsets = np.zeros(stop - start + 1, _offset_dtype(chars.size))
+    offsets = np.zeros(stop - start + 1, offset_dtype(chars.size))
     chars_address, offsets_address, itemsize = address(chars), address(offsets), offsets.itemsize
     work: list[Callable[[], None]] = []
     row, position = 0, 0
@@ -427,6 +443,18 @@ def read(
 
     bitmap, null_count = _validity([(reader.segment, first, last) for reader, first, last, _, _ in parts])
     return HostStrings(stop - start, chars, offsets, bitmap, 0, null_count)
+
+
+def row_ends(segments: Sequence[Segment]) -> npt.NDArray[np.int64]:
+    """Where every row ends in the characters of all, which are not decoded; ValueError where a segment is damaged."""
+    ends = np.empty(sum(segment.rows for segment in segments), np.int64)
+    row = position = 0
+    for segment in segments:
+        to = address(ends) + ends.itemsize * row
+        Reader(segment).unpack(0, segment.rows, segment.chars, position, to, ends.itemsize)
+        row += segment.rows
+        position += segment.chars
+    return ends
 
 
 def validity(segments: Sequence[Segment]) -> tuple[npt.NDArray[np.uint8] | None, int]:
@@ -506,7 +534,7 @@ def take(
     if not in_order or wanted.rows.size >= _DENSE * span:
         some = segments[slice(*parts_of(edges, wanted.lowest, wanted.highest + 1))]
         if sum(segment.layout.tiles for segment in some) <= wanted.rows.size:
-            return _selected(read(segments, wanted.lowest, wanted.highest + 1, edges=edges), wanted)
+            return gather(read(segments, wanted.lowest, wanted.highest + 1, edges=edges), wanted.rows, wanted.lowest)
     rows, places = wanted.sorted()
     count = rows.size
     starts, offsets = np.empty(count, np.int64), np.zeros(count + 1, np.int64)
@@ -546,12 +574,11 @@ def take(
 
     null_count = 0 if valid is None else count - int(np.count_nonzero(valid))
     validity = np.packbits(valid, bitorder="little") if valid is not None and null_count else None
-    return HostStrings(count, chars, offsets.astype(_offset_dtype(chars.size), copy=False), validity, 0, null_count)
+    return HostStrings(count, chars, offsets.astype(offset_dtype(chars.size), copy=False), validity, 0, null_count)
 
 
-def _selected(strings: HostStrings, wanted: Chosen) -> HostStrings:
-    """Rows of strings, the first of which is the lowest of the rows."""
-    rows, base = wanted.rows, wanted.lowest
+def gather(strings: HostStrings, rows: npt.NDArray[np.int64], base: int = 0) -> HostStrings:
+    """Rows of strings, the first of which has the number `base`; validity from bit 0."""
     offsets = np.empty(rows.size + 1, np.int64)
     kernels.chosen_offsets(strings.offsets, rows, base, offsets)
     chars = np.empty(int(offsets[-1]), np.uint8)
@@ -567,7 +594,7 @@ def _selected(strings: HostStrings, wanted: Chosen) -> HostStrings:
         valid = strings.validity[local >> 3] >> (local & 7).astype(np.uint8) & 1
         null_count = rows.size - int(np.count_nonzero(valid))
         validity = np.packbits(valid, bitorder="little") if null_count else None
-    return HostStrings(rows.size, chars, offsets.astype(_offset_dtype(chars.size), copy=False), validity, 0, null_count)
+    return HostStrings(rows.size, chars, offsets.astype(offset_dtype(chars.size), copy=False), validity, 0, null_count)
 
 
 def _long_rows(

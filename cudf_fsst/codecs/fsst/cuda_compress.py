@@ -36,7 +36,7 @@ from ...device.transfer import Outbox
 from ...device.waits import Steps
 from . import launch
 from .cuda_encode import compress_long, compress_short, short_waves
-from .cuda_room import SLOTS, Column, Results, Task, check_level, make_room, plan_columns, rounds, takes_all
+from .cuda_room import SLOTS, Column, Cut, Results, Task, check_level, make_room, plan_columns, rounds, takes_all
 from .cuda_tables import download_found, find_cuts, look, place_tables
 from .segment import Segment
 from .symbols import SymbolTable
@@ -74,7 +74,12 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
             lane.upload(room.waves_at, launch.words(waves.views))
             yield from compress_short(room, tables, waves, results, outbox, exported)
         else:
-            compress_long(room, cuts, tables, results, outbox, exported)
+            compress_long(room, [_wanted(of_column) for of_column in cuts], tables, results, outbox, exported)
+
+
+def _wanted(cuts: Sequence[Cut]) -> list[Cut]:
+    """The segments of a column that are to be encoded."""
+    return [cut for cut in cuts if cut.column.task.only is None or cut.table in cut.column.task.only]
 
 
 def compress(

@@ -290,6 +290,33 @@ def validity(segments: Sequence[Segment], *, lane: Lane) -> Any:
     return mask
 
 
+def read_into(segments: Segments, offsets: int, itemsize: int, first_char: int, chars: int, *, lane: Lane) -> None:
+    """Write all rows behind others of a column, but for their validity. Nothing is waited for.
+
+    Parameters
+    ----------
+    offsets, itemsize : int
+        Address of the first row's, bytes of an offset.
+    first_char : int
+        What these offsets begin with.
+    chars : int
+        Address of the first row's characters.
+    """
+    plan = reading_of(segments).whole()
+    image = plan.image.copy()
+    buffer = lane.allocate(image.nbytes)
+    words = plan.words(image)
+    words[:, _FIELDS["table"]] += _u64(buffer.ptr)
+    words[:, _FIELDS["offsets_to"]] = offsets
+    words[:, _FIELDS["wide_offsets"]] = itemsize == 8
+    # Characters are counted from the column's first, offsets say so, and the address is what it would have.
+    words[:, _FIELDS["out_char"]] += _u64(first_char)
+    words[:, _FIELDS["chars_to"]] = _u64((chars - first_char) % 2**64)
+    lane.upload(buffer.ptr, image)
+    _decode(plan.decodes, lane, buffer.ptr, buffer.ptr + plan.place)
+    _read_rows(plan, lane, buffer.ptr + plan.place)
+
+
 def scratch_limit(plain: int) -> int:
     """Bytes that a call may need beside its result, for so many uncompressed bytes."""
     return max(_SCRATCH, plain // _SCRATCH_PART)

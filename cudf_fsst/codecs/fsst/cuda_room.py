@@ -36,12 +36,13 @@ _ROOM_FOR_OTHERS = 8 * (80 << 20)
 
 
 class Task(NamedTuple):
-    """A column to compress, and how: see `compress_one`."""
+    """A column to compress, and how: see `compress_one`; `only`: numbers of the scopes that are wanted, None: all."""
 
     strings: DeviceStrings
     table: SymbolTable | None = None
     tile_size: int | str = "auto"
     level: str = "default"
+    only: frozenset[int] | None = None
 
 
 class Column(NamedTuple):

@@ -43,7 +43,7 @@ def auto_tile_size(chars: int) -> int:
     return 256
 
 
-def _scramble(index: int) -> int:
+def scramble(index: int) -> int:
     """Pseudo-random 32 bits for the chunk `index` (the finalizer of MurmurHash3 on a Weyl sequence)."""
     x = (index + 1) * 0x9E3779B9 & 0xFFFFFFFF
     x = (x ^ (x >> 16)) * 0x85EBCA6B & 0xFFFFFFFF
@@ -86,5 +86,5 @@ def sample_positions(
     for i in range(chunks):
         first = i * chars // chunks
         room = (i + 1) * chars // chunks - first - SAMPLE_CHUNK + 1
-        starts[i] = start + first + (_scramble(draw * chunks + i) * room >> 32)
+        starts[i] = start + first + (scramble(draw * chunks + i) * room >> 32)
     return starts, SAMPLE_CHUNK

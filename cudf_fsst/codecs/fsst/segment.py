@@ -69,6 +69,8 @@ class Segments(tuple[Segment, ...]):
     reading: Any = None
     #: Of each segment, whether bytes of its rows continue a character of UTF-8; None: nobody has looked.
     continued: tuple[bool, ...] | None = None
+    #: Bytes of the longest row; None: nobody has looked.
+    longest: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Segments, (tuple(self),)

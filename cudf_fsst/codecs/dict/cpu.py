@@ -1,0 +1,559 @@
+"""Dictionaries on the host: strings to codes of distinct values, and back, in Numba without the GIL.
+
+The distinct values are found first, in threads that each look at rows of their own, whose values are then put together
+in the order of these rows. The codes are made after that, piece by piece, so that they are never all held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...buffers import HostStrings
+from ...naming import What
+from ..bitmap import put, rebased
+from ..bitpack import NAME as BITPACK
+from ..chosen import parts_of, shares_of
+from ..fsst import cpu as fsst
+from ..node import Node, dictionary_of, is_strings, of_codes, of_scopes, of_validity
+from ..part import Packed
+from ..registry import DICTIONARIES, STRINGS
+from ..unaligned import address, padded_copy
+from ..values import cpu as fixed
+from . import cpu_kernels as kernels
+from . import plan
+
+#: Rows that a thread looks at before what it found is put together with what others did.
+_CHUNK_ROWS = 2**18
+#: Codes of all rows are kept while values are looked for, where they take no more than this, or a sixteenth of the
+#: column.
+_HELD_NBYTES = 2**25
+#: Rows of which a thread makes strings at once.
+_STEP_ROWS = 2**16
+#: Rows whose codes are held at a time when strings are made of them.
+_WINDOW_ROWS = 2**22
+#: Rows whose codes are held at a time when a file is looked at.
+_LOOK_ROWS = 2**18
+_SLOTS = 2**12
+_NONE: npt.NDArray[Any] = np.empty(0, np.uint8)
+_ALL: npt.NDArray[np.int64] = np.empty(0, np.int64)
+Codes = npt.NDArray[Any]
+
+
+class _Table:
+    """Distinct values of rows of a scope, in order of first appearance."""
+
+    def __init__(self, strings: HostStrings, slots: int = _SLOTS) -> None:
+        validity = _NONE if strings.validity is None else strings.validity
+        chars = address(strings.chars)
+        self.of = chars, chars + strings.chars.size, strings.offsets, validity, strings.validity_offset
+        self.table = np.zeros(slots, np.uint32)
+        self.facts, self.rows = np.empty((slots // 2, 4), np.uint64), np.empty(slots // 2, np.int64)
+        self.count = 0
+
+    @property
+    def firsts(self) -> npt.NDArray[np.int64]:
+        """The row where each value is first."""
+        return self.rows[: self.count]
+
+    def insert(self, first: int, last: int, most: int, rows: npt.NDArray[np.int64] = _ALL) -> Codes | None:
+        """Put rows `first` to ``last - 1``, or of `rows` these, into the table.
+
+        Returns
+        -------
+        ndarray or None
+            Numbers of their values. None: there are more than `most` values.
+        """
+        out = np.empty(last - first, np.uint32)
+        while True:
+            at = self.table, self.facts, self.rows, self.count, most, out
+            first, self.count = kernels.insert(*self.of, rows, first, last, *at)
+            if first == last:
+                return out
+            if self.count >= most:
+                return None
+            slots = 2 * self.table.size
+            self.table = np.zeros(slots, np.uint32)
+            self.facts, self.rows = np.resize(self.facts, (slots // 2, 4)), np.resize(self.rows, slots // 2)
+            kernels.rehash(self.facts, self.count, self.table)
+
+    def look_up(self, first: int, last: int, out: Codes) -> None:
+        """Write numbers of the values of rows `first` to ``last - 1``."""
+        kernels.look_up(*self.of, first, last, self.table, self.facts, out)
+
+
+class _Chunk(NamedTuple):
+    """Rows that were looked at by themselves.
+
+    Attributes
+    ----------
+    first, last : int
+    firsts : ndarray of int64
+        The row where each of their values is first.
+    codes : ndarray or None
+        Numbers of their values among these, where there is room to keep them.
+    """
+
+    first: int
+    last: int
+    firsts: npt.NDArray[np.int64]
+    codes: Codes | None
+
+
+class Distinct:
+    """Distinct values of a scope, by first appearance, and the codes of its rows.
+
+    Parameters
+    ----------
+    strings
+        The scope.
+    most
+        Distinct values from which on there is no dictionary.
+    """
+
+    def __init__(self, strings: HostStrings, most: int) -> None:
+        self._table = _Table(strings)
+        self._chunks: list[tuple[_Chunk, Codes]] = []  # with the numbers of their values among all
+        rows, chars = strings.rows, int(strings.offsets[-1] - strings.offsets[0])
+        self._room = max(_HELD_NBYTES, (chars + 4 * rows) // 16) // rows  # bytes of a code
+        threads = fsst.num_threads()
+        chunks = fsst.cut(0, rows, _CHUNK_ROWS)
+        #: Whether there are at most so many.
+        self.complete = False
+        for i in range(0, len(chunks), threads):
+            work = [partial(self._look, strings, *chunk, most) for chunk in chunks[i : i + threads]]
+            for found in fsst.run(work, rows, 0):
+                numbers = None if found is None else self._table.insert(0, found.firsts.size, most, found.firsts)
+                if found is None or numbers is None:
+                    return
+                self._chunks.append((found, numbers))
+        self.complete = True
+
+    def _look(self, strings: HostStrings, first: int, last: int, most: int) -> _Chunk | None:
+        own = _Table(strings)
+        codes = own.insert(first, last, most)
+        if codes is None:
+            return None
+        itemsize = plan.itemsize(own.count)
+        return _Chunk(first, last, own.firsts, codes.astype(f"<u{itemsize}") if itemsize <= self._room else None)
+
+    @property
+    def firsts(self) -> npt.NDArray[np.int64]:
+        """The row where each value is first."""
+        return self._table.firsts
+
+    def codes(self, first: int, last: int) -> Codes:
+        """Codes of rows, which begin and end with chunks; 0 of null ones."""
+        out = np.empty(last - first, f"<u{plan.itemsize(self._table.count)}")
+        work = [
+            partial(self._write, chunk, numbers, out[chunk.first - first : chunk.last - first])
+            for chunk, numbers in self._chunks
+            if first <= chunk.first < last
+        ]
+        fsst.run(work, last - first, 0)
+        return out
+
+    def _write(self, chunk: _Chunk, numbers: Codes, out: Codes) -> None:
+        if chunk.codes is None:
+            self._table.look_up(chunk.first, chunk.last, out)
+        elif numbers.size:
+            kernels.renumber(chunk.codes, numbers, out)
+        else:  # nulls alone
+            out[:] = 0
+
+
+def sampled(strings: HostStrings) -> tuple[int, int]:
+    """Rows of the sample of a scope that are not null, and how many different hashes they have."""
+    starts, run = plan.sample_runs(strings.rows)
+    table = np.zeros(2 * plan.SAMPLE_RUNS * plan.RUN_ROWS, np.uint64)
+    rows, distinct = kernels.sample(*_Table(strings).of, starts, run, table)
+    return rows, distinct
+
+
+# --- encoding -------------------------------------------------------------------------------------------------------
+
+
+def compress(
+    strings: HostStrings, kind: Any, *, codec: str | None = None, table: Any = None, what: What = None, **options: Any
+) -> Node:
+    """Compress a column, each scope by a dictionary or by FSST.
+
+    Parameters
+    ----------
+    strings
+        The column; its characters under nulls are dropped.
+    kind : pyarrow.DataType
+        Of the column.
+    codec : str, optional
+        ``"fsst"``, ``"dict"``; None: whichever is expected to be smaller, for each scope.
+    table : SymbolTable, optional
+        Of FSST, which is the codec then.
+    what : str, callable or None
+        What the log calls the column.
+    **options
+        ``tile_size`` and ``level`` of FSST, for distinct values too.
+
+    Raises
+    ------
+    ValueError
+        A wrong argument, or offsets that decrease or lie outside the characters.
+    """
+    if codec == DICTIONARIES.NAME and table is not None:
+        raise ValueError("table is for codec 'fsst', not for 'dict'")
+    if codec == STRINGS.NAME or table is not None or not plan.eligible(strings.rows, named=codec is not None):
+        segments = fsst.compress(strings, table=table, **options)
+        return Node(kind, strings.rows, sum(part.null_count for part in segments), segments=tuple(segments))
+    strings = fsst.checked(strings)
+    scopes: list[Node] = []
+    plain: list[fsst.Scope] = []
+
+    def end_plain() -> None:
+        if plain:
+            segments = fsst.encode(strings, plain, **options)
+            rows, nulls = sum(part.rows for part in segments), sum(part.null_count for part in segments)
+            scopes.append(Node(kind, rows, nulls, segments=tuple(segments)))
+            plain.clear()
+
+    for scope in fsst.scopes_of(strings.offsets):
+        found = _scope(_rows(strings, scope[0][0], scope[-1][1]), kind, codec is not None, what, options)
+        if found is None:
+            plain.append(scope)
+        else:
+            end_plain()
+            scopes.append(found)
+    end_plain()
+    return of_scopes(kind, scopes)
+
+
+def _rows(strings: HostStrings, first: int, last: int) -> HostStrings:
+    """Rows `first` to ``last - 1`` as they are."""
+    rows, nulls = last - first, 0
+    offset = strings.validity_offset + first
+    if strings.validity is not None:
+        bits = rebased(strings.validity, offset, rows)
+        nulls = rows - int(np.bitwise_count(bits).sum(dtype=np.int64))
+    validity = strings.validity if nulls else None
+    return HostStrings(rows, strings.chars, strings.offsets[first : last + 1], validity, offset, nulls)
+
+
+def _scope(strings: HostStrings, kind: Any, named: bool, what: What, options: dict[str, Any]) -> Node | None:
+    """A scope with a dictionary, or None where FSST alone is better."""
+    rows, chars = strings.rows, int(strings.offsets[-1] - strings.offsets[0])
+    if not plan.eligible(rows, named=named):
+        return None
+    strings.chars = np.ascontiguousarray(strings.chars)
+    most = plan.most_values(rows, chars, named=named)
+    if not named and not (most and plan.repeats(*sampled(strings))):
+        return None
+    found = Distinct(strings, most)
+    if not found.complete:
+        return None
+    sizes = strings.offsets[found.firsts + 1].astype(np.int64) - strings.offsets[found.firsts]
+    if not plan.accepts(rows, chars, sizes.size, int(sizes.sum()), named=named):
+        return None
+    values = fsst.gather(HostStrings(rows, strings.chars, strings.offsets), found.firsts)
+    itemsize = plan.itemsize(values.rows)
+    codes: list[Packed] = []
+    for first, last in fsst.cut(0, rows, plan.PIECE_CODES):
+        piece = found.codes(first, last)
+        if strings.validity is not None:
+            piece = fixed.fill_nulls(piece, strings.validity, strings.validity_offset + first)
+        codes += fixed.compress(piece, codec=BITPACK, what=of_codes(what))
+    validity: tuple[Packed, ...] = ()
+    if strings.validity is not None:
+        bits = rebased(strings.validity, strings.validity_offset, rows)
+        validity = fixed.compress(bits, what=of_validity(what))
+    own = Node(kind, values.rows, 0, segments=tuple(fsst.compress(values, **options)))
+    return Node(dictionary_of(kind, itemsize), rows, strings.null_count, validity, (tuple(codes),), (), (own,), chars)
+
+
+# --- decoding -------------------------------------------------------------------------------------------------------
+
+
+class _Values(NamedTuple):
+    """Distinct values as `cpu_kernels.expand` takes them: addresses, sizes, the characters with some bytes more."""
+
+    starts: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    chars: npt.NDArray[np.uint8]
+    longest: int = 0
+
+
+def _values(scope: Node) -> _Values:
+    found = fsst.read(scope.children[0].segments, edges=scope.children[0].segment_edges)
+    offsets, chars = found.offsets.astype(np.int64), padded_copy(found.chars, kernels.COPIED)
+    sizes = offsets[1:] - offsets[:-1]
+    return _Values(offsets[:-1] + address(chars), sizes, chars, int(sizes.max(initial=0)))
+
+
+def _bits(scope: Node, first: int, last: int) -> npt.NDArray[np.uint8]:
+    """The validity of rows, from bit 0; () without nulls."""
+    if not scope.validity:
+        return _NONE
+    bits = fixed.read(scope.validity, 1, first // 8, -(-last // 8), edges=scope.validity_edges)
+    return rebased(bits, first % 8, last - first)
+
+
+def codes_of(scope: Node, first: int = 0, last: int | None = None) -> npt.NDArray[Any]:
+    """Codes of rows of a scope with a dictionary; those of null rows mean nothing."""
+    (parts,), (edges,) = scope.values, scope.values_edges
+    return fixed.read(parts, parts[0].itemsize, first, scope.rows if last is None else last, edges=edges)
+
+
+def look_up(scope: Node, answers: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
+    """Write the answer of every row's value; of null rows it means nothing."""
+    if not answers.size:  # nulls alone
+        out[:] = 0
+        return
+    for first, last in fsst.cut(0, scope.rows, _WINDOW_ROWS):
+        codes, work = codes_of(scope, first, last), []
+        for a, b in fsst.cut(0, last - first, _STEP_ROWS):
+            work.append(partial(kernels.look_up_codes, codes[a:b], answers, out[first + a : first + b]))
+        if not all(fsst.run(work, last - first, 0)):
+            raise _damaged()
+
+
+def _damaged() -> ValueError:
+    return ValueError("damaged segment: a code of a value that the dictionary does not have")
+
+
+def _lengths(codes: npt.NDArray[Any], bits: npt.NDArray[np.uint8], values: _Values) -> list[int]:
+    """Characters of every `_STEP_ROWS` rows."""
+    steps = fsst.cut(0, codes.size, _STEP_ROWS)
+    work = [partial(kernels.expanded_chars, codes[a:b], bits, a, values.sizes) for a, b in steps]
+    found = fsst.run(work, codes.size, 0)
+    if min(found, default=0) < 0:
+        raise _damaged()
+    return found
+
+
+def count_chars(scope: Node) -> int:
+    """Bytes of the strings of a scope's rows, from its codes alone.
+
+    Raises
+    ------
+    ValueError
+        Codes do not number the values of rows that are not null by first appearance, all of them.
+    """
+    sizes = fsst.row_ends(scope.children[0].segments)
+    sizes[1:] -= sizes[:-1].copy()
+    known = _Values(_ALL, sizes, _NONE)
+    total = seen = 0
+    for a, b in fsst.cut(0, scope.rows, _LOOK_ROWS):
+        codes, bits = codes_of(scope, a, b), _bits(scope, a, b)
+        seen = kernels.first_seen(codes, bits, seen)
+        if seen < 0:
+            raise ValueError("damaged segment: codes that do not number values by first appearance")
+        total += sum(_lengths(codes, bits, known))
+    if seen != sizes.size:
+        raise ValueError(f"damaged segment: {sizes.size} values, of which rows have {seen}")
+    return total
+
+
+def _expand(
+    codes: npt.NDArray[Any],
+    bits: npt.NDArray[np.uint8],
+    values: _Values,
+    lengths: Sequence[int],
+    position: int,
+    offsets: npt.NDArray[Any],
+    chars: npt.NDArray[np.uint8],
+) -> int:
+    """Strings of codes, the first of which begins at `position`; where the last one ends."""
+    work: list[Callable[[], None]] = []
+    start = position
+    for (a, b), nbytes in zip(fsst.cut(0, codes.size, _STEP_ROWS), lengths, strict=True):
+        to = position, position + nbytes, offsets[a:b], address(chars)
+        work.append(partial(kernels.expand, codes[a:b], bits, a, values.starts, values.sizes, values.longest, *to))
+        position += nbytes
+    if position > chars.size:
+        raise _damaged()
+    fsst.run(work, codes.size, position - start)
+    return position
+
+
+def read(node: Node, start: int, stop: int) -> HostStrings:
+    """Rows `start` to ``stop - 1`` of strings with scopes, as `fsst.cpu.read` gives them.
+
+    Raises
+    ------
+    ValueError
+        A part is damaged.
+    """
+    shares = []
+    for number in range(*parts_of(node.scope_edges, start, stop)):
+        scope, base = node.scopes[number], int(node.scope_edges[number])
+        shares.append((scope, max(start - base, 0), min(stop - base, scope.rows)))
+    if len(shares) == 1 and is_strings(shares[0][0].type):
+        scope, first, last = shares[0]
+        return fsst.read(scope.segments, first, last, edges=scope.segment_edges)
+    made = [_made(scope, first, last) for scope, first, last in shares]
+    total = sum(one.chars for one in made)
+    chars, offsets = np.empty(total, np.uint8), np.zeros(stop - start + 1, fsst.offset_dtype(total))
+    bitmap = np.zeros(-(-(stop - start) // 8), np.uint8)
+    row = position = nulls = 0
+    for one in made:
+        bits, some = one.write(position, offsets[row + 1 : row + 1 + one.rows], chars)
+        if bits is None:
+            bits = rebased(np.full(-(-one.rows // 8), 255, np.uint8), 0, one.rows)
+        put(bitmap, row, bits)
+        nulls += some
+        row += one.rows
+        position += one.chars
+    return HostStrings(stop - start, chars, offsets, bitmap if nulls else None, 0, nulls)
+
+
+class _Made:
+    """Rows of a scope that are about to be written: how many, how many characters, and how."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows, self.chars = rows, 0
+
+    def write(self, position: int, offsets: npt.NDArray[Any], chars: npt.NDArray[np.uint8]) -> tuple[Any, int]:
+        """Write where rows end, and their characters from `position` on; their validity or None, and nulls."""
+        raise NotImplementedError
+
+
+class _Plain(_Made):
+    """Rows of a scope without a dictionary."""
+
+    def __init__(self, scope: Node, first: int, last: int) -> None:
+        super().__init__(last - first)
+        self._found = fsst.read(scope.segments, first, last, edges=scope.segment_edges)
+        self.chars = self._found.chars.size
+
+    def write(self, position: int, offsets: npt.NDArray[Any], chars: npt.NDArray[np.uint8]) -> tuple[Any, int]:
+        found = self._found
+        np.add(found.offsets[1:], position, out=offsets, casting="same_kind")
+        chars[position : position + self.chars] = found.chars
+        return found.validity, found.null_count
+
+
+class _Coded(_Made):
+    """Rows of a scope with a dictionary, a window of codes at a time."""
+
+    def __init__(self, scope: Node, first: int, last: int) -> None:
+        super().__init__(last - first)
+        self._scope, self._first, self._values = scope, first, _values(scope)
+        self._windows = fsst.cut(first, last, _WINDOW_ROWS)
+        self._held: Any = None
+        if first == 0 and last == scope.rows:
+            self.chars = scope.chars
+            return
+        for window in self._windows:
+            self._held = self._codes(window)
+            self.chars += sum(self._held[2])
+
+    def _codes(self, window: tuple[int, int]) -> tuple[Any, Any, list[int]]:
+        codes, bits = codes_of(self._scope, *window), _bits(self._scope, *window)
+        return codes, bits, _lengths(codes, bits, self._values)
+
+    def write(self, position: int, offsets: npt.NDArray[Any], chars: npt.NDArray[np.uint8]) -> tuple[Any, int]:
+        end = position
+        for a, b in self._windows:
+            held = self._held if len(self._windows) == 1 and self._held is not None else self._codes((a, b))
+            codes, bits, lengths = held
+            end = _expand(codes, bits, self._values, lengths, end, offsets[a - self._first : b - self._first], chars)
+        if end != position + self.chars:
+            raise _damaged()
+        found = _bits(self._scope, self._first, self._first + self.rows)
+        if not found.size:
+            return None, 0
+        return found, self.rows - int(np.bitwise_count(found).sum(dtype=np.int64))
+
+
+def _made(scope: Node, first: int, last: int) -> _Made:
+    return _Plain(scope, first, last) if is_strings(scope.type) else _Coded(scope, first, last)
+
+
+def validity(node: Node) -> tuple[npt.NDArray[np.uint8] | None, int]:
+    """The validity bitmap of all rows of strings with scopes, or None where there are no nulls, and how many."""
+    if not node.null_count:
+        return None, 0
+    bitmap = np.zeros(-(-node.rows // 8), np.uint8)
+    row = 0
+    for scope in node.scopes:
+        if is_strings(scope.type):
+            bits, _ = fsst.validity(scope.segments)
+        else:
+            bits = _bits(scope, 0, scope.rows) if scope.validity else None
+        if bits is None:
+            bits = rebased(np.full(-(-scope.rows // 8), 255, np.uint8), 0, scope.rows)
+        put(bitmap, row, bits)
+        row += scope.rows
+    return bitmap, node.rows - int(np.bitwise_count(bitmap).sum(dtype=np.int64))
+
+
+def take(node: Node, rows: npt.NDArray[np.int64]) -> HostStrings:
+    """Rows of strings with scopes, in any order, repeated or not, each of which is there."""
+    if not rows.size:
+        return read(node, 0, 0)
+    places = np.empty(0, np.int64)
+    order = rows
+    if len(node.scopes) > 1 and (np.diff(rows) < 0).any():
+        places = np.argsort(rows, kind="stable")
+        order = rows[places]
+    found = (
+        [
+            _taken(node.scopes[number], order[first:last] - int(node.scope_edges[number]))
+            for number, first, last in shares_of(order, node.scope_edges)
+        ]
+        if len(node.scopes) > 1
+        else [_taken(node.scopes[0], rows)]
+    )
+    made = found[0] if len(found) == 1 else _joined(found)
+    if not places.size:
+        return made
+    back = np.empty(rows.size, np.int64)
+    back[places] = np.arange(rows.size)
+    return fsst.gather(made, back)
+
+
+def _taken(scope: Node, rows: npt.NDArray[np.int64]) -> HostStrings:
+    if is_strings(scope.type):
+        return fsst.take(scope.segments, rows, edges=scope.segment_edges)
+    (parts,), (edges,) = scope.values, scope.values_edges
+    codes = fixed.take(parts, parts[0].itemsize, rows, edges=edges).astype(np.int64)
+    bits, nulls = None, 0
+    if scope.validity:
+        valid = fixed.take(scope.validity, 1, rows >> 3, edges=scope.validity_edges) >> (rows & 7).astype(np.uint8) & 1
+        nulls = rows.size - int(np.count_nonzero(valid))
+        bits = np.packbits(valid, bitorder="little") if nulls else None
+        codes[valid == 0] = 0
+    own = scope.children[0]
+    if nulls == rows.size:
+        return HostStrings(rows.size, _NONE, np.zeros(rows.size + 1, np.int32), bits, 0, nulls)
+    if int(codes.max()) >= own.rows:
+        raise _damaged()
+    if 4 * rows.size < own.rows:
+        wanted, codes = np.unique(codes, return_inverse=True)
+        strings = fsst.take(own.segments, wanted, edges=own.segment_edges)
+    else:
+        strings = fsst.read(own.segments, edges=own.segment_edges)
+    if not nulls:
+        return fsst.gather(strings, codes)
+    # One more value, of no characters, for the null rows.
+    offsets = np.append(strings.offsets, strings.offsets[-1:])
+    codes[valid == 0] = strings.rows
+    made = fsst.gather(HostStrings(strings.rows + 1, strings.chars, offsets), codes)
+    return HostStrings(made.rows, made.chars, made.offsets, bits, 0, nulls)
+
+
+def _joined(found: Sequence[HostStrings]) -> HostStrings:
+    """Strings one after another."""
+    rows, total = sum(one.rows for one in found), sum(one.chars.size for one in found)
+    offsets, bitmap = np.zeros(rows + 1, fsst.offset_dtype(total)), np.zeros(-(-rows // 8), np.uint8)
+    row = position = 0
+    for one in found:
+        offsets[row + 1 : row + 1 + one.rows] = one.offsets[1:].astype(np.int64) + position
+        bits = np.full(-(-one.rows // 8), 255, np.uint8) if one.validity is None else one.validity
+        put(bitmap, row, rebased(bits, 0, one.rows))
+        row += one.rows
+        position += one.chars.size
+    nulls = sum(one.null_count for one in found)
+    chars = np.concatenate([one.chars for one in found])
+    return HostStrings(rows, chars, offsets, bitmap if nulls else None, 0, nulls)

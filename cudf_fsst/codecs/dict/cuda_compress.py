@@ -1,0 +1,369 @@
+"""Compression of strings on the GPU, by dictionaries where they pay and by FSST elsewhere: the bytes of `cpu.compress`.
+
+Scopes are cut and sampled (`cuda_choose`), and the values of those that repeat are found and numbered (`cuda_find`),
+together as far as the memory rule allows. Codes are packed at once, so that they are not kept longer than needed. Then
+the values of all dictionaries are gathered and go through FSST, as do the scopes without a dictionary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ...buffers import DeviceStrings
+from ...device.memory import Lane
+from ...device.transfer import Outbox
+from ...device.waits import Steps, together
+from ...naming import What
+from ..bitpack import NAME as BITPACK
+from ..cuda_tables import Tables
+from ..fsst import cuda_compress as fsst
+from ..fsst.segment import Segment
+from ..node import Node, Parts, dictionary_of, of_codes, of_scopes, of_validity
+from ..registry import DICTIONARIES, STRINGS
+from ..values import cuda as fixed
+from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
+
+#: Memory of a call beside input and result: so much, or this part of the uncompressed bytes.
+_SCRATCH, _SCRATCH_PART = 64 << 20, 8
+#: What packing takes of it; with nulls, which are filled in.
+_PACKING, _PACKING_NULLS = 2 << 20, 20 << 20
+#: Characters of values that are gathered before FSST takes them; so few that it does so while codes are packed.
+_VALUES_NBYTES, _FEW_VALUES_NBYTES = plan.MOST_CHARS, 256 << 10
+
+
+class Task(NamedTuple):
+    """A column to compress, and how.
+
+    Attributes
+    ----------
+    kind : pyarrow.DataType
+    strings : DeviceStrings
+    codec : str or None
+        ``"fsst"``, ``"dict"``; None: the smaller one, for each scope.
+    options : mapping
+        ``table``, ``tile_size``, ``level``.
+    what : str, callable or None
+        What the log calls it.
+    """
+
+    kind: Any
+    strings: DeviceStrings
+    codec: str | None = None
+    options: Mapping[str, Any] = {}
+    what: What = None
+
+    @property
+    def may_have(self) -> bool:
+        """Whether a scope may have a dictionary."""
+        named = self.codec == DICTIONARIES.NAME
+        if named and self.options.get("table") is not None:
+            raise ValueError("table is for codec 'fsst', not for 'dict'")
+        plain = self.codec == STRINGS.NAME or self.options.get("table") is not None
+        return not plain and plan.eligible(self.strings.rows, named=named)
+
+
+@dataclass
+class Scope:
+    """Rows with a dictionary, as it is made.
+
+    Attributes
+    ----------
+    found : cuda_choose.Found
+    firsts : rmm.DeviceBuffer
+        First row of each value.
+    values, values_chars, longest, null_count : int
+    codes, validity : tuple of Packed
+    segments : sequence of Segment
+        Of the values.
+    """
+
+    found: cuda_choose.Found
+    firsts: Any = None
+    values: int = 0
+    values_chars: int = 0
+    longest: int = 0
+    null_count: int = 0
+    codes: Parts = ()
+    validity: Parts = ()
+    segments: Sequence[Segment] = ()
+
+
+@dataclass
+class Column:
+    """A column on its way: its scopes, of which those without a dictionary are left to FSST."""
+
+    task: Task
+    scopes: list[cuda_choose.Found] = field(default_factory=list)
+    dictionaries: dict[int, Scope] = field(default_factory=dict)
+
+
+def scratch(tasks: Sequence[Task], others_nbytes: int) -> int:
+    """Bytes of memory that a call may use beside its input and its result."""
+    nbytes = others_nbytes + sum((task.strings.chars_limit or 0) + 4 * task.strings.rows for task in tasks)
+    return max(_SCRATCH, nbytes // _SCRATCH_PART)
+
+
+def dictionaries(tasks: Sequence[Task], *, lane: Lane, outbox: Outbox | None, others_nbytes: int = 0) -> Steps:
+    """Compress the scopes of columns for which a dictionary pays.
+
+    Parameters
+    ----------
+    tasks
+    lane
+        Waited for at each yield.
+    outbox
+        Where parts go as soon as they are made.
+    others_nbytes
+        Uncompressed bytes of the call's other columns.
+
+    Returns
+    -------
+    list of Column
+    """
+    columns = [Column(task) for task in tasks]
+    wished = [column for column in columns if column.task.may_have]
+    if not wished:
+        return columns
+    named = [column.task.codec == DICTIONARIES.NAME for column in wished]
+    found = yield from cuda_choose.scopes(
+        [cuda_choose.Wished(column.task.strings, name) for column, name in zip(wished, named, strict=True)], lane
+    )
+    asked: list[tuple[Column, int, bool]] = []
+    searches: list[cuda_find.Scope] = []
+    for column, name, scopes in zip(wished, named, found, strict=True):
+        column.scopes = scopes
+        for number, one in enumerate(scopes):
+            if not plan.eligible(one.rows, named=name) or not (name or plan.repeats(one.sampled, one.different)):
+                continue
+            most = plan.most_values(one.rows, one.chars, named=name)
+            if most:
+                asked.append((column, number, name))
+                guess = one.different if not name else plan.SAMPLE_RUNS * plan.RUN_ROWS
+                strings, what = column.task.strings, column.task.what
+                searches.append(cuda_find.Scope(strings, one.first, one.rows, one.chars, most, guess, what))
+    room = scratch(tasks, others_nbytes)
+    waiting: list[tuple[Column, Scope]] = []
+    for first, last in _rounds(searches, room):
+        yield from _round(searches[first:last], asked[first:last], room, waiting, lane, outbox)
+    for some in _groups(waiting):
+        yield from _compress_values(some, lane, outbox)
+    return columns
+
+
+def _rounds(searches: Sequence[cuda_find.Scope], room: int) -> Iterator[tuple[int, int]]:
+    """Searches that share the room: the first and, exclusive, the last."""
+    start = nbytes = 0
+    for i, search in enumerate(searches):
+        own = search.most_nbytes + _PACKING_NULLS
+        if i > start and nbytes + own > room:
+            yield start, i
+            start, nbytes = i, 0
+        nbytes += own
+    if searches:
+        yield start, len(searches)
+
+
+def _round(
+    searches: Sequence[cuda_find.Scope],
+    asked: Sequence[tuple[Column, int, bool]],
+    room: int,
+    waiting: list[tuple[Column, Scope]],
+    lane: Lane,
+    outbox: Outbox | None,
+) -> Steps:
+    """Number the values of some scopes, and pack the codes where a dictionary pays."""
+    packing = _PACKING_NULLS if any(one.strings.null_count for one in searches) else _PACKING
+    early: list[Steps] = []
+
+    def begin(found: Sequence[cuda_find.Numbered]) -> None:
+        """Measure the codes before it is known how many values there are: most often, a dictionary pays."""
+        if all(_known(one) for one in found):
+            early.append(_pack(found, lane, outbox))
+            next(early[0])
+
+    numbered = yield from cuda_find.number(searches, lane, room=room - packing, beside=begin)
+    made: list[tuple[cuda_find.Numbered, Scope]] = []
+    gathered: list[tuple[Column, Scope]] = []
+    try:
+        for (column, number, name), search, one in zip(asked, searches, numbered, strict=True):
+            if one is None:
+                continue
+            if not plan.accepts(search.rows, search.chars, one.values, one.chars, named=name):
+                one.release()
+                continue
+            firsts = lane.allocate(4 * one.values)
+            lane.copy(firsts.ptr, one.firsts, 4 * one.values)
+            scope = Scope(column.scopes[number], firsts, one.values, one.chars, one.longest, one.null_count)
+            column.dictionaries[number] = scope
+            gathered.append((column, scope))
+            made.append((one, scope))
+        if early and len(made) < len(searches):
+            early.pop().close()
+        pack = early[0] if early else _pack([one for one, _ in made], lane, outbox)
+        if sum(scope.values_chars + 4 * scope.values for _, scope in gathered) <= _FEW_VALUES_NBYTES:
+            packed, _ = yield from together(pack, _compress_values(gathered, lane, outbox))
+        else:
+            waiting += gathered
+            packed = yield from pack
+        for (_, scope), (validity, codes) in zip(made, packed, strict=True):
+            scope.validity, scope.codes = validity, codes
+    finally:
+        for one in numbered:
+            if one is not None:
+                one.release()
+
+
+def _known(one: cuda_find.Numbered) -> bool:
+    """Whether codes can be packed before it is known what the values are; then the number of nulls is set."""
+    strings = one.scope.strings
+    if not one.kept or not one.itemsize_known or (strings.null_count and one.scope.rows != strings.rows):
+        return False
+    one.null_count = strings.null_count
+    return True
+
+
+def _pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None) -> Steps:
+    """Validity and codes of scopes: those that are kept together, others piece by piece; a list of pairs of parts."""
+    tasks: list[fixed.Task] = []
+    owners: list[tuple[int, int]] = []
+    buffers: list[Any] = []
+    tables = Tables()
+    results: list[list[Parts]] = [[(), ()] for _ in made]
+
+    def keep(owners: Sequence[tuple[int, int]], parts: Sequence[Parts]) -> None:
+        for (number, place), own in zip(owners, parts, strict=True):
+            results[number][place] += own
+
+    for number, one in enumerate(made):
+        if one.null_count:
+            validity, offset = one.scope.validity
+            bits = fixed.Source.bitmap(validity, offset, one.scope.rows)
+            tasks.append(fixed.Task(bits, what=of_validity(one.scope.what)))
+            owners.append((number, 0))
+        if one.kept:
+            address = one.renumbered(tables, buffers)
+            for source in _sources(one, address, 0, one.scope.rows):
+                tasks.append(fixed.Task(source, codec=BITPACK, what=of_codes(one.scope.what)))
+                owners.append((number, 1))
+    tables.launch(lane)
+    if tasks:
+        keep(owners, (yield from fixed.compress(tasks, lane=lane, outbox=outbox)))
+    buffers.clear()
+    for one in made:
+        if one.kept:
+            one.release()
+    for number, one in enumerate(made):
+        if one.kept:
+            continue
+        for first in range(0, one.scope.rows, plan.PIECE_CODES):
+            rows = min(plan.PIECE_CODES, one.scope.rows - first)
+            room, tables = lane.allocate(rows * plan.itemsize(one.values)), Tables()
+            one.look_up(tables, first, rows, room.ptr)
+            tables.launch(lane)
+            (source,) = _sources(one, room.ptr, first, rows)
+            task = fixed.Task(source, codec=BITPACK, what=of_codes(one.scope.what))
+            keep([(number, 1)], (yield from fixed.compress([task], lane=lane, outbox=outbox)))
+        one.release()
+    return [(validity, codes) for validity, codes in results]
+
+
+def _sources(one: cuda_find.Numbered, address: int, first: int, rows: int) -> Iterator[fixed.Source]:
+    """Codes of rows from `first` on, which lie at an address, as they are cut."""
+    itemsize = plan.itemsize(one.values)
+    validity, offset = one.scope.validity if one.null_count else (0, 0)
+    for start in range(0, rows, plan.PIECE_CODES):
+        count = min(plan.PIECE_CODES, rows - start)
+        yield fixed.Source(address + start * itemsize, count, itemsize, None, validity, offset + first + start)
+
+
+def _groups(waiting: Sequence[tuple[Column, Scope]]) -> Iterator[list[tuple[Column, Scope]]]:
+    """Dictionaries whose values are in memory together."""
+    some: list[tuple[Column, Scope]] = []
+    nbytes = 0
+    for column, scope in waiting:
+        if some and nbytes + scope.values_chars > _VALUES_NBYTES:
+            yield some
+            some, nbytes = [], 0
+        some.append((column, scope))
+        nbytes += scope.values_chars + 4 * scope.values
+    if some:
+        yield some
+
+
+def _compress_values(some: Sequence[tuple[Column, Scope]], lane: Lane, outbox: Outbox | None) -> Steps:
+    """Gather the values of dictionaries, and compress them."""
+    if not some:
+        return
+    tables, tasks = Tables(), []
+    pieces: list[cuda_text.Piece] = []
+    for column, scope in some:
+        strings, rows = column.task.strings, scope.values
+        offsets, chars = lane.allocate(4 * (rows + 1)), lane.allocate(scope.values_chars)
+        itemsize = strings.offsets_itemsize
+        first = strings.offsets + scope.found.first * itemsize
+        source = cuda_text.Dictionary(strings.chars, first, itemsize, scope.found.rows, 0)
+        work = cuda_text.Writing(source, rows, lane)
+        if rows:
+            to = cuda_text.Target(offsets.ptr, 4, 0, chars.ptr, scope.values_chars)
+            pieces.append(cuda_text.Piece(work, cuda_text.Codes(scope.firsts.ptr, 4, rows), 0, to))
+        gathered = DeviceStrings(
+            rows, chars.ptr, offsets.ptr, 4, owners=(offsets, chars, None), chars_limit=scope.values_chars
+        )
+        options = {name: value for name, value in column.task.options.items() if name != "table"}
+        tasks.append(fsst.Task(gathered, **options))
+    if pieces:
+        cuda_text.measure(tables, pieces)
+        writing, *others = [piece.writing for piece in pieces]
+        writing.place(tables, *others)
+        cuda_text.write(tables, pieces)
+        tables.launch(lane)
+    found = yield from fsst.compress(tasks, lane=lane, outbox=outbox)
+    for (_, scope), segments in zip(some, found, strict=True):
+        scope.segments, scope.firsts = segments, None
+
+
+def plain_tasks(columns: Sequence[Column]) -> list[fsst.Task]:
+    """What is left for FSST: all of a column without dictionaries, some scopes of others."""
+    tasks = []
+    for column in columns:
+        task = fsst.Task(column.task.strings, **column.task.options)
+        if column.dictionaries:
+            if len(column.dictionaries) == len(column.scopes):
+                continue
+            task = task._replace(only=frozenset(range(len(column.scopes))) - column.dictionaries.keys())
+        tasks.append(task)
+    return tasks
+
+
+def nodes(columns: Sequence[Column], plain: Iterator[Sequence[Segment]]) -> Generator[Node, None, None]:
+    """The nodes of columns; `plain`: what has become of `plain_tasks`."""
+    for column in columns:
+        kind, rows = column.task.kind, column.task.strings.rows
+        if not column.dictionaries:
+            segments = tuple(next(plain))
+            yield Node(kind, rows, column.task.strings.null_count, segments=segments)
+            continue
+        rest = iter(() if len(column.dictionaries) == len(column.scopes) else next(plain))
+        scopes = []
+        for number, found in enumerate(column.scopes):
+            scope = column.dictionaries.get(number)
+            if scope is None:
+                scopes.append(_plain_scope(kind, found.rows, rest))
+                continue
+            own = Node(kind, scope.values, 0, segments=tuple(scope.segments))
+            cuda_read.know_longest(own, scope.longest)
+            type_ = dictionary_of(kind, plan.itemsize(scope.values))
+            scopes.append(
+                Node(type_, found.rows, scope.null_count, scope.validity, (scope.codes,), (), (own,), found.chars)
+            )
+        yield of_scopes(kind, scopes)
+
+
+def _plain_scope(kind: Any, rows: int, segments: Iterator[Segment]) -> Node:
+    """The next segments, which have so many rows."""
+    own: list[Segment] = []
+    while sum(segment.rows for segment in own) < rows:
+        own.append(next(segments))
+    return Node(kind, rows, sum(segment.null_count for segment in own), segments=tuple(own))

@@ -1,0 +1,249 @@
+"""Different values of strings in GPU memory, numbered by first appearance: kernels/dict_find.cu."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...buffers import CharactersUnderNulls, DeviceStrings
+from ...device.memory import Lane, Workspace, device_attributes, pinned
+from ...naming import What
+from ..cuda_kernels import blocks, get_kernel
+from ..cuda_tables import Tables
+from . import launch, plan
+
+_WORD = 8
+#: Numbers that the kernels find, `FOUND_...` of dict_find.cu.
+_VALUES, _TOO_MANY, _LONG, _NULLS, _NULL_CHARS, _VALUE_CHARS, _LONGEST, _COUNT = range(8)
+#: Slots of a table: a byte says which, two bytes do, four do.
+_FEW, _MORE, _MANY = 256, 65536, 1 << 18
+#: Different rows of a sample up to which a table of so few slots is tried.
+_GUESSES = {_FEW: 96, _MORE: 8192, _MANY: 16384}
+
+
+class Scope(NamedTuple):
+    """Consecutive rows whose values are wanted.
+
+    Attributes
+    ----------
+    strings : DeviceStrings
+        The column.
+    first, rows, chars : int
+        Its first row, how many, and their characters.
+    limit : int
+        Values, at most.
+    guess : int
+        How many there may be; larger tables are tried if there are more.
+    what : str, callable or None
+        What the log calls the column.
+    """
+
+    strings: DeviceStrings
+    first: int
+    rows: int
+    chars: int
+    limit: int
+    guess: int
+    what: What = None
+
+    @property
+    def offsets(self) -> int:
+        """Address of the first row's."""
+        return self.strings.offsets + self.first * self.strings.offsets_itemsize
+
+    @property
+    def validity(self) -> tuple[int, int]:
+        strings = self.strings
+        return (strings.validity, strings.validity_offset + self.first) if strings.null_count else (0, 0)
+
+    @property
+    def most_nbytes(self) -> int:
+        """Bytes of memory that finding its values takes, if all rows are kept with the first table that is tried."""
+        slots = _sizes(self)[0]
+        return _table_nbytes(self, slots) + self.rows * _nbytes(slots)
+
+
+def _sizes(scope: Scope) -> list[int]:
+    """Slots of the tables that are tried one after another."""
+    most = 1 << (2 * min(scope.limit, scope.rows) - 1).bit_length()
+    return [slots for slots, guess in _GUESSES.items() if scope.guess <= guess and slots < most] + [max(most, 2 * _FEW)]
+
+
+def _nbytes(slots: int) -> int:
+    """Bytes of a slot's number."""
+    return 1 if slots <= _FEW else 2 if slots <= _MORE else 4
+
+
+def _table_nbytes(scope: Scope, slots: int) -> int:
+    """Bytes of memory for a table, and for what makes numbers of its slots."""
+    rows = 0 if slots == _FEW else scope.rows // 8 + scope.rows // (launch.RANK_CHUNK // 4)
+    return 12 * slots + 4 * min(scope.limit, slots) + rows + scope.chars // (launch.FIND_LONG // 4)
+
+
+class Numbered:
+    """Values of a scope, numbered, and what looks up the codes of its rows.
+
+    Attributes
+    ----------
+    scope : Scope
+    values, chars, longest, null_count : int
+        How many values, their characters, the longest's, and rows that are null.
+    kept : bool
+        Whether the slot of every row is there.
+    firsts : int
+        Address of u32: first row of each value, counted from the scope's.
+    """
+
+    def __init__(self, scope: Scope, slots: int, keep: bool, lane: Lane) -> None:
+        self.scope, self.kept, self._slots, self._lane = scope, keep, slots, lane
+        self._few = slots == _FEW
+        self._limit = min(scope.limit, slots - slots // 4)
+        self.values = self.chars = self.longest = self.null_count = 0
+        work = self._work = Workspace()
+        chunks = blocks(scope.rows, launch.RANK_CHUNK)
+        zeros = [_WORD * _COUNT, _WORD * slots, 0 if self._few else launch.RANK_CHUNK // 8 * chunks]
+        places = [work.reserve(nbytes) for nbytes in zeros]
+        before = work.reserve(0 if self._few else 4 * chunks)
+        rest = [
+            work.reserve(nbytes) for nbytes in (4 * slots, 4 * self._limit, 4 * (scope.chars // launch.FIND_LONG + 1))
+        ]
+        kept = work.reserve(scope.rows * _nbytes(slots) if keep else 0)
+        work.take(lane)
+        self._found, self._table, self._marks = (
+            work[place] if nbytes else 0 for place, nbytes in zip(places, zeros, strict=True)
+        )
+        self._before = 0 if self._few else work[before]
+        self._map, self.firsts, self._long = (work[place] for place in rest)
+        for place, nbytes in zip((self._found, self._table, self._marks), zeros, strict=True):
+            lane.zero(place, nbytes)
+        self._kept = work[kept] if keep else 0
+
+    def _find(self, tables: Tables, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
+        scope = self.scope
+        strings = scope.strings
+        resident = launch.FIND_BLOCKS * device_attributes()["multiprocessors"]
+        grid = min(blocks(rows, launch.FIND_THREADS), resident)
+        grid_long = min(scope.chars // launch.FIND_LONG, resident)
+        fields = (
+            *(strings.chars, scope.offsets, strings.offsets_itemsize == 8, scope.rows, first, rows, *scope.validity),
+            *(self._table, self._slots, self._limit, self._found, self._long),
+            *(out, nbytes, self._map if number else 0),
+        )
+        tables.add_jobs(_kernel("dict_find"), launch.FIND_THREADS, [grid], (*fields, grid))
+        if grid_long:
+            tables.add_jobs(_kernel("dict_find_long"), launch.FIND_THREADS, [grid_long], (*fields, grid_long))
+
+    @property
+    def itemsize_known(self) -> bool:
+        """Whether codes have a byte each, however many values there will be."""
+        return self._few
+
+    def find(self, tables: Tables) -> None:
+        """Fill the table, and number the values."""
+        self._find(tables, 0, self.scope.rows, self._kept, _nbytes(self._slots), False)
+        strings, rows = self.scope.strings, self.scope.rows
+        fields = (
+            *(self._table, self._slots, self._found, self.scope.offsets, strings.offsets_itemsize == 8, rows),
+            *(self._marks, self._before, self._map, self.firsts),
+        )
+        of_slots = blocks(self._slots, launch.FIND_THREADS)
+        if self._few:
+            tables.add_jobs(_kernel("dict_rank_few"), launch.FIND_THREADS, [1], fields)
+            return
+        tables.add_jobs(_kernel("dict_mark"), launch.FIND_THREADS, [of_slots], fields)
+        warps = launch.FIND_THREADS // 32
+        tables.add_jobs(
+            _kernel("dict_count"), launch.FIND_THREADS, [blocks(blocks(rows, launch.RANK_CHUNK), warps)], fields
+        )
+        tables.add_jobs(_kernel("dict_scan"), launch.SCAN_THREADS, [1], fields)
+        tables.add_jobs(_kernel("dict_rank"), launch.FIND_THREADS, [of_slots], fields)
+
+    def download(self) -> Any:
+        """Numbers that were found, which arrive with a wait."""
+        found = pinned(_COUNT, np.uint64)
+        self._lane.download(found, self._found)
+        return found
+
+    def complete(self, found: Sequence[int]) -> bool:
+        """Take the numbers; False: there are too many values."""
+        if found[_TOO_MANY]:
+            return False
+        if found[_NULL_CHARS]:
+            raise CharactersUnderNulls(f"{found[_NULL_CHARS]} characters under nulls")
+        self.values, self.chars, self.longest = found[_VALUES], found[_VALUE_CHARS], found[_LONGEST]
+        self.null_count = found[_NULLS]
+        return True
+
+    def look_up(self, tables: Tables, first: int, rows: int, out: int) -> None:
+        """Write the codes of some rows; of null rows, anything."""
+        self._lane.zero(self._found, _WORD * _COUNT)
+        self._find(tables, first, rows, out, plan.itemsize(self.values), True)
+
+    def renumbered(self, tables: Tables, buffers: list[Any]) -> int:
+        """Address of the codes of all rows, once `tables` are launched; they lie in a new one of `buffers`, or here."""
+        rows, old, new = self.scope.rows, _nbytes(self._slots), plan.itemsize(self.values)
+        out = self._kept
+        if new != old:
+            buffers.append(self._lane.allocate(rows * new))
+            out = buffers[-1].ptr
+        grid = min(blocks(rows, 4096), 8 * device_attributes()["multiprocessors"])
+        fields = self._kept, old, rows, self._map, out, new, grid
+        tables.add_jobs(_kernel("dict_renumber"), launch.FIND_THREADS, [grid], fields)
+        return out
+
+    def release(self) -> None:
+        """Give the memory back."""
+        self._work.release()
+
+
+def _kernel(name: str) -> Any:
+    return get_kernel("dict_find", name, launch.FIND_DEFINES)
+
+
+def number(
+    scopes: Sequence[Scope], lane: Lane, *, room: int, beside: Callable[[Sequence[Numbered]], None] | None = None
+) -> Generator[None, None, list[Numbered | None]]:
+    """Number the values of scopes. None: there are more than its limit.
+
+    Parameters
+    ----------
+    scopes
+    lane
+        Waited for at each yield.
+    room
+        Bytes that may be used to keep what is found of every row.
+    beside
+        Is called before the first wait, to launch more work on the same scopes, as if their numbers were known.
+    """
+    results: list[Numbered | None] = [None] * len(scopes)
+    left = [(i, _sizes(scope)) for i, scope in enumerate(scopes)]
+    room -= sum(_table_nbytes(scopes[i], sizes[0]) for i, sizes in left)
+    while left:
+        tables, tried = Tables(), []
+        for i, sizes in left:
+            scope = scopes[i]
+            # Numbers of fewer bytes than slots have are written beside these.
+            nbytes = scope.rows * (_nbytes(sizes[0]) + (_nbytes(sizes[0]) > 1) * plan.itemsize(scope.guess))
+            keep = nbytes <= room
+            room -= nbytes * keep
+            one = Numbered(scope, sizes[0], keep, lane)
+            one.find(tables)
+            tried.append((i, sizes[1:], one))
+        tables.launch(lane)
+        found = [one.download() for _, _, one in tried]
+        if beside is not None:
+            beside([one for _, _, one in tried])
+            beside = None
+        yield
+        left = []
+        for (i, rest, one), numbers in zip(tried, found, strict=True):
+            if one.complete(numbers.tolist()):
+                results[i] = one
+            else:
+                one.release()
+                if rest:
+                    left.append((i, rest))
+                    room -= _table_nbytes(scopes[i], rest[0])
+    return results

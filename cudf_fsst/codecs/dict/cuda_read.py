@@ -1,0 +1,494 @@
+"""Strings with dictionaries in GPU memory: all rows, a range of them, rows by number, and what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import cupy
+import numpy as np
+
+from ...buffers import DeviceStrings, HostStrings
+from ...device.memory import Lane, device_attributes, pinned
+from ...lazy import kept_with
+from ..cuda_kernels import blocks, get_kernel
+from ..cuda_tables import Rows, Tables
+from ..fsst import cpu as fsst_cpu
+from ..fsst import cuda_read as fsst
+from ..fsst.segment import Segment, Segments
+from ..node import Node, is_strings
+from ..values import cuda_read as fixed
+from . import cuda_text, launch
+
+_u32, _u64 = np.uint32, np.uint64
+#: Bytes of codes that are unpacked at once, at least.
+_CODES_NBYTES = 24 << 20
+
+
+def _kernel(name: str) -> Any:
+    return get_kernel("dict_read", name, launch.READ_DEFINES)
+
+
+# ---- the values of dictionaries
+
+
+def know_longest(values: Node, nbytes: int) -> None:
+    """Keep how long the longest of a dictionary's values is, so that nobody has to look."""
+    _segments(values).longest = nbytes
+
+
+def _segments(node: Node) -> Segments:
+    assert isinstance(node.segments, Segments)
+    return node.segments
+
+
+def _longest(values: Sequence[Segments], found: Sequence[DeviceStrings], lane: Lane) -> list[int]:
+    """Bytes of the longest of the values of each dictionary: found once, with a wait, and kept with them."""
+    new = [i for i, segments in enumerate(values) if segments.longest is None]
+    if new:
+        there = lane.allocate(8 * len(new))
+        lane.zero(there.ptr, there.size)
+        tables, grids, fields = Tables(), [], []
+        for k, i in enumerate(new):
+            grid = min(blocks(found[i].rows, 8 * launch.READ_THREADS), device_attributes()["multiprocessors"])
+            wide = found[i].offsets_itemsize == 8
+            fields += [found[i].offsets, wide, found[i].rows, there.ptr + 8 * k, grid]
+            grids.append(grid)
+        tables.add_jobs(_kernel("dict_longest"), launch.READ_THREADS, grids, fields)
+        tables.launch(lane)
+        for i, longest in zip(new, lane.read(there.ptr, len(new), np.int64).tolist(), strict=True):
+            values[i].longest = longest
+    return [segments.longest or 0 for segments in values]
+
+
+def _decoded(scopes: Sequence[Node], lane: Lane) -> list[tuple[cuda_text.Dictionary, Any]]:
+    """The values of scopes with a dictionary, and what keeps them."""
+    values = [_segments(scope.children[0]) for scope in scopes]
+    found = fsst.read(values, lane=lane)
+    some = [i for i, one in enumerate(found) if one.rows]
+    sizes = dict(zip(some, _longest([values[i] for i in some], [found[i] for i in some], lane), strict=True))
+    return [
+        (
+            cuda_text.Dictionary(one.chars, one.offsets, one.offsets_itemsize, one.rows, sizes.get(i, 0)),
+            one,
+        )
+        for i, one in enumerate(found)
+    ]
+
+
+# ---- rows in order
+
+
+@dataclass(eq=False)
+class _Share:
+    """Rows of a scope that are wanted.
+
+    Attributes
+    ----------
+    scope : Node
+    start, stop : int
+        Rows of the scope.
+    chars : int or None
+        Characters of them, where they are known.
+    null_count : int or None
+        Likewise.
+    mask : rmm.DeviceBuffer or None
+        Their validity, from bit 0.
+    strings : DeviceStrings or None
+        Of a scope without a dictionary of which a part is wanted: the rows, read.
+    writing : cuda_text.Writing or None
+        Of a scope with a dictionary.
+    values
+        What keeps the dictionary's values.
+    """
+
+    scope: Node
+    start: int
+    stop: int
+    chars: int | None = None
+    null_count: int | None = None
+    mask: Any = None
+    strings: DeviceStrings | None = None
+    writing: cuda_text.Writing | None = None
+    values: Any = None
+
+    @property
+    def rows(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def whole(self) -> bool:
+        return self.rows == self.scope.rows
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a code."""
+        return self.scope.values[0][0].itemsize
+
+    def codes(self, address: int, first: int, rows: int) -> cuda_text.Codes:
+        validity = 0 if self.mask is None else self.mask.ptr
+        return cuda_text.Codes(address, self.itemsize, rows, validity, first if validity else 0)
+
+
+def _shares(node: Node, start: int, stop: int) -> list[_Share]:
+    shares, base = [], 0
+    for scope in node.scopes:
+        first, last = max(start - base, 0), min(stop - base, scope.rows)
+        if first < last:
+            shares.append(_Share(scope, first, last))
+        base += scope.rows
+    return shares
+
+
+def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None = None) -> list[DeviceStrings]:
+    """Rows ``start:stop`` of columns of strings with scopes; of whole columns without a wait, but for the first time.
+
+    Raises
+    ------
+    ValueError
+        As `cudf_fsst.codecs.fsst.cuda_read.read`.
+    """
+    return [_read(node, lane, start, node.rows if stop is None else stop) for node in nodes]
+
+
+def _read(node: Node, lane: Lane, start: int, stop: int) -> DeviceStrings:
+    shares = _shares(node, start, stop)
+    if len(shares) == 1 and is_strings(shares[0].scope.type):
+        (one,) = shares
+        return fsst.read([one.scope.segments], lane=lane, start=one.start, stop=one.stop)[0]
+    if not shares:
+        return fsst.read([()], lane=lane)[0]
+    coded = [share for share in shares if not is_strings(share.scope.type)]
+    _masks(shares, lane)
+    for share, (dictionary, owner) in zip(coded, _decoded([share.scope for share in coded], lane), strict=True):
+        share.values, share.writing = owner, cuda_text.Writing(dictionary, share.rows, lane)
+    windows = _Windows(coded, sum(share.scope.chars + 4 * share.rows for share in coded), lane)
+    for pieces in windows:
+        tables = Tables()
+        cuda_text.measure(tables, pieces)
+        tables.launch(lane)
+    tables = Tables()
+    first, *others = [share.writing for share in coded if share.writing is not None]
+    first.place(tables, *others)
+    tables.launch(lane)
+    _sizes(shares, lane)
+    chars = sum(share.chars or 0 for share in shares)
+    itemsize, rows = 4 if chars < 2**31 else 8, stop - start
+    offsets, out = lane.allocate(itemsize * (rows + 1)), lane.allocate(chars)
+    targets, row, char = {}, 0, 0
+    for share in shares:
+        to = cuda_text.Target(offsets.ptr + row * itemsize, itemsize, char, out.ptr + char, share.chars or 0)
+        if share.writing is None:
+            _place_plain(share, to, lane)
+        targets[share] = to
+        row, char = row + share.rows, char + (share.chars or 0)
+    for pieces in windows:
+        tables = Tables()
+        cuda_text.write(tables, [piece._replace(to=targets[windows.share(piece)]) for piece in pieces])
+        tables.launch(lane)
+    nulls = sum(share.null_count or 0 for share in shares)
+    mask = _joined_mask(shares, rows, lane) if nulls else None
+    address = 0 if mask is None else mask.ptr
+    return DeviceStrings(rows, out.ptr, offsets.ptr, itemsize, address, 0, nulls, owners=(offsets, out, mask))
+
+
+class _Windows:
+    """Codes of shares, unpacked so many at a time as there is room for: all of them, or some rows of one.
+
+    Iterated twice: what is there already is not unpacked again.
+    """
+
+    def __init__(self, shares: Sequence[_Share], plain_nbytes: int, lane: Lane) -> None:
+        self._shares, self._lane = shares, lane
+        self._of = {share.writing: share for share in shares}
+        most = max(fsst.scratch_limit(plain_nbytes) - (_CODES_NBYTES if plain_nbytes >= 2**29 else 0), _CODES_NBYTES)
+        sizes = [share.rows * share.itemsize for share in shares]
+        #: Shares with the rows that are unpacked together.
+        self._turns: list[list[tuple[_Share, int, int]]] = [[]]
+        used = 0
+        for share, nbytes in zip(shares, sizes, strict=True):
+            if used and used + nbytes > most:
+                self._turns.append([])
+                used = 0
+            step = most // share.itemsize // launch.READ_TILE * launch.READ_TILE
+            for first in range(0, share.rows, step):
+                if first:
+                    self._turns.append([])
+                    used = 0
+                count = min(step, share.rows - first)
+                self._turns[-1].append((share, first, count))
+                used += -(-count * share.itemsize // 256) * 256
+        self._room = lane.allocate(
+            max(sum(-(-count * share.itemsize // 256) * 256 for share, _, count in turn) for turn in self._turns)
+        )
+        self._there: int | None = None
+
+    def share(self, piece: cuda_text.Piece) -> _Share:
+        return self._of[piece.writing]
+
+    def __iter__(self) -> Any:
+        for number, turn in enumerate(self._turns):
+            at, jobs, pieces = int(self._room.ptr), [], []
+            for share, first, count in turn:
+                begin = share.start + first
+                jobs.append(fixed.Job(share.scope.values, at, begin, begin + count))
+                assert share.writing is not None
+                pieces.append(cuda_text.Piece(share.writing, share.codes(at, first, count), first))
+                at += -(-count * share.itemsize // 256) * 256
+            if self._there != number:
+                fixed.decompress(jobs, lane=self._lane)
+                self._there = number
+            yield pieces
+
+
+def _masks(shares: Sequence[_Share], lane: Lane) -> None:
+    """Validity of all shares that may have nulls, and rows of scopes without dictionaries of which a part is wanted."""
+    counted: list[tuple[_Share, Any]] = []
+    for share in shares:
+        scope = share.scope
+        if is_strings(scope.type):
+            if share.whole:
+                share.mask, share.null_count = fsst.validity(scope.segments, lane=lane), scope.null_count
+                share.chars = scope.chars_nbytes
+            else:
+                (share.strings,) = fsst.read([scope.segments], lane=lane, start=share.start, stop=share.stop)
+                share.mask, share.null_count = share.strings.owners[2], share.strings.null_count
+                share.chars = share.strings.owners[1].size
+            continue
+        if share.whole:
+            share.chars = scope.chars
+        if not scope.null_count:
+            share.null_count = 0
+            continue
+        share.mask = lane.allocate(blocks(share.rows, 512) * 64)
+        if share.whole:
+            share.null_count = scope.null_count
+            lane.zero(share.mask.ptr + share.mask.size - 64, 64)
+            fixed.decompress([fixed.Job((scope.validity,), share.mask.ptr)], lane=lane)
+            continue
+        counter = lane.allocate(8)
+        lane.zero(counter.ptr, 8)
+        job = fixed.Job((scope.validity,), share.mask.ptr, nulls=counter.ptr)
+        fixed.take([job], Rows(0, share.rows, share.start), lane=lane)
+        counted.append((share, counter))
+    if counted:
+        found = [pinned(1, np.int64) for _ in counted]
+        for (_, counter), number in zip(counted, found, strict=True):
+            lane.download(number, counter.ptr)
+        lane.synchronize()
+        for (share, _), number in zip(counted, found, strict=True):
+            share.null_count = int(number[0])
+
+
+def _sizes(shares: Sequence[_Share], lane: Lane) -> None:
+    """Characters of the shares where they are not known: with a wait."""
+    unknown = [share for share in shares if share.chars is None]
+    found = [pinned(1, np.int64) for _ in unknown]
+    for share, number in zip(unknown, found, strict=True):
+        assert share.writing is not None
+        lane.download(number, share.writing.total)
+    if unknown:
+        lane.synchronize()
+    for share, number in zip(unknown, found, strict=True):
+        share.chars = int(number[0])
+
+
+def _place_plain(share: _Share, to: cuda_text.Target, lane: Lane) -> None:
+    """Rows of a scope without a dictionary."""
+    if share.strings is None:
+        fsst.read_into(_segments(share.scope), to.offsets, to.itemsize, to.first_char, to.chars, lane=lane)
+        return
+    strings = share.strings
+    lane.copy(to.chars, strings.chars, to.limit)
+    kernel = _kernel("dict_shift")
+    sizes = _u64(strings.offsets), _u64(strings.offsets_itemsize), _u64(share.rows + 1), _u64(to.first_char)
+    grid = blocks(share.rows + 1, launch.READ_THREADS)
+    lane.launch(kernel, grid, launch.READ_THREADS, (*sizes, _u64(to.offsets), _u64(to.itemsize)))
+
+
+def _joined_mask(shares: Sequence[_Share], rows: int, lane: Lane) -> Any:
+    if len(shares) == 1:
+        return shares[0].mask
+    mask = lane.allocate(blocks(rows, 512) * 64)
+    lane.zero(mask.ptr, mask.size)
+    tables, grids, fields, bit = Tables(), [], [], 0
+    for share in shares:
+        fields += [0 if share.mask is None else share.mask.ptr, share.rows, mask.ptr, bit]
+        words = (bit + share.rows - 1) // 32 - bit // 32 + 1
+        grids.append(blocks(words, launch.READ_THREADS))
+        bit += share.rows
+    tables.add_jobs(_kernel("dict_bits"), launch.READ_THREADS, grids, fields)
+    tables.launch(lane)
+    return mask
+
+
+def validity(node: Node, *, lane: Lane) -> Any:
+    """The validity of all rows, a buffer as cuDF has it, or None without nulls; nothing is waited for."""
+    if not node.null_count:
+        return None
+    shares = _shares(node, 0, node.rows)
+    _masks(shares, lane)
+    return _joined_mask(shares, node.rows, lane)
+
+
+# ---- rows by number
+
+
+class _Joined(NamedTuple):
+    """A column that has the values of the dictionaries of another, and its rows without one.
+
+    Attributes
+    ----------
+    segments : Segments
+    firsts : list of int
+        Of every scope, where its values or its rows begin.
+    rows : int
+    nulls : bool
+        Whether a row with a dictionary may be null: then there has to be one that is, behind all others.
+    """
+
+    segments: Segments
+    firsts: list[int]
+    rows: int
+    nulls: bool
+
+
+@kept_with()
+def _joined(node: Node) -> _Joined:
+    own = [scope.segments if is_strings(scope.type) else scope.children[0].segments for scope in node.scopes]
+    counts = [sum(segment.rows for segment in segments) for segments in own]
+    *firsts, rows = accumulate(counts, initial=0)
+    nulls = any(scope.null_count for scope in node.scopes if not is_strings(scope.type))
+    return _Joined(Segments(segment for segments in own for segment in segments), firsts, rows, nulls)
+
+
+def _null_segment(lane: Lane) -> Segment:
+    """One row that is null. It is not kept: columns have no memory on the GPU but that of their parts."""
+    (segment,) = fsst_cpu.compress(
+        HostStrings(1, np.empty(0, np.uint8), np.zeros(2, np.int32), np.zeros(1, np.uint8), 0, 1)
+    )
+    meta, codes = lane.allocate(segment.meta.size), lane.allocate(0)
+    lane.upload(meta.ptr, segment.meta)
+    return Segment(segment.layout, 1, segment.table, meta, codes, 0)
+
+
+class _Numbers:
+    """A buffer of int64 as CuPy sees it."""
+
+    def __init__(self, buffer: Any, count: int) -> None:
+        self.buffer = buffer
+        place = (int(buffer.ptr), False)
+        self.__cuda_array_interface__ = {"data": place, "shape": (count,), "typestr": "<i8", "version": 3}
+
+
+def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[DeviceStrings]:
+    """Rows of columns of strings with scopes by number, as `cudf_fsst.codecs.fsst.cuda_read.take`."""
+    if rows.size == 0:
+        return fsst.take([()] * len(nodes), rows, lane=lane)
+    count, there = int(rows.size), None
+    if isinstance(rows, np.ndarray):
+        there = lane.allocate(8 * count)
+        lane.upload(there.ptr, np.ascontiguousarray(rows, np.int64))
+        address = int(there.ptr)
+    else:
+        with lane.stream:
+            rows = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
+        address = int(rows.data.ptr)
+    return [_take(node, address, count, lane) for node in nodes]
+
+
+def _take(node: Node, address: int, count: int, lane: Lane) -> DeviceStrings:
+    joined = _joined(node)
+    words: list[int] = []
+    keep: list[Any] = []
+    base = 0
+    for scope, first in zip(node.scopes, joined.firsts, strict=True):
+        codes = itemsize = values = mask = 0
+        if not is_strings(scope.type):
+            rows = Rows(address, count, -base % 2**64)
+            itemsize, values = scope.values[0][0].itemsize, scope.children[0].rows
+            keep.append(lane.allocate(count * itemsize))
+            codes = keep[-1].ptr
+            lane.zero(codes, count * itemsize)
+            fixed.take([fixed.Job(scope.values, codes)], rows, lane=lane)
+            if scope.null_count:
+                keep.append(lane.allocate(blocks(count, 512) * 64 + 8))
+                mask = keep[-1].ptr
+                counter = mask + keep[-1].size - 8
+                lane.zero(mask, keep[-1].size)
+                fixed.take([fixed.Job((scope.validity,), mask, nulls=counter)], rows, lane=lane)
+        words += [base, scope.rows, first, codes, itemsize, values, mask]
+        base += scope.rows
+    table, out = lane.allocate(8 * len(words)), lane.allocate(8 * count)
+    lane.upload(table.ptr, np.array(words, _u64))
+    arguments = _u64(table.ptr), _u32(len(node.scopes)), _u64(address), _u64(count), _u64(joined.rows)
+    lane.launch(
+        _kernel("dict_rows"), blocks(count, launch.READ_THREADS), launch.READ_THREADS, (*arguments, _u64(out.ptr))
+    )
+    with lane.stream:
+        numbers = cupy.asarray(_Numbers(out, count))
+    segments = Segments((*joined.segments, _null_segment(lane))) if joined.nulls else joined.segments
+    (found,) = fsst.take([segments], numbers, lane=lane)
+    return found
+
+
+# ---- answers
+
+
+def remap(
+    scope: Node, table: int, nbytes: int, out: int, *, lane: Lane, start: int = 0, stop: int | None = None
+) -> None:
+    """Write, for each row of a scope with a dictionary, the entry of a table that its code has; of null rows any.
+
+    Parameters
+    ----------
+    table, nbytes : int
+        Address, and bytes of an entry: 1, 2, 4 or 8.
+    out : int
+        Address of the first row's.
+    """
+    stop = scope.rows if stop is None else stop
+    itemsize, values = scope.values[0][0].itemsize, scope.children[0].rows
+    if values == 0:
+        lane.zero(out, (stop - start) * nbytes)
+        return
+    step = max(_CODES_NBYTES, fsst.scratch_limit(scope.chars + 4 * scope.rows)) // itemsize
+    room = lane.allocate(min(step, stop - start) * itemsize)
+    for first in range(start, stop, step):
+        rows = min(step, stop - first)
+        fixed.decompress([fixed.Job(scope.values, room.ptr, first, first + rows)], lane=lane)
+        grid = min(blocks(rows, 16 * launch.READ_THREADS), 8 * device_attributes()["multiprocessors"])
+        fields = room.ptr, itemsize, rows, table, values, out + (first - start) * nbytes, nbytes, grid
+        tables = Tables()
+        tables.add_jobs(_kernel("dict_map"), launch.READ_THREADS, [grid], fields)
+        tables.launch(lane)
+
+
+def match(
+    node: Node, ask: Callable[[Sequence[Segment]], tuple[Any, bool] | None], nbytes: int, *, lane: Lane
+) -> tuple[Any, bool] | None:
+    """Answers for all rows of strings with scopes, and whether they are exact; None where the codec has none.
+
+    Parameters
+    ----------
+    ask
+        Gives a buffer of answers for segments and whether they are exact, or None.
+    nbytes : int
+        Of an answer.
+    """
+    out, row, exact = lane.allocate(node.rows * nbytes), 0, True
+    for scope in node.scopes:
+        coded = not is_strings(scope.type)
+        segments = scope.children[0].segments if coded else scope.segments
+        found = ask(segments)
+        if found is None:
+            return None
+        answers, exact = found[0], exact and found[1]
+        if coded:
+            remap(scope, answers.ptr, nbytes, out.ptr + row * nbytes, lane=lane)
+        else:
+            lane.copy(out.ptr + row * nbytes, answers.ptr, scope.rows * nbytes)
+        row += scope.rows
+    return out, exact

@@ -1,0 +1,52 @@
+"""What the host must know to launch kernels/dict_find.cu and kernels/dict_read.cu. Needs no GPU."""
+
+from __future__ import annotations
+
+from . import plan
+
+#: Threads of a block of dict_find.cu, and thread blocks of dict_find on a multiprocessor.
+FIND_THREADS, FIND_BLOCKS = 256, 4
+#: Values that a thread block keeps, and words of 8 bytes that they may have.
+FIND_CACHE, FIND_WORDS = 256, 4
+#: Bytes of a row from which on a thread block looks for it.
+FIND_LONG = 512
+#: Rows that are counted together when values are numbered.
+RANK_CHUNK = 1024
+#: Threads of the thread block that sums up.
+SCAN_THREADS = 1024
+#: Rows of the sample.
+SAMPLE_ROWS = plan.SAMPLE_RUNS * plan.RUN_ROWS
+FIND_DEFINES = {
+    "FIND_THREADS": FIND_THREADS,
+    "FIND_BLOCKS": FIND_BLOCKS,
+    "FIND_CACHE": FIND_CACHE,
+    "FIND_WORDS": FIND_WORDS,
+    "FIND_LONG": FIND_LONG,
+    "RANK_CHUNK": RANK_CHUNK,
+    "SCAN_THREADS": SCAN_THREADS,
+    "SAMPLE_ROWS": SAMPLE_ROWS,
+    "SAMPLE_RUN": plan.RUN_ROWS,
+    "SAMPLE_ENDS": plan.SAMPLE_ENDS,
+    "HASH_FIRST": plan.HASH_MULTIPLIERS[0],
+    "HASH_NEXT": plan.HASH_MULTIPLIERS[1],
+}
+
+#: Threads of a block of dict_read.cu, rows of a thread at once, rows of which it is known where they go.
+READ_THREADS, READ_ROWS = 256, 8
+READ_TILE = 2 * READ_THREADS * READ_ROWS
+#: Values whose lengths a thread block keeps; bytes of the image that it keeps.
+READ_KEPT, READ_IMAGE = 1024, 8192
+#: Characters of a warp of dict_chars.
+CHARS_PIECE = 2048
+READ_DEFINES = {
+    "READ_THREADS": READ_THREADS,
+    "READ_ROWS": READ_ROWS,
+    "READ_TILE": READ_TILE,
+    "READ_KEPT": READ_KEPT,
+    "READ_IMAGE": READ_IMAGE,
+    "CHARS_PIECE": CHARS_PIECE,
+    "SCAN_THREADS": SCAN_THREADS,
+}
+
+#: What the kernels are compiled with, by file.
+DEFINES = {"dict_find": FIND_DEFINES, "dict_read": READ_DEFINES}

@@ -1,0 +1,118 @@
+"""Which strings get a dictionary (docs/format.md, section 19): integers only, so every device decides the same."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from ..fsst.plan import scramble
+
+#: Whether strings get a dictionary where one pays and the call names no codec; else only those with codec ``"dict"``.
+#: Both places obey it, so that they store the same bytes. It waits for the GPU, where some columns are slower with it
+#: (TPC-H SF 10 on an H200): compressing l_comment, which gets none, takes 10 % longer, for the wait for the sample;
+#: l_shipmode, which gets one, compresses at 117 GB/s against 195 and decompresses at 264 against 563.
+AUTOMATIC = False
+#: Codes in one `Packed`, at most: the codes of a scope need not all be held at once.
+PIECE_CODES = 1 << 24
+#: Fewer rows have no dictionary, unless it is asked for.
+_MIN_ROWS = 1024
+#: Rows are counted with 31 bits.
+_MAX_ROWS = 2**31 - 1
+#: The sample that is looked at first: this many runs of consecutive rows, evenly spread.
+SAMPLE_RUNS = 2048
+RUN_ROWS = 8
+#: Rows of more bytes take part in the sample with so many at their beginning and at their end.
+SAMPLE_ENDS = 64
+#: Of the sample's rows, one of so many has to repeat another.
+_REPEATS = 32
+#: What the hash of a sampled row is made with.
+HASH_MULTIPLIERS = 0x9E3779B97F4A7C15, 0xFF51AFD7ED558CCD
+#: Distinct values for which there is always memory, and bytes of the column that allow one more.
+_MIN_MOST, _NBYTES_PER_VALUE = 2**20, 256
+#: Characters of distinct values for which there is always memory.
+MOST_CHARS = 24 << 20
+#: What FSST is taken to make of a byte, in sixteenths. It makes less, but of distinct values, too. Of 82 columns of
+#: made-up names, numbers, paths and times one is a fifth larger than it could be, another a tenth. With 5 some are
+#: twice as large.
+_FSST_SIXTEENTHS = 12
+#: Bytes that a dictionary takes beside codes and values.
+_OVERHEAD = 128
+
+
+def eligible(rows: int, *, named: bool = False) -> bool:
+    """Whether a scope may have a dictionary; `named`: the user wants one."""
+    return (named or AUTOMATIC) and (1 if named else _MIN_ROWS) <= rows <= _MAX_ROWS
+
+
+def sample_runs(rows: int) -> tuple[npt.NDArray[np.int64], int]:
+    """First rows of the runs of the sample, ascending, and rows of a run: all rows in one where they are few."""
+    if rows <= SAMPLE_RUNS * RUN_ROWS:
+        return np.zeros(1, np.int64), rows
+    edges = np.arange(SAMPLE_RUNS + 1, dtype=np.int64) * rows // SAMPLE_RUNS
+    rooms = np.diff(edges) - (RUN_ROWS - 1)
+    return edges[:-1] + (_scrambled() * rooms >> 32), RUN_ROWS
+
+
+@cache
+def _scrambled() -> npt.NDArray[np.int64]:
+    return np.array([scramble(i) for i in range(SAMPLE_RUNS)], np.int64)
+
+
+def repeats(rows: int, distinct: int) -> bool:
+    """Whether a sample of so many rows that are not null, with so many different hashes, is worth a closer look."""
+    return rows > 0 and (rows - distinct) * _REPEATS >= rows
+
+
+def least_chars(values: int) -> int:
+    """Characters that so many different strings have at least."""
+    chars, size = 0, 0
+    while values > 0:
+        chars += min(values, 256**size) * size
+        values -= 256**size
+        size += 1
+    return chars
+
+
+def itemsize(values: int) -> int:
+    """Bytes of a code before it is packed."""
+    return 1 if values <= 2**8 else 2 if values <= 2**16 else 4
+
+
+def most_values(rows: int, chars: int, *, named: bool = False) -> int:
+    """Distinct values from which on a scope has no dictionary; 0: it cannot pay.
+
+    Parameters
+    ----------
+    rows, chars
+        Of the scope, the rows with their nulls.
+    named
+        The user wants a dictionary; then memory alone sets the limit.
+    """
+    most = max(_MIN_MOST, (chars + 4 * rows) // _NBYTES_PER_VALUE)
+    if named:
+        return most
+    low, high = 0, most  # the largest number that pays with values of no characters
+    while low < high:
+        middle = (low + high + 1) // 2
+        if pays(rows, chars, middle, 0):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def accepts(rows: int, chars: int, values: int, values_chars: int, *, named: bool = False) -> bool:
+    """Whether a scope with so many distinct values, at most `most_values`, has a dictionary; see `pays`."""
+    return values_chars <= MOST_CHARS and (named or pays(rows, chars, values, values_chars))
+
+
+def pays(rows: int, chars: int, values: int, values_chars: int) -> bool:
+    """Whether a dictionary of so many distinct values, with so many characters together, is smaller than FSST alone.
+
+    Both are estimates: FSST's of what it makes of characters, and without what it takes for the lengths of rows; of a
+    code, the bits that the number of values needs.
+    """
+    codes = -(-rows * (values - 1).bit_length() // 8) if values else 0
+    return codes + values + _OVERHEAD < (chars - values_chars) * _FSST_SIXTEENTHS // 16

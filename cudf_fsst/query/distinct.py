@@ -1,0 +1,200 @@
+"""Distinct values of a column: as they are, counted, and as categories.
+
+Of strings with a dictionary these are the dictionary's values, which are decoded once, and the codes of rows. Where
+some rows have none, these are decoded, and the library finds their distinct values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ..buffers import ColumnBuffers
+from ..codecs.node import Node, is_strings
+from . import decoded
+from .source import LOGGER, Source
+
+#: Rows whose codes are held at a time on the host.
+_WINDOW_ROWS = 1 << 20
+#: Categories of columns that were asked for, of at most so many values: codes of each scope's values, and the dtype.
+_MOST_KEPT = 1 << 16
+_kept: WeakKeyDictionary[Node, tuple[list[Any], Any]] = WeakKeyDictionary()
+
+
+class _Scope(NamedTuple):
+    """Rows of which some are alike.
+
+    Attributes
+    ----------
+    first : int
+        The first one in the column.
+    node : Node
+    values : Series
+        Distinct values in order of first appearance.
+    codes : array or None
+        Numbers of rows' values, -1 of missing ones; None: the node has them.
+    """
+
+    first: int
+    node: Node
+    values: Any
+    codes: Any
+
+
+def to_categorical(column: Source) -> Any:
+    """The column as categories: what ``column.decompress().astype("category")`` gives."""
+    if not column._content.node.scopes:
+        return decoded.as_a_whole(column, "to_categorical", lambda series: series.astype("category"))
+    LOGGER.debug("to_categorical: codes")
+    backend = column._backend
+    with backend.current():
+        made = categorical(column)
+        return column._out(backend.interop.series(made, column._name, column._index.shared(backend)))
+
+
+def categorical(column: Source) -> Any:
+    """Strings, some of which have a dictionary, as categories, as the adapter's ``build`` gives them."""
+    backend, node = column._backend, column._content.node
+    plain = [is_strings(scope.type) for scope in node.scopes]
+    known = _kept.get(node)
+    scopes = _scopes(column) if known is None or any(plain) else []
+    if known is None:
+        numbers, dtype = backend.interop.categories(_together(column, scopes))
+        ends = np.cumsum([0, *(len(scope.values) for scope in scopes)]).tolist()
+        known = [numbers[start:stop] for start, stop in pairwise(ends)], dtype
+        if len(numbers) <= _MOST_KEPT:
+            _kept[node] = known
+    tables, dtype = known
+    pieces = []
+    for place, (one, table) in enumerate(zip(node.scopes, tables, strict=True)):
+        if not table.size:  # nulls alone
+            pieces.append(backend.arrays.full(one.rows, -1, table.dtype))
+        elif plain[place]:
+            pieces.append(table[scopes[place].codes])
+        else:
+            pieces.append(backend.remap(one, table))
+    values = pieces[0] if len(pieces) == 1 else backend.arrays.concatenate(pieces)
+    return backend.interop.categorical(backend.with_values(backend.validity(node), values), dtype)
+
+
+def unique(column: Source) -> Any:
+    """Distinct values in order of first appearance: what ``column.decompress().unique()`` gives."""
+    scopes = _scopes(column)
+    if not scopes:
+        return decoded.as_a_whole(column, "unique", lambda series: series.unique())
+    LOGGER.debug("unique: codes")
+    with column._backend.current():
+        found = _together(column, scopes, missing=True).unique()
+    return column._out(found)
+
+
+def nunique(column: Source, dropna: bool = True) -> int:
+    """How many distinct values there are: what ``column.decompress().nunique()`` gives."""
+    scopes = _scopes(column)
+    if not scopes:
+        found: int = decoded.as_a_whole(column, "nunique", lambda series: series.nunique(dropna=dropna))
+        return found
+    LOGGER.debug("nunique: codes")
+    with column._backend.current():
+        return int(_together(column, scopes).nunique()) + (not dropna and column.null_count > 0)
+
+
+def value_counts(column: Source, normalize: bool, sort: bool, ascending: bool, bins: Any, dropna: bool) -> Any:
+    """How often each value is there: what ``column.decompress().value_counts(...)`` gives."""
+    options = {"normalize": normalize, "sort": sort, "ascending": ascending}
+    scopes = _scopes(column) if bins is None else []
+    if not scopes:
+        return decoded.as_a_whole(
+            column, "value_counts", lambda series: series.value_counts(bins=bins, dropna=dropna, **options)
+        )
+    LOGGER.debug("value_counts: codes")
+    backend = column._backend
+    array = backend.arrays
+    with backend.current():
+        values = _together(column, scopes, missing=not dropna)
+        if len(scopes) == 1:
+            numbers, count = array.arange(len(scopes[0].values)), len(scopes[0].values)
+        else:  # the same values in several scopes
+            numbers, dtype = backend.interop.categories(_together(column, scopes))
+            count = len(dtype.categories)
+        counts = array.zeros(count, np.int64)
+        at = 0
+        for scope in scopes:
+            own = numbers[at : at + len(scope.values)]
+            at += len(scope.values)
+            for _, codes, valid in _codes(column, scope):
+                some = codes if valid is None else codes[valid]
+                if some.size:
+                    # Every value of a scope is there once, so no two of these are added to the same number.
+                    counts[own] += array.bincount(some, minlength=own.size)
+        # In the order of the values, of which a missing one has its own count.
+        if len(scopes) > 1:
+            values = values.drop_duplicates(ignore_index=True)
+            numbers, _ = backend.interop.categories(values)  # -1 of a missing one, as only this has
+            counts = array.where(numbers < 0, column.null_count, counts[numbers])
+        elif len(values) > count:
+            at = int(array.argmax(array.asarray(backend.interop.row_values(values.isna()))))
+            counts = array.concatenate([counts[:at], array.full(1, column.null_count, np.int64), counts[at:]])
+        return column._out(backend.interop.counted(values, counts, **options))
+
+
+def _scopes(column: Source) -> list[_Scope]:
+    """What a column of strings consists of; none unless some of it has a dictionary."""
+    backend = column._backend
+    found: list[_Scope] = []
+    first = 0
+    with backend.current():
+        for node in column._content.node.scopes:
+            if is_strings(node.type):
+                series = column._unlabelled(first, first + node.rows)
+                codes, values = backend.interop.factorized(series)
+                found.append(_Scope(first, node, values, codes))
+            else:
+                (values,) = backend.read([node.children[0]])
+                found.append(_Scope(first, node, column._series_of(values), None))
+            first += node.rows
+    return found
+
+
+def _codes(column: Source, scope: _Scope) -> Iterator[tuple[int, Any, Any]]:
+    """Codes of a scope's rows, some at a time: their first row, and which of them are not missing, or None."""
+    backend, rows = column._backend, scope.node.rows
+    if scope.codes is not None:
+        valid = scope.codes >= 0
+        yield scope.first, scope.codes, valid
+        return
+    step = _WINDOW_ROWS if backend.device == "cpu" else rows
+    for start in range(0, rows, step):
+        found = backend.read([scope.node.numbers], start, min(start + step, rows))[0]
+        valid = backend.as_bits(found).view(np.bool_) if found.null_count else None
+        yield scope.first + start, backend.as_array(found).view(f"<u{found.itemsize}"), valid
+
+
+def _together(column: Source, scopes: list[_Scope], *, missing: bool = False) -> Any:
+    """Distinct values of all scopes, one after another; with the first missing value where that is."""
+    interop = column._backend.interop
+    at = _first_missing(column) if missing and column.null_count else -1
+    pieces = []
+    for scope in scopes:
+        if not scope.first <= at < scope.first + scope.node.rows:
+            pieces.append(scope.values)
+            continue
+        before = 0  # values that are there before the missing one
+        for first, codes, valid in _codes(column, scope):
+            some = codes[: max(0, at - first)]
+            some = some if valid is None else some[valid[: some.size]]
+            before = max(before, int(some.max()) + 1 if some.size else 0)
+        pieces += [scope.values.iloc[:before], column._unlabelled(at, at + 1), scope.values.iloc[before:]]
+    pieces = [piece for piece in pieces if len(piece)] or pieces[:1]
+    return pieces[0] if len(pieces) == 1 else interop.concat_values(pieces)
+
+
+def _first_missing(column: Source) -> int:
+    """The first row whose value is missing."""
+    backend = column._backend
+    found: ColumnBuffers = backend.validity(column._content.node)
+    return int(backend.as_bits(found).argmin())

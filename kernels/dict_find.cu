@@ -1,0 +1,576 @@
+// Different values of strings, numbered by first appearance (docs/format.md, section 18).
+//
+// A table of slots (open addressing, linear) has of each value 32 bits of its hash and the first row that has it, one number:
+//
+//     slot   | hash, upper 32 bits | ~row |      0: empty
+//
+// A row whose hash leads to a slot is compared with the slot's row, byte by byte, so equal hashes decide nothing. The row number
+// goes down by atomicMax: what is there when the kernel ends does not depend on the order in which rows were looked at. Then rows that
+// are some value's first are marked in a bitmap over all rows, and the number of a value is how many are marked before its first.
+//
+// A lane has a row; 32 rows that follow each other are read coalesced. A thread block keeps the values it has met first, of up to
+// 8 * FIND_WORDS bytes, in shared memory, where most rows end if there are few values: the table is not asked. Rows of more than
+// FIND_LONG bytes are left to dict_find_long, a thread block each.
+//
+// On an H200, 60 M rows: l_shipmode 0.76 ms, l_shipinstruct 0.88, l_returnflag, of one byte a row, 0.69: what a row takes, not a byte. With
+// room for 5 or 6 thread blocks a multiprocessor it spills and is no faster; 3 words instead of 4: 5 to 13 % faster where values are
+// short, but values of 25 to 32 bytes go to the table; 2 words: l_shipinstruct 2.57 ms.
+//
+// dict_find is launched once to fill the table, and, where there was no room to keep the slot of every row, again to look them up.
+#include "dict.cuh"
+
+#define EMPTY u64(0)
+#define NO_SLOT 0xffffffffu
+#define CACHE_PROBES 2
+// Thread blocks of dict_find on a multiprocessor: code for other GPUs spills with the registers that are left then.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#define RESIDENT FIND_BLOCKS
+#else
+#define RESIDENT 3
+#endif
+
+__device__ __forceinline__ u64 mix(u64 hash, u64 word) {
+  hash = (hash ^ word) * HASH_NEXT;
+  return hash ^ hash >> 32;
+}
+
+__device__ __forceinline__ u64 finish(u64 hash) {
+  hash ^= hash >> 29;
+  hash *= HASH_FIRST;
+  return hash ^ hash >> 32;
+}
+
+__device__ __forceinline__ u64 make_entry(u64 hash, u32 row) { return hash & ~u64(0xffffffff) | ~row; }
+__device__ __forceinline__ u32 row_of_entry(u64 entry) { return ~u32(entry); }
+
+__device__ __forceinline__ u64 load_volatile(u64 address) { return *reinterpret_cast<const volatile u64*>(address); }
+
+// ---- where scopes begin, and their samples
+
+// Offsets of a column, and where segment k begins: at the first row whose characters start at k * segment_size or later.
+struct BeginsJob {
+  u64 offsets, wide, rows;
+  u64 segment_size, count;  // boundaries: segments + 1
+  u64 out_rows, out_chars;  // addresses of u64[count]: the row, and its characters' place
+};
+
+// A warp has a boundary, and looks at 32 rows at a time.
+extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_begins(const u64* table, u32 jobs) {
+  __shared__ BeginsJob job;
+  const u64 k = u64(load_job(table, jobs, job)) * (FIND_THREADS / 32) + threadIdx.x / 32;
+  if (k >= job.count) return;
+  const bool wide = job.wide != 0;
+  const u64 first = offset_at(job.offsets, wide, 0), wanted = k * job.segment_size;
+  u64 low = 0, high = job.rows;  // the answer is in low..high
+  if (k + 1 == job.count) low = high;
+  while (low < high) {
+    const u64 step = (high - low + 31) / 32, at = low + lane_id() * step;
+    const bool before = at < high && offset_at(job.offsets, wide, at) - first < wanted;
+    const u32 count = __popc(__ballot_sync(ALL_LANES, before));
+    if (count == 0) {
+      high = low;
+    } else {
+      high = min(high, low + count * step);
+      low = low + (count - 1) * step + 1;
+    }
+  }
+  if (lane_id() != 0) return;
+  reinterpret_cast<u64*>(job.out_rows)[k] = low;
+  reinterpret_cast<u64*>(job.out_chars)[k] = offset_at(job.offsets, wide, low) - first;
+}
+
+struct SampleJob {
+  u64 chars, offsets, wide;
+  u64 validity, validity_offset;  // 0: no nulls
+  u64 begin, end;                 // addresses of the scope's first row, and the one behind its last
+  u64 set;                        // address of u64[2 * SAMPLE_ROWS], zeros
+  u64 found;                      // address of u64[2], zeros: rows that are not null, different hashes
+};
+
+__device__ __forceinline__ u32 scramble(u32 i) {
+  u32 x = (i + 1) * 0x9E3779B9u;
+  x = (x ^ x >> 16) * 0x85EBCA6Bu;
+  x = (x ^ x >> 13) * 0xC2B2AE35u;
+  return x ^ x >> 16;
+}
+
+// The hash that decides (codecs/dict/plan.py): of long rows, only both ends.
+__device__ __forceinline__ u64 sample_hash(const Text& text) {
+  u64 hash = text.nbytes * HASH_FIRST;
+  if (text.nbytes <= 2 * SAMPLE_ENDS) {
+    for (u64 at = 0; at < text.nbytes; at += 8) hash = mix(hash, text.from(at));
+  } else {
+    for (u64 at = 0; at < SAMPLE_ENDS; at += 8) hash = mix(hash, text.from(at));
+    for (u64 at = text.nbytes - SAMPLE_ENDS; at < text.nbytes; at += 8) hash = mix(hash, text.from(at));
+  }
+  return finish(hash);
+}
+
+// A thread has a row of the sample.
+extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_sample(const u64* table, u32 jobs) {
+  __shared__ SampleJob job;
+  const u32 i = load_job(table, jobs, job) * FIND_THREADS + threadIdx.x;
+  const u64 begin = *reinterpret_cast<const u64*>(job.begin), end = *reinterpret_cast<const u64*>(job.end);
+  const u64 rows = end - begin;
+  u64 row = i;
+  bool some = i < rows;
+  if (rows > SAMPLE_ROWS) {
+    const u64 run = i / SAMPLE_RUN, runs = SAMPLE_ROWS / SAMPLE_RUN;
+    const u64 a = run * rows / runs, b = (run + 1) * rows / runs;
+    row = a + (scramble(u32(run)) * (b - a - (SAMPLE_RUN - 1)) >> 32) + i % SAMPLE_RUN;
+    some = i < SAMPLE_ROWS;
+  }
+  row += begin;
+  if (some && job.validity != 0) some = bit_at(job.validity, job.validity_offset + row);
+  bool fresh = false;
+  if (some) {
+    const bool wide = job.wide != 0;
+    const u64 low = job.chars + offset_at(job.offsets, wide, begin),
+              high = job.chars + offset_at(job.offsets, wide, end);
+    const u64 at = offset_at(job.offsets, wide, row);
+    u64 hash = sample_hash(Text(job.chars + at, offset_at(job.offsets, wide, row + 1) - at, low, high));
+    if (hash == 0) hash = 1;  // 0 is a free place
+    u64* set = reinterpret_cast<u64*>(job.set);
+    for (u32 slot = u32(hash) % (2 * SAMPLE_ROWS);; slot = (slot + 1) % (2 * SAMPLE_ROWS)) {
+      const u64 old = atomicCAS(set + slot, u64(0), hash);
+      fresh = old == 0;
+      if (fresh || old == hash) break;
+    }
+  }
+  const u32 rows_here = __popc(__ballot_sync(ALL_LANES, some)), fresh_here = __popc(__ballot_sync(ALL_LANES, fresh));
+  if (lane_id() != 0 || rows_here == 0) return;
+  u64* found = reinterpret_cast<u64*>(job.found);
+  atomicAdd(found, u64(rows_here));
+  atomicAdd(found + 1, u64(fresh_here));
+}
+
+// ---- all rows
+
+struct FindJob {
+  u64 chars, offsets, wide;       // offsets: address of the scope's first
+  u64 scope_rows;                 // rows of the scope
+  u64 first, rows;                // which of them are wanted
+  u64 validity, validity_offset;  // 0: no nulls; the bit of the scope's first row
+  u64 table, slots;               // slots: a power of 2
+  u64 limit;                      // values, at most
+  u64 found;                      // address of u64[FOUND_...]
+  u64 long_rows;                  // address of u32s, for as many rows as can be long
+  u64 out, out_nbytes;            // address where each row's slot or number goes, bytes of one; 0: nowhere
+  u64 map;                        // address of u32s, number of each slot's value; 0: slots are written
+  u64 blocks;                     // thread blocks
+};
+
+// Places in `found`.
+#define FOUND_VALUES 0
+#define FOUND_TOO_MANY 1
+#define FOUND_LONG 2
+#define FOUND_NULLS 3
+#define FOUND_NULL_CHARS 4
+#define FOUND_VALUE_CHARS 5
+#define FOUND_LONGEST 6
+
+__device__ __forceinline__ u64* found_at(const FindJob& job, u32 place) {
+  return reinterpret_cast<u64*>(job.found) + place;
+}
+
+__device__ __forceinline__ void write_code(u64 out, u64 nbytes, u64 i, u32 code) {
+  if (nbytes == 1)
+    reinterpret_cast<u8*>(out)[i] = u8(code);
+  else if (nbytes == 2)
+    reinterpret_cast<u16*>(out)[i] = u16(code);
+  else
+    reinterpret_cast<u32*>(out)[i] = code;
+}
+
+__device__ __forceinline__ void write_slot(const FindJob& job, u64 row, u32 slot) {
+  if (job.out == 0) return;
+  u32 code = 0;
+  if (slot != NO_SLOT) code = job.map != 0 ? reinterpret_cast<const u32*>(job.map)[slot] : slot;
+  write_code(job.out, job.out_nbytes, row - job.first, code);
+}
+
+// A new value has been put into the table.
+__device__ __forceinline__ void count_value(const FindJob& job) {
+  if (atomicAdd(found_at(job, FOUND_VALUES), u64(1)) >= job.limit) *found_at(job, FOUND_TOO_MANY) = 1;
+}
+
+// The slot of a value; NO_SLOT where the table is full, or where there are too many values, which is seen some time. `equal` compares with
+// a row.
+template <typename Equal>
+__device__ __forceinline__ u32 find_slot(const FindJob& job, u64 hash, u32 row, const Equal& equal) {
+  u64* table = reinterpret_cast<u64*>(job.table);
+  const u64 mine = make_entry(hash, row);
+  const u32 mask = u32(job.slots) - 1;
+  u32 slot = u32(hash) & mask;
+  for (u32 steps = 1; steps <= mask; ++steps) {
+    u64 entry = table[slot];
+    if (entry == EMPTY) {
+      entry = atomicCAS(table + slot, EMPTY, mine);
+      if (entry == EMPTY) {
+        count_value(job);
+        return slot;
+      }
+    }
+    if (entry >> 32 == mine >> 32 && (entry == mine || equal(row_of_entry(entry)))) {
+      if (mine > entry) atomicMax(table + slot, mine);
+      return slot;
+    }
+    slot = slot + 1 & mask;
+    if (steps % 32 == 0 && load_volatile(job.found + 8 * FOUND_TOO_MANY) != 0) return NO_SLOT;
+  }
+  *found_at(job, FOUND_TOO_MANY) = 1;
+  return NO_SLOT;
+}
+
+// Values that a thread block keeps. An entry has the bytes of a value + 1, and below that its slot. Once it is filled, it stays.
+#define ENTRY_BITS 26
+#define ENTRY_FILLING (63u << ENTRY_BITS)
+static_assert(8 * FIND_WORDS + 1 < 63, "an entry says how long a value is");
+
+struct Cache {
+  volatile u64* words;    // [FIND_WORDS][FIND_CACHE]
+  volatile u32* entries;  // 0: free
+  volatile u32* rows;     // a row that has the value; the table's is not above it
+
+  // Where a value is, or `free`, if there is such a place; else FIND_CACHE.
+  template <u32 count>
+  __device__ __forceinline__ u32 slot_of(const u64 (&key)[count], u32 nbytes, u32 hash, u32 row, u32& free) const {
+    free = FIND_CACHE;
+#pragma unroll 1
+    for (u32 probe = 0; probe < CACHE_PROBES; ++probe) {
+      const u32 c = hash + probe & FIND_CACHE - 1, entry = entries[c];
+      if (entry == 0) {
+        free = c;
+        break;
+      }
+      if (entry >> ENTRY_BITS != nbytes + 1) continue;
+      // No fence: loads of shared memory are not reordered, and it would wait for the next row's offsets too.
+      bool same = true;
+#pragma unroll
+      for (u32 w = 0; w < count; ++w)
+        if (8 * w < nbytes) same = same && words[w * FIND_CACHE + c] == key[w];
+      if (same) return row >= rows[c] ? entry & (1u << ENTRY_BITS) - 1 : NO_SLOT;
+    }
+    return NO_SLOT;
+  }
+
+  template <u32 count>
+  __device__ __forceinline__ void fill(u32 c, const u64 (&key)[count], u32 nbytes, u32 slot, u32 row) const {
+    if (atomicCAS(const_cast<u32*>(entries + c), 0u, ENTRY_FILLING) != 0) return;
+#pragma unroll
+    for (u32 w = 0; w < count; ++w) words[w * FIND_CACHE + c] = key[w];
+    rows[c] = row;
+    __threadfence_block();
+    entries[c] = nbytes + 1 << ENTRY_BITS | slot;
+  }
+};
+
+// `Offset`: u32 or u64. `job` and `bounds`, which are what rows' words may be read from, stay in shared memory: registers are scarce.
+template <typename Offset>
+__device__ __forceinline__ void find_rows(const FindJob& job, u32 in_job, const Cache& cache, const u64* bounds) {
+  constexpr bool wide = sizeof(Offset) == 8;
+  const u64 chars = job.chars, offsets = job.offsets + job.first * sizeof(Offset);
+  const u32 rows = u32(job.rows), step = u32(job.blocks) * FIND_THREADS;
+  u32 i = in_job * FIND_THREADS + threadIdx.x, turn = 0, nulls = 0;
+  Offset ahead = 0, ahead_end = 0;  // the next row's, on their way while there is work on this one
+  if (i < rows) {
+    ahead = load<Offset>(offsets + u64(i) * sizeof(Offset));
+    ahead_end = load<Offset>(offsets + u64(i + 1) * sizeof(Offset));
+  }
+#pragma unroll 1
+  for (; i < rows; i += step) {
+    if (turn++ % 16 == 0 && load_volatile(job.found + 8 * FOUND_TOO_MANY) != 0) break;
+    const u32 row = u32(job.first) + i;
+    const Text text(chars + ahead, ahead_end - ahead, bounds[0], bounds[1]);
+    if (i + step < rows) {
+      ahead = load<Offset>(offsets + u64(i + step) * sizeof(Offset));
+      ahead_end = load<Offset>(offsets + u64(i + step + 1) * sizeof(Offset));
+    }
+    if (job.validity != 0 && !bit_at(job.validity, job.validity_offset + row)) {
+      ++nulls;
+      if (text.nbytes != 0) atomicAdd(found_at(job, FOUND_NULL_CHARS), text.nbytes);
+      write_slot(job, row, NO_SLOT);
+      continue;
+    }
+    if (text.nbytes > FIND_LONG) {
+      const u64 place = atomicAdd(found_at(job, FOUND_LONG), u64(1));
+      reinterpret_cast<u32*>(job.long_rows)[place] = row;
+      continue;
+    }
+    u64 hash = text.nbytes * HASH_FIRST;
+    u32 slot = NO_SLOT, free = FIND_CACHE;
+    if (text.nbytes <= 8 * FIND_WORDS && text.inside) {
+      u64 key[FIND_WORDS];
+      text.all(key);
+#pragma unroll
+      for (u32 w = 0; w < FIND_WORDS; ++w)
+        if (8 * w < text.nbytes) hash = mix(hash, key[w]);
+      slot = cache.slot_of(key, u32(text.nbytes), u32(hash), row, free);
+    } else {
+#pragma unroll 1
+      for (u64 at = 0; at < text.nbytes; at += 8) hash = mix(hash, text.from(at));
+    }
+    if (slot == NO_SLOT) {
+      slot = find_slot(job, finish(hash), row, [&](u32 other) {
+        const u64 begin = offset_at(job.offsets, wide, other);
+        const Text there(chars + begin, offset_at(job.offsets, wide, u64(other) + 1) - begin, bounds[0], bounds[1]);
+        if (there.nbytes != text.nbytes) return false;
+#pragma unroll 1
+        for (u64 at = 0; at < text.nbytes; at += 8)
+          if (there.from(at) != text.from(at)) return false;
+        return true;
+      });
+      if (slot != NO_SLOT && free != FIND_CACHE) {
+        u64 key[FIND_WORDS];
+        text.all(key);  // again: few come here, and registers are scarce
+        cache.fill(free, key, u32(text.nbytes), slot, row);
+      }
+    }
+    write_slot(job, row, slot);
+  }
+  if (nulls != 0) atomicAdd(found_at(job, FOUND_NULLS), u64(nulls));
+}
+
+extern "C" __global__ void __launch_bounds__(FIND_THREADS, RESIDENT) dict_find(const u64* table, u32 jobs) {
+  __shared__ FindJob job;
+  __shared__ u64 words[FIND_WORDS * FIND_CACHE];
+  __shared__ u32 entries[FIND_CACHE];
+  __shared__ u32 rows[FIND_CACHE];
+  __shared__ u64 bounds[2];
+  for (u32 i = threadIdx.x; i < FIND_CACHE; i += FIND_THREADS) entries[i] = 0;
+  const u32 in_job = load_job(table, jobs, job);
+  if (threadIdx.x < 2)
+    bounds[threadIdx.x] = job.chars + offset_at(job.offsets, job.wide != 0, threadIdx.x == 0 ? 0 : job.scope_rows);
+  __syncthreads();
+  const Cache cache = {words, entries, rows};
+  if (job.wide != 0)
+    find_rows<u64>(job, in_job, cache, bounds);
+  else
+    find_rows<u32>(job, in_job, cache, bounds);
+}
+
+// The rows that dict_find left, a thread block each.
+extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_find_long(const u64* table, u32 jobs) {
+  __shared__ FindJob job;
+  __shared__ u64 shared_entry;
+  __shared__ u64 shared_sum;
+  const u64 in_job = load_job(table, jobs, job);
+  const bool wide = job.wide != 0;
+  const u64 low = job.chars + offset_at(job.offsets, wide, 0);
+  const u64 high = job.chars + offset_at(job.offsets, wide, job.scope_rows);
+  const u64 count = *found_at(job, FOUND_LONG);
+  u64* slots = reinterpret_cast<u64*>(job.table);
+  const u32 mask = u32(job.slots) - 1;
+  for (u64 i = in_job; i < count; i += job.blocks) {
+    const u32 row = reinterpret_cast<const u32*>(job.long_rows)[i];
+    const u64 begin = offset_at(job.offsets, wide, row);
+    const Text text(job.chars + begin, offset_at(job.offsets, wide, u64(row) + 1) - begin, low, high);
+    __syncthreads();  // all have read what is there of the row before
+    const bool ended = threadIdx.x == 0 && load_volatile(job.found + 8 * FOUND_TOO_MANY) != 0;
+    if (threadIdx.x == 0) shared_sum = 0;
+    if (__syncthreads_or(ended)) return;
+    u64 sum = 0;  // of hashes of all words with their places: in any order
+    for (u64 at = 8 * threadIdx.x; at < text.nbytes; at += 8 * FIND_THREADS)
+      sum += mix(mix(at, text.from(at)), HASH_FIRST);
+    atomicAdd(&shared_sum, sum);
+    __syncthreads();
+    const u64 hash = finish(shared_sum + text.nbytes * HASH_FIRST);
+    const u64 mine = make_entry(hash, row);
+    u32 slot = u32(hash) & mask, steps = 0;
+    while (true) {
+      __syncthreads();
+      if (threadIdx.x == 0) {
+        u64 entry = load_volatile(reinterpret_cast<u64>(slots + slot));
+        if (entry == EMPTY) {
+          entry = atomicCAS(slots + slot, EMPTY, mine);
+          if (entry == EMPTY) {
+            count_value(job);
+            entry = mine;
+          }
+        }
+        shared_entry = entry;
+      }
+      __syncthreads();
+      const u64 entry = shared_entry;
+      bool differs = entry >> 32 != mine >> 32;
+      if (!differs && entry != mine) {
+        const u64 at = offset_at(job.offsets, wide, row_of_entry(entry));
+        const Text there(job.chars + at, offset_at(job.offsets, wide, u64(row_of_entry(entry)) + 1) - at, low, high);
+        differs = there.nbytes != text.nbytes;
+        for (u64 at = 8 * threadIdx.x; at < text.nbytes && !differs; at += 8 * FIND_THREADS)
+          differs = there.from(at) != text.from(at);
+      }
+      if (!__syncthreads_or(differs)) {
+        if (threadIdx.x == 0 && mine > entry) atomicMax(slots + slot, mine);
+        break;
+      }
+      slot = slot + 1 & mask;
+      if (++steps >= mask) {
+        if (threadIdx.x == 0) *found_at(job, FOUND_TOO_MANY) = 1;
+        slot = NO_SLOT;
+        break;
+      }
+    }
+    if (threadIdx.x == 0) write_slot(job, row, slot);
+  }
+}
+
+// ---- numbers by first appearance
+
+struct RankJob {
+  u64 table, slots;
+  u64 found;
+  u64 offsets, wide;
+  u64 rows;
+  u64 marks;   // address of u32s, zeros: a bit for each row; whole chunks
+  u64 before;  // address of u32s, one for each RANK_CHUNK rows
+  u64 map;     // address of u32s, one for each slot
+  u64 firsts;  // address of u32s, one for each value: its first row
+};
+
+__device__ __forceinline__ bool too_many(const RankJob& job) {
+  return reinterpret_cast<const u64*>(job.found)[FOUND_TOO_MANY] != 0;
+}
+
+// A thread has a slot.
+extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_mark(const u64* table, u32 jobs) {
+  __shared__ RankJob job;
+  const u64 slot = u64(load_job(table, jobs, job)) * FIND_THREADS + threadIdx.x;
+  if (slot >= job.slots || too_many(job)) return;
+  const u64 entry = reinterpret_cast<const u64*>(job.table)[slot];
+  if (entry == EMPTY) return;
+  const u32 row = row_of_entry(entry);
+  atomicOr(reinterpret_cast<u32*>(job.marks) + row / 32, 1u << row % 32);
+}
+
+// A warp has a chunk, of 32 words.
+extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_count(const u64* table, u32 jobs) {
+  __shared__ RankJob job;
+  const u64 chunk = u64(load_job(table, jobs, job)) * (FIND_THREADS / 32) + threadIdx.x / 32;
+  if (chunk * RANK_CHUNK >= job.rows || too_many(job)) return;
+  const u32 sum = warp_inclusive_sum(u32(__popc(reinterpret_cast<const u32*>(job.marks)[chunk * 32 + lane_id()])));
+  if (lane_id() == 31) reinterpret_cast<u32*>(job.before)[chunk] = sum;
+}
+
+// Sums of what stands before; a thread block has a job.
+extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) dict_scan(const u64* table, u32 jobs) {
+  __shared__ RankJob job;
+  __shared__ u32 sums[SCAN_THREADS / 32];
+  load_job(table, jobs, job);
+  if (too_many(job)) return;
+  const u64 chunks = (job.rows + RANK_CHUNK - 1) / RANK_CHUNK;
+  const u64 each = (chunks + SCAN_THREADS - 1) / SCAN_THREADS, begin = min(each * threadIdx.x, chunks);
+  const u64 end = min(begin + each, chunks);
+  u32* before = reinterpret_cast<u32*>(job.before);
+  u32 sum = 0;
+  for (u64 i = begin; i < end; ++i) sum += before[i];
+  const u32 inclusive = warp_inclusive_sum(sum);
+  if (lane_id() == 31) sums[threadIdx.x / 32] = inclusive;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    const u32 summed = warp_inclusive_sum(sums[threadIdx.x]);
+    __syncwarp();
+    sums[threadIdx.x] = summed;
+  }
+  __syncthreads();
+  u32 at = (threadIdx.x >= 32 ? sums[threadIdx.x / 32 - 1] : 0) + inclusive - sum;
+  for (u64 i = begin; i < end; ++i) {
+    const u32 own = before[i];
+    before[i] = at;
+    at += own;
+  }
+}
+
+// A slot's value has this number. For whole warps; EMPTY slots have none.
+__device__ __forceinline__ void number_value(const RankJob& job, u64 slot, u64 entry, u32 number) {
+  u64 nbytes = 0;
+  if (entry != EMPTY) {
+    const u32 row = row_of_entry(entry);
+    reinterpret_cast<u32*>(job.map)[slot] = number;
+    reinterpret_cast<u32*>(job.firsts)[number] = row;
+    nbytes = offset_at(job.offsets, job.wide != 0, u64(row) + 1) - offset_at(job.offsets, job.wide != 0, row);
+  }
+  u64 longest = nbytes;
+  for (u32 delta = 16; delta > 0; delta /= 2) {
+    nbytes += __shfl_xor_sync(ALL_LANES, nbytes, delta);
+    longest = max(longest, __shfl_xor_sync(ALL_LANES, longest, delta));
+  }
+  if (lane_id() != 0 || longest == 0) return;
+  u64* found = reinterpret_cast<u64*>(job.found);
+  atomicAdd(found + FOUND_VALUE_CHARS, nbytes);
+  atomicMax(found + FOUND_LONGEST, longest);
+}
+
+// A thread has a slot.
+extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_rank(const u64* table, u32 jobs) {
+  __shared__ RankJob job;
+  const u64 slot = u64(load_job(table, jobs, job)) * FIND_THREADS + threadIdx.x;
+  if (too_many(job)) return;
+  const u64 entry = slot < job.slots ? reinterpret_cast<const u64*>(job.table)[slot] : EMPTY;
+  u32 number = 0;
+  if (entry != EMPTY) {
+    const u32 row = row_of_entry(entry), chunk = row / RANK_CHUNK;
+    const u32* marks = reinterpret_cast<const u32*>(job.marks);
+    number = reinterpret_cast<const u32*>(job.before)[chunk];
+    for (u32 word = chunk * (RANK_CHUNK / 32); word < row / 32; ++word) number += __popc(marks[word]);
+    number += __popc(marks[row / 32] & (1u << row % 32) - 1);
+  }
+  number_value(job, slot, entry, number);
+}
+
+// As dict_mark to dict_rank, of few slots, FIND_THREADS of them: each is compared with all. A thread block has a job.
+extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_rank_few(const u64* table, u32 jobs) {
+  __shared__ RankJob job;
+  __shared__ u64 entries[FIND_THREADS];
+  load_job(table, jobs, job);
+  if (too_many(job)) return;
+  const u64 entry = entries[threadIdx.x] = reinterpret_cast<const u64*>(job.table)[threadIdx.x];
+  __syncthreads();
+  u32 number = 0;
+  for (u32 i = 0; i < FIND_THREADS; ++i)
+    number += entries[i] != EMPTY && row_of_entry(entries[i]) < row_of_entry(entry);
+  number_value(job, threadIdx.x, entry, number);
+}
+
+// ---- slots that were kept become numbers
+
+struct RenumberJob {
+  u64 slots, slot_nbytes, rows;  // address, bytes of one, how many
+  u64 map;
+  u64 out, out_nbytes;  // may be the same address if the size is
+  u64 blocks;
+};
+
+__device__ __forceinline__ u32 read_code(u64 codes, u64 nbytes, u64 i) {
+  return nbytes == 1   ? reinterpret_cast<const u8*>(codes)[i]
+         : nbytes == 2 ? reinterpret_cast<const u16*>(codes)[i]
+                       : reinterpret_cast<const u32*>(codes)[i];
+}
+
+// A thread has 16 bytes of slots that are one byte each, as their numbers are; else one.
+extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_renumber(const u64* table, u32 jobs) {
+  __shared__ RenumberJob job;
+  __shared__ u8 numbers[256];
+  const u64 in_job = load_job(table, jobs, job), step = job.blocks * FIND_THREADS;
+  const u32* map = reinterpret_cast<const u32*>(job.map);
+  const bool bytes = job.slot_nbytes == 1 && job.out_nbytes == 1 && (job.slots | job.out) % 16 == 0;
+  if (bytes) {
+    for (u32 i = threadIdx.x; i < 256; i += FIND_THREADS) numbers[i] = u8(map[i]);
+    __syncthreads();
+    for (u64 i = in_job * FIND_THREADS + threadIdx.x; i < job.rows / 16; i += step) {
+      const uint4 old = reinterpret_cast<const uint4*>(job.slots)[i];
+      const u32 in[4] = {old.x, old.y, old.z, old.w};
+      u32 made[4];
+#pragma unroll
+      for (u32 w = 0; w < 4; ++w) {
+        made[w] = 0;
+#pragma unroll
+        for (u32 b = 0; b < 32; b += 8) made[w] |= u32(numbers[in[w] >> b & 255]) << b;
+      }
+      reinterpret_cast<uint4*>(job.out)[i] = {made[0], made[1], made[2], made[3]};
+    }
+  }
+  const u64 done = bytes ? job.rows / 16 * 16 : 0;
+  for (u64 i = done + in_job * FIND_THREADS + threadIdx.x; i < job.rows; i += step)
+    write_code(job.out, job.out_nbytes, i, map[read_code(job.slots, job.slot_nbytes, i)]);
+}

@@ -1,0 +1,471 @@
+"""Dictionaries of strings: the real kernels and launches, emulated under the sanitizers, against plain Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cudf_fsst.buffers import ColumnBuffers, DeviceStrings
+from cudf_fsst.codecs import host
+from cudf_fsst.codecs.dict import launch, plan
+from cudf_fsst.codecs.fsst import search
+from cudf_fsst.codecs.node import Node, Wanted, of_scopes
+from cudf_fsst.interop.arrow import from_arrow
+from emulation.conftest import emulator
+from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
+from emulation.emulator import SCHEDULES, Emulator
+
+__all__ = ["emulator"]
+
+pytestmark = pytest.mark.usefixtures("automatic")
+
+
+class Gpu:
+    """Kernels of dictionaries on an emulated GPU."""
+
+    def __init__(self, device: FakeDevice) -> None:
+        self.device, self.emulator = device, device.emulator
+        self.find: Any = importlib.import_module("cudf_fsst.codecs.dict.cuda_find")
+        self.text: Any = importlib.import_module("cudf_fsst.codecs.dict.cuda_text")
+        self.tables: Any = importlib.import_module("cudf_fsst.codecs.cuda_tables")
+        self.memory: Any = importlib.import_module("cudf_fsst.device.memory")
+        self.waits: Any = importlib.import_module("cudf_fsst.device.waits")
+
+    def upload(
+        self, rows: Sequence[bytes | None], *, wide: bool = False, shift: int = 0, bit: int = 0
+    ) -> DeviceStrings:
+        """A column in buffers of exactly its size; the characters `shift` bytes off, offsets from there."""
+        data = b"".join(row or b"" for row in rows)
+        offsets = np.cumsum([shift, *(len(row or b"") for row in rows)]).astype(np.int64 if wide else np.int32)
+        chars = self.emulator.buffer(np.frombuffer(data, np.uint8), offset=shift % 16)
+        valid = np.array([False] * bit + [row is not None for row in rows])
+        valid = np.pad(valid, (0, -valid.size % 32))  # as in cuDF, where masks are whole words
+        nulls = sum(row is None for row in rows)
+        mask = self.emulator.buffer(np.packbits(valid, bitorder="little")).address if nulls else 0
+        return DeviceStrings(
+            len(rows), chars.address - shift, self.emulator.buffer(offsets).address, offsets.itemsize, mask, bit, nulls
+        )
+
+    def number(
+        self, rows: Sequence[bytes | None], *, limit: int = 10_000, guess: int = 1, room: int = 1 << 30, **how: Any
+    ) -> Any:
+        """First rows and codes."""
+        strings = self.upload(rows, **how)
+        with self.memory.Lane(self.device.stream()) as lane:
+            scope = self.find.Scope(strings, 0, len(rows), sum(len(row or b"") for row in rows), limit, guess)
+            ((found,),) = self.waits.run(lane, self.find.number([scope], lane, room=room))
+            if found is None:
+                return None
+            nbytes, keep, tables = plan.itemsize(found.values), [], self.tables.Tables()
+            if found.kept:
+                at = found.renumbered(tables, keep)
+                tables.launch(lane)
+            else:
+                keep.append(lane.allocate(nbytes * len(rows)))
+                at, window = keep[0].ptr, 1 + len(rows) // 2
+                for first in range(0, len(rows), window):
+                    tables = self.tables.Tables()
+                    found.look_up(tables, first, min(window, len(rows) - first), at + nbytes * first)
+                    tables.launch(lane)
+            lane.synchronize()
+            firsts = np.frombuffer(self.emulator.read(found.firsts, 4 * found.values), np.uint32).tolist()
+            codes = np.frombuffer(self.emulator.read(at, nbytes * len(rows)), f"u{nbytes}").tolist()
+            found.release()
+            assert found.null_count == sum(row is None for row in rows)
+            assert found.longest == max((len(row) for row in rows if row is not None), default=0)
+            return firsts, codes
+
+    def write(
+        self, codes: Any, values: Sequence[bytes], *, valid: Any = None, wide: bool = False, shift: int = 0
+    ) -> list[bytes]:
+        """Strings of codes, in buffers of exactly their size; other values' characters are not touched."""
+        dictionary, emulator = self.upload(values, shift=shift), self.emulator
+        rows, longest = len(codes), max(map(len, values), default=0)
+        there = emulator.buffer(codes)
+        mask = 0 if valid is None else emulator.buffer(np.packbits(np.r_[False, valid], bitorder="little")).address
+        with self.memory.Lane(self.device.stream()) as lane:
+            own = self.text.Dictionary(dictionary.chars, dictionary.offsets, 4, len(values), longest)
+            job = self.text.Writing(own, rows, lane)
+            offsets = emulator.buffer((8 if wide else 4) * (rows + 1))
+            held = self.text.Codes(there.address, codes.itemsize, rows, mask, 1)
+            tables = self.tables.Tables()
+            self.text.measure(tables, [self.text.Piece(job, held)])
+            job.place(tables)
+            tables.launch(lane)
+            (total,) = lane.read(job.total, 1, np.int64).tolist()
+            chars = emulator.buffer(total, offset=shift % 16)
+            to = self.text.Target(offsets.address, 8 if wide else 4, 7, chars.address, total)
+            tables = self.tables.Tables()
+            self.text.write(tables, [self.text.Piece(job, held, 0, to)])
+            tables.launch(lane)
+            lane.synchronize()
+        places = offsets.read(np.int64 if wide else np.int32).astype(np.int64) - 7
+        data = chars.read().tobytes()
+        assert places[[0, -1]].tolist() == [0, len(data)]
+        return [data[a:b] for a, b in zip(places[:-1].tolist(), places[1:].tolist(), strict=True)]
+
+
+@pytest.fixture
+def gpu(emulator: Emulator) -> Iterator[Gpu]:
+    device = FakeDevice(emulator)
+    with emulated(device, "raw"):
+        yield Gpu(device)
+        if emulator.alive:
+            device.default.synchronize()
+
+
+def expected(rows: Sequence[bytes | None]) -> tuple[list[int], list[int | None]]:
+    """First rows of all values, and every row's number."""
+    number: dict[bytes, int] = {}
+    firsts = []
+    for i, row in enumerate(rows):
+        if row is not None and row not in number:
+            number[row] = len(number)
+            firsts.append(i)
+    return firsts, [None if row is None else number[row] for row in rows]
+
+
+def check(found: Any, rows: Sequence[bytes | None]) -> None:
+    firsts, codes = expected(rows)
+    assert found is not None
+    assert found[0] == firsts
+    assert [code if row is not None else None for code, row in zip(found[1], rows, strict=True)] == codes
+
+
+def some_rows(rng: np.random.Generator, count: int, values: Sequence[bytes], nulls: float = 0) -> list[bytes | None]:
+    rows: list[bytes | None] = [values[i] for i in rng.integers(0, len(values), count)]
+    for i in np.flatnonzero(rng.random(count) < nulls):
+        rows[i] = None
+    return rows
+
+
+#: Values of lengths around those of words, of what is kept in shared memory, and of what a thread block does.
+EDGES = [
+    b"x" * n + t for n in (0, 1, 6, 7, 8, 15, 16, 31, 32, 33, 63, 128, 511, 512, 513, 5000) for t in (b"", b"a", b"\0")
+]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("room", [0, 1 << 30])
+def test_numbers(schedule: str, room: int, gpu: Gpu, rng: np.random.Generator) -> None:
+    """By first appearance, whatever the order in which rows are looked at."""
+    gpu.emulator.schedule = schedule
+    for wide, shift, bit, nulls in ((False, 0, 0, 0.0), (True, 3, 5, 0.2), (False, 13, 0, 0.0)):
+        rows = some_rows(rng, 900, EDGES, nulls)
+        check(gpu.number(rows, wide=wide, shift=shift, bit=bit, room=room), rows)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("guess", [1, 500])
+def test_tables_that_are_too_small(schedule: str, guess: int, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Are followed by larger ones; more values than the limit are none."""
+    gpu.emulator.schedule = schedule
+    rows = some_rows(rng, 700, [b"%d" % (i * i) for i in range(300)])
+    check(gpu.number(rows, guess=guess), rows)
+    different = len(set(rows))
+    check(gpu.number(rows, guess=guess, limit=different), rows)
+    assert gpu.number(rows, guess=guess, limit=different - 1) is None
+
+
+def test_many_values(gpu: Gpu, rng: np.random.Generator) -> None:
+    """Numbers of two bytes, and firsts in several chunks of rows."""
+    rows = some_rows(rng, 3 * launch.RANK_CHUNK, [b"value %d" % i for i in range(2000)])
+    check(gpu.number(rows, guess=1000), rows)
+
+
+def test_no_values(gpu: Gpu) -> None:
+    """Of nulls alone, and of rows without characters."""
+    rows: list[bytes | None] = [None] * 40
+    found = gpu.number(rows)
+    assert found is not None
+    assert found[0] == []
+    check(gpu.number([b""] * 40), [b""] * 40)
+
+
+def test_characters_under_nulls(gpu: Gpu) -> None:
+    from cudf_fsst.buffers import CharactersUnderNulls
+
+    rows = [b"a", b"b", b"c"] * 30
+    strings = gpu.upload(rows)
+    mask = gpu.emulator.buffer(np.full(12, 0xFD, np.uint8))
+    strings.validity, strings.null_count = mask.address, 12
+    with gpu.memory.Lane() as lane, pytest.raises(CharactersUnderNulls):
+        gpu.waits.run(lane, gpu.find.number([gpu.find.Scope(strings, 0, 90, 90, 9, 3)], lane, room=90))
+
+
+def code_array(rng: np.random.Generator, count: int, values: int, itemsize: int) -> Any:
+    return rng.integers(0, values, count).astype(f"u{itemsize}")
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("itemsize", [1, 2, 4])
+def test_strings(itemsize: int, schedule: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Of short values and of long ones, of any number of rows, wherever they begin."""
+    gpu.emulator.schedule = schedule
+    short = [b"", b"a", b"REG AIR", b"TRUCK", b"0123456789abcdef", b"x" * 64]
+    for values in (short, [*short, b"y" * 65, b"z" * (2 * launch.CHARS_PIECE + 1)]):
+        for rows in (1, 7, 8, launch.READ_TILE + 3):
+            codes = code_array(rng, rows if values is short else min(rows, 40), len(values), itemsize)
+            for valid, wide, shift in ((None, False, 0), (rng.random(codes.size) < 0.8, True, 5)):
+                found = gpu.write(codes, values, valid=valid, wide=wide, shift=shift)
+                there = np.ones(codes.size, bool) if valid is None else valid
+                assert found == [values[c] if ok else b"" for c, ok in zip(codes.tolist(), there, strict=True)]
+
+
+def test_strings_of_many_values(gpu: Gpu, rng: np.random.Generator) -> None:
+    """Whose image, and lengths, a thread block does not keep."""
+    values = [b"Clerk#%09d" % i for i in range(launch.READ_KEPT + 200)]
+    codes = code_array(rng, launch.READ_TILE + 100, len(values), 2)
+    assert gpu.write(codes, values) == [values[c] for c in codes.tolist()]
+
+
+# ---- whole columns
+
+
+class Whole:
+    """Columns of strings on an emulated GPU, beside those of the host."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu, self.device = gpu, gpu.device
+        self.there: Any = importlib.import_module("cudf_fsst.codecs.device")
+
+    def compress(self, *columns: Sequence[bytes | None], codec: str | None = None, **how: Any) -> list[Node]:
+        wanted = [
+            Wanted(ColumnBuffers(pa.string(), len(rows), 0, strings=self.gpu.upload(rows, **how)), codec)
+            for rows in columns
+        ]
+        with self.gpu.memory.Lane(self.device.stream()) as lane:
+            found: list[Node] = self.there.compress(wanted, lane=lane)
+            lane.synchronize()
+        return found
+
+    def download(self, node: Node) -> Node:
+        def part(one: Any) -> Any:
+            self.device.default.synchronize()
+            host = {
+                name: np.frombuffer(
+                    self.device.emulator.read(getattr(one, name).ptr, getattr(one, name).size), np.uint8
+                )
+                for name in ("meta", "codes")
+            }
+            return dataclasses.replace(one, **host)
+
+        return node.with_parts(map(part, node.parts))
+
+    def strings(self, found: ColumnBuffers) -> list[bytes | None]:
+        """What a column that was read holds."""
+        self.device.default.synchronize()
+        strings, emulator = found.strings, self.device.emulator
+        assert isinstance(strings, DeviceStrings)
+        count = strings.rows + 1
+        offsets = np.frombuffer(
+            emulator.read(strings.offsets, strings.offsets_itemsize * count), f"i{strings.offsets_itemsize}"
+        ).tolist()
+        data = emulator.read(strings.chars, offsets[-1]) if offsets[-1] else b""
+        valid = np.ones(strings.rows, bool)
+        if strings.null_count:
+            bits = np.frombuffer(emulator.read(strings.validity, -(-strings.rows // 8)), np.uint8)
+            valid = np.unpackbits(bits, bitorder="little")[: strings.rows].astype(bool)
+        assert strings.null_count == found.null_count == np.count_nonzero(~valid)
+        assert all(a == b for a, b, ok in zip(offsets[:-1], offsets[1:], valid, strict=True) if not ok)
+        return [data[a:b] if ok else None for a, b, ok in zip(offsets[:-1], offsets[1:], valid, strict=True)]
+
+    def read(self, node: Node, start: int = 0, stop: int | None = None) -> list[bytes | None]:
+        with self.gpu.memory.Lane(self.device.stream()) as lane:
+            (found,) = self.there.read([node], lane=lane, start=start, stop=stop)
+            lane.synchronize()
+            return self.strings(found)
+
+    def take(self, node: Node, rows: Any) -> list[bytes | None]:
+        with self.gpu.memory.Lane(self.device.stream()) as lane:
+            (found,) = self.there.take([node], rows, lane=lane)
+            lane.synchronize()
+            return self.strings(found)
+
+
+def of_host(rows: Sequence[bytes | None], codec: str | None = None) -> Node:
+    array = pa.array([None if row is None else row.decode() for row in rows], pa.string())
+    strings = from_arrow(array)
+    (node,) = host.compress([Wanted(ColumnBuffers(pa.string(), len(rows), array.null_count, strings=strings), codec)])
+    return node
+
+
+def same(found: Node, expected: Node) -> None:
+    """The same tree, with the same bytes."""
+    assert (found.type, found.rows, found.null_count, found.chars) == (
+        expected.type,
+        expected.rows,
+        expected.null_count,
+        expected.chars,
+    )
+    assert len(found.children) == len(expected.children)
+    for one, other in zip(found.children, expected.children, strict=True):
+        same(one, other)
+    parts, wanted = list(found.parts), list(expected.parts)
+    assert len(parts) == len(wanted)
+    for part, want in zip(parts, wanted, strict=True):
+        np.testing.assert_array_equal(part.meta, want.meta)
+        np.testing.assert_array_equal(part.codes, want.codes)
+
+
+WORDS = [b"REG AIR", b"AIR", b"RAIL", b"SHIP", b"TRUCK", b"MAIL", b"FOB"]
+
+
+@pytest.fixture
+def whole(gpu: Gpu) -> Whole:
+    return Whole(gpu)
+
+
+def columns_of(rng: np.random.Generator) -> dict[str, list[bytes | None]]:
+    numbers = rng.integers(0, 1 << 30, 1500)
+    return {
+        "few": some_rows(rng, 3000, WORDS),
+        "nulls": some_rows(rng, 2500, [*WORDS, b""], 0.3),
+        "many": some_rows(rng, 6000, [b"Clerk#%09d" % i for i in range(400)]),
+        "large sample": some_rows(rng, 20_000, WORDS),
+        "different": [b"%d" % number for number in numbers],
+        "short": some_rows(rng, 900, WORDS),
+        "long": some_rows(rng, 1100, [b"x" * 700, b"y" * 300, b"z" * 3]),
+    }
+
+
+def test_same_bytes_as_on_the_host(whole: Whole, rng: np.random.Generator) -> None:
+    """Of many columns at once; some get a dictionary."""
+    every = columns_of(rng)
+    found = whole.compress(*every.values())
+    for (name, rows), node in zip(every.items(), found, strict=True):
+        same(whole.download(node), of_host(rows))
+        assert bool(node.scopes) == (name not in ("different", "short"))
+        assert whole.read(node) == rows
+
+
+@pytest.mark.parametrize("codec", [None, "dict"])
+def test_scopes_of_a_column(codec: str | None, whole: Whole, small_segments: None, rng: np.random.Generator) -> None:
+    """Each is decided by itself; segments without rows, behind a long one, are left out."""
+    different: list[bytes | None] = [b"%08d" % i for i in rng.integers(0, 1 << 26, 1500)]
+    words = some_rows(rng, 3000, WORDS, 0.1)
+    for rows in ([*words, *different, *words], [*different, *words, b"x" * 9500, *words]):
+        (node,) = whole.compress(rows, codec=codec)
+        same(whole.download(node), of_host(rows, codec))
+        assert len(node.scopes) > 2
+        assert whole.read(node) == rows
+
+
+def test_only_by_name(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "AUTOMATIC", False)
+    rows = [b"AIR", b"RAIL", None] * 500
+    for codec, has in ((None, False), ("dict", True)):
+        (node,) = whole.compress(rows, codec=codec)
+        assert bool(node.scopes) == has
+        same(whole.download(node), of_host(rows, codec))
+
+
+@pytest.mark.parametrize("codec", ["dict", "fsst"])
+def test_codecs_by_name(codec: str, whole: Whole, rng: np.random.Generator) -> None:
+    every = columns_of(rng)
+    del every["large sample"]
+    every["nothing"], every["nulls alone"] = [], [None] * 30
+    for rows, node in zip(every.values(), whole.compress(*every.values(), codec=codec), strict=True):
+        same(whole.download(node), of_host(rows, codec))
+        assert whole.read(node) == rows
+
+
+def test_rows(whole: Whole, rng: np.random.Generator) -> None:
+    """Ranges, and rows by number."""
+    for rows in (some_rows(rng, 5000, WORDS), some_rows(rng, 5000, [*WORDS, b"x" * 100], 0.2)):
+        (node,) = whole.compress(rows)
+        assert node.scopes
+        for start, stop in ((0, 1), (17, 18), (1000, 3500), (4999, 5000), (3, 3)):
+            assert whole.read(node, start, stop) == rows[start:stop]
+        for count in (1, 100, 4000):
+            numbers = rng.integers(0, len(rows), count)
+            assert whole.take(node, numbers) == [rows[i] for i in numbers]
+            assert whole.take(node, whole.device.array(numbers)) == [rows[i] for i in numbers]
+
+
+def test_scopes(whole: Whole, rng: np.random.Generator) -> None:
+    """A column some of whose scopes have dictionaries, as `concat` makes them."""
+    some = [
+        some_rows(rng, 1500, WORDS),
+        [b"%d" % i for i in rng.integers(0, 1 << 40, 1111)],
+        some_rows(rng, 2000, [b"north", b"south"], 0.1),
+    ]
+    node = of_scopes(pa.string(), [scope for one in whole.compress(*some) for scope in one.scopes or (one,)])
+    rows = [row for one in some for row in one]
+    assert len(node.scopes) == 3
+    assert whole.read(node) == rows
+    for start, stop in ((0, 4611), (10, 1400), (1400, 1600), (1600, 2000), (2000, 4000), (2700, 4611)):
+        assert whole.read(node, start, stop) == rows[start:stop]
+    numbers = rng.integers(0, len(rows), 3000)
+    assert whole.take(node, numbers) == [rows[i] for i in numbers]
+
+
+def test_questions(whole: Whole, rng: np.random.Generator) -> None:
+    """Are asked of the values, and looked up by code; nulls are said beside."""
+    rows = some_rows(rng, 3000, WORDS, 0.1) + [b"%d AIR" % i for i in rng.integers(0, 1 << 40, 1200)]
+    one, other = rows[:3000], rows[3000:]
+    node = of_scopes(pa.string(), [scope for part in whole.compress(one, other) for scope in part.scopes or (part,)])
+    assert len(node.scopes) == 2
+    asked: list[tuple[search.Question, Callable[[bytes], int]]] = [
+        (search.Like((b"AIR",)), lambda row: row == b"AIR"),
+        (search.Like((b"", b"AI", b"")), lambda row: b"AI" in row),
+        (search.Length(), len),
+        (search.IsIn((b"AIR", b"RAIL", b"")), lambda row: row in (b"AIR", b"RAIL", b"")),
+    ]
+    for question, answer in asked:
+        made = search.plan(question)
+        assert made is not None
+        with whole.gpu.memory.Lane(whole.device.stream()) as lane:
+            answers, exact = whole.there.match(node, made, lane=lane)
+            assert exact
+            mask = whole.there.validity(node, lane=lane)
+            lane.synchronize()
+            found = np.frombuffer(whole.device.emulator.read(answers.ptr, answers.size), search.answer_dtype(question))
+            bits = np.frombuffer(whole.device.emulator.read(mask.ptr, -(-len(rows) // 8)), np.uint8)
+        valid = np.unpackbits(bits, bitorder="little")[: len(rows)].astype(bool)
+        assert valid.tolist() == [row is not None for row in rows]
+        assert found[valid].tolist() == [answer(row) for row in rows if row is not None]
+
+
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+def test_entries_by_code(itemsize: int, whole: Whole, rng: np.random.Generator) -> None:
+    for values in (WORDS, [b"Clerk#%09d" % i for i in range(600)]):
+        rows = some_rows(rng, 6000, values)
+        (node,) = whole.compress(rows)
+        (scope,) = node.scopes
+        firsts, codes = expected(rows)
+        table = rng.integers(0, 200, len(firsts)).astype(f"u{itemsize}")
+        there = whole.device.emulator.buffer(table)
+        with whole.gpu.memory.Lane(whole.device.stream()) as lane:
+            made = whole.there.remap(scope, there.address, itemsize, lane=lane, start=3, stop=5001)
+            lane.synchronize()
+            found = np.frombuffer(whole.device.emulator.read(made.ptr, made.size), table.dtype)
+        np.testing.assert_array_equal(found, table[np.array(codes[3:5001])])
+
+
+def test_no_memory(whole: Whole, rng: np.random.Generator) -> None:
+    """Nothing is kept when there is none, at whichever allocation."""
+    rows = some_rows(rng, 60, WORDS, 0.2)
+
+    def compress() -> bool:
+        whole.compress(rows, codec="dict")
+        return True
+
+    whole.compress(rows, codec="dict")
+    failing_every_allocation(whole.device, compress)
+
+
+def test_order_of_streams(whole: Whole, rng: np.random.Generator) -> None:
+    rows = some_rows(rng, 1500, WORDS, 0.1)
+    for order in ORDERS:
+        whole.device.order = order
+        (node,) = whole.compress(rows)
+        same(whole.download(node), of_host(rows))
+        assert whole.read(node, 1, 1400) == rows[1:1400]
+        assert whole.take(node, np.arange(0, 1500, 7)) == rows[::7]
