@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any, NamedTuple
 
 from ...buffers import DeviceStrings
@@ -16,11 +17,10 @@ from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps, together
 from ...naming import What
-from ..bitpack import NAME as BITPACK
 from ..cuda_tables import Tables
 from ..fsst import cuda_compress as fsst
 from ..fsst.segment import Segment
-from ..node import Node, Parts, dictionary_of, of_codes, of_scopes, of_validity
+from ..node import Node, Parts, dictionary_of, of_scopes, of_validity
 from ..registry import DICTIONARIES, STRINGS
 from ..values import cuda as fixed
 from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
@@ -31,6 +31,8 @@ _SCRATCH, _SCRATCH_PART = 64 << 20, 8
 _PACKING, _PACKING_NULLS = 2 << 20, 20 << 20
 #: Characters of values that are gathered before FSST takes them; so few that it does so while codes are packed.
 _VALUES_NBYTES, _FEW_VALUES_NBYTES = plan.MOST_CHARS, 256 << 10
+#: Characters a row from which on no dictionary is expected: the first work for FSST is not put off then.
+_LONG_ROWS = 24
 
 
 class Task(NamedTuple):
@@ -92,10 +94,24 @@ class Scope:
 
 @dataclass
 class Column:
-    """A column on its way: its scopes, of which those without a dictionary are left to FSST."""
+    """A column on its way: its scopes, of which those without a dictionary are left to FSST.
+
+    Attributes
+    ----------
+    task : Task
+    chars : int or None
+        Its characters, or a limit.
+    scopes : list of cuda_choose.Found
+    most : dict
+        Of scopes, by number, that may have a dictionary: how many values at most.
+    dictionaries : dict
+        Of those that have one.
+    """
 
     task: Task
+    chars: int | None = None
     scopes: list[cuda_choose.Found] = field(default_factory=list)
+    most: dict[int, int] = field(default_factory=dict)
     dictionaries: dict[int, Scope] = field(default_factory=dict)
 
 
@@ -105,51 +121,83 @@ def scratch(tasks: Sequence[Task], others_nbytes: int) -> int:
     return max(_SCRATCH, nbytes // _SCRATCH_PART)
 
 
-def dictionaries(tasks: Sequence[Task], *, lane: Lane, outbox: Outbox | None, others_nbytes: int = 0) -> Steps:
-    """Compress the scopes of columns for which a dictionary pays.
+def choose(tasks: Sequence[Task], chars: Sequence[int | None], lane: Lane) -> Steps:
+    """Cut columns into scopes, and find those that may have a dictionary, by their samples.
 
     Parameters
     ----------
     tasks
+    chars
+        Of each, what ``fsst.cuda_room.chars_of`` has found.
+    lane
+        Waited for at each yield.
+
+    Returns
+    -------
+    list of Column
+    """
+    columns = [Column(task, nbytes) for task, nbytes in zip(tasks, chars, strict=True)]
+    wished = [column for column in columns if column.task.may_have]
+    if not wished:
+        return columns
+    named = [column.task.codec == DICTIONARIES.NAME for column in wished]
+    found = yield from cuda_choose.scopes(
+        [
+            cuda_choose.Wished(column.task.strings, name, column.chars or 0)
+            for column, name in zip(wished, named, strict=True)
+        ],
+        lane,
+    )
+    for column, name, scopes in zip(wished, named, found, strict=True):
+        column.scopes = scopes
+        for number, one in enumerate(scopes):
+            if not plan.eligible(one.rows, named=name) or not (name or plan.repeats(one.sampled, one.different)):
+                continue
+            if most := plan.most_values(one.rows, one.chars, named=name):
+                column.most[number] = most
+    return columns
+
+
+def seldom(tasks: Sequence[Task], chars: Sequence[int | None]) -> bool:
+    """Whether it is likely that no column has a dictionary: long rows seldom repeat."""
+    some = [(task, nbytes) for task, nbytes in zip(tasks, chars, strict=True) if task.may_have]
+    return bool(some) and all(
+        task.codec is None and nbytes is not None and nbytes >= _LONG_ROWS * task.strings.rows for task, nbytes in some
+    )
+
+
+def dictionaries(columns: Sequence[Column], *, lane: Lane, outbox: Outbox | None, others_nbytes: int = 0) -> Steps:
+    """Compress the scopes of columns for which a dictionary pays.
+
+    Parameters
+    ----------
+    columns
+        What `choose` has found. Their dictionaries are set.
     lane
         Waited for at each yield.
     outbox
         Where parts go as soon as they are made.
     others_nbytes
         Uncompressed bytes of the call's other columns.
-
-    Returns
-    -------
-    list of Column
     """
-    columns = [Column(task) for task in tasks]
-    wished = [column for column in columns if column.task.may_have]
-    if not wished:
-        return columns
-    named = [column.task.codec == DICTIONARIES.NAME for column in wished]
-    found = yield from cuda_choose.scopes(
-        [cuda_choose.Wished(column.task.strings, name) for column, name in zip(wished, named, strict=True)], lane
-    )
     asked: list[tuple[Column, int, bool]] = []
     searches: list[cuda_find.Scope] = []
-    for column, name, scopes in zip(wished, named, found, strict=True):
-        column.scopes = scopes
-        for number, one in enumerate(scopes):
-            if not plan.eligible(one.rows, named=name) or not (name or plan.repeats(one.sampled, one.different)):
-                continue
-            most = plan.most_values(one.rows, one.chars, named=name)
-            if most:
-                asked.append((column, number, name))
-                guess = one.different if not name else plan.SAMPLE_RUNS * plan.RUN_ROWS
-                strings, what = column.task.strings, column.task.what
-                searches.append(cuda_find.Scope(strings, one.first, one.rows, one.chars, most, guess, what))
+    for column in columns:
+        for number, most in column.most.items():
+            asked.append((column, number, column.task.codec == DICTIONARIES.NAME))
+            one, strings = column.scopes[number], column.task.strings
+            searches.append(
+                cuda_find.Scope(strings, one.first, one.rows, one.chars, most, one.different, column.task.what)
+            )
+    if not asked:
+        return
+    tasks = [column.task for column in columns]
     room = scratch(tasks, others_nbytes)
     waiting: list[tuple[Column, Scope]] = []
     for first, last in _rounds(searches, room):
         yield from _round(searches[first:last], asked[first:last], room, waiting, lane, outbox)
     for some in _groups(waiting):
         yield from _compress_values(some, lane, outbox)
-    return columns
 
 
 def _rounds(searches: Sequence[cuda_find.Scope], room: int) -> Iterator[tuple[int, int]]:
@@ -176,11 +224,13 @@ def _round(
     """Number the values of some scopes, and pack the codes where a dictionary pays."""
     packing = _PACKING_NULLS if any(one.strings.null_count for one in searches) else _PACKING
     early: list[Steps] = []
+    early_of: list[cuda_find.Numbered] = []
 
     def begin(found: Sequence[cuda_find.Numbered]) -> None:
         """Measure the codes before it is known how many values there are: most often, a dictionary pays."""
         if all(_known(one) for one in found):
             early.append(_pack(found, lane, outbox))
+            early_of.extend(found)
             next(early[0])
 
     numbered = yield from cuda_find.number(searches, lane, room=room - packing, beside=begin)
@@ -199,7 +249,7 @@ def _round(
             column.dictionaries[number] = scope
             gathered.append((column, scope))
             made.append((one, scope))
-        if early and len(made) < len(searches):
+        if early and not (len(made) == len(early_of) and all(map(is_, early_of, (one for one, _ in made)))):
             early.pop().close()
         pack = early[0] if early else _pack([one for one, _ in made], lane, outbox)
         if sum(scope.values_chars + 4 * scope.values for _, scope in gathered) <= _FEW_VALUES_NBYTES:
@@ -245,7 +295,7 @@ def _pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None)
         if one.kept:
             address = one.renumbered(tables, buffers)
             for source in _sources(one, address, 0, one.scope.rows):
-                tasks.append(fixed.Task(source, codec=BITPACK, what=of_codes(one.scope.what)))
+                tasks.append(fixed.Task(source, choice=plan.CODES))
                 owners.append((number, 1))
     tables.launch(lane)
     if tasks:
@@ -263,7 +313,7 @@ def _pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None)
             one.look_up(tables, first, rows, room.ptr)
             tables.launch(lane)
             (source,) = _sources(one, room.ptr, first, rows)
-            task = fixed.Task(source, codec=BITPACK, what=of_codes(one.scope.what))
+            task = fixed.Task(source, choice=plan.CODES)
             keep([(number, 1)], (yield from fixed.compress([task], lane=lane, outbox=outbox)))
         one.release()
     return [(validity, codes) for validity, codes in results]
@@ -328,7 +378,7 @@ def plain_tasks(columns: Sequence[Column]) -> list[fsst.Task]:
     """What is left for FSST: all of a column without dictionaries, some scopes of others."""
     tasks = []
     for column in columns:
-        task = fsst.Task(column.task.strings, **column.task.options)
+        task = fsst.Task(column.task.strings, **column.task.options, chars=column.chars)
         if column.dictionaries:
             if len(column.dictionaries) == len(column.scopes):
                 continue

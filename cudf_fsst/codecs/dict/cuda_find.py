@@ -21,6 +21,8 @@ _VALUES, _TOO_MANY, _LONG, _NULLS, _NULL_CHARS, _VALUE_CHARS, _LONGEST, _COUNT =
 _FEW, _MORE, _MANY = 256, 65536, 1 << 18
 #: Different rows of a sample up to which a table of so few slots is tried.
 _GUESSES = {_FEW: 96, _MORE: 8192, _MANY: 16384}
+#: Rows that fill a table first. On an H200, 60 M rows of l_shipmode: all at once 0.60 ms, of a filled table 0.20.
+_FIRST_ROWS = 8192
 
 
 class Scope(NamedTuple):
@@ -67,8 +69,8 @@ class Scope(NamedTuple):
 
 def _sizes(scope: Scope) -> list[int]:
     """Slots of the tables that are tried one after another."""
-    most = 1 << (2 * min(scope.limit, scope.rows) - 1).bit_length()
-    return [slots for slots, guess in _GUESSES.items() if scope.guess <= guess and slots < most] + [max(most, 2 * _FEW)]
+    most = max(1 << (2 * min(scope.limit, scope.rows) - 1).bit_length(), _FEW)
+    return [slots for slots, guess in _GUESSES.items() if scope.guess <= guess and slots < most] + [most]
 
 
 def _nbytes(slots: int) -> int:
@@ -98,7 +100,7 @@ class Numbered:
 
     def __init__(self, scope: Scope, slots: int, keep: bool, lane: Lane) -> None:
         self.scope, self.kept, self._slots, self._lane = scope, keep, slots, lane
-        self._few = slots == _FEW
+        self._few, self._renumbered = slots == _FEW, False
         self._limit = min(scope.limit, slots - slots // 4)
         self.values = self.chars = self.longest = self.null_count = 0
         work = self._work = Workspace()
@@ -120,20 +122,25 @@ class Numbered:
             lane.zero(place, nbytes)
         self._kept = work[kept] if keep else 0
 
-    def _find(self, tables: Tables, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
-        scope = self.scope
-        strings = scope.strings
-        resident = launch.FIND_BLOCKS * device_attributes()["multiprocessors"]
-        grid = min(blocks(rows, launch.FIND_THREADS), resident)
-        grid_long = min(scope.chars // launch.FIND_LONG, resident)
-        fields = (
+    def _fields(self, first: int, rows: int, out: int, nbytes: int, number: bool) -> tuple[int, ...]:
+        """A ``FindJob``, but for its thread blocks."""
+        scope, strings = self.scope, self.scope.strings
+        return (
             *(strings.chars, scope.offsets, strings.offsets_itemsize == 8, scope.rows, first, rows, *scope.validity),
             *(self._table, self._slots, self._limit, self._found, self._long),
             *(out, nbytes, self._map if number else 0),
         )
+
+    def _find(self, tables: Tables, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
+        grid = min(blocks(rows, launch.FIND_THREADS), _resident())
+        fields = self._fields(first, rows, out, nbytes, number)
         tables.add_jobs(_kernel("dict_find"), launch.FIND_THREADS, [grid], (*fields, grid))
-        if grid_long:
-            tables.add_jobs(_kernel("dict_find_long"), launch.FIND_THREADS, [grid_long], (*fields, grid_long))
+
+    def _find_long(self, tables: Tables, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
+        """Rows that `_find` has left."""
+        if grid := min(self.scope.chars // launch.FIND_LONG, _resident()):
+            fields = self._fields(first, rows, out, nbytes, number)
+            tables.add_jobs(_kernel("dict_find_long"), launch.FIND_THREADS, [grid], (*fields, grid))
 
     @property
     def itemsize_known(self) -> bool:
@@ -142,7 +149,13 @@ class Numbered:
 
     def find(self, tables: Tables) -> None:
         """Fill the table, and number the values."""
-        self._find(tables, 0, self.scope.rows, self._kept, _nbytes(self._slots), False)
+        # Frequent values are in the table before all multiprocessors look there: they would wait for each other.
+        rows, first, nbytes = self.scope.rows, min(self.scope.rows, _FIRST_ROWS), _nbytes(self._slots)
+        self._find(tables, 0, first, self._kept, nbytes, False)
+        if rows > first:
+            kept = self._kept + nbytes * first if self._kept else 0
+            self._find(tables, first, rows - first, kept, nbytes, False)
+        self._find_long(tables, 0, rows, self._kept, nbytes, False)
         strings, rows = self.scope.strings, self.scope.rows
         fields = (
             *(self._table, self._slots, self._found, self.scope.offsets, strings.offsets_itemsize == 8, rows),
@@ -180,11 +193,15 @@ class Numbered:
         """Write the codes of some rows; of null rows, anything."""
         self._lane.zero(self._found, _WORD * _COUNT)
         self._find(tables, first, rows, out, plan.itemsize(self.values), True)
+        self._find_long(tables, first, rows, out, plan.itemsize(self.values), True)
 
     def renumbered(self, tables: Tables, buffers: list[Any]) -> int:
         """Address of the codes of all rows, once `tables` are launched; they lie in a new one of `buffers`, or here."""
         rows, old, new = self.scope.rows, _nbytes(self._slots), plan.itemsize(self.values)
         out = self._kept
+        if self._renumbered:
+            return out
+        self._renumbered = new == old
         if new != old:
             buffers.append(self._lane.allocate(rows * new))
             out = buffers[-1].ptr
@@ -196,6 +213,11 @@ class Numbered:
     def release(self) -> None:
         """Give the memory back."""
         self._work.release()
+
+
+def _resident() -> int:
+    """Thread blocks that are on the GPU together."""
+    return launch.FIND_BLOCKS * device_attributes()["multiprocessors"]
 
 
 def _kernel(name: str) -> Any:

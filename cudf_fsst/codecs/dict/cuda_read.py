@@ -20,7 +20,7 @@ from ..fsst import cuda_read as fsst
 from ..fsst.segment import Segment, Segments
 from ..node import Node, is_strings
 from ..values import cuda_read as fixed
-from . import cuda_text, launch
+from . import cuda_packed, cuda_text, launch
 
 _u32, _u64 = np.uint32, np.uint64
 #: Bytes of codes that are unpacked at once, at least.
@@ -98,8 +98,10 @@ class _Share:
         Their validity, from bit 0.
     strings : DeviceStrings or None
         Of a scope without a dictionary of which a part is wanted: the rows, read.
+    spelling : cuda_packed.Spelling or None
+        Of a scope with a dictionary of short values.
     writing : cuda_text.Writing or None
-        Of a scope with a dictionary.
+        Of one with another dictionary.
     values
         What keeps the dictionary's values.
     """
@@ -111,6 +113,7 @@ class _Share:
     null_count: int | None = None
     mask: Any = None
     strings: DeviceStrings | None = None
+    spelling: cuda_packed.Spelling | None = None
     writing: cuda_text.Writing | None = None
     values: Any = None
 
@@ -163,15 +166,26 @@ def _read(node: Node, lane: Lane, start: int, stop: int) -> DeviceStrings:
     coded = [share for share in shares if not is_strings(share.scope.type)]
     _masks(shares, lane)
     for share, (dictionary, owner) in zip(coded, _decoded([share.scope for share in coded], lane), strict=True):
-        share.values, share.writing = owner, cuda_text.Writing(dictionary, share.rows, lane)
-    windows = _Windows(coded, sum(share.scope.chars + 4 * share.rows for share in coded), lane)
+        share.values = owner
+        (codes,) = share.scope.values
+        if cuda_packed.packed(codes) and cuda_packed.short(dictionary):
+            mask = 0 if share.mask is None else share.mask.ptr
+            share.spelling = cuda_packed.Spelling(dictionary, codes, share.start, share.stop, validity=mask, lane=lane)
+        else:
+            share.writing = cuda_text.Writing(dictionary, share.rows, lane)
+    tables = Tables()
+    cuda_packed.Spelling.measure(tables, (share.spelling for share in coded if share.spelling is not None))
+    tables.launch(lane)
+    unpacked = [share for share in coded if share.writing is not None]
+    windows = _Windows(unpacked, sum(share.scope.chars + 4 * share.rows for share in unpacked), lane)
     for pieces in windows:
         tables = Tables()
         cuda_text.measure(tables, pieces)
         tables.launch(lane)
     tables = Tables()
-    first, *others = [share.writing for share in coded if share.writing is not None]
-    first.place(tables, *others)
+    if unpacked:
+        first, *others = [share.writing for share in unpacked if share.writing is not None]
+        first.place(tables, *others)
     tables.launch(lane)
     _sizes(shares, lane)
     chars = sum(share.chars or 0 for share in shares)
@@ -180,10 +194,15 @@ def _read(node: Node, lane: Lane, start: int, stop: int) -> DeviceStrings:
     targets, row, char = {}, 0, 0
     for share in shares:
         to = cuda_text.Target(offsets.ptr + row * itemsize, itemsize, char, out.ptr + char, share.chars or 0)
-        if share.writing is None:
+        if is_strings(share.scope.type):
             _place_plain(share, to, lane)
         targets[share] = to
         row, char = row + share.rows, char + (share.chars or 0)
+    tables = Tables()
+    cuda_packed.Spelling.write(
+        tables, ((share.spelling, targets[share]) for share in coded if share.spelling is not None)
+    )
+    tables.launch(lane)
     for pieces in windows:
         tables = Tables()
         cuda_text.write(tables, [piece._replace(to=targets[windows.share(piece)]) for piece in pieces])
@@ -220,9 +239,9 @@ class _Windows:
                 count = min(step, share.rows - first)
                 self._turns[-1].append((share, first, count))
                 used += -(-count * share.itemsize // 256) * 256
-        self._room = lane.allocate(
-            max(sum(-(-count * share.itemsize // 256) * 256 for share, _, count in turn) for turn in self._turns)
-        )
+        self._turns = [turn for turn in self._turns if turn]
+        sizes = [sum(-(-count * share.itemsize // 256) * 256 for share, _, count in turn) for turn in self._turns]
+        self._room = lane.allocate(max(sizes, default=0))
         self._there: int | None = None
 
     def share(self, piece: cuda_text.Piece) -> _Share:
@@ -284,15 +303,21 @@ def _masks(shares: Sequence[_Share], lane: Lane) -> None:
 
 def _sizes(shares: Sequence[_Share], lane: Lane) -> None:
     """Characters of the shares where they are not known: with a wait."""
-    unknown = [share for share in shares if share.chars is None]
-    found = [pinned(1, np.int64) for _ in unknown]
-    for share, number in zip(unknown, found, strict=True):
-        assert share.writing is not None
-        lane.download(number, share.writing.total)
-    if unknown:
+    found = []
+    for share in shares:
+        if share.chars is not None:
+            continue
+        if share.spelling is not None:
+            numbers = share.spelling.download()
+        else:
+            assert share.writing is not None
+            numbers = pinned(1, np.int64)
+            lane.download(numbers, share.writing.total)
+        found.append((share, numbers))
+    if found:
         lane.synchronize()
-    for share, number in zip(unknown, found, strict=True):
-        share.chars = int(number[0])
+    for share, numbers in found:
+        share.chars = int(numbers.sum())
 
 
 def _place_plain(share: _Share, to: cuda_text.Target, lane: Lane) -> None:
@@ -453,6 +478,13 @@ def remap(
     itemsize, values = scope.values[0][0].itemsize, scope.children[0].rows
     if values == 0:
         lane.zero(out, (stop - start) * nbytes)
+        return
+    (codes,) = scope.values
+    if cuda_packed.packed(codes):
+        tables = Tables()
+        if start < stop:
+            cuda_packed.answer(tables, codes, start, stop, table=table, values=values, nbytes=nbytes, out=out)
+        tables.launch(lane)
         return
     step = max(_CODES_NBYTES, fsst.scratch_limit(scope.chars + 4 * scope.rows)) // itemsize
     room = lane.allocate(min(step, stop - start) * itemsize)

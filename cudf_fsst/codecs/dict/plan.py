@@ -7,7 +7,9 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from ..bitpack import NAME as BITPACK
 from ..fsst.plan import scramble
+from ..values.plan import Choice
 
 #: Whether strings get a dictionary where one pays and the call names no codec; else only those with codec ``"dict"``.
 #: Both places obey it, so that they store the same bytes. It waits for the GPU, where some columns are slower with it
@@ -16,6 +18,8 @@ from ..fsst.plan import scramble
 AUTOMATIC = False
 #: Codes in one `Packed`, at most: the codes of a scope need not all be held at once.
 PIECE_CODES = 1 << 24
+#: What packs them. They are small and have no common divisor that would pay for looking.
+CODES = Choice(BITPACK)
 #: Fewer rows have no dictionary, unless it is asked for.
 _MIN_ROWS = 1024
 #: Rows are counted with 31 bits.
