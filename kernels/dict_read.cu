@@ -388,6 +388,42 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS, 3) dict_chars(const u
   }
 }
 
+// ---- few strings by row number
+
+struct GatherJob {
+  u64 chars, offsets, wide;    // strings: chars + offsets
+  u64 rows, count;             // address of u32s, which rows; how many
+  u64 out_offsets, out_chars;  // addresses: u32s, one more than rows; bytes, as many as they have
+};
+
+// Strings of fewer than 2^32 bytes together, one after another. A thread block has a job: for so few that launches cost more.
+extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) dict_gather(const u64* table, u32 jobs) {
+  __shared__ GatherJob job;
+  __shared__ u32 shared[SCAN_THREADS / 32];
+  load_job(table, jobs, job);
+  const bool wide = job.wide != 0;
+  const u32* rows = reinterpret_cast<const u32*>(job.rows);
+  u32* out = reinterpret_cast<u32*>(job.out_offsets);
+  u32 before = 0;
+  for (u32 base = 0; base < job.count; base += SCAN_THREADS) {
+    const u32 i = base + threadIdx.x;
+    u32 nbytes = 0, total;
+    if (i < job.count)
+      nbytes = u32(offset_at(job.offsets, wide, u64(rows[i]) + 1) - offset_at(job.offsets, wide, rows[i]));
+    const u32 at = before + block_before(nbytes, shared, total);
+    if (i < job.count) out[i] = at;
+    before += total;
+  }
+  if (threadIdx.x == 0) out[job.count] = before;
+  __syncthreads();
+  for (u32 i = threadIdx.x / 32; i < job.count; i += SCAN_THREADS / 32) {
+    const u64 from = job.chars + offset_at(job.offsets, wide, rows[i]);
+    const u32 begin = out[i], nbytes = out[i + 1] - begin;
+    for (u32 b = lane_id(); b < nbytes; b += 32)
+      reinterpret_cast<u8*>(job.out_chars)[begin + b] = reinterpret_cast<const u8*>(from)[b];
+  }
+}
+
 // ---- what reading needs beside that
 
 struct LongestJob {

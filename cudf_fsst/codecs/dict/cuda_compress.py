@@ -346,29 +346,19 @@ def _compress_values(some: Sequence[tuple[Column, Scope]], lane: Lane, outbox: O
     """Gather the values of dictionaries, and compress them."""
     if not some:
         return
-    tables, tasks = Tables(), []
-    pieces: list[cuda_text.Piece] = []
+    tasks, gatherings = [], []
     for column, scope in some:
-        strings, rows = column.task.strings, scope.values
-        offsets, chars = lane.allocate(4 * (rows + 1)), lane.allocate(scope.values_chars)
+        strings, rows, nbytes = column.task.strings, scope.values, scope.values_chars
+        offsets, chars = lane.allocate(4 * (rows + 1)), lane.allocate(nbytes)
         itemsize = strings.offsets_itemsize
         first = strings.offsets + scope.found.first * itemsize
         source = cuda_text.Dictionary(strings.chars, first, itemsize, scope.found.rows, 0)
-        work = cuda_text.Writing(source, rows, lane)
         if rows:
-            to = cuda_text.Target(offsets.ptr, 4, 0, chars.ptr, scope.values_chars)
-            pieces.append(cuda_text.Piece(work, cuda_text.Codes(scope.firsts.ptr, 4, rows), 0, to))
-        gathered = DeviceStrings(
-            rows, chars.ptr, offsets.ptr, 4, owners=(offsets, chars, None), chars_limit=scope.values_chars
-        )
+            gatherings.append(cuda_text.Gathering(source, scope.firsts.ptr, rows, offsets.ptr, chars.ptr, nbytes))
+        gathered = DeviceStrings(rows, chars.ptr, offsets.ptr, 4, owners=(offsets, chars, None), chars_limit=nbytes)
         options = {name: value for name, value in column.task.options.items() if name != "table"}
         tasks.append(fsst.Task(gathered, **options))
-    if pieces:
-        cuda_text.measure(tables, pieces)
-        writing, *others = [piece.writing for piece in pieces]
-        writing.place(tables, *others)
-        cuda_text.write(tables, pieces)
-        tables.launch(lane)
+    cuda_text.gather(gatherings, lane)
     found = yield from fsst.compress(tasks, lane=lane, outbox=outbox)
     for (_, scope), segments in zip(some, found, strict=True):
         scope.segments, scope.firsts = segments, None

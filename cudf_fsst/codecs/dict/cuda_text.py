@@ -160,5 +160,51 @@ def write(tables: Tables, pieces: Sequence[Piece]) -> None:
         _add(tables, "dict_chars", long, [min(blocks(piece.to.limit, of_block), most) for piece in long])
 
 
+#: Values, and characters, that one thread block gathers.
+_GATHERED, _GATHERED_NBYTES = 4096, 64 << 10
+
+
+class Gathering(NamedTuple):
+    """Rows of strings in GPU memory that are wanted one after another.
+
+    Attributes
+    ----------
+    source : Dictionary
+        The strings.
+    rows, count : int
+        Address of u32 row numbers, how many.
+    offsets, chars, nbytes : int
+        Addresses where u32 offsets and characters go, and bytes of these.
+    """
+
+    source: Dictionary
+    rows: int
+    count: int
+    offsets: int
+    chars: int
+    nbytes: int
+
+
+def gather(every: Sequence[Gathering], lane: Lane) -> None:
+    """Write strings."""
+    tables, fields, pieces = Tables(), list[int](), list[Piece]()
+    for one in every:
+        source = one.source
+        if one.count <= _GATHERED and one.nbytes <= _GATHERED_NBYTES:
+            fields += (source.chars, source.offsets, source.itemsize == 8, one.rows, one.count, one.offsets, one.chars)
+        else:
+            to = Target(one.offsets, 4, 0, one.chars, one.nbytes)
+            pieces.append(Piece(Writing(source, one.count, lane), Codes(one.rows, 4, one.count), 0, to))
+    if fields:
+        count = len(every) - len(pieces)
+        tables.add_jobs(_kernel("dict_gather"), launch.SCAN_THREADS, [1] * count, fields)
+    if pieces:
+        measure(tables, pieces)
+        writing, *others = [piece.writing for piece in pieces]
+        writing.place(tables, *others)
+        write(tables, pieces)
+    tables.launch(lane)
+
+
 def _kernel(name: str) -> Any:
     return get_kernel("dict_read", name, launch.READ_DEFINES, shared=name == "dict_write")
