@@ -225,122 +225,169 @@ __device__ __forceinline__ u32 find_slot(const FindJob& job, u64 hash, u32 row, 
 // Values that a thread block keeps. An entry has the bytes of a value + 1, and below that its slot. Once it is filled, it stays.
 #define ENTRY_BITS 26
 #define ENTRY_FILLING (63u << ENTRY_BITS)
+#define KEY_WORDS (2 * FIND_WORDS)
 static_assert(8 * FIND_WORDS + 1 < 63, "an entry says how long a value is");
+static_assert((FIND_CACHE & (FIND_CACHE - 1)) == 0, "places are bits of a hash");
 
 struct Cache {
-  volatile u64* words;    // [FIND_WORDS][FIND_CACHE]
+  volatile u32* words;    // [KEY_WORDS][FIND_CACHE], zeros behind the end of a value
   volatile u32* entries;  // 0: free
   volatile u32* rows;     // a row that has the value; the table's is not above it
 
-  // Where a value is, or `free`, if there is such a place; else FIND_CACHE.
-  template <u32 count>
-  __device__ __forceinline__ u32 slot_of(const u64 (&key)[count], u32 nbytes, u32 hash, u32 row, u32& free) const {
+  // The slot of a value, if it is kept, and `row` is not above its first; else NO_SLOT. `most`: no lane's value has more bytes. `free`: a
+  // place for it, or FIND_CACHE.
+  __device__ __forceinline__ u32 slot_of(const u32 (&key)[KEY_WORDS], u32 nbytes, u32 most, u32 hash, u32 row,
+                                         u32& free) const {
     free = FIND_CACHE;
 #pragma unroll 1
     for (u32 probe = 0; probe < CACHE_PROBES; ++probe) {
-      const u32 c = hash + probe & FIND_CACHE - 1, entry = entries[c];
+      const u32 c = (hash >> 16) + probe & FIND_CACHE - 1, entry = entries[c];
       if (entry == 0) {
         free = c;
         break;
       }
       if (entry >> ENTRY_BITS != nbytes + 1) continue;
       // No fence: loads of shared memory are not reordered, and it would wait for the next row's offsets too.
-      bool same = true;
+      u32 differs = 0;
 #pragma unroll
-      for (u32 w = 0; w < count; ++w)
-        if (8 * w < nbytes) same = same && words[w * FIND_CACHE + c] == key[w];
-      if (same) return row >= rows[c] ? entry & (1u << ENTRY_BITS) - 1 : NO_SLOT;
+      for (u32 w = 0; w < KEY_WORDS; ++w)
+        if (4 * w < most) differs |= words[w * FIND_CACHE + c] ^ key[w];
+      if (differs == 0) return row >= rows[c] ? entry & (1u << ENTRY_BITS) - 1 : NO_SLOT;
     }
     return NO_SLOT;
   }
 
-  template <u32 count>
-  __device__ __forceinline__ void fill(u32 c, const u64 (&key)[count], u32 nbytes, u32 slot, u32 row) const {
+  __device__ __forceinline__ void fill(u32 c, const Text& text, u32 slot, u32 row) const {
     if (atomicCAS(const_cast<u32*>(entries + c), 0u, ENTRY_FILLING) != 0) return;
-#pragma unroll
-    for (u32 w = 0; w < count; ++w) words[w * FIND_CACHE + c] = key[w];
+#pragma unroll 1
+    for (u32 w = 0; w < FIND_WORDS; ++w) {
+      const u64 word = 8 * w < text.nbytes ? text.from(8 * w) : 0;
+      words[2 * w * FIND_CACHE + c] = u32(word);
+      words[(2 * w + 1) * FIND_CACHE + c] = u32(word >> 32);
+    }
     rows[c] = row;
     __threadfence_block();
-    entries[c] = nbytes + 1 << ENTRY_BITS | slot;
+    entries[c] = u32(text.nbytes) + 1 << ENTRY_BITS | slot;
   }
 };
 
-// `Offset`: u32 or u64. `job` and `bounds`, which are what rows' words may be read from, stay in shared memory: registers are scarce.
+// What may be read of a scope's characters: addresses; and offsets between which all words of 4 bytes may be.
+struct Bounds {
+  u64 low, high, first, last;
+};
+
+// A row whose value the thread block does not keep: it is looked for in the table.
+__device__ __forceinline__ u32 find_row(const FindJob& job, u32 row, const Text& text, bool wide,
+                                        const Bounds& bounds) {
+  u64 hash = text.nbytes * HASH_FIRST;
+#pragma unroll 1
+  for (u64 at = 0; at < text.nbytes; at += 8) hash = mix(hash, text.from(at));
+  return find_slot(job, finish(hash), row, [&](u32 other) {
+    const u64 begin = offset_at(job.offsets, wide, other);
+    const Text there(job.chars + begin, offset_at(job.offsets, wide, u64(other) + 1) - begin, bounds.low, bounds.high);
+    if (there.nbytes != text.nbytes) return false;
+#pragma unroll 1
+    for (u64 at = 0; at < text.nbytes; at += 8)
+      if (there.from(at) != text.from(at)) return false;
+    return true;
+  });
+}
+
+// `Offset`: u32 or u64. `job` and `bounds` stay in shared memory: registers are scarce.
 template <typename Offset>
-__device__ __forceinline__ void find_rows(const FindJob& job, u32 in_job, const Cache& cache, const u64* bounds) {
+__device__ __forceinline__ void find_rows(const FindJob& job, u32 in_job, const Cache& cache, const Bounds& bounds) {
   constexpr bool wide = sizeof(Offset) == 8;
-  const u64 chars = job.chars, offsets = job.offsets + job.first * sizeof(Offset);
-  const u32 rows = u32(job.rows), step = u32(job.blocks) * FIND_THREADS;
-  u32 i = in_job * FIND_THREADS + threadIdx.x, turn = 0, nulls = 0;
-  Offset ahead = 0, ahead_end = 0;  // the next row's, on their way while there is work on this one
-  if (i < rows) {
-    ahead = load<Offset>(offsets + u64(i) * sizeof(Offset));
-    ahead_end = load<Offset>(offsets + u64(i + 1) * sizeof(Offset));
-  }
+  const u32 rows = u32(job.rows), step = u32(job.blocks) * FIND_THREADS * FIND_ROWS;
+  u32 turn = 0, nulls = 0;
 #pragma unroll 1
-  for (; i < rows; i += step) {
+  for (u32 base = in_job * FIND_THREADS * FIND_ROWS + threadIdx.x; base - lane_id() < rows; base += step) {
     if (turn++ % 16 == 0 && load_volatile(job.found + 8 * FOUND_TOO_MANY) != 0) break;
-    const u32 row = u32(job.first) + i;
-    const Text text(chars + ahead, ahead_end - ahead, bounds[0], bounds[1]);
-    if (i + step < rows) {
-      ahead = load<Offset>(offsets + u64(i + step) * sizeof(Offset));
-      ahead_end = load<Offset>(offsets + u64(i + step + 1) * sizeof(Offset));
-    }
-    if (job.validity != 0 && !bit_at(job.validity, job.validity_offset + row)) {
-      ++nulls;
-      if (text.nbytes != 0) atomicAdd(found_at(job, FOUND_NULL_CHARS), text.nbytes);
-      write_slot(job, row, NO_SLOT);
-      continue;
-    }
-    if (text.nbytes > FIND_LONG) {
-      const u64 place = atomicAdd(found_at(job, FOUND_LONG), u64(1));
-      reinterpret_cast<u32*>(job.long_rows)[place] = row;
-      continue;
-    }
-    u64 hash = text.nbytes * HASH_FIRST;
-    u32 slot = NO_SLOT, free = FIND_CACHE;
-    if (text.nbytes <= 8 * FIND_WORDS && text.inside) {
-      u64 key[FIND_WORDS];
-      text.all(key);
+    Offset begin[FIND_ROWS];
+    u32 nbytes[FIND_ROWS], key[FIND_ROWS][KEY_WORDS];
+    bool fast[FIND_ROWS];  // the row is there, not null, short, and its words may be read
+    const u64 offsets = job.offsets + (job.first + base) * sizeof(Offset);
+    u32 longest = 0;
 #pragma unroll
-      for (u32 w = 0; w < FIND_WORDS; ++w)
-        if (8 * w < text.nbytes) hash = mix(hash, key[w]);
-      slot = cache.slot_of(key, u32(text.nbytes), u32(hash), row, free);
-    } else {
-#pragma unroll 1
-      for (u64 at = 0; at < text.nbytes; at += 8) hash = mix(hash, text.from(at));
+    for (u32 r = 0; r < FIND_ROWS; ++r) {
+      begin[r] = nbytes[r] = 0;
+      fast[r] = false;
+      if (base + r * FIND_THREADS >= rows || (r > 0 && base + r * FIND_THREADS < base)) continue;
+      begin[r] = load<Offset>(offsets + u64(r) * FIND_THREADS * sizeof(Offset));
+      const Offset end = load<Offset>(offsets + (u64(r) * FIND_THREADS + 1) * sizeof(Offset));
+      const Offset size = end - begin[r];
+      fast[r] = size <= 8 * FIND_WORDS && begin[r] >= Offset(bounds.first) && end <= Offset(bounds.last);
+      if (fast[r] && job.validity != 0)
+        fast[r] = bit_at(job.validity, job.validity_offset + job.first + base + r * FIND_THREADS);
+      nbytes[r] = fast[r] ? u32(size) : 0;
+      longest |= nbytes[r] + 7;  // which has the highest bits of the longest
     }
-    if (slot == NO_SLOT) {
-      slot = find_slot(job, finish(hash), row, [&](u32 other) {
-        const u64 begin = offset_at(job.offsets, wide, other);
-        const Text there(chars + begin, offset_at(job.offsets, wide, u64(other) + 1) - begin, bounds[0], bounds[1]);
-        if (there.nbytes != text.nbytes) return false;
-#pragma unroll 1
-        for (u64 at = 0; at < text.nbytes; at += 8)
-          if (there.from(at) != text.from(at)) return false;
-        return true;
-      });
-      if (slot != NO_SLOT && free != FIND_CACHE) {
-        u64 key[FIND_WORDS];
-        text.all(key);  // again: few come here, and registers are scarce
-        cache.fill(free, key, u32(text.nbytes), slot, row);
+    u32 most = __ballot_sync(ALL_LANES, longest > 31) != 0   ? 8 * FIND_WORDS
+               : __ballot_sync(ALL_LANES, longest > 15) != 0 ? 24
+                                                             : 8;
+    if (most == 24 && FIND_WORDS < 3) most = 8 * FIND_WORDS;
+    u32 before[FIND_ROWS], hash[FIND_ROWS];
+#pragma unroll
+    for (u32 r = 0; r < FIND_ROWS; ++r) {
+      const u64 at = job.chars + begin[r];
+      before[r] = nbytes[r] > 0 ? load<u32>(at & ~u64(3)) : 0;
+      hash[r] = nbytes[r];
+    }
+#pragma unroll
+    for (u32 w = 0; w < KEY_WORDS; ++w) {
+#pragma unroll
+      for (u32 r = 0; r < FIND_ROWS; ++r) {
+        key[r][w] = 0;
+        if (4 * w >= most) continue;
+        const u64 at = job.chars + begin[r];
+        const u32 skip = u32(at) & 3, left = max(nbytes[r], 4 * w) - 4 * w;
+        const u32 next = skip + left > 4 ? load<u32>((at & ~u64(3)) + 4 * w + 4) : 0;
+        key[r][w] = __funnelshift_r(before[r], next, 8 * skip) & ~shift_left(~0u, 8 * min(left, 4u));
+        before[r] = next;
+        hash[r] = (hash[r] ^ key[r][w]) * 0x9E3779B1u;
+        hash[r] ^= hash[r] >> 15;
       }
     }
-    write_slot(job, row, slot);
+#pragma unroll
+    for (u32 r = 0; r < FIND_ROWS; ++r) {
+      const u32 i = base + r * FIND_THREADS;
+      if (i >= rows || i < base) continue;
+      const u32 row = u32(job.first) + i;
+      u32 slot = NO_SLOT, free = FIND_CACHE;
+      if (fast[r]) slot = cache.slot_of(key[r], nbytes[r], most, hash[r], row, free);
+      if (slot == NO_SLOT) {
+        const u64 from = offset_at(job.offsets, wide, row);
+        const Text text(job.chars + from, offset_at(job.offsets, wide, u64(row) + 1) - from, bounds.low, bounds.high);
+        if (!fast[r] && job.validity != 0 && !bit_at(job.validity, job.validity_offset + row)) {
+          ++nulls;
+          if (text.nbytes != 0) atomicAdd(found_at(job, FOUND_NULL_CHARS), text.nbytes);
+        } else if (text.nbytes > FIND_LONG) {
+          reinterpret_cast<u32*>(job.long_rows)[atomicAdd(found_at(job, FOUND_LONG), u64(1))] = row;
+          continue;
+        } else {
+          slot = find_row(job, row, text, wide, bounds);
+          if (slot != NO_SLOT && free != FIND_CACHE) cache.fill(free, text, slot, row);
+        }
+      }
+      write_slot(job, row, slot);
+    }
   }
   if (nulls != 0) atomicAdd(found_at(job, FOUND_NULLS), u64(nulls));
 }
 
 extern "C" __global__ void __launch_bounds__(FIND_THREADS, RESIDENT) dict_find(const u64* table, u32 jobs) {
   __shared__ FindJob job;
-  __shared__ u64 words[FIND_WORDS * FIND_CACHE];
+  __shared__ u32 words[KEY_WORDS * FIND_CACHE];
   __shared__ u32 entries[FIND_CACHE];
   __shared__ u32 rows[FIND_CACHE];
-  __shared__ u64 bounds[2];
+  __shared__ Bounds bounds;
   for (u32 i = threadIdx.x; i < FIND_CACHE; i += FIND_THREADS) entries[i] = 0;
   const u32 in_job = load_job(table, jobs, job);
-  if (threadIdx.x < 2)
-    bounds[threadIdx.x] = job.chars + offset_at(job.offsets, job.wide != 0, threadIdx.x == 0 ? 0 : job.scope_rows);
+  if (threadIdx.x == 0) {
+    bounds.low = job.chars + offset_at(job.offsets, job.wide != 0, 0);
+    bounds.high = job.chars + offset_at(job.offsets, job.wide != 0, job.scope_rows);
+    bounds.first = (bounds.low + 3 & ~u64(3)) - job.chars;
+    bounds.last = max(bounds.high & ~u64(3), bounds.low) - job.chars;
+  }
   __syncthreads();
   const Cache cache = {words, entries, rows};
   if (job.wide != 0)

@@ -132,7 +132,7 @@ class Numbered:
         )
 
     def _find(self, tables: Tables, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
-        grid = min(blocks(rows, launch.FIND_THREADS), _resident())
+        grid = min(blocks(rows, launch.FIND_THREADS * launch.FIND_ROWS), _resident())
         fields = self._fields(first, rows, out, nbytes, number)
         tables.add_jobs(_kernel("dict_find"), launch.FIND_THREADS, [grid], (*fields, grid))
 

@@ -7,6 +7,8 @@ from . import plan
 
 #: Threads of a block of dict_find.cu, and thread blocks of dict_find on a multiprocessor.
 FIND_THREADS, FIND_BLOCKS = 256, 4
+#: Rows that a thread looks for at once.
+FIND_ROWS = 2
 #: Values that a thread block keeps, and words of 8 bytes that they may have.
 FIND_CACHE, FIND_WORDS = 256, 4
 #: Bytes of a row from which on a thread block looks for it.
@@ -20,6 +22,7 @@ SAMPLE_ROWS = plan.SAMPLE_RUNS * plan.RUN_ROWS
 FIND_DEFINES = {
     "FIND_THREADS": FIND_THREADS,
     "FIND_BLOCKS": FIND_BLOCKS,
+    "FIND_ROWS": FIND_ROWS,
     "FIND_CACHE": FIND_CACHE,
     "FIND_WORDS": FIND_WORDS,
     "FIND_LONG": FIND_LONG,
