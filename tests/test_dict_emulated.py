@@ -357,6 +357,31 @@ def test_scopes_of_a_column(codec: str | None, whole: Whole, small_segments: Non
         assert whole.read(node) == rows
 
 
+@pytest.mark.parametrize("values", [100, 300, 70_000])
+def test_no_room_for_codes(values: int, whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then they are looked up window by window, once to be measured and once to be packed."""
+    module: Any = importlib.import_module("cudf_fsst.codecs.dict.cuda_compress")
+    monkeypatch.setattr(module, "scratch", lambda *_: 0)
+    monkeypatch.setattr(module, "_WINDOW_NBYTES", 16 << 10)
+    rows: list[bytes | None] = [b"%d" % (i * i % values) for i in range(min(values, 9000))]
+    if values == 70_000:
+        rows = [b"%d" % i for i in range(values)]
+    nulls = [None if i % 7 == 3 else row for i, row in enumerate(rows)]
+    for some in (rows, nulls):
+        (node,) = whole.compress(some, codec="dict")
+        same(whole.download(node), of_host(some, "dict"))
+
+
+def test_one_column_has_none(whole: Whole, rng: np.random.Generator) -> None:
+    """Codes are numbered before it is known which columns have a dictionary; they are not numbered again."""
+    words = some_rows(rng, 3000, [b"AIR", b"", b"TRUCK", b"RAIL", b"SHIP"])
+    different: list[bytes | None] = [b"%d" % (i // 2) for i in range(3000)]  # the sample repeats, all rows do not pay
+    found = whole.compress(words, different)
+    assert [bool(node.scopes) for node in found] == [True, False]
+    for rows, node in zip((words, different), found, strict=True):
+        same(whole.download(node), of_host(rows))
+
+
 def test_only_by_name(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "AUTOMATIC", False)
     rows = [b"AIR", b"RAIL", None] * 500

@@ -12,23 +12,31 @@ from dataclasses import dataclass, field
 from operator import is_
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...buffers import DeviceStrings
-from ...device.memory import Lane
+from ...device.memory import Lane, Workspace, pinned
 from ...device.transfer import Outbox
 from ...device.waits import Steps, together
 from ...naming import What
+from ..bitpack import cuda as bitpack
+from ..cuda_kernels import get_kernel
 from ..cuda_tables import Tables
 from ..fsst import cuda_compress as fsst
 from ..fsst.segment import Segment
 from ..node import Node, Parts, dictionary_of, of_scopes, of_validity
+from ..part import Packed
 from ..registry import DICTIONARIES, STRINGS
 from ..values import cuda as fixed
+from ..values.launch import DEFINES, FILL_BLOCK
 from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
 
 #: Memory of a call beside input and result: so much, or this part of the uncompressed bytes.
 _SCRATCH, _SCRATCH_PART = 64 << 20, 8
 #: What packing takes of it; with nulls, which are filled in.
 _PACKING, _PACKING_NULLS = 2 << 20, 20 << 20
+#: Bytes for codes that are looked up at once, where there is no room for all: those of a whole piece of two bytes each.
+_WINDOW_NBYTES = 32 << 20
 #: Characters of values that are gathered before FSST takes them; so few that it does so while codes are packed.
 _VALUES_NBYTES, _FEW_VALUES_NBYTES = plan.MOST_CHARS, 256 << 10
 #: Characters a row from which on no dictionary is expected: the first work for FSST is not put off then.
@@ -309,14 +317,56 @@ def _pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None)
             continue
         for first in range(0, one.scope.rows, plan.PIECE_CODES):
             rows = min(plan.PIECE_CODES, one.scope.rows - first)
-            room, tables = lane.allocate(rows * plan.itemsize(one.values)), Tables()
-            one.look_up(tables, first, rows, room.ptr)
-            tables.launch(lane)
-            (source,) = _sources(one, room.ptr, first, rows)
-            task = fixed.Task(source, choice=plan.CODES)
-            keep([(number, 1)], (yield from fixed.compress([task], lane=lane, outbox=outbox)))
+            part = yield from _pack_piece(one, first, rows, lane)
+            keep([(number, 1)], [(part,) if outbox is None else tuple(outbox.send_parts([part], lane))])
         one.release()
     return [(validity, codes) for validity, codes in results]
+
+
+def _pack_piece(one: cuda_find.Numbered, first: int, rows: int, lane: Lane) -> Generator[None, None, Packed]:
+    """Codes of rows from `first` on, which are looked up as they are measured and as they are packed, window by window.
+
+    What is looked up and measured is still there to be packed if it is one window.
+    """
+    itemsize, work = plan.itemsize(one.values), Workspace()
+    step = _WINDOW_NBYTES // (itemsize * (2 if one.null_count else 1)) // FILL_BLOCK * FILL_BLOCK
+    windows = [(start, min(step, rows - start)) for start in range(0, rows, step)]
+    job = bitpack.Job(rows, itemsize, False, work)
+    totals, room = work.reserve(24), work.reserve(min(step, rows) * itemsize)
+    filled = work.reserve(min(step, rows) * itemsize if one.null_count else 0)
+    with work:
+        work.take(lane)
+        job.place(work, work[totals])
+        values = work[filled] if one.null_count else work[room]
+
+        def look_up(tables: Tables, start: int, count: int) -> None:
+            one.look_up(tables, first + start, count, work[room])
+            if one.null_count:
+                (source,) = _sources(one, work[room], first + start, count)
+                grid, fields = source.gather(0, count, values)
+                tables.add_jobs(get_kernel("values", "gather_values", DEFINES), bitpack.THREADS, [grid], fields)
+
+        def add(tables: Tables, kernel: Any, work_of: tuple[int, tuple[int, ...]]) -> None:
+            tables.add_jobs(kernel, bitpack.THREADS, [work_of[0]], work_of[1])
+
+        tables = Tables()
+        for start, count in windows:
+            look_up(tables, start, count)
+            add(tables, bitpack.measure_kernel(itemsize), job.measure(values, start, count))
+        tables.add_jobs(bitpack.scan_kernel(), bitpack.SCAN_THREADS, [1], job.scan())
+        tables.launch(lane)
+        found = pinned(3, np.uint64)
+        lane.download(found, work[totals])
+        yield
+        job.measured(*found.tolist())
+        meta, codes = lane.allocate(job.meta_nbytes), lane.allocate(job.codes_nbytes)
+        tables = Tables()
+        for start, count in windows:
+            if len(windows) > 1:
+                look_up(tables, start, count)
+            add(tables, bitpack.pack_kernel(itemsize), job.pack(values, start, count, int(meta.ptr), int(codes.ptr)))
+        tables.launch(lane)
+        return job.packed(meta, codes)
 
 
 def _sources(one: cuda_find.Numbered, address: int, first: int, rows: int) -> Iterator[fixed.Source]:

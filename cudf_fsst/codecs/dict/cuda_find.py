@@ -69,7 +69,7 @@ class Scope(NamedTuple):
 
 def _sizes(scope: Scope) -> list[int]:
     """Slots of the tables that are tried one after another."""
-    most = max(1 << (2 * min(scope.limit, scope.rows) - 1).bit_length(), _FEW)
+    most = max(1 << (4 * min(scope.limit, scope.rows) // 3).bit_length(), _FEW)  # a quarter of them stays empty
     return [slots for slots, guess in _GUESSES.items() if scope.guess <= guess and slots < most] + [most]
 
 
