@@ -21,7 +21,7 @@
 
 #define EMPTY u64(0)
 #define NO_SLOT 0xffffffffu
-#define CACHE_PROBES 2
+#define CACHE_PROBES 8
 // Thread blocks of dict_find on a multiprocessor: code for other GPUs spills with the registers that are left then.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 #define RESIDENT FIND_BLOCKS
@@ -234,7 +234,7 @@ struct Cache {
   volatile u32* entries;  // 0: free
   volatile u32* rows;     // a row that has the value; the table's is not above it
 
-  // The slot of a value, if it is kept, and `row` is not above its first; else NO_SLOT. `most`: no lane's value has more bytes. `free`: a
+  // The slot of a value, if it is kept, and `row` is not above the row it is kept with; else NO_SLOT. `most`: no lane's value has more bytes. `free`: a
   // place for it, or FIND_CACHE.
   __device__ __forceinline__ u32 slot_of(const u32 (&key)[KEY_WORDS], u32 nbytes, u32 most, u32 hash, u32 row,
                                          u32& free) const {
@@ -242,10 +242,8 @@ struct Cache {
 #pragma unroll 1
     for (u32 probe = 0; probe < CACHE_PROBES; ++probe) {
       const u32 c = (hash >> 16) + probe & FIND_CACHE - 1, entry = entries[c];
-      if (entry == 0) {
-        free = c;
-        break;
-      }
+      if (entry == 0) free = c;
+      if (entry == 0 || entry >> ENTRY_BITS == 63) break;  // or it is being filled, with this value perhaps
       if (entry >> ENTRY_BITS != nbytes + 1) continue;
       // No fence: loads of shared memory are not reordered, and it would wait for the next row's offsets too.
       u32 differs = 0;
@@ -271,9 +269,9 @@ struct Cache {
   }
 };
 
-// What may be read of a scope's characters: addresses; and offsets between which all words of 4 bytes may be.
+// Addresses between which a scope's characters are.
 struct Bounds {
-  u64 low, high, first, last;
+  u64 low, high;
 };
 
 // A row whose value the thread block does not keep: it is looked for in the table.
@@ -293,83 +291,105 @@ __device__ __forceinline__ u32 find_row(const FindJob& job, u32 row, const Text&
   });
 }
 
-// `Offset`: u32 or u64. `job` and `bounds` stay in shared memory: registers are scarce.
+// Rows that a thread block looks for at a time, in shared memory. Their characters lie there if there is room for them.
+struct Tile {
+  uint4 chars[FIND_STAGE / 16 + 4];
+  u32 begins[FIND_THREADS * FIND_ROWS + 1];  // counted from the tile's first
+};
+
+// Brings `count` rows from `row` on to shared memory; their characters are `begin` to `end`. Whether these have room there.
 template <typename Offset>
-__device__ __forceinline__ void find_rows(const FindJob& job, u32 in_job, const Cache& cache, const Bounds& bounds) {
-  constexpr bool wide = sizeof(Offset) == 8;
-  const u32 rows = u32(job.rows), step = u32(job.blocks) * FIND_THREADS * FIND_ROWS;
-  u32 turn = 0, nulls = 0;
-#pragma unroll 1
-  for (u32 base = in_job * FIND_THREADS * FIND_ROWS + threadIdx.x; base - lane_id() < rows; base += step) {
-    if (turn++ % 16 == 0 && load_volatile(job.found + 8 * FOUND_TOO_MANY) != 0) break;
-    Offset begin[FIND_ROWS];
-    u32 nbytes[FIND_ROWS], key[FIND_ROWS][KEY_WORDS];
-    bool fast[FIND_ROWS];  // the row is there, not null, short, and its words may be read
-    const u64 offsets = job.offsets + (job.first + base) * sizeof(Offset);
-    u32 longest = 0;
-#pragma unroll
-    for (u32 r = 0; r < FIND_ROWS; ++r) {
-      begin[r] = nbytes[r] = 0;
-      fast[r] = false;
-      if (base + r * FIND_THREADS >= rows || (r > 0 && base + r * FIND_THREADS < base)) continue;
-      begin[r] = load<Offset>(offsets + u64(r) * FIND_THREADS * sizeof(Offset));
-      const Offset end = load<Offset>(offsets + (u64(r) * FIND_THREADS + 1) * sizeof(Offset));
-      const Offset size = end - begin[r];
-      fast[r] = size <= 8 * FIND_WORDS && begin[r] >= Offset(bounds.first) && end <= Offset(bounds.last);
-      if (fast[r] && job.validity != 0)
-        fast[r] = bit_at(job.validity, job.validity_offset + job.first + base + r * FIND_THREADS);
-      nbytes[r] = fast[r] ? u32(size) : 0;
-      longest |= nbytes[r] + 7;  // which has the highest bits of the longest
-    }
-    u32 most = __ballot_sync(ALL_LANES, longest > 31) != 0   ? 8 * FIND_WORDS
-               : __ballot_sync(ALL_LANES, longest > 15) != 0 ? 24
-                                                             : 8;
-    if (most == 24 && FIND_WORDS < 3) most = 8 * FIND_WORDS;
-    u32 before[FIND_ROWS], hash[FIND_ROWS];
-#pragma unroll
-    for (u32 r = 0; r < FIND_ROWS; ++r) {
-      const u64 at = job.chars + begin[r];
-      before[r] = nbytes[r] > 0 ? load<u32>(at & ~u64(3)) : 0;
-      hash[r] = nbytes[r];
-    }
-#pragma unroll
-    for (u32 w = 0; w < KEY_WORDS; ++w) {
-#pragma unroll
-      for (u32 r = 0; r < FIND_ROWS; ++r) {
-        key[r][w] = 0;
-        if (4 * w >= most) continue;
-        const u64 at = job.chars + begin[r];
-        const u32 skip = u32(at) & 3, left = max(nbytes[r], 4 * w) - 4 * w;
-        const u32 next = skip + left > 4 ? load<u32>((at & ~u64(3)) + 4 * w + 4) : 0;
-        key[r][w] = __funnelshift_r(before[r], next, 8 * skip) & ~shift_left(~0u, 8 * min(left, 4u));
-        before[r] = next;
-        hash[r] = (hash[r] ^ key[r][w]) * 0x9E3779B1u;
-        hash[r] ^= hash[r] >> 15;
+__device__ __forceinline__ bool load_tile(const FindJob& job, Tile& tile, u64 row, u32 count, Offset begin, Offset end,
+                                          const Bounds& bounds) {
+  const u64 first = job.chars + begin, behind = job.chars + end, from = first & ~u64(15);
+  const bool staged = behind - from <= FIND_STAGE;
+  if (staged) {
+    for (u32 i = threadIdx.x; from + 16 * i < behind; i += FIND_THREADS) {
+      const u64 at = from + 16 * i;
+      if (at >= bounds.low && at + 16 <= bounds.high) {
+        tile.chars[i] = load<uint4>(at);
+      } else {
+        u8* to = reinterpret_cast<u8*>(tile.chars + i);
+        for (u32 b = 0; b < 16; ++b)
+          if (at + b >= bounds.low && at + b < bounds.high) to[b] = load<u8>(at + b);
       }
     }
+  }
+  const u64 offsets = job.offsets + row * sizeof(Offset);
+  for (u32 i = threadIdx.x; i <= count; i += FIND_THREADS)
+    tile.begins[i] = u32(load<Offset>(offsets + i * sizeof(Offset)) - begin);
+  return staged;
+}
+
+// `Offset`: u32 or u64. `job` and `bounds` stay in shared memory: registers are scarce.
+template <typename Offset>
+__device__ __forceinline__ void find_rows(const FindJob& job, u32 in_job, const Cache& cache, const Bounds& bounds,
+                                          Tile& tile) {
+  constexpr u32 tile_rows = FIND_THREADS * FIND_ROWS;
+  const u32 rows = u32(job.rows), tiles = (rows + tile_rows - 1) / tile_rows;
+  u32 nulls = 0;
+  const auto offset_of = [&](u32 row) { return load<Offset>(job.offsets + (job.first + row) * sizeof(Offset)); };
+  Offset begin = in_job < tiles ? offset_of(in_job * tile_rows) : 0;
+  Offset end = in_job < tiles ? offset_of(min(rows, (in_job + 1) * tile_rows)) : 0;
+#pragma unroll 1
+  for (u32 t = in_job; t < tiles; t += u32(job.blocks)) {
+    const u32 first = t * tile_rows, count = min(rows - first, tile_rows);
+    const bool ended = threadIdx.x == 0 && load_volatile(job.found + 8 * FOUND_TOO_MANY) != 0;
+    const bool staged = load_tile(job, tile, job.first + first, count, begin, end, bounds);
+    const u32 skip = u32(job.chars + begin) & 15;
+    if (__syncthreads_or(ended)) break;
+    const u32 next = t + u32(job.blocks);
+    if (next < tiles) {  // on their way while there is work on this tile
+      begin = offset_of(next * tile_rows);
+      end = offset_of(min(rows, (next + 1) * tile_rows));
+    }
+#pragma unroll 1
+    for (u32 i = threadIdx.x; i - lane_id() < count; i += FIND_THREADS) {
+      const u32 row = u32(job.first) + first + i;
+      const bool there = i < count;
+      const bool valid = there && (job.validity == 0 || bit_at(job.validity, job.validity_offset + row));
+      const u32 at = there ? tile.begins[i] : 0;
+      u32 nbytes = there ? tile.begins[i + 1] - at : 0, key[KEY_WORDS], hash = nbytes, slot = NO_SLOT,
+          free = FIND_CACHE;
+      const bool fast = valid && staged && nbytes <= 8 * FIND_WORDS;
+      if (!fast) nbytes = 0;
+      const u32 most = __ballot_sync(ALL_LANES, nbytes > 8) == 0    ? 8
+                       : __ballot_sync(ALL_LANES, nbytes > 16) == 0 ? 16
+                       : __ballot_sync(ALL_LANES, nbytes > 24) == 0 ? 24
+                                                                    : 32;
+      const u32 place = fast ? skip + at : 0, shift = 8 * (place & 3);
+      const u32* words = reinterpret_cast<const u32*>(tile.chars) + place / 4;
+      u32 before = words[0];
 #pragma unroll
-    for (u32 r = 0; r < FIND_ROWS; ++r) {
-      const u32 i = base + r * FIND_THREADS;
-      if (i >= rows || i < base) continue;
-      const u32 row = u32(job.first) + i;
-      u32 slot = NO_SLOT, free = FIND_CACHE;
-      if (fast[r]) slot = cache.slot_of(key[r], nbytes[r], most, hash[r], row, free);
+      for (u32 w = 0; w < KEY_WORDS; ++w) {
+        key[w] = 0;
+        if (4 * w >= most) continue;
+        const u32 behind = words[w + 1], left = max(nbytes, 4 * w) - 4 * w;
+        key[w] = __funnelshift_r(before, behind, shift) & ~shift_left(~0u, 8 * left);
+        before = behind;
+        const u32 mixed = (hash ^ key[w]) * 0x9E3779B1u;
+        if (4 * w < nbytes) hash = mixed ^ mixed >> 15;
+      }
+      if (!there) continue;
+      if (fast) slot = cache.slot_of(key, nbytes, most, hash, row, free);
       if (slot == NO_SLOT) {
-        const u64 from = offset_at(job.offsets, wide, row);
-        const Text text(job.chars + from, offset_at(job.offsets, wide, u64(row) + 1) - from, bounds.low, bounds.high);
-        if (!fast[r] && job.validity != 0 && !bit_at(job.validity, job.validity_offset + row)) {
+        const u64 from = offset_at(job.offsets, sizeof(Offset) == 8, row);
+        const u64 size = offset_at(job.offsets, sizeof(Offset) == 8, u64(row) + 1) - from;
+        const Text text(job.chars + from, size, bounds.low, bounds.high);
+        if (!valid) {
           ++nulls;
-          if (text.nbytes != 0) atomicAdd(found_at(job, FOUND_NULL_CHARS), text.nbytes);
-        } else if (text.nbytes > FIND_LONG) {
+          if (size != 0) atomicAdd(found_at(job, FOUND_NULL_CHARS), size);
+        } else if (size > FIND_LONG) {
           reinterpret_cast<u32*>(job.long_rows)[atomicAdd(found_at(job, FOUND_LONG), u64(1))] = row;
           continue;
         } else {
-          slot = find_row(job, row, text, wide, bounds);
+          slot = find_row(job, row, text, sizeof(Offset) == 8, bounds);
           if (slot != NO_SLOT && free != FIND_CACHE) cache.fill(free, text, slot, row);
         }
       }
       write_slot(job, row, slot);
     }
+    __syncthreads();
   }
   if (nulls != 0) atomicAdd(found_at(job, FOUND_NULLS), u64(nulls));
 }
@@ -380,20 +400,19 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS, RESIDENT) dict_find(c
   __shared__ u32 entries[FIND_CACHE];
   __shared__ u32 rows[FIND_CACHE];
   __shared__ Bounds bounds;
+  __shared__ Tile tile;
   for (u32 i = threadIdx.x; i < FIND_CACHE; i += FIND_THREADS) entries[i] = 0;
   const u32 in_job = load_job(table, jobs, job);
   if (threadIdx.x == 0) {
     bounds.low = job.chars + offset_at(job.offsets, job.wide != 0, 0);
     bounds.high = job.chars + offset_at(job.offsets, job.wide != 0, job.scope_rows);
-    bounds.first = (bounds.low + 3 & ~u64(3)) - job.chars;
-    bounds.last = max(bounds.high & ~u64(3), bounds.low) - job.chars;
   }
   __syncthreads();
   const Cache cache = {words, entries, rows};
   if (job.wide != 0)
-    find_rows<u64>(job, in_job, cache, bounds);
+    find_rows<u64>(job, in_job, cache, bounds, tile);
   else
-    find_rows<u32>(job, in_job, cache, bounds);
+    find_rows<u32>(job, in_job, cache, bounds, tile);
 }
 
 // The rows that dict_find left, a thread block each.

@@ -375,7 +375,11 @@ def test_no_room_for_codes(values: int, whole: Whole, monkeypatch: pytest.Monkey
 def test_one_column_has_none(whole: Whole, rng: np.random.Generator) -> None:
     """Codes are numbered before it is known which columns have a dictionary; they are not numbered again."""
     words = some_rows(rng, 3000, [b"AIR", b"", b"TRUCK", b"RAIL", b"SHIP"])
-    different: list[bytes | None] = [b"%d" % (i // 2) for i in range(3000)]  # the sample repeats, all rows do not pay
+    count = 3 * plan.SAMPLE_RUNS * plan.RUN_ROWS
+    different: list[bytes | None] = [b"%d" % i for i in range(count)]
+    starts, run = plan.sample_runs(count)
+    for row in (starts[:, None] + np.arange(run)).ravel().tolist():  # only the sample repeats
+        different[row] = b"sampled"
     found = whole.compress(words, different)
     assert [bool(node.scopes) for node in found] == [True, False]
     for rows, node in zip((words, different), found, strict=True):
