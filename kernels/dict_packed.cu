@@ -8,12 +8,20 @@
 // A warp has consecutive blocks of 1024 codes, as many as the others, one warp behind another: so what stands before its rows are the
 // sums of the warps before, which every thread block adds up by itself. A lane has VECTOR consecutive rows at a time (bitpack.cuh), and
 // so consecutive characters. It puts them together in a register. They go to the warp's stage in shared memory, where they lie as in
-// global memory, and from there in stores of 16 bytes a lane. What does not fill 16 bytes stays in the stage, for the next rows. The stage
-// is zeros where nothing lies: so words that two lanes share are put together by atomicOr.
+// global memory, and from there in stores of 16 bytes a lane. What does not fill 16 bytes stays in the stage, for the next rows. Of a word
+// that two lanes share the second gets the first one's part by a shuffle.
 #include "bitpack.cuh"
 #include "dict.cuh"
 
 #define NO_CODE 0xffffffffu
+// Thread blocks of dict_spell, and of the other kernels, on a multiprocessor: code for other GPUs spills with the registers of so many.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#define RESIDENT SPELL_BLOCKS
+#define LIGHT_RESIDENT 8
+#else
+#define RESIDENT 5
+#define LIGHT_RESIDENT 6
+#endif
 #define QUADS (VECTOR / 4)  // vectors of 4 offsets that a lane has
 
 // Codes of consecutive rows, and how many thread blocks share them.
@@ -47,12 +55,15 @@ __device__ __forceinline__ u64 again(const u64& field) { return *const_cast<cons
 struct Turn {
   u32 first, last;
 
-  __device__ __forceinline__ Turn(const CodesJob& job, u32 in_job) {
+  // `parts` thread blocks share what one has in dict_spell.
+  __device__ __forceinline__ Turn(const CodesJob& job, u32 in_job, u32 parts = 1) {
     const u32 begin = u32(job.begin) / BITPACK_BLOCK, end = (u32(job.end) + BITPACK_BLOCK - 1) / BITPACK_BLOCK;
-    const u32 warps = u32(job.blocks) * BITPACK_WARPS, warp = in_job * BITPACK_WARPS + threadIdx.x / 32;
+    const u32 warps = u32(job.blocks) * BITPACK_WARPS, warp = in_job / parts * BITPACK_WARPS + threadIdx.x / 32;
     const u32 each = (end - begin) / warps, more = (end - begin) % warps;  // so many warps have one more
     first = begin + warp * each + min(warp, more);
-    last = first + each + (warp < more);
+    const u32 count = each + (warp < more), part = in_job % parts;
+    last = first + count * (part + 1) / parts;
+    first += count * part / parts;
   }
 };
 
@@ -132,14 +143,15 @@ __device__ __forceinline__ u32 length_of(const SpellJob& job, u32 value) {
   return u32(min(offset_at(job.offsets, job.wide != 0, u64(value) + 1) - begin, job.stride));
 }
 
-// `kept`: lengths that there is room for in shared memory.
-extern "C" __global__ void __launch_bounds__(THREADS, 6) dict_lengths(const u64* table, u32 jobs, u32 kept) {
+// `kept`: lengths that there is room for in shared memory. grid: LENGTHS_PARTS thread blocks for each one of dict_spell.
+extern "C" __global__ void __launch_bounds__(THREADS, LIGHT_RESIDENT)
+    dict_lengths(const u64* table, u32 jobs, u32 kept) {
   DYNAMIC_SHARED(u8, near);
   __shared__ SpellJob job;
   const u32 in_job = load_job(table, jobs, job);
   const u32 values = u32(job.values), words = u32(job.stride / 8);
   if (job.first == 0) {
-    const u32 step = u32(job.blocks) * THREADS;
+    const u32 step = u32(job.blocks) * LENGTHS_PARTS * THREADS;
     u8* lengths = reinterpret_cast<u8*>(job.image + job.values * job.stride);
     for (u32 i = in_job * THREADS + threadIdx.x; i < values * words; i += step) {
       const u32 value = i / words, place = i % words * 8, nbytes = length_of(job, value);
@@ -154,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 6) dict_lengths(const u64*
   for (u32 i = threadIdx.x; i < kept; i += THREADS) near[i] = u8(length_of(job, i));
   __syncthreads();
   u64 sum = 0;
-  read_codes(job, Turn(job, in_job), [&](u32, const Number(&codes)[VECTOR], bool) {
+  read_codes(job, Turn(job, in_job, LENGTHS_PARTS), [&](u32, const Number(&codes)[VECTOR], bool) {
     u32 own = 0;
 #pragma unroll
     for (u32 v = 0; v < VECTOR; ++v)
@@ -163,7 +175,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 6) dict_lengths(const u64*
   });
   for (u32 delta = 16; delta > 0; delta /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, delta);
   if (lane_id() == 0)
-    reinterpret_cast<u64*>(job.sums)[job.first + u64(in_job) * BITPACK_WARPS + threadIdx.x / 32] = sum;
+    reinterpret_cast<u64*>(
+        job.sums)[LENGTHS_PARTS * (job.first + in_job / LENGTHS_PARTS * BITPACK_WARPS + threadIdx.x / 32) +
+                  in_job % LENGTHS_PARTS] = sum;
 }
 
 // Where a warp's characters go: a window of them in shared memory, from 16 bytes in global memory on.
@@ -182,21 +196,11 @@ struct Stage {
     fill = end % 16;
     __syncwarp();
     if (vectors == 0) return;
-    if (head != 0) {
-      if (lane_id() >= head && lane_id() < 16) to[lane_id()] = bytes[lane_id()];
-      __syncwarp();
-    }
-    for (u32 i = lane_id(); i < vectors; i += 32) {
-      const uint4 vector = window[i];
-      window[i] = {0, 0, 0, 0};
-      if (i > 0 || head == 0) reinterpret_cast<uint4*>(to)[i] = vector;
-    }
+    if (head != 0 && lane_id() >= head && lane_id() < 16) to[lane_id()] = bytes[lane_id()];
+    for (u32 i = lane_id(); i < vectors; i += 32)
+      if (i > 0 || head == 0) reinterpret_cast<uint4*>(to)[i] = window[i];
     __syncwarp();
-    if (lane_id() == 0 && fill != 0) {
-      const uint4 rest = window[vectors];
-      window[vectors] = {0, 0, 0, 0};
-      window[0] = rest;
-    }
+    if (lane_id() == 0 && fill != 0) window[0] = window[vectors];
     __syncwarp();
     to += 16 * vectors;
     head = 0;
@@ -206,51 +210,35 @@ struct Stage {
   }
 };
 
-// Puts consecutive bytes into a stage, words of 8 bytes at a time. Of the first and the last word others may have bytes.
+// Puts consecutive bytes into a stage, words of 8 bytes at a time. It also writes the rest of its last word, and what stands before
+// the first byte, wrongly: `first` is what belongs to its first word, and `waiting` to its last.
 struct Run {
-  u64* at;
-  u64 waiting;
+  u64 *begin, *at;
+  u64 waiting, first;
   u32 have;
-  bool shared;  // whether it is the first word
 
-  __device__ __forceinline__ Run(u8* stage, u32 place)
-      : at(reinterpret_cast<u64*>(stage) + place / 8), waiting(0), have(place % 8), shared(true) {}
+  // `before`: what stands before the first byte in its word, or 0.
+  __device__ __forceinline__ Run(u8* stage, u32 place, u64 before)
+      : begin(reinterpret_cast<u64*>(stage) + place / 8), at(begin), waiting(before), first(before), have(place % 8) {}
 
-  // `nbytes`: 0 to 8; bytes of `word` above are 0.
+  // `nbytes`: 0 to 8; bytes of `word` above are 0. No branches: lanes' words end at different bytes.
   __device__ __forceinline__ void put(u64 word, u32 nbytes) {
     waiting |= word << 8 * have;
+    *at = waiting;
+    if (at == begin) first = waiting;
     const u32 sum = have + nbytes;
+    const u64 behind = shift_right(word, 64 - 8 * have);
     if (sum >= 8) {
-      if (shared)
-        add();
-      else
-        *at = waiting;
-      shared = false;
+      waiting = behind;
       ++at;
-      waiting = shift_right(word, 64 - 8 * have);
     }
     have = sum % 8;
   }
-  __device__ __forceinline__ void add() const {
-    u32* halves = reinterpret_cast<u32*>(at);
-    atomicOr(halves, u32(waiting));
-    atomicOr(halves + 1, u32(waiting >> 32));
-  }
 };
 
-// Numbers of a byte or of a code's size, packed.
-template <u32 nbytes>
-struct Packed {
-  u32 words[VECTOR * nbytes / 4];
-
-  __device__ __forceinline__ u32 operator[](u32 v) const {
-    return words[v * nbytes / 4] >> v * nbytes % 4 * 8 & (nbytes == 4 ? ~0u : (1u << nbytes % 4 * 8) - 1);
-  }
-  __device__ __forceinline__ void put(u32 v, u32 number) { words[v * nbytes / 4] |= number << v * nbytes % 4 * 8; }
-};
-
-// Writes the offsets of a lane's rows, which begin at `at`. `places`: room for ROW of them, of the warp.
-__device__ __forceinline__ void write_offsets(const SpellJob& job, u32 row, const Packed<1>& sizes, bool whole, u64 at,
+// Writes the offsets of a lane's rows, which begin at `at`. `slots`: of each row its value and its size, see `spell`. `places`: room for
+// ROW offsets.
+__device__ __forceinline__ void write_offsets(const SpellJob& job, u32 row, const u32* slots, bool whole, u64 at,
                                               uint4* places) {
   const u32 nbytes = again(job.out_wide) != 0 ? 8 : 4, begin = u32(again(job.begin));
   const u64 to = again(job.out_offsets) + (u64(row - lane_id() * VECTOR) - begin) * nbytes;  // of the warp's first row
@@ -264,7 +252,7 @@ __device__ __forceinline__ void write_offsets(const SpellJob& job, u32 row, cons
 #pragma unroll
       for (u32 i = 0; i < 4; ++i) {
         four[i] = place;
-        place += sizes[4 * q + i];
+        place += slots[32 * (4 * q + i)] & 255;
       }
       places[lane_id() * QUADS + (q ^ swap)] = {four[0], four[1], four[2], four[3]};
     }
@@ -278,9 +266,6 @@ __device__ __forceinline__ void write_offsets(const SpellJob& job, u32 row, cons
     __syncwarp();
     return;
   }
-  u32* own = reinterpret_cast<u32*>(places) + lane_id() * VECTOR;
-#pragma unroll
-  for (u32 v = 0; v < VECTOR; ++v) own[v] = sizes[v];
 #pragma unroll 1
   for (u32 v = 0; v < VECTOR; ++v) {
     if (row + v >= begin && row + v < u32(job.end)) {
@@ -290,7 +275,7 @@ __device__ __forceinline__ void write_offsets(const SpellJob& job, u32 row, cons
       else
         *reinterpret_cast<u32*>(place) = u32(at);
     }
-    at += own[v];
+    at += slots[32 * v] & 255;
   }
 }
 
@@ -301,21 +286,19 @@ __device__ __forceinline__ void spell(const SpellJob& job, u32 in_job, u64 begin
   Stage stage(room, job.out_chars + begin);
   const Turn turn(job, in_job);
   uint4* places = reinterpret_cast<uint4*>(room + staged);
+  u32* slots = reinterpret_cast<u32*>(places) + ROW + lane_id();  // of each of the lane's rows
   bool fits = true;  // what other lengths than those that were summed up would break
   read_codes(job, turn, [&](u32 row, const Number(&codes)[VECTOR], bool whole) {
-    Packed<1> sizes = {};
-    Packed<ITEM_NBYTES> numbers = {};
     u32 sum = 0;
 #pragma unroll
     for (u32 v = 0; v < VECTOR; ++v) {
       const u32 size = lengths.of(codes[v]);
-      sizes.put(v, size);
-      numbers.put(v, codes[v] == NO_CODE ? 0 : codes[v]);
+      slots[32 * v] = size == 0 ? 0 : codes[v] << 8 | size;  // images have fewer than 2^24 values
       sum += size;
     }
     const u32 inclusive = warp_inclusive_sum(sum), before = inclusive - sum;
     const u32 total = __shfl_sync(ALL_LANES, inclusive, 31);
-    write_offsets(job, row, sizes, whole, again(job.first_char) + begin + before, places);
+    write_offsets(job, row, slots, whole, again(job.first_char) + begin + before, places);
     begin += total;
     fits = fits && begin <= again(job.limit);
     if (!fits) return;
@@ -324,17 +307,36 @@ __device__ __forceinline__ void spell(const SpellJob& job, u32 in_job, u64 begin
       const u32 start = __shfl_sync(ALL_LANES, before, from);
       const bool mine = lane_id() >= from && stage.fill + (inclusive - start) <= staged;
       const u32 next = from + __popc(__ballot_sync(ALL_LANES, mine));
-      if (mine) {
-        Run run(room, stage.fill + (before - start));
-#pragma unroll
-        for (u32 v = 0; v < VECTOR; ++v) {
-          u32 left = sizes[v];
-          const u64* words = reinterpret_cast<const u64*>(image + numbers[v] * u32(again(job.stride)));
-          if (!one)
-            for (; left > 8; left -= 8) run.put(*words++, 8);
-          run.put(left == 0 ? 0 : *words, left);
+      const u32 place = stage.fill + (before - start);
+      if (__ballot_sync(ALL_LANES, mine && sum < 8) != 0) {  // words that more than two lanes share
+        if (mine) {
+          u8* byte = room + place;
+#pragma unroll 1
+          for (u32 v = 0; v < VECTOR; ++v) {
+            const u8* value = image + (slots[32 * v] >> 8) * u32(again(job.stride));
+            for (u32 b = slots[32 * v] & 255; b > 0; --b) *byte++ = *value++;
+          }
         }
-        if (run.have != 0) run.add();
+      } else {
+        u64 there = 0;
+        if (lane_id() == from) there = low_bytes(reinterpret_cast<u64*>(room)[place / 8], place % 8);
+        __syncwarp();
+        Run run(room, place, there);
+        if (mine) {
+#pragma unroll 4
+          for (u32 v = 0; v < VECTOR; ++v) {
+            const u32 slot = slots[32 * v];
+            u32 left = slot & 255;
+            const u64* words = reinterpret_cast<const u64*>(image + (slot >> 8) * u32(again(job.stride)));
+            if (!one)
+              for (; left > 8; left -= 8) run.put(*words++, 8);
+            run.put(left == 0 ? 0 : *words, left);
+          }
+        }
+        __syncwarp();
+        const u64 tail = __shfl_up_sync(ALL_LANES, run.waiting, 1);
+        if (mine) *run.begin = lane_id() == from ? run.first : run.first | tail;
+        if (lane_id() + 1 == next && run.at != run.begin) *run.at = run.waiting;
       }
       stage.send(__shfl_sync(ALL_LANES, inclusive, next - 1) - start);
       from = next;
@@ -350,25 +352,23 @@ __device__ __forceinline__ void spell(const SpellJob& job, u32 in_job, u64 begin
   }
 }
 
-// Dynamic shared memory: for each warp its stage of `staged` bytes and ROW offsets; then the image, of jobs whose image has up to
+// Dynamic shared memory: for each warp its stage of `staged` bytes, and twice ROW numbers; then the image, of jobs whose image has up to
 // `image_room` bytes; then lengths of up to `kept` values.
-extern "C" __global__ void __launch_bounds__(THREADS, SPELL_BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     dict_spell(const u64* table, u32 jobs, u32 staged, u32 image_room, u32 kept) {
   DYNAMIC_SHARED(u8, room);
   __shared__ SpellJob job;
   __shared__ u64 sums[BITPACK_WARPS];
   const u32 in_job = load_job(table, jobs, job);
-  const u32 warp = threadIdx.x / 32, own = staged + 4 * ROW, values = u32(job.values);
+  const u32 warp = threadIdx.x / 32, own = staged + 8 * ROW, values = u32(job.values);
   // What stands before the thread block's rows.
-  const u64 first = job.first + u64(in_job) * BITPACK_WARPS;
+  const u64 first = LENGTHS_PARTS * (job.first + u64(in_job) * BITPACK_WARPS);
   const u64* every = reinterpret_cast<const u64*>(job.sums);
   u64 before = 0;
 #pragma unroll 8
   for (u64 i = threadIdx.x; i < first; i += THREADS) before += every[i];
   for (u32 delta = 16; delta > 0; delta /= 2) before += __shfl_xor_sync(ALL_LANES, before, delta);
   if (lane_id() == 0) sums[warp] = before;
-  uint4* zeros = reinterpret_cast<uint4*>(room + warp * own);
-  for (u32 i = lane_id(); i < staged / 16; i += 32) zeros[i] = {0, 0, 0, 0};
   const u8* image = reinterpret_cast<const u8*>(job.image);
   const u8* far = image + job.values * job.stride;
   u8* near = room + BITPACK_WARPS * own;
@@ -382,7 +382,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SPELL_BLOCKS)
   __syncthreads();
   u64 begin = 0;
   for (u32 w = 0; w < BITPACK_WARPS; ++w) begin += sums[w];
-  for (u32 w = 0; w < warp; ++w) begin += every[first + w];
+  for (u32 w = 0; w < LENGTHS_PARTS * warp; ++w) begin += every[first + w];
   const Lengths lengths = {near + image_room, far, kept};
   if (job.stride == 8)
     spell<true>(job, in_job, begin, lengths, image, room + warp * own, staged);
@@ -433,7 +433,8 @@ __device__ __forceinline__ void answer(const AnswerJob& job, u32 in_job, u64* sh
 }
 
 // Dynamic shared memory: `kept_nbytes`, for tables of no more.
-extern "C" __global__ void __launch_bounds__(THREADS, 4) dict_answer(const u64* table, u32 jobs, u32 kept_nbytes) {
+extern "C" __global__ void __launch_bounds__(THREADS, LIGHT_RESIDENT)
+    dict_answer(const u64* table, u32 jobs, u32 kept_nbytes) {
   DYNAMIC_SHARED(u64, shared);
   __shared__ AnswerJob job;
   const u32 in_job = load_job(table, jobs, job);

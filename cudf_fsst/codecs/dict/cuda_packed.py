@@ -97,14 +97,14 @@ class Spelling:
         self._near = image if image <= launch.PACKED_IMAGE else 0
         self._kept = min(dictionary.values, launch.PACKED_KEPT)
         self._grids = _grids(self._pieces, self._resident(self._shared(self._staged, self._near, self._kept)))
-        self._sums_count = launch.PACKED_WARPS * sum(self._grids)
+        self._sums_count = launch.LENGTHS_PARTS * launch.PACKED_WARPS * sum(self._grids)
         work = self._work = Workspace()
         sums, there = work.reserve(_WORD * self._sums_count), work.reserve(image + dictionary.values)
         work.take(lane)
         self._sums, self._image = work[sums], work[there]
 
     def _shared(self, staged: int, near: int, kept: int) -> int:
-        return launch.PACKED_WARPS * (staged + 4 * 32 * (16 // self.itemsize)) + align(near) + kept
+        return launch.PACKED_WARPS * (staged + 8 * 32 * (16 // self.itemsize)) + align(near) + kept
 
     @staticmethod
     def _resident(shared: int) -> int:
@@ -127,7 +127,7 @@ class Spelling:
         """Find the characters of rows, and make what `write` reads."""
         for itemsize, some in _by_itemsize(every):
             fields = [field for one in some for field in one._fields(Target(0, 4, 0, 0, 0))]
-            grids = [grid for one in some for grid in one._grids]
+            grids = [launch.LENGTHS_PARTS * grid for one in some for grid in one._grids]
             kept = max(one._kept for one in some)
             kernel = _kernel("dict_lengths", itemsize)
             tables.add_jobs(kernel, launch.PACKED_THREADS, grids, fields, _u32(kept), shared=kept)

@@ -56,14 +56,16 @@ READ_DEFINES = {
 #: Warps and threads of a block of dict_packed.cu, blocks of dict_spell and of dict_answer on a multiprocessor.
 PACKED_WARPS = 4
 PACKED_THREADS = 32 * PACKED_WARPS
-SPELL_BLOCKS, ANSWER_BLOCKS = 4, 6
+SPELL_BLOCKS, ANSWER_BLOCKS = 6, 8
+#: Warps of dict_lengths for one of dict_spell.
+LENGTHS_PARTS = 4
 #: What a thread block keeps in shared memory, at most: a warp's characters, an image or a table of answers, lengths.
 PACKED_STAGED, PACKED_IMAGE, PACKED_KEPT = 8192, 8192, 4096
 
 
 def packed_defines(itemsize: int) -> dict[str, int]:
     """Constants of dict_packed.cu for codes of so many bytes."""
-    return {**bitpack.defines(itemsize), "BITPACK_WARPS": PACKED_WARPS, "SPELL_BLOCKS": SPELL_BLOCKS}
+    return {**bitpack.defines(itemsize), "BITPACK_WARPS": PACKED_WARPS, "SPELL_BLOCKS": SPELL_BLOCKS, "LENGTHS_PARTS": LENGTHS_PARTS}
 
 
 #: What the kernels are compiled with, by file.
