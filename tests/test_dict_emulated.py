@@ -64,7 +64,9 @@ class Gpu:
                 return None
             nbytes, keep, tables = plan.itemsize(found.values), [], self.tables.Tables()
             if found.kept:
-                at = found.renumbered(tables, keep)
+                jobs = self.find.Jobs()
+                at = found.renumbered(jobs, keep)
+                jobs.place(tables)
                 tables.launch(lane)
             else:
                 keep.append(lane.allocate(nbytes * len(rows)))

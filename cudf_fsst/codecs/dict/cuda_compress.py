@@ -287,7 +287,7 @@ def _pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None)
     tasks: list[fixed.Task] = []
     owners: list[tuple[int, int]] = []
     buffers: list[Any] = []
-    tables = Tables()
+    tables, jobs = Tables(), cuda_find.Jobs()
     results: list[list[Parts]] = [[(), ()] for _ in made]
 
     def keep(owners: Sequence[tuple[int, int]], parts: Sequence[Parts]) -> None:
@@ -301,10 +301,11 @@ def _pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None)
             tasks.append(fixed.Task(bits, what=of_validity(one.scope.what)))
             owners.append((number, 0))
         if one.kept:
-            address = one.renumbered(tables, buffers)
+            address = one.renumbered(jobs, buffers)
             for source in _sources(one, address, 0, one.scope.rows):
                 tasks.append(fixed.Task(source, choice=plan.CODES))
                 owners.append((number, 1))
+    jobs.place(tables)
     tables.launch(lane)
     if tasks:
         keep(owners, (yield from fixed.compress(tasks, lane=lane, outbox=outbox)))

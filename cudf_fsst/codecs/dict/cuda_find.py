@@ -84,6 +84,24 @@ def _table_nbytes(scope: Scope, slots: int) -> int:
     return 12 * slots + 4 * min(scope.limit, slots) + rows + scope.chars // (launch.FIND_LONG // 4)
 
 
+class Jobs:
+    """Jobs of several scopes, one launch for each kernel."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, str, int], tuple[list[int], list[int]]] = {}
+
+    def add(self, turn: int, kernel: str, threads: int, grid: int, fields: Sequence[int]) -> None:
+        """A job of so many thread blocks; kernels come in the order of their turns."""
+        grids, every = self._found.setdefault((turn, kernel, threads), ([], []))
+        grids.append(grid)
+        every += fields
+
+    def place(self, tables: Tables) -> None:
+        """Add the launches to `tables`."""
+        for (_, kernel, threads), (grids, fields) in sorted(self._found.items()):
+            tables.add_jobs(_kernel(kernel), threads, grids, fields)
+
+
 class Numbered:
     """Values of a scope, numbered, and what looks up the codes of its rows.
 
@@ -131,31 +149,31 @@ class Numbered:
             *(out, nbytes, self._map if number else 0),
         )
 
-    def _find(self, tables: Tables, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
+    def _find(self, turn: int, jobs: Jobs, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
         grid = min(blocks(rows, launch.FIND_THREADS * launch.FIND_ROWS), _resident())
         fields = self._fields(first, rows, out, nbytes, number)
-        tables.add_jobs(_kernel("dict_find"), launch.FIND_THREADS, [grid], (*fields, grid))
+        jobs.add(turn, "dict_find", launch.FIND_THREADS, grid, (*fields, grid))
 
-    def _find_long(self, tables: Tables, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
+    def _find_long(self, turn: int, jobs: Jobs, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
         """Rows that `_find` has left."""
         if grid := min(self.scope.chars // launch.FIND_LONG, _resident()):
             fields = self._fields(first, rows, out, nbytes, number)
-            tables.add_jobs(_kernel("dict_find_long"), launch.FIND_THREADS, [grid], (*fields, grid))
+            jobs.add(turn, "dict_find_long", launch.FIND_THREADS, grid, (*fields, grid))
 
     @property
     def itemsize_known(self) -> bool:
         """Whether codes have a byte each, however many values there will be."""
         return self._few
 
-    def find(self, tables: Tables) -> None:
+    def find(self, jobs: Jobs) -> None:
         """Fill the table, and number the values."""
         # Frequent values are in the table before all multiprocessors look there: they would wait for each other.
         rows, first, nbytes = self.scope.rows, min(self.scope.rows, _FIRST_ROWS), _nbytes(self._slots)
-        self._find(tables, 0, first, self._kept, nbytes, False)
+        self._find(0, jobs, 0, first, self._kept, nbytes, False)
         if rows > first:
             kept = self._kept + nbytes * first if self._kept else 0
-            self._find(tables, first, rows - first, kept, nbytes, False)
-        self._find_long(tables, 0, rows, self._kept, nbytes, False)
+            self._find(1, jobs, first, rows - first, kept, nbytes, False)
+        self._find_long(2, jobs, 0, rows, self._kept, nbytes, False)
         strings, rows = self.scope.strings, self.scope.rows
         fields = (
             *(self._table, self._slots, self._found, self.scope.offsets, strings.offsets_itemsize == 8, rows),
@@ -163,15 +181,13 @@ class Numbered:
         )
         of_slots = blocks(self._slots, launch.FIND_THREADS)
         if self._few:
-            tables.add_jobs(_kernel("dict_rank_few"), launch.FIND_THREADS, [1], fields)
+            jobs.add(3, "dict_rank_few", launch.FIND_THREADS, 1, fields)
             return
-        tables.add_jobs(_kernel("dict_mark"), launch.FIND_THREADS, [of_slots], fields)
-        warps = launch.FIND_THREADS // 32
-        tables.add_jobs(
-            _kernel("dict_count"), launch.FIND_THREADS, [blocks(blocks(rows, launch.RANK_CHUNK), warps)], fields
-        )
-        tables.add_jobs(_kernel("dict_scan"), launch.SCAN_THREADS, [1], fields)
-        tables.add_jobs(_kernel("dict_rank"), launch.FIND_THREADS, [of_slots], fields)
+        jobs.add(3, "dict_mark", launch.FIND_THREADS, of_slots, fields)
+        chunks = blocks(rows, launch.RANK_CHUNK)
+        jobs.add(4, "dict_count", launch.FIND_THREADS, blocks(chunks, launch.FIND_THREADS // 32), fields)
+        jobs.add(5, "dict_scan", launch.SCAN_THREADS, 1, fields)
+        jobs.add(6, "dict_rank", launch.FIND_THREADS, of_slots, fields)
 
     def download(self) -> Any:
         """Numbers that were found, which arrive with a wait."""
@@ -192,11 +208,13 @@ class Numbered:
     def look_up(self, tables: Tables, first: int, rows: int, out: int) -> None:
         """Write the codes of some rows; of null rows, anything."""
         self._lane.zero(self._found, _WORD * _COUNT)
-        self._find(tables, first, rows, out, plan.itemsize(self.values), True)
-        self._find_long(tables, first, rows, out, plan.itemsize(self.values), True)
+        jobs = Jobs()
+        self._find(0, jobs, first, rows, out, plan.itemsize(self.values), True)
+        self._find_long(1, jobs, first, rows, out, plan.itemsize(self.values), True)
+        jobs.place(tables)
 
-    def renumbered(self, tables: Tables, buffers: list[Any]) -> int:
-        """Address of the codes of all rows, once `tables` are launched; they lie in a new one of `buffers`, or here."""
+    def renumbered(self, jobs: Jobs, buffers: list[Any]) -> int:
+        """Address of the codes of all rows, once `jobs` are done; they lie in a new one of `buffers`, or here."""
         rows, old, new = self.scope.rows, _nbytes(self._slots), plan.itemsize(self.values)
         out = self._kept
         if self._renumbered:
@@ -207,7 +225,7 @@ class Numbered:
             out = buffers[-1].ptr
         grid = min(blocks(rows, 4096), 8 * device_attributes()["multiprocessors"])
         fields = self._kept, old, rows, self._map, out, new, grid
-        tables.add_jobs(_kernel("dict_renumber"), launch.FIND_THREADS, [grid], fields)
+        jobs.add(0, "dict_renumber", launch.FIND_THREADS, grid, fields)
         return out
 
     def release(self) -> None:
@@ -243,7 +261,7 @@ def number(
     left = [(i, _sizes(scope)) for i, scope in enumerate(scopes)]
     room -= sum(_table_nbytes(scopes[i], sizes[0]) for i, sizes in left)
     while left:
-        tables, tried = Tables(), []
+        tables, jobs, tried = Tables(), Jobs(), []
         for i, sizes in left:
             scope = scopes[i]
             # Numbers of fewer bytes than slots have are written beside these.
@@ -251,8 +269,9 @@ def number(
             keep = nbytes <= room
             room -= nbytes * keep
             one = Numbered(scope, sizes[0], keep, lane)
-            one.find(tables)
+            one.find(jobs)
             tried.append((i, sizes[1:], one))
+        jobs.place(tables)
         tables.launch(lane)
         found = [one.download() for _, _, one in tried]
         if beside is not None:

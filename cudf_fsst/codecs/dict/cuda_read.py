@@ -153,64 +153,77 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
     ValueError
         As `cudf_fsst.codecs.fsst.cuda_read.read`.
     """
-    return [_read(node, lane, start, node.rows if stop is None else stop) for node in nodes]
+    every = [_shares(node, start, node.rows if stop is None else stop) for node in nodes]
+    together = [shares for shares in every if any(not is_strings(share.scope.type) for share in shares)]
+    found = iter(_read(together, lane) if together else ())
+    made = []
+    for shares in every:
+        if any(shares is one for one in together):
+            made.append(next(found))
+        elif shares:
+            (one,) = shares  # no two neighbours are without a dictionary
+            made += fsst.read([one.scope.segments], lane=lane, start=one.start, stop=one.stop)
+        else:
+            made += fsst.read([()], lane=lane)
+    return made
 
 
-def _read(node: Node, lane: Lane, start: int, stop: int) -> DeviceStrings:
-    shares = _shares(node, start, stop)
-    if len(shares) == 1 and is_strings(shares[0].scope.type):
-        (one,) = shares
-        return fsst.read([one.scope.segments], lane=lane, start=one.start, stop=one.stop)[0]
-    if not shares:
-        return fsst.read([()], lane=lane)[0]
-    coded = [share for share in shares if not is_strings(share.scope.type)]
-    _masks(shares, lane)
+def _read(columns: Sequence[Sequence[_Share]], lane: Lane) -> list[DeviceStrings]:
+    """Rows of columns that have scopes with a dictionary among them."""
+    every = [share for shares in columns for share in shares]
+    coded = [share for share in every if not is_strings(share.scope.type)]
+    _masks(every, lane)
+    spelled: list[tuple[_Share, cuda_packed.Spelling]] = []
+    unpacked: list[tuple[_Share, cuda_text.Writing]] = []
     for share, (dictionary, owner) in zip(coded, _decoded([share.scope for share in coded], lane), strict=True):
         share.values = owner
         (codes,) = share.scope.values
         if cuda_packed.packed(codes) and cuda_packed.short(dictionary):
             mask = 0 if share.mask is None else share.mask.ptr
             share.spelling = cuda_packed.Spelling(dictionary, codes, share.start, share.stop, validity=mask, lane=lane)
+            spelled.append((share, share.spelling))
         else:
             share.writing = cuda_text.Writing(dictionary, share.rows, lane)
+            unpacked.append((share, share.writing))
     tables = Tables()
-    cuda_packed.Spelling.measure(tables, (share.spelling for share in coded if share.spelling is not None))
+    cuda_packed.Spelling.measure(tables, (spelling for _, spelling in spelled))
     tables.launch(lane)
-    unpacked = [share for share in coded if share.writing is not None]
-    windows = _Windows(unpacked, sum(share.scope.chars + 4 * share.rows for share in unpacked), lane)
+    windows = _Windows([share for share, _ in unpacked], lane)
     for pieces in windows:
         tables = Tables()
         cuda_text.measure(tables, pieces)
         tables.launch(lane)
-    tables = Tables()
     if unpacked:
-        first, *others = [share.writing for share in unpacked if share.writing is not None]
+        tables = Tables()
+        first, *others = (writing for _, writing in unpacked)
         first.place(tables, *others)
-    tables.launch(lane)
-    _sizes(shares, lane)
-    chars = sum(share.chars or 0 for share in shares)
-    itemsize, rows = 4 if chars < 2**31 else 8, stop - start
-    offsets, out = lane.allocate(itemsize * (rows + 1)), lane.allocate(chars)
-    targets, row, char = {}, 0, 0
-    for share in shares:
-        to = cuda_text.Target(offsets.ptr + row * itemsize, itemsize, char, out.ptr + char, share.chars or 0)
-        if is_strings(share.scope.type):
-            _place_plain(share, to, lane)
-        targets[share] = to
-        row, char = row + share.rows, char + (share.chars or 0)
+        tables.launch(lane)
+    _sizes(every, lane)
+    made: list[DeviceStrings] = []
+    targets: dict[_Share, cuda_text.Target] = {}
+    for shares in columns:
+        chars, rows = sum(share.chars or 0 for share in shares), sum(share.rows for share in shares)
+        itemsize = 4 if chars < 2**31 else 8
+        offsets, out = lane.allocate(itemsize * (rows + 1)), lane.allocate(chars)
+        row = char = 0
+        for share in shares:
+            to = cuda_text.Target(offsets.ptr + row * itemsize, itemsize, char, out.ptr + char, share.chars or 0)
+            if is_strings(share.scope.type):
+                _place_plain(share, to, lane)
+            targets[share] = to
+            row, char = row + share.rows, char + (share.chars or 0)
+        nulls = sum(share.null_count or 0 for share in shares)
+        mask = _joined_mask(shares, rows, lane) if nulls else None
+        address = 0 if mask is None else mask.ptr
+        made.append(DeviceStrings(rows, out.ptr, offsets.ptr, itemsize, address, 0, nulls, owners=(offsets, out, mask)))
     tables = Tables()
-    cuda_packed.Spelling.write(
-        tables, ((share.spelling, targets[share]) for share in coded if share.spelling is not None)
-    )
+    cuda_packed.Spelling.write(tables, ((spelling, targets[share]) for share, spelling in spelled))
     tables.launch(lane)
     for pieces in windows:
         tables = Tables()
         cuda_text.write(tables, [piece._replace(to=targets[windows.share(piece)]) for piece in pieces])
         tables.launch(lane)
-    nulls = sum(share.null_count or 0 for share in shares)
-    mask = _joined_mask(shares, rows, lane) if nulls else None
-    address = 0 if mask is None else mask.ptr
-    return DeviceStrings(rows, out.ptr, offsets.ptr, itemsize, address, 0, nulls, owners=(offsets, out, mask))
+    return made
 
 
 class _Windows:
@@ -219,9 +232,10 @@ class _Windows:
     Iterated twice: what is there already is not unpacked again.
     """
 
-    def __init__(self, shares: Sequence[_Share], plain_nbytes: int, lane: Lane) -> None:
-        self._shares, self._lane = shares, lane
+    def __init__(self, shares: Sequence[_Share], lane: Lane) -> None:
+        self._lane = lane
         self._of = {share.writing: share for share in shares}
+        plain_nbytes = sum(share.scope.chars + 4 * share.rows for share in shares)
         most = max(fsst.scratch_limit(plain_nbytes) - (_CODES_NBYTES if plain_nbytes >= 2**29 else 0), _CODES_NBYTES)
         sizes = [share.rows * share.itemsize for share in shares]
         #: Shares with the rows that are unpacked together.

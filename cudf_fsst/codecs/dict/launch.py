@@ -65,7 +65,12 @@ PACKED_STAGED, PACKED_IMAGE, PACKED_KEPT = 8192, 8192, 4096
 
 def packed_defines(itemsize: int) -> dict[str, int]:
     """Constants of dict_packed.cu for codes of so many bytes."""
-    return {**bitpack.defines(itemsize), "BITPACK_WARPS": PACKED_WARPS, "SPELL_BLOCKS": SPELL_BLOCKS, "LENGTHS_PARTS": LENGTHS_PARTS}
+    return {
+        **bitpack.defines(itemsize),
+        "BITPACK_WARPS": PACKED_WARPS,
+        "SPELL_BLOCKS": SPELL_BLOCKS,
+        "LENGTHS_PARTS": LENGTHS_PARTS,
+    }
 
 
 #: What the kernels are compiled with, by file.
