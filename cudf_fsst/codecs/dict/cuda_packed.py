@@ -65,6 +65,11 @@ def short(dictionary: Dictionary) -> bool:
     return 0 < dictionary.longest <= _SHORT and _stride(dictionary) * dictionary.values <= _IMAGE_NBYTES
 
 
+def image_limit(values: int) -> int:
+    """Bytes that the image of so many values has at most."""
+    return min(_SHORT * values, _IMAGE_NBYTES)
+
+
 def _stride(dictionary: Dictionary) -> int:
     return align(dictionary.longest, 8)
 

@@ -23,6 +23,8 @@ from ..values import cuda_read as fixed
 from . import cuda_packed, cuda_text, launch
 
 _u32, _u64 = np.uint32, np.uint64
+#: Bytes of values of dictionaries that are in memory at once.
+_VALUES_NBYTES = 24 << 20
 #: Bytes of codes that are unpacked at once, at least.
 _CODES_NBYTES = 24 << 20
 
@@ -154,18 +156,33 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
         As `cudf_fsst.codecs.fsst.cuda_read.read`.
     """
     every = [_shares(node, start, node.rows if stop is None else stop) for node in nodes]
-    together = [shares for shares in every if any(not is_strings(share.scope.type) for share in shares)]
-    found = iter(_read(together, lane) if together else ())
-    made = []
+    made: list[DeviceStrings] = []
+    together: list[list[_Share]] = []
+    nbytes = 0
     for shares in every:
-        if any(shares is one for one in together):
-            made.append(next(found))
+        own = sum(_values_nbytes(share.scope) for share in shares)
+        if together and (not own or nbytes + own > _VALUES_NBYTES):
+            made += _read(together, lane)
+            together, nbytes = [], 0
+        if own:
+            together.append(shares)
+            nbytes += own
         elif shares:
             (one,) = shares  # no two neighbours are without a dictionary
             made += fsst.read([one.scope.segments], lane=lane, start=one.start, stop=one.stop)
         else:
             made += fsst.read([()], lane=lane)
+    if together:
+        made += _read(together, lane)
     return made
+
+
+def _values_nbytes(scope: Node) -> int:
+    """Memory that the values of a scope with a dictionary take, or more; 0: it has none."""
+    if is_strings(scope.type):
+        return 0
+    (values,) = scope.children
+    return values.chars_nbytes + cuda_packed.image_limit(values.rows) + 1
 
 
 def _read(columns: Sequence[Sequence[_Share]], lane: Lane) -> list[DeviceStrings]:
