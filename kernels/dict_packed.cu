@@ -34,7 +34,7 @@ struct CodesJob {
 };
 
 struct SpellJob : CodesJob {
-  u64 chars, offsets, wide;   // the dictionary: chars + its offsets
+  u64 chars, offsets, wide;   // the dictionary: chars + its offsets; no offsets: the image is there
   u64 image, stride;          // address; bytes of a value there, a multiple of 8 that no value is longer than
   u64 sums, first;            // address of u64s, one for each warp of the column; which one this job's first warp has
   u64 out_offsets, out_wide;  // of row `begin`
@@ -139,6 +139,7 @@ struct Lengths {
 };
 
 __device__ __forceinline__ u32 length_of(const SpellJob& job, u32 value) {
+  if (job.offsets == 0) return load<u8>(job.image + job.values * job.stride + value);
   const u64 begin = offset_at(job.offsets, job.wide != 0, value);
   return u32(min(offset_at(job.offsets, job.wide != 0, u64(value) + 1) - begin, job.stride));
 }
@@ -150,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, LIGHT_RESIDENT)
   __shared__ SpellJob job;
   const u32 in_job = load_job(table, jobs, job);
   const u32 values = u32(job.values), words = u32(job.stride / 8);
-  if (job.first == 0) {
+  if (job.first == 0 && job.offsets != 0) {
     const u32 step = u32(job.blocks) * LENGTHS_PARTS * THREADS;
     u8* lengths = reinterpret_cast<u8*>(job.image + job.values * job.stride);
     for (u32 i = in_job * THREADS + threadIdx.x; i < values * words; i += step) {

@@ -7,7 +7,9 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from ...buffers import HostStrings
 from ...device.memory import Lane, Workspace, device_attributes, pinned
 from ..bitpack import NAME as BITPACK
 from ..bitpack import cuda as bitpack
@@ -22,7 +24,7 @@ from .cuda_text import Dictionary, Target
 _u32 = np.uint32
 _WORD = 8
 #: Bytes of a value, and of an image, that `dict_spell` writes.
-_SHORT, _IMAGE_NBYTES = 64, 8 << 20
+SHORT, _IMAGE_NBYTES = 64, 8 << 20
 #: Shared memory that a thread block takes beside what is asked for.
 _STATIC_NBYTES = 2048
 
@@ -62,16 +64,25 @@ def packed(parts: Parts) -> bool:
 
 def short(dictionary: Dictionary) -> bool:
     """Whether the kernels write these values."""
-    return 0 < dictionary.longest <= _SHORT and _stride(dictionary) * dictionary.values <= _IMAGE_NBYTES
+    return 0 < dictionary.longest <= SHORT and _stride(dictionary) * dictionary.values <= _IMAGE_NBYTES
 
 
 def image_limit(values: int) -> int:
     """Bytes that the image of so many values has at most."""
-    return min(_SHORT * values, _IMAGE_NBYTES)
+    return min(SHORT * values, _IMAGE_NBYTES)
 
 
 def _stride(dictionary: Dictionary) -> int:
     return align(dictionary.longest, 8)
+
+
+def image_of(strings: HostStrings) -> npt.NDArray[np.uint8]:
+    """The image of strings, each of which is short, as the kernels have it: then they need not make it."""
+    sizes = np.diff(strings.offsets).astype(np.int64)
+    stride = align(int(sizes.max()), 8)
+    image = np.zeros((sizes.size, stride), np.uint8)
+    image[np.arange(stride) < sizes[:, None]] = strings.chars[strings.offsets[0] : strings.offsets[-1]]
+    return np.concatenate((image.ravel(), sizes.astype(np.uint8)))
 
 
 def _grids(pieces: Sequence[_Piece], resident: int) -> list[int]:
@@ -107,6 +118,8 @@ class Spelling:
         sums, there = work.reserve(_WORD * self._sums_count), work.reserve(image + dictionary.values)
         work.take(lane)
         self._sums, self._image = work[sums], work[there]
+        if dictionary.image is not None:
+            lane.upload(self._image, dictionary.image)
 
     def _shared(self, staged: int, near: int, kept: int) -> int:
         return launch.PACKED_WARPS * (staged + 8 * 32 * (16 // self.itemsize)) + align(near) + kept

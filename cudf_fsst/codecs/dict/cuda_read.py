@@ -23,6 +23,8 @@ from ..values import cuda_read as fixed
 from . import cuda_packed, cuda_text, launch
 
 _u32, _u64 = np.uint32, np.uint64
+#: Values whose image is kept.
+_FEW_VALUES = 256
 #: Bytes of values of dictionaries that are in memory at once.
 _VALUES_NBYTES = 24 << 20
 #: Bytes of codes that are unpacked at once, at least.
@@ -66,18 +68,38 @@ def _longest(values: Sequence[Segments], found: Sequence[DeviceStrings], lane: L
 
 
 def _decoded(scopes: Sequence[Node], lane: Lane) -> list[tuple[cuda_text.Dictionary, Any]]:
-    """The values of scopes with a dictionary, and what keeps them."""
+    """The values of scopes with a dictionary, and what keeps them; of few values their image, which is made once."""
     values = [_segments(scope.children[0]) for scope in scopes]
-    found = fsst.read(values, lane=lane)
-    some = [i for i, one in enumerate(found) if one.rows]
+    new = [i for i, segments in enumerate(values) if segments.image is None]
+    found = dict(zip(new, fsst.read([values[i] for i in new], lane=lane) if new else (), strict=True))
+    some = [i for i, one in found.items() if one.rows]
     sizes = dict(zip(some, _longest([values[i] for i in some], [found[i] for i in some], lane), strict=True))
-    return [
-        (
-            cuda_text.Dictionary(one.chars, one.offsets, one.offsets_itemsize, one.rows, sizes.get(i, 0)),
-            one,
-        )
-        for i, one in enumerate(found)
-    ]
+    _keep_images([(values[i], found[i], n) for i, n in sizes.items() if cuda_packed.packed(scopes[i].values[0])], lane)
+    made: list[tuple[cuda_text.Dictionary, Any]] = []
+    for i, segments in enumerate(values):
+        if (one := found.get(i)) is not None:
+            there = cuda_text.Dictionary(one.chars, one.offsets, one.offsets_itemsize, one.rows, sizes.get(i, 0))
+            made.append((there, one))
+        else:
+            count = scopes[i].children[0].rows
+            made.append((cuda_text.Dictionary(0, 0, 4, count, segments.longest or 0, segments.image), None))
+    return made
+
+
+def _keep_images(found: Sequence[tuple[Segments, DeviceStrings, int]], lane: Lane) -> None:
+    """Keep the images of a few short values with them, in host memory: who reads them again need not decode them."""
+    downloads = []
+    for segments, one, longest in found:
+        chars = one.owners[1].size
+        if one.rows <= _FEW_VALUES and 0 < longest <= cuda_packed.SHORT and one.offsets_itemsize == 4:
+            places = pinned(one.rows + 1, np.int32), pinned(chars, np.uint8)
+            lane.download(places[0], one.offsets)
+            lane.download(places[1], one.chars)
+            downloads.append((segments, *places))
+    if downloads:
+        lane.synchronize()
+    for segments, offsets, data in downloads:
+        segments.image = cuda_packed.image_of(HostStrings(offsets.size - 1, data.copy(), offsets.copy()))
 
 
 # ---- rows in order

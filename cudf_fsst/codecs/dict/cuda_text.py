@@ -20,13 +20,17 @@ _STATIC_NBYTES = 6144
 
 
 class Dictionary(NamedTuple):
-    """Values in GPU memory: address of characters and offsets, bytes of an offset, how many values, the longest."""
+    """Values in GPU memory: address of characters and offsets, bytes of an offset, how many values, the longest.
+
+    Or in host memory: then there are no addresses, but their `image`.
+    """
 
     chars: int
     offsets: int
     itemsize: int
     values: int
     longest: int
+    image: Any = None
 
 
 class Codes(NamedTuple):
@@ -171,7 +175,7 @@ class Gathering(NamedTuple):
     ----------
     source : Dictionary
         The strings.
-    rows, count : int
+    rows, strings : int
         Address of u32 row numbers, how many.
     offsets, chars, nbytes : int
         Addresses where u32 offsets and characters go, and bytes of these.
@@ -179,7 +183,7 @@ class Gathering(NamedTuple):
 
     source: Dictionary
     rows: int
-    count: int
+    strings: int
     offsets: int
     chars: int
     nbytes: int
@@ -190,11 +194,19 @@ def gather(every: Sequence[Gathering], lane: Lane) -> None:
     tables, fields, pieces = Tables(), list[int](), list[Piece]()
     for one in every:
         source = one.source
-        if one.count <= _GATHERED and one.nbytes <= _GATHERED_NBYTES:
-            fields += (source.chars, source.offsets, source.itemsize == 8, one.rows, one.count, one.offsets, one.chars)
+        if one.strings <= _GATHERED and one.nbytes <= _GATHERED_NBYTES:
+            fields += (
+                source.chars,
+                source.offsets,
+                source.itemsize == 8,
+                one.rows,
+                one.strings,
+                one.offsets,
+                one.chars,
+            )
         else:
             to = Target(one.offsets, 4, 0, one.chars, one.nbytes)
-            pieces.append(Piece(Writing(source, one.count, lane), Codes(one.rows, 4, one.count), 0, to))
+            pieces.append(Piece(Writing(source, one.strings, lane), Codes(one.rows, 4, one.strings), 0, to))
     if fields:
         count = len(every) - len(pieces)
         tables.add_jobs(_kernel("dict_gather"), launch.SCAN_THREADS, [1] * count, fields)
