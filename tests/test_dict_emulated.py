@@ -412,7 +412,7 @@ def test_rows(whole: Whole, rng: np.random.Generator) -> None:
     for rows in (some_rows(rng, 5000, WORDS), some_rows(rng, 5000, [*WORDS, b"x" * 100], 0.2)):
         (node,) = whole.compress(rows)
         assert node.scopes
-        for start, stop in ((0, 1), (17, 18), (1000, 3500), (4999, 5000), (3, 3)):
+        for start, stop in ((0, 1), (17, 18), (1000, 3500), (512, 5000), (4999, 5000), (3, 3)):
             assert whole.read(node, start, stop) == rows[start:stop]
         for count in (1, 100, 4000):
             numbers = rng.integers(0, len(rows), count)
@@ -478,6 +478,32 @@ def test_entries_by_code(itemsize: int, whole: Whole, rng: np.random.Generator) 
             lane.synchronize()
             found = np.frombuffer(whole.device.emulator.read(made.ptr, made.size), table.dtype)
         np.testing.assert_array_equal(found, table[np.array(codes[3:5001])])
+
+
+@pytest.mark.parametrize("values", [7, 400])
+def test_damaged_codes(values: int, whole: Whole, rng: np.random.Generator) -> None:
+    """Give wrong rows, and nothing outside of the memory that there is: the sanitizers look."""
+    rows = some_rows(rng, 3000, [b"value %d" % (i * i) for i in range(values)], 0.1)
+    (node,) = whole.compress(rows, codec="dict")
+    (scope,) = node.scopes
+    ((part,),) = scope.values
+    emulator = whole.device.emulator
+    table = emulator.buffer(np.arange(scope.children[0].rows, dtype=np.uint8))
+    whole.read(node)  # and keeps the image of a few values
+    for buffer in (part.codes, part.meta):
+        sound = emulator.read(buffer.ptr, buffer.size)
+        for _ in range(6):
+            damaged = np.frombuffer(sound, np.uint8).copy()
+            places = rng.integers(0, damaged.size, 9)
+            damaged[places] = rng.integers(0, 256, places.size)
+            emulator.write(buffer.ptr, damaged.tobytes())
+            with whole.gpu.memory.Lane(whole.device.stream()) as lane:
+                whole.there.read([node], lane=lane)
+                whole.there.read([node], lane=lane, start=5, stop=2900)
+                whole.there.remap(scope, table.address, 1, lane=lane)
+                lane.synchronize()
+        emulator.write(buffer.ptr, sound)
+    assert whole.read(node) == rows
 
 
 def test_no_memory(whole: Whole, rng: np.random.Generator) -> None:
