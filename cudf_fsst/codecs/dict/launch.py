@@ -39,8 +39,8 @@ FIND_DEFINES = {
 #: Threads of a block of dict_read.cu, rows of a thread at once, rows of which it is known where they go.
 READ_THREADS, READ_ROWS = 256, 8
 READ_TILE = 2 * READ_THREADS * READ_ROWS
-#: Values whose lengths a thread block keeps; bytes of the image that it keeps.
-READ_KEPT, READ_IMAGE = 1024, 8192
+#: Values whose lengths a thread block keeps; thread blocks of dict_write on a multiprocessor.
+READ_KEPT, WRITE_BLOCKS = 1024, 4
 #: Characters of a warp of dict_chars.
 CHARS_PIECE = 2048
 READ_DEFINES = {
@@ -48,7 +48,6 @@ READ_DEFINES = {
     "READ_ROWS": READ_ROWS,
     "READ_TILE": READ_TILE,
     "READ_KEPT": READ_KEPT,
-    "READ_IMAGE": READ_IMAGE,
     "CHARS_PIECE": CHARS_PIECE,
     "SCAN_THREADS": SCAN_THREADS,
 }
