@@ -136,6 +136,28 @@ def test_links_within_the_project_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors_of(place), target
 
 
+def test_links_of_the_site_are_checked(tmp_path: Path) -> None:
+    """.ci/check_links.py, which .ci/run calls, finds what leads nowhere."""
+    check = module_of(ROOT / ".ci" / "check_links.py")
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static" / "template.html").write_text('<a href="{{ nothing }}">')
+    (tmp_path / "index.html").write_text(
+        '<a href="a%20page.html#here"><a href="#top"><a href="https://example.org">'
+        '<img src="_static/template.html"><i id="top">'
+    )
+    (tmp_path / "a page.html").write_text('<i id="here"><a href="index.html"><a href="index.html#top">')
+    assert check.broken(tmp_path) == []
+    (tmp_path / "wrong.html").write_text(
+        '<a href="gone.html"><a href="index.html#gone"><img src="../a.png"><a href="#gone">'
+    )
+    assert [line.split(": ")[1] for line in check.broken(tmp_path)] == [
+        "gone.html",
+        "index.html#gone",
+        "../a.png",
+        "#gone",
+    ]
+
+
 def test_pictures_of_the_pages_are_drawn_from_what_they_show(tmp_path: Path) -> None:
     draw = module_of(DOCS / "draw.py")
     described = r"<dc:description>(.*?)</dc:description>"
