@@ -218,10 +218,11 @@ def test_measured_numbers_are_taken_from_the_file(table: ModuleType, tmp_path: P
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.name)
-def test_notebooks_carry_no_outputs(path: Path) -> None:
+def test_notebooks_carry_no_outputs_and_use_what_is_public(path: Path) -> None:
     for cell in json.loads(path.read_text())["cells"]:
         assert not cell.get("outputs")
         assert cell.get("execution_count") is None
+        assert not re.search(r"\w\._[a-z]", "".join(cell["source"])), "a private name"
 
 
 # The errors table: a case for each line, in the table's order.
