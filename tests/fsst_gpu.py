@@ -5,7 +5,7 @@ Segments are made much smaller than the format's rule, so that a small column ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -161,6 +161,17 @@ def several(rng: np.random.Generator, count: int) -> list[list[bytes | None]]:
         [b"" for _ in range(count)],
         [None if i % 3 == 0 else row * (1 + 1000 * (i % 500 == 1)) for i, row in enumerate(words)],
     ]
+
+
+def found_segments(emulator: Emulator, segments: Sequence[bytes], offset: int = 0) -> tuple[Buffer, Buffer]:
+    """Characters of segments, `offset` bytes off an aligned address, and what the kernels find of them: a row each."""
+    chars = emulator.buffer(np.frombuffer(b"".join(segments), np.uint8), offset=offset)
+    places = launch.found_places(0, len(segments))
+    numbers = np.zeros(places.end, np.uint64)
+    numbers[places.rows_begin : places.chars_begin] = np.cumsum([0, *(len(one) > 0 for one in segments)])
+    numbers[places.chars_begin : places.nulls] = np.cumsum([0, *map(len, segments)])
+    numbers[places.first_char] = chars.address
+    return chars, emulator.buffer(numbers)
 
 
 #: Ways to take rows: constants of cuda_read.py, and of the kernels' launch.
