@@ -17,7 +17,7 @@ from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
 from emulation.emulator import Emulator
-from test_fsst_emulated import SEGMENT, WORDS, Gpu, column, same_segments, text
+from fsst_gpu import SEGMENT, WORDS, Gpu, column, same_segments, text
 
 __all__ = ["emulator"]
 

@@ -21,8 +21,8 @@ from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from emulation.conftest import emulator
 from emulation.device import GPUS, ORDERS, failing_every_allocation
 from emulation.emulator import SCHEDULES
+from fsst_gpu import SEGMENT, WORDS, Gpu, column, forked, gpu, text
 from handmade import handmade_segment
-from test_fsst_emulated import SEGMENT, WORDS, Gpu, column, forked, gpu, text
 
 __all__ = ["emulator", "forked", "gpu"]
 
