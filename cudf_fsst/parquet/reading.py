@@ -76,7 +76,7 @@ def read_parquet(
     """
     check_options(None, "auto", level)
     source = find(path, columns, filters)
-    reader = _reader(device)(source, codecs, level)
+    reader: Reader = (DeviceReader if interop_cudf.on_gpu(device) else HostReader)(source, codecs, level)
     found: list[Sequence[Content]] = []
     labels: list[CompressedIndex] = []
     rows = 0
@@ -94,21 +94,6 @@ def read_parquet(
                 made.append(reader.join(contents, join_nodes([one.node for one in contents], reader.backend)))
         index = join_indexes(labels, reader.backend) if labels else reader.range(*_bounds(source, rows))
     return CompressedFrame._make(reader.backend, made, reader.labels, index)
-
-
-def _reader(device: str) -> type[Reader]:
-    if device not in ("auto", "cpu", "gpu"):
-        raise ValueError(f"device must be 'auto', 'cpu' or 'gpu', not {device!r}")
-    if device != "cpu":
-        try:
-            interop_cudf.cudf_module()
-            interop_cudf.current_device()
-        except Exception:  # not installed, no driver, or broken
-            if device == "gpu":
-                raise
-        else:
-            return DeviceReader
-    return HostReader
 
 
 def _read_ahead(reader: Reader) -> Iterator[Any]:
