@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..backend import check_options
@@ -16,6 +15,7 @@ from ..naming import naming
 from ..progress import Progress
 from .device import DeviceReader
 from .host import HostReader
+from .reads import read_ahead
 from .sources import Path, Source, find
 
 Reader = HostReader | DeviceReader
@@ -77,39 +77,29 @@ def read_parquet(
     check_options(None, "auto", level)
     source = find(path, columns, filters)
     reader: Reader = (DeviceReader if interop_cudf.on_gpu(device) else HostReader)(source, codecs, level)
-    found: list[Sequence[Content]] = []
-    labels: list[CompressedIndex] = []
+    found: list[dict[int, Content]] = [{} for _ in reader.labels]
+    labels: dict[int, CompressedIndex] = {}
     rows = 0
-    with reader.backend.current(), Progress("reading Parquet", len(source.pieces)) as progress:
-        for data in _read_ahead(reader):
-            contents, index, count = reader.compress(data)
-            found.append(contents)
-            labels += [] if index is None else [index]
+    with reader.backend.current(), Progress("reading Parquet", len(reader.reads)) as progress:
+        for read, data in read_ahead(reader.reads, reader.threads, reader.most_nbytes, reader.backend.current):
+            contents, index, count = reader.compress(read, data)
+            for place, content in contents.items():
+                found[place][read.piece] = content
+            if index is not None:
+                labels[read.piece] = index
             rows += count
             del data
             progress.step()
         made = []
-        for label, contents in zip(reader.labels, zip(*found, strict=True), strict=True):
+        for label, by_piece in zip(reader.labels, found, strict=True):
             with naming(f"column {label!r}"):
-                made.append(reader.join(contents, join_nodes([one.node for one in contents], reader.backend)))
-        index = join_indexes(labels, reader.backend) if labels else reader.range(*_bounds(source, rows))
+                pieces = [content for _, content in sorted(by_piece.items())]
+                made.append(reader.join(pieces, join_nodes([one.node for one in pieces], reader.backend)))
+        if labels:
+            index = join_indexes([one for _, one in sorted(labels.items())], reader.backend)
+        else:
+            index = reader.range(*_bounds(source, rows))
     return CompressedFrame._make(reader.backend, made, reader.labels, index)
-
-
-def _read_ahead(reader: Reader) -> Iterator[Any]:
-    """Tables of a reader; while one is used, a thread reads the next."""
-    tables = reader.tables()
-
-    def read() -> Any:
-        with reader.backend.current():
-            return next(tables, None)
-
-    with ThreadPoolExecutor(1, "cudf-fsst-parquet") as thread:
-        coming = thread.submit(read)
-        while (data := coming.result()) is not None:
-            coming = thread.submit(read)  # until then, `coming` holds the data
-            yield data
-            del data
 
 
 def _bounds(source: Source, rows: int) -> tuple[int, int, int, Any]:
