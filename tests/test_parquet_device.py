@@ -145,6 +145,30 @@ def test_round_trip(tmp_path: Path) -> None:
     assert found.to_arrow().equals(wanted.to_arrow())
 
 
+def test_more_types(tmp_path: Path) -> None:
+    import cudf
+
+    numbers = np.arange(5300)
+    some = pa.table(
+        {
+            "lasted": pa.array(numbers, pa.duration("ms"), mask=numbers % 5 == 0),
+            "small": pa.array(numbers % 200, pa.uint8()),
+            "real": pa.array(numbers / 7, pa.float32(), mask=numbers % 3 == 0),
+            "kind": pa.array([f"kind {i % 4}" for i in range(5300)]).dictionary_encode(),
+            "flag": pa.array(numbers % 3 == 0, mask=numbers % 4 == 0),
+            "points": [[{"x": i, "y": None}] * (i % 3) for i in range(5300)],
+            "lists": [[[i], []] for i in range(5300)],
+            "exact": pa.array([Decimal(i) / 100 for i in range(5300)], pa.decimal128(30, 2)),
+            "nanos": pa.array(numbers, pa.timestamp("ns")),
+        }
+    )
+    path = tmp_path / "in.parquet"
+    pq.write_table(some, path, row_group_size=1000, compression="zstd", data_page_version="2.0")
+    same(cudf_fsst.read_parquet(path, device="gpu"), cudf.read_parquet(path))
+    columns = ["nanos", "points"]
+    same(cudf_fsst.read_parquet(path, columns=columns, device="gpu"), cudf.read_parquet(path, columns=columns))
+
+
 @pytest.mark.parametrize("nbytes", [1, 100_000, 10**9])
 def test_columns_are_read_apart(nbytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many columns are read together, and however much at the same time."""
