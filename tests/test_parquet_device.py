@@ -175,7 +175,7 @@ def test_columns_are_read_apart(nbytes: int, tmp_path: Path, monkeypatch: pytest
     import cudf
 
     monkeypatch.setattr(reads, "_SHARE_NBYTES", nbytes)
-    monkeypatch.setattr(device.DeviceReader, "most_nbytes", 2 * nbytes)
+    monkeypatch.setattr(device.DeviceReader, "ahead", reads.Ahead(3, 2 * nbytes, 2))
     path = tmp_path / "in.parquet"
     some = table(30_000)
     pq.write_table(some, path, row_group_size=7000, data_page_size=2000)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import time
+import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cudf_fsst.parquet import reads, sources
-from cudf_fsst.parquet.reads import Read, read_ahead
+from cudf_fsst.parquet.reads import Ahead, Read, read_ahead
 
 ROWS = 10_000
 
@@ -69,12 +72,14 @@ class Reading:
     def __init__(self, sizes: list[int]) -> None:
         self.began = [threading.Event() for _ in sizes]
         self.may_end = [threading.Event() for _ in sizes]
+        self._ended: set[int] = set()
         self.reads = [Read(number, 0, nbytes, self._call(number)) for number, nbytes in enumerate(sizes)]
 
     def _call(self, number: int) -> Callable[[], str]:
         def call() -> str:
             self.began[number].set()
             assert self.may_end[number].wait(10)
+            self._ended.add(number)
             return f"table {number}"
 
         return call
@@ -83,6 +88,9 @@ class Reading:
         for number in numbers:
             self.may_end[number].set()
 
+    def ended(self, *numbers: int) -> bool:
+        return self._ended >= set(numbers)
+
     def begun(self, *numbers: int) -> None:
         """These begin, and no others."""
         for number in numbers:
@@ -90,40 +98,55 @@ class Reading:
         assert [number for number, event in enumerate(self.began) if event.is_set()] == list(numbers)
 
 
+def given(found: list[tuple[Read, Any]]) -> list[str]:
+    return [data for _, data in found]
+
+
 def test_as_many_bytes_as_there_is_room_for() -> None:
     some = Reading([40, 40, 40, 300, 10])
-    found = read_ahead(some.reads, 8, 100, nullcontext)
+    found = read_ahead(some.reads, Ahead(8, 100, 1), nullcontext)
     some.end(1)
-    assert next(found) == (some.reads[1], "table 1")
+    assert next(found) == [(some.reads[1], "table 1")]
     some.begun(0, 1)  # what is being used counts
     some.end(0)
-    assert next(found) == (some.reads[0], "table 0")
+    assert given(next(found)) == ["table 0"]
     some.begun(0, 1, 2)
     some.end(2)
-    assert next(found)[1] == "table 2"
+    assert given(next(found)) == ["table 2"]
     some.begun(0, 1, 2)  # the large one waits until there is nothing else
     some.end(3, 4)
-    assert next(found)[1] == "table 3"
+    assert given(next(found)) == ["table 3"]
     some.begun(0, 1, 2, 3)
-    assert [data for _, data in found] == ["table 4"]
+    assert [given(one) for one in found] == [["table 4"]]
 
 
 def test_as_many_threads_as_there_are() -> None:
     some = Reading([1] * 5)
-    found = read_ahead(some.reads, 2, 100, nullcontext)
+    found = read_ahead(some.reads, Ahead(2, 100, 1), nullcontext)
     some.end(0)
-    assert next(found)[1] == "table 0"
+    assert given(next(found)) == ["table 0"]
     some.begun(0, 1, 2)
     some.end(1, 2, 3, 4)
-    assert sorted(data for _, data in found) == [f"table {number}" for number in (1, 2, 3, 4)]
+    assert sorted(data for one in found for data in given(one)) == [f"table {number}" for number in (1, 2, 3, 4)]
+
+
+def test_what_has_ended_is_given_together() -> None:
+    some = Reading([1] * 4)
+    found = read_ahead(some.reads, Ahead(3, 4, 2), nullcontext)
+    some.end(0)
+    assert given(next(found)) == ["table 0"]
+    some.end(1, 2)
+    some.begun(0, 1, 2, 3)
+    some.may_end[3].set()
+    while not some.ended(1, 2, 3):
+        time.sleep(0.001)
+    assert given(next(found)) == ["table 1", "table 2"]
+    assert given(next(found)) == ["table 3"]
 
 
 def test_nothing_is_held_that_was_used() -> None:
     class Table:
         pass
-
-    import gc
-    import weakref
 
     made: list[Any] = []
 
@@ -134,9 +157,12 @@ def test_nothing_is_held_that_was_used() -> None:
 
     gc.disable()
     try:
-        for number, (_, data) in enumerate(read_ahead([Read(i, 0, 1, call) for i in range(4)], 1, 1, nullcontext)):
+        for number, found in enumerate(
+            read_ahead([Read(i, 0, 1, call) for i in range(4)], Ahead(1, 1, 1), nullcontext)
+        ):
             assert [one() is not None for one in made] == [False] * number + [True]
-            del data
+            assert len(found) == 1
+            del found
     finally:
         gc.enable()
 
@@ -148,8 +174,8 @@ def test_errors_end_all_threads(threads: int) -> None:
 
     calls: list[Callable[[], Any]] = [lambda: 1, fail, lambda: 2, lambda: 3]
     with pytest.raises(OSError, match=r"in\.parquet"):
-        list(read_ahead([Read(i, 0, 1, call) for i, call in enumerate(calls)], threads, 4, nullcontext))
-    found = read_ahead([Read(i, 0, 1, calls[0]) for i in range(9)], threads, 4, nullcontext)
+        list(read_ahead([Read(i, 0, 1, call) for i, call in enumerate(calls)], Ahead(threads, 4, 9), nullcontext))
+    found = read_ahead([Read(i, 0, 1, calls[0]) for i in range(9)], Ahead(threads, 4, 9), nullcontext)
     next(found)
     found.close()  # type: ignore[attr-defined]
     assert not [thread for thread in threading.enumerate() if "parquet" in thread.name]

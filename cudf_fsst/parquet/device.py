@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import index as indexes
 from ..backend import Asked, DeviceBackend
@@ -13,11 +13,30 @@ from ..frame import check_codecs
 from ..index import CompressedIndex
 from ..interop import cudf as interop
 from ..interop.cudf_parquet import Chunk, ParquetFiles
-from .reads import Read, shares, sizes
+from .reads import Ahead, Compressed, Read, shares, sizes
 from .sources import Piece, Source, reading
 
-#: Reads at the same time, at most, and memory that they may take, by what `sizes` estimates.
-THREADS, MOST_NBYTES = 8, 1792 << 20
+#: Memory that reads may take, by what `sizes` estimates.
+_NBYTES = 1792 << 20
+
+
+class _Frame(NamedTuple):
+    """A DataFrame, and which columns of the whole one it has.
+
+    Attributes
+    ----------
+    data : cudf.DataFrame
+    places : sequence of int
+    labels : bool
+        Whether its index is that of the piece.
+    first : bool
+        Whether it is the first of the piece.
+    """
+
+    data: Any
+    places: Sequence[int]
+    labels: bool
+    first: bool
 
 
 class DeviceReader:
@@ -27,7 +46,7 @@ class DeviceReader:
     taken for less time, and the more can be read beside it.
     """
 
-    threads, most_nbytes = THREADS, MOST_NBYTES
+    ahead = Ahead(threads=8, nbytes=_NBYTES, at_once=3)
 
     def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str) -> None:
         self.backend = DeviceBackend()
@@ -72,7 +91,7 @@ class DeviceReader:
     def _nbytes(self, piece: Piece, names: Sequence[str]) -> int:
         """Memory that it takes to read columns of a piece, about."""
         if self._sizes is None:
-            return MOST_NBYTES
+            return self.ahead.nbytes
         own = [self._sizes[name] for name in names]
         return round(piece.rows * sum(one.table + one.encoded for one in own))
 
@@ -91,40 +110,52 @@ class DeviceReader:
     def _keys_of(self, piece: Piece) -> dict[str, Any]:
         return {name: piece.keys[name] for name in self._keys}
 
-    def compress(self, read: Read, data: Any) -> tuple[dict[int, Content], CompressedIndex | None, int]:
-        """Columns by their places, index and rows of what was read; no index where that is a range."""
-        whole = not self._source.pieces or self._source.filters is not None
-        if whole:
-            return self._compressed(data, range(len(self.labels)), index=bool(self._source.levels))
-        places = self._shares[read.share][1]
-        if not isinstance(data, Chunk):
-            return self._with_keys(read, data, places)
+    def compress(self, found: Sequence[tuple[Read, Any]]) -> list[Compressed]:
+        """What has become of frames that were read; together they wait no more often than one."""
         try:
-            return self._with_keys(read, self._files.frame(data, places), places)
+            frames = [self._frame(read, data) for read, data in found]
+            if self._source.levels:
+                return [self._compressed([one])[0] for one in frames]
+            return self._compressed(frames)
         finally:
-            data.done()
+            for _, data in found:
+                if isinstance(data, Chunk):
+                    data.done()
 
-    def _with_keys(
-        self, read: Read, found: Any, places: Sequence[int]
-    ) -> tuple[dict[int, Content], CompressedIndex | None, int]:
-        first = read.share == 0  # which has index and keys as well
+    def _frame(self, read: Read, data: Any) -> _Frame:
+        """A DataFrame of what was read, and the places of its columns."""
+        first, levels = read.share == 0, bool(self._source.levels)  # which has index and keys as well
+        if not self._source.pieces or self._source.filters is not None:
+            return _Frame(data, range(len(self.labels)), levels, True)
+        places = self._shares[read.share][1]
+        if isinstance(data, Chunk):
+            data = self._files.frame(data, places)
         if first and self._keys:
-            found = self._files.with_keys(found, self._keys_of(self._source.pieces[read.piece]))
+            data = self._files.with_keys(data, self._keys_of(self._source.pieces[read.piece]))
             places = [*places, *range(len(self.labels) - len(self._keys), len(self.labels))]
-        columns, index, rows = self._compressed(found, places, index=first and bool(self._source.levels))
-        return columns, index, rows if first else 0
+        return _Frame(data, places, first and levels, first)
 
-    def _compressed(
-        self, data: Any, places: Sequence[int], *, index: bool
-    ) -> tuple[dict[int, Content], CompressedIndex | None, int]:
+    def _compressed(self, frames: Sequence[_Frame]) -> list[Compressed]:
+        """All columns of frames; of one that has an index, that as well."""
         asked = [
             Asked(series, self._codecs[place], self._strings, partial("column {!r}".format, self.labels[place]))
-            for place, series in zip(places, interop.columns(data), strict=True)
+            for one in frames
+            for place, series in zip(one.places, interop.columns(one.data), strict=True)
         ]
-        plain, names = indexes.unnamed(data.index, self.backend) if index else (None, [])
-        columns, described = self.backend.compress(asked, plain)
-        made = dict(zip(places, columns, strict=True))
-        return made, indexes.of_described(described, len(data), names) if index else None, len(data)
+        index = None
+        if frames[0].labels:
+            plain, names = indexes.unnamed(frames[0].data.index, self.backend)
+            made, described = self.backend.compress(asked, plain)
+            index = indexes.of_described(described, len(frames[0].data), names)
+        else:
+            made, _ = self.backend.compress(asked)
+        columns = iter(made)
+        return [
+            Compressed(
+                {place: next(columns) for place in one.places}, index if one.labels else None, len(one.data) * one.first
+            )
+            for one in frames
+        ]
 
     def join(self, contents: Sequence[Content], node: Node) -> Content:
         """A column of its pieces, whose nodes were joined."""

@@ -18,7 +18,7 @@ from ..frame import check_codecs
 from ..index import CompressedIndex
 from ..interop import arrow_columns, schema
 from ..naming import naming
-from .reads import Read
+from .reads import Ahead, Compressed, Read
 from .sources import Piece, Source, reading
 
 #: Rows of a batch that Arrow reads: all of a piece at once.
@@ -41,7 +41,7 @@ class HostReader:
 
     backend = HostBackend()
     #: One piece is read while another is used; pyarrow reads its columns in threads.
-    threads, most_nbytes = 1, 2
+    ahead = Ahead(threads=1, nbytes=2, at_once=1)
 
     def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str) -> None:
         self._source = source
@@ -83,9 +83,11 @@ class HostReader:
             return pa.table({"": pa.nulls(rows)})
         return table.replace_schema_metadata(source.schema.metadata)
 
-    def compress(self, read: Read, table: Any) -> tuple[dict[int, Content], CompressedIndex | None, int]:
-        """Columns by their places, index and rows of a table that was read; no index where that is a range."""
-        del read
+    def compress(self, found: Sequence[tuple[Read, Any]]) -> list[Compressed]:
+        """What has become of tables that were read."""
+        return [self._compressed(table) for _, table in found]
+
+    def _compressed(self, table: Any) -> Compressed:
         columns = {}
         for place, (name, label, dtype, codec) in enumerate(self._columns):
             with naming(f"column {label!r}"):
@@ -96,7 +98,7 @@ class HostReader:
                 check_codec(codec, array.type)
                 [node] = host.compress([Wanted(arrow_columns.describe(array), codec, self._strings)])
                 columns[place] = Content(node, array.type, stored)
-        return columns, self._index(table) if self._levels else None, table.num_rows
+        return Compressed(columns, self._index(table) if self._levels else None, table.num_rows)
 
     def _index(self, table: Any) -> CompressedIndex:
         nulls = {table[name].type for name in self._levels if table[name].null_count}

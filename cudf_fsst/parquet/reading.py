@@ -81,22 +81,23 @@ def read_parquet(
     labels: dict[int, CompressedIndex] = {}
     rows = 0
     with reader.backend.current(), Progress("reading Parquet", len(reader.reads)) as progress:
-        for read, data in read_ahead(reader.reads, reader.threads, reader.most_nbytes, reader.backend.current):
-            contents, index, count = reader.compress(read, data)
-            for place, content in contents.items():
-                found[place][read.piece] = content
-            if index is not None:
-                labels[read.piece] = index
-            rows += count
-            del data
-            progress.step()
+        for some in read_ahead(reader.reads, reader.ahead, reader.backend.current):
+            pieces = [read.piece for read, _ in some]
+            for piece, (columns_of, labels_of, count) in zip(pieces, reader.compress(some), strict=True):
+                for place, content in columns_of.items():
+                    found[place][piece] = content
+                if labels_of is not None:
+                    labels[piece] = labels_of
+                rows += count
+                progress.step()
+            some.clear()
         made = []
         for label, by_piece in zip(reader.labels, found, strict=True):
             with naming(f"column {label!r}"):
-                pieces = [content for _, content in sorted(by_piece.items())]
-                made.append(reader.join(pieces, join_nodes([one.node for one in pieces], reader.backend)))
+                contents = [by_piece[piece] for piece in sorted(by_piece)]
+                made.append(reader.join(contents, join_nodes([one.node for one in contents], reader.backend)))
         if labels:
-            index = join_indexes([one for _, one in sorted(labels.items())], reader.backend)
+            index = join_indexes([labels[piece] for piece in sorted(labels)], reader.backend)
         else:
             index = reader.range(*_bounds(source, rows))
     return CompressedFrame._make(reader.backend, made, reader.labels, index)

@@ -6,8 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..codecs.node import Content
+from ..index import CompressedIndex
 from .sources import Piece
 
 #: Bytes of a value in memory, at least; of strings an offset and some characters, which Parquet does not tell.
@@ -45,6 +47,24 @@ class Read:
     share: int
     nbytes: int
     call: Callable[[], Any]
+
+
+class Compressed(NamedTuple):
+    """What has become of a read.
+
+    Attributes
+    ----------
+    columns : dict
+        By their places in the frame.
+    labels : CompressedIndex or None
+        None where it is a range, or of another read.
+    rows : int
+        0 where another read of the piece has them.
+    """
+
+    columns: dict[int, Content]
+    labels: CompressedIndex | None
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -100,16 +120,31 @@ def shares(names: Sequence[str], found: dict[str, Sizes] | None, rows: int) -> l
     return made
 
 
-def read_ahead(reads: Sequence[Read], threads: int, most_nbytes: int, context: Callable[[], Any]) -> Iterator[Any]:
-    """What reads gave, with the read, as they end; while it is used, threads read what comes next.
+class Ahead(NamedTuple):
+    """How much is read at the same time.
+
+    Attributes
+    ----------
+    threads : int
+    nbytes : int
+        Of reads that have begun and of what is being used, at most. One of more bytes is read alone.
+    at_once : int
+        Reads that are given together when they have ended, at most.
+    """
+
+    threads: int
+    nbytes: int
+    at_once: int
+
+
+def read_ahead(reads: Sequence[Read], ahead: Ahead, context: Callable[[], Any]) -> Iterator[list[tuple[Read, Any]]]:
+    """Reads that have ended, with what they gave; while these are used, threads read what comes next.
 
     Parameters
     ----------
     reads
         They begin in this order.
-    threads : int
-    most_nbytes : int
-        Of reads that have begun and of what is being used. One of more bytes is read alone.
+    ahead
     context : callable
         Makes what a thread reads in.
     """
@@ -119,19 +154,17 @@ def read_ahead(reads: Sequence[Read], threads: int, most_nbytes: int, context: C
             return read.call()
 
     waiting, running, nbytes = deque(reads), dict[Future[Any], Read](), 0
-    with ThreadPoolExecutor(threads, "cudf-fsst-parquet") as pool:
+    with ThreadPoolExecutor(ahead.threads, "cudf-fsst-parquet") as pool:
         while waiting or running:
-            while waiting and (not nbytes or nbytes + waiting[0].nbytes <= most_nbytes):
+            while waiting and (not nbytes or nbytes + waiting[0].nbytes <= ahead.nbytes):
                 read = waiting.popleft()
                 running[pool.submit(result, read)] = read
                 nbytes += read.nbytes
-            if not running:
-                continue
-            ended, _ = wait(running, return_when=FIRST_COMPLETED)
-            future = next(future for future in running if future in ended)  # the first that began
-            read = running.pop(future)
-            data = future.result()
-            del future, ended
-            yield read, data
-            del data
-            nbytes -= read.nbytes
+            wait(running, return_when=FIRST_COMPLETED)
+            ended = [future for future in running if future.done()][: ahead.at_once]
+            found = [(running.pop(future), future.result()) for future in ended]
+            ended.clear()
+            used = sum(read.nbytes for read, _ in found)
+            yield found
+            found.clear()
+            nbytes -= used
