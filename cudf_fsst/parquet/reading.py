@@ -1,4 +1,4 @@
-"""Parquet files as a compressed frame: one piece is read while the one before is compressed."""
+"""Parquet files as a compressed frame: what has been read is compressed while threads read what comes next."""
 
 from __future__ import annotations
 
