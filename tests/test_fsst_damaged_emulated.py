@@ -17,7 +17,7 @@ from fsst_gpu import WAYS, Gpu, column, gpu, take_in_a_way, text
 __all__ = ["emulator", "gpu"]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("tile_size", [256, 512])
 @pytest.mark.parametrize(
     "part", ["codes", "block_starts", "row_starts", "row_minima", "row_words", "tile_lengths", "row_bits", "validity"]

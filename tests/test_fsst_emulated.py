@@ -22,7 +22,7 @@ from fsst_gpu import CASES, SEGMENT, WORDS, Gpu, any_rows, column, columns, gpu,
 __all__ = ["emulator", "gpu"]
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("case", CASES)
 def test_round_trip(case: str, level: str, gpu: Gpu) -> None:
@@ -62,7 +62,7 @@ def test_through_host_memory(case: str, order: str, gpu: Gpu) -> None:
 
 
 @given(rows=any_rows, copies=st.integers(1, 12), tile_size=st.sampled_from(TILE_SIZES), level=st.sampled_from(LEVELS))
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_rows(rows: list[bytes | None], copies: int, tile_size: int, level: str, gpu: Gpu) -> None:
     strings = column(rows * copies)
     expected = cpu.compress(strings, tile_size=tile_size, level=level)
@@ -71,7 +71,7 @@ def test_any_rows(rows: list[bytes | None], copies: int, tile_size: int, level: 
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("level", LEVELS)
@@ -102,6 +102,7 @@ def test_tiles_that_are_almost_raw(tile_size: int, escapes: int, gpu: Gpu) -> No
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("pieces", [2, 4])
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_pieces_a_warp(
@@ -134,6 +135,7 @@ def test_other_schedules(level: str, schedule: str, gpu: Gpu, rng: np.random.Gen
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("offset", [1, 2, 7, 8, 15])
 @pytest.mark.parametrize("level", LEVELS)
 def test_slices(level: str, offset: int, gpu: Gpu, rng: np.random.Generator) -> None:

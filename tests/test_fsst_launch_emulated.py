@@ -33,7 +33,7 @@ USELESS: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_90"], indirect=True)
 @pytest.mark.parametrize("case", [*ODD, *USELESS])
 def test_launch_choices_change_no_byte(

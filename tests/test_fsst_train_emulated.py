@@ -119,6 +119,7 @@ def test_cases(name: str, emulator: Emulator) -> None:
     same_tables(emulator, [CASES[name]])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shared", [64 << 10, 163 << 10, 227 << 10])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_gpus_and_schedules(shared: int, schedule: str, emulator: Emulator) -> None:

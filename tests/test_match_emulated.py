@@ -187,7 +187,7 @@ def test_questions(tile_size: int, level: str, gpu: Gpu, rng: np.random.Generato
         check(gpu, rows, there, question)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
