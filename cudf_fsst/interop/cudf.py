@@ -356,6 +356,11 @@ def sample(values: Sequence[str | None], dtype: Any, kind: Any, stored: dict[str
     return series(ColumnBase.create(column, _dtype(kind, stored, None)), None, None)
 
 
+def one_missing(dtype: Any) -> Any:
+    """A Series of a missing value."""
+    return cudf_module().Series([None], dtype=dtype)
+
+
 def mode() -> Any:
     """What the results of methods depend on, beside their arguments."""
     return cudf_module().get_option("mode.pandas_compatible")
