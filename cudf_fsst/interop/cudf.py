@@ -217,6 +217,13 @@ def row_values(key: Any) -> Any:
     return pandas.row_values(key)
 
 
+def present_values(data: Any, dtype: Any) -> Any:
+    """The values of a Series or Index of this dtype in a CuPy array; None where some are missing, or of another."""
+    if not isinstance(data, (cudf_module().Series, cudf_module().Index)) or data.dtype != dtype:
+        return None
+    return None if data._column.null_count else data.values
+
+
 def take_labels(index: Any, rows: Any) -> Any:
     """Labels of some rows."""
     cudf = cudf_module()

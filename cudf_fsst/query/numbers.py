@@ -75,19 +75,15 @@ def isin(column: Source, values: Any) -> Any:
     inner, _ = interop_cudf.unwrap_proxy(values)
     with backend.current():
         if interop_cudf.is_cudf(inner):
-            if inner.dtype != kind or getattr(inner, "ndim", 1) != 1 or not hasattr(inner, "_column"):
-                return None
-            if inner._column.null_count:
-                return None
-            array = inner.values
+            array = interop_cudf.present_values(inner, kind)
         elif isinstance(inner, (list, tuple)) and inner and all(type(value) is int for value in inner):
             limits = np.iinfo(kind)
-            array = backend.arrays.asarray(
-                np.array([value for value in inner if limits.min <= value <= limits.max], kind)
-            )
+            if min(inner) < limits.min or limits.max < max(inner):
+                return None
+            array = backend.arrays.asarray(np.array(inner, kind))
         else:
             return None
-        found = backend.is_in(column._content.node, array)
+        found = None if array is None else backend.is_in(column._content.node, array)
     return None if found is None else _series(column, "isin", found, _EXACT)
 
 
