@@ -5,10 +5,10 @@
 
 Each query is whole and runs in cuDF. Both ways have the columns resident that the query needs, and no others. The
 compressed frames answer filters of text, numbers and dates on their codes, and give the rows that the query goes on
-with. Answers are compared before anything
-is timed. ``seconds`` are medians of the host's clock, from a synchronised device to a synchronised device;
-``resident_bytes`` are what lies in GPU memory before the query, ``peak_bytes`` the most during it, as RMM counts.
-``limited_seconds`` is one run with a limit of half of the plain query's peak; 0 where memory did not suffice.
+with. Answers are compared before anything is timed. ``seconds`` are medians of the host's clock, from a synchronised
+device to a synchronised device; both ways take turns. ``resident_bytes`` are what a way's frames take in GPU memory,
+``peak_bytes`` that and the most that the query needs, as RMM counts. ``limited_seconds`` is one run with a limit of
+half of the plain query's peak; 0 where memory did not suffice.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ import argparse
 import gc
 import math
 import re
+import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -239,11 +241,15 @@ QUERIES: dict[str, tuple[Callable[[Tables], Any], dict[str, list[str]]]] = {
 }
 
 
+#: Turns that are not timed.
+_WARMUP = 3
+
+
 @dataclass(frozen=True)
 class Tools:
     """What measures: seconds of a call, bytes in use now, bytes at the peak of a call, and a call within a limit."""
 
-    wall: Callable[[Callable[[], Any], int], float]
+    wall: Callable[[Callable[[], Any]], float]
     in_use: Callable[[], int]
     peak: Callable[[Callable[[], Any]], int]
     limited: Callable[[Callable[[], Any], int], float]
@@ -268,7 +274,8 @@ def same(found: Any, wanted: Any) -> bool:
 def measure(read: Callable[[str, list[str]], Any], query: str, tools: Tools) -> Iterator[Found]:
     """A query, both ways."""
     function, columns = QUERIES[query]
-    limit, answers = 0, []
+    resident: dict[str, int] = {}
+    calls: dict[str, Callable[[], Any]] = {}
     for codec in ("cudf", "cudf_fsst"):
         gc.collect()
         before = tools.in_use()
@@ -278,18 +285,24 @@ def measure(read: Callable[[str, list[str]], Any], query: str, tools: Tools) -> 
             tables[name] = table.fsst.compress() if codec == "cudf_fsst" else table
             del table
         gc.collect()
-        resident = tools.in_use() - before
-        answers.append(function(tables))
-        if not same(answers[-1], answers[0]):
-            raise AssertionError(f"{query} on compressed frames gave another answer")
-        seconds = tools.wall(lambda tables=tables: function(tables), tools.repeat)
-        peak = resident + tools.peak(lambda tables=tables: function(tables))
-        limit = limit or peak // 2
-        for what, value in (("seconds", seconds), ("resident_bytes", resident), ("peak_bytes", peak)):
-            yield codec, {"measure": what, "value": value}
-        within = tools.limited(lambda tables=tables: function(tables), limit - resident) if resident < limit else 0.0
+        resident[codec] = tools.in_use() - before
+        calls[codec] = partial(function, tables)
+    if not same(calls["cudf_fsst"](), calls["cudf"]()):
+        raise AssertionError(f"{query} on compressed frames gave another answer")
+    times: dict[str, list[float]] = {codec: [] for codec in calls}
+    for turn in range(_WARMUP + tools.repeat):
+        for codec, call in calls.items():
+            seconds = tools.wall(call)
+            if turn >= _WARMUP:
+                times[codec].append(seconds)
+    peaks = {codec: resident[codec] + tools.peak(call) for codec, call in calls.items()}
+    limit = peaks["cudf"] // 2
+    for codec, call in calls.items():
+        yield codec, {"measure": "seconds", "value": statistics.median(times[codec])}
+        yield codec, {"measure": "resident_bytes", "value": resident[codec]}
+        yield codec, {"measure": "peak_bytes", "value": peaks[codec]}
+        within = tools.limited(call, limit - resident[codec]) if resident[codec] < limit else 0.0
         yield codec, {"measure": "limited_seconds", "value": within, "limit_bytes": limit}
-        del tables
 
 
 def run(
@@ -317,7 +330,7 @@ def main() -> None:
     parser.add_argument("--tpch", type=Path, required=True, help="folder with the tables' Parquet files")
     parser.add_argument("--scale", type=int, default=10, help="their scale factor, for the names")
     parser.add_argument("--queries", nargs="*", choices=QUERIES, default=list(QUERIES), help="default: all")
-    parser.add_argument("--repeat", type=int, default=9)
+    parser.add_argument("--repeat", type=int, default=15)
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds this call may take")
     parser.add_argument("--missing", action="store_true", help="only queries that the file does not have")
     parser.add_argument("--out", type=Path, required=True, help="results file; what it has of other queries is kept")
@@ -358,7 +371,7 @@ def main() -> None:
     def read(name: str, columns: list[str]) -> Any:
         return cudf.read_parquet(options.tpch / f"{name}.parquet", columns=columns)
 
-    tools = Tools(timing.wall_seconds, in_use, peak, limited, options.repeat)
+    tools = Tools(partial(timing.wall_seconds, repeat=1, warmup=0), in_use, peak, limited, options.repeat)
     sys.exit(run(read, tools, ResultsFile(options.out, timing.machine(), **timing.run()), options, timing.alive))
 
 

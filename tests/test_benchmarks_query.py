@@ -218,7 +218,7 @@ def test_tpch_queries_agree_on_both_frames(modules: dict[str, ModuleType], tmp_p
         return 0.0
 
     in_use = itertools.count(0, 10)
-    tools = bench.Tools(clock, lambda: next(in_use), lambda call: 1000, limited, repeat=3)
+    tools = bench.Tools(lambda call: clock(call, 1), lambda: next(in_use), lambda call: 1000, limited, repeat=3)
     file = modules["records"].ResultsFile(tmp_path / "tpch.json", MACHINE, **RUN)
     asked = options(queries=list(bench.QUERIES))
 
