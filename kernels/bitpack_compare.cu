@@ -138,9 +138,9 @@ __device__ __forceinline__ void compare(const u64* table, u32 jobs) {
 }
 
 // grid: as many thread blocks as cover the blocks of every job, BITPACK_GROUP a warp; block: THREADS threads.
-#define COMPARE(name, Test, Of)                                                                           \
+#define COMPARE(name, Test, Of)                                                                            \
   extern "C" __global__ void __launch_bounds__(THREADS, COMPARE_BLOCKS) name(const u64* table, u32 jobs) { \
-    compare<Test, Of>(table, jobs);                                                                       \
+    compare<Test, Of>(table, jobs);                                                                        \
   }
 COMPARE(bitpack_compare, InRange, Range)
 COMPARE(bitpack_is_in, InSet, Members)
