@@ -5,8 +5,12 @@
 // differences: where all of them are in the range, or none is, its codes are not read. Damaged codes make wrong answers and nothing else.
 #include "bitpack.cuh"
 
-// Thread blocks on a multiprocessor.
-#define COMPARE_BLOCKS (ITEM_NBYTES == 1 ? 3 : UNPACK_BLOCKS)
+// Thread blocks on a multiprocessor: as many as give the code so many registers that nothing is spilled.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900 && ITEM_NBYTES > 1
+#define COMPARE_BLOCKS 4
+#else
+#define COMPARE_BLOCKS 3
+#endif
 
 // Values x for which x - low, as an unsigned number of the values' bits, is at most `span`. `outside`: or those that are not.
 struct Range {
