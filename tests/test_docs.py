@@ -186,8 +186,8 @@ def test_measured_numbers_are_the_newest_results(table: ModuleType) -> None:
     assert table.measured_part(README) == table.render(table.newest())
 
 
-@pytest.mark.parametrize("page", ["spilling", "codecs"])
-def test_pages_on_spilling_show_the_newest_results(page: str) -> None:
+@pytest.mark.parametrize("page", ["spilling", "codecs", "parquet"])
+def test_pages_show_the_newest_results(page: str) -> None:
     module = module_of(ROOT / "benchmarks" / "spill_page.py")
     path = DOCS / f"{page}.md"
     text = path.read_text()

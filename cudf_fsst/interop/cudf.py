@@ -387,6 +387,37 @@ def current_device() -> str:
     return f"cuda:{cupy.cuda.runtime.getDevice()}"
 
 
+def on_gpu(choice: str) -> bool:
+    """Whether what can be done in either place is done on the current GPU.
+
+    Parameters
+    ----------
+    choice
+        ``"gpu"``, ``"cpu"``, or ``"auto"``: on the GPU if cuDF can be imported and there is one.
+
+    Raises
+    ------
+    ValueError
+        It is none of these.
+    ImportError
+        The GPU was asked for and cuDF cannot be imported.
+    RuntimeError
+        The GPU was asked for and none is found.
+    """
+    if choice not in ("auto", "cpu", "gpu"):
+        raise ValueError(f"device must be 'auto', 'cpu' or 'gpu', not {choice!r}")
+    if choice == "cpu":
+        return False
+    try:
+        cudf_module()
+        current_device()  # CuPy raises CUDARuntimeError, a RuntimeError, where there is no driver or no device
+    except Exception:  # not installed, no driver, or broken, of which `accessor.register` warned
+        if choice == "gpu":
+            raise
+        return False
+    return True
+
+
 def on_device(device: str) -> AbstractContextManager[Any]:
     """What makes a GPU the current one."""
     import cupy
