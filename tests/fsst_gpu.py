@@ -5,6 +5,7 @@ Segments are made much smaller than the format's rule, so that a small column ha
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -172,6 +173,22 @@ def found_segments(emulator: Emulator, segments: Sequence[bytes], offset: int = 
     numbers[places.chars_begin : places.nulls] = np.cumsum([0, *map(len, segments)])
     numbers[places.first_char] = chars.address
     return chars, emulator.buffer(numbers)
+
+
+def damaged_in_many_places(whole: Segment, rng: np.random.Generator, spared: float) -> Segment:
+    """Some sections have values close to the limits, and codes may end too early; `spared`: the share of sections."""
+    codes = whole.codes[: whole.codes.size if rng.random() < 0.5 else rng.integers(0, whole.codes.size + 1)].copy()
+    damaged = dataclasses.replace(whole, meta=whole.meta.copy(), codes=codes, codes_nbytes=codes.size)
+    for name in damaged.layout.sections:
+        values = damaged.section(name)
+        if values.size == 0 or rng.random() < spared:
+            continue
+        hit = rng.integers(0, values.size, 1 + values.size // int(rng.choice([1, 5, 100])))
+        most = int(np.iinfo(values.dtype).max)
+        near = [0, most, most // 2 + 1, codes.size & most, whole.chars & most, int(values[hit[0]]) ^ 1]
+        values[hit] = rng.choice(np.array(near, np.uint64), hit.size).astype(values.dtype)
+    codes[rng.random(codes.size) < 0.2] = rng.choice([0, 254, 255])
+    return damaged
 
 
 #: Ways to take rows: constants of cuda_read.py, and of the kernels' launch.

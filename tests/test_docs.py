@@ -223,17 +223,30 @@ CONSTANTS: dict[str, tuple[tuple[str, str], ...]] = {
         ("at least {} and ", "codecs.fsst.plan.SEGMENT_MIN >> 20"),
         ("at most {} MiB. There are two slots", "codecs.fsst.plan.SEGMENT_MAX >> 20"),
     ),
+    "parquet": (
+        ("more than {} row groups", "parquet.sources._FEW"),
+        ("at most 2^{} rows and ", "parquet.sources._PIECE_ROWS.bit_length() - 1"),
+        ("and {} MiB in Parquet's encodings", "parquet.sources._PIECE_NBYTES >> 20"),
+        ("decoded as it is read, about {} MiB at a time", "batches.PIECE_NBYTES >> 20"),
+    ),
     "tuning": (("at least {:.0f} % faster", "100 * autotune._WORTH - 100"),),
 }
 
 
 @pytest.mark.parametrize("page", CONSTANTS)
 def test_numbers_of_the_pages_are_those_of_the_code(page: str) -> None:
-    for module in ("autotune", "dask", "query.asked", "codecs.bitpack.launch", "codecs.dict.plan"):
+    for module in ("autotune", "dask", "parquet.sources", "query.asked", "codecs.bitpack.launch", "codecs.dict.plan"):
         importlib.import_module(f"cudf_fsst.{module}")
     text = (DOCS / f"{page}.md").read_text()
     for said, constant in CONSTANTS[page]:
         assert said.format(eval(constant, vars(cudf_fsst))) in text, said
+
+
+def test_the_column_of_the_questions_is_as_large_as_the_page_says() -> None:
+    records = json.loads((ROOT / "benchmarks" / "results" / "query.json").read_text())["records"]
+    one = next(record for record in records if record["dataset"] == "tpch.l_comment.sf10")
+    said = f"{one['rows'] / 1e6:.0f} million rows, {one['bytes'] / 1e9:.2f} GB of characters"
+    assert said in (DOCS / "questions.md").read_text()
 
 
 def test_sizes_that_pages_promise_were_measured() -> None:

@@ -12,7 +12,7 @@ from cudf_fsst.codecs.fsst import cpu, launch
 from cudf_fsst.codecs.fsst.layout import TILE_SIZES
 from emulation.conftest import emulator
 from emulation.emulator import SCHEDULES
-from fsst_gpu import WAYS, Gpu, column, gpu, take_in_a_way, text
+from fsst_gpu import WAYS, Gpu, column, damaged_in_many_places, gpu, take_in_a_way, text
 
 __all__ = ["emulator", "gpu"]
 
@@ -106,17 +106,7 @@ def test_damage_in_many_places(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPa
         rows[int(rng.integers(0, len(rows)))] = noise.tobytes()
         whole, *_ = cpu.compress(column(rows), tile_size=int(rng.choice(TILE_SIZES)))
         (other,) = cpu.compress(column(list(text(rng, 3000))), tile_size=int(rng.choice(TILE_SIZES)))
-        codes = whole.codes[: whole.codes.size if rng.random() < 0.5 else rng.integers(0, whole.codes.size + 1)].copy()
-        damaged = dataclasses.replace(whole, meta=whole.meta.copy(), codes=codes, codes_nbytes=codes.size)
-        for name in damaged.layout.sections:
-            values = damaged.section(name)
-            if values.size == 0 or rng.random() < 0.6:
-                continue
-            hit = rng.integers(0, values.size, 1 + values.size // int(rng.choice([1, 5, 100])))
-            most = int(np.iinfo(values.dtype).max)
-            near = [0, most, most // 2 + 1, codes.size & most, whole.chars & most, int(values[hit[0]]) ^ 1]
-            values[hit] = rng.choice(np.array(near, np.uint64), hit.size).astype(values.dtype)
-        codes[rng.random(codes.size) < 0.2] = rng.choice([0, 254, 255])
+        damaged = damaged_in_many_places(whole, rng, spared=0.6)
         segments = gpu.cuda.to_device([other, damaged, whole] if rng.random() < 0.5 else [damaged])
         count = sum(segment.rows for segment in segments)
         with contextlib.suppress(ValueError):
