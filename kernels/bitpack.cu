@@ -26,10 +26,6 @@
 #define READ_ROWS (ROWS < 4 ? ROWS : 4)
 // The same where values are divided, which takes registers.
 #define DIVIDED_ROWS (READ_ROWS > 2 ? 2 : 1)
-// Rows whose codes are read before any is used.
-#define UNPACK_ROWS (VECTOR < 8 ? 8 / VECTOR : 1)
-// The same where there is more to keep in registers.
-#define FEW_ROWS (UNPACK_ROWS > 2 ? 2 : UNPACK_ROWS)
 // Thread blocks of bitpack_measure on a multiprocessor. With as few registers as 5 need, code for most other GPUs spills; with those of 4,
 // that for the oldest. DIVIDE_BLOCKS: the same of bitpack_measure_divided.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
@@ -44,12 +40,6 @@
 #else
 #define DIVIDE_BLOCKS 3
 #endif
-// Thread blocks of bitpack_unpack on a multiprocessor.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 1000
-#define UNPACK_BLOCKS 3
-#else
-#define UNPACK_BLOCKS 4
-#endif
 // Thread blocks of bitpack_pack_divided on a multiprocessor.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900 && ITEM_NBYTES == 8
 #define PACK_BLOCKS 5
@@ -61,8 +51,6 @@
 #define KIND_DIVIDED 64u
 // Bits of a Number above those of a value.
 #define UPPER (8 * sizeof(Number) - BITS)
-
-static_assert(BITPACK_BLOCK == 32 * 32, "a lane's codes fill whole words at every width");
 
 __device__ __forceinline__ u32 bits_of(u64 x) { return 64 - __clzll(static_cast<long long>(x)); }
 __device__ __forceinline__ u32 bits_of(u32 x) { return 32 - __clz(static_cast<int>(x)); }
@@ -648,11 +636,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, PACK_BLOCKS) bitpack_pack_
   const u32 in_job = load_job(table, jobs, job);
   pack<true>(job, in_job);
 }
-
-struct Job {
-  Segment segment;
-  Wanted wanted;
-};
 
 // Segments, or ranges of them -> values. A warp decodes BITPACK_GROUP blocks, whose numbers it reads together.
 extern "C" __global__ void __launch_bounds__(THREADS, UNPACK_BLOCKS) bitpack_unpack(const u64* table, u32 jobs) {

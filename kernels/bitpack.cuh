@@ -1,5 +1,5 @@
-// Blocks of bitpack as a warp decodes them (docs/format.md, section 11): what unpacks values and what reads the codes of dictionaries.
-// For values of ITEM_NBYTES = 1, 2, 4 or 8 bytes. The layout is drawn in bitpack.cu.
+// bitpack: how kernels read its blocks. Shared by bitpack.cu, which says how values are laid out, bitpack_compare.cu and dict_packed.cu.
+// Compiled for values of ITEM_NBYTES = 1, 2, 4 or 8 bytes.
 #pragma once
 
 #include "jobs.cuh"
@@ -25,8 +25,20 @@ typedef u32 Number;
 #define THREADS (32 * BITPACK_WARPS)
 #define SIGN (Number(1) << (BITS - 1))
 #define LOW_BITS (Number(~Number(0)) >> (8 * sizeof(Number) - BITS))
+// Rows whose codes are read before any is used.
+#define UNPACK_ROWS (VECTOR < 8 ? 8 / VECTOR : 1)
+// The same where there is more to keep in registers.
+#define FEW_ROWS (UNPACK_ROWS > 2 ? 2 : UNPACK_ROWS)
 // Neighbouring codes of a lane that are put or taken as one number: to put one takes a dozen instructions, however narrow it is.
 #define MERGED (ITEM_NBYTES < 4 ? 4 / ITEM_NBYTES : 1)
+// Thread blocks of bitpack_unpack on a multiprocessor.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 1000
+#define UNPACK_BLOCKS 3
+#else
+#define UNPACK_BLOCKS 4
+#endif
+
+static_assert(BITPACK_BLOCK == 32 * 32, "a lane's codes fill whole words at every width");
 
 // Numbers `first` to `first` + N - 1 of the lane whose words begin at `words`, each MERGED codes of `width` bits. Where a
 // number goes on in the word after its first, that is the first word of the number after it: one load a number, and no branch.
@@ -139,6 +151,11 @@ struct Segment {
   u64 starts, bases, slopes, codes;  // addresses; slopes 0: none
   u64 units, rows;
   u64 divisor;  // 1: none
+};
+
+struct Job {
+  Segment segment;
+  Wanted wanted;
 };
 
 // A job's blocks, a warp's share of them.

@@ -1,4 +1,4 @@
-// Different values of strings, numbered by first appearance (docs/format.md, section 18).
+// Different values of strings, numbered by first appearance (docs/format.md, section 19).
 //
 // A table of slots (open addressing, linear) has of each value 32 bits of its hash and the first row that has it, one number:
 //
@@ -8,15 +8,15 @@
 // goes down by atomicMax: what is there when the kernel ends does not depend on the order in which rows were looked at. Then rows that
 // are some value's first are marked in a bitmap over all rows, and the number of a value is how many are marked before its first.
 //
-// A lane has a row; 32 rows that follow each other are read coalesced. A thread block keeps the values it has met first, of up to
-// 8 * FIND_WORDS bytes, in shared memory, where most rows end if there are few values: the table is not asked. Rows of more than
-// FIND_LONG bytes are left to dict_find_long, a thread block each.
+// A thread block has FIND_THREADS * FIND_ROWS rows at a time, a lane one. It brings their characters to shared memory, if there is room
+// for them, in loads of 16 bytes. It keeps the values it has met first, of up to 8 * FIND_WORDS bytes, in shared memory too, where most
+// rows end if there are few values: the table is not asked. Rows of more than FIND_LONG bytes are left to dict_find_long, a thread block
+// each.
 //
-// On an H200, 60 M rows: l_shipmode 0.76 ms, l_shipinstruct 0.88, l_returnflag, of one byte a row, 0.69: what a row takes, not a byte. With
-// room for 5 or 6 thread blocks a multiprocessor it spills and is no faster; 3 words instead of 4: 5 to 13 % faster where values are
-// short, but values of 25 to 32 bytes go to the table; 2 words: l_shipinstruct 2.57 ms.
+// What lost, on an H200, 60 M rows of l_shipmode: a lane reads its row from global memory 0.76 ms, two rows at once 1.72 ms.
 //
-// dict_find is launched once to fill the table, and, where there was no room to keep the slot of every row, again to look them up.
+// dict_find is launched for a few rows, which fill the table, then for the others, and, where there was no room to keep the slot of
+// every row, again to look them up.
 #include "dict.cuh"
 
 #define EMPTY u64(0)
