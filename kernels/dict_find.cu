@@ -8,20 +8,23 @@
 // goes down by atomicMax: what is there when the kernel ends does not depend on the order in which rows were looked at. Then rows that
 // are some value's first are marked in a bitmap over all rows, and the number of a value is how many are marked before its first.
 //
-// A thread block has FIND_THREADS * FIND_ROWS rows at a time, a lane one. It brings their characters to shared memory, if there is room
-// for them, in loads of 16 bytes. It keeps the values it has met first, of up to 8 * FIND_WORDS bytes, in shared memory too, where most
-// rows end if there are few values: the table is not asked. Rows of more than FIND_LONG bytes are left to dict_find_long, a thread block
-// each.
+// A lane has a row; 32 rows that follow each other are read coalesced. A thread block keeps the values it has met first, of up to
+// 8 * FIND_WORDS bytes, in shared memory, where most rows end if there are few values: the table is not asked. Rows of more than
+// FIND_LONG bytes are left to dict_find_long, a thread block each.
 //
-// What lost, on an H200, 60 M rows of l_shipmode: a lane reads its row from global memory 0.76 ms, two rows at once 1.72 ms.
+// On an H200, 60 M rows: l_shipmode 0.76 ms, l_shipinstruct 0.88, l_returnflag, of one byte a row, 0.69: what a row takes, not a byte. With
+// room for 5 or 6 thread blocks a multiprocessor it spills and is no faster; 3 words instead of 4: 5 to 13 % faster where values are
+// short, but values of 25 to 32 bytes go to the table; 2 words: l_shipinstruct 2.57 ms.
 //
-// dict_find is launched for a few rows, which fill the table, then for the others, and, where there was no room to keep the slot of
-// every row, again to look them up.
+// What lost, the same rows: two rows a thread at once, with keys in words of 4 bytes, 1.72 ms for l_shipmode; 1,024 rows a thread block,
+// whose characters it brings to shared memory, 0.71 ms, 0.91 and 0.66; a first launch for a few rows, so that the table is filled.
+//
+// dict_find is launched once to fill the table, and, where there was no room to keep the slot of every row, again to look them up.
 #include "dict.cuh"
 
 #define EMPTY u64(0)
 #define NO_SLOT 0xffffffffu
-#define CACHE_PROBES 8
+#define CACHE_PROBES 2
 // Thread blocks of dict_find on a multiprocessor: code for other GPUs spills with the registers that are left then.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 #define RESIDENT FIND_BLOCKS
@@ -225,194 +228,128 @@ __device__ __forceinline__ u32 find_slot(const FindJob& job, u64 hash, u32 row, 
 // Values that a thread block keeps. An entry has the bytes of a value + 1, and below that its slot. Once it is filled, it stays.
 #define ENTRY_BITS 26
 #define ENTRY_FILLING (63u << ENTRY_BITS)
-#define KEY_WORDS (2 * FIND_WORDS)
 static_assert(8 * FIND_WORDS + 1 < 63, "an entry says how long a value is");
-static_assert((FIND_CACHE & (FIND_CACHE - 1)) == 0, "places are bits of a hash");
 
 struct Cache {
-  volatile u32* words;    // [KEY_WORDS][FIND_CACHE], zeros behind the end of a value
+  volatile u64* words;    // [FIND_WORDS][FIND_CACHE]
   volatile u32* entries;  // 0: free
   volatile u32* rows;     // a row that has the value; the table's is not above it
 
-  // The slot of a value, if it is kept, and `row` is not above the row it is kept with; else NO_SLOT. `most`: no lane's value has more bytes. `free`: a
-  // place for it, or FIND_CACHE.
-  __device__ __forceinline__ u32 slot_of(const u32 (&key)[KEY_WORDS], u32 nbytes, u32 most, u32 hash, u32 row,
-                                         u32& free) const {
+  // Where a value is, or `free`, if there is such a place; else FIND_CACHE.
+  template <u32 count>
+  __device__ __forceinline__ u32 slot_of(const u64 (&key)[count], u32 nbytes, u32 hash, u32 row, u32& free) const {
     free = FIND_CACHE;
 #pragma unroll 1
     for (u32 probe = 0; probe < CACHE_PROBES; ++probe) {
-      const u32 c = (hash >> 16) + probe & FIND_CACHE - 1, entry = entries[c];
-      if (entry == 0) free = c;
-      if (entry == 0 || entry >> ENTRY_BITS == 63) break;  // or it is being filled, with this value perhaps
+      const u32 c = hash + probe & FIND_CACHE - 1, entry = entries[c];
+      if (entry == 0) {
+        free = c;
+        break;
+      }
       if (entry >> ENTRY_BITS != nbytes + 1) continue;
       // No fence: loads of shared memory are not reordered, and it would wait for the next row's offsets too.
-      u32 differs = 0;
+      bool same = true;
 #pragma unroll
-      for (u32 w = 0; w < KEY_WORDS; ++w)
-        if (4 * w < most) differs |= words[w * FIND_CACHE + c] ^ key[w];
-      if (differs == 0) return row >= rows[c] ? entry & (1u << ENTRY_BITS) - 1 : NO_SLOT;
+      for (u32 w = 0; w < count; ++w)
+        if (8 * w < nbytes) same = same && words[w * FIND_CACHE + c] == key[w];
+      if (same) return row >= rows[c] ? entry & (1u << ENTRY_BITS) - 1 : NO_SLOT;
     }
     return NO_SLOT;
   }
 
-  __device__ __forceinline__ void fill(u32 c, const Text& text, u32 slot, u32 row) const {
+  template <u32 count>
+  __device__ __forceinline__ void fill(u32 c, const u64 (&key)[count], u32 nbytes, u32 slot, u32 row) const {
     if (atomicCAS(const_cast<u32*>(entries + c), 0u, ENTRY_FILLING) != 0) return;
-#pragma unroll 1
-    for (u32 w = 0; w < FIND_WORDS; ++w) {
-      const u64 word = 8 * w < text.nbytes ? text.from(8 * w) : 0;
-      words[2 * w * FIND_CACHE + c] = u32(word);
-      words[(2 * w + 1) * FIND_CACHE + c] = u32(word >> 32);
-    }
+#pragma unroll
+    for (u32 w = 0; w < count; ++w) words[w * FIND_CACHE + c] = key[w];
     rows[c] = row;
     __threadfence_block();
-    entries[c] = u32(text.nbytes) + 1 << ENTRY_BITS | slot;
+    entries[c] = nbytes + 1 << ENTRY_BITS | slot;
   }
 };
 
-// Addresses between which a scope's characters are.
-struct Bounds {
-  u64 low, high;
-};
-
-// A row whose value the thread block does not keep: it is looked for in the table.
-__device__ __forceinline__ u32 find_row(const FindJob& job, u32 row, const Text& text, bool wide,
-                                        const Bounds& bounds) {
-  u64 hash = text.nbytes * HASH_FIRST;
-#pragma unroll 1
-  for (u64 at = 0; at < text.nbytes; at += 8) hash = mix(hash, text.from(at));
-  return find_slot(job, finish(hash), row, [&](u32 other) {
-    const u64 begin = offset_at(job.offsets, wide, other);
-    const Text there(job.chars + begin, offset_at(job.offsets, wide, u64(other) + 1) - begin, bounds.low, bounds.high);
-    if (there.nbytes != text.nbytes) return false;
-#pragma unroll 1
-    for (u64 at = 0; at < text.nbytes; at += 8)
-      if (there.from(at) != text.from(at)) return false;
-    return true;
-  });
-}
-
-// Rows that a thread block looks for at a time, in shared memory. Their characters lie there if there is room for them.
-struct Tile {
-  uint4 chars[FIND_STAGE / 16 + 4];
-  u32 begins[FIND_THREADS * FIND_ROWS + 1];  // counted from the tile's first
-};
-
-// Brings `count` rows from `row` on to shared memory; their characters are `begin` to `end`. Whether these have room there.
+// `Offset`: u32 or u64. `job` and `bounds`, which are what rows' words may be read from, stay in shared memory: registers are scarce.
 template <typename Offset>
-__device__ __forceinline__ bool load_tile(const FindJob& job, Tile& tile, u64 row, u32 count, Offset begin, Offset end,
-                                          const Bounds& bounds) {
-  const u64 first = job.chars + begin, behind = job.chars + end, from = first & ~u64(15);
-  const bool staged = behind - from <= FIND_STAGE;
-  if (staged) {
-    for (u32 i = threadIdx.x; from + 16 * i < behind; i += FIND_THREADS) {
-      const u64 at = from + 16 * i;
-      if (at >= bounds.low && at + 16 <= bounds.high) {
-        tile.chars[i] = load<uint4>(at);
-      } else {
-        u8* to = reinterpret_cast<u8*>(tile.chars + i);
-        for (u32 b = 0; b < 16; ++b)
-          if (at + b >= bounds.low && at + b < bounds.high) to[b] = load<u8>(at + b);
-      }
-    }
+__device__ __forceinline__ void find_rows(const FindJob& job, u32 in_job, const Cache& cache, const u64* bounds) {
+  constexpr bool wide = sizeof(Offset) == 8;
+  const u64 chars = job.chars, offsets = job.offsets + job.first * sizeof(Offset);
+  const u32 rows = u32(job.rows), step = u32(job.blocks) * FIND_THREADS;
+  u32 i = in_job * FIND_THREADS + threadIdx.x, turn = 0, nulls = 0;
+  Offset ahead = 0, ahead_end = 0;  // the next row's, on their way while there is work on this one
+  if (i < rows) {
+    ahead = load<Offset>(offsets + u64(i) * sizeof(Offset));
+    ahead_end = load<Offset>(offsets + u64(i + 1) * sizeof(Offset));
   }
-  const u64 offsets = job.offsets + row * sizeof(Offset);
-  for (u32 i = threadIdx.x; i <= count; i += FIND_THREADS)
-    tile.begins[i] = u32(load<Offset>(offsets + i * sizeof(Offset)) - begin);
-  return staged;
-}
-
-// `Offset`: u32 or u64. `job` and `bounds` stay in shared memory: registers are scarce.
-template <typename Offset>
-__device__ __forceinline__ void find_rows(const FindJob& job, u32 in_job, const Cache& cache, const Bounds& bounds,
-                                          Tile& tile) {
-  constexpr u32 tile_rows = FIND_THREADS * FIND_ROWS;
-  const u32 rows = u32(job.rows), tiles = (rows + tile_rows - 1) / tile_rows;
-  u32 nulls = 0;
-  const auto offset_of = [&](u32 row) { return load<Offset>(job.offsets + (job.first + row) * sizeof(Offset)); };
-  Offset begin = in_job < tiles ? offset_of(in_job * tile_rows) : 0;
-  Offset end = in_job < tiles ? offset_of(min(rows, (in_job + 1) * tile_rows)) : 0;
 #pragma unroll 1
-  for (u32 t = in_job; t < tiles; t += u32(job.blocks)) {
-    const u32 first = t * tile_rows, count = min(rows - first, tile_rows);
-    const bool ended = threadIdx.x == 0 && load_volatile(job.found + 8 * FOUND_TOO_MANY) != 0;
-    const bool staged = load_tile(job, tile, job.first + first, count, begin, end, bounds);
-    const u32 skip = u32(job.chars + begin) & 15;
-    if (__syncthreads_or(ended)) break;
-    const u32 next = t + u32(job.blocks);
-    if (next < tiles) {  // on their way while there is work on this tile
-      begin = offset_of(next * tile_rows);
-      end = offset_of(min(rows, (next + 1) * tile_rows));
+  for (; i < rows; i += step) {
+    if (turn++ % 16 == 0 && load_volatile(job.found + 8 * FOUND_TOO_MANY) != 0) break;
+    const u32 row = u32(job.first) + i;
+    const Text text(chars + ahead, ahead_end - ahead, bounds[0], bounds[1]);
+    if (i + step < rows) {
+      ahead = load<Offset>(offsets + u64(i + step) * sizeof(Offset));
+      ahead_end = load<Offset>(offsets + u64(i + step + 1) * sizeof(Offset));
     }
-#pragma unroll 1
-    for (u32 i = threadIdx.x; i - lane_id() < count; i += FIND_THREADS) {
-      const u32 row = u32(job.first) + first + i;
-      const bool there = i < count;
-      const bool valid = there && (job.validity == 0 || bit_at(job.validity, job.validity_offset + row));
-      const u32 at = there ? tile.begins[i] : 0;
-      u32 nbytes = there ? tile.begins[i + 1] - at : 0, key[KEY_WORDS], hash = nbytes, slot = NO_SLOT,
-          free = FIND_CACHE;
-      const bool fast = valid && staged && nbytes <= 8 * FIND_WORDS;
-      if (!fast) nbytes = 0;
-      const u32 most = __ballot_sync(ALL_LANES, nbytes > 8) == 0    ? 8
-                       : __ballot_sync(ALL_LANES, nbytes > 16) == 0 ? 16
-                       : __ballot_sync(ALL_LANES, nbytes > 24) == 0 ? 24
-                                                                    : 32;
-      const u32 place = fast ? skip + at : 0, shift = 8 * (place & 3);
-      const u32* words = reinterpret_cast<const u32*>(tile.chars) + place / 4;
-      u32 before = words[0];
+    if (job.validity != 0 && !bit_at(job.validity, job.validity_offset + row)) {
+      ++nulls;
+      if (text.nbytes != 0) atomicAdd(found_at(job, FOUND_NULL_CHARS), text.nbytes);
+      write_slot(job, row, NO_SLOT);
+      continue;
+    }
+    if (text.nbytes > FIND_LONG) {
+      const u64 place = atomicAdd(found_at(job, FOUND_LONG), u64(1));
+      reinterpret_cast<u32*>(job.long_rows)[place] = row;
+      continue;
+    }
+    u64 hash = text.nbytes * HASH_FIRST;
+    u32 slot = NO_SLOT, free = FIND_CACHE;
+    if (text.nbytes <= 8 * FIND_WORDS && text.inside) {
+      u64 key[FIND_WORDS];
+      text.all(key);
 #pragma unroll
-      for (u32 w = 0; w < KEY_WORDS; ++w) {
-        key[w] = 0;
-        if (4 * w >= most) continue;
-        const u32 behind = words[w + 1], left = max(nbytes, 4 * w) - 4 * w;
-        key[w] = __funnelshift_r(before, behind, shift) & ~shift_left(~0u, 8 * left);
-        before = behind;
-        const u32 mixed = (hash ^ key[w]) * 0x9E3779B1u;
-        if (4 * w < nbytes) hash = mixed ^ mixed >> 15;
-      }
-      if (!there) continue;
-      if (fast) slot = cache.slot_of(key, nbytes, most, hash, row, free);
-      if (slot == NO_SLOT) {
-        const u64 from = offset_at(job.offsets, sizeof(Offset) == 8, row);
-        const u64 size = offset_at(job.offsets, sizeof(Offset) == 8, u64(row) + 1) - from;
-        const Text text(job.chars + from, size, bounds.low, bounds.high);
-        if (!valid) {
-          ++nulls;
-          if (size != 0) atomicAdd(found_at(job, FOUND_NULL_CHARS), size);
-        } else if (size > FIND_LONG) {
-          reinterpret_cast<u32*>(job.long_rows)[atomicAdd(found_at(job, FOUND_LONG), u64(1))] = row;
-          continue;
-        } else {
-          slot = find_row(job, row, text, sizeof(Offset) == 8, bounds);
-          if (slot != NO_SLOT && free != FIND_CACHE) cache.fill(free, text, slot, row);
-        }
-      }
-      write_slot(job, row, slot);
+      for (u32 w = 0; w < FIND_WORDS; ++w)
+        if (8 * w < text.nbytes) hash = mix(hash, key[w]);
+      slot = cache.slot_of(key, u32(text.nbytes), u32(hash), row, free);
+    } else {
+#pragma unroll 1
+      for (u64 at = 0; at < text.nbytes; at += 8) hash = mix(hash, text.from(at));
     }
-    __syncthreads();
+    if (slot == NO_SLOT) {
+      slot = find_slot(job, finish(hash), row, [&](u32 other) {
+        const u64 begin = offset_at(job.offsets, wide, other);
+        const Text there(chars + begin, offset_at(job.offsets, wide, u64(other) + 1) - begin, bounds[0], bounds[1]);
+        if (there.nbytes != text.nbytes) return false;
+#pragma unroll 1
+        for (u64 at = 0; at < text.nbytes; at += 8)
+          if (there.from(at) != text.from(at)) return false;
+        return true;
+      });
+      if (slot != NO_SLOT && free != FIND_CACHE) {
+        u64 key[FIND_WORDS];
+        text.all(key);  // again: few come here, and registers are scarce
+        cache.fill(free, key, u32(text.nbytes), slot, row);
+      }
+    }
+    write_slot(job, row, slot);
   }
   if (nulls != 0) atomicAdd(found_at(job, FOUND_NULLS), u64(nulls));
 }
 
 extern "C" __global__ void __launch_bounds__(FIND_THREADS, RESIDENT) dict_find(const u64* table, u32 jobs) {
   __shared__ FindJob job;
-  __shared__ u32 words[KEY_WORDS * FIND_CACHE];
+  __shared__ u64 words[FIND_WORDS * FIND_CACHE];
   __shared__ u32 entries[FIND_CACHE];
   __shared__ u32 rows[FIND_CACHE];
-  __shared__ Bounds bounds;
-  __shared__ Tile tile;
+  __shared__ u64 bounds[2];
   for (u32 i = threadIdx.x; i < FIND_CACHE; i += FIND_THREADS) entries[i] = 0;
   const u32 in_job = load_job(table, jobs, job);
-  if (threadIdx.x == 0) {
-    bounds.low = job.chars + offset_at(job.offsets, job.wide != 0, 0);
-    bounds.high = job.chars + offset_at(job.offsets, job.wide != 0, job.scope_rows);
-  }
+  if (threadIdx.x < 2)
+    bounds[threadIdx.x] = job.chars + offset_at(job.offsets, job.wide != 0, threadIdx.x == 0 ? 0 : job.scope_rows);
   __syncthreads();
   const Cache cache = {words, entries, rows};
   if (job.wide != 0)
-    find_rows<u64>(job, in_job, cache, bounds, tile);
+    find_rows<u64>(job, in_job, cache, bounds);
   else
-    find_rows<u32>(job, in_job, cache, bounds, tile);
+    find_rows<u32>(job, in_job, cache, bounds);
 }
 
 // The rows that dict_find left, a thread block each.

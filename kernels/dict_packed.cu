@@ -10,6 +10,9 @@
 // so consecutive characters. It puts them together in a register. They go to the warp's stage in shared memory, where they lie as in
 // global memory, and from there in stores of 16 bytes a lane. What does not fill 16 bytes stays in the stage, for the next rows. Of a word
 // that two lanes share the second gets the first one's part by a shuffle.
+//
+// On an H200, 60 M rows: l_shipmode dict_lengths 0.10 ms, dict_spell 0.26, dict_answer of bytes 0.09; l_shipinstruct 0.08, 0.61 and 0.16.
+// What lost: words that two lanes share put together by atomicOr, with branches where a word ends, dict_spell 0.27 for l_shipmode.
 #include "bitpack.cuh"
 #include "dict.cuh"
 

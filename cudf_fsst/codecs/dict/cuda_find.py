@@ -21,8 +21,6 @@ _VALUES, _TOO_MANY, _LONG, _NULLS, _NULL_CHARS, _VALUE_CHARS, _LONGEST, _COUNT =
 _FEW, _MORE, _MANY = 256, 65536, 1 << 18
 #: Different rows of a sample up to which a table of so few slots is tried.
 _GUESSES = {_FEW: 96, _MORE: 8192, _MANY: 16384}
-#: Rows that fill a table first. On an H200, 60 M rows of l_shipmode: all at once 0.60 ms, of a filled table 0.20.
-_FIRST_ROWS = 8192
 
 
 class Scope(NamedTuple):
@@ -140,25 +138,19 @@ class Numbered:
             lane.zero(place, nbytes)
         self._kept = work[kept] if keep else 0
 
-    def _fields(self, first: int, rows: int, out: int, nbytes: int, number: bool) -> tuple[int, ...]:
-        """A ``FindJob``, but for its thread blocks."""
+    def _find(self, jobs: Jobs, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
         scope, strings = self.scope, self.scope.strings
-        return (
+        resident = launch.FIND_BLOCKS * device_attributes()["multiprocessors"]
+        grid = min(blocks(rows, launch.FIND_THREADS), resident)
+        grid_long = min(scope.chars // launch.FIND_LONG, resident)
+        fields = (
             *(strings.chars, scope.offsets, strings.offsets_itemsize == 8, scope.rows, first, rows, *scope.validity),
             *(self._table, self._slots, self._limit, self._found, self._long),
             *(out, nbytes, self._map if number else 0),
         )
-
-    def _find(self, turn: int, jobs: Jobs, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
-        grid = min(blocks(rows, launch.FIND_THREADS * launch.FIND_ROWS), _resident())
-        fields = self._fields(first, rows, out, nbytes, number)
-        jobs.add(turn, "dict_find", launch.FIND_THREADS, grid, (*fields, grid))
-
-    def _find_long(self, turn: int, jobs: Jobs, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
-        """Rows that `_find` has left."""
-        if grid := min(self.scope.chars // launch.FIND_LONG, _resident()):
-            fields = self._fields(first, rows, out, nbytes, number)
-            jobs.add(turn, "dict_find_long", launch.FIND_THREADS, grid, (*fields, grid))
+        jobs.add(0, "dict_find", launch.FIND_THREADS, grid, (*fields, grid))
+        if grid_long:
+            jobs.add(1, "dict_find_long", launch.FIND_THREADS, grid_long, (*fields, grid_long))
 
     @property
     def itemsize_known(self) -> bool:
@@ -167,27 +159,21 @@ class Numbered:
 
     def find(self, jobs: Jobs) -> None:
         """Fill the table, and number the values."""
-        # Frequent values are in the table before all multiprocessors look there: they would wait for each other.
-        rows, first, nbytes = self.scope.rows, min(self.scope.rows, _FIRST_ROWS), _nbytes(self._slots)
-        self._find(0, jobs, 0, first, self._kept, nbytes, False)
-        if rows > first:
-            kept = self._kept + nbytes * first if self._kept else 0
-            self._find(1, jobs, first, rows - first, kept, nbytes, False)
-        self._find_long(2, jobs, 0, rows, self._kept, nbytes, False)
-        strings, rows = self.scope.strings, self.scope.rows
+        strings, rows, nbytes = self.scope.strings, self.scope.rows, _nbytes(self._slots)
+        self._find(jobs, 0, rows, self._kept, nbytes, False)
         fields = (
             *(self._table, self._slots, self._found, self.scope.offsets, strings.offsets_itemsize == 8, rows),
             *(self._marks, self._before, self._map, self.firsts),
         )
         of_slots = blocks(self._slots, launch.FIND_THREADS)
         if self._few:
-            jobs.add(3, "dict_rank_few", launch.FIND_THREADS, 1, fields)
+            jobs.add(2, "dict_rank_few", launch.FIND_THREADS, 1, fields)
             return
-        jobs.add(3, "dict_mark", launch.FIND_THREADS, of_slots, fields)
+        jobs.add(2, "dict_mark", launch.FIND_THREADS, of_slots, fields)
         chunks = blocks(rows, launch.RANK_CHUNK)
-        jobs.add(4, "dict_count", launch.FIND_THREADS, blocks(chunks, launch.FIND_THREADS // 32), fields)
-        jobs.add(5, "dict_scan", launch.SCAN_THREADS, 1, fields)
-        jobs.add(6, "dict_rank", launch.FIND_THREADS, of_slots, fields)
+        jobs.add(3, "dict_count", launch.FIND_THREADS, blocks(chunks, launch.FIND_THREADS // 32), fields)
+        jobs.add(4, "dict_scan", launch.SCAN_THREADS, 1, fields)
+        jobs.add(5, "dict_rank", launch.FIND_THREADS, of_slots, fields)
 
     def download(self) -> Any:
         """Numbers that were found, which arrive with a wait."""
@@ -209,8 +195,7 @@ class Numbered:
         """Write the codes of some rows; of null rows, anything."""
         self._lane.zero(self._found, _WORD * _COUNT)
         jobs = Jobs()
-        self._find(0, jobs, first, rows, out, plan.itemsize(self.values), True)
-        self._find_long(1, jobs, first, rows, out, plan.itemsize(self.values), True)
+        self._find(jobs, first, rows, out, plan.itemsize(self.values), True)
         jobs.place(tables)
 
     def renumbered(self, jobs: Jobs, buffers: list[Any]) -> int:
@@ -231,11 +216,6 @@ class Numbered:
     def release(self) -> None:
         """Give the memory back."""
         self._work.release()
-
-
-def _resident() -> int:
-    """Thread blocks that are on the GPU together."""
-    return launch.FIND_BLOCKS * device_attributes()["multiprocessors"]
 
 
 def _kernel(name: str) -> Any:

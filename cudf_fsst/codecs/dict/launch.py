@@ -7,8 +7,6 @@ from . import plan
 
 #: Threads of a block of dict_find.cu, and thread blocks of dict_find on a multiprocessor.
 FIND_THREADS, FIND_BLOCKS = 256, 4
-#: Rows of a thread that a thread block has at a time, and bytes of their characters that it keeps.
-FIND_ROWS, FIND_STAGE = 4, 24 << 10
 #: Values that a thread block keeps, and words of 8 bytes that they may have.
 FIND_CACHE, FIND_WORDS = 256, 4
 #: Bytes of a row from which on a thread block looks for it.
@@ -22,8 +20,6 @@ SAMPLE_ROWS = plan.SAMPLE_RUNS * plan.RUN_ROWS
 FIND_DEFINES = {
     "FIND_THREADS": FIND_THREADS,
     "FIND_BLOCKS": FIND_BLOCKS,
-    "FIND_ROWS": FIND_ROWS,
-    "FIND_STAGE": FIND_STAGE,
     "FIND_CACHE": FIND_CACHE,
     "FIND_WORDS": FIND_WORDS,
     "FIND_LONG": FIND_LONG,
