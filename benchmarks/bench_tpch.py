@@ -330,48 +330,24 @@ def main() -> None:
     parser.add_argument("--tpch", type=Path, required=True, help="folder with the tables' Parquet files")
     parser.add_argument("--scale", type=int, default=10, help="their scale factor, for the names")
     parser.add_argument("--queries", nargs="*", choices=QUERIES, default=list(QUERIES), help="default: all")
-    parser.add_argument("--repeat", type=int, default=15)
-    parser.add_argument("--budget", type=float, default=math.inf, help="seconds this call may take")
-    parser.add_argument("--missing", action="store_true", help="only queries that the file does not have")
-    parser.add_argument("--out", type=Path, required=True, help="results file; what it has of other queries is kept")
-    options = parser.parse_args()
-    options.deadline = started + options.budget
+    options = compare.parsed(parser, started, repeat=15)
 
     import bench_column
     import cudf
-    import rmm
-    import rmm.mr
-    import rmm.statistics
     import timing
 
     bench_column.use_pool()
-    pool = rmm.mr.get_current_device_resource()
-    counted = rmm.mr.StatisticsResourceAdaptor(pool)
-    rmm.mr.set_current_device_resource(counted)
-
-    def in_use() -> int:
-        return int(counted.allocation_counts.current_bytes)
+    memory = timing.CountedMemory()
 
     def peak(call: Callable[[], Any]) -> int:
-        before = in_use()
-        counted.push_counters()
-        call()
-        return int(counted.pop_counters().peak_bytes) if before else 0
+        return memory.peak(call) if memory.in_use() else 0
 
-    def limited(call: Callable[[], Any], more: int) -> float:
-        """Seconds of a call that may allocate so much beyond what there is; 0 where that is too little."""
-        rmm.mr.set_current_device_resource(rmm.mr.LimitingResourceAdaptor(counted, max(more, 0)))
-        try:
-            return timing.wall_seconds(call, 3, 1)
-        except MemoryError:
-            return 0.0
-        finally:
-            rmm.mr.set_current_device_resource(counted)
+    limited = partial(memory.limited_seconds, repeat=3)
 
     def read(name: str, columns: list[str]) -> Any:
         return cudf.read_parquet(options.tpch / f"{name}.parquet", columns=columns)
 
-    tools = Tools(partial(timing.wall_seconds, repeat=1, warmup=0), in_use, peak, limited, options.repeat)
+    tools = Tools(partial(timing.wall_seconds, repeat=1, warmup=0), memory.in_use, peak, limited, options.repeat)
     sys.exit(run(read, tools, ResultsFile(options.out, timing.machine(), **timing.run()), options, timing.alive))
 
 

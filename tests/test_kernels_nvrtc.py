@@ -114,7 +114,7 @@ def _frame_sizes(cubin: bytes) -> dict[int, int]:
     return frames
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("file", "variant"), VARIANTS)
 def test_compiles(
