@@ -220,6 +220,13 @@ def row_values(key: Any) -> Any:
     return pandas.row_values(key)
 
 
+def present_values(data: Any, dtype: Any) -> Any:
+    """The values of a Series or Index of this dtype in a CuPy array; None where some are missing, or of another."""
+    if not isinstance(data, (cudf_module().Series, cudf_module().Index)) or data.dtype != dtype:
+        return None
+    return None if data._column.null_count else data.values
+
+
 def take_labels(index: Any, rows: Any) -> Any:
     """Labels of some rows."""
     cudf = cudf_module()
@@ -357,6 +364,11 @@ def sample(values: Sequence[str | None], dtype: Any, kind: Any, stored: dict[str
     del dtype  # under cudf.pandas it may be a proxy
     column = plc.Column.from_arrow(pa.array(values, pa.string()))
     return series(ColumnBase.create(column, _dtype(kind, stored, None)), None, None)
+
+
+def one_missing(dtype: Any) -> Any:
+    """A Series of a missing value."""
+    return cudf_module().Series([None], dtype=dtype)
 
 
 def mode() -> Any:
