@@ -33,9 +33,18 @@ def on_cpu(chars: bytes) -> SymbolTable:
 
 
 def same_tables(
-    emulator: Emulator, scopes: Sequence[bytes], *, per_table: int = 1, shared: int = GPUS["sm_90"][0], offset: int = 0
+    emulator: Emulator,
+    scopes: Sequence[bytes],
+    *,
+    per_table: int = 1,
+    shared: int = GPUS["sm_90"][0],
+    offset: int = 0,
+    cluster: bool = False,
 ) -> None:
-    """Train a table for every `per_table` of `scopes`, on both sides; compare what is exported, and for the encoder."""
+    """Train a table for every `per_table` of `scopes`, on both sides; compare what is exported, and for the encoder.
+
+    `cluster`: by fsst_train_cluster.
+    """
     rows = [len(scope) > 0 for scope in scopes]
     kept = [scope for scope in scopes if scope]
     joined = [b"".join(kept[i : i + per_table]) for i in range(0, len(kept), per_table)]
@@ -57,13 +66,22 @@ def same_tables(
     tables = np.zeros(blocks * launch.ENCODE_TABLES_NBYTES, np.uint8)
     exported = np.zeros(blocks, launch.TRAINED_TABLE)
     defines = {name: f"{value}u" for name, value in launch.train_defines(shared).items()}
-    emulator.load("fsst_train.cu", defines).launch(
-        "fsst_train",
-        blocks,
-        launch.TRAIN_THREADS,
-        (views, counts, scratch, tables, exported),
-        shared_mem=room.shared,
-    )
+    if cluster:
+        emulator.load("fsst_train_cluster.cu", defines).launch(
+            "fsst_train_cluster",
+            launch.TRAIN_CLUSTER * blocks,
+            launch.TRAIN_THREADS,
+            (views, tables, exported),
+            shared_mem=launch.TRAIN_CLUSTER_NBYTES,
+        )
+    else:
+        emulator.load("fsst_train.cu", defines).launch(
+            "fsst_train",
+            blocks,
+            launch.TRAIN_THREADS,
+            (views, counts, scratch, tables, exported),
+            shared_mem=room.shared,
+        )
     assert not counts.any(), "the counts are left as they were found"
     for block in range(blocks):
         expected = on_cpu(joined[block] if block < len(joined) else b"")
@@ -120,9 +138,10 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("cluster", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_cases(name: str, emulator: Emulator) -> None:
-    same_tables(emulator, [CASES[name]])
+def test_cases(name: str, cluster: bool, emulator: Emulator) -> None:
+    same_tables(emulator, [CASES[name]], cluster=cluster)
 
 
 @pytest.mark.parametrize("shared", [64 << 10, 163 << 10, 227 << 10])

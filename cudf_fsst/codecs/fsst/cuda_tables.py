@@ -113,20 +113,24 @@ def _train(room: Room) -> npt.NDArray[np.void]:
     """Stage 1: start training a table for every scope, in the side stream."""
     lane = room.side[0]
     lane.follow(room.lane)
-    scopes_at = _scopes_at(room)
-    lane.launch(
-        get_kernel("fsst_train", "fsst_train"),
-        room.scopes,
-        launch.TRAIN_THREADS,
-        (
-            _u64(scopes_at),
-            _u64(room.pair_counts_at),
-            _u64(room.scratch_at),
-            _u64(room.trained_at),
-            _u64(room.exported_at),
-        ),
-        launch.train_places(device_attributes()["shared_per_block"]).shared,
-    )
+    scopes_at, shared = _scopes_at(room), device_attributes()["shared_per_block"]
+    made = _u64(room.trained_at), _u64(room.exported_at)
+    if launch.train_in_clusters(room.scopes, shared):
+        lane.launch(
+            get_kernel("fsst_train_cluster", "fsst_train_cluster"),
+            launch.TRAIN_CLUSTER * room.scopes,
+            launch.TRAIN_THREADS,
+            (_u64(scopes_at), *made),
+            launch.TRAIN_CLUSTER_NBYTES,
+        )
+    else:
+        lane.launch(
+            get_kernel("fsst_train", "fsst_train"),
+            room.scopes,
+            launch.TRAIN_THREADS,
+            (_u64(scopes_at), _u64(room.pair_counts_at), _u64(room.scratch_at), *made),
+            launch.train_places(shared).shared,
+        )
     if room.searches:
         views_at = _u64(scopes_at + WORD * len(ScopeView._fields) * room.scopes)
         limit = max(column.chars_limit for column in room.columns if column.source == "searched")
