@@ -198,7 +198,7 @@ def numbered(count: int, rows: int, rng: np.random.Generator) -> list[tuple[Host
 
 #: What one column of one segment takes, and so do twelve.
 LAUNCHES = [
-    *("segment_begins", "fsst_train", "row_lengths_measure", "row_lengths_scan"),
+    *("segment_begins", "fsst_train_cluster", "row_lengths_measure", "row_lengths_scan"),
     *("fsst_encode", "row_lengths_pack", "fsst_compact"),
 ]
 

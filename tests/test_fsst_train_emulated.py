@@ -144,12 +144,13 @@ def test_cases(name: str, cluster: bool, emulator: Emulator) -> None:
     same_tables(emulator, [CASES[name]], cluster=cluster)
 
 
-@pytest.mark.parametrize("shared", [64 << 10, 163 << 10, 227 << 10])
+@pytest.mark.parametrize("shared", [64 << 10, 163 << 10, 227 << 10, 0])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_gpus_and_schedules(shared: int, schedule: str, emulator: Emulator) -> None:
-    """Where the large arrays lie, and the order of threads, change nothing."""
+    """Where the large arrays lie, and the order of threads, change nothing; nor does a cluster (0)."""
     emulator.schedule = schedule
-    same_tables(emulator, [words(5, 12_345), noise(WHOLE)], shared=shared, offset=3)
+    scopes = [words(5, 12_345), noise(WHOLE)]
+    same_tables(emulator, scopes, shared=shared or GPUS["sm_90"][0], offset=3, cluster=shared == 0)
 
 
 def test_places_on_gpus() -> None:

@@ -478,7 +478,7 @@ void run_cluster(uint3 index) {
       progress = true;
     }
     if (!progress) deadlock();
-    if (machine.launch->schedule == Schedule::random) order(turns, machine.threads);
+    if (machine.launch->schedule == Schedule::random) order(turns, threads);
   }
 }
 
