@@ -29,3 +29,17 @@ __device__ __forceinline__ T* in_block(T* own, u32 rank) {
   return reinterpret_cast<T*>(address);
 }
 #endif
+
+// atomicAdd to what `in_block` says, of which nobody needs the value before.
+__device__ __forceinline__ void add_in_block(u32* own, u32 rank, u32 value) {
+#ifdef CUDA_SHIM
+  atomicAdd(in_block(own, rank), value);
+#else
+  asm volatile(
+      "{ .reg .u32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "red.relaxed.cluster.shared::cluster.add.u32 [there], %2; }" ::"r"(u32(__cvta_generic_to_shared(own))),
+      "r"(rank), "r"(value)
+      : "memory");
+#endif
+}

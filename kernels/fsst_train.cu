@@ -219,6 +219,33 @@ __device__ __forceinline__ void keep_best(Training* t, const Candidates* candida
   }
 }
 
+// Code of every best symbol: lengths 2, 3, .. 8, 1, two-byte symbols that begin no longer one before those that do, and the better
+// before the less good. Four lanes a symbol. Returns the code for symbol threadIdx.x / 4.
+__device__ __forceinline__ u32 code_of(Training* t, u32 count) {
+  const u32 own = threadIdx.x / 4, part = threadIdx.x % 4;
+  const u32 key = own < count ? t->best_keys[own] : 1u << 27, length = key_length(key);
+  const u64 bytes = t->best_symbols[own];
+  u32 begins = 0;
+  if (length == 2 && own < count)
+    for (u32 i = part; i < count; i += 4)
+      begins |= key_length(t->best_keys[i]) > 2 && (t->best_symbols[i] & 0xffff) == bytes;
+  begins |= __shfl_xor_sync(ALL_LANES, begins, 1);
+  begins |= __shfl_xor_sync(ALL_LANES, begins, 2);
+  const u32 group = length == 1 ? 9 : length == 2 ? begins : length;
+  u32* groups = t->histogram;
+  if (part == 0) groups[own] = group;
+  __syncthreads();
+  u32 before = 0;
+  for (u32 i = part; i < count; i += 4) {
+    const u32 other = t->best_keys[i];
+    before += groups[i] != group ? groups[i] < group : other != key ? other > key : t->best_symbols[i] < bytes;
+  }
+  before += __shfl_xor_sync(ALL_LANES, before, 1);
+  before += __shfl_xor_sync(ALL_LANES, before, 2);
+  return before;
+}
+static_assert(TRAIN_THREADS >= 4 * 256, "code_of: four lanes a symbol");
+
 // grid: a block a scope; block: TRAIN_THREADS; shared memory: TRAIN_TABLES_NBYTES, then the matches and the candidates as far as
 // TRAIN_MATCHES_IN_SHARED and TRAIN_CANDIDATES_IN_SHARED say.
 // pair_counts: CODES * CODES numbers of 16 bits a scope, zeros before and after. scratch: TRAIN_SCRATCH_NBYTES a scope, for what is

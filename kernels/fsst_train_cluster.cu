@@ -20,6 +20,7 @@
 #define WALK_PIECE 32
 #define CHUNK_PIECES (SAMPLE_CHUNK / WALK_PIECE)
 #define WALKS (8 * CHUNK_PIECES)  // of a chunk
+#define FINALISTS 1024
 #define PAIR_COUNTS (CODES * CODES / CLUSTER_BLOCKS)
 
 struct Cluster {
@@ -100,7 +101,7 @@ __device__ __forceinline__ void count_tokens(Cluster* c, const u16* parsed, u32 
   auto add_pair = [&](u32 pair) {
     const u32 scrambled = scramble(pair), place = scrambled / CLUSTER_BLOCKS;
     u32* word = reinterpret_cast<u32*>(c->pair_counts) + place / 2;
-    atomicAdd(in_block(word, scrambled % CLUSTER_BLOCKS), 1u << (16 * (place & 1)));
+    add_in_block(word, scrambled % CLUSTER_BLOCKS, 1u << (16 * (place & 1)));
   };
   const u32 chunk = threadIdx.x / WALKS;
   if (chunk >= taken) return;
@@ -159,12 +160,59 @@ __device__ __forceinline__ void offer_all(Cluster* c, u32 rank, u32 used, u32 th
   }
 }
 
+// Candidates of which only so many are chosen, in all blocks; in place of the walk's arrays.
+struct Finalists {
+  u64 symbols[FINALISTS];
+  u32 keys[FINALISTS];
+};
+static_assert(sizeof(Finalists) <= 2 * sizeof(Cluster::matches), "Finalists lie in `matches` and `tokens`");
+
+// Of the finalists, `count` in all, the best `wanted`: a thread's bits. With a barrier of the cluster.
+__device__ __forceinline__ u32 best_finalists(Cluster* c, u32 alive, u32 count, u32 wanted) {
+  Training* t = &c->training;
+  Finalists* finalists = reinterpret_cast<Finalists*>(c->matches);
+  const u32 own = __popc(alive), inclusive = warp_inclusive_sum(own);
+  u32 first = 0;
+  if (lane_id() == 31 && inclusive > 0) first = atomicAdd(in_block(&t->finalists, 0), inclusive);
+  first = __shfl_sync(ALL_LANES, first, 31);
+  const u32 end = first + __shfl_sync(ALL_LANES, inclusive, 31), begin = first + inclusive - own;
+  u32 place = begin;
+  FOR_EACH_BIT(alive, bit) {
+    const u32 slot = c->list[threadIdx.x + TRAIN_THREADS * bit], key = c->candidates.gains[slot];
+    const u64 symbol = symbol_of(t, c->candidates.entries[slot] >> 1).bytes;
+#pragma unroll
+    for (u32 block = 0; block < CLUSTER_BLOCKS; ++block) {
+      *in_block(&finalists->symbols[place], block) = symbol;
+      *in_block(&finalists->keys[place], block) = key;
+    }
+    ++place;
+  }
+  cluster_sync();
+  u32 chosen = 0;
+  for (u32 one = first; one < end; ++one) {  // of this warp
+    const u32 key = finalists->keys[one];
+    const u64 symbol = finalists->symbols[one];
+    u32 better = 0;
+    for (u32 i = lane_id(); i < count; i += 32) {
+      const u32 other = finalists->keys[i];
+      better += other != key ? other > key : finalists->symbols[i] < symbol;
+    }
+    const u32 rank = __shfl_sync(ALL_LANES, warp_inclusive_sum(better), 31);
+    if (rank < wanted && one - begin < own) chosen |= 1u << (one - begin);
+  }
+  // The n-th of a thread's finalists is the n-th bit of `alive`.
+  u32 bits = 0, number = 0;
+  FOR_EACH_BIT(alive, bit) bits |= (chosen >> number++ & 1) << bit;
+  return bits;
+}
+
 // select: of all blocks' candidates chosen by `alive` the best MAX_SYMBOLS; returns a thread's bits. With barriers of the cluster.
+// As in fsst_train.cu, digit by digit; when few enough share the digits, they are compared with each other.
 __device__ __forceinline__ u32 select_best(Cluster* c, u32 alive) {
   Training* t = &c->training;
   const Candidates* candidates = &c->candidates;
   u32 chosen = 0, wanted = MAX_SYMBOLS, key = 0;
-  // As in fsst_train.cu. Two histograms take turns: another block may still read the one of the digit before.
+  // Two histograms take turns: another block may still read the one of the digit before.
   for (u32 digit = 0, turn = 0;; ++digit, turn ^= 1) {
     if (digit == 2 && key >> 11 <= 11) {
       digit = 4;
@@ -182,30 +230,29 @@ __device__ __forceinline__ u32 select_best(Cluster* c, u32 alive) {
     };
     FOR_EACH_BIT(alive, bit) atomicAdd(&own[digit_of(bit)], 1);
     cluster_sync();
-    if (threadIdx.x < 256) {
+    if (threadIdx.x < 256) {  // from above, a bin a thread
+      const u32 bin = 255 - threadIdx.x;
       u32 sum = 0;
 #pragma unroll
-      for (u32 block = 0; block < CLUSTER_BLOCKS; ++block) sum += *in_block(&own[threadIdx.x], block);
-      t->histogram[threadIdx.x] = sum;
+      for (u32 block = 0; block < CLUSTER_BLOCKS; ++block) sum += *in_block(&own[bin], block);
+      t->histogram[threadIdx.x] = warp_inclusive_sum(sum);
     }
     __syncthreads();
-    if (threadIdx.x < 32) {  // 8 bins a lane, from above
-      u32 sum = 0;
-      for (u32 i = 0; i < 8; ++i) sum += t->histogram[255 - 8 * threadIdx.x - i];
-      const u32 inclusive = warp_inclusive_sum(sum);
-      u32 above = inclusive - sum;
-      if (above < wanted && inclusive >= wanted) {
-        u32 bin = 255 - 8 * threadIdx.x;
-        for (; above + t->histogram[bin] < wanted; --bin) above += t->histogram[bin];
-        t->bin = bin;
-        t->above = above;
-        t->in_bin = t->histogram[bin];
+    if (threadIdx.x < 256) {
+      u32 above = 0;
+      for (u32 warp = 1; warp < 8; ++warp) above += warp <= threadIdx.x / 32 ? t->histogram[32 * warp - 1] : 0;
+      const u32 up_to = above + t->histogram[threadIdx.x];
+      const u32 before = threadIdx.x % 32 == 0 ? above : above + t->histogram[threadIdx.x - 1];
+      if (before < wanted && up_to >= wanted) {
+        t->bin = 255 - threadIdx.x;
+        t->above = before;
+        t->in_bin = up_to - before;
       }
-      if (threadIdx.x == 31) t->taken = inclusive;
+      if (threadIdx.x == 255) t->taken = up_to;
     }
     __syncthreads();
     if (t->taken <= wanted) return chosen | alive;  // there are not more; in the first digit only
-    const u32 bin = t->bin;
+    const u32 bin = t->bin, in_bin = t->in_bin;
     wanted -= t->above;
     key = key << 8 | bin;
     u32 kept = 0;
@@ -215,7 +262,8 @@ __device__ __forceinline__ u32 select_best(Cluster* c, u32 alive) {
       if (value == bin) kept |= 1u << bit;
     }
     alive = kept;
-    if (t->in_bin <= wanted) return chosen | alive;
+    if (in_bin <= wanted) return chosen | alive;
+    if (in_bin <= FINALISTS) return chosen | best_finalists(c, alive, in_bin, wanted);
   }
 }
 
@@ -233,6 +281,34 @@ __device__ __forceinline__ void keep_best(Cluster* c, u32 chosen) {
     }
     ++place;
   }
+}
+
+// Code of every best symbol: see `code_of`. Each block ranks some, a warp a symbol, and tells all blocks. With a barrier of the
+// cluster. Returns the code of symbol threadIdx.x.
+__device__ __forceinline__ u32 code_of(Cluster* c, u32 rank, u32 count) {
+  Training* t = &c->training;
+  u32 *begun = reinterpret_cast<u32*>(c->pair_counts), *groups = t->histogram, *codes = t->counts;
+  const u32 own = threadIdx.x;  // bits of the pairs that longer symbols begin with
+  for (u32 i = own; i < 65536 / 32; i += TRAIN_THREADS) begun[i] = 0;
+  __syncthreads();
+  const u32 length = own < count ? key_length(t->best_keys[own]) : 0, pair = u32(t->best_symbols[own % 256]) & 0xffff;
+  if (length > 2) atomicOr(&begun[pair / 32], 1u << pair % 32);
+  __syncthreads();
+  if (own < count) groups[own] = length == 1 ? 9 : length == 2 ? begun[pair / 32] >> pair % 32 & 1 : length;
+  __syncthreads();
+  for (u32 one = own / 32 * CLUSTER_BLOCKS + rank; one < count; one += CLUSTER_BLOCKS * (TRAIN_THREADS / 32)) {
+    const u32 group = groups[one], key = t->best_keys[one];
+    const u64 symbol = t->best_symbols[one];
+    u32 before = 0;
+    for (u32 i = lane_id(); i < count; i += 32) {
+      const u32 other = t->best_keys[i];
+      before += groups[i] != group ? groups[i] < group : other != key ? other > key : t->best_symbols[i] < symbol;
+    }
+    before = __shfl_sync(ALL_LANES, warp_inclusive_sum(before), 31);
+    if (lane_id() < CLUSTER_BLOCKS) *in_block(&codes[one], lane_id()) = before;
+  }
+  cluster_sync();
+  return codes[own % 256];
 }
 
 __device__ __forceinline__ void clear_words(void* address, u32 nbytes, u32 thread, u32 threads) {
@@ -290,7 +366,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_BLOCKS, 1, 1) __launch_bound
     __syncthreads();
     if (used > 0) write_tokens(c, sample_nbytes, taken);
     cluster_sync();
-    if (thread == 0) t->best = 0;  // all have read it
+    if (thread == 0) t->best = t->finalists = 0;  // all have read the one
     count_tokens(c, parsed, taken);
     cluster_sync();
     list_pairs(c, threshold);
@@ -303,14 +379,13 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_BLOCKS, 1, 1) __launch_bound
     cluster_sync();
     used = *in_block(&t->best, 0);
   }
-  cluster_sync();  // a block that has ended has no shared memory that others could read
-
   clear_lookup(t, false);
-  const u32 code = code_of(t, used);  // with a barrier
+  cluster_sync();  // before codes are told
+  const u32 code = code_of(c, rank, used);  // behind its barrier no block reads another's shared memory: they may end
   TrainedTable* result = trained + number;
   u32 two_bytes = 0;
-  if (thread % 4 == 0 && thread / 4 < used) {
-    const Symbol symbol = {t->best_symbols[thread / 4], key_length(t->best_keys[thread / 4])};
+  if (thread < used) {
+    const Symbol symbol = {t->best_symbols[thread], key_length(t->best_keys[thread])};
     add_to_lookup(t, symbol, code);
     if (rank == 0) {
       result->symbols[code] = symbol.bytes;

@@ -138,7 +138,7 @@ def compress_short(
 
     While tables are trained in the side stream, there is a wait before it, for the rows: they are packed meanwhile.
     """
-    lane, training = room.lane, bool(room.scopes and not room.searches)
+    lane, training = room.lane, bool(room.side and not room.searches)
     for kind, waves_at, of_kind in waves.runs:
         most_tiles = max(room.columns[i].tile_limit for i in of_kind)
         _encode(room.side[0] if training else lane, kind, waves_at, len(of_kind), most_tiles)

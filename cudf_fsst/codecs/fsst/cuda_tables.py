@@ -86,12 +86,12 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
     lane, columns = room.lane, len(room.columns)
     row_blocks = _describe(room, waves)
     most = max(column.segments for column in room.columns)
-    views = _u64(room.views_at)
-    if not room.scopes and most == 1 and all(one.task.strings.rows <= launch.LOOK_ROWS for one in room.columns):
+    views, counts_nbytes = _u64(room.views_at), room.pair_counts_nbytes
+    few_rows = most == 1 and all(one.task.strings.rows <= launch.LOOK_ROWS for one in room.columns)
+    if few_rows and not counts_nbytes:
         lane.launch(get_kernel("row_lengths", "row_lengths_look"), columns, _SCAN_THREADS, (views,))
-        return None
-    # Training needs no more than where segments begin, so it need not wait for the rest.
-    counts_nbytes = launch.TRAIN_COUNTS_NBYTES * room.scopes
+        return _train(room) if room.scopes else None
+    # Training needs no more than where segments begin, so in a side stream it need not wait for the rest.
     lane.launch(
         get_kernel("row_lengths", "segment_begins"),
         (max(blocks(most + 1, 128), blocks(counts_nbytes, _CLEARED * columns)), columns),
@@ -110,8 +110,8 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
 
 
 def _train(room: Room) -> npt.NDArray[np.void]:
-    """Stage 1: start training a table for every scope, in the side stream."""
-    lane = room.side[0]
+    """Stage 1: start training a table for every scope, in the side stream if there is one."""
+    lane = room.side[0] if room.side else room.lane
     lane.follow(room.lane)
     scopes_at, shared = _scopes_at(room), device_attributes()["shared_per_block"]
     made = _u64(room.trained_at), _u64(room.exported_at)
