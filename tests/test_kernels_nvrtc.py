@@ -35,9 +35,7 @@ SHARED_PER_BLOCK = {70: 98304, 75: 65536, 80: 166912, 86: 101376, 90: 232448, 10
 #: For GPUs that have clusters; launch.py chooses by their shared memory.
 CLUSTERS = {"fsst_train_cluster": (90, 100)}
 COMPILED = [
-    (file, variant, architecture)
-    for file, variant in VARIANTS
-    for architecture in CLUSTERS.get(file, ARCHITECTURES)
+    (file, variant, architecture) for file, variant in VARIANTS for architecture in CLUSTERS.get(file, ARCHITECTURES)
 ]
 #: Bytes of a thread's local memory a kernel may use (arrays the compiler could not keep in registers, and spills).
 LOCAL_BYTES = 0

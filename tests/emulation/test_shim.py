@@ -172,7 +172,7 @@ def test_wrong_clusters(emulator: Emulator) -> None:
         ("left_too_early", [np.zeros(1, np.uint32)], "shared memory of a block that has ended"),
         ("past_the_cluster", [np.zeros(1, np.uint32)], "a block that the cluster does not have"),
         ("past_the_block", [np.zeros(1, np.uint32), np.uint32(1)], "AddressSanitizer"),
-        ("cluster_deadlock", [], r"(?s)threads 0 to 1: a barrier of the cluster.*\(1, 0, 0\).*threads 1 to 1: __syncthr"),
+        ("cluster_deadlock", [], r"(?s)0 to 1: a barrier of the cluster.*\(1, 0, 0\).*threads 1 to 1: __syncthr"),
     ]
     for kernel, arguments, match in cases:
         with Emulator() as one, pytest.raises(SanitizerError, match=match):

@@ -17,14 +17,14 @@ go through the stages together, and their room), `Tables`, `Cut` (a segment, as 
 
 A column of one segment is encoded before its size is known, into room for all that it may have. So all such columns of
 a round share one wait. Where each table is trained by one thread block there are two: for rows and nulls, while tables
-are trained, and for codes. Longer columns have two slots for the codes of a segment, each with a stream, which take turns: while the host
-waits for the size of one segment's codes and the GPU compacts them, it encodes the next, be it of this column or of
-another. Tables are trained in a side stream, beside the work on row lengths.
+are trained in a side stream, and for codes. Longer columns have two slots for the codes of a segment, each with a
+stream, which take turns: while the host waits for the size of one segment's codes and the GPU compacts them, it encodes
+the next, be it of this column or of another. Their tables are trained beside the work on row lengths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,9 +79,11 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
         found = download_found(room)
         if searched:
             lane.follow(side[0])
+        tables = [] if searched else place_tables(room)
         yield
         cuts = find_cuts(room, found.tolist())
-        tables = place_tables(room, exported)
+        if searched:
+            tables = place_tables(room, exported)
         if short:
             waves = short_waves(room, tables)
             lane.upload(room.waves_at, launch.words(waves.views))
@@ -90,9 +92,9 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
             compress_long(room, [_wanted(of_column) for of_column in cuts], tables, results, outbox, exported)
 
 
-def _wanted(cuts: Sequence[Cut]) -> list[Cut]:
+def _wanted(cuts: Iterable[Cut]) -> Iterator[Cut]:
     """The segments of a column that are to be encoded."""
-    return [cut for cut in cuts if cut.column.task.only is None or cut.table in cut.column.task.only]
+    return (cut for cut in cuts if cut.column.task.only is None or cut.table in cut.column.task.only)
 
 
 def compress(
