@@ -13,7 +13,6 @@ of ``copy(deep=True)`` beside `compress` and `decompress`, of ``host_serialize``
 from __future__ import annotations
 
 import argparse
-import math
 import subprocess
 import sys
 import time
@@ -202,13 +201,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tpch", type=Path, required=True, help="folder with lineitem.parquet")
     parser.add_argument("--scale", type=int, default=10, help="its scale factor, for the names")
-    parser.add_argument("--repeat", type=int, default=99, help="calls of the shortest kind (default: 99)")
-    parser.add_argument("--budget", type=float, default=math.inf, help="seconds this call may take, data included")
-    parser.add_argument("--missing", action="store_true", help="only parts that the file does not have")
-    parser.add_argument("--out", type=Path, help="results file; what it has of other parts is kept")
     parser.add_argument("--first", choices=("cudf_fsst", "cudf"), help="print the seconds of one first call, no more")
-    options = parser.parse_args()
-    options.deadline = started + options.budget
+    options = compare.parsed(parser, started, repeat=99, out=False)
     if not options.first and not options.out:
         parser.error("--out is needed")
 

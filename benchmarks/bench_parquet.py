@@ -5,17 +5,30 @@
 
 GB/s count the bytes of the same table in Arrow, by the host's clock, from an idle GPU to an idle GPU; medians of calls
 that follow each other, so that the file is in memory. ``peak_bytes`` is the most that was allocated during a call, as
-RMM counts, ``result_bytes`` what is left of it. The part ``limited`` reads with no more GPU memory than `--limit`, then
-counts the rows with a text: seconds of both, 0 where memory did not suffice. The part ``cpu`` reads into host memory,
-beside pyarrow. What was read is compared before anything is timed. The file is written part by part; `--budget` and
-`--missing` are those of compare.py.
+RMM counts, ``result_bytes`` what is left of it. What was read is compared before anything is timed.
+
+read
+    lineitem as tpchgen-cli writes it, in row groups of some 114,000 rows.
+groups1m
+    The same table in row groups of a million rows, as cuDF writes it.
+limited
+    With no more GPU memory than `--limit`: seconds of reading, and of reading and counting the rows with a text; 0
+    where memory did not suffice.
+sf100
+    The same of scale factor 100, in several files, with no more than `--sf100-limit`. tpchgen-cli writes them first,
+    unless they are there: 24 GB, in about 70 s on 16 cores.
+cpu
+    Into host memory, beside pyarrow.
+
+The file is written part by part; `--budget` and `--missing` are those of compare.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -34,7 +47,11 @@ Found = tuple[str, Record]
 Call = Callable[[], Any]
 
 DATASET = "tpch.lineitem.sf{}"
-KINDS = ("read", "limited", "cpu")
+KINDS = ("read", "groups1m", "limited", "cpu", "sf100")
+#: Unless they are named; sf100 takes minutes, and room on the disk.
+USUAL = KINDS[:-1]
+MILLION = 1_000_000
+LARGE, LARGE_FILES = 100, 16
 COLUMN, TEXT = "l_comment", "special"
 
 
@@ -52,6 +69,8 @@ class Tools:
         The most bytes that a call allocates.
     limited : callable
         Seconds of a call that may allocate so many bytes; 0 where they do not suffice.
+    rewrite : callable
+        Writes a Parquet file as another one, in row groups of so many rows.
     repeat : int
     """
 
@@ -60,6 +79,7 @@ class Tools:
     wall: Callable[[Call, int], float]
     peak: Callable[[Call], int]
     limited: Callable[[Call, int], float]
+    rewrite: Callable[[Path, Path, int], None]
     repeat: int
 
 
@@ -95,9 +115,23 @@ def measure_read(path: Path, tools: Tools) -> Iterator[Found]:
         yield codec, {"measure": "result_bytes", "value": sizes[codec], **common}
 
 
+def row_count(path: Path) -> int:
+    """Rows of a file, or of all files of a folder."""
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return sum(pq.read_metadata(file).num_rows for file in files)
+
+
+def measure_groups(path: Path, tools: Tools) -> Iterator[Found]:
+    """The same of larger row groups."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        rewritten = Path(folder) / path.name
+        tools.rewrite(path, rewritten, MILLION)
+        yield from measure_read(rewritten, tools)
+
+
 def measure_limited(path: Path, limit: int, tools: Tools) -> Iterator[Found]:
     """Reading, and a question, where memory is short."""
-    common = {"limit_bytes": limit, "rows": pq.read_metadata(path).num_rows}
+    common = {"limit_bytes": limit, "rows": row_count(path)}
 
     def ask(read: Callable[[Path], Any]) -> None:
         found = read(path)
@@ -110,6 +144,14 @@ def measure_limited(path: Path, limit: int, tools: Tools) -> Iterator[Found]:
             ("limited_query_seconds", partial(ask, read)),
         ):
             yield codec, {"measure": measure, "value": tools.limited(call, limit), **common}
+
+
+def measure_large(folder: Path, limit: int, tools: Tools) -> Iterator[Found]:
+    """A table that the GPU has no room for."""
+    if not folder.is_dir():
+        command = ["tpchgen-cli", "parquet", "-s", str(LARGE), "-T", "lineitem", "-p", str(LARGE_FILES)]
+        subprocess.run([*command, "-o", str(folder.parent), "--no-progress"], check=True)
+    yield from measure_limited(folder, limit, tools)
 
 
 def measure_cpu(path: Path, tools: Tools) -> Iterator[Found]:
@@ -129,12 +171,16 @@ def measure_cpu(path: Path, tools: Tools) -> Iterator[Found]:
 def run(path: Path, tools: Tools, file: ResultsFile, options: argparse.Namespace, alive: Callable[[], bool]) -> int:
     """Measure all parts, or those that are missing; an exit status."""
     dataset = DATASET.format(options.scale)
-    wanted = [f"{kind}:{dataset}" for kind in options.parts]
+    of = {"groups1m": f"{dataset}.groups1m", "sf100": DATASET.format(LARGE)}
+    wanted = [f"{kind}:{of.get(kind, dataset)}" for kind in options.parts]
     wanted = [part for part in wanted if not options.missing or file.missing(part)]
+    large = path.parent / f"sf{LARGE}" / "lineitem"
     found = {
         "read": lambda path, options, failed: measure_read(path, tools),
+        "groups1m": lambda path, options, failed: measure_groups(path, tools),
         "limited": lambda path, options, failed: measure_limited(path, options.limit, tools),
         "cpu": lambda path, options, failed: measure_cpu(path, tools),
+        "sf100": lambda _, options, failed: measure_large(large, options.sf100_limit, tools),
     }
     return compare.run(wanted, lambda dataset: path, found, file, options, alive)
 
@@ -144,41 +190,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tpch", type=Path, required=True, help="folder with lineitem.parquet")
     parser.add_argument("--scale", type=int, default=10, help="its scale factor, for the names")
-    parser.add_argument("--parts", nargs="*", choices=KINDS, default=list(KINDS), help="default: all")
+    parser.add_argument("--parts", nargs="*", choices=KINDS, default=list(USUAL), help="default: all but sf100")
     parser.add_argument("--limit", type=int, default=4 << 30, help="bytes of GPU memory of the part limited")
-    parser.add_argument("--repeat", type=int, default=7)
-    parser.add_argument("--budget", type=float, default=math.inf, help="seconds this call may take")
-    parser.add_argument("--missing", action="store_true", help="only parts that the file does not have")
-    parser.add_argument("--out", type=Path, required=True, help="results file; what it has of other parts is kept")
-    options = parser.parse_args()
-    options.deadline = started + options.budget
+    parser.add_argument("--sf100-limit", type=int, default=32 * 10**9, help="bytes of GPU memory of the part sf100")
+    options = compare.parsed(parser, started, repeat=7)
 
     import bench_column
     import cudf
-    import rmm.mr
     import timing
 
     bench_column.use_pool()
-    pool = rmm.mr.get_current_device_resource()
-    counted = rmm.mr.StatisticsResourceAdaptor(pool)
-    rmm.mr.set_current_device_resource(counted)
+    memory = timing.CountedMemory()
 
-    def peak(call: Call) -> int:
-        counted.push_counters()
-        call()
-        return int(counted.pop_counters().peak_bytes)
-
-    def limited(call: Call, limit: int) -> float:
-        rmm.mr.set_current_device_resource(rmm.mr.LimitingResourceAdaptor(counted, limit))
-        try:
-            return timing.wall_seconds(call, 1, 1)
-        except MemoryError:
-            return 0.0
-        finally:
-            rmm.mr.set_current_device_resource(counted)
+    def rewrite(path: Path, to: Path, rows: int) -> None:
+        cudf.read_parquet(path).to_parquet(to, row_group_size_rows=rows, index=False)
 
     ours = partial(cudf_fsst.read_parquet, device="gpu")
-    tools = Tools(cudf.read_parquet, ours, timing.wall_seconds, peak, limited, options.repeat)
+    measured = (timing.wall_seconds, memory.peak, memory.limited_seconds)
+    tools = Tools(cudf.read_parquet, ours, *measured, rewrite, options.repeat)
     file = ResultsFile(options.out, timing.machine(), **timing.run())
     sys.exit(run(options.tpch / "lineitem.parquet", tools, file, options, timing.alive))
 

@@ -11,7 +11,6 @@ The file is written part by part; `--budget` and `--missing` are those of compar
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -212,12 +211,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     datasets.add_options(parser)
     parser.add_argument("--parts", nargs="*", choices=KINDS, default=list(KINDS), help="kinds of parts (default: all)")
-    parser.add_argument("--repeat", type=int, default=15)
-    parser.add_argument("--budget", type=float, default=math.inf, help="seconds this call may take, data included")
-    parser.add_argument("--missing", action="store_true", help="only parts that the file does not have")
-    parser.add_argument("--out", required=True, help="results file; what it has of other parts is kept")
-    options = parser.parse_args()
-    options.deadline = started + options.budget
+    options = compare.parsed(parser, started, repeat=15)
 
     import bench_column
     import cudf

@@ -158,16 +158,37 @@ def run(
     return 0
 
 
+def parsed(parser: argparse.ArgumentParser, started: float, *, repeat: int, out: bool = True) -> argparse.Namespace:
+    """The options of a benchmark that measures part by part, with those that all such have.
+
+    Parameters
+    ----------
+    started
+        When the benchmark began, by `time.perf_counter`.
+    repeat
+        How often it measures unless it is told.
+    out
+        Whether it needs a results file.
+
+    Returns
+    -------
+    argparse.Namespace
+        With ``deadline``, after which no part begins.
+    """
+    parser.add_argument("--repeat", type=int, default=repeat, help="calls of each kind (default: %(default)s)")
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds this call may take, data included")
+    parser.add_argument("--missing", action="store_true", help="only parts that the file does not have")
+    parser.add_argument("--out", type=Path, required=out, help="results file; what it has of other parts is kept")
+    options = parser.parse_args()
+    options.deadline = started + options.budget
+    return options
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     datasets.add_options(parser)
     parser.add_argument("--parts", nargs="*", choices=KINDS, default=list(KINDS), help="kinds of parts (default: all)")
-    parser.add_argument("--repeat", type=int, default=7)
-    parser.add_argument("--budget", type=float, default=math.inf, help="seconds this call may take, data included")
-    parser.add_argument("--missing", action="store_true", help="only parts that the file does not have")
-    parser.add_argument("--out", type=Path, required=True, help="results file; what it has of other parts is kept")
-    options = parser.parse_args()
-    options.deadline = time.perf_counter() + options.budget
+    options = parsed(parser, time.perf_counter(), repeat=7)
 
     import bench_column
     import timing

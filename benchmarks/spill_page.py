@@ -1,7 +1,7 @@
-"""Write the tables of docs/spilling.md and docs/codecs.md: python benchmarks/spill_page.py.
+"""Write the tables of docs/spilling.md, docs/codecs.md and docs/parquet.md: python benchmarks/spill_page.py.
 
-They are made of spill.json, spill_job.json, dask.json, codecs.json and ratios.json in benchmarks/results; a test
-compares them.
+They are made of spill.json, spill_job.json, dask.json, codecs.json, ratios.json and parquet.json in
+benchmarks/results; a test compares them.
 """
 
 from __future__ import annotations
@@ -183,8 +183,39 @@ def ratios(folder: Path = RESULTS) -> str:
     return f"{table(['column', *heads.values()], lines)}\n\n{made}"
 
 
-PARTS = {"spill": spill, "job": job, "columns": columns, "codecs": codecs, "ratios": ratios}
-PAGES = {ROOT / "docs" / "spilling.md": ("spill", "job"), ROOT / "docs" / "codecs.md": ("columns", "codecs", "ratios")}
+def parquet(folder: Path = RESULTS) -> str:
+    """Reading into a compressed frame beside reading plain, and with little memory."""
+    content = read("parquet", folder)
+    if content is None:
+        return "Not measured yet."
+    found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
+    for record in content["records"]:
+        found.setdefault(record["dataset"], {}).setdefault(record["codec"], {})[record["measure"]] = record
+    readers = {"cudf_fsst": "`cudf_fsst.read_parquet`", "cudf": "`cudf.read_parquet`"}
+    forms = {"read_parquet_gbps": (1, "{:.1f}"), "peak_bytes": (1e9, "{:.1f}"), "result_bytes": (1e9, "{:.1f}")}
+    lines, limits = [], []
+    for dataset, codecs in found.items():
+        scale = dataset.split(".")[2].removeprefix("sf")
+        for codec, name in readers.items():
+            one = codecs.get(codec, {})
+            if "peak_bytes" in one:
+                groups = f"{one['peak_bytes']['row_groups']:,} row groups, {name}"
+                lines.append([groups, *(form.format(one[key]["value"] / unit) for key, (unit, form) in forms.items())])
+            if "limited_query_seconds" in one:
+                whole, query = (one[f"limited_{key}_seconds"] for key in ("read", "query"))
+                times = f"{whole['value']:.2f} s, and with a text query {query['value']:.2f} s"
+                limits.append([scale, f"{whole['limit_bytes'] / 1e9:.1f}", name, times if whole["value"] else "fails"])
+    head = ["TPC-H's lineitem, scale factor 10", "GB/s, as Arrow counts", "most memory, GB", "what is left, GB"]
+    short = ["scale factor", "GB of GPU memory", "reader", "takes"]
+    return "\n\n".join([table(head, lines), table(short, limits), provenance("parquet", content)])
+
+
+PARTS = {"spill": spill, "job": job, "columns": columns, "codecs": codecs, "ratios": ratios, "parquet": parquet}
+PAGES = {
+    ROOT / "docs" / "spilling.md": ("spill", "job"),
+    ROOT / "docs" / "codecs.md": ("columns", "codecs", "ratios"),
+    ROOT / "docs" / "parquet.md": ("parquet",),
+}
 
 
 def marker(part: str) -> str:

@@ -23,6 +23,7 @@ from typing import Any
 from unittest import mock
 
 import cupy
+import rmm.mr
 
 from cudf_fsst.codecs.fsst import cuda_compress, cuda_encode
 from cudf_fsst.device.timing import Launches, recorded_launches
@@ -40,6 +41,34 @@ def wall_seconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 2) -> f
             times.append(time.perf_counter() - start)
         del result
     return statistics.median(times)
+
+
+class CountedMemory:
+    """What the current RMM resource gives is counted from here on."""
+
+    def __init__(self) -> None:
+        self._counted = rmm.mr.StatisticsResourceAdaptor(rmm.mr.get_current_device_resource())
+        rmm.mr.set_current_device_resource(self._counted)
+
+    def in_use(self) -> int:
+        """Bytes that are allocated."""
+        return int(self._counted.allocation_counts.current_bytes)
+
+    def peak(self, call: Callable[[], Any]) -> int:
+        """The most bytes that a call allocates, beyond what there was."""
+        self._counted.push_counters()
+        call()
+        return int(self._counted.pop_counters().peak_bytes)
+
+    def limited_seconds(self, call: Callable[[], Any], limit: int, repeat: int = 1) -> float:
+        """Seconds of a call that may allocate so many bytes beyond what there is; 0 where they do not suffice."""
+        rmm.mr.set_current_device_resource(rmm.mr.LimitingResourceAdaptor(self._counted, max(limit, 0)))
+        try:
+            return wall_seconds(call, repeat, 1)
+        except MemoryError:
+            return 0.0
+        finally:
+            rmm.mr.set_current_device_resource(self._counted)
 
 
 def alive() -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from .interop import cudf as interop
 from .parquet.sources import reading
 
 DeviceChoice = Literal["auto", "gpu", "cpu"]
@@ -71,12 +72,8 @@ def find_engine(choice: DeviceChoice = "auto") -> Engine:
     RuntimeError
         The GPU was asked for and none is found.
     """
-    if choice != "cpu":
-        try:
-            return _gpu_engine()
-        except Exception:  # not installed, no driver, or broken, of which `accessor.register` warned
-            if choice == "gpu":
-                raise
+    if interop.on_gpu(choice):
+        return _gpu_engine()
     import pandas
 
     from .codecs.fsst.cpu import num_threads
@@ -85,12 +82,9 @@ def find_engine(choice: DeviceChoice = "auto") -> Engine:
 
 
 def _gpu_engine() -> Engine:
-    from .interop.cudf import cudf_module
-
-    cudf = cudf_module()
+    cudf = interop.cudf_module()
     import cupy
 
-    # CuPy raises CUDARuntimeError, a RuntimeError, where there is no driver or no device.
     device = cupy.cuda.runtime.getDevice()
     name = cupy.cuda.runtime.getDeviceProperties(device)["name"]
     return Engine(cudf, name.decode() if isinstance(name, bytes) else str(name), on_gpu=True)

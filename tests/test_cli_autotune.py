@@ -38,6 +38,7 @@ class FastGpu:
         timing.median_span = self._median_span
         for made in (memory, kernels, timing):
             monkeypatch.setitem(sys.modules, made.__name__, made)
+        monkeypatch.setattr("cudf_fsst.interop.cudf.on_gpu", lambda choice: True)
         monkeypatch.setattr("cudf_fsst.engine._gpu_engine", lambda: Engine(pd, "NVIDIA Test", on_gpu=False))
 
     @contextlib.contextmanager
@@ -95,10 +96,10 @@ def test_autotune_mistakes(fast_gpu: FastGpu, parquet: Path, monkeypatch: pytest
     pq.write_table(pa.table({"text": pa.array([None, ""])}), parquet)
     assert "no characters" in run_bad("autotune", "--file", parquet, "--column", "text")
 
-    def fail() -> Engine:
+    def fail(choice: str) -> bool:
         raise RuntimeError("no CUDA-capable device is detected")
 
-    monkeypatch.setattr("cudf_fsst.engine._gpu_engine", fail)
+    monkeypatch.setattr("cudf_fsst.interop.cudf.on_gpu", fail)
     assert "no usable GPU: no CUDA-capable device" in run_bad("autotune")
 
 

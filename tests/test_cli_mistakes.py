@@ -16,7 +16,6 @@ import pytest
 import cudf_fsst
 from cli_cases import parquet_files_that_cannot_be_read, run_bad, run_ok
 from column_cases import VALUES
-from cudf_fsst.engine import Engine
 
 
 def test_existing_output_is_kept(parquet: Path, tmp_path: Path) -> None:
@@ -153,10 +152,10 @@ def test_damaged_file(parquet: Path, tmp_path: Path) -> None:
 
 
 def test_gpu_asked_for_where_there_is_none(parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> Engine:
+    def fail() -> None:
         raise ImportError("no cuDF here; install it with: pip install 'cudf-fsst[cuda12]'")
 
-    monkeypatch.setattr("cudf_fsst.engine._gpu_engine", fail)
+    monkeypatch.setattr("cudf_fsst.interop.cudf.cudf_module", fail)
     line = run_bad("compress", parquet, "--column", "text", "-o", tmp_path / "text.fsst", "--device", "gpu")
     assert "cudf-fsst[cuda12]" in line
     run_ok("compress", parquet, "--column", "text", "-o", tmp_path / "text.fsst", "--device", "auto")

@@ -256,11 +256,12 @@ def test_the_next_row_group_is_read_meanwhile(tmp_path: Path, monkeypatch: pytes
         threads.add(threading.current_thread())
         return reader(self, piece)
 
-    def watched_compress(self: Any, table: Any) -> Any:
+    def watched_compress(self: Any, found: Any) -> Any:
+        ((_, table),) = found
         number = table["n"][0].as_py() // 10
         assert began[min(number + 1, 3)].wait(10)
         assert not any(one.is_set() for one in began[number + 2 :]), "more than one piece ahead"
-        return compress(self, table)
+        return compress(self, found)
 
     monkeypatch.setattr(host.HostReader, "_read", watched_read)
     monkeypatch.setattr(host.HostReader, "compress", watched_compress)

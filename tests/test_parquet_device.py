@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cudf_fsst
-from cudf_fsst.interop import cudf_parquet
+from cudf_fsst.parquet import device, reads
 
 pytestmark = pytest.mark.gpu
 
@@ -145,19 +145,71 @@ def test_round_trip(tmp_path: Path) -> None:
     assert found.to_arrow().equals(wanted.to_arrow())
 
 
-@pytest.mark.parametrize("chunk", [1, 20_000, 10**9])
-def test_tables_are_cut(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever libcudf's tables end, pieces are row groups."""
-    monkeypatch.setattr(cudf_parquet, "_CHUNK_NBYTES", chunk)
+def test_more_types(tmp_path: Path) -> None:
+    import cudf
+
+    numbers = np.arange(5300)
+    some = pa.table(
+        {
+            "lasted": pa.array(numbers, pa.duration("ms"), mask=numbers % 5 == 0),
+            "small": pa.array(numbers % 200, pa.uint8()),
+            "real": pa.array(numbers / 7, pa.float32(), mask=numbers % 3 == 0),
+            "kind": pa.array([f"kind {i % 4}" for i in range(5300)]).dictionary_encode(),
+            "flag": pa.array(numbers % 3 == 0, mask=numbers % 4 == 0),
+            "points": [[{"x": i, "y": None}] * (i % 3) for i in range(5300)],
+            "lists": [[[i], []] for i in range(5300)],
+            "exact": pa.array([Decimal(i) / 100 for i in range(5300)], pa.decimal128(30, 2)),
+            "nanos": pa.array(numbers, pa.timestamp("ns")),
+        }
+    )
     path = tmp_path / "in.parquet"
-    pq.write_table(table(30_000), path, row_group_size=7000, data_page_size=2000)
-    found, wanted = cudf_fsst.read_parquet(path, device="gpu"), pq.read_table(path)
-    for name in ("n", "text", "flag"):
-        assert found.column(name).to_arrow().to_pylist() == wanted[name].to_pylist()
+    pq.write_table(some, path, row_group_size=1000, compression="zstd", data_page_version="2.0")
+    same(cudf_fsst.read_parquet(path, device="gpu"), cudf.read_parquet(path))
+    columns = ["nanos", "points"]
+    same(cudf_fsst.read_parquet(path, columns=columns, device="gpu"), cudf.read_parquet(path, columns=columns))
+
+
+@pytest.mark.parametrize("nbytes", [1, 100_000, 10**9])
+def test_columns_are_read_apart(nbytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many columns are read together, and however much at the same time."""
+    import cudf
+
+    monkeypatch.setattr(reads, "_SHARE_NBYTES", nbytes)
+    monkeypatch.setattr(device.DeviceReader, "ahead", reads.Ahead(3, 2 * nbytes, 2))
+    path = tmp_path / "in.parquet"
+    some = table(30_000)
+    pq.write_table(some, path, row_group_size=7000, data_page_size=2000)
+    found = cudf_fsst.read_parquet(path, device="gpu")
+    same(found, cudf.read_parquet(path))
     parts = found.column("flag")._content.node.values[0]
     assert [part.rows for part in parts] == [7000, 7000, 7000, 7000, 2000]
     twice = cudf_fsst.read_parquet([path, path], device="gpu")
     assert len(twice) == 60_000
+    labels = pd.MultiIndex.from_arrays([np.arange(3000) // 7, [f"b{i}" for i in range(3000)]], names=["k", "l"])
+    pd.DataFrame({"n": np.arange(3000), "a.b": 1.5}, index=labels).to_parquet(path, row_group_size=700)
+    same(cudf_fsst.read_parquet(path, device="gpu"), cudf.read_parquet(path))
+    same(cudf_fsst.read_parquet(path, columns=["a.b"], device="gpu"), cudf.read_parquet(path, columns=["a.b"]))
+
+
+def test_a_footer_that_names_bytes_outside_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "in.parquet"
+    pq.write_table(table(3000), path, row_group_size=1000)
+    whole = path.read_bytes()
+    length = int.from_bytes(whole[-8:-4], "little")
+    path.write_bytes(whole[:1000] + whole[-8 - length :])
+    with pytest.raises((ValueError, OSError), match=r"in\.parquet"):
+        cudf_fsst.read_parquet(path, device="gpu")
+
+
+def test_memory_is_not_used_again_too_early(tmp_path: Path) -> None:
+    """Reads take turns in the same memory, in streams of their own."""
+    path = tmp_path / "in.parquet"
+    rows = np.random.default_rng(1).integers(0, 10**9, 4_000_000)
+    pq.write_table(pa.table({"n": rows, "s": rows[::-1].astype(str)}), path, row_group_size=200_000)
+    for _ in range(3):
+        found = cudf_fsst.read_parquet(path, device="gpu").decompress()
+        assert (found["n"].to_numpy() == rows).all()
+        assert (found["s"].astype("int64").to_numpy() == rows[::-1]).all()
 
 
 def test_damaged_files_are_named(tmp_path: Path) -> None:

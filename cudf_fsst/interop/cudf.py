@@ -40,9 +40,12 @@ import pandas as pd
 import pyarrow as pa
 
 from ..buffers import ColumnBuffers, DeviceStrings, HostStrings
-from . import arrow_columns, schema
+from . import arrow_columns
 from .arrow import from_arrow
 from .arrow_columns import fixed_width
+from .dtypes import decode_any_dtype, encode_dtype
+from .indexes import frequency_name
+from .names import decode_name, encode_name
 from .pandas import WANTED
 
 _types = pa.types
@@ -217,6 +220,13 @@ def row_values(key: Any) -> Any:
     return pandas.row_values(key)
 
 
+def present_values(data: Any, dtype: Any) -> Any:
+    """The values of a Series or Index of this dtype in a CuPy array; None where some are missing, or of another."""
+    if not isinstance(data, (cudf_module().Series, cudf_module().Index)) or data.dtype != dtype:
+        return None
+    return None if data._column.null_count else data.values
+
+
 def take_labels(index: Any, rows: Any) -> Any:
     """Labels of some rows."""
     cudf = cudf_module()
@@ -356,6 +366,11 @@ def sample(values: Sequence[str | None], dtype: Any, kind: Any, stored: dict[str
     return series(ColumnBase.create(column, _dtype(kind, stored, None)), None, None)
 
 
+def one_missing(dtype: Any) -> Any:
+    """A Series of a missing value."""
+    return cudf_module().Series([None], dtype=dtype)
+
+
 def mode() -> Any:
     """What the results of methods depend on, beside their arguments."""
     return cudf_module().get_option("mode.pandas_compatible")
@@ -382,6 +397,37 @@ def current_device() -> str:
     import cupy
 
     return f"cuda:{cupy.cuda.runtime.getDevice()}"
+
+
+def on_gpu(choice: str) -> bool:
+    """Whether what can be done in either place is done on the current GPU.
+
+    Parameters
+    ----------
+    choice
+        ``"gpu"``, ``"cpu"``, or ``"auto"``: on the GPU if cuDF can be imported and there is one.
+
+    Raises
+    ------
+    ValueError
+        It is none of these.
+    ImportError
+        The GPU was asked for and cuDF cannot be imported.
+    RuntimeError
+        The GPU was asked for and none is found.
+    """
+    if choice not in ("auto", "cpu", "gpu"):
+        raise ValueError(f"device must be 'auto', 'cpu' or 'gpu', not {choice!r}")
+    if choice == "cpu":
+        return False
+    try:
+        cudf_module()
+        current_device()  # CuPy raises CUDARuntimeError, a RuntimeError, where there is no driver or no device
+    except Exception:  # not installed, no driver, or broken, of which `accessor.register` warned
+        if choice == "gpu":
+            raise
+        return False
+    return True
 
 
 def on_device(device: str) -> AbstractContextManager[Any]:
@@ -513,7 +559,7 @@ def _codes_type(column: Any) -> Any:
 
 
 def _stored(dtype: Any) -> dict[str, Any] | None:
-    """What `schema.decode_column` and `_dtype` want to know of a dtype."""
+    """What `pandas_columns.decode_column` and `_dtype` want to know of a dtype."""
     import cudf
 
     if isinstance(dtype, cudf.CategoricalDtype):
@@ -523,7 +569,7 @@ def _stored(dtype: Any) -> dict[str, Any] | None:
         return {"kind": "category", "categories": _stored(categories)}
     if isinstance(dtype, (cudf.ListDtype, cudf.StructDtype, cudf.core.dtypes.DecimalDtype)):
         return dict(_NATURAL)
-    return schema.encode_dtype(dtype)
+    return encode_dtype(dtype)
 
 
 def _describe(column: Any, kind: Any, of_strings: Callable[[Any], DeviceStrings]) -> ColumnBuffers:
@@ -608,7 +654,7 @@ def _made_dtype(kind: Any, stored: dict[str, Any] | None, categories: Any) -> An
         raise TypeError("cuDF has no dtype for periods")
     named = stored is not None and stored["kind"] in ("string", "masked", "arrow")
     if stored is not None and (named or (stored["kind"] == "object" and _types.is_string(kind))):
-        return unwrap_proxy(schema.decode_any_dtype(stored, kind))[0]  # under cudf.pandas its dtypes are proxies, too
+        return unwrap_proxy(decode_any_dtype(stored, kind))[0]  # under cudf.pandas its dtypes are proxies, too
     return cudf_dtype_from_pa_type(kind)
 
 
@@ -649,7 +695,7 @@ def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
     """What says an index' kind, names and dtypes, and its levels as columns (none of a RangeIndex)."""
     import cudf
 
-    names = [schema.encode_name(name) for name in index.names]
+    names = [encode_name(name) for name in index.names]
     if isinstance(index, cudf.RangeIndex):
         return {"names": names, "range": [index.start, index.stop, index.step]}, []
     multi = isinstance(index, cudf.MultiIndex)
@@ -661,7 +707,7 @@ def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
         levels = [index.get_level_values(name) for name in index.names]
     columns = [level._column for level in levels]
     dtypes = [_stored(one.dtype) for one in columns]
-    freqs = [None if multi else schema.frequency_name(getattr(level, "freq", None)) for level in levels]
+    freqs = [None if multi else frequency_name(getattr(level, "freq", None)) for level in levels]
     return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs}, columns
 
 
@@ -669,7 +715,7 @@ def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any
     """An index of what `describe_index` gave or a host frame holds."""
     import cudf
 
-    names = [schema.decode_name(name) for name in notes["names"]]
+    names = [decode_name(name) for name in notes["names"]]
     if "range" in notes:
         start, stop, step = notes["range"]
         return cudf.RangeIndex(start, stop, step, name=names[0])

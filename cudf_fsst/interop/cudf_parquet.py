@@ -2,19 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from .cudf import cudf_module, with_dtype
+from .cudf import cudf_module, current_device, with_dtype
 
-#: Bytes of the tables that libcudf makes, at most about, and that it takes to read and decompress some of them. On an
-#: H200 a pass over some 300 MB of TPC-H's lineitem took 80 ms, nearly whatever its size. Reading scale factor 10 took,
-#: with the most memory beyond the result: 1.06 s and 1.75 GiB with (256 MiB, 1 GiB), 0.94 s and 1.91 GiB with these,
-#: 0.79 s and 2.97 GiB with (512 MiB, 2 GiB), 0.23 s in one pass by cuDF. A reader for each piece: 2.2 s.
-_CHUNK_NBYTES, _PASS_NBYTES = 512 << 20, 1 << 30
+
+class _Footer:
+    """What a file says of itself, which is parsed once for all reads; for any thread."""
+
+    def __init__(self, path: str) -> None:
+        import pylibcudf as plc
+
+        with open(path, "rb") as file:
+            self._nbytes = file.seek(0, os.SEEK_END)
+            file.seek(max(self._nbytes - _TAIL, 0))
+            length = int.from_bytes(file.read(_TAIL)[:4], "little")
+            if length > self._nbytes - _TAIL:
+                raise ValueError(f"a footer of {length} bytes in a file of {self._nbytes}")
+            file.seek(self._nbytes - _TAIL - length)
+            footer = file.read(length)
+        self._source = plc.io.SourceInfo([path])
+        self._metadata = plc.io.experimental.HybridScanMetadata.from_footer_bytes(footer, self._options(None))
+
+    def _options(self, names: Sequence[str] | None) -> Any:
+        import pylibcudf as plc
+
+        options = plc.io.parquet.ParquetReaderOptions.builder(self._source).build()
+        if names is not None:
+            options.set_column_names(list(names))
+        return options
+
+    def read(self, groups: Sequence[int], names: Sequence[str] | None, stream: Any) -> Any:
+        """A pylibcudf table with metadata of row groups, made in a stream, which is waited for."""
+        import pylibcudf as plc
+
+        utilities = plc.io.parquet_io_utils
+        options, numbers = self._options(names), list(groups)
+        reader = plc.io.experimental.HybridScanReader.from_metadata(self._metadata)
+        ranges = reader.all_column_chunks_byte_ranges(numbers, options)
+        for one in ranges:
+            if not 0 <= one.offset <= self._nbytes or not 0 <= one.size <= self._nbytes - one.offset:
+                raise ValueError(f"{one.size} bytes at {one.offset} of a file of {self._nbytes}")
+        chunks = utilities.fetch_byte_ranges_to_device(
+            self._source, ranges, utilities.IOSubmissionPolicy.SERIALIZE, stream
+        )
+        made = reader.materialize_all_columns(numbers, chunks, options, stream)
+        stream.synchronize()
+        return made
+
+
+class Chunk(NamedTuple):
+    """Columns of row groups, and the stream in which their memory is given back."""
+
+    table: Any
+    stream: Any
+
+    def done(self) -> None:
+        """Let what the default stream does with it end before its memory is used again."""
+        from ..device.memory import Lane
+
+        self.stream.wait_event(Lane().event())
+
+
+@cache
+def _streams(device: str) -> SimpleQueue[Any]:
+    """Streams that nobody reads in at the moment."""
+    del device
+    return SimpleQueue()
 
 
 class ParquetFiles:
@@ -45,10 +107,11 @@ class ParquetFiles:
         filters: Any,
     ) -> None:
         self._columns, self._levels, self._filters = columns, list(levels), filters
+        self._lock, self._footers = threading.Lock(), dict[str, _Footer]()
         self._keys = {name: pd.Index(values) for name, values in keys.items()}
         found = cudf_module().read_parquet(paths[0], columns=columns, nrows=0, **_ONE_FILE)
         #: A frame without rows.
-        self.empty = self._with_keys(found, dict.fromkeys(keys))
+        self.empty = self.with_keys(found, dict.fromkeys(keys))
         #: Of its columns: a pandas.Index.
         self.labels = self.empty.columns if isinstance(self.empty.columns, pd.Index) else self.empty.columns.to_pandas()
 
@@ -58,58 +121,48 @@ class ParquetFiles:
             path, columns=self._columns, row_groups=[list(groups)], filters=self._filters
         )
         found = found.drop(columns=[name for name in self._keys if name in found.columns])
-        return self._with_keys(found, keys)
+        return self.with_keys(found, keys)
 
-    def cut(self, path: str, groups: Sequence[int], rows: Iterable[int], keys: Mapping[str, Any]) -> Iterator[Any]:
-        """DataFrames of so many rows each, of row groups of a file that together have as many; read as they are taken.
+    def scan(self, path: str, groups: Sequence[int], names: Sequence[str] | None) -> Chunk:
+        """Columns of row groups of a file, for `frame`; in any thread. None: all columns."""
+        import cupy
 
-        libcudf looks at all that a file says of its row groups whenever it begins to read, so it begins once. Its
-        tables end anywhere: they are cut, and put together, to have the rows that are wanted.
-        """
-        import pylibcudf as plc
+        footer = self._footer(path)
+        streams = _streams(current_device())
+        try:
+            stream = streams.get_nowait()
+        except Empty:
+            stream = cupy.cuda.Stream(non_blocking=True)
+        try:
+            return Chunk(footer.read(groups, names, stream), stream)
+        finally:
+            streams.put(stream)
 
-        if self._columns == [] and not self._levels:  # tables without columns do not know their rows
-            cudf = cudf_module()
-            yield from (self._with_keys(cudf.DataFrame(index=cudf.RangeIndex(count)), keys) for count in rows)
-            return
-        options = plc.io.parquet.ParquetReaderOptions.builder(plc.io.SourceInfo([path])).use_pandas_metadata(True)
-        options = options.build()
-        options.set_row_groups([list(groups)])
-        if self._columns is not None:
-            options.set_column_names(list(self._columns))
-        reader = plc.io.parquet.ChunkedParquetReader(
-            options, chunk_read_limit=_CHUNK_NBYTES, pass_read_limit=_PASS_NBYTES
-        )
-        tables: list[Any] = []
-        names: dict[str, Any] = {}
-        there = 0
-        for wanted in rows:
-            while there < wanted or not names:
-                if names and not reader.has_next():
-                    raise ValueError("its row groups have fewer rows than it says")
-                chunk = reader.read_chunk()
-                names = {"columns": chunk.column_names(include_children=False), "child_names": chunk.child_names}
-                tables.append(chunk.tbl)
-                there += chunk.tbl.num_rows()
-                del chunk
-            rest: list[Any] = []
-            if there > wanted:
-                last = tables.pop()
-                edge = last.num_rows() - (there - wanted)
-                first, after = plc.copying.slice(last, [0, edge, edge, last.num_rows()])
-                tables, rest = ([*tables, first] if edge else tables), [after]
-                del last, first, after
-            table = tables[0] if len(tables) == 1 else plc.concatenate.concatenate(tables)
-            tables, there = rest, there - wanted
-            del rest
-            yield self._with_keys(self._frame(table, names), keys)
-            del table
+    def _footer(self, path: str) -> _Footer:
+        with self._lock:
+            if path not in self._footers:
+                if len(self._footers) == _FOOTERS:  # files are read one after another
+                    del self._footers[next(iter(self._footers))]
+                self._footers[path] = _Footer(path)
+            return self._footers[path]
 
-    def _frame(self, table: Any, names: dict[str, Any]) -> Any:
-        found = cudf_module().DataFrame.from_pylibcudf(table, metadata=names)
-        if self._levels:
+    def frame(self, chunk: Chunk, places: Sequence[int]) -> Any:
+        """A DataFrame of what `scan` read: columns of these places, and those of the index if they were read."""
+        made = chunk.table
+        names = {"columns": made.column_names(include_children=False), "child_names": made.child_names}
+        found = cudf_module().DataFrame.from_pylibcudf(made.tbl, metadata=names)
+        if self._levels and self._levels[0] in names["columns"]:
             found = self._with_index(found)
-        return self._with_dtypes(found)
+        for place, name in zip(places, list(found), strict=True):
+            dtype = self.empty.dtypes.iloc[place]
+            if found[name].dtype != dtype:  # pandas' notes tell of decimals another precision, of nulls object
+                found[name] = with_dtype(found[name], dtype)
+        return found
+
+    def no_columns(self, rows: int) -> Any:
+        """A DataFrame of so many rows."""
+        cudf = cudf_module()
+        return cudf.DataFrame(index=cudf.RangeIndex(rows))
 
     def _with_index(self, found: Any) -> Any:
         cudf = cudf_module()
@@ -123,14 +176,7 @@ class ParquetFiles:
         found.index = index
         return found
 
-    def _with_dtypes(self, found: Any) -> Any:
-        """The same values with the dtypes that pandas' notes name: of decimals another precision, of nulls object."""
-        for label, dtype in self.empty.dtypes.items():
-            if label not in self._keys and found[label].dtype != dtype:
-                found[label] = with_dtype(found[label], dtype)
-        return found
-
-    def _with_keys(self, found: Any, keys: Mapping[str, Any]) -> Any:
+    def with_keys(self, found: Any, keys: Mapping[str, Any]) -> Any:
         """The frame with columns of categories for the folders that its file lies in."""
         cudf = cudf_module()
         for name, values in self._keys.items():
@@ -140,5 +186,9 @@ class ParquetFiles:
         return found
 
 
+#: Files whose footers are kept.
+_FOOTERS = 16
+#: Bytes at the end of a file, behind its footer: the footer's length, and "PAR1".
+_TAIL = 8
 #: For one file: no look at the folders it lies in.
 _ONE_FILE: dict[str, Any] = {"dataset_kwargs": {"partitioning": None}}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import index as indexes
 from ..backend import Asked, DeviceBackend
@@ -13,15 +12,41 @@ from ..codecs.node import Content, Node
 from ..frame import check_codecs
 from ..index import CompressedIndex
 from ..interop import cudf as interop
-from ..interop.cudf_parquet import ParquetFiles
-from .sources import Source, reading
+from ..interop.cudf_parquet import Chunk, ParquetFiles
+from .reads import Ahead, Compressed, Read, shares, sizes
+from .sources import Piece, Source, reading
+
+#: Memory that reads may take, by what `sizes` estimates.
+_NBYTES = 1792 << 20
+
+
+class _Frame(NamedTuple):
+    """A DataFrame, and which columns of the whole one it has.
+
+    Attributes
+    ----------
+    data : cudf.DataFrame
+    places : sequence of int
+    labels : bool
+        Whether its index is that of the piece.
+    first : bool
+        Whether it is the first of the piece.
+    """
+
+    data: Any
+    places: Sequence[int]
+    labels: bool
+    first: bool
 
 
 class DeviceReader:
     """Read pieces, and compress what was read; see `HostReader`.
 
-    Columns and index are what cuDF makes of them.
+    Columns and index are what cuDF makes of them. Some columns are read, and compressed, at a time: then less memory is
+    taken for less time, and the more can be read beside it.
     """
+
+    ahead = Ahead(threads=8, nbytes=_NBYTES, at_once=3)
 
     def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str) -> None:
         self.backend = DeviceBackend()
@@ -39,38 +64,98 @@ class DeviceReader:
         wanted = check_codecs({str(name): codec for name, codec in (codecs or {}).items()}, self.labels)
         self._codecs = [wanted.get(label) for label in self.labels]
         self._strings = {"tile_size": "auto", "level": level}
+        #: Names that are read, but those of the index.
+        self._names = [name for name in names if name not in keys and name not in source.levels]
+        self._sizes = None
+        if source.pieces:
+            largest = max(source.pieces, key=lambda piece: piece.rows)
+            self._sizes = sizes(largest, [name for name in source.whole.names if name not in source.keys])
+            found = shares(self._names, self._sizes, largest.rows)
+            places = iter(range(len(self._names)))
+            self._shares = [(some, [next(places) for _ in some]) for some in found]
+            self._shares[0] = [*source.levels, *self._shares[0][0]], self._shares[0][1]
+        self.reads = list(self._planned())
 
-    def tables(self) -> Iterator[Any]:
-        """A DataFrame of each piece, with an index of its own or a RangeIndex; without pieces one without rows."""
-        if not self._source.pieces:
-            yield self._files.empty
-        for _, some in groupby(self._source.pieces, lambda piece: piece.file):
-            pieces = list(some)
-            path = pieces[0].path
-            keys = {name: pieces[0].keys[name] for name in self._keys}
-            with reading(path):
-                found: Iterator[Any]
-                if self._source.filters is not None:
-                    found = (self._files.read(path, piece.groups, keys) for piece in pieces)
-                else:
-                    groups = [number for piece in pieces for number in piece.groups]
-                    found = self._files.cut(path, groups, [piece.rows for piece in pieces], keys)
-                for data in found:
-                    interop.hand_over()
-                    yield data
-                    del data
+    def _planned(self) -> Iterator[Read]:
+        """All reads, piece by piece; without pieces one of a frame without rows."""
+        source, files = self._source, self._files
+        if not source.pieces:
+            yield Read(0, 0, 0, lambda: files.empty)
+        for number, piece in enumerate(source.pieces):
+            if source.filters is not None:
+                yield Read(number, 0, self._nbytes(piece, self._names), partial(self._filtered, piece))
+                continue
+            for share, (names, _) in enumerate(self._shares):
+                yield Read(number, share, self._nbytes(piece, names), partial(self._scanned, piece, names))
 
-    def compress(self, data: Any) -> tuple[Sequence[Content], CompressedIndex | None, int]:
-        """Columns, index and rows of a DataFrame that was read; no index where that is a range."""
+    def _nbytes(self, piece: Piece, names: Sequence[str]) -> int:
+        """Memory that it takes to read columns of a piece, about."""
+        if self._sizes is None:
+            return self.ahead.nbytes
+        own = [self._sizes[name] for name in names]
+        return round(piece.rows * sum(one.table + one.encoded for one in own))
+
+    def _filtered(self, piece: Piece) -> Any:
+        with reading(piece.path):
+            found = self._files.read(piece.path, piece.groups, self._keys_of(piece))
+        interop.hand_over()
+        return found
+
+    def _scanned(self, piece: Piece, names: Sequence[str]) -> Any:
+        if not names:
+            return self._files.no_columns(piece.rows)
+        with reading(piece.path):
+            return self._files.scan(piece.path, piece.groups, names)
+
+    def _keys_of(self, piece: Piece) -> dict[str, Any]:
+        return {name: piece.keys[name] for name in self._keys}
+
+    def compress(self, found: Sequence[tuple[Read, Any]]) -> list[Compressed]:
+        """What has become of frames that were read; together they wait no more often than one."""
+        try:
+            frames = [self._frame(read, data) for read, data in found]
+            if self._source.levels:
+                return [self._compressed([one])[0] for one in frames]
+            return self._compressed(frames)
+        finally:
+            for _, data in found:
+                if isinstance(data, Chunk):
+                    data.done()
+
+    def _frame(self, read: Read, data: Any) -> _Frame:
+        """A DataFrame of what was read, and the places of its columns."""
+        first, levels = read.share == 0, bool(self._source.levels)  # which has index and keys as well
+        if not self._source.pieces or self._source.filters is not None:
+            return _Frame(data, range(len(self.labels)), levels, True)
+        places = self._shares[read.share][1]
+        if isinstance(data, Chunk):
+            data = self._files.frame(data, places)
+        if first and self._keys:
+            data = self._files.with_keys(data, self._keys_of(self._source.pieces[read.piece]))
+            places = [*places, *range(len(self.labels) - len(self._keys), len(self.labels))]
+        return _Frame(data, places, first and levels, first)
+
+    def _compressed(self, frames: Sequence[_Frame]) -> list[Compressed]:
+        """All columns of frames; of one that has an index, that as well."""
         asked = [
-            Asked(series, codec, self._strings, partial("column {!r}".format, label))
-            for label, series, codec in zip(self.labels, interop.columns(data), self._codecs, strict=True)
+            Asked(series, self._codecs[place], self._strings, partial("column {!r}".format, self.labels[place]))
+            for one in frames
+            for place, series in zip(one.places, interop.columns(one.data), strict=True)
         ]
-        if not self._source.levels:
-            return self.backend.compress(asked)[0], None, len(data)
-        plain, names = indexes.unnamed(data.index, self.backend)
-        columns, described = self.backend.compress(asked, plain)
-        return columns, indexes.of_described(described, len(data), names), len(data)
+        index = None
+        if frames[0].labels:
+            plain, names = indexes.unnamed(frames[0].data.index, self.backend)
+            made, described = self.backend.compress(asked, plain)
+            index = indexes.of_described(described, len(frames[0].data), names)
+        else:
+            made, _ = self.backend.compress(asked)
+        columns = iter(made)
+        return [
+            Compressed(
+                {place: next(columns) for place in one.places}, index if one.labels else None, len(one.data) * one.first
+            )
+            for one in frames
+        ]
 
     def join(self, contents: Sequence[Content], node: Node) -> Content:
         """A column of its pieces, whose nodes were joined."""

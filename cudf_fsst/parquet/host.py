@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -15,8 +16,11 @@ from ..codecs import host
 from ..codecs.node import Content, Node, Wanted, check_codec
 from ..frame import check_codecs
 from ..index import CompressedIndex
-from ..interop import arrow_columns, schema
+from ..interop import arrow_columns
+from ..interop.dtypes import NULLABLE, natural_dtype
+from ..interop.pandas_columns import encode_arrow
 from ..naming import naming
+from .reads import Ahead, Compressed, Read
 from .sources import Piece, Source, reading
 
 #: Rows of a batch that Arrow reads: all of a piece at once.
@@ -38,12 +42,14 @@ class HostReader:
     """
 
     backend = HostBackend()
+    #: One piece is read while another is used; pyarrow reads its columns in threads.
+    ahead = Ahead(threads=1, nbytes=2, at_once=1)
 
     def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str) -> None:
         self._source = source
         template = source.schema
         for i, field in enumerate(template):
-            if not _is_text(field.type) and isinstance(schema.natural_dtype(field.type), pd.ArrowDtype):
+            if not _is_text(field.type) and isinstance(natural_dtype(field.type), pd.ArrowDtype):
                 template = template.set(i, pa.field(field.name, pa.null()))  # which is for the labels alone
         empty = template.empty_table().to_pandas()
         #: Of the frame's columns.
@@ -57,7 +63,7 @@ class HostReader:
             (
                 name,
                 label,
-                dtype if template.field(name) == source.schema.field(name) else schema.natural_dtype(kind),
+                dtype if template.field(name) == source.schema.field(name) else natural_dtype(kind),
                 wanted.get(label),
             )
             for name, label, dtype, kind in zip(names, self.labels, empty.dtypes, kinds, strict=True)
@@ -65,13 +71,10 @@ class HostReader:
         self._strings = {"tile_size": "auto", "level": level}
         self._dictionaries: dict[str, Any] = {}
         self._rows = 0  # whose index is made
-
-    def tables(self) -> Iterator[Any]:
-        """A table of each piece; without pieces one without rows."""
-        if not self._source.pieces:
-            yield self._source.schema.empty_table()
-        for piece in self._source.pieces:
-            yield self._read(piece)
+        #: Of each piece; without pieces one of a table without rows.
+        self.reads = [Read(number, 0, 1, partial(self._read, piece)) for number, piece in enumerate(source.pieces)]
+        if not source.pieces:
+            self.reads = [Read(0, 0, 1, source.schema.empty_table)]
 
     def _read(self, piece: Piece) -> Any:
         source = self._source
@@ -82,23 +85,26 @@ class HostReader:
             return pa.table({"": pa.nulls(rows)})
         return table.replace_schema_metadata(source.schema.metadata)
 
-    def compress(self, table: Any) -> tuple[Sequence[Content], CompressedIndex | None, int]:
-        """Columns, index and rows of a table that was read; no index where that is a range."""
-        columns = []
-        for name, label, dtype, codec in self._columns:
+    def compress(self, found: Sequence[tuple[Read, Any]]) -> list[Compressed]:
+        """What has become of tables that were read."""
+        return [self._compressed(table) for _, table in found]
+
+    def _compressed(self, table: Any) -> Compressed:
+        columns = {}
+        for place, (name, label, dtype, codec) in enumerate(self._columns):
             with naming(f"column {label!r}"):
                 values = self._with_one_dictionary(name, table[name])
                 if pa.types.is_dictionary(values.type):  # pandas' dtype has the categories
                     dtype = pa.table({"": values[:0]}).to_pandas().dtypes.iloc[0]
-                array, stored = schema.encode_arrow(values, dtype)
+                array, stored = encode_arrow(values, dtype)
                 check_codec(codec, array.type)
                 [node] = host.compress([Wanted(arrow_columns.describe(array), codec, self._strings)])
-                columns.append(Content(node, array.type, stored))
-        return columns, self._index(table) if self._levels else None, table.num_rows
+                columns[place] = Content(node, array.type, stored)
+        return Compressed(columns, self._index(table) if self._levels else None, table.num_rows)
 
     def _index(self, table: Any) -> CompressedIndex:
         nulls = {table[name].type for name in self._levels if table[name].null_count}
-        masked = {kind: dtype for kind, dtype in schema.NULLABLE.items() if kind in nulls}  # else they would be floats
+        masked = {kind: dtype for kind, dtype in NULLABLE.items() if kind in nulls}  # else they would be floats
         # Given a mapper, pyarrow asks extension types (periods, intervals) no more.
         labels = table.select(self._levels).to_pandas(
             types_mapper=lambda kind: masked.get(kind) or _extension_dtype(kind)

@@ -1,9 +1,8 @@
-"""Parquet files as a compressed frame: one piece is read while the one before is compressed."""
+"""Parquet files as a compressed frame: what has been read is compressed while threads read what comes next."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..backend import check_options
@@ -16,6 +15,7 @@ from ..naming import naming
 from ..progress import Progress
 from .device import DeviceReader
 from .host import HostReader
+from .reads import read_ahead
 from .sources import Path, Source, find
 
 Reader = HostReader | DeviceReader
@@ -76,55 +76,31 @@ def read_parquet(
     """
     check_options(None, "auto", level)
     source = find(path, columns, filters)
-    reader = _reader(device)(source, codecs, level)
-    found: list[Sequence[Content]] = []
-    labels: list[CompressedIndex] = []
+    reader: Reader = (DeviceReader if interop_cudf.on_gpu(device) else HostReader)(source, codecs, level)
+    found: list[dict[int, Content]] = [{} for _ in reader.labels]
+    labels: dict[int, CompressedIndex] = {}
     rows = 0
-    with reader.backend.current(), Progress("reading Parquet", len(source.pieces)) as progress:
-        for data in _read_ahead(reader):
-            contents, index, count = reader.compress(data)
-            found.append(contents)
-            labels += [] if index is None else [index]
-            rows += count
-            del data
-            progress.step()
+    with reader.backend.current(), Progress("reading Parquet", len(reader.reads)) as progress:
+        for some in read_ahead(reader.reads, reader.ahead, reader.backend.current):
+            pieces = [read.piece for read, _ in some]
+            for piece, (columns_of, labels_of, count) in zip(pieces, reader.compress(some), strict=True):
+                for place, content in columns_of.items():
+                    found[place][piece] = content
+                if labels_of is not None:
+                    labels[piece] = labels_of
+                rows += count
+                progress.step()
+            some.clear()
         made = []
-        for label, contents in zip(reader.labels, zip(*found, strict=True), strict=True):
+        for label, by_piece in zip(reader.labels, found, strict=True):
             with naming(f"column {label!r}"):
+                contents = [by_piece[piece] for piece in sorted(by_piece)]
                 made.append(reader.join(contents, join_nodes([one.node for one in contents], reader.backend)))
-        index = join_indexes(labels, reader.backend) if labels else reader.range(*_bounds(source, rows))
-    return CompressedFrame._make(reader.backend, made, reader.labels, index)
-
-
-def _reader(device: str) -> type[Reader]:
-    if device not in ("auto", "cpu", "gpu"):
-        raise ValueError(f"device must be 'auto', 'cpu' or 'gpu', not {device!r}")
-    if device != "cpu":
-        try:
-            interop_cudf.cudf_module()
-            interop_cudf.current_device()
-        except Exception:  # not installed, no driver, or broken
-            if device == "gpu":
-                raise
+        if labels:
+            index = join_indexes([labels[piece] for piece in sorted(labels)], reader.backend)
         else:
-            return DeviceReader
-    return HostReader
-
-
-def _read_ahead(reader: Reader) -> Iterator[Any]:
-    """Tables of a reader; while one is used, a thread reads the next."""
-    tables = reader.tables()
-
-    def read() -> Any:
-        with reader.backend.current():
-            return next(tables, None)
-
-    with ThreadPoolExecutor(1, "cudf-fsst-parquet") as thread:
-        coming = thread.submit(read)
-        while (data := coming.result()) is not None:
-            coming = thread.submit(read)  # until then, `coming` holds the data
-            yield data
-            del data
+            index = reader.range(*_bounds(source, rows))
+    return CompressedFrame._make(reader.backend, made, reader.labels, index)
 
 
 def _bounds(source: Source, rows: int) -> tuple[int, int, int, Any]:

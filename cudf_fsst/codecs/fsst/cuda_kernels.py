@@ -12,6 +12,9 @@ from ...device.memory import current_device, device_attributes, gpu_model
 from . import launch, tuning
 from .tuning import Choices
 
+#: Kernels that are launched with more dynamic shared memory than any kernel may have without asking.
+_MUCH_SHARED = ("fsst_encode", "fsst_encode_max", "fsst_decode", "fsst_train", "fsst_train_cluster")
+
 
 @cache
 def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: int | None) -> Any:
@@ -30,7 +33,7 @@ def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: 
     else:
         defines = launch.defines(tile_size) if tile_size else launch.DEFINES
     made = kernel(file, name, defines)
-    if file.startswith(("fsst_search", "fsst_encode", "fsst_decode")) or name in ("fsst_train", "fsst_train_cluster"):
+    if file == "fsst_search" or name in _MUCH_SHARED:
         # Once, to the most there is: threads that launch with different amounts share the kernel.
         made.max_dynamic_shared_size_bytes = shared_per_block
     return made
