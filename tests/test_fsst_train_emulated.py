@@ -42,15 +42,10 @@ def same_tables(
     offset: int = 0,
     cluster: bool = False,
 ) -> None:
-<<<<<<< HEAD
     """Train a table for every `per_table` of `scopes`, on both sides; compare what is exported, and for the encoder.
 
     `cluster`: by fsst_train_cluster.
     """
-    rows = [len(scope) > 0 for scope in scopes]
-=======
-    """Train a table for every `per_table` of `scopes`, on both sides; compare what is exported, and for the encoder."""
->>>>>>> staging2
     kept = [scope for scope in scopes if scope]
     joined = [b"".join(kept[i : i + per_table]) for i in range(0, len(kept), per_table)]
     blocks = max(1, -(-len(scopes) // per_table))
@@ -143,12 +138,8 @@ def test_cases(name: str, cluster: bool, emulator: Emulator) -> None:
     same_tables(emulator, [CASES[name]], cluster=cluster)
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("shared", [64 << 10, 163 << 10, 227 << 10, 0])
-=======
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("shared", [64 << 10, 163 << 10, 227 << 10])
->>>>>>> staging2
+@pytest.mark.parametrize("shared", [64 << 10, 163 << 10, 227 << 10, 0])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_gpus_and_schedules(shared: int, schedule: str, emulator: Emulator) -> None:
     """Where the large arrays lie, and the order of threads, change nothing; nor does a cluster (0)."""
