@@ -1,6 +1,6 @@
 // FSST training: the sample of every table's scope -> its symbol table, lookup tables of the encoder included (stage 1).
 //
-// One thread block a scope. It does what cudf_fsst/codecs/fsst/train.py does, which is the definition, with the same result: a
+// One thread block a scope: for GPUs without clusters, and for more scopes than there are clusters. It does what cudf_fsst/codecs/fsst/train.py does, which is the definition, with the same result: a
 // table depends on sums and on a total order only, never on the order in which things are found. A generation:
 //
 //   match    every position of the chunks taken: the symbol the encoder would find there, all positions at once
@@ -27,6 +27,8 @@
 #include "fsst_train_phases.cuh"
 
 static_assert(2 * (ROW * SAMPLE_CHUNKS + CANDIDATE_SLOTS) == TRAIN_MATCHES_NBYTES, "TRAIN_MATCHES_NBYTES");
+
+#define WALKERS_APART 4  // 8 walking lanes a warp, for the banks too
 
 // Packs the tokens of a chunk of `nbytes` to the front of its row of matches; returns their number. A hop costs what a load from
 // shared memory takes, so the next is under way, maybe behind the chunk's end, before it is known whether it is needed.

@@ -1,3 +1,4 @@
+// Training of symbol tables: what one thread block (fsst_train.cu) and a cluster of them (fsst_train_cluster.cu) have in common.
 #pragma once
 
 #include "fsst_train.cuh"
@@ -11,10 +12,9 @@
 #define CANDIDATE_SLOTS 8192          // there are fewer candidates: tests/test_fsst_train_emulated.py counts
 // Entries that a chunk has in `matches`: 261 words, so that lanes at one place of their chunks hit different banks.
 #define ROW (SAMPLE_CHUNK + 10)
-#define WALKERS_APART 4  // 8 walking lanes a warp, for the banks too
 
-// In shared memory. Some places have several uses in a generation (its phases: above; `set` is before them). Blank: not in use; 0:
-// cleared for a phase that follows.
+// In shared memory. Some places have several uses in a generation (its phases: fsst_train.cu; `set` is before them). Blank: not in
+// use; 0: cleared for a phase that follows. In fsst_train:
 //
 //                       | set    | match   | walk   | count  | list     | offer  | slots              | select
 // hash_*, short_symbols | lookup | lookup  |        |        | pairs    | pairs  | best of every slot |
@@ -29,7 +29,8 @@
 // Candidates            |        |         | 0      | pairs  | pairs, 0 | gains  | gains, then keys   | keys
 //
 // (Candidates in global memory: pairs are counted in pair_counts alone.) After the last generation hash_* and short_symbols are the
-// lookup with the codes that are stored, and histogram has the groups of code_of.
+// lookup with the codes that are stored, and histogram has the groups of code_of. fsst_train_cluster has room for all but two: its
+// digits are counted in `counts`, which has the codes of symbols at the end.
 struct Training {
   u64 sample[SAMPLE_CHUNKS * SAMPLE_CHUNK / 8 + 1];  // chunks, and what is read behind the last
   // As the lookup; meta is 64 - 8 * length | code << 8.

@@ -155,6 +155,8 @@ def test_places_on_gpus() -> None:
     assert launch.train_places(163 << 10).matches_in_shared
     assert not launch.train_places(163 << 10).candidates_in_shared
     assert launch.train_places(227 << 10).candidates_in_shared
+    assert [launch.train_in_clusters(14, shared) for shared, _ in GPUS.values()] == [False, False, False, True]
+    assert not launch.train_in_clusters(15, 227 << 10)
 
 
 @pytest.mark.parametrize("per_table", [1, 2, 40])
