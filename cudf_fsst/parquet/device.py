@@ -18,7 +18,7 @@ from .reads import Ahead, Compressed, Read, shares, sizes
 from .sources import Piece, Source, reading
 
 #: Memory that reads may take, by what `sizes` estimates.
-_NBYTES = 1792 << 20
+_NBYTES = 2560 << 20
 
 
 class _Frame(NamedTuple):
