@@ -4,11 +4,11 @@
     python benchmarks/bench_tpch.py --tpch tpch --out benchmarks/results/tpch.json
 
 Each query is whole and runs in cuDF. Both ways have the columns resident that the query needs, and no others. The
-compressed frames answer the filter of text on their codes, and give the rows that the query goes on with; a column of
-numbers or dates that is filtered is decompressed for that. Answers are compared before anything
-is timed. ``seconds`` are medians of the host's clock, from a synchronised device to a synchronised device;
-``resident_bytes`` are what lies in GPU memory before the query, ``peak_bytes`` the most during it, as RMM counts.
-``limited_seconds`` is one run with a limit of half of the plain query's peak; 0 where memory did not suffice.
+compressed frames answer filters of text, numbers and dates on their codes, and give the rows that the query goes on
+with. Answers are compared before anything is timed. ``seconds`` are medians of the host's clock, from a synchronised
+device to a synchronised device; both ways take turns. ``resident_bytes`` are what a way's frames take in GPU memory,
+``peak_bytes`` that and the most that the query needs, as RMM counts. ``limited_seconds`` is one run with a limit of
+half of the plain query's peak; 0 where memory did not suffice.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import argparse
 import gc
 import math
 import re
+import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -36,8 +37,8 @@ Tables = Mapping[str, Any]
 Found = tuple[str, Record]
 
 
-def text(table: Any, name: str) -> Any:
-    """What a filter asks about text: a Series, or a compressed column."""
+def column(table: Any, name: str) -> Any:
+    """What a filter asks: a Series, or a compressed column."""
     return table.column(name) if isinstance(table, CompressedFrame) else table[name]
 
 
@@ -72,10 +73,10 @@ def europe(tables: Tables) -> Any:
 def q2(tables: Tables) -> Any:
     """The cheapest suppliers in Europe of brass parts."""
     part = tables["part"]
-    mask = like(text(part, "p_type"), "%BRASS") & (part["p_size"] == 15)
+    mask = like(column(part, "p_type"), "%BRASS") & (column(part, "p_size") == 15)
     parts = rows(part, ["p_partkey", "p_mfgr"], mask)
     offers = tables["partsupp"]
-    mask = offers["ps_partkey"].isin(parts["p_partkey"])
+    mask = column(offers, "ps_partkey").isin(parts["p_partkey"])
     offers = rows(offers, ["ps_partkey", "ps_suppkey", "ps_supplycost"], mask)
     supplier = rows(tables["supplier"], ["s_suppkey", "s_nationkey", "s_acctbal", "s_name"])
     supplier = supplier.merge(europe(tables), left_on="s_nationkey", right_on="n_nationkey")
@@ -89,7 +90,7 @@ def q2(tables: Tables) -> Any:
     offers = offers.head(100)
     # Addresses, phones and comments of the suppliers that are shown.
     more = tables["supplier"]
-    mask = more["s_suppkey"].isin(offers["s_suppkey"])
+    mask = column(more, "s_suppkey").isin(offers["s_suppkey"])
     more = rows(more, ["s_suppkey", "s_address", "s_phone", "s_comment"], mask)
     offers = offers.merge(more, on="s_suppkey")
     shown = ["s_acctbal", "s_name", "n_name", "p_partkey", "p_mfgr", "s_address", "s_phone", "s_comment"]
@@ -100,17 +101,17 @@ def q2(tables: Tables) -> Any:
 def q9(tables: Tables) -> Any:
     """Profit by nation and year of parts whose name says green."""
     part, lineitem = tables["part"], tables["lineitem"]
-    parts = rows(part, ["p_partkey"], like(text(part, "p_name"), "%green%"))["p_partkey"]
+    parts = rows(part, ["p_partkey"], like(column(part, "p_name"), "%green%"))["p_partkey"]
     wanted = ["l_partkey", "l_suppkey", "l_orderkey", "l_quantity", "l_extendedprice", "l_discount"]
-    lines = rows(lineitem, wanted, lineitem["l_partkey"].isin(parts))
+    lines = rows(lineitem, wanted, column(lineitem, "l_partkey").isin(parts))
     offers = tables["partsupp"]
-    offers = rows(offers, ["ps_partkey", "ps_suppkey", "ps_supplycost"], offers["ps_partkey"].isin(parts))
+    offers = rows(offers, ["ps_partkey", "ps_suppkey", "ps_supplycost"], column(offers, "ps_partkey").isin(parts))
     lines = lines.merge(offers, left_on=["l_partkey", "l_suppkey"], right_on=["ps_partkey", "ps_suppkey"])
     amount = number(lines["l_extendedprice"]) * (1 - number(lines["l_discount"]))
     lines["amount"] = amount - number(lines["ps_supplycost"]) * number(lines["l_quantity"])
     lines = lines[["l_orderkey", "l_suppkey", "amount"]]
     orders = tables["orders"]
-    mask = orders["o_orderkey"].isin(lines["l_orderkey"])
+    mask = column(orders, "o_orderkey").isin(lines["l_orderkey"])
     orders = rows(orders, ["o_orderkey", "o_orderdate"], mask)
     lines = lines.merge(orders, left_on="l_orderkey", right_on="o_orderkey")
     supplier = rows(tables["supplier"], ["s_suppkey", "s_nationkey"])
@@ -126,7 +127,7 @@ def q9(tables: Tables) -> Any:
 def q13(tables: Tables) -> Any:
     """How many customers have how many orders, special requests aside."""
     orders = tables["orders"]
-    mask = ~like(text(orders, "o_comment"), "%special%requests%")
+    mask = ~like(column(orders, "o_comment"), "%special%requests%")
     kept = rows(orders, ["o_custkey"], mask)
     del mask
     counts = kept.groupby("o_custkey", as_index=False).size()
@@ -141,12 +142,11 @@ def q13(tables: Tables) -> Any:
 def q14(tables: Tables) -> Any:
     """The share of the revenue of a month that promoted parts made, in percent."""
     lineitem, part = tables["lineitem"], tables["part"]
-    shipped = lineitem["l_shipdate"]
-    mask = (shipped >= pd.Timestamp("1995-09-01")) & (shipped < pd.Timestamp("1995-10-01"))
-    del shipped
+    month = pd.Timestamp("1995-09-01"), pd.Timestamp("1995-10-01")
+    mask = column(lineitem, "l_shipdate").between(*month, inclusive="left")
     lines = rows(lineitem, ["l_partkey", "l_extendedprice", "l_discount"], mask)
     lines["revenue"] = number(lines["l_extendedprice"]) * (1 - number(lines["l_discount"]))
-    promoted = rows(part, ["p_partkey"], text(part, "p_type").str.startswith("PROMO"))
+    promoted = rows(part, ["p_partkey"], column(part, "p_type").str.startswith("PROMO"))
     chosen = lines["l_partkey"].isin(promoted["p_partkey"])
     return 100 * float(lines["revenue"][chosen].sum()) / float(lines["revenue"].sum())
 
@@ -154,12 +154,12 @@ def q14(tables: Tables) -> Any:
 def q16(tables: Tables) -> Any:
     """How many suppliers of whom nobody complained offer parts of a kind."""
     part, supplier, offers = tables["part"], tables["supplier"], tables["partsupp"]
-    mask = (text(part, "p_brand") != "Brand#45") & ~text(part, "p_type").str.startswith("MEDIUM POLISHED")
-    mask &= part["p_size"].isin([49, 14, 23, 45, 19, 3, 36, 9])
+    mask = (column(part, "p_brand") != "Brand#45") & ~column(part, "p_type").str.startswith("MEDIUM POLISHED")
+    mask &= column(part, "p_size").isin([49, 14, 23, 45, 19, 3, 36, 9])
     parts = rows(part, ["p_partkey", "p_brand", "p_type", "p_size"], mask)
-    mask = like(text(supplier, "s_comment"), "%Customer%Complaints%")
+    mask = like(column(supplier, "s_comment"), "%Customer%Complaints%")
     complained = rows(supplier, ["s_suppkey"], mask)["s_suppkey"]
-    mask = offers["ps_partkey"].isin(parts["p_partkey"]) & ~offers["ps_suppkey"].isin(complained)
+    mask = column(offers, "ps_partkey").isin(parts["p_partkey"]) & ~column(offers, "ps_suppkey").isin(complained)
     kept = rows(offers, ["ps_partkey", "ps_suppkey"], mask)
     kept = kept.merge(parts, left_on="ps_partkey", right_on="p_partkey")
     kind = ["p_brand", "p_type", "p_size"]
@@ -171,12 +171,11 @@ def q16(tables: Tables) -> Any:
 def q20(tables: Tables) -> Any:
     """Suppliers in Canada that have more of some forest part than half of what was shipped in 1994."""
     part, offers, lineitem = tables["part"], tables["partsupp"], tables["lineitem"]
-    parts = rows(part, ["p_partkey"], text(part, "p_name").str.startswith("forest"))["p_partkey"]
-    offers = rows(offers, ["ps_partkey", "ps_suppkey", "ps_availqty"], offers["ps_partkey"].isin(parts))
-    shipped = lineitem["l_shipdate"]
-    mask = (shipped >= pd.Timestamp("1994-01-01")) & (shipped < pd.Timestamp("1995-01-01"))
-    del shipped
-    mask &= lineitem["l_partkey"].isin(parts)
+    parts = rows(part, ["p_partkey"], column(part, "p_name").str.startswith("forest"))["p_partkey"]
+    offers = rows(offers, ["ps_partkey", "ps_suppkey", "ps_availqty"], column(offers, "ps_partkey").isin(parts))
+    year = pd.Timestamp("1994-01-01"), pd.Timestamp("1995-01-01")
+    mask = column(lineitem, "l_shipdate").between(*year, inclusive="left")
+    mask &= column(lineitem, "l_partkey").isin(parts)
     lines = rows(lineitem, ["l_partkey", "l_suppkey", "l_quantity"], mask)
     lines["l_quantity"] = number(lines["l_quantity"])
     keys = ["l_partkey", "l_suppkey"]
@@ -186,7 +185,7 @@ def q20(tables: Tables) -> Any:
     nation = rows(tables["nation"], ["n_nationkey", "n_name"])
     canada = nation["n_nationkey"][nation["n_name"] == "CANADA"]
     supplier = tables["supplier"]
-    mask = supplier["s_suppkey"].isin(wanted) & supplier["s_nationkey"].isin(canada)
+    mask = column(supplier, "s_suppkey").isin(wanted) & column(supplier, "s_nationkey").isin(canada)
     return rows(supplier, ["s_name", "s_address"], mask).sort_values("s_name")
 
 
@@ -242,11 +241,15 @@ QUERIES: dict[str, tuple[Callable[[Tables], Any], dict[str, list[str]]]] = {
 }
 
 
+#: Turns that are not timed.
+_WARMUP = 3
+
+
 @dataclass(frozen=True)
 class Tools:
     """What measures: seconds of a call, bytes in use now, bytes at the peak of a call, and a call within a limit."""
 
-    wall: Callable[[Callable[[], Any], int], float]
+    wall: Callable[[Callable[[], Any]], float]
     in_use: Callable[[], int]
     peak: Callable[[Callable[[], Any]], int]
     limited: Callable[[Callable[[], Any], int], float]
@@ -271,7 +274,8 @@ def same(found: Any, wanted: Any) -> bool:
 def measure(read: Callable[[str, list[str]], Any], query: str, tools: Tools) -> Iterator[Found]:
     """A query, both ways."""
     function, columns = QUERIES[query]
-    limit, answers = 0, []
+    resident: dict[str, int] = {}
+    calls: dict[str, Callable[[], Any]] = {}
     for codec in ("cudf", "cudf_fsst"):
         gc.collect()
         before = tools.in_use()
@@ -281,18 +285,24 @@ def measure(read: Callable[[str, list[str]], Any], query: str, tools: Tools) -> 
             tables[name] = table.fsst.compress() if codec == "cudf_fsst" else table
             del table
         gc.collect()
-        resident = tools.in_use() - before
-        answers.append(function(tables))
-        if not same(answers[-1], answers[0]):
-            raise AssertionError(f"{query} on compressed frames gave another answer")
-        seconds = tools.wall(lambda tables=tables: function(tables), tools.repeat)
-        peak = resident + tools.peak(lambda tables=tables: function(tables))
-        limit = limit or peak // 2
-        for what, value in (("seconds", seconds), ("resident_bytes", resident), ("peak_bytes", peak)):
-            yield codec, {"measure": what, "value": value}
-        within = tools.limited(lambda tables=tables: function(tables), limit - resident) if resident < limit else 0.0
+        resident[codec] = tools.in_use() - before
+        calls[codec] = partial(function, tables)
+    if not same(calls["cudf_fsst"](), calls["cudf"]()):
+        raise AssertionError(f"{query} on compressed frames gave another answer")
+    times: dict[str, list[float]] = {codec: [] for codec in calls}
+    for turn in range(_WARMUP + tools.repeat):
+        for codec, call in calls.items():
+            seconds = tools.wall(call)
+            if turn >= _WARMUP:
+                times[codec].append(seconds)
+    peaks = {codec: resident[codec] + tools.peak(call) for codec, call in calls.items()}
+    limit = peaks["cudf"] // 2
+    for codec, call in calls.items():
+        yield codec, {"measure": "seconds", "value": statistics.median(times[codec])}
+        yield codec, {"measure": "resident_bytes", "value": resident[codec]}
+        yield codec, {"measure": "peak_bytes", "value": peaks[codec]}
+        within = tools.limited(call, limit - resident[codec]) if resident[codec] < limit else 0.0
         yield codec, {"measure": "limited_seconds", "value": within, "limit_bytes": limit}
-        del tables
 
 
 def run(
@@ -320,7 +330,7 @@ def main() -> None:
     parser.add_argument("--tpch", type=Path, required=True, help="folder with the tables' Parquet files")
     parser.add_argument("--scale", type=int, default=10, help="their scale factor, for the names")
     parser.add_argument("--queries", nargs="*", choices=QUERIES, default=list(QUERIES), help="default: all")
-    options = compare.parsed(parser, started, repeat=9)
+    options = compare.parsed(parser, started, repeat=15)
 
     import bench_column
     import cudf
@@ -337,7 +347,7 @@ def main() -> None:
     def read(name: str, columns: list[str]) -> Any:
         return cudf.read_parquet(options.tpch / f"{name}.parquet", columns=columns)
 
-    tools = Tools(timing.wall_seconds, memory.in_use, peak, limited, options.repeat)
+    tools = Tools(partial(timing.wall_seconds, repeat=1, warmup=0), memory.in_use, peak, limited, options.repeat)
     sys.exit(run(read, tools, ResultsFile(options.out, timing.machine(), **timing.run()), options, timing.alive))
 
 

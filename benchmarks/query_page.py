@@ -1,6 +1,6 @@
 """Write docs/questions.md's tables, and its pictures: python benchmarks/query_page.py.
 
-They are made of benchmarks/results/query.json and tpch.json; a test compares them.
+They are made of benchmarks/results/query.json, query_cpu.json and tpch.json; a test compares them.
 """
 
 from __future__ import annotations
@@ -80,6 +80,24 @@ def questions(folder: Path = RESULTS) -> str:
     return "\n\n".join([table(head, lines), provenance("query", content)])
 
 
+def faster(folder: Path = RESULTS) -> str:
+    """How often each kind of question is faster than cuDF on the plain column."""
+    content = read("query", folder)
+    if content is None:
+        return "Not measured yet."
+    kinds: dict[str, list[bool]] = {}
+    for found in pairs(content).values():
+        for codecs in found.values():
+            ours = codecs["cudf_fsst"]
+            kinds.setdefault(MEASURES[ours["measure"]], []).append(ours["value"] > codecs["cudf"]["value"])
+    asked = sorted(
+        ((kind, won) for kind, won in kinds.items() if kind.split(",")[0] not in ("upper", "map_chunks")),
+        key=lambda one: -sum(one[1]) / len(one[1]),
+    )
+    said = ", ".join(f"`{kind.removesuffix(' value')}` {sum(won)} of {len(won)}" for kind, won in asked)
+    return f"Of the questions measured below, so many were faster on the codes than cuDF on the plain column: {said}."
+
+
 def columns(folder: Path = RESULTS) -> str:
     """The same of other columns."""
     content = read("query", folder)
@@ -114,6 +132,32 @@ def sizes(folder: Path = RESULTS) -> str:
         for (measure, nbytes), one in found.items()
     ]
     return table(["question", "MB", "compressed, ms", "cuDF, plain, ms"], lines)
+
+
+def cpu(folder: Path = RESULTS) -> str:
+    """Questions in host memory, beside pyarrow's, by the number of threads."""
+    content = read("query_cpu", folder)
+    if content is None:
+        return "Not measured yet."
+    found: dict[tuple[str, str], dict[int, dict[str, float]]] = {}
+    for record in content["records"]:
+        by_threads = found.setdefault((record["dataset"].split(".")[1], asked(record)), {})
+        by_threads.setdefault(record["threads"], {})[record["codec"]] = record["value"]
+    counts = sorted({record["threads"] for record in content["records"]})
+    head = ["column", "question"]
+    for count in counts:
+        threads = "1 thread" if count == 1 else f"{count} threads"
+        head += [f"compressed, {threads}, GB/s", f"pyarrow, {threads}", "times as fast"]
+    lines = []
+    for names, by_threads in found.items():
+        cells = []
+        for count in counts:
+            ours, plain = by_threads[count]["cudf_fsst.cpu"], by_threads[count]["pyarrow"]
+            cells += [f"{ours:.2f}", f"{plain:.2f}", f"{ours / plain:.2g}"]
+        lines.append([*names, *cells])
+    machine = content["machine"]
+    source = f"[`query_cpu.json`](RESULTS/query_cpu.json), `{content['command']}`."
+    return "\n\n".join([table(head, lines), f"{machine['cpu']}, {content['date']}: {source}"])
 
 
 def queries(content: dict[str, Any]) -> dict[str, dict[str, dict[str, float]]]:
@@ -198,7 +242,14 @@ def draw_tpch(content: dict[str, Any]) -> Picture:
     return figure, found
 
 
-PARTS = {"questions": questions, "columns": columns, "sizes": sizes, "tpch": tpch}
+PARTS = {
+    "faster": faster,
+    "questions": questions,
+    "columns": columns,
+    "sizes": sizes,
+    "cpu": cpu,
+    "tpch": tpch,
+}
 DRAWINGS = {"questions": ("query", draw_questions), "tpch": ("tpch", draw_tpch)}
 
 

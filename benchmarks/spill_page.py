@@ -1,12 +1,13 @@
 """Write the tables of docs/spilling.md, docs/codecs.md and docs/parquet.md: python benchmarks/spill_page.py.
 
-They are made of benchmarks/results/spill.json, spill_job.json, dask.json, codecs.json and parquet.json; a test compares
-them.
+They are made of spill.json, spill_job.json, dask.json, codecs.json, ratios.json and parquet.json in
+benchmarks/results; a test compares them.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,23 @@ def codecs(folder: Path = RESULTS) -> str:
     return f"{text}\n\n{provenance('codecs', content)} In brackets the authors' programs, rebuilt, on an H200."
 
 
+def ratios(folder: Path = RESULTS) -> str:
+    """Relatives of FSST, on the CPU."""
+    content = read("ratios", folder)
+    if content is None:
+        return "Not measured yet."
+    found: dict[str, dict[str, float]] = {}
+    for record in content["records"]:
+        if record["measure"] == "ratio":
+            found.setdefault(record["dataset"], {})[record["codec"]] = record["value"]
+    heads = {"fsst": "`fsst`", "fsst_max": '`fsst`, level "max"', "fsst_plus": "shared prefixes", "onpair12": "12 bits"}
+    lines = [[f"`{name}`", *(f"{one[system]:.2f}" for system in heads)] for name, one in found.items()]
+    means = [math.prod(one[system] for one in found.values()) ** (1 / len(found)) for system in heads]
+    lines.append(["geometric mean", *(f"{mean:.2f}" for mean in means)])
+    made = f"{content['date']}: [`ratios.json`](RESULTS/ratios.json), `{content['command']}`."
+    return f"{table(['column', *heads.values()], lines)}\n\n{made}"
+
+
 def parquet(folder: Path = RESULTS) -> str:
     """Reading into a compressed frame beside reading plain, and with little memory."""
     content = read("parquet", folder)
@@ -192,10 +210,10 @@ def parquet(folder: Path = RESULTS) -> str:
     return "\n\n".join([table(head, lines), table(short, limits), provenance("parquet", content)])
 
 
-PARTS = {"spill": spill, "job": job, "columns": columns, "codecs": codecs, "parquet": parquet}
+PARTS = {"spill": spill, "job": job, "columns": columns, "codecs": codecs, "ratios": ratios, "parquet": parquet}
 PAGES = {
     ROOT / "docs" / "spilling.md": ("spill", "job"),
-    ROOT / "docs" / "codecs.md": ("columns", "codecs"),
+    ROOT / "docs" / "codecs.md": ("columns", "codecs", "ratios"),
     ROOT / "docs" / "parquet.md": ("parquet",),
 }
 

@@ -663,8 +663,8 @@ class CompressedFrame:
 
         Notes
         -----
-        docs/format.md defines the file. It is of version 2, or of version 3 for labels that version 2 cannot say
-        exactly, and for values that have a common divisor, such as dates in seconds.
+        docs/format.md defines the file. It is of version 2, or of version 3 for what version 2 cannot say: some labels
+        and types, values that have a common divisor, such as dates in seconds, and strings with a dictionary.
         """
         there = self.to_host()
         files.save(path, "frame", self._labels, there._columns, *there._index.described(), len(self))

@@ -14,8 +14,11 @@ from .buffers import ColumnBuffers
 from .codecs.node import Content, Node
 from .files.columns import Loaded
 from .interop import cudf as interop_cudf
-from .interop import index_stream, schema
+from .interop import index_stream
 from .interop import pandas as interop_pandas
+from .interop.dtypes import has_integers
+from .interop.indexes import assemble_index, in_version_1
+from .interop.names import decode_name, encode_name
 from .naming import naming
 
 
@@ -29,7 +32,7 @@ class CompressedIndex:
     Parameters
     ----------
     notes : dict
-        What `schema.assemble_index` wants to know; of a RangeIndex its three numbers.
+        What `assemble_index` wants to know; of a RangeIndex its three numbers.
     rows : int
         Labels.
     levels : sequence of Content
@@ -77,7 +80,7 @@ class CompressedIndex:
             return list(self._kept.names)
         if self._names is not None:
             return list(self._names)
-        return [schema.decode_name(name) for name in self.notes["names"]]
+        return [decode_name(name) for name in self.notes["names"]]
 
     @property
     def is_kept(self) -> bool:
@@ -177,7 +180,7 @@ class CompressedIndex:
         if self._kept is None:
             try:
                 table = index_stream.read(self._stream) if isinstance(self._stream, bytes) else self._stream
-                found = schema.assemble_index(self.notes, table.columns)
+                found = assemble_index(self.notes, table.columns)
             except MemoryError:
                 raise
             except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
@@ -214,7 +217,7 @@ class CompressedIndex:
         if self._kept is not None or self._stream is not None:
             made = compress(self._made(), HostBackend())
             return made.described()
-        names = self.notes["names"] if self._names is None else [schema.encode_name(name) for name in self._names]
+        names = self.notes["names"] if self._names is None else [encode_name(name) for name in self._names]
         return self.notes | {"names": names}, list(self.levels)
 
     def for_version_1(self) -> Any:
@@ -222,15 +225,13 @@ class CompressedIndex:
         if self.levels and not self._pandas_has_it:
             return None
         made = self.to_pandas()
-        return made if schema.in_version_1(made) else None
+        return made if in_version_1(made) else None
 
     @property
     def _pandas_has_it(self) -> bool:
         """Whether pandas' index of the levels says all of them."""
         return not any(
-            dtype == {"kind": "cudf"}
-            if dtype is not None
-            else level.node.null_count and schema.has_integers(level.type)
+            dtype == {"kind": "cudf"} if dtype is not None else level.node.null_count and has_integers(level.type)
             for level, dtype in zip(self.levels, self.notes["dtypes"], strict=True)
         )
 

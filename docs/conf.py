@@ -44,7 +44,7 @@ numpydoc_xref_param_type = False
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 
-# Links to places elsewhere are checked by `sphinx-build -b linkcheck`, which needs a network.
+# Links to other sites are checked once a week, by .github/workflows/links.yml.
 linkcheck_timeout = 20
 linkcheck_retries = 2
 

@@ -1,4 +1,4 @@
-// Different values of strings, numbered by first appearance (docs/format.md, section 18).
+// Different values of strings, numbered by first appearance (docs/format.md, section 19).
 //
 // A table of slots (open addressing, linear) has of each value 32 bits of its hash and the first row that has it, one number:
 //

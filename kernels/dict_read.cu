@@ -1,4 +1,4 @@
-// Numbers of values become strings: rows of a dictionary one after another (docs/format.md, section 18).
+// Numbers of values become strings: rows of a dictionary one after another (docs/format.md, section 19).
 //
 //   dict_sums    bytes of the strings of every READ_TILE rows
 //   dict_places  sums of what stands before each of them, and the total

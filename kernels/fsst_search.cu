@@ -14,6 +14,10 @@
 // coalesced stores. The overhang o, and the first words of every piece, which another warp's overhang may reach, go there by atomic
 // operations: fsst_match_automata has set these to zero.
 //
+// Tried and lost, TPC-H l_comment SF 10 on an H200: to put a word's bits together in registers and to store each word once, instead of an
+// atomic operation for each four codes with a match. It took 0.59 instead of 0.59 ms where most rows have matches ("e"), 0.53 instead of
+// 0.51 for "furiously", 0.49 instead of 0.47 for "special"; with plain stores where no other lane writes 0.62, 0.55 and 0.50.
+//
 // Whatever the codes, nothing outside the warp's bits and the staged codes is touched: starts and lengths are clamped to
 // `codes_nbytes`, and places of bits to the piece and its overhang.
 #include "fsst_match.cuh"

@@ -476,18 +476,7 @@ __device__ __forceinline__ u32 select_best(Training* t, const Candidates* candid
     };
     FOR_EACH_BIT(alive, bit) atomicAdd(&t->histogram[digit_of(bit)], 1);
     __syncthreads();
-    if (threadIdx.x < 32) {  // 8 bins a lane, from above
-      u32 sum = 0;
-      for (u32 i = 0; i < 8; ++i) sum += t->histogram[255 - 8 * threadIdx.x - i];
-      u32 above = warp_inclusive_sum(sum) - sum;
-      if (above < wanted && above + sum >= wanted) {
-        u32 bin = 255 - 8 * threadIdx.x;
-        for (; above + t->histogram[bin] < wanted; --bin) above += t->histogram[bin];
-        t->bin = bin;
-        t->above = above;
-        t->in_bin = t->histogram[bin];
-      }
-    }
+    if (threadIdx.x < 32) find_bin(t->histogram, wanted, &t->bin, &t->above, &t->in_bin);
     __syncthreads();
     const u32 bin = t->bin;
     wanted -= t->above;

@@ -555,7 +555,7 @@ struct Selection {
   u32 keys[MOST_STRINGS];
   u16 slots[MOST_STRINGS];
   u32 histogram[256];
-  u32 count, taken, bin, above, nbytes, kept;
+  u32 count, taken, bin, above, in_bin, nbytes, kept;
 };
 
 // Keeps the table of the round, without symbols that are not used, if it is the best so far.
@@ -621,17 +621,7 @@ extern "C" __global__ void __launch_bounds__(SELECT_THREADS)
     for (u32 i = threadIdx.x; i < count; i += SELECT_THREADS)
       if (digit == 0 || s->keys[i] >> (shift + 8) == last) atomicAdd(&s->histogram[s->keys[i] >> shift & 255], 1);
     __syncthreads();
-    if (threadIdx.x < 32) {  // 8 bins a lane, from above
-      u32 sum = 0;
-      for (u32 i = 0; i < 8; ++i) sum += s->histogram[255 - 8 * threadIdx.x - i];
-      u32 above = warp_inclusive_sum(sum) - sum;
-      if (above < wanted && above + sum >= wanted) {
-        u32 bin = 255 - 8 * threadIdx.x;
-        for (; above + s->histogram[bin] < wanted; --bin) above += s->histogram[bin];
-        s->bin = bin;
-        s->above = above;
-      }
-    }
+    if (threadIdx.x < 32) find_bin(s->histogram, wanted, &s->bin, &s->above, &s->in_bin);
     __syncthreads();
     last = last << 8 | s->bin;
     wanted -= s->above;

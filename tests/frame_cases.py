@@ -97,6 +97,15 @@ COLUMNS: dict[str, Callable[[], pd.Series]] = {
 }
 
 
+#: Those that cuDF has a dtype for, which can be compressed.
+ON_GPU = [
+    name
+    for name in COLUMNS
+    if name not in ("float16", "period", "all missing", "Float64 with NaN")
+    and (name == "category of numbers" or not name.startswith(("object of", "arrow", "category ")))
+]
+
+
 INDEXES: dict[str, Callable[[], pd.Index]] = {
     "range": lambda: pd.RangeIndex(5, 5 + 2 * ROWS, 2, name="n"),
     "numbers": lambda: pd.Index(rng().permutation(ROWS), name="i"),

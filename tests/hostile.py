@@ -31,6 +31,7 @@ from cudf_fsst.codecs.values import cpu
 from cudf_fsst.files import storage
 from cudf_fsst.files.versions import EXACT_VERSION, FRAME_VERSION
 from cudf_fsst.interop import schema
+from cudf_fsst.interop.labels import encode_labels
 
 GOLDEN = Path(__file__).parent / "golden"
 SCHEMA, INDEX, TABLE, META, CODES = range(1, 6)
@@ -285,7 +286,7 @@ def subjects() -> list[tuple[str, bytes]]:
             made.append((f"frame of {name}", path.read_bytes()))
         for name, streams, kind, tree in much():
             index = {"names": [None], "range": [0, tree["rows"], 1]}
-            labels = schema.encode_labels(pd.Index(["a"]))
+            labels = encode_labels(pd.Index(["a"]))
             notes = {"labels": labels, "index": index, "rows": tree["rows"], "levels": []}
             notes |= {"holds": "frame", "label_levels": []}
             described = schema.frame_to_bytes([("a", kind)], notes | {"columns": [{"dtype": None, "tree": tree}]})

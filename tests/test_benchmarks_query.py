@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import cudf_fsst
@@ -63,16 +65,33 @@ def plain_methods(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_questions_on_the_cpu(modules: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = modules["bench_query_cpu"]
+    bench, page = modules["bench_query_cpu"], modules["query_page"]
     (tmp_path / "l_comment").write_text("\n".join(comments(300)) + "\n")
+    table = pa.table({"l_comment": pa.array(comments(900)), "l_linenumber": range(900)})
+    pq.write_table(table, tmp_path / "lineitem.parquet")
     monkeypatch.setenv("CUDF_FSST_NUM_THREADS", "2")
-    plain = bench.column(tmp_path / "l_comment", 0.02)
-    records = list(bench.measure("l_comment", plain, 2, 1))
-    assert {one["codec"] for one in records} == {"cudf_fsst.cpu", "pyarrow.match_substring"}
-    assert [one["pattern"] for one in records[::2]] == list(bench.PATTERNS["l_comment"])
+    plain = bench.lines(tmp_path / "l_comment", 0.02)
+    records = list(bench.measure("dbtext.l_comment", plain, 2, 1))
+    assert {one["codec"] for one in records} == {"cudf_fsst.cpu", "pyarrow"}
+    contains = [one for one in records[::2] if one["measure"] == "contains_gbps"]
+    assert [one["pattern"] for one in contains] == list(bench.PATTERNS["l_comment"])
     assert all(one["bytes"] >= 20_000 and one["threads"] == 2 and one["value"] > 0 for one in records)
     wanted = sum("special" in row for row in plain.to_pylist())
-    assert {one["found"] for one in records if one["pattern"] == "special"} == {wanted}
+    assert {one["found"] for one in records if one.get("pattern") == "special"} == {wanted}
+    assert bench.comments(tmp_path, 0.001).equals(table["l_comment"].combine_chunks().cast(pa.large_string()))
+
+    for arguments in (["--threads", "1", "2"], ["--threads", "1"]):
+        out = tmp_path / "query_cpu.json"
+        argv = ["bench_query_cpu.py", "--tpch", str(tmp_path), "--mb", "0.01", "--repeat", "1", "--out", str(out)]
+        monkeypatch.setattr("sys.argv", [*argv, *arguments])
+        bench.main()
+        written = json.loads(out.read_text())
+        shown = page.cpu(tmp_path)
+        assert shown.count("\n| l_comment |") == len(bench.PATTERNS["l_comment"]) + 7
+        assert str(tmp_path) not in written["command"]
+        for one in written["records"]:
+            assert f"{one['value']:.2f}" in shown
+    assert page.cpu(tmp_path / "nowhere") == "Not measured yet."
 
 
 @pytest.mark.usefixtures("plain_methods")
@@ -199,7 +218,7 @@ def test_tpch_queries_agree_on_both_frames(modules: dict[str, ModuleType], tmp_p
         return 0.0
 
     in_use = itertools.count(0, 10)
-    tools = bench.Tools(clock, lambda: next(in_use), lambda call: 1000, limited, repeat=3)
+    tools = bench.Tools(lambda call: clock(call, 1), lambda: next(in_use), lambda call: 1000, limited, repeat=3)
     file = modules["records"].ResultsFile(tmp_path / "tpch.json", MACHINE, **RUN)
     asked = options(queries=list(bench.QUERIES))
 

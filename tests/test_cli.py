@@ -16,7 +16,7 @@ from cli_cases import run_bad, run_ok
 from column_cases import VALUES
 from cudf_fsst import batches
 from cudf_fsst.index import keep
-from cudf_fsst.interop import schema
+from cudf_fsst.interop import dtypes
 
 
 def test_round_trip(parquet: Path, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_bytes_that_no_python_string_holds(dtype: str, tmp_path: Path, monkeypat
     column = pd.Series(pd.array(pa.array(ANY_BYTES).view(pa.string()), dtype="str")).fsst.compress()
     index = pd.Index([*range(99), None, *range(100)], dtype="Int64")
     found = pd.api.types.pandas_dtype(dtype)
-    content = replace(column._content, type=schema.arrow_type(found), stored=schema.encode_dtype(found))
+    content = replace(column._content, type=dtypes.arrow_type(found), stored=dtypes.encode_dtype(found))
     column = column._make(content, column._backend, "text", keep(index), found)
     column.save(tmp_path / "text.fsst")
     assert "xff" in run_ok("inspect", tmp_path / "text.fsst", "--symbols")

@@ -16,7 +16,7 @@ from checker import Case, CudfColumn, HostCodec, PandasColumn, cases_for, check,
 from column_cases import DTYPES, STR, words
 from cudf_fsst.buffers import HostStrings
 from cudf_fsst.codecs.fsst.layout import LEVELS
-from cudf_fsst.interop import schema
+from cudf_fsst.interop import dtypes
 from cudf_fsst.interop.arrow import from_arrow, to_arrow
 from cudf_fsst.interop.pandas import is_object
 
@@ -223,7 +223,7 @@ def of_any_bytes(dtype: Any, index: Any = None) -> cudf_fsst.CompressedColumn:
     """A column of bytes that are not UTF-8 everywhere, of a dtype whose Series need not be able to hold them."""
     array = pa.array(ANY_BYTES).view(pa.string())
     column = pd.Series(pd.array(array, dtype=STR), index=index, name="n").fsst.compress()
-    content = replace(column._content, type=schema.arrow_type(dtype), stored=schema.encode_dtype(dtype))
+    content = replace(column._content, type=dtypes.arrow_type(dtype), stored=dtypes.encode_dtype(dtype))
     return column._make(content, column._backend, column.name, column._index, dtype)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import importlib.util
 import json
 import os
@@ -136,6 +137,28 @@ def test_links_within_the_project_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors_of(place), target
 
 
+def test_links_of_the_site_are_checked(tmp_path: Path) -> None:
+    """.ci/check_links.py, which .ci/run calls, finds what leads nowhere."""
+    check = module_of(ROOT / ".ci" / "check_links.py")
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static" / "template.html").write_text('<a href="{{ nothing }}">')
+    (tmp_path / "index.html").write_text(
+        '<a href="a%20page.html#here"><a href="#top"><a href="https://example.org">'
+        '<img src="_static/template.html"><i id="top">'
+    )
+    (tmp_path / "a page.html").write_text('<i id="here"><a href="index.html"><a href="index.html#top">')
+    assert check.broken(tmp_path) == []
+    (tmp_path / "wrong.html").write_text(
+        '<a href="gone.html"><a href="index.html#gone"><img src="../a.png"><a href="#gone">'
+    )
+    assert [line.split(": ")[1] for line in check.broken(tmp_path)] == [
+        "gone.html",
+        "index.html#gone",
+        "../a.png",
+        "#gone",
+    ]
+
+
 def test_pictures_of_the_pages_are_drawn_from_what_they_show(tmp_path: Path) -> None:
     draw = module_of(DOCS / "draw.py")
     described = r"<dc:description>(.*?)</dc:description>"
@@ -172,6 +195,86 @@ def test_pages_show_the_newest_results(page: str) -> None:
     assert "Not measured yet" not in text
 
 
+#: What pages say -> the constants of the code that it is true of. A page has each text once.
+CONSTANTS: dict[str, tuple[tuple[str, str], ...]] = {
+    "codecs": (
+        ("in blocks of {:,} values", "codecs.bitpack.launch.BLOCK"),
+        ("decided anew for every {} MiB of a column", "codecs.fsst.plan.TABLE_SCOPE >> 20"),
+        ("more than one for every {} bytes", "codecs.dict.plan._NBYTES_PER_VALUE"),
+        ("or more than {} MiB of them", "codecs.dict.plan.MOST_CHARS >> 20"),
+    ),
+    "dask": (
+        ("less than {} a column (`threshold`)", "dask._DEFAULTS['threshold']"),
+        ("by less than a factor of {} (`min_ratio`)", "dask._DEFAULTS['min-ratio']"),
+    ),
+    "kernels": (
+        ("cut into **tiles** of {} bytes", "codecs.fsst.plan.auto_tile_size(0)"),
+        ("has up to {} symbols", "codecs.fsst.symbols.MAX_SYMBOLS"),
+    ),
+    "questions": (
+        ("on a GPU up to {:,} strings", "query.asked.MOST_VALUES"),
+        ("in host memory up to {}, ", "codecs.fsst.search.MAX_VALUES"),
+        ("a tuple of up to {} strings", "query.asked._MOST_ENDS"),
+        ("a pattern of more than {} bytes", "codecs.fsst.search.MAX_PATTERN"),
+        ("or more than {} bytes together", "codecs.fsst.search.MAX_STATES - 1"),
+    ),
+    "performance": (
+        ("segments of 1/{} of its characters", "round(2**32 / codecs.fsst.plan.segment_size(2**32))"),
+        ("at least {} and ", "codecs.fsst.plan.SEGMENT_MIN >> 20"),
+        ("at most {} MiB. There are two slots", "codecs.fsst.plan.SEGMENT_MAX >> 20"),
+    ),
+    "parquet": (
+        ("more than {} row groups", "parquet.sources._FEW"),
+        ("at most 2^{} rows and ", "parquet.sources._PIECE_ROWS.bit_length() - 1"),
+        ("and {} MiB in Parquet's encodings", "parquet.sources._PIECE_NBYTES >> 20"),
+        ("decoded as it is read, about {} MiB at a time", "batches.PIECE_NBYTES >> 20"),
+    ),
+    "tuning": (("at least {:.0f} % faster", "100 * autotune._WORTH - 100"),),
+}
+
+
+@pytest.mark.parametrize("page", CONSTANTS)
+def test_numbers_of_the_pages_are_those_of_the_code(page: str) -> None:
+    for module in ("autotune", "dask", "parquet.sources", "query.asked", "codecs.bitpack.launch", "codecs.dict.plan"):
+        importlib.import_module(f"cudf_fsst.{module}")
+    text = (DOCS / f"{page}.md").read_text()
+    for said, constant in CONSTANTS[page]:
+        assert said.format(eval(constant, vars(cudf_fsst))) in text, said
+
+
+def test_the_column_of_the_questions_is_as_large_as_the_page_says() -> None:
+    records = json.loads((ROOT / "benchmarks" / "results" / "query.json").read_text())["records"]
+    one = next(record for record in records if record["dataset"] == "tpch.l_comment.sf10")
+    said = f"{one['rows'] / 1e6:.0f} million rows, {one['bytes'] / 1e9:.2f} GB of characters"
+    assert said in (DOCS / "questions.md").read_text()
+
+
+def test_sizes_that_pages_promise_were_measured() -> None:
+    """README, index and compress.md, of the newest results."""
+    records = json.loads((ROOT / "benchmarks" / "results" / "compare.json").read_text())["records"]
+    ratios = {
+        (record["dataset"], record.get("sweep"), record["tile_size"], record.get("scope_limit")): record["value"]
+        for record in records
+        if (record["codec"], record["measure"], record.get("level")) == ("cudf_fsst", "ratio_column", "default")
+    }
+
+    def ratio(dataset: str) -> float:
+        return ratios[dataset, None, 256, None]
+
+    assert "Text typically takes a third to a half of its size" in README
+    assert "Text typically takes a third to a half of its size" in (DOCS / "index.md").read_text()
+    text = (DOCS / "compress.md").read_text()
+    assert "Natural language and log lines become about 2 to 4 times smaller, Chinese a little less." in text
+    for dataset in ("tpch.l_comment.sf10", "tpch.o_comment.sf10", "dbtext.faust", "generated.log_lines"):
+        assert 1.95 < ratio(dataset) < 4
+    assert 1.7 < ratio("dbtext.chinese") < 2
+    assert "Random characters do not become smaller." in text
+    assert ratio("generated.random") < 1.1
+    assert "Pieces of 32 MiB or more compress almost as well as the whole column." in text
+    for dataset in ("tpch.l_comment.sf10", "generated.log_lines"):
+        assert ratios[dataset, "scope", 256, 32 << 20] > 0.99 * ratio(dataset)
+
+
 def test_measured_numbers_are_taken_from_the_file(table: ModuleType, tmp_path: Path) -> None:
     records = [
         {
@@ -196,10 +299,11 @@ def test_measured_numbers_are_taken_from_the_file(table: ModuleType, tmp_path: P
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.name)
-def test_notebooks_carry_no_outputs(path: Path) -> None:
+def test_notebooks_carry_no_outputs_and_use_what_is_public(path: Path) -> None:
     for cell in json.loads(path.read_text())["cells"]:
         assert not cell.get("outputs")
         assert cell.get("execution_count") is None
+        assert not re.search(r"\w\._[a-z]", "".join(cell["source"])), "a private name"
 
 
 # The errors table: a case for each line, in the table's order.

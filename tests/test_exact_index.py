@@ -31,7 +31,9 @@ from cudf_fsst.files import storage
 from cudf_fsst.index import CompressedIndex
 from cudf_fsst.interop import arrow_columns, schema
 from cudf_fsst.interop import cudf as interop_cudf
+from cudf_fsst.interop import labels as interop_labels
 from cudf_fsst.interop import pandas as interop_pandas
+from cudf_fsst.interop.names import decode_name, encode_name
 
 BIG = 2**60 + 1
 VALUES = ["a", None, "ccc", "d"]
@@ -147,7 +149,7 @@ def saved_with(path: Path, labels: pd.Index, change: Any, *, codec: str = "raw",
     from cudf_fsst.files import trees
 
     data = pd.DataFrame([[1, 2], [3, 4], [5, 6]]).fsst.compress()
-    described, arrays = schema.describe_labels(labels)
+    described, arrays = interop_labels.describe_labels(labels)
     made = host.Compressor(codec if codec != "auto" else None, {})
     nodes = [made.node(arrow_columns.describe(array)) for array in arrays]
     streams: list[Any] = []
@@ -224,11 +226,11 @@ def test_labels_do_not_expand(tmp_path: Path) -> None:
 
 def test_labels_with_categories_of_no_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One category may be empty; thousands would take no bytes in the file and many in memory."""
-    described, _ = schema.describe_labels(pd.CategoricalIndex(["a", "b"]))
+    described, _ = interop_labels.describe_labels(pd.CategoricalIndex(["a", "b"]))
     for categories, refused in ((["", "b"], False), (["", "b", *[""] * 998], True)):
         array = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(categories))
         made = described, [pa.chunked_array([array])]
-        monkeypatch.setattr(schema, "describe_labels", lambda _, made=made: made)
+        monkeypatch.setattr(interop_labels, "describe_labels", lambda _, made=made: made)
         saved_with(tmp_path / "frame", pd.Index([]), lambda notes: None)
         if refused:
             with pytest.raises(ValueError, match="labels, level 0: 1000 rows of string for 2 columns"):
@@ -304,7 +306,7 @@ class Gpu(HostBackend):
     @staticmethod
     def _build_index(notes: Any, levels: Any) -> Index:
         [(buffers, kind, _)] = levels
-        [name] = map(schema.decode_name, notes["names"])
+        [name] = map(decode_name, notes["names"])
         return Index(interop_pandas.to_chunked(buffers, kind), name)
 
     def check_stream(self, stream: Any) -> None:
@@ -314,7 +316,7 @@ class Gpu(HostBackend):
         return nullcontext()
 
     def compress(self, asked: Any, index: Any = None, **options: Any) -> Any:
-        notes = {"names": [schema.encode_name(index.name)], "multi": False, "dtypes": [None], "freqs": [None]}
+        notes = {"names": [encode_name(index.name)], "multi": False, "dtypes": [None], "freqs": [None]}
         node = host.Compressor(None, {}).node(arrow_columns.describe(index.column))
         return [one.data.content for one in asked], (notes, [Content(node, index.column.type, None)])
 

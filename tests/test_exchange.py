@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.flight
 import pyarrow.parquet as pq
 import pytest
 
@@ -32,6 +33,26 @@ def through_ipc(table: pa.Table) -> pa.Table:
     return pa.ipc.open_stream(sink.getvalue()).read_all()
 
 
+class Keeper(pyarrow.flight.FlightServerBase):
+    """A Flight server that keeps one table."""
+
+    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        del context, descriptor, writer
+        self.table = reader.read_all()
+
+    def do_get(self, context: Any, ticket: Any) -> Any:
+        del context, ticket
+        return pyarrow.flight.RecordBatchStream(self.table)
+
+
+def through_flight(table: pa.Table) -> pa.Table:
+    with Keeper("grpc://127.0.0.1:0") as keeper, pyarrow.flight.connect(("127.0.0.1", keeper.port)) as client:
+        writer, _ = client.do_put(pyarrow.flight.FlightDescriptor.for_path("kept"), table.schema)
+        writer.write_table(table)
+        writer.close()
+        return client.do_get(pyarrow.flight.Ticket(b"kept")).read_all()
+
+
 def through_parquet(table: pa.Table, path: Path) -> pa.Table:
     pq.write_table(table, path)
     return pq.read_table(path)
@@ -51,6 +72,7 @@ def test_a_column(tmp_path: Path) -> None:
         for found in (
             array,
             through_ipc(pa.table({"x": array}))["x"],
+            through_flight(pa.table({"x": array}))["x"],
             through_parquet(pa.table({"x": array}), tmp_path / "p")["x"],
         ):
             again = cudf_fsst.from_arrow(found)
@@ -72,7 +94,8 @@ def test_a_frame(data: pd.DataFrame, tmp_path: Path) -> None:
     frame = data.fsst.compress()
     table = frame.to_arrow(compressed=True)
     assert table.shape == (1, frame.shape[1])
-    for found in (table, through_ipc(table), through_parquet(table, tmp_path / "p"), table.to_batches()[0]):
+    there = through_ipc(table), through_flight(table), through_parquet(table, tmp_path / "p")
+    for found in (table, *there, table.to_batches()[0]):
         again = cudf_fsst.from_arrow(found)
         pd.testing.assert_frame_equal(again.decompress(), data.reset_index(drop=True))
         assert again.codecs.equals(frame.codecs)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+import struct
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +26,8 @@ from cudf_fsst.files.versions import EXACT_VERSION, FORMAT_VERSION, FRAME_VERSIO
 from handmade import handmade_segment, longest, rows_of, strings_of
 
 Rows = list[bytes | None]
+
+TEXT = (Path(__file__).parents[1] / "docs" / "format.md").read_text()
 
 WORDS = [b"the ", b"quick ", b"brown ", b"fox", b"\0\0\0", b"\xff", b"http://", b"1997-", b"", b"a"]
 rows_of_bytes = st.lists(st.none() | st.binary(max_size=40), max_size=60)
@@ -147,9 +155,54 @@ def test_the_sample_is_the_written_one(m: int, start: int, level: str) -> None:
 
 
 def test_the_text_names_the_version() -> None:
-    text = (Path(__file__).parents[1] / "docs" / "format.md").read_text()
-    assert text.startswith(f"# The stored format, versions {FORMAT_VERSION}, {FRAME_VERSION} and {EXACT_VERSION}\n")
-    assert f"| 8-11 | u32 | version: {FORMAT_VERSION} |" in text
+    assert TEXT.startswith(f"# The stored format, versions {FORMAT_VERSION}, {FRAME_VERSION} and {EXACT_VERSION}\n")
+    assert f"| 8-11 | u32 | version: {FORMAT_VERSION} |" in TEXT
+
+
+def test_the_example_is_what_is_stored() -> None:
+    """The bytes of the page's example: its table, codes and sections of ``meta``."""
+    rows = ["a cat", "a dog", None, "a cat and a dog"]
+    column = pd.Series(rows).fsst.compress(table=SymbolTable.from_symbols([b"a ", b"cat", b"dog", b"and "]))
+    [segment] = column.segments
+    example = re.search(r"^```text\nrows .*?^```", TEXT, re.MULTILINE | re.DOTALL)[0]
+    table, codes, meta = re.split(r"^(?:table|codes|meta) \(\d+\)", example, flags=re.MULTILINE)[1:]
+    assert bytes.fromhex("".join(hex_of(table))) == segment.table.to_bytes()
+    assert bytes.fromhex("".join(hex_of(codes))) == segment.codes.tobytes()
+    stored = bytearray(segment.meta.nbytes)
+    lines = re.findall(r"^ *(\d+) (\w+)", meta, re.MULTILINE)
+    for (at, name), content in zip(lines, hex_of(meta), strict=True):
+        assert segment.layout.sections[name].offset == int(at)
+        stored[int(at) : int(at) + len(bytes.fromhex(content))] = bytes.fromhex(content)
+    assert stored == segment.meta.tobytes()
+    assert [int(size) for size in re.findall(r"^(?:table|codes|meta) \((\d+)\)", example, re.MULTILINE)] == [
+        len(segment.table.to_bytes()),
+        segment.codes.nbytes,
+        segment.meta.nbytes,
+    ]
+
+
+def hex_of(lines: str) -> list[str]:
+    """The bytes of each line: what stands before the next two spaces."""
+    found = re.findall(r"^(?: *\d* \w*?)? {2,}((?:[0-9a-f]{2}\b ?)+)(?= {2}|,|$)", lines, re.MULTILINE)
+    return [one.replace(" ", "") for one in found]
+
+
+def test_the_objects_are_what_is_stored(tmp_path: Path) -> None:
+    """The page's JSON: of a column, and of a frame."""
+    column, frame = (json.loads(block) for block in re.findall(r"^```json\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL))
+    pd.Series(["a cat"], name="pet").fsst.compress().save(tmp_path / "column")
+    pd.DataFrame({"a": [1, 2], "b": ["x", None]}).fsst.compress().save(tmp_path / "frame")
+    assert object_of(tmp_path / "column") == column
+    assert object_of(tmp_path / "frame")["frame"] == frame
+
+
+def object_of(path: Path) -> dict[str, Any]:
+    """The metadata `cudf_fsst` of a file's schema, its first section."""
+    data = path.read_bytes()
+    columns, segments = struct.unpack_from("<II", data, 24)
+    start, nbytes = struct.unpack_from("<QQ", data, 64 + 64 * columns + 64 * segments + 8)
+    schema = pa.ipc.read_schema(pa.py_buffer(data[start : start + nbytes]))
+    return json.loads(schema.metadata[b"cudf_fsst"])
 
 
 @pytest.mark.parametrize("damage", ["escape", "unknown code", "short", "long"])

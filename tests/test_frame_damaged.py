@@ -32,15 +32,16 @@ def sealed(data: bytearray) -> bytes:
     return bytes(data)
 
 
-def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.slow)])
+def test_damaged_bytes_are_refused_or_harmless(seed: int, tmp_path: Path) -> None:
     """Flipped bytes under checksums that hold: an error, or a frame that can be read."""
     names = ["int32 sorted", "float32", "category", "arrow list", "arrow struct", "arrow decimal", "boolean", "str"]
     path = tmp_path / "frame.fsst"
     whole()[names].fsst.compress(codecs={"float32": "gfc"}).save(path)
     good = path.read_bytes()
-    random = np.random.default_rng(3)
+    random = np.random.default_rng(seed)
     refused = 0
-    for _ in range(400):
+    for _ in range(200):
         data = bytearray(good)
         for at in random.integers(64, len(data), random.integers(1, 4)):
             data[at] ^= 1 << int(random.integers(0, 8))
@@ -59,7 +60,7 @@ def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
             read = found[labels[:-1]].decompress()  # strings may be any bytes
             read.pop(labels[names.index("arrow list")]).to_list()  # to_csv() takes most of the test's time for lists
             read.to_csv(io.StringIO())
-    assert refused > 100
+    assert refused > 50
 
 
 def test_a_frame_without_columns_of_too_many_rows(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from cudf_fsst.files import storage
 from frame_cases import (
     COLUMNS,
     INDEXES,
+    ON_GPU,
     ROWS,
     saved_and_loaded,
     whole,
@@ -36,14 +37,6 @@ def same_on_gpu(found: Any, wanted: Any) -> None:
     assert repr(found.to_arrow(preserve_index=False).to_pylist()) == repr(
         wanted.to_arrow(preserve_index=False).to_pylist()
     )
-
-
-ON_GPU = [
-    name
-    for name in COLUMNS
-    if name not in ("float16", "period", "all missing", "Float64 with NaN")
-    and (name == "category of numbers" or not name.startswith(("object of", "arrow", "category ")))
-]
 
 
 #: Indexes whose strings, categories and nulls are compressed.

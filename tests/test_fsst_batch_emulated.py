@@ -17,7 +17,7 @@ from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
 from emulation.emulator import Emulator
-from test_fsst_emulated import SEGMENT, WORDS, Gpu, column, same_segments, text
+from fsst_gpu import SEGMENT, WORDS, Gpu, column, same_segments, text
 
 __all__ = ["emulator"]
 
@@ -115,7 +115,7 @@ def frame(rng: np.random.Generator) -> list[tuple[HostStrings, Options]]:
     ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("own_stream", [False, True])
 @pytest.mark.parametrize("order", ORDERS)
 def test_columns_of_all_kinds(order: str, own_stream: bool, gpu: Batch, rng: np.random.Generator) -> None:
@@ -254,7 +254,7 @@ def test_two_tables_that_are_equal(gpu: Batch, rng: np.random.Generator) -> None
     gpu.check(wanted, gpu.run(gpu.tasks(wanted)))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("own_stream", [False, True])
 def test_out_of_memory(own_stream: bool, gpu: Batch, rng: np.random.Generator) -> None:
     """Whichever allocation fails, nothing stays behind and nothing else suffers."""

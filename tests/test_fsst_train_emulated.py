@@ -18,6 +18,7 @@ from cudf_fsst.codecs.fsst.train import train_table
 from emulation.conftest import emulator
 from emulation.device import GPUS
 from emulation.emulator import SCHEDULES, Emulator
+from fsst_gpu import found_segments
 
 __all__ = ["emulator"]
 
@@ -36,18 +37,11 @@ def same_tables(
     emulator: Emulator, scopes: Sequence[bytes], *, per_table: int = 1, shared: int = GPUS["sm_90"][0], offset: int = 0
 ) -> None:
     """Train a table for every `per_table` of `scopes`, on both sides; compare what is exported, and for the encoder."""
-    rows = [len(scope) > 0 for scope in scopes]
     kept = [scope for scope in scopes if scope]
     joined = [b"".join(kept[i : i + per_table]) for i in range(0, len(kept), per_table)]
     blocks = max(1, -(-len(scopes) // per_table))
     room = launch.train_places(shared)
-    chars = emulator.buffer(np.frombuffer(b"".join(scopes), np.uint8), offset=offset)
-    places = launch.found_places(0, len(scopes))
-    numbers = np.zeros(places.end, np.uint64)
-    numbers[places.rows_begin : places.chars_begin] = np.cumsum([0, *rows])
-    numbers[places.chars_begin : places.nulls] = np.cumsum([0, *map(len, scopes)])
-    numbers[places.first_char] = chars.address
-    found = emulator.buffer(numbers)
+    _, found = found_segments(emulator, scopes, offset)
     mixed = len(scopes) % 2 == 1  # both kinds of tables occur
     views = launch.words(
         launch.ScopeView(found.address, len(scopes), per_table * i, per_table, mixed) for i in range(blocks)
@@ -125,6 +119,7 @@ def test_cases(name: str, emulator: Emulator) -> None:
     same_tables(emulator, [CASES[name]])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shared", [64 << 10, 163 << 10, 227 << 10])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_gpus_and_schedules(shared: int, schedule: str, emulator: Emulator) -> None:

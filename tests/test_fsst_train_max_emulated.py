@@ -15,6 +15,7 @@ from cudf_fsst.codecs.fsst.train import train_table
 from cudf_fsst.codecs.fsst.train_max import in_order, train_table_max
 from emulation.conftest import emulator
 from emulation.emulator import SCHEDULES, Emulator
+from fsst_gpu import found_segments
 
 __all__ = ["emulator"]
 
@@ -34,19 +35,12 @@ def on_cpu(chars: bytes, first: SymbolTable) -> SymbolTable:
 
 def same_tables(emulator: Emulator, scopes: Sequence[bytes], *, per_table: int = 1, offset: int = 0) -> None:
     """Search a table for every `per_table` of `scopes`, on both sides."""
-    rows = [len(scope) > 0 for scope in scopes]
     kept = [scope for scope in scopes if scope]
     joined = [b"".join(kept[i : i + per_table]) for i in range(0, len(kept), per_table)]
     tables = max(1, -(-len(scopes) // per_table))
     joined += [b""] * (tables - len(joined))
     firsts = [train_table(*sample(chars, "default")) for chars in joined]
-    chars = emulator.buffer(np.frombuffer(b"".join(scopes), np.uint8), offset=offset)
-    places = launch.found_places(0, len(scopes))
-    numbers = np.zeros(places.end, np.uint64)
-    numbers[places.rows_begin : places.chars_begin] = np.cumsum([0, *rows])
-    numbers[places.chars_begin : places.nulls] = np.cumsum([0, *map(len, scopes)])
-    numbers[places.first_char] = chars.address
-    found = emulator.buffer(numbers)
+    chars, found = found_segments(emulator, scopes, offset)
     trained = np.zeros(tables, launch.TRAINED_TABLE)
     for table, first in zip(trained, firsts, strict=True):
         table["symbols"], table["lengths"], table["count"] = first.decode_symbols, first.decode_lengths, len(first)

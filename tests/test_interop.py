@@ -21,7 +21,7 @@ import pytest
 
 from checker import rows_of, sliced, strings_of
 from cudf_fsst.buffers import DeviceStrings
-from cudf_fsst.interop import arrow, cudf, pandas, schema
+from cudf_fsst.interop import arrow, cudf, indexes, pandas, schema
 
 ROWS = [b"a", None, b"", b"ccc", "ü".encode(), None, b"x" * 40]
 TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
@@ -416,7 +416,7 @@ def test_labels_that_are_equal_to_others(labels: list[Any], why: str, kind: str)
     with pytest.raises(TypeError, match=f"cannot be stored.*{why}.*reset_index"):
         schema.to_bytes("who", pd.Series([], dtype="str").dtype, index)
     with pytest.raises(TypeError, match=f"cannot be stored.*{why}.*reset_index"):
-        schema.describe_index(index)
+        indexes.describe_index(index)
 
 
 def test_decimals_as_labels() -> None:
@@ -433,7 +433,7 @@ def test_out_of_memory_is_not_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise MemoryError("no more")
 
-    monkeypatch.setattr(schema, "assemble_index", fail)
+    monkeypatch.setattr(indexes, "assemble_index", fail)
     with pytest.raises(MemoryError, match="no more"):
         index_of(schema.from_bytes(stored)[2], labels, 2)
     with pytest.raises(MemoryError, match="no more"):
@@ -442,6 +442,9 @@ def test_out_of_memory_is_not_damage(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_labels_that_pandas_cannot_compare() -> None:
     labels = pd.Index(pd.arrays.ArrowExtensionArray(pa.chunked_array([pa.array(["a", "b"], pa.string_view())])))
-    for write in (schema.describe_index, lambda index: schema.to_bytes("who", pd.Series([], dtype="str").dtype, index)):
+    for write in (
+        indexes.describe_index,
+        lambda index: schema.to_bytes("who", pd.Series([], dtype="str").dtype, index),
+    ):
         with pytest.raises(TypeError, match=r"string_view\[pyarrow\] cannot be stored: .*reset_index"):
             write(labels)

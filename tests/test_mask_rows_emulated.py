@@ -31,6 +31,7 @@ def found(device: FakeDevice, mask: Any) -> Any:
         return importlib.import_module("cudf_fsst.codecs.mask_rows.cuda").mask_rows(mask, lane=lane).get()
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.99, 1])
 def test_as_numpy(share: float, schedule: str, device: FakeDevice, rng: np.random.Generator) -> None:

@@ -21,8 +21,8 @@ from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from emulation.conftest import emulator
 from emulation.device import GPUS, ORDERS, failing_every_allocation
 from emulation.emulator import SCHEDULES
+from fsst_gpu import SEGMENT, WORDS, Gpu, column, damaged_in_many_places, forked, gpu, text
 from handmade import handmade_segment
-from test_fsst_emulated import SEGMENT, WORDS, Gpu, column, forked, gpu, text
 
 __all__ = ["emulator", "forked", "gpu"]
 
@@ -187,7 +187,7 @@ def test_questions(tile_size: int, level: str, gpu: Gpu, rng: np.random.Generato
         check(gpu, rows, there, question)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -521,17 +521,7 @@ def test_damage(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
             rows = [row and row[:40] for row in rows]
         (whole,) = cpu.compress(column(rows), tile_size=int(rng.choice(TILE_SIZES)))
         (other,) = cpu.compress(column(list(text(rng, 3000))), tile_size=int(rng.choice(TILE_SIZES)))
-        codes = whole.codes[: whole.codes.size if rng.random() < 0.5 else rng.integers(0, whole.codes.size + 1)].copy()
-        damaged = dataclasses.replace(whole, meta=whole.meta.copy(), codes=codes, codes_nbytes=codes.size)
-        for name in damaged.layout.sections:
-            values = damaged.section(name)
-            if values.size == 0 or rng.random() < 0.5:
-                continue
-            hit = rng.integers(0, values.size, 1 + values.size // int(rng.choice([1, 5, 100])))
-            most = int(np.iinfo(values.dtype).max)
-            near = [0, most, most // 2 + 1, codes.size & most, whole.chars & most, int(values[hit[0]]) ^ 1]
-            values[hit] = rng.choice(np.array(near, np.uint64), hit.size).astype(values.dtype)
-        codes[rng.random(codes.size) < 0.2] = rng.choice([0, 254, 255])
+        damaged = damaged_in_many_places(whole, rng, spared=0.5)
         # Whole neighbours: what is wrong in one must not reach into another.
         segments = Segments(gpu.cuda.to_device([other, damaged, other]))
         before, count = other.rows, damaged.rows

@@ -213,6 +213,7 @@ def test_values_of_a_picture_are_those_of_the_file(modules: dict[str, ModuleType
     assert found["ingestion"][0]["points"]["cudf_fsst"][1] == pytest.approx(1 / (1 / (2 * 55.3) + 1 / 100))
 
 
+@pytest.mark.slow
 def test_same_results_same_bytes(modules: dict[str, ModuleType], newest: list[Path], tmp_path: Path) -> None:
     again = modules["plots"].write(modules["measured"].read(), tmp_path)
     for path, other in zip(newest, again, strict=True):
@@ -237,7 +238,7 @@ def results_of(modules: dict[str, ModuleType], folder: Path, kind: str) -> Any:
     return modules["measured"].read(folder)
 
 
-@pytest.mark.parametrize("kind", ["committed", "whole"])
+@pytest.mark.parametrize("kind", ["committed", pytest.param("whole", marks=pytest.mark.slow)])
 def test_texts_do_not_overlap(modules: dict[str, ModuleType], tmp_path: Path, kind: str) -> None:
     plots, results = modules["plots"], results_of(modules, tmp_path, kind)
     with plots.matplotlib.rc_context(plots.STYLE):

@@ -114,7 +114,7 @@ def go(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(HostBackend, "match", lambda *args, **options: None)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("dtype", "way", "shape"), CASES)
 def test_methods(
     dtype: Any, way: str, shape: str, small_pieces: None, monkeypatch: pytest.MonkeyPatch, subtests: Any
@@ -132,7 +132,7 @@ def test_methods(
             check(column, call)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("dtype", "way", "shape"), CASES)
 def test_comparisons(
     dtype: Any, way: str, shape: str, small_pieces: None, monkeypatch: pytest.MonkeyPatch, subtests: Any
@@ -152,6 +152,7 @@ def test_every_method_is_in_the_table() -> None:
     assert column.str.upper.__doc__ == pd.Series([""]).str.upper.__doc__
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", COLUMNS)
 def test_other_dtypes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     series = COLUMNS[name]().iloc[:2100].rename("n")
@@ -355,7 +356,7 @@ _LONG = st.builds(lambda text, times: text * times, _TEXT, st.integers(1, 40))
     small=st.booleans(),
     data=st.data(),
 )
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_any_rows(
     rows: list[str | None],
     copies: int,

@@ -94,7 +94,7 @@ def selections(rng: np.random.Generator, rows: int) -> dict[str, Any]:
 RANGES = ((0, ROWS), (0, 1), (7, 7), (ROWS - 1, ROWS), (1, 1024), (1023, 1025), (70, 2201), (100, 1300))
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("order", ["lazy", "random"])
 @pytest.mark.parametrize("case", COLUMNS)
 def test_ranges(case: str, order: str, gpu: Gpu) -> None:
@@ -124,7 +124,7 @@ def test_validity_alone(case: str, gpu: Gpu) -> None:
         assert np.unpackbits(bits, count=ROWS, bitorder="little").tolist() == array.is_valid().to_pylist()
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("order", ["lazy", "random"])
 @pytest.mark.parametrize("case", COLUMNS)
 def test_rows(case: str, order: str, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -138,7 +138,7 @@ def test_rows(case: str, order: str, gpu: Gpu, rng: np.random.Generator) -> None
         assert arrow(gpu, found, array.type).equals(wanted), name
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("codec", ["bitpack", "gfc", "gpulz", "raw"])
 @pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "i8", "f4", "f8", "decimal"])
 @pytest.mark.parametrize("few", [600, 4096])

@@ -446,6 +446,7 @@ def test_time_is_in_proportion_to_records(what: str, tmp_path: Path) -> None:
     assert many < 30 * few  # 8 times as many; 64 times as long if it were quadratic
 
 
+@pytest.mark.slow
 def test_thousands_of_segments(tmp_path: Path) -> None:
     """In more runs than a thread takes at a time, some without characters, some with a table of their own."""
     path = tmp_path / "c.fsst"

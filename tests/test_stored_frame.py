@@ -18,6 +18,7 @@ from cudf_fsst.files import storage
 from cudf_fsst.files.versions import FRAME_VERSION
 from cudf_fsst.interop import schema
 from cudf_fsst.interop.arrow_columns import fixed_width
+from cudf_fsst.interop.labels import encode_labels
 
 WRAPPING = {
     pa.int32(): np.array([0, 2**31 - 1, -(2**31), -1, 4], "<i4"),
@@ -47,7 +48,7 @@ def save_frame(
     """A file of a frame with one column, named ``a``, of these streams."""
     notes: dict[str, Any] = {"holds": "frame", "label_levels": []} if version == 3 else {}
     notes |= {
-        "labels": schema.encode_labels(pd.Index(["a"])),
+        "labels": encode_labels(pd.Index(["a"])),
         "index": {"names": [None], "range": [0, column["rows"], 1]},
         "rows": column["rows"],
         "columns": [{"dtype": dtype, "tree": column}],
@@ -213,7 +214,7 @@ def test_validity_that_lies(
 def test_rows_that_no_frame_has(rows: Any, tmp_path: Path) -> None:
     path = tmp_path / "frame.fsst"
     index = {"names": [None], "range": [0, rows, 1]}
-    notes = {"labels": schema.encode_labels(pd.RangeIndex(0)), "index": index, "columns": [], "levels": []}
+    notes = {"labels": encode_labels(pd.RangeIndex(0)), "index": index, "columns": [], "levels": []}
     storage.save_streams(path, streams=[], schema=schema.frame_to_bytes([], notes | {"rows": rows}))
     with pytest.raises(ValueError, match=rf"frame\.fsst: .*{rows}"):
         cudf_fsst.load(path)

@@ -513,7 +513,7 @@ INDEXES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("index", INDEXES)
 def test_files_of_frames_are_the_same(
     index: str, gpu: Gpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
@@ -690,6 +690,7 @@ def test_launches_and_waits_of_a_frame(
     assert launched <= (19, 31)[sampled] + 10 * texts
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("order", ["lazy", "random"])
 @pytest.mark.parametrize("codec", [None, *(one.NAME for one in registry.VALUES)])
 def test_the_room_is_used_again(

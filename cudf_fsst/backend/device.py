@@ -15,6 +15,7 @@ from ..codecs.fsst import search
 from ..codecs.fsst.segment import Segment
 from ..codecs.fsst.symbols import SymbolTable
 from ..codecs.node import Content, Moved, Node, Wanted, check_codec, is_strings
+from ..codecs.span import Span
 from ..interop import cudf
 from ..naming import naming
 from ..profiling import DECODE, DESCRIBE, MATCH
@@ -154,6 +155,31 @@ class DeviceBackend:
             owners=(validity, values),
         )
         return made, exact
+
+    def compare(self, node: Node, span: Span) -> ColumnBuffers | None:
+        """Whether numbers lie in a range; see `HostBackend.compare`."""
+        from ..codecs import device
+        from ..device.memory import Lane
+
+        with self.current(), MATCH, Lane() as lane:
+            return self._answered(node, device.compare(node, span, lane=lane))
+
+    def is_in(self, node: Node, values: Any) -> ColumnBuffers | None:
+        """Whether numbers are among the values of an array of the same type; see `HostBackend.compare`."""
+        from ..codecs import device
+        from ..device.memory import Lane
+
+        with self.current(), MATCH, Lane() as lane:
+            values = self.arrays.ascontiguousarray(values)
+            return self._answered(node, device.is_in(node, int(values.data.ptr), values.size, lane=lane))
+
+    def _answered(self, node: Node, values: Any) -> ColumnBuffers | None:
+        if values is None:
+            return None
+        made = self.validity(node)
+        made.type, made.values, made.itemsize = pa.bool_(), values.ptr, 1
+        made.owners = made.owners[0], values
+        return made
 
     def validity(self, node: Node, *, stream: Any = None) -> ColumnBuffers:
         """Which rows are null, without their values."""

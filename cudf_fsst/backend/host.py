@@ -17,6 +17,7 @@ from ..codecs.fsst import search
 from ..codecs.fsst.segment import Segment
 from ..codecs.fsst.symbols import SymbolTable
 from ..codecs.node import Content, Node, Wanted, check_codec
+from ..codecs.span import Span
 from ..interop import pandas
 from ..naming import naming
 from ..profiling import DECODE, DESCRIBE, ENCODE, MATCH
@@ -102,6 +103,24 @@ class HostBackend:
             return None
         found.itemsize = found.values.itemsize
         return found, plan.exact
+
+    @MATCH
+    def compare(self, node: Node, span: Span) -> ColumnBuffers | None:
+        """Which rows of a column of numbers lie in a range.
+
+        Returns
+        -------
+        ColumnBuffers or None
+            Booleans, which mean nothing where the validity says null. None: the rows have to be decoded.
+        """
+        found = host.validity(node)
+        found.type, found.values, found.itemsize = pa.bool_(), host.compare(node, span), 1
+        return found
+
+    def is_in(self, node: Node, values: Any) -> ColumnBuffers | None:
+        """Nothing: NumPy looks for values as fast in what is decoded."""
+        del node, values
+        return None
 
     def validity(self, node: Node, *, stream: Any = None) -> ColumnBuffers:
         """Which rows are null, without their values."""

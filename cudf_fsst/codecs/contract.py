@@ -28,6 +28,9 @@ match
     Answers questions about rows on the codes, without decoding them: a boolean or a number for each row. A codec may
     have this step. Of FSST ``search.py`` has the questions and how they are answered, ``cpu_match.py`` and
     ``cuda_match.py`` do it. What it does not answer, and columns of other codecs, `query` decodes and asks the library.
+compare
+    Says of each value whether it lies in a range of integers (``span.py``), or among others. On a GPU bitpack has this
+    step; `query` makes ranges of values. The host decodes a few values at a time for it, of any codec.
 
 On a GPU the steps are the same, for many pieces of many columns in few launches, and sizes are waited for once for all
 of them (``device/waits.py``). So the GPU side makes jobs for launches that ``values/cuda_compress.py`` and

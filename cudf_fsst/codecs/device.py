@@ -21,10 +21,12 @@ from .fsst import cuda_match, search
 from .fsst import cuda_read as fsst_read
 from .node import Node, Parts, Wanted, is_signed, of_validity
 from .registry import STRING_NAMES
+from .span import Span
 from .values import cuda as fixed
+from .values import cuda_read as fixed_read
 from .values import plan
 
-__all__ = ["compress", "match", "read", "receive", "remap", "take", "validity"]
+__all__ = ["compare", "compress", "is_in", "match", "read", "receive", "remap", "take", "validity"]
 
 
 def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:
@@ -82,6 +84,30 @@ def match(node: Node, plan: search.Plan, *, lane: Lane) -> tuple[Any, bool] | No
         return cuda_match.match(node.segments, plan, lane=lane)
     nbytes = np.dtype(search.answer_dtype(plan.question)).itemsize
     return coded.match(node, lambda segments: cuda_match.match(segments, plan, lane=lane), nbytes, lane=lane)
+
+
+def compare(node: Node, span: Span, *, lane: Lane) -> Any:
+    """For each row of a column of numbers whether it lies in a range, a buffer of a byte each; of null rows any.
+
+    None: the rows have to be decoded.
+    """
+    if not _answers(node):
+        return None
+    out = lane.allocate(node.rows)
+    fixed_read.compare(node.values[0], span, out.ptr, lane=lane)
+    return out
+
+
+def is_in(node: Node, values: int, count: int, *, lane: Lane) -> Any:
+    """The same for whether it is one of `count` values of the same type at an address."""
+    if not _answers(node):
+        return None
+    out = lane.allocate(node.rows)
+    return out if fixed_read.is_in(node.values[0], values, count, out.ptr, lane=lane) else None
+
+
+def _answers(node: Node) -> bool:
+    return len(node.values) == 1 and not node.children and bool(node.rows) and fixed_read.answers(node.values[0])
 
 
 def validity(node: Node, *, lane: Lane) -> Any:

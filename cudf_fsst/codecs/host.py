@@ -20,7 +20,11 @@ from .fsst import cpu as fsst
 from .fsst import search
 from .node import Node, Parts, Wanted, is_signed, is_strings, of_validity
 from .registry import STRING_NAMES
+from .span import Span
 from .values import cpu as fixed
+
+#: Rows that are decoded to be compared: what the cache of a core holds.
+_COMPARED_ROWS = 1 << 17
 
 
 def compress(columns: Sequence[Wanted]) -> list[Node]:
@@ -92,6 +96,17 @@ def validity(node: Node) -> ColumnBuffers:
     else:
         bits = fixed.read(node.validity, 1, 0, -(-node.rows // 8), edges=node.validity_edges)
         _set_validity(found, rebased(bits, 0, node.rows))
+    return found
+
+
+def compare(node: Node, span: Span) -> npt.NDArray[np.bool_]:
+    """Whether each row of a column of numbers lies in a range; of null rows any."""
+    found = np.empty(node.rows, np.bool_)
+    for start in range(0, node.rows, _COMPARED_ROWS):
+        stop = min(start + _COMPARED_ROWS, node.rows)
+        (parts,), (edges,) = node.values, node.values_edges
+        values = fixed.read(parts, parts[0].itemsize, start, stop, edges=edges)
+        found[start:stop] = span.of(values.view(f"u{values.itemsize}"))
     return found
 
 

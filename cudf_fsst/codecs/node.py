@@ -272,7 +272,7 @@ class Content:
     type : pyarrow.DataType
         Its exact Arrow type.
     stored
-        What says its dtype (`interop.schema`).
+        What says its dtype (`interop.dtypes`).
     """
 
     node: Node = field(repr=False)

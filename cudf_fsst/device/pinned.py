@@ -93,8 +93,9 @@ def set_pinned_limit(nbytes: int | str | None) -> None:
 
     Notes
     -----
-    Past the limit, `to_host` takes pageable memory, whose copies are slower. What is in use when the limit changes is
-    not moved, and counts. What was pinned stays pinned for later use, up to twice what was in use at a time.
+    Past the limit, `CompressedColumn.to_host` takes pageable memory, whose copies are slower. What is in use when the
+    limit changes is not moved, and counts. What was pinned stays pinned for later use, up to twice what was in use at
+    a time.
     """
     global _limit
     limit = parse_limit("the limit", nbytes)

@@ -19,8 +19,11 @@ from ..codecs.dict import cpu as dictionary
 from ..codecs.host import Compressor
 from ..codecs.node import Content, Node, is_strings
 from ..codecs.values import cpu
-from ..interop import arrow_columns, index_stream, schema
+from ..interop import arrow_columns, index_stream, indexes, schema
 from ..interop import pandas as interop_pandas
+from ..interop.dtypes import arrow_type, encode_dtype
+from ..interop.labels import decode_labels, describe_labels, encode_labels
+from ..interop.pandas_columns import check_values
 from ..naming import naming
 from . import storage, trees
 from .versions import EXACT_VERSION, FORMAT_VERSION
@@ -90,7 +93,7 @@ def save(
     """
     named: Sequence[Content] = ()
     try:
-        described = schema.encode_labels(labels)
+        described = encode_labels(labels)
     except TypeError as error:
         described, named = _label_levels(labels, error)
     everything = [*columns, *levels, *named]
@@ -126,7 +129,7 @@ class _Plain(Compressor):
 def _label_levels(labels: Any, error: TypeError) -> tuple[dict[str, Any], list[Content]]:
     """Labels as version 3 keeps those that version 2 cannot say, which `error` tells."""
     try:
-        described, arrays = schema.describe_labels(labels)
+        described, arrays = describe_labels(labels)
     except TypeError:
         raise TypeError(f"the labels of the columns: {error}; rename the columns first") from error
     store = _Plain(None, {})
@@ -170,9 +173,9 @@ def _of_streams(stored: storage.Stored) -> Loaded:
             if column.node.rows != rows:
                 raise ValueError(f"column {i}: {column.node.rows} rows, the frame has {rows}")
             with naming(f"column {i}"):
-                schema.check_values(column.type, column.stored, partial(trees.survey, column.node))
-        if "range" in index and schema.range_length(index) != rows:
-            raise ValueError(f"the frame has {rows} rows, its index {schema.range_length(index)} labels")
+                check_values(column.type, column.stored, partial(trees.survey, column.node))
+        if "range" in index and indexes.range_length(index) != rows:
+            raise ValueError(f"the frame has {rows} rows, its index {indexes.range_length(index)} labels")
     except (LookupError, TypeError, AttributeError, OverflowError, NotImplementedError, RecursionError) as error:
         # JSON of another shape than `save` writes, or an Arrow type that no column has.
         raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error
@@ -186,12 +189,12 @@ def _read_labels(
     stored: dict[str, Any], levels: Sequence[Any], types: Sequence[Any], reader: trees.Reader, count: int
 ) -> Any:
     """Labels of `count` columns, in memory in proportion to the file."""
-    if "range" in stored and schema.range_length(stored) != count:
-        raise ValueError(f"{schema.range_length(stored)} labels for {count} columns")
+    if "range" in stored and indexes.range_length(stored) != count:
+        raise ValueError(f"{indexes.range_length(stored)} labels for {count} columns")
     if "labels" in stored or "range" in stored:
         if levels:
             raise ValueError(f"{len(levels)} levels of labels that have none")
-        return schema.decode_labels(stored)
+        return decode_labels(stored)
     reader.check_plain()
     nodes = []
     for i, (one, kind) in enumerate(zip(levels, types, strict=True)):
@@ -210,7 +213,7 @@ def _read_labels(
         columns = [interop_pandas.to_chunked(buffers, kind) for buffers, kind in found]
         for column in columns:
             column.validate(full=True)  # labels are shown, so their texts have to be some
-        return schema.assemble_index(stored, columns)
+        return indexes.assemble_index(stored, columns)
     except MemoryError:
         raise
     except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
@@ -231,10 +234,10 @@ def _text(stored: storage.Stored) -> Loaded:
     rows = sum(segment.rows for segment in segments)
     name, dtype, notes = schema.from_bytes(stored.schema)
     stream = check_index(notes, stored.index, rows)
-    kind = schema.arrow_type(dtype)
+    kind = arrow_type(dtype)
     node = Node(kind, rows, sum(segment.null_count for segment in segments), segments=tuple(segments))
     labels = pd.Index([name], dtype=object, tupleize_cols=False)
-    content = Content(node, kind, schema.encode_dtype(dtype))
+    content = Content(node, kind, encode_dtype(dtype))
     return Loaded("column", labels, [content], notes, [], rows, stream, dtype)
 
 
@@ -247,11 +250,11 @@ def check_index(notes: dict[str, Any], stream: bytes | None, rows: int) -> Any:
     plain = False
     try:
         if "range" in notes:
-            labels = schema.range_length(notes)
+            labels = indexes.range_length(notes)
         else:
             types, labels, plain = index_stream.look_at(stream)
         if labels == rows:
-            schema.check_index(notes, types)
+            indexes.check_index(notes, types)
             if "range" in notes:
                 return None
             return index_stream.read(stream) if plain else stream

@@ -15,8 +15,8 @@ import stat
 import sys
 from collections.abc import Iterator
 from functools import cache
-from io import BufferedWriter
-from typing import Any, BinaryIO
+from io import BufferedIOBase, BufferedWriter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -181,7 +181,7 @@ class Writer:
 class Reader:
     """Read pieces of a file one after another into new arrays; without a path the file is in memory."""
 
-    def __init__(self, file: BinaryIO, path: str | None) -> None:
+    def __init__(self, file: BufferedIOBase, path: str | None) -> None:
         self._file, self._path = file, path
         self._parallel: Any = None
 
@@ -193,7 +193,7 @@ class Reader:
         view = memoryview(content)
         got = 0
         while got < nbytes:
-            count = self._file.readinto(view[got:])  # type: ignore[attr-defined]
+            count = self._file.readinto(view[got:])
             if not count:
                 break
             got += count

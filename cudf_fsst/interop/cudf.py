@@ -40,9 +40,12 @@ import pandas as pd
 import pyarrow as pa
 
 from ..buffers import ColumnBuffers, DeviceStrings, HostStrings
-from . import arrow_columns, schema
+from . import arrow_columns
 from .arrow import from_arrow
 from .arrow_columns import fixed_width
+from .dtypes import decode_any_dtype, encode_dtype
+from .indexes import frequency_name
+from .names import decode_name, encode_name
 from .pandas import WANTED
 
 _types = pa.types
@@ -217,6 +220,13 @@ def row_values(key: Any) -> Any:
     return pandas.row_values(key)
 
 
+def present_values(data: Any, dtype: Any) -> Any:
+    """The values of a Series or Index of this dtype in a CuPy array; None where some are missing, or of another."""
+    if not isinstance(data, (cudf_module().Series, cudf_module().Index)) or data.dtype != dtype:
+        return None
+    return None if data._column.null_count else data.values
+
+
 def take_labels(index: Any, rows: Any) -> Any:
     """Labels of some rows."""
     cudf = cudf_module()
@@ -354,6 +364,11 @@ def sample(values: Sequence[str | None], dtype: Any, kind: Any, stored: dict[str
     del dtype  # under cudf.pandas it may be a proxy
     column = plc.Column.from_arrow(pa.array(values, pa.string()))
     return series(ColumnBase.create(column, _dtype(kind, stored, None)), None, None)
+
+
+def one_missing(dtype: Any) -> Any:
+    """A Series of a missing value."""
+    return cudf_module().Series([None], dtype=dtype)
 
 
 def mode() -> Any:
@@ -549,7 +564,7 @@ def _codes_type(column: Any) -> Any:
 
 
 def _stored(dtype: Any) -> dict[str, Any] | None:
-    """What `schema.decode_column` and `_dtype` want to know of a dtype."""
+    """What `pandas_columns.decode_column` and `_dtype` want to know of a dtype."""
     import cudf
 
     if isinstance(dtype, cudf.CategoricalDtype):
@@ -559,7 +574,7 @@ def _stored(dtype: Any) -> dict[str, Any] | None:
         return {"kind": "category", "categories": _stored(categories)}
     if isinstance(dtype, (cudf.ListDtype, cudf.StructDtype, cudf.core.dtypes.DecimalDtype)):
         return dict(_NATURAL)
-    return schema.encode_dtype(dtype)
+    return encode_dtype(dtype)
 
 
 def _describe(column: Any, kind: Any, of_strings: Callable[[Any], DeviceStrings]) -> ColumnBuffers:
@@ -644,7 +659,7 @@ def _made_dtype(kind: Any, stored: dict[str, Any] | None, categories: Any) -> An
         raise TypeError("cuDF has no dtype for periods")
     named = stored is not None and stored["kind"] in ("string", "masked", "arrow")
     if stored is not None and (named or (stored["kind"] == "object" and _types.is_string(kind))):
-        return unwrap_proxy(schema.decode_any_dtype(stored, kind))[0]  # under cudf.pandas its dtypes are proxies, too
+        return unwrap_proxy(decode_any_dtype(stored, kind))[0]  # under cudf.pandas its dtypes are proxies, too
     return cudf_dtype_from_pa_type(kind)
 
 
@@ -685,7 +700,7 @@ def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
     """What says an index' kind, names and dtypes, and its levels as columns (none of a RangeIndex)."""
     import cudf
 
-    names = [schema.encode_name(name) for name in index.names]
+    names = [encode_name(name) for name in index.names]
     if isinstance(index, cudf.RangeIndex):
         return {"names": names, "range": [index.start, index.stop, index.step]}, []
     multi = isinstance(index, cudf.MultiIndex)
@@ -697,7 +712,7 @@ def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
         levels = [index.get_level_values(name) for name in index.names]
     columns = [level._column for level in levels]
     dtypes = [_stored(one.dtype) for one in columns]
-    freqs = [None if multi else schema.frequency_name(getattr(level, "freq", None)) for level in levels]
+    freqs = [None if multi else frequency_name(getattr(level, "freq", None)) for level in levels]
     return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs}, columns
 
 
@@ -705,7 +720,7 @@ def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any
     """An index of what `describe_index` gave or a host frame holds."""
     import cudf
 
-    names = [schema.decode_name(name) for name in notes["names"]]
+    names = [decode_name(name) for name in notes["names"]]
     if "range" in notes:
         start, stop, step = notes["range"]
         return cudf.RangeIndex(start, stop, step, name=names[0])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import schema
+from .indexes import describe_index
 
 
 def is_pandas(data: Any) -> bool:
@@ -101,6 +101,6 @@ def _check_categories(categories: Any, what: str) -> None:
         raise TypeError(f"{what}: categories with a frequency, {categories.freqstr!r}, which they would lose")
     if categories.dtype == np.dtype(object):
         try:
-            schema.describe_index(categories)
+            describe_index(categories)
         except TypeError as error:
             raise TypeError(f"{what}: categories that would change: {error}") from error

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..buffers import ColumnBuffers, HostStrings
-from . import arrow_columns, schema
+from . import arrow_columns, dtypes, indexes
 from .arrow import decoding, from_arrow, is_string_type, to_arrow
+from .pandas_columns import decode_column, encode_column
 
 #: What the accessor's error says it wants.
 WANTED = "values that Arrow holds exactly (strings, numbers, dates, categories, lists, ...)"
@@ -50,7 +51,7 @@ def check_dtype(data: Any) -> None:
     if holds_strings(data):
         return
     try:
-        array, _ = schema.encode_column(pd.Series(data if is_object(data.dtype) else data[:0], copy=False))
+        array, _ = encode_column(pd.Series(data if is_object(data.dtype) else data[:0], copy=False))
         arrow_columns.describe(array[:0])
     except TypeError as error:
         found = data.dtype
@@ -345,10 +346,10 @@ def describe(series: Any, *, lenient: bool = False) -> tuple[ColumnBuffers, Any,
     """
     if lenient and holds_strings(series):
         strings = from_arrow(_as_arrow(series))
-        kind = schema.arrow_type(series.dtype)
+        kind = dtypes.arrow_type(series.dtype)
         buffers = ColumnBuffers(kind, strings.rows, strings.null_count, strings=strings)
-        return buffers, kind, schema.encode_dtype(series.dtype)
-    array, stored = schema.encode_column(series)
+        return buffers, kind, dtypes.encode_dtype(series.dtype)
+    array, stored = encode_column(series)
     return arrow_columns.describe(array), array.type, stored
 
 
@@ -363,12 +364,12 @@ def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nu
     """
     if nullable and not column.null_count and _depends_on_nulls(kind, stored):
         whole = pa.chunked_array([*to_chunked(column, kind).chunks, pa.nulls(1, kind)], kind)
-        return schema.decode_column(whole, stored).iloc[:-1].copy()
+        return decode_column(whole, stored).iloc[:-1].copy()
     plain = pa.types.is_integer(kind) or pa.types.is_floating(kind)
     if stored is None and plain and column.values is not None and not column.null_count:
         # Not through Arrow, whose arrays cannot be written to.
         return pd.Series(column.values.view(kind.to_pandas_dtype()), copy=False)
-    made = schema.decode_column(to_chunked(column, kind), stored)
+    made = decode_column(to_chunked(column, kind), stored)
     behind = getattr(made.array, "_ndarray", None)
     return made if behind is None or behind.flags.writeable else made.copy()
 
@@ -381,22 +382,22 @@ def to_chunked(column: ColumnBuffers, kind: Any) -> Any:
 
 def describe_index(index: Any) -> tuple[dict[str, Any], list[tuple[ColumnBuffers, Any]]]:
     """What says an index' kind, names and dtypes, and buffers and types of its levels (none of a RangeIndex)."""
-    notes, columns = schema.describe_index(index)
+    notes, columns = indexes.describe_index(index)
     return notes, [(arrow_columns.describe(column), column.type) for column in columns]
 
 
 def _depends_on_nulls(kind: Any, stored: dict[str, Any] | None) -> bool:
     """Whether the dtype that pandas has for a column depends on whether it has nulls."""
-    return (stored is None or stored["kind"] == "cudf") and schema.has_integers(kind)
+    return (stored is None or stored["kind"] == "cudf") and dtypes.has_integers(kind)
 
 
 def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any, bool]]) -> Any:
     """An index of what `describe_index` gave: buffers, type, and whether they are rows of a level that has nulls."""
     columns = [to_chunked(column, kind) for column, kind, _ in levels]
-    if not any(nullable and not column.null_count and schema.has_integers(kind) for column, kind, nullable in levels):
-        return schema.assemble_index(notes, columns)
+    if not any(nullable and not column.null_count and dtypes.has_integers(kind) for column, kind, nullable in levels):
+        return indexes.assemble_index(notes, columns)
     longer = [pa.chunked_array([*column.chunks, pa.nulls(1, column.type)], column.type) for column in columns]
-    return schema.assemble_index(notes, longer)[:-1]
+    return indexes.assemble_index(notes, longer)[:-1]
 
 
 def frame(columns: Sequence[Any], labels: Any, index: Any) -> Any:

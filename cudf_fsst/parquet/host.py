@@ -17,7 +17,9 @@ from ..codecs import host
 from ..codecs.node import Content, Node, Wanted, check_codec
 from ..frame import check_codecs
 from ..index import CompressedIndex
-from ..interop import arrow_columns, schema
+from ..interop import arrow_columns
+from ..interop.dtypes import NULLABLE, natural_dtype
+from ..interop.pandas_columns import encode_arrow
 from ..naming import naming
 from .reads import Ahead, Compressed, Read
 from .sources import Piece, Source, reading
@@ -48,7 +50,7 @@ class HostReader:
         self._source = source
         template = source.schema
         for i, field in enumerate(template):
-            if not _is_text(field.type) and isinstance(schema.natural_dtype(field.type), pd.ArrowDtype):
+            if not _is_text(field.type) and isinstance(natural_dtype(field.type), pd.ArrowDtype):
                 template = template.set(i, pa.field(field.name, pa.null()))  # which is for the labels alone
         empty = template.empty_table().to_pandas()
         #: Of the frame's columns.
@@ -62,7 +64,7 @@ class HostReader:
             (
                 name,
                 label,
-                dtype if template.field(name) == source.schema.field(name) else schema.natural_dtype(kind),
+                dtype if template.field(name) == source.schema.field(name) else natural_dtype(kind),
                 wanted.get(label),
             )
             for name, label, dtype, kind in zip(names, self.labels, empty.dtypes, kinds, strict=True)
@@ -99,7 +101,7 @@ class HostReader:
                 values = self._with_one_dictionary(name, table[name])
                 if pa.types.is_dictionary(values.type):  # pandas' dtype has the categories
                     dtype = pa.table({"": values[:0]}).to_pandas().dtypes.iloc[0]
-                array, stored = schema.encode_arrow(values, dtype)
+                array, stored = encode_arrow(values, dtype)
                 check_codec(codec, array.type)
                 [node] = host.compress([Wanted(arrow_columns.describe(array), codec, self._strings)])
                 columns[place] = Content(node, array.type, stored)
@@ -107,7 +109,7 @@ class HostReader:
 
     def _index(self, table: Any) -> CompressedIndex:
         nulls = {table[name].type for name in self._levels if table[name].null_count}
-        masked = {kind: dtype for kind, dtype in schema.NULLABLE.items() if kind in nulls}  # else they would be floats
+        masked = {kind: dtype for kind, dtype in NULLABLE.items() if kind in nulls}  # else they would be floats
         # Given a mapper, pyarrow asks extension types (periods, intervals) no more.
         labels = table.select(self._levels).to_pandas(
             types_mapper=lambda kind: masked.get(kind) or _extension_dtype(kind)

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..interop import cudf as interop_cudf
-from . import asked, codes, decoded
+from . import asked, codes, decoded, numbers
 from .source import LOGGER, Source
 
 #: What `isin` takes values from.
@@ -37,6 +37,8 @@ def compare(column: Source, other: Any, name: str) -> Any:
         if name in ("eq", "ne"):
             wanted = asked.of_value(other, negated=name == "ne", compare=how)
         found = codes.answer(column, sign, wanted)
+        if found is None:
+            found = numbers.compare(column, sign, other)
         if found is not None:
             return column._out(found)
         return decoded.in_pieces(column, sign, lambda piece: how(piece, other))
@@ -95,6 +97,9 @@ def between(column: Source, left: Any, right: Any, inclusive: str) -> Any:
         return piece.between(left, right, inclusive=inclusive)
 
     if _is_value(left) and _is_value(right):
+        found = numbers.between(column, left, right, inclusive)
+        if found is not None:
+            return column._out(found)
         return decoded.in_pieces(column, "between", ask)
     return decoded.as_a_whole(column, "between", ask)
 
@@ -103,7 +108,10 @@ def isin(column: Source, values: Any) -> Any:
     """Whether values are among others."""
     if isinstance(values, Iterator):
         values = list(values)
-    found = codes.answer(column, "isin", _asked_values(values) if column._is_text else None)
+    if column._is_text:
+        found = codes.answer(column, "isin", _asked_values(values))
+    else:
+        found = numbers.isin(column, values)
     if found is not None:
         return column._out(found)
     return decoded.in_pieces(column, "isin", lambda piece: piece.isin(values))

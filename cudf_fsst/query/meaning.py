@@ -24,8 +24,10 @@ _found: dict[Hashable, Meaning] = {}
 _MOST = 1000
 
 
-def meaning_of(column: Source, ask: Callable[[Any], Any], key: Hashable) -> Meaning | None:
-    """What the library makes of answers about a column of strings.
+def meaning_of(
+    column: Source, ask: Callable[[Any], Any], key: Hashable, sample: Callable[[], Any] | None = None
+) -> Meaning | None:
+    """What the library makes of answers about a column.
 
     Parameters
     ----------
@@ -34,6 +36,8 @@ def meaning_of(column: Source, ask: Callable[[Any], Any], key: Hashable) -> Mean
         The call, of a Series of the library.
     key
         What the result of `ask` depends on, beside the Series.
+    sample
+        Makes the Series, whose last value is missing if the column has nulls. None: of a string.
 
     Returns
     -------
@@ -50,7 +54,9 @@ def meaning_of(column: Source, ask: Callable[[Any], Any], key: Hashable) -> Mean
     except TypeError:  # an argument that has no hash
         return None
     try:
-        result = ask(backend.interop.sample(["a", None] if nulls else ["a"], dtype, content.type, content.stored))
+        texts = ["a", None] if nulls else ["a"]
+        some = backend.interop.sample(texts, dtype, content.type, content.stored) if sample is None else sample()
+        result = ask(some)
         made = Meaning(result.dtype, backend.interop.scalars(result)[-1] if nulls else None)
     except MemoryError:
         raise

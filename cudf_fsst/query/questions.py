@@ -9,7 +9,7 @@ from .strings import StringMethods
 
 
 class Questions:
-    """The questions that a `CompressedColumn` answers.
+    """The questions that a `cudf_fsst.CompressedColumn` answers.
 
     Every answer is a Series with the column's name and index: of cuDF for a column on a GPU, of pandas for one in host
     memory. It equals the answer of the decompressed column. ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare
@@ -24,7 +24,10 @@ class Questions:
 
     @property
     def str(self: Any) -> StringMethods:
-        """Methods of strings: a `StringMethods`. Columns of other values raise AttributeError, as a Series does."""
+        """Methods of strings: `~cudf_fsst.query.strings.StringMethods`.
+
+        Columns of other values raise AttributeError, as a Series does.
+        """
         return StringMethods(self)
 
     def isna(self: Any) -> Any:

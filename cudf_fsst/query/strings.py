@@ -148,20 +148,7 @@ class StringMethods:
         return self._call("startswith", pat, **_given(na=(na, no_default)))
 
     def endswith(self, pat: Any, na: Any = no_default) -> Any:
-        """Whether strings end with a text.
-
-        Parameters
-        ----------
-        pat : str or tuple of str
-            Of several texts, one is enough.
-        na : object, optional
-            What stands for missing values.
-
-        Returns
-        -------
-        Series of bool
-            As ``column.decompress().str.endswith`` gives.
-        """
+        """Whether strings end with a text. Takes and gives what `startswith` does."""
         return self._call("endswith", pat, **_given(na=(na, no_default)))
 
     def like(self, pat: str, esc: str | None = None) -> Any:

@@ -39,7 +39,7 @@ class Moves:
 
 @dataclass
 class SpillStats:
-    """What a pool did since it was made; `SpillPool.stats` gives a copy.
+    """What a pool did since it was made; `cudf_fsst.SpillPool.stats` gives a copy.
 
     Attributes
     ----------

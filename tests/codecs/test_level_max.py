@@ -201,6 +201,7 @@ def bytes_at(level: str, text: bytes) -> int:
     return sum(segment.codes_nbytes for segment in segments) + sum(one.nbytes for one in {s.table for s in segments})
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", kinds_of_text())
 def test_never_larger_than_by_default(kind: str) -> None:
     text = kinds_of_text()[kind]

@@ -12,6 +12,7 @@ from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Piece, Rows, Tables, TakenColumn
 from ..part import Packed, align
+from ..span import Span
 from . import launch
 
 _u32, _u64 = np.uint32, np.uint64
@@ -47,6 +48,10 @@ def pack_kernel(itemsize: int, divide: bool = False) -> Any:
 def unpack_kernel(itemsize: int) -> Any:
     """What writes the values."""
     return _kernel("bitpack_unpack", itemsize)
+
+
+def _compare_kernel(name: str, itemsize: int) -> Any:
+    return get_kernel("bitpack_compare", name, launch.defines(itemsize))
 
 
 class Job:
@@ -182,6 +187,47 @@ def decompress_wide(pairs: Sequence[tuple[Piece, Piece]], tables: Tables) -> Non
     fields = [field for pair in pairs for piece in pair for field in (*describe(piece.packed), *piece.wanted)]
     grids = [_grid(low, 1) for low, _ in pairs]
     tables.add_jobs(_kernel("bitpack_unpack_wide", 8), THREADS, grids, fields)
+
+
+def compare(pieces: Sequence[Piece], span: Span, tables: Tables, *, bits: int = 0) -> None:
+    """Add the launches that write whether values lie in a range, a byte each, to `tables`.
+
+    Parameters
+    ----------
+    pieces
+        Where the answers go, with a stride of 1.
+    span
+    tables
+    bits
+        Not 0: address of the bits of `set_members`, of which a value in the range must have one.
+    """
+    kernel = "bitpack_is_in" if bits else "bitpack_compare"
+    for itemsize in launch.ITEMSIZES:
+        if some := [piece for piece in pieces if piece.packed.itemsize == itemsize]:
+            low, reach, outside = span.fields(itemsize)
+            of = low, reach, bits or outside
+            fields = [field for piece in some for field in (*describe(piece.packed), *piece.wanted, *of)]
+            grids = [_grid(piece, launch.group(itemsize)) for piece in some]
+            tables.add_jobs(_compare_kernel(kernel, itemsize), THREADS, grids, fields)
+
+
+def set_members(values: int, count: int, itemsize: int, span: Span, bits: int, lane: Lane) -> None:
+    """Set a bit for each of `count` values at an address that lie in a range; bits are zeros before."""
+    if not count:
+        return
+    low, reach, _ = span.fields(itemsize)
+    arguments = _u64(values), _u64(count), _u64(low), _u64(reach), _u64(bits)
+    grid = min(blocks(count, THREADS), launch.MEMBER_BLOCKS)
+    lane.launch(_compare_kernel("bitpack_set_members", itemsize), grid, THREADS, arguments)
+
+
+@kept_with()
+def bounds(packed: Packed) -> Span:
+    """Between which values those of a part in GPU memory lie (`launch.bounds`); the GPU is waited for."""
+    made = launch.layout(packed)
+    with Lane() as lane:
+        meta = lane.read(packed.meta.ptr, made.nbytes, np.uint8)
+    return launch.bounds(made, meta, bool(packed.parameters[0]))
 
 
 def take(columns: Sequence[TakenColumn], itemsize: int, rows: Rows, tables: Tables, *, bits: bool = False) -> None:

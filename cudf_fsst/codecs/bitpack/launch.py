@@ -5,10 +5,14 @@ Needs no GPU and no CuPy, so that the emulated kernels are launched by the same 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from .. import part
 from ..part import Packed, align, check_buffers
+from ..span import Span
 
 #: Values that share a base and a width.
 BLOCK = 1024
@@ -26,8 +30,12 @@ DIVIDED = 1 << 30
 PLACE = DIVIDED - 1
 #: Blocks of a piece on which a divisor is looked for, each by a warp of bitpack_divisor.
 SAMPLE_BLOCKS = 16
+#: Thread blocks of bitpack_set_members, at most.
+MEMBER_BLOCKS = 4096
 ITEMSIZES = part.ITEMSIZES
 _LOW = 0xFFFFFFFF
+#: Below this, sums of a few float64 are exact.
+_EXACT = 2.0**51
 
 
 def group(itemsize: int) -> int:
@@ -126,3 +134,42 @@ def layout(packed: Packed) -> Layout:
         raise ValueError(f"damaged segment: codes of {packed.codes_nbytes} bytes for {packed.rows} values")
     check_buffers(packed)
     return made
+
+
+def bounds(made: Layout, meta: npt.NDArray[np.uint8], signed: bool) -> Span:
+    """Between which values those of a segment lie, by the entries of its blocks: none lies outside.
+
+    Parameters
+    ----------
+    made
+    meta : ndarray of uint8
+        The segment's.
+    signed
+        How the values are ordered.
+
+    Returns
+    -------
+    Span
+        Of the whole type where entries mean numbers that are too large to be counted with.
+    """
+    count, itemsize = made.blocks, made.itemsize
+    starts = meta[: 4 * (count + 1)].view("<u4").astype(np.int64)
+
+    def entries(at: int, kind: str) -> Any:
+        return meta[at : at + itemsize * count].view(kind).astype(np.float64)
+
+    width = np.clip(np.diff(starts & PLACE), 0, 8 * itemsize)
+    base, delta = entries(made.bases, f"<{'i' if signed else 'u'}{itemsize}"), (starts[:-1] & DELTA) != 0
+    reach = (2.0**width - 1) * np.where(starts[:-1] & DIVIDED, made.divisor, 1)
+    down = np.zeros(count)
+    if made.has_delta:
+        slope = entries(made.slopes, f"<i{itemsize}")[delta]
+        down[delta] = (BLOCK - 1) * np.minimum(slope, 0)
+        reach[delta] = (BLOCK - 1) * np.maximum(slope + reach[delta], 0)
+    bits = 8 * itemsize
+    whole = Span(-(1 << bits - 1), (1 << bits - 1) - 1) if signed else Span(0, (1 << bits) - 1)
+    if max(float(np.abs(part).max()) for part in (base, down, reach)) >= _EXACT:
+        return whole
+    found = Span(int((base + down).min()), int((base + reach).max()))
+    # Sums that leave the type wrap around.
+    return found if whole.low <= found.low and found.high <= whole.high else whole

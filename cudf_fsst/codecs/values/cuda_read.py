@@ -15,6 +15,7 @@ from ..cuda_tables import Piece, Rows, Tables, TakenColumn
 from ..node import Parts
 from ..part import Packed
 from ..registry import of_values
+from ..span import Span
 from . import plan
 from .launch import DEFINES
 
@@ -26,6 +27,8 @@ ROOM_NBYTES = 48 << 20
 _TAKING = ("bitpack", "raw")
 _TAKING_FEW = (*_TAKING, "gfc")
 _FEW_ROWS = 4096
+#: Bytes of the bits of values that others are looked for among, at most.
+_MEMBERS_NBYTES = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,63 @@ def _alike(low: Sequence[Piece], high: Sequence[Piece]) -> bool:
         one.packed.codec == other.packed.codec == "bitpack" and one.wanted == other.wanted
         for one, other in zip(low, high, strict=True)
     )
+
+
+def answers(parts: Parts) -> bool:
+    """Whether a kernel compares these values as they are."""
+    return all(packed.codec == "bitpack" for packed in parts)
+
+
+def compare(parts: Parts, span: Span, address: int, *, lane: Lane) -> None:
+    """Write for each value whether it lies in a range, a byte each; of parts that `answers`. Does not wait.
+
+    Raises
+    ------
+    ValueError
+        As `decompress`.
+    """
+    tables = Tables()
+    pieces = list(_pieces(parts, 0, plan.pieces_rows(parts), address, 1))
+    of_values("bitpack").device().compare(pieces, span, tables)
+    tables.launch(lane)
+
+
+def is_in(parts: Parts, values: int, count: int, address: int, *, lane: Lane) -> bool:
+    """Write for each value whether it is among others, a byte each; of parts that `answers`.
+
+    It waits where it is not known yet between which values they lie.
+
+    Parameters
+    ----------
+    values, count : int
+        Address and number of the others, of the same type.
+    address : int
+        Where the answers go.
+
+    Returns
+    -------
+    bool
+        False: their range is so wide that a bit for each value in it would take too much memory. Nothing is written.
+
+    Raises
+    ------
+    ValueError
+        As `decompress`.
+    """
+    bitpack = of_values("bitpack").device()
+    spans = [bitpack.bounds(packed) for packed in parts]
+    span = Span(min(one.low for one in spans), max(one.high for one in spans))
+    nbytes = (span.high - span.low) // 32 * 4 + 4
+    if nbytes > _MEMBERS_NBYTES:
+        return False
+    bits = lane.allocate(nbytes)
+    lane.zero(bits.ptr, nbytes)
+    bitpack.set_members(values, count, parts[0].itemsize, span, bits.ptr, lane)
+    tables = Tables()
+    pieces = list(_pieces(parts, 0, plan.pieces_rows(parts), address, 1))
+    bitpack.compare(pieces, span, tables, bits=bits.ptr)
+    tables.launch(lane)
+    return True
 
 
 def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane) -> None:

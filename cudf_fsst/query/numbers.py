@@ -1,0 +1,186 @@
+"""Comparisons of numbers, times and decimals, answered on their codes: a value becomes a range of stored integers.
+
+Only what the library compares exactly is answered here. All else is decoded, and the library looks at it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import operator
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from ..buffers import ColumnBuffers
+from ..codecs.span import Span
+from ..interop import cudf as interop_cudf
+from .meaning import Meaning, meaning_of
+from .source import LOGGER, Source
+
+_SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+#: Signs of both ends, as ``Series.between`` names them.
+_INCLUSIVE = {"both": (">=", "<="), "left": (">=", "<"), "right": (">", "<="), "neither": (">", "<")}
+#: Of answers about columns without nulls.
+_EXACT = Meaning(np.dtype(np.bool_), None)
+
+
+class _Number(NamedTuple):
+    """A value in the unit of the stored integers, exactly: ``over / under``."""
+
+    over: int
+    under: int = 1
+
+
+def compare(column: Source, sign: str, value: Any) -> Any:
+    """Compare rows with a value: a Series without its proxy; None where the column is to be decoded."""
+    limits = _limits(column)
+    number = None if limits is None else _number(column, value)
+    if limits is None or number is None:
+        return None
+    how = _SIGNS[sign]
+    return _answer(column, sign, _span(sign, number, limits), value, lambda some: how(some, value))
+
+
+def between(column: Source, left: Any, right: Any, inclusive: Any) -> Any:
+    """Whether rows lie between two values, as `compare`."""
+    limits = _limits(column)
+    if limits is None or type(inclusive) is not str or inclusive not in _INCLUSIVE:
+        return None
+    ends = _number(column, left), _number(column, right)
+    if ends[0] is None or ends[1] is None:
+        return None
+    low = _span(_INCLUSIVE[inclusive][0], ends[0], limits)
+    high = _span(_INCLUSIVE[inclusive][1], ends[1], limits)
+    span = Span(max(low.low, high.low), min(low.high, high.high))
+    return _answer(column, "between", span, left, lambda some: some.between(left, right, inclusive=inclusive))
+
+
+def isin(column: Source, values: Any) -> Any:
+    """Whether rows are among integers, as `compare`."""
+    backend, kind = column._backend, column.dtype
+    if backend.device == "cpu" or not len(column) or column.null_count or not _is_integers(kind):
+        return None
+    inner, _ = interop_cudf.unwrap_proxy(values)
+    with backend.current():
+        if interop_cudf.is_cudf(inner):
+            array = interop_cudf.present_values(inner, kind)
+        elif isinstance(inner, (list, tuple)) and inner and all(type(value) is int for value in inner):
+            limits = np.iinfo(kind)
+            if min(inner) < limits.min or limits.max < max(inner):
+                return None
+            array = backend.arrays.asarray(np.array(inner, kind))
+        else:
+            return None
+        found = None if array is None else backend.is_in(column._content.node, array)
+    return None if found is None else _series(column, "isin", found, _EXACT)
+
+
+def _is_integers(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "iu"
+
+
+def _limits(column: Source) -> tuple[int, int] | None:
+    """The lowest and the highest of the stored integers that are values; None where they are no such numbers."""
+    node, dtype = column._content.node, column.dtype
+    on_gpu = column._backend.device != "cpu"
+    if not node.rows or len(node.values) != 1 or node.children:
+        return None
+    bits = 8 * node.values[0][0].itemsize
+    if _is_integers(dtype):
+        if dtype.itemsize != bits // 8:
+            return None
+        return (0, 2**bits - 1) if dtype.kind == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if isinstance(dtype, np.dtype) and dtype.kind in "mM" and bits == 64:
+        # The lowest number is NaT, in pandas, which is not even equal to itself.
+        return -(2**63) + (not on_gpu), 2**63 - 1
+    if on_gpu and pa.types.is_decimal(column._content.type):
+        return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    return None
+
+
+def _number(column: Source, value: Any) -> _Number | None:
+    """A value that the library compares with such a column exactly; None for others."""
+    dtype, kind = column.dtype, column._content.type
+    if _is_integers(dtype):
+        if type(value) is int or (isinstance(value, np.integer) and np.result_type(dtype, value.dtype).kind in "iu"):
+            return _Number(int(value))
+        if type(value) is float and dtype.itemsize <= 4 and np.isfinite(value):
+            return _Number(*value.as_integer_ratio())
+        return None
+    if isinstance(dtype, np.dtype):
+        return _time(dtype, value)
+    if type(value) not in (int, Decimal) or (isinstance(value, Decimal) and not value.is_finite()):
+        return None
+    over, under = value.as_integer_ratio()
+    over *= 10**kind.scale
+    exact = over % under == 0 and abs(over // under) < 10**kind.precision
+    return _Number(over // under) if exact else None
+
+
+def _time(dtype: Any, value: Any) -> _Number | None:
+    is_time = dtype.kind == "M"
+    try:
+        if is_time and (type(value) in (str, datetime.datetime) or isinstance(value, pd.Timestamp)):
+            stamp = pd.Timestamp(value)
+            value = None if stamp.tz is not None else stamp.to_datetime64()
+        elif not is_time and (type(value) is datetime.timedelta or isinstance(value, pd.Timedelta)):
+            value = pd.Timedelta(value).to_timedelta64()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    if type(value) is not (np.datetime64 if is_time else np.timedelta64) or np.isnat(value):
+        return None
+    unit, own = np.datetime_data(value), np.datetime_data(dtype)
+    if unit[1] != 1 or own[1] != 1 or unit[0] not in _NANOSECONDS or own[0] not in _NANOSECONDS:
+        return None
+    return _Number(int(value.astype(np.int64)) * _NANOSECONDS[unit[0]], _NANOSECONDS[own[0]])
+
+
+def _span(sign: str, number: _Number, limits: tuple[int, int]) -> Span:
+    """Stored integers that compare so with a number."""
+    least, most = limits
+    floor = number.over // number.under
+    ceiling = -(-number.over // number.under)
+    if sign == "<":
+        return Span(least, min(ceiling - 1, most))
+    if sign == "<=":
+        return Span(least, min(floor, most))
+    if sign == ">":
+        return Span(max(floor + 1, least), most)
+    if sign == ">=":
+        return Span(max(ceiling, least), most)
+    there = floor == ceiling and least <= floor <= most
+    return Span(floor, floor, sign == "!=") if there else Span(1, 0, sign == "!=")
+
+
+def _answer(column: Source, name: str, span: Span, value: Any, ask: Callable[[Any], Any]) -> Any:
+    backend = column._backend
+    meaning: Meaning | None = _EXACT
+    if column.null_count and backend.device == "cpu":
+        # Of NumPy's dtypes those of times alone have missing values. NaT equals nothing and comes before nothing.
+        meaning = Meaning(_EXACT.dtype, name == "!=")
+    elif column.null_count:
+        meaning = meaning_of(column, ask, (name, type(value)), lambda: backend.interop.one_missing(column.dtype))
+    if meaning is None:
+        return None
+    with backend.current():
+        found = backend.compare(column._content.node, span)
+    return None if found is None else _series(column, name, found, meaning)
+
+
+def _series(column: Source, name: str, found: ColumnBuffers, meaning: Meaning) -> Any:
+    backend = column._backend
+    with backend.current():
+        LOGGER.debug("%s: codes", name)
+        return backend.interop.answers(found, *meaning, column._name, column._index.shared(backend))
