@@ -17,9 +17,6 @@ from ..interop.cudf_parquet import Chunk, ParquetFiles
 from .reads import Ahead, Compressed, Read, shares, sizes
 from .sources import Piece, Source, reading
 
-#: Memory that reads may take, by what `sizes` estimates.
-_NBYTES = 2560 << 20
-
 
 class _Frame(NamedTuple):
     """A DataFrame, and which columns of the whole one it has.
@@ -47,7 +44,7 @@ class DeviceReader:
     taken for less time, and the more can be read beside it.
     """
 
-    ahead = Ahead(threads=8, nbytes=_NBYTES, at_once=3)
+    ahead = Ahead(threads=8, nbytes=2560 << 20, at_once=3)
 
     def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str) -> None:
         self.backend = DeviceBackend()

@@ -33,7 +33,7 @@ def read_parquet(
 ) -> CompressedFrame:
     """Read Parquet files into a compressed frame, row group by row group.
 
-    The whole table is never in memory uncompressed: a piece of it is compressed while the next one is read. The frame
+    The whole table is never in memory uncompressed: pieces of it are compressed while the next ones are read. The frame
     is `concat` of the pieces, each compressed by itself, whatever memory there is. A piece is a row group; of a file
     with more than 32 of them it is as many as have at most 2^22 rows and 160 MiB in Parquet's encodings together. On a
     terminal a bar shows how far it has come.
