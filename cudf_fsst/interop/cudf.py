@@ -438,6 +438,11 @@ def on_device(device: str) -> AbstractContextManager[Any]:
     return made
 
 
+def spills() -> bool:
+    """Whether cuDF may move buffers to host memory and back."""
+    return bool(cudf_module().get_option("spill"))
+
+
 def hand_over() -> None:
     """Let other threads go on with what this one has made on the current GPU: see `device.memory.hand_over`."""
     from ..device import memory
@@ -624,6 +629,11 @@ def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nu
         natural = cudf.Series.from_pylibcudf(plain)._column  # of which some have another layout in cuDF
         return natural if natural.dtype == dtype else ColumnBase.create(natural.plc_column, dtype)
     return ColumnBase.create(plain, dtype)
+
+
+def plain_dtype(kind: Any, stored: dict[str, Any] | None) -> Any:
+    """The dtype of what `build` makes of numbers, times or decimals, without making a column."""
+    return _dtype(kind, stored, None)
 
 
 def _dtype(kind: Any, stored: dict[str, Any] | None, categories: Any) -> Any:
