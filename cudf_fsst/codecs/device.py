@@ -84,8 +84,8 @@ def _choose(
     asked: Sequence[dictionary.Task], lane: Lane, outbox: Outbox | None
 ) -> tuple[list[dictionary.Column], waits.Steps | None]:
     """Columns of strings, with their scopes that may have a dictionary; and FSST for all, if it has begun."""
-    if not asked:
-        return [], None
+    if not any(task.may_have for task in asked):
+        return [dictionary.Column(task) for task in asked], None
     (chars,) = waits.run(lane, chars_of([task.strings for task in asked], lane))
     choosing = dictionary.choose(asked, chars, lane)
     if not dictionary.seldom(asked, chars):
