@@ -787,6 +787,8 @@ def dtype_of(content: Content, backend: Backend, *, categories: bool = True) -> 
     kind, node = content.type, content.node
     if holds_text(content):
         return schema.decode_string_dtype(content.stored)
+    if backend.device != "cpu" and (pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
+        return interop_cudf.plain_dtype(kind, content.stored)
     is_dictionary = pa.types.is_dictionary(kind)
     # pandas' dtype of integers depends on whether there are nulls.
     nulls = node.null_count > 0 and backend.device == "cpu" and not is_dictionary

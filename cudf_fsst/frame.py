@@ -323,15 +323,15 @@ class CompressedFrame:
         if isinstance(key, CompressedColumn):
             return self.filter(key)
         inner, _ = interop_cudf.unwrap_proxy(key)
+        if interop_cudf.is_cudf(inner):
+            if inner.dtype.kind == "b":
+                return self.filter(inner)
+            return self._of_places([self._place(label) for label in inner.to_pandas()])
         lists = (list, np.ndarray, pd.Index, pd.Series, pd.api.extensions.ExtensionArray)
         if isinstance(inner, lists) or hasattr(inner, "__cuda_array_interface__"):
             if selection.is_mask(inner) and pd.api.types.infer_dtype(self._labels) != "boolean":
                 return self.filter(inner)
             return self._of_places([self._place(label) for label in inner])
-        if interop_cudf.is_cudf(inner):
-            if inner.dtype.kind == "b":
-                return self.filter(inner)
-            return self._of_places([self._place(label) for label in inner.to_pandas()])
         place = self._place(key)  # whose label the key may only mean, as a text does a time
         return self._out(self._series_at(place))
 

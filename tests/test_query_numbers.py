@@ -143,15 +143,18 @@ class TestGpu:
 
         rng = np.random.default_rng(6)
         plain = cudf.Series(rng.integers(0, 10**6, 200_000))
-        for series in (plain, plain.sort_values(ignore_index=True), plain.astype("int32"), plain + 2**45):
+        missing = plain.copy()
+        missing[5:900] = None
+        for series in (plain, plain.sort_values(ignore_index=True), plain.astype("int32"), plain + 2**45, missing):
             column = series.fsst.compress()
-            own = series.sample(5000, random_state=1)
+            own = series.sample(5000, random_state=1).dropna()
             for values, way in (
                 (own, "codes"),
                 (own.head(0), "codes"),
-                (own.values_host.tolist() if hasattr(own, "values_host") else own.to_numpy().tolist(), "codes"),
+                (own.to_numpy().tolist(), "codes"),
                 (cudf.Index(own), "codes"),
                 (own.astype("float64"), "decoded in 1 piece"),
+                (missing.astype(series.dtype).head(1000), "decoded in 1 piece"),
             ):
                 assert check(column, asked("isin", values)) == [f"isin: {way}"]
         wide = cudf.Series(rng.integers(-(2**62), 2**62, 5000))

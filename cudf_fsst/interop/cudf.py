@@ -631,6 +631,11 @@ def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nu
     return ColumnBase.create(plain, dtype)
 
 
+def plain_dtype(kind: Any, stored: dict[str, Any] | None) -> Any:
+    """The dtype of what `build` makes of numbers, times or decimals, without making a column."""
+    return _dtype(kind, stored, None)
+
+
 def _dtype(kind: Any, stored: dict[str, Any] | None, categories: Any) -> Any:
     """A cuDF dtype of an Arrow type and what is stored of the dtype; plain ones are looked up."""
     if categories is not None or not (stored is None or stored["kind"] in ("string", "object", "cudf")):

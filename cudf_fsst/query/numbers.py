@@ -70,7 +70,7 @@ def between(column: Source, left: Any, right: Any, inclusive: Any) -> Any:
 def isin(column: Source, values: Any) -> Any:
     """Whether rows are among integers, as `compare`."""
     backend, kind = column._backend, column.dtype
-    if backend.device == "cpu" or not len(column) or column.null_count or not _is_integers(kind):
+    if backend.device == "cpu" or not len(column) or not _is_integers(kind):
         return None
     inner, _ = interop_cudf.unwrap_proxy(values)
     with backend.current():
@@ -84,6 +84,10 @@ def isin(column: Source, values: Any) -> Any:
         else:
             return None
         found = None if array is None else backend.is_in(column._content.node, array)
+        if found is not None and found.null_count:  # a missing value is none of them
+            answers = backend.as_array(found).view(np.bool_)
+            answers &= backend.as_bits(found).view(np.bool_)
+            found.validity, found.null_count, found.owners = None, 0, (None, found.owners[1])
     return None if found is None else _series(column, "isin", found, _EXACT)
 
 
