@@ -30,6 +30,7 @@ from cudf_fsst.codecs.fsst import plan
 
 STAGES = {
     "fsst_train": "1 tables",
+    "fsst_train_cluster": "1 tables",
     "fsst_encode": "2-4 encode, transpose, gather",
     "fsst_compact": "5 compact",
     "fsst_decode": "decode",

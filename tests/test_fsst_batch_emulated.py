@@ -196,15 +196,13 @@ def numbered(count: int, rows: int, rng: np.random.Generator) -> list[tuple[Host
     return [(column(one), {}) for one in words]
 
 
-#: What one column of one segment takes, and so do twelve.
-LAUNCHES = [
-    *("segment_begins", "fsst_train", "row_lengths_measure", "row_lengths_scan"),
-    *("fsst_encode", "row_lengths_pack", "fsst_compact"),
-]
+#: What one column of one segment takes, and so do twelve; and what twenty take: more than there are clusters.
+LAUNCHES = ["row_lengths_look", "fsst_train_cluster", "fsst_encode", "row_lengths_pack", "fsst_compact"]
+LAUNCHES_BESIDE = ["segment_begins", "fsst_train", "row_lengths_measure", "row_lengths_scan", *LAUNCHES[2:]]
 
 
 @pytest.mark.parametrize("known", [False, True])
-@pytest.mark.parametrize("count", [1, 12])
+@pytest.mark.parametrize("count", [1, 12, 20])
 def test_launches_and_waits(count: int, known: bool, gpu: Batch, rng: np.random.Generator) -> None:
     wanted = numbered(count, 600, rng)
     tasks = gpu.tasks(wanted)
@@ -212,8 +210,10 @@ def test_launches_and_waits(count: int, known: bool, gpu: Batch, rng: np.random.
         task.strings.chars_limit = task.strings.chars_limit if known else None
     gpu.device.allocations.clear()
     found = gpu.run(tasks)
-    assert gpu.device.launches == LAUNCHES
-    assert gpu.waits == (2 if known else 3)  # for the rows while tables are trained, and for the codes
+    beside = count > 12
+    assert gpu.device.launches == (LAUNCHES_BESIDE if beside else LAUNCHES)
+    # For sizes; for the rows while tables are trained; and for the codes.
+    assert gpu.waits == (not known) + beside + 1
     gpu.check(wanted, found)
 
 

@@ -34,9 +34,18 @@ def on_cpu(chars: bytes) -> SymbolTable:
 
 
 def same_tables(
-    emulator: Emulator, scopes: Sequence[bytes], *, per_table: int = 1, shared: int = GPUS["sm_90"][0], offset: int = 0
+    emulator: Emulator,
+    scopes: Sequence[bytes],
+    *,
+    per_table: int = 1,
+    shared: int = GPUS["sm_90"][0],
+    offset: int = 0,
+    cluster: bool = False,
 ) -> None:
-    """Train a table for every `per_table` of `scopes`, on both sides; compare what is exported, and for the encoder."""
+    """Train a table for every `per_table` of `scopes`, on both sides; compare what is exported, and for the encoder.
+
+    `cluster`: by fsst_train_cluster.
+    """
     kept = [scope for scope in scopes if scope]
     joined = [b"".join(kept[i : i + per_table]) for i in range(0, len(kept), per_table)]
     blocks = max(1, -(-len(scopes) // per_table))
@@ -51,13 +60,22 @@ def same_tables(
     tables = np.zeros(blocks * launch.ENCODE_TABLES_NBYTES, np.uint8)
     exported = np.zeros(blocks, launch.TRAINED_TABLE)
     defines = {name: f"{value}u" for name, value in launch.train_defines(shared).items()}
-    emulator.load("fsst_train.cu", defines).launch(
-        "fsst_train",
-        blocks,
-        launch.TRAIN_THREADS,
-        (views, counts, scratch, tables, exported),
-        shared_mem=room.shared,
-    )
+    if cluster:
+        emulator.load("fsst_train_cluster.cu", defines).launch(
+            "fsst_train_cluster",
+            launch.TRAIN_CLUSTER * blocks,
+            launch.TRAIN_THREADS,
+            (views, tables, exported),
+            shared_mem=launch.TRAIN_CLUSTER_NBYTES,
+        )
+    else:
+        emulator.load("fsst_train.cu", defines).launch(
+            "fsst_train",
+            blocks,
+            launch.TRAIN_THREADS,
+            (views, counts, scratch, tables, exported),
+            shared_mem=room.shared,
+        )
     assert not counts.any(), "the counts are left as they were found"
     for block in range(blocks):
         expected = on_cpu(joined[block] if block < len(joined) else b"")
@@ -114,18 +132,20 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("cluster", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_cases(name: str, emulator: Emulator) -> None:
-    same_tables(emulator, [CASES[name]])
+def test_cases(name: str, cluster: bool, emulator: Emulator) -> None:
+    same_tables(emulator, [CASES[name]], cluster=cluster)
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("shared", [64 << 10, 163 << 10, 227 << 10])
+@pytest.mark.parametrize("shared", [64 << 10, 163 << 10, 227 << 10, 0])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_gpus_and_schedules(shared: int, schedule: str, emulator: Emulator) -> None:
-    """Where the large arrays lie, and the order of threads, change nothing."""
+    """Where the large arrays lie, and the order of threads, change nothing; nor does a cluster (0)."""
     emulator.schedule = schedule
-    same_tables(emulator, [words(5, 12_345), noise(WHOLE)], shared=shared, offset=3)
+    scopes = [words(5, 12_345), noise(WHOLE)]
+    same_tables(emulator, scopes, shared=shared or GPUS["sm_90"][0], offset=3, cluster=shared == 0)
 
 
 def test_places_on_gpus() -> None:
@@ -135,6 +155,8 @@ def test_places_on_gpus() -> None:
     assert launch.train_places(163 << 10).matches_in_shared
     assert not launch.train_places(163 << 10).candidates_in_shared
     assert launch.train_places(227 << 10).candidates_in_shared
+    assert [launch.train_in_clusters(14, shared) for shared, _ in GPUS.values()] == [False, False, False, True]
+    assert not launch.train_in_clusters(15, 227 << 10)
 
 
 @pytest.mark.parametrize("per_table", [1, 2, 40])

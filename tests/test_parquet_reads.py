@@ -177,5 +177,5 @@ def test_errors_end_all_threads(threads: int) -> None:
         list(read_ahead([Read(i, 0, 1, call) for i, call in enumerate(calls)], Ahead(threads, 4, 9), nullcontext))
     found = read_ahead([Read(i, 0, 1, calls[0]) for i in range(9)], Ahead(threads, 4, 9), nullcontext)
     next(found)
-    found.close()  # type: ignore[attr-defined]
+    found.close()
     assert not [thread for thread in threading.enumerate() if "parquet" in thread.name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any
@@ -85,6 +85,21 @@ class DeviceBackend:
             return made, None
         found = made[len(asked) :]
         return made[: len(asked)], (notes, [Content(level.node, level.type, None) for level in found])
+
+    def apart(self) -> Any:
+        """A stream of its own to compress in; see `device.memory.Apart`."""
+        from ..device.memory import Apart
+
+        return Apart()
+
+    def kept(self, contents: Sequence[Content], apart: Any) -> list[Content]:
+        """Columns that were made apart, for use as any others."""
+        from ..device.transfer import with_buffers
+
+        def parts(node: Node) -> Iterator[Moved]:
+            return (with_buffers(part, apart.keep(part.meta), apart.keep(part.codes)) for part in node.parts)
+
+        return [replace(content, node=content.node.with_parts(parts(content.node))) for content in contents]
 
     def train(self, data: Any, *, level: str, stream: Any) -> SymbolTable:
         """One symbol table for a Series or Index of strings."""

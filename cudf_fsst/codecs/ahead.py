@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from ..device import kernels
-from ..device.memory import current_device
+from ..device.memory import current_device, device_attributes
 from .bitpack import cuda as bitpack
 from .cuda_kernels import get_kernel as kernel_of_values
+from .fsst import launch
 from .fsst.cuda_kernels import choices, get_kernel
 from .fsst.plan import auto_tile_size
 from .gfc import cuda as gfc
@@ -33,7 +34,9 @@ def _wanted() -> Iterator[Callable[[], object]]:
     """Kernels in the order in which a first job needs them: compress, read, ask; of each the longest first."""
     tile_size = auto_tile_size(0)
     warps = choices(tile_size).encode_warps
-    yield partial(get_kernel, "fsst_train", "fsst_train")
+    in_clusters = launch.train_in_clusters(1, device_attributes()["shared_per_block"])
+    train = "fsst_train_cluster" if in_clusters else "fsst_train"
+    yield partial(get_kernel, train, train)
     yield partial(get_kernel, "fsst_encode", "fsst_encode", tile_size, warps)
     for name in ("row_lengths_pack", "row_lengths_measure", "segment_begins", "row_lengths_scan"):
         yield partial(get_kernel, "row_lengths", name)

@@ -29,7 +29,7 @@ OPTIONS = ("-std=c++17",)
 _INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
 #: A kernel's head, up to its name; one written by a macro is called ``name`` there.
 _KERNEL = re.compile(
-    r'extern "C" __global__ void(?:\s+__launch_bounds__\([^()]*\))?[\s\\]+(?!__launch_bounds__)(\w+)\('
+    r'extern "C" __global__ void(?:\s+__(?:cluster_dims|launch_bounds)__\([^()]*\))*[\s\\]+(?!__)(\w+)\('
 )
 #: A macro that writes kernels.
 _MACRO = re.compile(r"^#define (\w+)\(name\b(?:.*\\\n)*?.*__global__", re.MULTILINE)

@@ -8,7 +8,11 @@ used and dropped anywhere else without further events.
 from __future__ import annotations
 
 import os
+import sys
 import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -17,14 +21,20 @@ import numpy as np
 import numpy.typing as npt
 import rmm
 from cupy.cuda import runtime
-from rmm.pylibrmm.stream import DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM
+from rmm.pylibrmm.stream import DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM, Stream
 
 ALIGNMENT = 256
+_of_thread = threading.local()
+
+
+def default_stream() -> tuple[Any, Any]:
+    """The stream that orders this thread's work, as CuPy's and as RMM's object: cuDF's, or that of `Apart.work`."""
+    found: tuple[Any, Any] = _of_thread.__dict__.get("apart") or _cudf_stream()
+    return found
 
 
 @cache
-def default_stream() -> tuple[Any, Any]:
-    """The stream cuDF works on, as CuPy's and as RMM's object."""
+def _cudf_stream() -> tuple[Any, Any]:
     if os.environ.get("CUDF_PER_THREAD_STREAM") == "1":
         return cupy.cuda.Stream.ptds, PER_THREAD_DEFAULT_STREAM
     return cupy.cuda.Stream.null, DEFAULT_STREAM
@@ -155,7 +165,6 @@ class Lane:
         kernel(grid, (block,), args, shared_mem=shared, stream=self.stream)
 
 
-_of_thread = threading.local()
 # Small pinned arrays are cut from areas of so much, one after another. An area is free again when none of them is left.
 _AREA = 64 << 10
 
@@ -226,6 +235,66 @@ class Slice:
     def __cuda_array_interface__(self) -> dict[str, Any]:
         place = (self.ptr, False)
         return {"shape": (self.size,), "strides": None, "typestr": "|u1", "data": place, "version": 0}
+
+
+class _Kept(Slice):
+    """A buffer that was allocated apart and is used in cuDF's default stream."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, buffer: Any, stream: Any) -> None:
+        super().__init__(buffer, 0, buffer.size)
+        self._stream = stream
+
+    def __del__(self) -> None:
+        # Its memory goes back in the order of the stream apart, behind all that has used it in the default stream.
+        if not sys.is_finalizing():
+            self._stream.wait_event(_event(_cudf_stream()[0]))
+
+
+@cache
+def _streams_apart(_device: int) -> deque[Any]:
+    """Streams that nobody uses at the moment."""
+    return deque()
+
+
+class Apart:
+    """A stream of its own, for work beside libcudf's in other threads; use it as a context.
+
+    libcudf's own streams wait for cuDF's default stream, and that waits for them. So a thread whose work is ordered by
+    the default stream, however little it is, waits for the kernels of all others.
+    """
+
+    def __enter__(self) -> Apart:
+        free = _streams_apart(current_device())
+        try:
+            self._stream = free.pop()
+        except IndexError:
+            self._stream = cupy.cuda.Stream(non_blocking=True)
+        self._free, self._pair = free, (self._stream, Stream(self._stream))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _cudf_stream()[0].wait_event(_event(self._stream))
+        self._free.append(self._stream)
+
+    @contextmanager
+    def work(self, *, beside: bool) -> Iterator[None]:
+        """What this thread does is ordered by the stream; not `beside` cuDF's default stream, but between its work."""
+        default, _ = _cudf_stream()
+        if not beside:
+            self._stream.wait_event(_event(default))
+        _of_thread.apart = self._pair
+        try:
+            yield
+        finally:
+            _of_thread.apart = None
+            if not beside:
+                default.wait_event(_event(self._stream))
+
+    def keep(self, buffer: Any) -> Any:
+        """A buffer that was made here, for use in the default stream when this has ended."""
+        return _Kept(buffer, self._stream)
 
 
 class Workspace:

@@ -31,7 +31,7 @@ _SMALL, _TOGETHER = 256 << 10, 4 << 20
 _THREADS, _PER_BLOCK = 256, 64 << 10
 
 
-def _with_buffers(part: Part, meta: Any, codes: Any) -> Part:
+def with_buffers(part: Part, meta: Any, codes: Any) -> Part:
     """A part with other buffers; `dataclasses.replace` takes four times as long, and frames have many parts."""
     made = object.__new__(type(part))
     made.__dict__.update(part.__dict__)
@@ -177,7 +177,7 @@ class Outbox:
     def send_parts(self, parts: Sequence[Part], after: Lane) -> list[Part]:
         """Start to copy the buffers of parts."""
         sent = iter(self.send_all([buffer for part in parts for buffer in (part.meta, part.codes)], after))
-        return [_with_buffers(part, next(sent), next(sent)) for part in parts]
+        return [with_buffers(part, next(sent), next(sent)) for part in parts]
 
     def send_all(self, buffers: Sequence[Any], after: Lane) -> list[npt.NDArray[np.uint8]]:
         """Start to copy device buffers; pinned memory for them is taken at once."""
@@ -284,7 +284,7 @@ class Inbox:
             for number, offset in zip(group.numbers, group.offsets, strict=True):
                 received[number] = Slice(memory, offset, sizes[number])
         buffers = (received[number] for number in range(len(arrays)))
-        return [_with_buffers(part, next(buffers), next(buffers)) for part in parts]
+        return [with_buffers(part, next(buffers), next(buffers)) for part in parts]
 
     def _staging(self, arrays: Sequence[npt.NDArray[Any]], group: _Together) -> npt.NDArray[np.uint8]:
         """One pinned host array of all; where they lie already if they came out together."""

@@ -438,6 +438,11 @@ def on_device(device: str) -> AbstractContextManager[Any]:
     return made
 
 
+def spills() -> bool:
+    """Whether cuDF may move buffers to host memory and back."""
+    return bool(cudf_module().get_option("spill"))
+
+
 def hand_over() -> None:
     """Let other threads go on with what this one has made on the current GPU: see `device.memory.hand_over`."""
     from ..device import memory

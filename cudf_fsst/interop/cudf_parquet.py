@@ -40,8 +40,8 @@ class _Footer:
             options.set_column_names(list(names))
         return options
 
-    def read(self, groups: Sequence[int], names: Sequence[str] | None, stream: Any) -> Any:
-        """A pylibcudf table with metadata of row groups, made in a stream, which is waited for."""
+    def read(self, groups: Sequence[int], names: Sequence[str], stream: Any) -> tuple[list[Any], dict[str, Any]]:
+        """Columns of row groups and their names, made in a stream, which is waited for."""
         import pylibcudf as plc
 
         utilities = plc.io.parquet_io_utils
@@ -55,18 +55,37 @@ class _Footer:
             self._source, ranges, utilities.IOSubmissionPolicy.SERIALIZE, stream
         )
         made = reader.materialize_all_columns(numbers, chunks, options, stream)
+        columns = [_without_days(column, stream) for column in made.tbl.columns()]
         stream.synchronize()
-        return made
+        return columns, {"columns": made.column_names(include_children=False), "child_names": made.child_names}
+
+
+def _without_days(column: Any, stream: Any) -> Any:
+    """Days as seconds, for cuDF has no days; it would make the seconds itself, in the default stream."""
+    import pylibcudf as plc
+
+    if column.type().id() != plc.TypeId.TIMESTAMP_DAYS:
+        return column
+    return plc.unary.cast(column, plc.DataType(plc.TypeId.TIMESTAMP_SECONDS), stream)
 
 
 class Chunk(NamedTuple):
-    """Columns of row groups, and the stream in which their memory is given back."""
+    """Columns of row groups, their names, and the stream in which their memory is given back."""
 
-    table: Any
+    columns: list[Any]
+    names: dict[str, Any]
     stream: Any
 
+    @property
+    def plain(self) -> bool:
+        """Whether a DataFrame of it has just these buffers: nothing is made in the default stream."""
+        import pylibcudf as plc
+
+        made = (plc.TypeId.LIST, plc.TypeId.STRUCT, plc.TypeId.EMPTY)
+        return not any(column.type().id() in made for column in self.columns)
+
     def done(self) -> None:
-        """Let what the default stream does with it end before its memory is used again."""
+        """Let what this thread does with it end before its memory is used again."""
         from ..device.memory import Lane
 
         self.stream.wait_event(Lane().event())
@@ -123,8 +142,8 @@ class ParquetFiles:
         found = found.drop(columns=[name for name in self._keys if name in found.columns])
         return self.with_keys(found, keys)
 
-    def scan(self, path: str, groups: Sequence[int], names: Sequence[str] | None) -> Chunk:
-        """Columns of row groups of a file, for `frame`; in any thread. None: all columns."""
+    def scan(self, path: str, groups: Sequence[int], names: Sequence[str]) -> Chunk:
+        """Columns of row groups of a file, for `frame`; in any thread."""
         import cupy
 
         footer = self._footer(path)
@@ -134,7 +153,7 @@ class ParquetFiles:
         except Empty:
             stream = cupy.cuda.Stream(non_blocking=True)
         try:
-            return Chunk(footer.read(groups, names, stream), stream)
+            return Chunk(*footer.read(groups, names, stream), stream)
         finally:
             streams.put(stream)
 
@@ -148,10 +167,10 @@ class ParquetFiles:
 
     def frame(self, chunk: Chunk, places: Sequence[int]) -> Any:
         """A DataFrame of what `scan` read: columns of these places, and those of the index if they were read."""
-        made = chunk.table
-        names = {"columns": made.column_names(include_children=False), "child_names": made.child_names}
-        found = cudf_module().DataFrame.from_pylibcudf(made.tbl, metadata=names)
-        if self._levels and self._levels[0] in names["columns"]:
+        import pylibcudf as plc
+
+        found = cudf_module().DataFrame.from_pylibcudf(plc.Table(chunk.columns), metadata=chunk.names)
+        if self._levels and self._levels[0] in chunk.names["columns"]:
             found = self._with_index(found)
         for place, name in zip(places, list(found), strict=True):
             dtype = self.empty.dtypes.iloc[place]

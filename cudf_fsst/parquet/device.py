@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,9 +16,6 @@ from ..interop import cudf as interop
 from ..interop.cudf_parquet import Chunk, ParquetFiles
 from .reads import Ahead, Compressed, Read, shares, sizes
 from .sources import Piece, Source, reading
-
-#: Memory that reads may take, by what `sizes` estimates.
-_NBYTES = 1792 << 20
 
 
 class _Frame(NamedTuple):
@@ -46,7 +44,7 @@ class DeviceReader:
     taken for less time, and the more can be read beside it.
     """
 
-    ahead = Ahead(threads=8, nbytes=_NBYTES, at_once=3)
+    ahead = Ahead(threads=8, nbytes=2560 << 20, at_once=3)
 
     def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str) -> None:
         self.backend = DeviceBackend()
@@ -110,17 +108,27 @@ class DeviceReader:
     def _keys_of(self, piece: Piece) -> dict[str, Any]:
         return {name: piece.keys[name] for name in self._keys}
 
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """What is read and compressed meanwhile is there at its end."""
+        with self.backend.apart() as self._apart:
+            yield
+
     def compress(self, found: Sequence[tuple[Read, Any]]) -> list[Compressed]:
         """What has become of frames that were read; together they wait no more often than one."""
-        try:
-            frames = [self._frame(read, data) for read, data in found]
-            if self._source.levels:
-                return [self._compressed([one])[0] for one in frames]
-            return self._compressed(frames)
-        finally:
-            for _, data in found:
-                if isinstance(data, Chunk):
-                    data.done()
+        chunks = [data for _, data in found if isinstance(data, Chunk)]
+        # Index, keys and filtered rows are made in the default stream.
+        plain = len(chunks) == len(found) and all(chunk.plain for chunk in chunks) and not interop.spills()
+        beside = plain and not self._source.levels and not self._keys
+        frames = [self._frame(read, data) for read, data in found]
+        with self._apart.work(beside=beside):
+            try:
+                if self._source.levels:
+                    return [self._compressed([one])[0] for one in frames]
+                return self._compressed(frames)
+            finally:
+                for chunk in chunks:
+                    chunk.done()
 
     def _frame(self, read: Read, data: Any) -> _Frame:
         """A DataFrame of what was read, and the places of its columns."""
@@ -149,7 +157,7 @@ class DeviceReader:
             index = indexes.of_described(described, len(frames[0].data), names)
         else:
             made, _ = self.backend.compress(asked)
-        columns = iter(made)
+        columns = iter(self.backend.kept(made, self._apart))
         return [
             Compressed(
                 {place: next(columns) for place in one.places}, index if one.labels else None, len(one.data) * one.first

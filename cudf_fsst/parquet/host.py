@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -84,6 +85,10 @@ class HostReader:
             rows = piece.rows if source.expression is None else piece.fragment.count_rows(filter=source.expression)
             return pa.table({"": pa.nulls(rows)})
         return table.replace_schema_metadata(source.schema.metadata)
+
+    def working(self) -> AbstractContextManager[None]:
+        """Nothing to prepare."""
+        return nullcontext()
 
     def compress(self, found: Sequence[tuple[Read, Any]]) -> list[Compressed]:
         """What has become of tables that were read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from ..backend import check_options
@@ -32,7 +33,7 @@ def read_parquet(
 ) -> CompressedFrame:
     """Read Parquet files into a compressed frame, row group by row group.
 
-    The whole table is never in memory uncompressed: a piece of it is compressed while the next one is read. The frame
+    The whole table is never in memory uncompressed: pieces of it are compressed while the next ones are read. The frame
     is `concat` of the pieces, each compressed by itself, whatever memory there is. A piece is a row group; of a file
     with more than 32 of them it is as many as have at most 2^22 rows and 160 MiB in Parquet's encodings together. On a
     terminal a bar shows how far it has come.
@@ -80,17 +81,22 @@ def read_parquet(
     found: list[dict[int, Content]] = [{} for _ in reader.labels]
     labels: dict[int, CompressedIndex] = {}
     rows = 0
-    with reader.backend.current(), Progress("reading Parquet", len(reader.reads)) as progress:
-        for some in read_ahead(reader.reads, reader.ahead, reader.backend.current):
-            pieces = [read.piece for read, _ in some]
-            for piece, (columns_of, labels_of, count) in zip(pieces, reader.compress(some), strict=True):
-                for place, content in columns_of.items():
-                    found[place][piece] = content
-                if labels_of is not None:
-                    labels[piece] = labels_of
-                rows += count
-                progress.step()
-            some.clear()
+    with reader.backend.current():
+        with (
+            reader.working(),
+            Progress("reading Parquet", len(reader.reads)) as progress,
+            closing(read_ahead(reader.reads, reader.ahead, reader.backend.current)) as ended,
+        ):
+            for some in ended:
+                pieces = [read.piece for read, _ in some]
+                for piece, (columns_of, labels_of, count) in zip(pieces, reader.compress(some), strict=True):
+                    for place, content in columns_of.items():
+                        found[place][piece] = content
+                    if labels_of is not None:
+                        labels[piece] = labels_of
+                    rows += count
+                    progress.step()
+                some.clear()
         made = []
         for label, by_piece in zip(reader.labels, found, strict=True):
             with naming(f"column {label!r}"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -137,7 +137,9 @@ class Ahead(NamedTuple):
     at_once: int
 
 
-def read_ahead(reads: Sequence[Read], ahead: Ahead, context: Callable[[], Any]) -> Iterator[list[tuple[Read, Any]]]:
+def read_ahead(
+    reads: Sequence[Read], ahead: Ahead, context: Callable[[], Any]
+) -> Generator[list[tuple[Read, Any]], None, None]:
     """Reads that have ended, with what they gave; while these are used, threads read what comes next.
 
     Parameters

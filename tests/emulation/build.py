@@ -176,27 +176,30 @@ def _preprocess(compiler: Sequence[str], source: Path, macros: Sequence[str], in
 
 
 _LAUNCH_BOUNDS = re.compile(r"\b__launch_bounds__\s*\(")
+_CLUSTER_DIMS = re.compile(r"\b__cluster_dims__\s*\(")
 _KERNEL_NAME = re.compile(r"^\s*void\s+(?P<name>\w+)\s*$")
 
 
-def _find_kernels(text: str, name: str) -> dict[str, str]:
-    """Kernel name -> largest block size (an expression, "0" for no limit)."""
+def _find_kernels(text: str, name: str) -> dict[str, tuple[str, str]]:
+    """Kernel name -> largest block size ("0" for no limit), and blocks of a cluster; expressions."""
     kernels = {}
     for match in re.finditer(r"\b__global__\b", text):
         before = text[: match.start()].rpartition(";")[2].rpartition("}")[2]
-        head, bounds = text[match.end() :], "0"
-        found = _LAUNCH_BOUNDS.search(head[: head.index("{")])
-        if found:
-            end = _closing(head, found.end())
-            bounds = head[found.end() : end]
-            head = head[: found.start()] + head[end + 1 :]
+        head, attributes = text[match.end() :], []
+        for attribute, without in ((_LAUNCH_BOUNDS, "0"), (_CLUSTER_DIMS, "1")):
+            found = attribute.search(head[: head.index("{")])
+            if found:
+                end = _closing(head, found.end())
+                without = re.sub(r",.*", "", head[found.end() : end], flags=re.S)
+                head = head[: found.start()] + head[end + 1 :]
+            attributes.append(without)
         kernel = _KERNEL_NAME.match(head[: head.index("(")])
         if kernel is None or 'extern "C"' not in before:
             raise BuildError(
                 f'{name}: the shim knows kernels written `extern "C" __global__ void __launch_bounds__(...) name(...)`'
                 f", not: {before.strip()[-80:]} __global__{text[match.end() : match.end() + 80]}"
             )
-        kernels[kernel["name"]] = re.sub(r",.*", "", bounds, flags=re.S)
+        kernels[kernel["name"]] = attributes[0], attributes[1]
     if not kernels:
         raise BuildError(f"{name}: no kernels")
     return kernels
@@ -212,11 +215,11 @@ def _closing(text: str, start: int) -> int:
     raise BuildError("unbalanced parentheses")
 
 
-def _module(source: str, kernels: Mapping[str, str]) -> str:
+def _module(source: str, kernels: Mapping[str, tuple[str, str]]) -> str:
     entries = "".join(
         f'    {{"{name}", cuda_shim::Thunk<&{name}>::run_thread, cuda_shim::Thunk<&{name}>::parameters,\n'
-        f"     cuda_shim::Thunk<&{name}>::count, {bounds}}},\n"
-        for name, bounds in kernels.items()
+        f"     cuda_shim::Thunk<&{name}>::count, {bounds}, {cluster}}},\n"
+        for name, (bounds, cluster) in kernels.items()
     )
     export = 'extern "C" __attribute__((visibility("default"))) const'
     return (

@@ -1,6 +1,6 @@
 // What a kernel of kernels/*.cu sees when the host compiler builds it: the part of CUDA C++ that our kernels use.
 //
-// One CUDA thread is one fiber (runtime.cpp); blocks run one after another. Everything that waits for other threads
+// One CUDA thread is one fiber (runtime.cpp); blocks, or clusters of blocks, run one after another. Everything that waits for other threads
 // (barriers, shuffles, ballots) is a call into the runtime; the rest is inline here, so that the sanitizers see the
 // kernel's own memory accesses. `__shared__` declarations are rewritten by build.py before the compiler sees them.
 //
@@ -91,6 +91,13 @@ unsigned lane_id();
 /// The launch's dynamic shared memory: exactly as many bytes as the launch asked for.
 void* dynamic_shared();
 
+/// Wait for the cluster.
+void sync_cluster(int line);
+/// This block's number in its cluster.
+unsigned cluster_rank();
+/// Where in the dynamic shared memory of another block of the cluster lies what lies at `own` in this block's.
+void* in_block(void* own, unsigned rank);
+
 /// One `__shared__` variable of one function; filled with garbage when a block first reaches it.
 struct SharedSlot {
   void* address = nullptr;
@@ -125,6 +132,7 @@ struct Kernel {
   const Parameter* parameters;
   unsigned parameter_count;
   unsigned max_threads;  // of __launch_bounds__, 0: none
+  unsigned cluster;      // blocks of a cluster, of __cluster_dims__
 };
 
 template <auto kernel>
@@ -168,6 +176,14 @@ inline int __syncthreads_and(int predicate, int line = __builtin_LINE()) {
 inline int __syncthreads_or(int predicate, int line = __builtin_LINE()) {
   return (int)cuda_shim::sync_threads(cuda_shim::Barrier::any, predicate != 0, line);
 }
+namespace cuda_shim {
+// The names of kernels/cluster.cuh.
+inline void cluster_sync(int line = __builtin_LINE()) { sync_cluster(line); }
+template <class T>
+T* in_block(T* own, unsigned rank) {
+  return static_cast<T*>(in_block(const_cast<void*>(static_cast<const void*>(own)), rank));
+}
+}  // namespace cuda_shim
 inline void __syncwarp(unsigned mask = 0xffffffffu, int line = __builtin_LINE()) {
   cuda_shim::collective(cuda_shim::Collective::sync_warp, mask, 0, 0, line);
 }

@@ -171,8 +171,11 @@ class _DeviceBuffer:
     """`rmm.DeviceBuffer`."""
 
     def __init__(self, device: FakeDevice, size: int, stream: Any) -> None:
-        assert stream == device.rmm_default, "memory is allocated and freed in the order of cuDF's default stream"
-        self._device = device
+        own = isinstance(stream, _Stream)
+        assert own or stream == device.rmm_default, (
+            "memory is allocated and freed in the order of cuDF's default stream"
+        )
+        self._device, self._stream = device, stream if own else device.default
         self.size = int(size)
         device.allocations.append(self.size)
         if len(device.allocations) == device.fail_at:
@@ -183,13 +186,13 @@ class _DeviceBuffer:
             raise MemoryError(str(error)) from None
         self.ptr = self._buffer.address
         device.live.add(self.ptr)
-        # What had this memory before may still be at work in the default stream.
-        device.default.enqueue(partial(device.emulator.write, self.ptr, b"\x5a" * self.size))
+        # What had this memory before may still be at work in the stream.
+        self._stream.enqueue(partial(device.emulator.write, self.ptr, b"\x5a" * self.size))
 
     def __del__(self) -> None:
         if hasattr(self, "_buffer") and self._device.emulator.alive:
             self._device.live.discard(self.ptr)
-            self._device.default.enqueue(self._buffer.free)
+            self._stream.enqueue(self._buffer.free)
 
 
 class _HostPool:
@@ -440,7 +443,12 @@ class FakeDevice:
             int32=np.int32,
             int64=np.int64,
         )
-        rmm_stream = module("rmm.pylibrmm.stream", DEFAULT_STREAM="default", PER_THREAD_DEFAULT_STREAM="per thread")
+        rmm_stream = module(
+            "rmm.pylibrmm.stream",
+            DEFAULT_STREAM="default",
+            PER_THREAD_DEFAULT_STREAM="per thread",
+            Stream=lambda stream: stream,
+        )
 
         def rmm_buffer(*, size: int, stream: Any = "default") -> _DeviceBuffer:
             return _DeviceBuffer(self, size, stream)

@@ -112,6 +112,7 @@ std::string check(const cuda_shim::Launch& launch, const std::vector<std::vector
     return name + ": a block of " + std::to_string(threads) + " threads, __launch_bounds__ allows " +
            std::to_string(kernel.max_threads);
   }
+  if (grid.x % kernel.cluster != 0) return name + ": a grid that is no whole number of clusters";
   if (launch.shared_memory > 227 << 10) return name + ": more shared memory than any GPU has";
   if (arguments.size() != kernel.parameter_count) {
     return name + " takes " + std::to_string(kernel.parameter_count) + " arguments, not " +

@@ -1,6 +1,7 @@
 // One CUDA grid on one host thread: a CUDA thread is a fiber, which runs until it waits for others or ends.
 //
-// Blocks run one after another. Fibers (stack and saved registers) are made once and run a thread of every block.
+// Blocks run one after another, those of a cluster side by side. Fibers (stack and saved registers) are made once and run a thread
+// of every block, or of every cluster.
 // A thread that waits leaves a note of what it waits for; whoever arrives last (or ends, and so stops being waited
 // for) releases the group. When nobody can run and somebody waits, the kernel has a deadlock: we say who waits where.
 //
@@ -74,7 +75,7 @@ void switch_context(Context& from, Context& to) { cuda_shim_switch(&from, to); }
 
 // ------------------------------------------------------------------------------------------------------------- threads
 
-enum class State : unsigned char { ended, ready, in_collective, in_barrier };
+enum class State : unsigned char { ended, ready, in_collective, in_barrier, in_cluster_barrier };
 
 struct Thread {
   Context context{};
@@ -94,6 +95,14 @@ struct Thread {
   unsigned long long result = 0;
 };
 
+/// A block of the cluster that runs.
+struct Block {
+  uint3 index{};
+  unsigned live = 0;
+  unsigned in_barrier = 0;
+  unsigned char* shared_memory = nullptr;
+};
+
 struct Machine {
   std::vector<std::unique_ptr<Thread>> fibers;
   Context scheduler{};
@@ -102,15 +111,16 @@ struct Machine {
   size_t scheduler_stack_size = 0;
 
   const Launch* launch = nullptr;
+  std::vector<Block> blocks;  // of the cluster; their threads lie one behind another
   unsigned current = 0;
   unsigned threads = 0;  // of a block
-  unsigned live = 0;
-  unsigned in_barrier = 0;
+  unsigned live = 0;     // of the cluster
+  unsigned in_cluster_barrier = 0;
   unsigned long long block_serial = 0;
   unsigned long long random = 0;
-  unsigned char* shared_memory = nullptr;
 
   Thread& thread(unsigned index) { return *fibers[index]; }
+  Block& block_of(unsigned index) { return blocks[index / threads]; }
   unsigned long long next_random() {  // splitmix64
     unsigned long long z = random += 0x9E3779B97F4A7C15ull;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ull;
@@ -146,6 +156,7 @@ void enter_fiber(unsigned index) {
   Thread& thread = machine.thread(index);
   machine.current = index;
   threadIdx = thread.index;
+  blockIdx = machine.block_of(index).index;
 #ifdef CUDA_SHIM_ASAN
   __sanitizer_start_switch_fiber(&machine.scheduler_fake_stack, thread.stack, stack_size);
 #endif
@@ -225,25 +236,30 @@ void print_thread(const Thread& thread) {
 }
 
 [[noreturn]] void deadlock() {
-  fprintf(stderr, "CUDA shim: deadlock in %s: no thread of block (%u, %u, %u) can run; waiting:\n",
-          machine.launch->kernel->name, blockIdx.x, blockIdx.y, blockIdx.z);
-  for (unsigned i = 0; i < machine.threads;) {
-    const Thread& first = machine.thread(i);
-    // Say it once for neighbours that wait for the same.
-    unsigned end = i + 1;
-    auto alike = [&](const Thread& other) {
-      return other.state == first.state && other.line == first.line && other.mask == first.mask;
-    };
-    while (end < machine.threads && alike(machine.thread(end))) ++end;
-    if (first.state == State::in_barrier) {
-      fprintf(stderr, "  threads %u to %u: __syncthreads, line %d\n", i, end - 1, first.line);
-    } else if (first.state == State::in_collective) {
-      fprintf(stderr, "  threads %u to %u: %s with mask 0x%08x, line %d\n", i, end - 1, name_of(first.collective),
-              first.mask, first.line);
-    } else {
-      fprintf(stderr, "  threads %u to %u: ended\n", i, end - 1);
+  for (unsigned begin = 0; begin < machine.threads * machine.blocks.size(); begin += machine.threads) {
+    const uint3 b = machine.block_of(begin).index;
+    fprintf(stderr, "CUDA shim: deadlock in %s: no thread of block (%u, %u, %u) can run; waiting:\n",
+            machine.launch->kernel->name, b.x, b.y, b.z);
+    for (unsigned i = begin; i < begin + machine.threads;) {
+      const Thread& first = machine.thread(i);
+      // Say it once for neighbours that wait for the same.
+      unsigned end = i + 1;
+      auto alike = [&](const Thread& other) {
+        return other.state == first.state && other.line == first.line && other.mask == first.mask;
+      };
+      while (end < begin + machine.threads && alike(machine.thread(end))) ++end;
+      fprintf(stderr, "  threads %u to %u: ", i - begin, end - 1 - begin);
+      if (first.state == State::in_barrier) {
+        fprintf(stderr, "__syncthreads, line %d\n", first.line);
+      } else if (first.state == State::in_cluster_barrier) {
+        fprintf(stderr, "a barrier of the cluster, line %d\n", first.line);
+      } else if (first.state == State::in_collective) {
+        fprintf(stderr, "%s with mask 0x%08x, line %d\n", name_of(first.collective), first.mask, first.line);
+      } else {
+        fprintf(stderr, "ended\n");
+      }
+      i = end;
     }
-    i = end;
   }
   fflush(stderr);
   abort();
@@ -251,10 +267,11 @@ void print_thread(const Thread& thread) {
 
 // ------------------------------------------------------------------------------------------------------------- waiting
 
-void release_barrier() {
+void release_barrier(unsigned begin) {
+  Block& block = machine.block_of(begin);
   unsigned count = 0;
   const Thread* first = nullptr;
-  for (unsigned i = 0; i < machine.threads; ++i) {
+  for (unsigned i = begin; i < begin + machine.threads; ++i) {
     const Thread& thread = machine.thread(i);
     if (thread.state != State::in_barrier) continue;
     if (first == nullptr) first = &thread;
@@ -265,8 +282,8 @@ void release_barrier() {
     }
     count += thread.predicate;
   }
-  const unsigned waiting = machine.in_barrier;
-  for (unsigned i = 0; i < machine.threads; ++i) {
+  const unsigned waiting = block.in_barrier;
+  for (unsigned i = begin; i < begin + machine.threads; ++i) {
     Thread& thread = machine.thread(i);
     if (thread.state != State::in_barrier) continue;
     switch (thread.barrier) {
@@ -285,13 +302,33 @@ void release_barrier() {
     }
     thread.state = State::ready;
   }
-  machine.in_barrier = 0;
+  block.in_barrier = 0;
 }
+
+void release_cluster_barrier() {
+  const Thread* first = nullptr;
+  for (unsigned i = 0; i < machine.threads * machine.blocks.size(); ++i) {
+    Thread& thread = machine.thread(i);
+    if (thread.state != State::in_cluster_barrier) continue;
+    if (first == nullptr) first = &thread;
+    if (thread.line != first->line) {
+      fprintf(stderr, "CUDA shim: threads of one cluster meet at different barriers, lines %d and %d\n", first->line,
+              thread.line);
+      fail("a barrier inside a branch that not all threads take");
+    }
+    thread.state = State::ready;
+  }
+  machine.in_cluster_barrier = 0;
+}
+
+/// The first thread of the block of `index`.
+unsigned block_begin(unsigned index) { return index - index % machine.threads; }
 
 /// The threads of the warp of `index` are [first, end).
 void warp_of(unsigned index, unsigned& first, unsigned& end) {
-  first = index & ~(lanes - 1);
-  end = first + lanes < machine.threads ? first + lanes : machine.threads;
+  const unsigned begin = block_begin(index);
+  first = begin + ((index - begin) & ~(lanes - 1));
+  end = first + lanes < begin + machine.threads ? first + lanes : begin + machine.threads;
 }
 
 /// If all live lanes of `mask` wait in a collective with this mask: give them their results and let them run.
@@ -385,7 +422,9 @@ void release_collective(unsigned first, unsigned end, unsigned mask) {
 
 void thread_ended(unsigned index) {
   machine.thread(index).state = State::ended;
+  Block& block = machine.block_of(index);
   --machine.live;
+  --block.live;
   unsigned first, end;
   warp_of(index, first, end);
   for (unsigned i = first; i < end; ++i) {
@@ -394,7 +433,8 @@ void thread_ended(unsigned index) {
       release_collective(first, end, thread.mask);
     }
   }
-  if (machine.live != 0 && machine.in_barrier == machine.live) release_barrier();
+  if (block.live != 0 && block.in_barrier == block.live) release_barrier(block_begin(index));
+  if (machine.live != 0 && machine.in_cluster_barrier == machine.live) release_cluster_barrier();
 }
 
 // ---------------------------------------------------------------------------------------------------------- scheduling
@@ -414,14 +454,22 @@ void order(std::vector<unsigned>& items, unsigned count) {
   }
 }
 
-void run_block() {
+/// Run a block, or a cluster of them, the first of which has this index.
+void run_cluster(uint3 index) {
   static std::vector<unsigned> turns;
+  const unsigned threads = machine.threads * (unsigned)machine.blocks.size();
   ++machine.block_serial;
-  machine.live = machine.threads;
-  machine.in_barrier = 0;
-  for (unsigned i = 0; i < machine.threads; ++i) machine.thread(i).state = State::ready;
-  fill_with_garbage(machine.shared_memory, machine.launch->shared_memory, machine.next_random());
-  order(turns, machine.threads);
+  machine.live = threads;
+  machine.in_cluster_barrier = 0;
+  for (unsigned i = 0; i < threads; ++i) machine.thread(i).state = State::ready;
+  for (Block& block : machine.blocks) {
+    block.index = index;
+    ++index.x;
+    block.live = machine.threads;
+    block.in_barrier = 0;
+    fill_with_garbage(block.shared_memory, machine.launch->shared_memory, machine.next_random());
+  }
+  order(turns, threads);
   while (machine.live != 0) {
     bool progress = false;
     for (unsigned index : turns) {
@@ -430,7 +478,7 @@ void run_block() {
       progress = true;
     }
     if (!progress) deadlock();
-    if (machine.launch->schedule == Schedule::random) order(turns, machine.threads);
+    if (machine.launch->schedule == Schedule::random) order(turns, threads);
   }
 }
 
@@ -455,9 +503,28 @@ unsigned sync_threads(Barrier kind, bool predicate, int line) {
   thread.predicate = predicate;
   thread.line = line;
   thread.state = State::in_barrier;
-  if (++machine.in_barrier == machine.live) release_barrier();
+  Block& block = machine.block_of(machine.current);
+  if (++block.in_barrier == block.live) release_barrier(block_begin(machine.current));
   leave_fiber(thread);
   return (unsigned)thread.result;
+}
+
+void sync_cluster(int line) {
+  Thread& thread = machine.thread(machine.current);
+  thread.line = line;
+  thread.state = State::in_cluster_barrier;
+  if (++machine.in_cluster_barrier == machine.live) release_cluster_barrier();
+  leave_fiber(thread);
+}
+
+unsigned cluster_rank() { return machine.current / machine.threads; }
+
+void* in_block(void* own, unsigned rank) {
+  if (rank >= machine.blocks.size()) fail("a block that the cluster does not have");
+  const size_t offset = (size_t)((unsigned char*)own - machine.block_of(machine.current).shared_memory);
+  if (offset > machine.launch->shared_memory) fail("an address outside dynamic shared memory");
+  if (machine.block_of(machine.threads * rank).live == 0) fail("shared memory of a block that has ended");
+  return machine.blocks[rank].shared_memory + offset;
 }
 
 unsigned long long collective(Collective kind, unsigned mask, unsigned long long value, unsigned source, int line) {
@@ -489,14 +556,15 @@ void atomic_point() {
 // Lanes run one by one here, so only the calling lane is surely at this call.
 unsigned active_mask() { return 1u << lane_id(); }
 
-unsigned lane_id() { return machine.current & (lanes - 1); }
+unsigned lane_id() { return machine.current % machine.threads & (lanes - 1); }
 
 void* dynamic_shared() {
   if (machine.launch == nullptr) fail("dynamic shared memory declared outside a kernel");
-  return machine.shared_memory;
+  return machine.block_of(machine.current).shared_memory;
 }
 
 void* static_shared(SharedSlot& slot, size_t size, size_t alignment) {
+  if (machine.blocks.size() > 1) fail("clusters have dynamic shared memory only, here");
   if (slot.address == nullptr) {
     if (posix_memalign(&slot.address, alignment < sizeof(void*) ? sizeof(void*) : alignment, size) != 0) {
       fail("no memory for a __shared__ variable");
@@ -530,28 +598,35 @@ void run(const Launch& launch) {
   machine.threads = launch.block.x * launch.block.y * launch.block.z;
   blockDim = launch.block;
   gridDim = launch.grid;
-  while (machine.fibers.size() < machine.threads) machine.fibers.push_back(new_fiber());
-  for (unsigned i = 0; i < machine.threads; ++i) {
-    machine.thread(i).index = {i % launch.block.x, i / launch.block.x % launch.block.y,
-                               i / launch.block.x / launch.block.y};
+  const unsigned cluster = launch.kernel->cluster, threads = machine.threads * cluster;
+  while (machine.fibers.size() < threads) machine.fibers.push_back(new_fiber());
+  for (unsigned i = 0; i < threads; ++i) {
+    const unsigned own = i % machine.threads;
+    machine.thread(i).index = {own % launch.block.x, own / launch.block.x % launch.block.y,
+                               own / launch.block.x / launch.block.y};
   }
 
   // Aligned to 16 bytes and to nothing more; red zones on both sides.
-  void* allocation = nullptr;
-  if (posix_memalign(&allocation, 256, 16 + launch.shared_memory) != 0) fail("no shared memory");
-  ASAN_POISON_MEMORY_REGION(allocation, 16);
-  machine.shared_memory = (unsigned char*)allocation + 16;
-
-  std::vector<unsigned> blocks;
-  order(blocks, launch.grid.x * launch.grid.y * launch.grid.z);
-  for (unsigned block : blocks) {
-    blockIdx = {block % launch.grid.x, block / launch.grid.x % launch.grid.y, block / launch.grid.x / launch.grid.y};
-    run_block();
+  machine.blocks.assign(cluster, Block());
+  for (Block& block : machine.blocks) {
+    void* allocation = nullptr;
+    if (posix_memalign(&allocation, 256, 16 + launch.shared_memory) != 0) fail("no shared memory");
+    ASAN_POISON_MEMORY_REGION(allocation, 16);
+    block.shared_memory = (unsigned char*)allocation + 16;
   }
 
-  ASAN_UNPOISON_MEMORY_REGION(allocation, 16);
-  free(allocation);
-  machine.shared_memory = nullptr;
+  std::vector<unsigned> clusters;
+  const unsigned columns = launch.grid.x / cluster;
+  order(clusters, columns * launch.grid.y * launch.grid.z);
+  for (unsigned one : clusters) {
+    run_cluster({one % columns * cluster, one / columns % launch.grid.y, one / columns / launch.grid.y});
+  }
+
+  for (Block& block : machine.blocks) {
+    ASAN_UNPOISON_MEMORY_REGION(block.shared_memory - 16, 16);
+    free(block.shared_memory - 16);
+  }
+  machine.blocks.clear();
   machine.launch = nullptr;
 }
 

@@ -95,6 +95,16 @@ def test_integer_functions(toys: Module) -> None:
     assert [hex(value) for value in out.tolist()] == [hex(value) for value in expected]
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_clusters(toys: Module, schedule: str, rng: np.random.Generator) -> None:
+    values = rng.integers(0, 2**20, (3, 4, 64), dtype=np.uint32)
+    sums = np.zeros_like(values)
+    toys.launch("cluster_sums", 12, 64, [values, sums], shared_mem=4 * (65 + 64), schedule=schedule)
+    expected = (values << np.arange(4, dtype=np.uint32)[:, None]).sum(1, keepdims=True, dtype=np.uint32)
+    swapped = expected.reshape(3, 32, 2)[:, :, ::-1].reshape(3, 1, 64)
+    np.testing.assert_array_equal(sums, np.broadcast_to(swapped, sums.shape))
+
+
 def test_unwritten_memory_is_garbage(emulator: Emulator) -> None:
     assert np.unique(emulator.buffer(1000).read()).size > 100
 
@@ -155,6 +165,20 @@ def test_barrier_in_a_branch(toys: Module) -> None:
 def test_deadlock(toys: Module, schedule: str) -> None:
     with pytest.raises(SanitizerError, match=r"(?s)deadlock.*threads 0 to 0: __syncwarp.*threads 1 to 31: __syncthr"):
         toys.launch("deadlock", 1, 32, [], schedule=schedule)
+
+
+def test_wrong_clusters(emulator: Emulator) -> None:
+    cases: list[tuple[str, list[object], str]] = [
+        ("left_too_early", [np.zeros(1, np.uint32)], "shared memory of a block that has ended"),
+        ("past_the_cluster", [np.zeros(1, np.uint32)], "a block that the cluster does not have"),
+        ("past_the_block", [np.zeros(1, np.uint32), np.uint32(1)], "AddressSanitizer"),
+        ("cluster_deadlock", [], r"(?s)0 to 1: a barrier of the cluster.*\(1, 0, 0\).*threads 1 to 1: __syncthr"),
+    ]
+    for kernel, arguments, match in cases:
+        with Emulator() as one, pytest.raises(SanitizerError, match=match):
+            one.load(TOYS).launch(kernel, 2, 2, arguments, shared_mem=4)
+    with pytest.raises(EmulatorError, match="no whole number of clusters"):
+        emulator.load(TOYS).launch("cluster_deadlock", 3, 2, [])
 
 
 def test_lane_outside_its_mask(toys: Module) -> None:

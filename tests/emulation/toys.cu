@@ -1,8 +1,6 @@
 // Small kernels that test the shim itself: some right, some wrong on purpose.
 
-typedef unsigned char u8;
-typedef unsigned int u32;
-typedef unsigned long long u64;
+#include "cluster.cuh"
 
 #define ALL 0xffffffffu
 
@@ -91,7 +89,52 @@ extern "C" __global__ void integers(u64* out, u32 a, u32 b, u64 wide) {
   *next++ = min(a, wide) + max(1, 2u);
 }
 
+// Every block of a cluster adds up what all of them have put into their shared memory, shifted by their ranks; and gives the sums,
+// lanes swapped, to the block at the other end. `in`: a number a thread.
+extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) cluster_sums(const u32* in, u32* sums) {
+  DYNAMIC_SHARED(u32, own);
+  const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  own[threadIdx.x] = in[i];
+  own[65 + threadIdx.x] = 0;
+  if (threadIdx.x == 0) own[64] = cluster_rank();
+  cluster_sync();
+  u32 sum = 0;
+  for (u32 block = 0; block < 4; ++block) sum += in_block(own, block)[threadIdx.x] << in_block(own, block)[64];
+  atomicAdd(in_block(&own[65 + threadIdx.x], 3 - cluster_rank()), __shfl_xor_sync(ALL, sum, 1));
+  cluster_sync();
+  sums[i] = own[65 + threadIdx.x];
+}
+
 // ------------------------------------------------------------------------------------------------- wrong on purpose
+
+// The last block of a cluster does not wait until the others have read.
+extern "C" __global__ void __cluster_dims__(2) left_too_early(u32* out) {
+  DYNAMIC_SHARED(u32, own);
+  own[0] = 1;
+  cluster_sync();
+  if (cluster_rank() == 1) return;
+  for (u32 i = 0; i < 2; ++i) __syncthreads();
+  *out = *in_block(own, 1);
+}
+
+extern "C" __global__ void __cluster_dims__(2) past_the_cluster(u32* out) {
+  DYNAMIC_SHARED(u32, own);
+  *in_block(own, 2) = 1;
+}
+
+extern "C" __global__ void __cluster_dims__(2) past_the_block(u32* out, u32 index) {
+  DYNAMIC_SHARED(u32, own);
+  in_block(own, 1)[index] = 1;
+  cluster_sync();
+}
+
+// One block waits for the cluster, the other for itself, and one of its threads for the cluster.
+extern "C" __global__ void __cluster_dims__(2) cluster_deadlock() {
+  if (cluster_rank() == 0 || threadIdx.x == 0)
+    cluster_sync();
+  else
+    __syncthreads();
+}
 
 extern "C" __global__ void past_the_end(u8* data, u32 n) { data[threadIdx.x + n - blockDim.x + 1] = 1; }
 

@@ -16,15 +16,15 @@ go through the stages together, and their room), `Tables`, `Cut` (a segment, as 
 `cuda_tables` has stage 1 and the rows, `cuda_encode` the other stages.
 
 A column of one segment is encoded before its size is known, into room for all that it may have. So all such columns of
-a round share their waits: one for rows and nulls, while tables are trained, and one for codes; with given tables one
-for all. Longer columns have two slots for the codes of a segment, each with a stream, which take turns: while the host
-waits for the size of one segment's codes and the GPU compacts them, it encodes the next, be it of this column or of
-another. Tables are trained in a side stream, beside the work on row lengths.
+a round share one wait. Where each table is trained by one thread block there are two: for rows and nulls, while tables
+are trained in a side stream, and for codes. Longer columns have two slots for the codes of a segment, each with a
+stream, which take turns: while the host waits for the size of one segment's codes and the GPU compacts them, it encodes
+the next, be it of this column or of another. Their tables are trained beside the work on row lengths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,19 @@ from ...device.transfer import Outbox
 from ...device.waits import Steps
 from . import launch
 from .cuda_encode import compress_long, compress_short, short_waves
-from .cuda_room import SLOTS, Column, Cut, Results, Task, check_level, make_room, plan_columns, rounds, takes_all
+from .cuda_room import (
+    SLOTS,
+    Column,
+    Cut,
+    Results,
+    Task,
+    check_level,
+    make_room,
+    plan_columns,
+    rounds,
+    takes_all,
+    trains_in_clusters,
+)
 from .cuda_tables import download_found, find_cuts, look, place_tables
 from .segment import Segment
 from .symbols import SymbolTable
@@ -49,7 +61,8 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
     """Compress columns that share a workspace."""
     short, sources = columns[0].short, {column.source for column in columns}
     searched = "searched" in sources
-    side_count = int(searched or "trained" in sources) if short else SLOTS
+    trained_beside = "trained" in sources and not trains_in_clusters(columns)
+    side_count = int(searched or trained_beside) if short else SLOTS
     with Workspace() as work, SideLanes(lane, side_count) as side:
         room = make_room(columns, lane, side, work, encode=True)
         if short and not searched:
@@ -59,16 +72,18 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
             if side:
                 side[0].upload(room.waves_at, launch.words(waves.views))
             else:
-                look(room, waves.views)
+                exported = look(room, waves.views)
             yield from compress_short(room, tables, waves, results, outbox, exported)
             return
         exported = look(room)
         found = download_found(room)
         if searched:
             lane.follow(side[0])
+        tables = [] if searched else place_tables(room)
         yield
         cuts = find_cuts(room, found.tolist())
-        tables = place_tables(room, exported)
+        if searched:
+            tables = place_tables(room, exported)
         if short:
             waves = short_waves(room, tables)
             lane.upload(room.waves_at, launch.words(waves.views))
@@ -77,9 +92,9 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
             compress_long(room, [_wanted(of_column) for of_column in cuts], tables, results, outbox, exported)
 
 
-def _wanted(cuts: Sequence[Cut]) -> list[Cut]:
+def _wanted(cuts: Iterable[Cut]) -> Iterator[Cut]:
     """The segments of a column that are to be encoded."""
-    return [cut for cut in cuts if cut.column.task.only is None or cut.table in cut.column.task.only]
+    return (cut for cut in cuts if cut.column.task.only is None or cut.table in cut.column.task.only)
 
 
 def compress(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,7 +138,7 @@ def compress_short(
 
     While tables are trained in the side stream, there is a wait before it, for the rows: they are packed meanwhile.
     """
-    lane, training = room.lane, bool(room.scopes and not room.searches)
+    lane, training = room.lane, bool(room.side and not room.searches)
     for kind, waves_at, of_kind in waves.runs:
         most_tiles = max(room.columns[i].tile_limit for i in of_kind)
         _encode(room.side[0] if training else lane, kind, waves_at, len(of_kind), most_tiles)
@@ -148,7 +148,7 @@ def compress_short(
     cuts = [cut for (cut,) in find_cuts(room, numbers)]
     metas = [results.allocate(lane, cut.layout.meta_nbytes) for cut in cuts]
     addresses = [results.buffers[meta].ptr for meta in metas]
-    rows = packs(room, [[cut] for cut in cuts], [[address] for address in addresses])
+    rows = packs(room, list(enumerate(cuts)), addresses)
     order = [i for run in waves.runs for i in run.columns]
     complete = [
         _with_places(wave, cuts[i], cuts[i].layout.tiles, 0, addresses[i])
@@ -192,7 +192,7 @@ class _Slots:
     def __init__(self, room: Room, segments: int) -> None:
         self.slots = room.slots[:segments]
         self.lanes = list(room.side[: len(self.slots)])
-        self._segments, self._waves_at = segments, room.waves_at
+        self.segments, self._waves_at = segments, room.waves_at
 
     def lane(self, number: int) -> Lane:
         """The stream of the segment `number` of the round."""
@@ -207,7 +207,7 @@ class _Slots:
 
     def complete_at(self, number: int) -> int:
         """Where it is described for compaction: behind all others, of those that are encoded first."""
-        return self.wave_at(number if number >= len(self.slots) else self._segments + number)
+        return self.wave_at(number if number >= len(self.slots) else self.segments + number)
 
 
 class _Encoding(NamedTuple):
@@ -275,17 +275,16 @@ def _take_metas(room: Room, slots: _Slots, encodings: Sequence[_Encoding], resul
     return metas
 
 
-def _pack(room: Room, cuts: Sequence[Sequence[Cut]], metas: Iterable[int]) -> None:
-    """Pack the rows of all segments to these addresses."""
-    rest = iter(metas)
-    rows = packs(room, cuts, [[next(rest) for _ in of_column] for of_column in cuts])
+def _pack(room: Room, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int]) -> None:
+    """Pack the rows of all segments, each with its column's number, to these addresses."""
+    rows = packs(room, cuts, metas)
     room.lane.upload(room.packs_at, launch.words(rows))
     pack_rows(room, rows)
 
 
 def compress_long(
     room: Room,
-    cuts: Sequence[Sequence[Cut]],
+    cuts: Sequence[Iterator[Cut]],
     tables: Sequence[Tables],
     results: Results,
     outbox: Outbox | None,
@@ -294,17 +293,18 @@ def compress_long(
     """Stages 2 to 5 of columns of several segments.
 
     Each slot has a stream of its own, so that the compaction of one segment, and the last pieces of its encoding, run
-    beside the encoding of the next. What the host does beside that, it does while the GPU encodes: it takes memory when
-    the first segments are under way, has rows packed when the slots are filled again, and makes a segment when the next
-    one is encoded.
+    beside the encoding of the next. What the host does beside that, it does while the GPU encodes: it cuts the others
+    and takes memory when the first segments are under way, has rows packed when the slots are filled again, and makes a
+    segment when the next one is encoded.
 
     TPC-H l_comment on an H200, medians of calls by turns in one process each, against 3.02-3.14 ms of this way: the
     first segments encoded before the host knows the rows, and memory taken for all while the GPU encodes the next two,
     3.40-3.55 ms; the same with memory and rows of two segments at a time, 3.17-3.25 ms.
     """
-    lane, flat = room.lane, [(i, cut) for i, of_column in enumerate(cuts) for cut in of_column]
+    lane, every = room.lane, ((i, cut) for i, of_column in enumerate(cuts) for cut in of_column)
+    flat = list(islice(every, len(room.slots)))
     slots = _Slots(room, len(flat))
-    count, sizes = len(slots.lanes), pinned(len(flat), np.int64)
+    count, sizes = len(slots.lanes), pinned(sum(column.segments for column in room.columns), np.int64)
 
     def planned(number: int) -> _Encoding:
         i, cut = flat[number]
@@ -316,6 +316,8 @@ def compress_long(
     for before, after in pairwise((lane, *slots.lanes)):  # tables are trained in the first of those
         after.follow(before)
     under_way = deque(_start(slots, encoding) for encoding in encodings)
+    flat += every
+    slots.segments = len(flat)
     encodings += [planned(number) for number in range(count, len(flat))]
     metas = _take_metas(room, slots, encodings, results)
     for encoding, meta in zip(encodings, metas, strict=True):
@@ -325,7 +327,7 @@ def compress_long(
         if number + count < len(flat):
             under_way.append(_start(slots, encodings[number + count]))
         if number == 0:
-            _pack(room, cuts, (results.buffers[one].ptr for one in metas))
+            _pack(room, flat, [results.buffers[one].ptr for one in metas])
             of_host = host_tables(room, tables, exported)  # of what has been encoded, training has ended
         if outbox is not None:
             lane.follow(slots.lane(number))

@@ -12,6 +12,9 @@ from ...device.memory import current_device, device_attributes, gpu_model
 from . import launch, tuning
 from .tuning import Choices
 
+#: Kernels that are launched with more dynamic shared memory than any kernel may have without asking.
+_MUCH_SHARED = ("fsst_encode", "fsst_encode_max", "fsst_decode", "fsst_train", "fsst_train_cluster")
+
 
 @cache
 def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: int | None) -> Any:
@@ -21,7 +24,7 @@ def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: 
         defines = launch.encode_defines(tile_size, shared_per_block, encode_warps)
     elif file == "fsst_encode_max":
         defines = launch.encode_max_defines(tile_size, shared_per_block)
-    elif file == "fsst_train":
+    elif file in ("fsst_train", "fsst_train_cluster"):
         defines = launch.train_defines(shared_per_block)
     elif file == "fsst_train_max":
         defines = launch.train_max_defines()
@@ -30,7 +33,7 @@ def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: 
     else:
         defines = launch.defines(tile_size) if tile_size else launch.DEFINES
     made = kernel(file, name, defines)
-    if file == "fsst_search" or name in ("fsst_encode", "fsst_encode_max", "fsst_decode", "fsst_train"):
+    if file == "fsst_search" or name in _MUCH_SHARED:
         # Once, to the most there is: threads that launch with different amounts share the kernel.
         made.max_dynamic_shared_size_bytes = shared_per_block
     return made

@@ -138,6 +138,7 @@ class Room(NamedTuple):
     uploaded_at: int  # and from the host
     exported_at: int
     pair_counts_at: int
+    pair_counts_nbytes: int
     scratch_at: int
     searches_at: int
     slots: Sequence[Slot]
@@ -279,6 +280,12 @@ def rounds(columns: Sequence[Column]) -> Iterator[list[Column]]:
             yield together
 
 
+def trains_in_clusters(columns: Sequence[Column]) -> bool:
+    """Whether fsst_train_cluster trains the tables of a round, instead of fsst_train."""
+    scopes = sum(column.scopes for column in columns)
+    return launch.train_in_clusters(scopes, device_attributes()["shared_per_block"])
+
+
 def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work: Workspace, *, encode: bool) -> Room:
     """Lay out and take the workspace of a round."""
     found, first_scope, first_search, numbers, scopes, searches = [], [], [], 0, 0, 0
@@ -291,7 +298,10 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work:
         searches += column.scopes if column.source == "searched" else 0
     segments = sum(column.segments for column in columns)
     short = columns[0].short and encode
-    places = launch.train_places(device_attributes()["shared_per_block"])
+    # Clusters have room for all that training needs.
+    clusters = trains_in_clusters(columns)
+    pair_counts_nbytes = 0 if clusters else launch.TRAIN_COUNTS_NBYTES * scopes
+    scratch = 0 if clusters else launch.train_places(device_attributes()["shared_per_block"]).scratch * scopes
     found_at = work.reserve(WORD * numbers)
     # Waves lie behind these views and before packs, for uploads that bring several kinds; the first of long columns are
     # described twice.
@@ -304,8 +314,7 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work:
     trained_at = work.reserve(launch.ENCODE_TABLES_NBYTES * scopes)
     uploaded_at = work.reserve(launch.MAX_TABLES_NBYTES * searches if encode else 0)
     exported_at = work.reserve(launch.TRAINED_TABLE.itemsize * scopes)
-    pair_counts_at = work.reserve(launch.TRAIN_COUNTS_NBYTES * scopes)
-    scratch_at = work.reserve(places.scratch * scopes)
+    pair_counts_at, scratch_at = work.reserve(pair_counts_nbytes), work.reserve(scratch)
     searches_at = work.reserve(launch.SEARCH_NBYTES * searches)
     # Short columns have a slot each; the segments of long ones take turns in a few.
     sizes = [column.slot_nbytes for column in columns] if encode else []
@@ -328,8 +337,9 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work:
         work[trained_at] if scopes else 0,
         work[uploaded_at] if searches and encode else 0,
         work[exported_at] if scopes else 0,
-        work[pair_counts_at] if scopes else 0,
-        work[scratch_at] if scopes and places.scratch else 0,
+        work[pair_counts_at] if pair_counts_nbytes else 0,
+        pair_counts_nbytes,
+        work[scratch_at] if scratch else 0,
         work[searches_at] if searches else 0,
         [Slot(*(work[offset] for offset in slot)) for slot in slots],
         work[views_at] + waves_place if encode else 0,

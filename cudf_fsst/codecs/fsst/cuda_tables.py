@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -17,7 +17,7 @@ from ...profiling import MEASURE
 from . import launch, train_max
 from .cuda_kernels import blocks, get_kernel
 from .cuda_room import Column, Cut, Room, Tables
-from .launch import WORD, ColumnView, PackView, ScopeView, SearchView, WaveView
+from .launch import WORD, ColumnView, Found, PackView, ScopeView, SearchView, WaveView
 from .layout import ROW_BLOCK, SegmentLayout
 from .symbols import SymbolTable
 
@@ -86,12 +86,12 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
     lane, columns = room.lane, len(room.columns)
     row_blocks = _describe(room, waves)
     most = max(column.segments for column in room.columns)
-    views = _u64(room.views_at)
-    if not room.scopes and most == 1 and all(one.task.strings.rows <= launch.LOOK_ROWS for one in room.columns):
+    views, counts_nbytes = _u64(room.views_at), room.pair_counts_nbytes
+    few_rows = most == 1 and all(one.task.strings.rows <= launch.LOOK_ROWS for one in room.columns)
+    if few_rows and not counts_nbytes:
         lane.launch(get_kernel("row_lengths", "row_lengths_look"), columns, _SCAN_THREADS, (views,))
-        return None
-    # Training needs no more than where segments begin, so it need not wait for the rest.
-    counts_nbytes = launch.TRAIN_COUNTS_NBYTES * room.scopes
+        return _train(room) if room.scopes else None
+    # Training needs no more than where segments begin, so in a side stream it need not wait for the rest.
     lane.launch(
         get_kernel("row_lengths", "segment_begins"),
         (max(blocks(most + 1, 128), blocks(counts_nbytes, _CLEARED * columns)), columns),
@@ -110,23 +110,27 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
 
 
 def _train(room: Room) -> npt.NDArray[np.void]:
-    """Stage 1: start training a table for every scope, in the side stream."""
-    lane = room.side[0]
+    """Stage 1: start training a table for every scope, in the side stream if there is one."""
+    lane = room.side[0] if room.side else room.lane
     lane.follow(room.lane)
-    scopes_at = _scopes_at(room)
-    lane.launch(
-        get_kernel("fsst_train", "fsst_train"),
-        room.scopes,
-        launch.TRAIN_THREADS,
-        (
-            _u64(scopes_at),
-            _u64(room.pair_counts_at),
-            _u64(room.scratch_at),
-            _u64(room.trained_at),
-            _u64(room.exported_at),
-        ),
-        launch.train_places(device_attributes()["shared_per_block"]).shared,
-    )
+    scopes_at, shared = _scopes_at(room), device_attributes()["shared_per_block"]
+    made = _u64(room.trained_at), _u64(room.exported_at)
+    if launch.train_in_clusters(room.scopes, shared):
+        lane.launch(
+            get_kernel("fsst_train_cluster", "fsst_train_cluster"),
+            launch.TRAIN_CLUSTER * room.scopes,
+            launch.TRAIN_THREADS,
+            (_u64(scopes_at), *made),
+            launch.TRAIN_CLUSTER_NBYTES,
+        )
+    else:
+        lane.launch(
+            get_kernel("fsst_train", "fsst_train"),
+            room.scopes,
+            launch.TRAIN_THREADS,
+            (_u64(scopes_at), _u64(room.pair_counts_at), _u64(room.scratch_at), *made),
+            launch.train_places(shared).shared,
+        )
     if room.searches:
         views_at = _u64(scopes_at + WORD * len(ScopeView._fields) * room.scopes)
         limit = max(column.chars_limit for column in room.columns if column.source == "searched")
@@ -144,29 +148,30 @@ def download_found(room: Room) -> npt.NDArray[np.int64]:
     return numbers
 
 
-def find_cuts(room: Room, numbers: Sequence[int]) -> list[list[Cut]]:
+def find_cuts(room: Room, numbers: Sequence[int]) -> list[Iterator[Cut]]:
     """Segments of every column."""
-    every = []
-    for column, found in zip(room.columns, room.found, strict=True):
+    for found in room.found:
         if numbers[found.null_chars]:
             raise CharactersUnderNulls(f"{numbers[found.null_chars]} characters under nulls")
-        cuts: list[Cut] = []
-        for k in range(column.segments):
-            row, next_row = numbers[found.rows_begin + k : found.rows_begin + k + 2]
-            if row == next_row:
-                continue
-            char, next_char = numbers[found.chars_begin + k : found.chars_begin + k + 2]
-            rows, chars, nulls, words = (
-                next_row - row,
-                next_char - char,
-                numbers[found.nulls + k],
-                numbers[found.words + k],
-            )
-            layout = SegmentLayout(rows, chars, column.tile_size, nulls > 0, words)
-            table = len(cuts) // column.per_table
-            cuts.append(Cut(column, k, table, row, rows, char, chars, nulls, words, layout))
-        every.append(cuts)
-    return every
+    return [_cuts(column, found, numbers) for column, found in zip(room.columns, room.found, strict=True)]
+
+
+def _cuts(column: Column, found: Found, numbers: Sequence[int]) -> Iterator[Cut]:
+    made = 0
+    for k in range(column.segments):
+        row, next_row = numbers[found.rows_begin + k : found.rows_begin + k + 2]
+        if row == next_row:
+            continue
+        char, next_char = numbers[found.chars_begin + k : found.chars_begin + k + 2]
+        rows, chars, nulls, words = (
+            next_row - row,
+            next_char - char,
+            numbers[found.nulls + k],
+            numbers[found.words + k],
+        )
+        layout = SegmentLayout(rows, chars, column.tile_size, nulls > 0, words)
+        yield Cut(column, k, made // column.per_table, row, rows, char, chars, nulls, words, layout)
+        made += 1
 
 
 #: Of a table: by device and kind of the lookup tables, the copy there, an event behind its upload, and its bytes.
@@ -234,30 +239,32 @@ def host_tables(room: Room, tables: Sequence[Tables], exported: Exported) -> lis
     ]
 
 
-def packs(room: Room, cuts: Sequence[Sequence[Cut]], metas: Sequence[Sequence[int]]) -> list[PackView]:
-    """What writes row lengths and validity of all segments to `metas`, addresses; to be uploaded to ``packs_at``."""
+def packs(room: Room, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int]) -> list[PackView]:
+    """What writes row lengths and validity of segments, each with its column's number, to `metas`, addresses.
+
+    To be uploaded to ``packs_at``.
+    """
     views, row_blocks = [], 0
-    for i, of_column in enumerate(cuts):
+    for (i, cut), meta in zip(cuts, metas, strict=True):
         strings, row_words = room.columns[i].task.strings, room.row_words[i]
         itemsize = strings.offsets_itemsize
-        for cut, meta in zip(of_column, metas[i], strict=True):
-            places = [meta + place for place in cut.layout.places[:-1]]
-            views.append(
-                PackView(
-                    strings.offsets + itemsize * cut.rows_begin,
-                    itemsize == 8,
-                    cut.rows,
-                    cut.chars,
-                    row_words + 4 * (cut.rows_begin // ROW_BLOCK + cut.planned),
-                    row_blocks,
-                    strings.validity if cut.nulls else 0,
-                    strings.validity_offset + cut.rows_begin,
-                    cut.column.tile_size.bit_length() - 1,
-                    cut.words,
-                    *places,
-                )
+        places = [meta + place for place in cut.layout.places[:-1]]
+        views.append(
+            PackView(
+                strings.offsets + itemsize * cut.rows_begin,
+                itemsize == 8,
+                cut.rows,
+                cut.chars,
+                row_words + 4 * (cut.rows_begin // ROW_BLOCK + cut.planned),
+                row_blocks,
+                strings.validity if cut.nulls else 0,
+                strings.validity_offset + cut.rows_begin,
+                cut.column.tile_size.bit_length() - 1,
+                cut.words,
+                *places,
             )
-            row_blocks += cut.layout.row_blocks
+        )
+        row_blocks += cut.layout.row_blocks
     return views
 
 

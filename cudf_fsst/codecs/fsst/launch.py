@@ -99,6 +99,8 @@ def train_defines(shared_per_block: int) -> dict[str, int]:
         "TRAIN_MATCHES_IN_SHARED": int(places.matches_in_shared),
         "TRAIN_CANDIDATES_IN_SHARED": int(places.candidates_in_shared),
         "TRAIN_SCRATCH_NBYTES": places.scratch,
+        "TRAIN_CLUSTER_NBYTES": TRAIN_CLUSTER_NBYTES,
+        "CLUSTER_BLOCKS": TRAIN_CLUSTER,
     }
 
 
@@ -358,6 +360,16 @@ _TRAIN_TABLES_NBYTES = 62 * 1024
 _TRAIN_CANDIDATE_SLOTS = 8192
 _TRAIN_MATCHES_NBYTES = 2 * (SAMPLE_CHUNKS["default"] * (SAMPLE_CHUNK + 10) + _TRAIN_CANDIDATE_SLOTS)
 _TRAIN_CANDIDATES_NBYTES = 8 * _TRAIN_CANDIDATE_SLOTS
+#: Blocks of a cluster of fsst_train_cluster, shared memory of each, and clusters that an H200 runs at a time.
+TRAIN_CLUSTER = 8
+TRAIN_CLUSTER_NBYTES = align(
+    _TRAIN_TABLES_NBYTES
+    + _TRAIN_CANDIDATES_NBYTES
+    + TRAIN_COUNTS_NBYTES // TRAIN_CLUSTER
+    + 2 * 2 * (SAMPLE_CHUNKS["default"] // TRAIN_CLUSTER * (SAMPLE_CHUNK + 10))
+    + 2 * _TRAIN_CANDIDATE_SLOTS
+)
+_TRAIN_CLUSTERS = 14
 
 # Threads of a block of fsst_train_max.cu, of most kernels, of a parse and of the selection; chunks of the sample that a
 # block parses; blocks for a scope of the kernel that counts classes.
@@ -499,6 +511,14 @@ def train_places(shared_per_block: int) -> TrainPlaces:
         if _TRAIN_TABLES_NBYTES + shared <= shared_per_block:
             return TrainPlaces(shared > 0, shared == large, _TRAIN_TABLES_NBYTES + shared, large - shared)
     raise ValueError(f"training needs more shared memory than this GPU's {shared_per_block} bytes")
+
+
+def train_in_clusters(scopes: int, shared_per_block: int) -> bool:
+    """Whether clusters of blocks train the tables: GPUs with so much shared memory have clusters, too.
+
+    Where not all clusters run at a time, a block a table is faster.
+    """
+    return shared_per_block >= TRAIN_CLUSTER_NBYTES and scopes <= _TRAIN_CLUSTERS
 
 
 def decode_codes_capacity(tile_size: int, codes_nbytes: int, tiles: int, share: float = DEFAULT.decode_capacity) -> int:
