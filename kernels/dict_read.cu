@@ -1,19 +1,13 @@
-// Numbers of values become strings: rows of a dictionary one after another (docs/format.md, section 19).
+// Numbers of values become strings, where dict_packed.cu does not write them: values may be long, and numbers need not be packed
+// (docs/format.md, section 19). And what else reading rows of dictionaries needs.
 //
 //   dict_sums    bytes of the strings of every READ_TILE rows
 //   dict_places  sums of what stands before each of them, and the total
-//   dict_write   offsets, and characters where values are short
-//   dict_chars   characters of any values
-//
-// The numbers lie there as bitpack_unpack or bitpack_take leaves them. In dict_write a thread has READ_ROWS consecutive rows and so
-// consecutive characters. It puts them together in a register, word by word, and these go through shared memory, where a warp's
-// characters lie as they will in global memory: stores of 16 bytes a lane. Values lie in the image: `stride` bytes each, a multiple of 8,
-// zeros behind the end, in shared memory if it is small.
+//   dict_write   offsets
+//   dict_chars   characters
 //
 // In dict_chars a warp has CHARS_PIECE characters of the result, and looks for the row they begin in: so one row of a gigabyte is the
-// work of as many warps as many short ones.
-//
-// On an H200, 60 M rows: l_shipmode dict_sums 74 us, dict_places 24, dict_write 526; l_shipinstruct 63, 23 and 702.
+// work of as many warps as many short ones. Few strings are gathered by dict_gather alone.
 #include "dict.cuh"
 
 #define NO_CODE 0xffffffffu
@@ -32,7 +26,6 @@ struct WriteJob {
   u64 out_offsets, out_wide;         // of the first row
   u64 first_char;                    // what offsets begin with
   u64 out_chars, limit;              // address of the first row's, bytes that may be written there
-  u64 image, stride;                 // address; bytes of a value there, 0: dict_chars writes
   u64 last;                          // whether the last row's end is an offset too
   u64 blocks;
 };
@@ -114,13 +107,8 @@ struct Lengths {
   __device__ __forceinline__ u64 far(u32 code) const {
     return offset_at(offsets, wide, u64(code) + 1) - offset_at(offsets, wide, code);
   }
-  // `small`: no value has 2^32 bytes.
-  template <bool small>
   __device__ __forceinline__ u64 of(u32 code) const {
-    if (code < kept) {
-      const u32 length = near[code];
-      if (small || length != 0xffffffffu) return length;
-    }
+    if (code < kept && near[code] != 0xffffffffu) return near[code];
     return code == NO_CODE ? 0 : far(code);
   }
 };
@@ -141,8 +129,12 @@ __device__ __forceinline__ T block_before(T own, T* shared, T& total) {
   return before;
 }
 
-template <bool small>
-__device__ __forceinline__ void sum_tiles(const WriteJob& job, u32 in_job, const Lengths& lengths) {
+// `sums` are zeros. A warp's rows lie in one tile.
+extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_sums(const u64* table, u32 jobs) {
+  __shared__ WriteJob job;
+  __shared__ u32 near[READ_KEPT];
+  const u32 in_job = load_job(table, jobs, job);
+  const Lengths lengths(job, near);
   const Rows rows(job);
   u64* sums = reinterpret_cast<u64*>(job.sums);
   const u32 step = u32(job.blocks) * READ_THREADS * READ_ROWS;
@@ -151,34 +143,11 @@ __device__ __forceinline__ void sum_tiles(const WriteJob& job, u32 in_job, const
     u32 codes[READ_ROWS];
     rows.read(row, codes);
     u64 sum = 0;
-    u32 small_sum = 0;
 #pragma unroll
-    for (u32 i = 0; i < READ_ROWS; ++i) {
-      if (small)
-        small_sum += u32(lengths.of<true>(codes[i]));
-      else
-        sum += lengths.of<false>(codes[i]);
-    }
-    if (small) {
-      for (u32 delta = 16; delta > 0; delta /= 2) small_sum += __shfl_xor_sync(ALL_LANES, small_sum, delta);
-      sum = small_sum;
-    } else {
-      for (u32 delta = 16; delta > 0; delta /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, delta);
-    }
+    for (u32 i = 0; i < READ_ROWS; ++i) sum += lengths.of(codes[i]);
+    for (u32 delta = 16; delta > 0; delta /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, delta);
     if (lane_id() == 0) atomicAdd(sums + row / READ_TILE, sum);
   }
-}
-
-// `sums` are zeros. A warp's rows lie in one tile.
-extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_sums(const u64* table, u32 jobs) {
-  __shared__ WriteJob job;
-  __shared__ u32 near[READ_KEPT];
-  const u32 in_job = load_job(table, jobs, job);
-  const Lengths lengths(job, near);
-  if (job.stride != 0)
-    sum_tiles<true>(job, in_job, lengths);
-  else
-    sum_tiles<false>(job, in_job, lengths);
 }
 
 // A thread block has a job, and a warp some of the tiles.
@@ -203,57 +172,15 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) dict_places(const 
   if (threadIdx.x == 0) sums[tiles] = total;
 }
 
-// Writes consecutive bytes of shared memory, words of 8 bytes at a time.
-struct Run {
-  u8* at;  // of the word that is put together, a multiple of 8
-  u64 waiting;
-  u32 have, head;  // bytes of it that are there, and those before it, which are another thread's
-
-  __device__ __forceinline__ Run(u8* to)
-      : at(to - (reinterpret_cast<u64>(to) & 7)), waiting(0), have(u32(reinterpret_cast<u64>(to) & 7)), head(have) {}
-
-  // `nbytes`: 1 to 8; bytes of `word` above are 0.
-  __device__ __forceinline__ void put(u64 word, u32 nbytes) {
-    waiting |= word << 8 * have;
-    const u32 sum = have + nbytes;
-    if (sum >= 8) {
-      if (head == 0) {
-        *reinterpret_cast<u64*>(at) = waiting;
-      } else {
-        for (u32 i = head; i < 8; ++i) at[i] = u8(waiting >> 8 * i);
-        head = 0;
-      }
-      waiting = word >> 1 >> (63 - 8 * have);
-      at += 8;
-    }
-    have = sum & 7;
-  }
-  __device__ __forceinline__ void end() {
-    for (u32 i = head; i < have; ++i) at[i] = u8(waiting >> 8 * i);
-  }
-};
-
-// The image: a thread has a word.
-extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_image(const u64* table, u32 jobs) {
+extern "C" __global__ void __launch_bounds__(READ_THREADS, WRITE_RESIDENT) dict_write(const u64* table, u32 jobs) {
   __shared__ WriteJob job;
-  const u64 i = u64(load_job(table, jobs, job)) * READ_THREADS + threadIdx.x;
-  if (4 * i >= job.values * job.stride) return;
-  const u64 value = 4 * i / job.stride, place = 4 * i % job.stride;
-  const u64 begin = offset_at(job.offsets, job.wide != 0, value);
-  const u64 nbytes = offset_at(job.offsets, job.wide != 0, value + 1) - begin;
-  u32 word = 0;
-  for (u32 b = 0; b < 4 && place + b < nbytes; ++b)
-    word |= u32(reinterpret_cast<const u8*>(job.chars)[begin + place + b]) << 8 * b;
-  reinterpret_cast<u32*>(job.image)[i] = word;
-}
-
-// Dynamic shared memory: the image, if READ_IMAGE bytes have room for it, then for each warp the characters of its rows and 16 bytes.
-// Values have fewer than 2^32 bytes together with their neighbours: as many as a thread block writes at once.
-template <bool chars>
-__device__ __forceinline__ void write_tiles(const WriteJob& job, u32 in_job, const Lengths& lengths, const u8* image,
-                                            u8* stage, u64* shared) {
+  __shared__ u32 near[READ_KEPT];
+  __shared__ u64 shared[READ_THREADS / 32];
+  const u32 in_job = load_job(table, jobs, job);
+  const Lengths lengths(job, near);
   const Rows rows(job);
-  const u32 stride = u32(job.stride), tiles = (rows.rows + READ_TILE - 1) / READ_TILE;
+  const bool wide = job.out_wide != 0;
+  const u32 tiles = (rows.rows + READ_TILE - 1) / READ_TILE;
 #pragma unroll 1
   for (u32 tile = in_job; tile < tiles; tile += u32(job.blocks)) {
     u64 base = reinterpret_cast<const u64*>(job.sums)[tile];
@@ -265,99 +192,33 @@ __device__ __forceinline__ void write_tiles(const WriteJob& job, u32 in_job, con
       rows.read(row, codes);
       u64 sum = 0, total;
 #pragma unroll
-      for (u32 i = 0; i < READ_ROWS; ++i) sum += lengths.of<chars>(codes[i]);
-      const u64 begin = base + block_before(sum, shared, total);
+      for (u32 i = 0; i < READ_ROWS; ++i) sum += lengths.of(codes[i]);
+      u64 at = job.first_char + base + block_before(sum, shared, total);
       base += total;
-      u64 at = job.first_char + begin;
-      if (row < rows.rows) {
-        const bool wide = job.out_wide != 0;
-        const u64 to = job.out_offsets + u64(row) * (wide ? 8 : 4);
-        if (!wide && row + READ_ROWS <= rows.rows && to % 16 == 0) {
-          u32 places[READ_ROWS];
-#pragma unroll
-          for (u32 i = 0; i < READ_ROWS; ++i) {
-            places[i] = u32(at);
-            at += u32(lengths.of<chars>(codes[i]));
-          }
-#pragma unroll
-          for (u32 i = 0; i < READ_ROWS; i += 4)
-            reinterpret_cast<uint4*>(to)[i / 4] = {places[i], places[i + 1], places[i + 2], places[i + 3]};
-        } else {
-#pragma unroll
-          for (u32 i = 0; i < READ_ROWS; ++i) {
-            if (i >= rows.rows - row) continue;
-            if (wide)
-              reinterpret_cast<u64*>(to)[i] = at;
-            else
-              reinterpret_cast<u32*>(to)[i] = u32(at);
-            at += lengths.of<chars>(codes[i]);
-          }
-        }
-        if (job.last != 0 && row + READ_ROWS >= rows.rows) {  // the thread of the last row
-          if (wide)
-            reinterpret_cast<u64*>(job.out_offsets)[rows.rows] = at;
-          else
-            reinterpret_cast<u32*>(job.out_offsets)[rows.rows] = u32(at);
-        }
-      }
-      if (!chars) continue;
-      // Those of a warp begin in `stage` where they do in 16 bytes of the result.
-      const u64 warp_begin = __shfl_sync(ALL_LANES, begin, 0);
-      const u64 warp_end = min(__shfl_sync(ALL_LANES, begin + sum, 31), job.limit);
-      const u64 to = job.out_chars + warp_begin;
-      const u32 skip = u32(to) & 15;
-      Run run(stage + skip + u32(begin - warp_begin));
+      if (row >= rows.rows) continue;
+      const u64 to = job.out_offsets + u64(row) * (wide ? 8 : 4);
 #pragma unroll
       for (u32 i = 0; i < READ_ROWS; ++i) {
-        if (codes[i] == NO_CODE) continue;
-        const u64* words = reinterpret_cast<const u64*>(image + codes[i] * stride);
-        u32 left = u32(lengths.of<true>(codes[i]));
-        for (; left > 8; left -= 8) run.put(*words++, 8);
-        if (left > 0) run.put(*words, left);
+        if (i >= rows.rows - row) continue;
+        if (wide)
+          reinterpret_cast<u64*>(to)[i] = at;
+        else
+          reinterpret_cast<u32*>(to)[i] = u32(at);
+        at += lengths.of(codes[i]);
       }
-      run.end();
-      __syncwarp();
-      if (warp_end > warp_begin) {
-        const u32 end = skip + u32(warp_end - warp_begin);
-        for (u32 i = 16 * lane_id(); i < end; i += 16 * 32) {
-          if (i >= skip && i + 16 <= end)
-            *reinterpret_cast<uint4*>(to - skip + i) = *reinterpret_cast<const uint4*>(stage + i);
-          else
-            for (u32 b = max(i, skip); b < min(i + 16, end); ++b) reinterpret_cast<u8*>(to - skip)[b] = stage[b];
-        }
-      }
-      __syncwarp();
+      if (job.last == 0 || row + READ_ROWS < rows.rows) continue;
+      if (wide)  // the thread of the last row
+        reinterpret_cast<u64*>(job.out_offsets)[rows.rows] = at;
+      else
+        reinterpret_cast<u32*>(job.out_offsets)[rows.rows] = u32(at);
     }
   }
-}
-
-extern "C" __global__ void __launch_bounds__(READ_THREADS, WRITE_RESIDENT)
-    dict_write(const u64* table, u32 jobs, u32 staged) {
-  DYNAMIC_SHARED(u8, room);
-  __shared__ WriteJob job;
-  __shared__ u32 near[READ_KEPT];
-  __shared__ u64 shared[READ_THREADS / 32];
-  const u32 in_job = load_job(table, jobs, job);
-  const u8* image = reinterpret_cast<const u8*>(job.image);
-  const bool chars = job.stride != 0;
-  if (chars && job.values * job.stride <= READ_IMAGE) {
-    for (u32 i = threadIdx.x; i < u32(job.values * job.stride) / 4; i += READ_THREADS)
-      reinterpret_cast<u32*>(room)[i] = reinterpret_cast<const u32*>(image)[i];
-    image = room;
-  }
-  const Lengths lengths(job, near);
-  u8* stage = room + READ_IMAGE + threadIdx.x / 32 * staged;
-  if (chars)
-    write_tiles<true>(job, in_job, lengths, image, stage, shared);
-  else
-    write_tiles<false>(job, in_job, lengths, image, stage, shared);
 }
 
 // A warp has CHARS_PIECE characters at a time.
 extern "C" __global__ void __launch_bounds__(READ_THREADS, 3) dict_chars(const u64* table, u32 jobs) {
   __shared__ WriteJob job;
   const u64 in_job = load_job(table, jobs, job);
-  if (job.stride != 0) return;
   const u64 tiles = (job.rows + READ_TILE - 1) / READ_TILE;
   const u64* sums = reinterpret_cast<const u64*>(job.sums);
   const u64 first = sums[0], chars = min(sums[tiles], job.limit);
@@ -385,6 +246,42 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS, 3) dict_chars(const u
       for (u64 i = max(at, begin) + lane_id(); i < stop; i += 32)
         reinterpret_cast<u8*>(job.out_chars)[i] = reinterpret_cast<const u8*>(job.chars)[from + (i - at)];
     }
+  }
+}
+
+// ---- few strings by row number
+
+struct GatherJob {
+  u64 chars, offsets, wide;    // strings: chars + offsets
+  u64 rows, count;             // address of u32s, which rows; how many
+  u64 out_offsets, out_chars;  // addresses: u32s, one more than rows; bytes, as many as they have
+};
+
+// Strings of fewer than 2^32 bytes together, one after another. A thread block has a job: for so few that launches cost more.
+extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) dict_gather(const u64* table, u32 jobs) {
+  __shared__ GatherJob job;
+  __shared__ u32 shared[SCAN_THREADS / 32];
+  load_job(table, jobs, job);
+  const bool wide = job.wide != 0;
+  const u32* rows = reinterpret_cast<const u32*>(job.rows);
+  u32* out = reinterpret_cast<u32*>(job.out_offsets);
+  u32 before = 0;
+  for (u32 base = 0; base < job.count; base += SCAN_THREADS) {
+    const u32 i = base + threadIdx.x;
+    u32 nbytes = 0, total;
+    if (i < job.count)
+      nbytes = u32(offset_at(job.offsets, wide, u64(rows[i]) + 1) - offset_at(job.offsets, wide, rows[i]));
+    const u32 at = before + block_before(nbytes, shared, total);
+    if (i < job.count) out[i] = at;
+    before += total;
+  }
+  if (threadIdx.x == 0) out[job.count] = before;
+  __syncthreads();
+  for (u32 i = threadIdx.x / 32; i < job.count; i += SCAN_THREADS / 32) {
+    const u64 from = job.chars + offset_at(job.offsets, wide, rows[i]);
+    const u32 begin = out[i], nbytes = out[i + 1] - begin;
+    for (u32 b = lane_id(); b < nbytes; b += 32)
+      reinterpret_cast<u8*>(job.out_chars)[begin + b] = reinterpret_cast<const u8*>(from)[b];
   }
 }
 

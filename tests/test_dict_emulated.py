@@ -64,7 +64,9 @@ class Gpu:
                 return None
             nbytes, keep, tables = plan.itemsize(found.values), [], self.tables.Tables()
             if found.kept:
-                at = found.renumbered(tables, keep)
+                jobs = self.find.Jobs()
+                at = found.renumbered(jobs, keep)
+                jobs.place(tables)
                 tables.launch(lane)
             else:
                 keep.append(lane.allocate(nbytes * len(rows)))
@@ -357,6 +359,35 @@ def test_scopes_of_a_column(codec: str | None, whole: Whole, small_segments: Non
         assert whole.read(node) == rows
 
 
+@pytest.mark.parametrize("values", [100, 300, 70_000])
+def test_no_room_for_codes(values: int, whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then they are looked up window by window, once to be measured and once to be packed."""
+    module: Any = importlib.import_module("cudf_fsst.codecs.dict.cuda_compress")
+    monkeypatch.setattr(module, "scratch", lambda *_: 0)
+    monkeypatch.setattr(module, "_WINDOW_NBYTES", 16 << 10)
+    rows: list[bytes | None] = [b"%d" % (i * i % values) for i in range(min(values, 9000))]
+    if values == 70_000:
+        rows = [b"%d" % i for i in range(values)]
+    nulls = [None if i % 7 == 3 else row for i, row in enumerate(rows)]
+    for some in (rows, nulls):
+        (node,) = whole.compress(some, codec="dict")
+        same(whole.download(node), of_host(some, "dict"))
+
+
+def test_one_column_has_none(whole: Whole, rng: np.random.Generator) -> None:
+    """Codes are numbered before it is known which columns have a dictionary; they are not numbered again."""
+    words = some_rows(rng, 3000, [b"AIR", b"", b"TRUCK", b"RAIL", b"SHIP"])
+    count = 3 * plan.SAMPLE_RUNS * plan.RUN_ROWS
+    different: list[bytes | None] = [b"%d" % i for i in range(count)]
+    starts, run = plan.sample_runs(count)
+    for row in (starts[:, None] + np.arange(run)).ravel().tolist():  # only the sample repeats
+        different[row] = b"sampled"
+    found = whole.compress(words, different)
+    assert [bool(node.scopes) for node in found] == [True, False]
+    for rows, node in zip((words, different), found, strict=True):
+        same(whole.download(node), of_host(rows))
+
+
 def test_only_by_name(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "AUTOMATIC", False)
     rows = [b"AIR", b"RAIL", None] * 500
@@ -381,7 +412,7 @@ def test_rows(whole: Whole, rng: np.random.Generator) -> None:
     for rows in (some_rows(rng, 5000, WORDS), some_rows(rng, 5000, [*WORDS, b"x" * 100], 0.2)):
         (node,) = whole.compress(rows)
         assert node.scopes
-        for start, stop in ((0, 1), (17, 18), (1000, 3500), (4999, 5000), (3, 3)):
+        for start, stop in ((0, 1), (17, 18), (1000, 3500), (512, 5000), (4999, 5000), (3, 3)):
             assert whole.read(node, start, stop) == rows[start:stop]
         for count in (1, 100, 4000):
             numbers = rng.integers(0, len(rows), count)
@@ -447,6 +478,32 @@ def test_entries_by_code(itemsize: int, whole: Whole, rng: np.random.Generator) 
             lane.synchronize()
             found = np.frombuffer(whole.device.emulator.read(made.ptr, made.size), table.dtype)
         np.testing.assert_array_equal(found, table[np.array(codes[3:5001])])
+
+
+@pytest.mark.parametrize("values", [7, 400])
+def test_damaged_codes(values: int, whole: Whole, rng: np.random.Generator) -> None:
+    """Give wrong rows, and nothing outside of the memory that there is: the sanitizers look."""
+    rows = some_rows(rng, 3000, [b"value %d" % (i * i) for i in range(values)], 0.1)
+    (node,) = whole.compress(rows, codec="dict")
+    (scope,) = node.scopes
+    ((part,),) = scope.values
+    emulator = whole.device.emulator
+    table = emulator.buffer(np.arange(scope.children[0].rows, dtype=np.uint8))
+    whole.read(node)  # and keeps the image of a few values
+    for buffer in (part.codes, part.meta):
+        sound = emulator.read(buffer.ptr, buffer.size)
+        for _ in range(6):
+            damaged = np.frombuffer(sound, np.uint8).copy()
+            places = rng.integers(0, damaged.size, 9)
+            damaged[places] = rng.integers(0, 256, places.size)
+            emulator.write(buffer.ptr, damaged.tobytes())
+            with whole.gpu.memory.Lane(whole.device.stream()) as lane:
+                whole.there.read([node], lane=lane)
+                whole.there.read([node], lane=lane, start=5, stop=2900)
+                whole.there.remap(scope, table.address, 1, lane=lane)
+                lane.synchronize()
+        emulator.write(buffer.ptr, sound)
+    assert whole.read(node) == rows
 
 
 def test_no_memory(whole: Whole, rng: np.random.Generator) -> None:

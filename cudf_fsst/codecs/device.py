@@ -19,6 +19,7 @@ from .dict import cuda_read as coded
 from .fsst import cuda_compress as fsst
 from .fsst import cuda_match, search
 from .fsst import cuda_read as fsst_read
+from .fsst.cuda_room import chars_of
 from .node import Node, Parts, Wanted, is_signed, of_validity
 from .registry import STRING_NAMES
 from .span import Span
@@ -55,13 +56,17 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]
             raise
-    # Dictionaries take all the workspace that the memory rule allows.
-    others = sum(task.source.rows * task.source.itemsize for task in values)
-    (found,) = waits.run(lane, dictionary.dictionaries(asked, lane=lane, outbox=outbox, others_nbytes=others))
+    found, begun = _choose(asked, lane, outbox)
+    if any(column.most for column in found):
+        # Dictionaries take all the workspace that the memory rule allows.
+        others = sum(task.source.rows * task.source.itemsize for task in values)
+        waits.run(lane, dictionary.dictionaries(found, lane=lane, outbox=outbox, others_nbytes=others))
     strings = dictionary.plain_tasks(found)
     # Strings first: their tables are trained meanwhile.
     steps: list[waits.Steps] = []
-    if strings:
+    if begun is not None:
+        steps.append(begun)
+    elif strings:
         steps.append(fsst.compress(strings, lane=lane, outbox=outbox))
     if values:
         steps.append(fixed.compress(values, lane=lane, outbox=outbox))
@@ -73,6 +78,31 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
     rest = dictionary.nodes(found, iter(made[0] if strings else ()))
     streams = iter(made[-1] if values else ())
     return [_build(one.column, streams, rest) for one in columns]
+
+
+def _choose(
+    asked: Sequence[dictionary.Task], lane: Lane, outbox: Outbox | None
+) -> tuple[list[dictionary.Column], waits.Steps | None]:
+    """Columns of strings, with their scopes that may have a dictionary; and FSST for all, if it has begun."""
+    if not asked:
+        return [], None
+    (chars,) = waits.run(lane, chars_of([task.strings for task in asked], lane))
+    choosing = dictionary.choose(asked, chars, lane)
+    if not dictionary.seldom(asked, chars):
+        return waits.run(lane, choosing)[0], None
+    tasks = dictionary.plain_tasks([dictionary.Column(task, nbytes) for task, nbytes in zip(asked, chars, strict=True)])
+    begun = fsst.compress(tasks, lane=lane, outbox=outbox)
+    try:
+        next(begun)  # the samples are looked at beside training
+        (found,) = waits.run(lane, choosing)
+    except BaseException:
+        lane.synchronize()
+        begun.close()
+        raise
+    if any(column.most for column in found):
+        begun.close()
+        return found, None
+    return found, begun
 
 
 def match(node: Node, plan: search.Plan, *, lane: Lane) -> tuple[Any, bool] | None:

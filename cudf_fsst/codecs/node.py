@@ -240,11 +240,6 @@ def of_validity(what: What) -> What:
     return lambda: f"validity of {named(what)}"
 
 
-def of_codes(what: What) -> What:
-    """What the log calls the codes of strings with a dictionary."""
-    return lambda: f"codes of {named(what)}"
-
-
 def is_signed(arrow_type: Any) -> bool:
     """Whether values, as integers, have a sign."""
     types = pa.types

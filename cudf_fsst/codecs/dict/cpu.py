@@ -16,10 +16,9 @@ import numpy.typing as npt
 from ...buffers import HostStrings
 from ...naming import What
 from ..bitmap import put, rebased
-from ..bitpack import NAME as BITPACK
 from ..chosen import parts_of, shares_of
 from ..fsst import cpu as fsst
-from ..node import Node, dictionary_of, is_strings, of_codes, of_scopes, of_validity
+from ..node import Node, dictionary_of, is_strings, of_scopes, of_validity
 from ..part import Packed
 from ..registry import DICTIONARIES, STRINGS
 from ..unaligned import address, padded_copy
@@ -262,7 +261,7 @@ def _scope(strings: HostStrings, kind: Any, named: bool, what: What, options: di
         piece = found.codes(first, last)
         if strings.validity is not None:
             piece = fixed.fill_nulls(piece, strings.validity, strings.validity_offset + first)
-        codes += fixed.compress(piece, codec=BITPACK, what=of_codes(what))
+        codes += fixed.compress(piece, choice=plan.CODES)
     validity: tuple[Packed, ...] = ()
     if strings.validity is not None:
         bits = rebased(strings.validity, strings.validity_offset, rows)

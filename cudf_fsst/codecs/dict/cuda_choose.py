@@ -22,10 +22,11 @@ _TOGETHER = 64
 
 
 class Wished(NamedTuple):
-    """A column that may have dictionaries; `named`: the user wants them."""
+    """A column that may have dictionaries; `named`: the user wants them; `chars`: of ``fsst.cuda_room.chars_of``."""
 
     strings: DeviceStrings
     named: bool
+    chars: int
 
 
 class Found(NamedTuple):
@@ -43,7 +44,7 @@ def scopes(columns: Sequence[Wished], lane: Lane) -> Generator[None, None, list[
 
     Of columns that `named` dictionaries nothing is sampled.
     """
-    chars = yield from _chars([column.strings for column in columns], lane)
+    chars = [column.chars for column in columns]
     counts = [fsst_plan.segment_count(one) for one in chars]
     with Workspace() as work:
         # Rows at which segments begin, and the characters before them.
@@ -83,27 +84,6 @@ def scopes(columns: Sequence[Wished], lane: Lane) -> Generator[None, None, list[
         return found
 
 
-def _chars(columns: Sequence[DeviceStrings], lane: Lane) -> Generator[None, None, list[int]]:
-    """Characters of columns, or what shares a plan with them; waits where a limit does not say enough."""
-    limits = [column.chars_limit for column in columns]
-    unknown = [
-        i
-        for i, limit in enumerate(limits)
-        if limit is None or fsst_plan.segment_size(limit) != fsst_plan.segment_size(0)
-    ]
-    if unknown:
-        ends = pinned(2 * len(unknown), np.uint64)
-        ends[:] = 0
-        for place, i in enumerate(unknown):
-            column, itemsize = columns[i], columns[i].offsets_itemsize
-            for k, row in ((2 * place, 0), (2 * place + 1, column.rows)):
-                lane.download(ends[k : k + 1].view(np.uint8)[:itemsize], column.offsets + row * itemsize)
-        yield
-        for place, i in enumerate(unknown):
-            limits[i] = int(ends[2 * place + 1]) - int(ends[2 * place])
-    return [limit or 0 for limit in limits]
-
-
 def _kernel(name: str) -> Any:
     return get_kernel("dict_find", name, launch.FIND_DEFINES)
 
@@ -112,7 +92,7 @@ def _find_begins(
     columns: Sequence[Wished], chars: Sequence[int], counts: Sequence[int], begins: Sequence[int], lane: Lane
 ) -> None:
     tables, grids, fields = Tables(), [], []
-    for (strings, _), nbytes, count, address in zip(columns, chars, counts, begins, strict=True):
+    for (strings, *_), nbytes, count, address in zip(columns, chars, counts, begins, strict=True):
         wide, size = strings.offsets_itemsize == 8, fsst_plan.segment_size(nbytes)
         fields += [strings.offsets, wide, strings.rows, size, count + 1, address, address + _WORD * (count + 1)]
         grids.append(blocks(count + 1, launch.FIND_THREADS // 32))

@@ -9,28 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...buffers import DeviceStrings
-from ...device.memory import Lane
+from ...device.memory import Lane, Workspace, pinned
 from ...device.transfer import Outbox
 from ...device.waits import Steps, together
 from ...naming import What
-from ..bitpack import NAME as BITPACK
+from ..bitpack import cuda as bitpack
+from ..cuda_kernels import get_kernel
 from ..cuda_tables import Tables
 from ..fsst import cuda_compress as fsst
 from ..fsst.segment import Segment
-from ..node import Node, Parts, dictionary_of, of_codes, of_scopes, of_validity
+from ..node import Node, Parts, dictionary_of, of_scopes, of_validity
+from ..part import Packed
 from ..registry import DICTIONARIES, STRINGS
 from ..values import cuda as fixed
+from ..values.launch import DEFINES, FILL_BLOCK
 from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
 
 #: Memory of a call beside input and result: so much, or this part of the uncompressed bytes.
 _SCRATCH, _SCRATCH_PART = 64 << 20, 8
 #: What packing takes of it; with nulls, which are filled in.
 _PACKING, _PACKING_NULLS = 2 << 20, 20 << 20
+#: Bytes for codes that are looked up at once, where there is no room for all: those of a whole piece of two bytes each.
+_WINDOW_NBYTES = 32 << 20
 #: Characters of values that are gathered before FSST takes them; so few that it does so while codes are packed.
 _VALUES_NBYTES, _FEW_VALUES_NBYTES = plan.MOST_CHARS, 256 << 10
+#: Characters a row from which on no dictionary is expected: the first work for FSST is not put off then.
+_LONG_ROWS = 24
 
 
 class Task(NamedTuple):
@@ -92,10 +102,24 @@ class Scope:
 
 @dataclass
 class Column:
-    """A column on its way: its scopes, of which those without a dictionary are left to FSST."""
+    """A column on its way: its scopes, of which those without a dictionary are left to FSST.
+
+    Attributes
+    ----------
+    task : Task
+    chars : int or None
+        Its characters, or a limit.
+    scopes : list of cuda_choose.Found
+    most : dict
+        Of scopes, by number, that may have a dictionary: how many values at most.
+    dictionaries : dict
+        Of those that have one.
+    """
 
     task: Task
+    chars: int | None = None
     scopes: list[cuda_choose.Found] = field(default_factory=list)
+    most: dict[int, int] = field(default_factory=dict)
     dictionaries: dict[int, Scope] = field(default_factory=dict)
 
 
@@ -105,51 +129,83 @@ def scratch(tasks: Sequence[Task], others_nbytes: int) -> int:
     return max(_SCRATCH, nbytes // _SCRATCH_PART)
 
 
-def dictionaries(tasks: Sequence[Task], *, lane: Lane, outbox: Outbox | None, others_nbytes: int = 0) -> Steps:
-    """Compress the scopes of columns for which a dictionary pays.
+def choose(tasks: Sequence[Task], chars: Sequence[int | None], lane: Lane) -> Steps:
+    """Cut columns into scopes, and find those that may have a dictionary, by their samples.
 
     Parameters
     ----------
     tasks
+    chars
+        Of each, what ``fsst.cuda_room.chars_of`` has found.
+    lane
+        Waited for at each yield.
+
+    Returns
+    -------
+    list of Column
+    """
+    columns = [Column(task, nbytes) for task, nbytes in zip(tasks, chars, strict=True)]
+    wished = [column for column in columns if column.task.may_have]
+    if not wished:
+        return columns
+    named = [column.task.codec == DICTIONARIES.NAME for column in wished]
+    found = yield from cuda_choose.scopes(
+        [
+            cuda_choose.Wished(column.task.strings, name, column.chars or 0)
+            for column, name in zip(wished, named, strict=True)
+        ],
+        lane,
+    )
+    for column, name, scopes in zip(wished, named, found, strict=True):
+        column.scopes = scopes
+        for number, one in enumerate(scopes):
+            if not plan.eligible(one.rows, named=name) or not (name or plan.repeats(one.sampled, one.different)):
+                continue
+            if most := plan.most_values(one.rows, one.chars, named=name):
+                column.most[number] = most
+    return columns
+
+
+def seldom(tasks: Sequence[Task], chars: Sequence[int | None]) -> bool:
+    """Whether it is likely that no column has a dictionary: long rows seldom repeat."""
+    some = [(task, nbytes) for task, nbytes in zip(tasks, chars, strict=True) if task.may_have]
+    return bool(some) and all(
+        task.codec is None and nbytes is not None and nbytes >= _LONG_ROWS * task.strings.rows for task, nbytes in some
+    )
+
+
+def dictionaries(columns: Sequence[Column], *, lane: Lane, outbox: Outbox | None, others_nbytes: int = 0) -> Steps:
+    """Compress the scopes of columns for which a dictionary pays.
+
+    Parameters
+    ----------
+    columns
+        What `choose` has found. Their dictionaries are set.
     lane
         Waited for at each yield.
     outbox
         Where parts go as soon as they are made.
     others_nbytes
         Uncompressed bytes of the call's other columns.
-
-    Returns
-    -------
-    list of Column
     """
-    columns = [Column(task) for task in tasks]
-    wished = [column for column in columns if column.task.may_have]
-    if not wished:
-        return columns
-    named = [column.task.codec == DICTIONARIES.NAME for column in wished]
-    found = yield from cuda_choose.scopes(
-        [cuda_choose.Wished(column.task.strings, name) for column, name in zip(wished, named, strict=True)], lane
-    )
     asked: list[tuple[Column, int, bool]] = []
     searches: list[cuda_find.Scope] = []
-    for column, name, scopes in zip(wished, named, found, strict=True):
-        column.scopes = scopes
-        for number, one in enumerate(scopes):
-            if not plan.eligible(one.rows, named=name) or not (name or plan.repeats(one.sampled, one.different)):
-                continue
-            most = plan.most_values(one.rows, one.chars, named=name)
-            if most:
-                asked.append((column, number, name))
-                guess = one.different if not name else plan.SAMPLE_RUNS * plan.RUN_ROWS
-                strings, what = column.task.strings, column.task.what
-                searches.append(cuda_find.Scope(strings, one.first, one.rows, one.chars, most, guess, what))
+    for column in columns:
+        for number, most in column.most.items():
+            asked.append((column, number, column.task.codec == DICTIONARIES.NAME))
+            one, strings = column.scopes[number], column.task.strings
+            searches.append(
+                cuda_find.Scope(strings, one.first, one.rows, one.chars, most, one.different, column.task.what)
+            )
+    if not asked:
+        return
+    tasks = [column.task for column in columns]
     room = scratch(tasks, others_nbytes)
     waiting: list[tuple[Column, Scope]] = []
     for first, last in _rounds(searches, room):
         yield from _round(searches[first:last], asked[first:last], room, waiting, lane, outbox)
     for some in _groups(waiting):
         yield from _compress_values(some, lane, outbox)
-    return columns
 
 
 def _rounds(searches: Sequence[cuda_find.Scope], room: int) -> Iterator[tuple[int, int]]:
@@ -176,11 +232,13 @@ def _round(
     """Number the values of some scopes, and pack the codes where a dictionary pays."""
     packing = _PACKING_NULLS if any(one.strings.null_count for one in searches) else _PACKING
     early: list[Steps] = []
+    early_of: list[cuda_find.Numbered] = []
 
     def begin(found: Sequence[cuda_find.Numbered]) -> None:
         """Measure the codes before it is known how many values there are: most often, a dictionary pays."""
         if all(_known(one) for one in found):
             early.append(_pack(found, lane, outbox))
+            early_of.extend(found)
             next(early[0])
 
     numbered = yield from cuda_find.number(searches, lane, room=room - packing, beside=begin)
@@ -199,7 +257,7 @@ def _round(
             column.dictionaries[number] = scope
             gathered.append((column, scope))
             made.append((one, scope))
-        if early and len(made) < len(searches):
+        if early and not (len(made) == len(early_of) and all(map(is_, early_of, (one for one, _ in made)))):
             early.pop().close()
         pack = early[0] if early else _pack([one for one, _ in made], lane, outbox)
         if sum(scope.values_chars + 4 * scope.values for _, scope in gathered) <= _FEW_VALUES_NBYTES:
@@ -229,7 +287,7 @@ def _pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None)
     tasks: list[fixed.Task] = []
     owners: list[tuple[int, int]] = []
     buffers: list[Any] = []
-    tables = Tables()
+    tables, jobs = Tables(), cuda_find.Jobs()
     results: list[list[Parts]] = [[(), ()] for _ in made]
 
     def keep(owners: Sequence[tuple[int, int]], parts: Sequence[Parts]) -> None:
@@ -243,10 +301,11 @@ def _pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None)
             tasks.append(fixed.Task(bits, what=of_validity(one.scope.what)))
             owners.append((number, 0))
         if one.kept:
-            address = one.renumbered(tables, buffers)
+            address = one.renumbered(jobs, buffers)
             for source in _sources(one, address, 0, one.scope.rows):
-                tasks.append(fixed.Task(source, codec=BITPACK, what=of_codes(one.scope.what)))
+                tasks.append(fixed.Task(source, choice=plan.CODES))
                 owners.append((number, 1))
+    jobs.place(tables)
     tables.launch(lane)
     if tasks:
         keep(owners, (yield from fixed.compress(tasks, lane=lane, outbox=outbox)))
@@ -259,14 +318,56 @@ def _pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None)
             continue
         for first in range(0, one.scope.rows, plan.PIECE_CODES):
             rows = min(plan.PIECE_CODES, one.scope.rows - first)
-            room, tables = lane.allocate(rows * plan.itemsize(one.values)), Tables()
-            one.look_up(tables, first, rows, room.ptr)
-            tables.launch(lane)
-            (source,) = _sources(one, room.ptr, first, rows)
-            task = fixed.Task(source, codec=BITPACK, what=of_codes(one.scope.what))
-            keep([(number, 1)], (yield from fixed.compress([task], lane=lane, outbox=outbox)))
+            part = yield from _pack_piece(one, first, rows, lane)
+            keep([(number, 1)], [(part,) if outbox is None else tuple(outbox.send_parts([part], lane))])
         one.release()
     return [(validity, codes) for validity, codes in results]
+
+
+def _pack_piece(one: cuda_find.Numbered, first: int, rows: int, lane: Lane) -> Generator[None, None, Packed]:
+    """Codes of rows from `first` on, which are looked up as they are measured and as they are packed, window by window.
+
+    What is looked up and measured is still there to be packed if it is one window.
+    """
+    itemsize, work = plan.itemsize(one.values), Workspace()
+    step = _WINDOW_NBYTES // (itemsize * (2 if one.null_count else 1)) // FILL_BLOCK * FILL_BLOCK
+    windows = [(start, min(step, rows - start)) for start in range(0, rows, step)]
+    job = bitpack.Job(rows, itemsize, False, work)
+    totals, room = work.reserve(24), work.reserve(min(step, rows) * itemsize)
+    filled = work.reserve(min(step, rows) * itemsize if one.null_count else 0)
+    with work:
+        work.take(lane)
+        job.place(work, work[totals])
+        values = work[filled] if one.null_count else work[room]
+
+        def look_up(tables: Tables, start: int, count: int) -> None:
+            one.look_up(tables, first + start, count, work[room])
+            if one.null_count:
+                (source,) = _sources(one, work[room], first + start, count)
+                grid, fields = source.gather(0, count, values)
+                tables.add_jobs(get_kernel("values", "gather_values", DEFINES), bitpack.THREADS, [grid], fields)
+
+        def add(tables: Tables, kernel: Any, work_of: tuple[int, tuple[int, ...]]) -> None:
+            tables.add_jobs(kernel, bitpack.THREADS, [work_of[0]], work_of[1])
+
+        tables = Tables()
+        for start, count in windows:
+            look_up(tables, start, count)
+            add(tables, bitpack.measure_kernel(itemsize), job.measure(values, start, count))
+        tables.add_jobs(bitpack.scan_kernel(), bitpack.SCAN_THREADS, [1], job.scan())
+        tables.launch(lane)
+        found = pinned(3, np.uint64)
+        lane.download(found, work[totals])
+        yield
+        job.measured(*found.tolist())
+        meta, codes = lane.allocate(job.meta_nbytes), lane.allocate(job.codes_nbytes)
+        tables = Tables()
+        for start, count in windows:
+            if len(windows) > 1:
+                look_up(tables, start, count)
+            add(tables, bitpack.pack_kernel(itemsize), job.pack(values, start, count, int(meta.ptr), int(codes.ptr)))
+        tables.launch(lane)
+        return job.packed(meta, codes)
 
 
 def _sources(one: cuda_find.Numbered, address: int, first: int, rows: int) -> Iterator[fixed.Source]:
@@ -296,29 +397,19 @@ def _compress_values(some: Sequence[tuple[Column, Scope]], lane: Lane, outbox: O
     """Gather the values of dictionaries, and compress them."""
     if not some:
         return
-    tables, tasks = Tables(), []
-    pieces: list[cuda_text.Piece] = []
+    tasks, gatherings = [], []
     for column, scope in some:
-        strings, rows = column.task.strings, scope.values
-        offsets, chars = lane.allocate(4 * (rows + 1)), lane.allocate(scope.values_chars)
+        strings, rows, nbytes = column.task.strings, scope.values, scope.values_chars
+        offsets, chars = lane.allocate(4 * (rows + 1)), lane.allocate(nbytes)
         itemsize = strings.offsets_itemsize
         first = strings.offsets + scope.found.first * itemsize
         source = cuda_text.Dictionary(strings.chars, first, itemsize, scope.found.rows, 0)
-        work = cuda_text.Writing(source, rows, lane)
         if rows:
-            to = cuda_text.Target(offsets.ptr, 4, 0, chars.ptr, scope.values_chars)
-            pieces.append(cuda_text.Piece(work, cuda_text.Codes(scope.firsts.ptr, 4, rows), 0, to))
-        gathered = DeviceStrings(
-            rows, chars.ptr, offsets.ptr, 4, owners=(offsets, chars, None), chars_limit=scope.values_chars
-        )
+            gatherings.append(cuda_text.Gathering(source, scope.firsts.ptr, rows, offsets.ptr, chars.ptr, nbytes))
+        gathered = DeviceStrings(rows, chars.ptr, offsets.ptr, 4, owners=(offsets, chars, None), chars_limit=nbytes)
         options = {name: value for name, value in column.task.options.items() if name != "table"}
         tasks.append(fsst.Task(gathered, **options))
-    if pieces:
-        cuda_text.measure(tables, pieces)
-        writing, *others = [piece.writing for piece in pieces]
-        writing.place(tables, *others)
-        cuda_text.write(tables, pieces)
-        tables.launch(lane)
+    cuda_text.gather(gatherings, lane)
     found = yield from fsst.compress(tasks, lane=lane, outbox=outbox)
     for (_, scope), segments in zip(some, found, strict=True):
         scope.segments, scope.firsts = segments, None
@@ -328,7 +419,7 @@ def plain_tasks(columns: Sequence[Column]) -> list[fsst.Task]:
     """What is left for FSST: all of a column without dictionaries, some scopes of others."""
     tasks = []
     for column in columns:
-        task = fsst.Task(column.task.strings, **column.task.options)
+        task = fsst.Task(column.task.strings, **column.task.options, chars=column.chars)
         if column.dictionaries:
             if len(column.dictionaries) == len(column.scopes):
                 continue

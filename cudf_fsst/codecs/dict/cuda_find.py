@@ -67,8 +67,8 @@ class Scope(NamedTuple):
 
 def _sizes(scope: Scope) -> list[int]:
     """Slots of the tables that are tried one after another."""
-    most = 1 << (2 * min(scope.limit, scope.rows) - 1).bit_length()
-    return [slots for slots, guess in _GUESSES.items() if scope.guess <= guess and slots < most] + [max(most, 2 * _FEW)]
+    most = max(1 << (4 * min(scope.limit, scope.rows) // 3).bit_length(), _FEW)  # a quarter of them stays empty
+    return [slots for slots, guess in _GUESSES.items() if scope.guess <= guess and slots < most] + [most]
 
 
 def _nbytes(slots: int) -> int:
@@ -80,6 +80,24 @@ def _table_nbytes(scope: Scope, slots: int) -> int:
     """Bytes of memory for a table, and for what makes numbers of its slots."""
     rows = 0 if slots == _FEW else scope.rows // 8 + scope.rows // (launch.RANK_CHUNK // 4)
     return 12 * slots + 4 * min(scope.limit, slots) + rows + scope.chars // (launch.FIND_LONG // 4)
+
+
+class Jobs:
+    """Jobs of several scopes, one launch for each kernel."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, str, int], tuple[list[int], list[int]]] = {}
+
+    def add(self, turn: int, kernel: str, threads: int, grid: int, fields: Sequence[int]) -> None:
+        """A job of so many thread blocks; kernels come in the order of their turns."""
+        grids, every = self._found.setdefault((turn, kernel, threads), ([], []))
+        grids.append(grid)
+        every += fields
+
+    def place(self, tables: Tables) -> None:
+        """Add the launches to `tables`."""
+        for (_, kernel, threads), (grids, fields) in sorted(self._found.items()):
+            tables.add_jobs(_kernel(kernel), threads, grids, fields)
 
 
 class Numbered:
@@ -98,7 +116,7 @@ class Numbered:
 
     def __init__(self, scope: Scope, slots: int, keep: bool, lane: Lane) -> None:
         self.scope, self.kept, self._slots, self._lane = scope, keep, slots, lane
-        self._few = slots == _FEW
+        self._few, self._renumbered = slots == _FEW, False
         self._limit = min(scope.limit, slots - slots // 4)
         self.values = self.chars = self.longest = self.null_count = 0
         work = self._work = Workspace()
@@ -120,9 +138,8 @@ class Numbered:
             lane.zero(place, nbytes)
         self._kept = work[kept] if keep else 0
 
-    def _find(self, tables: Tables, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
-        scope = self.scope
-        strings = scope.strings
+    def _find(self, jobs: Jobs, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
+        scope, strings = self.scope, self.scope.strings
         resident = launch.FIND_BLOCKS * device_attributes()["multiprocessors"]
         grid = min(blocks(rows, launch.FIND_THREADS), resident)
         grid_long = min(scope.chars // launch.FIND_LONG, resident)
@@ -131,34 +148,32 @@ class Numbered:
             *(self._table, self._slots, self._limit, self._found, self._long),
             *(out, nbytes, self._map if number else 0),
         )
-        tables.add_jobs(_kernel("dict_find"), launch.FIND_THREADS, [grid], (*fields, grid))
+        jobs.add(0, "dict_find", launch.FIND_THREADS, grid, (*fields, grid))
         if grid_long:
-            tables.add_jobs(_kernel("dict_find_long"), launch.FIND_THREADS, [grid_long], (*fields, grid_long))
+            jobs.add(1, "dict_find_long", launch.FIND_THREADS, grid_long, (*fields, grid_long))
 
     @property
     def itemsize_known(self) -> bool:
         """Whether codes have a byte each, however many values there will be."""
         return self._few
 
-    def find(self, tables: Tables) -> None:
+    def find(self, jobs: Jobs) -> None:
         """Fill the table, and number the values."""
-        self._find(tables, 0, self.scope.rows, self._kept, _nbytes(self._slots), False)
-        strings, rows = self.scope.strings, self.scope.rows
+        strings, rows, nbytes = self.scope.strings, self.scope.rows, _nbytes(self._slots)
+        self._find(jobs, 0, rows, self._kept, nbytes, False)
         fields = (
             *(self._table, self._slots, self._found, self.scope.offsets, strings.offsets_itemsize == 8, rows),
             *(self._marks, self._before, self._map, self.firsts),
         )
         of_slots = blocks(self._slots, launch.FIND_THREADS)
         if self._few:
-            tables.add_jobs(_kernel("dict_rank_few"), launch.FIND_THREADS, [1], fields)
+            jobs.add(2, "dict_rank_few", launch.FIND_THREADS, 1, fields)
             return
-        tables.add_jobs(_kernel("dict_mark"), launch.FIND_THREADS, [of_slots], fields)
-        warps = launch.FIND_THREADS // 32
-        tables.add_jobs(
-            _kernel("dict_count"), launch.FIND_THREADS, [blocks(blocks(rows, launch.RANK_CHUNK), warps)], fields
-        )
-        tables.add_jobs(_kernel("dict_scan"), launch.SCAN_THREADS, [1], fields)
-        tables.add_jobs(_kernel("dict_rank"), launch.FIND_THREADS, [of_slots], fields)
+        jobs.add(2, "dict_mark", launch.FIND_THREADS, of_slots, fields)
+        chunks = blocks(rows, launch.RANK_CHUNK)
+        jobs.add(3, "dict_count", launch.FIND_THREADS, blocks(chunks, launch.FIND_THREADS // 32), fields)
+        jobs.add(4, "dict_scan", launch.SCAN_THREADS, 1, fields)
+        jobs.add(5, "dict_rank", launch.FIND_THREADS, of_slots, fields)
 
     def download(self) -> Any:
         """Numbers that were found, which arrive with a wait."""
@@ -179,18 +194,23 @@ class Numbered:
     def look_up(self, tables: Tables, first: int, rows: int, out: int) -> None:
         """Write the codes of some rows; of null rows, anything."""
         self._lane.zero(self._found, _WORD * _COUNT)
-        self._find(tables, first, rows, out, plan.itemsize(self.values), True)
+        jobs = Jobs()
+        self._find(jobs, first, rows, out, plan.itemsize(self.values), True)
+        jobs.place(tables)
 
-    def renumbered(self, tables: Tables, buffers: list[Any]) -> int:
-        """Address of the codes of all rows, once `tables` are launched; they lie in a new one of `buffers`, or here."""
+    def renumbered(self, jobs: Jobs, buffers: list[Any]) -> int:
+        """Address of the codes of all rows, once `jobs` are done; they lie in a new one of `buffers`, or here."""
         rows, old, new = self.scope.rows, _nbytes(self._slots), plan.itemsize(self.values)
         out = self._kept
+        if self._renumbered:
+            return out
+        self._renumbered = new == old
         if new != old:
             buffers.append(self._lane.allocate(rows * new))
             out = buffers[-1].ptr
         grid = min(blocks(rows, 4096), 8 * device_attributes()["multiprocessors"])
         fields = self._kept, old, rows, self._map, out, new, grid
-        tables.add_jobs(_kernel("dict_renumber"), launch.FIND_THREADS, [grid], fields)
+        jobs.add(0, "dict_renumber", launch.FIND_THREADS, grid, fields)
         return out
 
     def release(self) -> None:
@@ -221,7 +241,7 @@ def number(
     left = [(i, _sizes(scope)) for i, scope in enumerate(scopes)]
     room -= sum(_table_nbytes(scopes[i], sizes[0]) for i, sizes in left)
     while left:
-        tables, tried = Tables(), []
+        tables, jobs, tried = Tables(), Jobs(), []
         for i, sizes in left:
             scope = scopes[i]
             # Numbers of fewer bytes than slots have are written beside these.
@@ -229,8 +249,9 @@ def number(
             keep = nbytes <= room
             room -= nbytes * keep
             one = Numbered(scope, sizes[0], keep, lane)
-            one.find(tables)
+            one.find(jobs)
             tried.append((i, sizes[1:], one))
+        jobs.place(tables)
         tables.launch(lane)
         found = [one.download() for _, _, one in tried]
         if beside is not None:

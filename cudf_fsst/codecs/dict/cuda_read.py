@@ -20,9 +20,13 @@ from ..fsst import cuda_read as fsst
 from ..fsst.segment import Segment, Segments
 from ..node import Node, is_strings
 from ..values import cuda_read as fixed
-from . import cuda_text, launch
+from . import cuda_packed, cuda_text, launch
 
 _u32, _u64 = np.uint32, np.uint64
+#: Values whose image is kept.
+_FEW_VALUES = 256
+#: Bytes of values of dictionaries that are in memory at once.
+_VALUES_NBYTES = 24 << 20
 #: Bytes of codes that are unpacked at once, at least.
 _CODES_NBYTES = 24 << 20
 
@@ -64,18 +68,38 @@ def _longest(values: Sequence[Segments], found: Sequence[DeviceStrings], lane: L
 
 
 def _decoded(scopes: Sequence[Node], lane: Lane) -> list[tuple[cuda_text.Dictionary, Any]]:
-    """The values of scopes with a dictionary, and what keeps them."""
+    """The values of scopes with a dictionary, and what keeps them; of few values their image, which is made once."""
     values = [_segments(scope.children[0]) for scope in scopes]
-    found = fsst.read(values, lane=lane)
-    some = [i for i, one in enumerate(found) if one.rows]
+    new = [i for i, segments in enumerate(values) if segments.image is None]
+    found = dict(zip(new, fsst.read([values[i] for i in new], lane=lane) if new else (), strict=True))
+    some = [i for i, one in found.items() if one.rows]
     sizes = dict(zip(some, _longest([values[i] for i in some], [found[i] for i in some], lane), strict=True))
-    return [
-        (
-            cuda_text.Dictionary(one.chars, one.offsets, one.offsets_itemsize, one.rows, sizes.get(i, 0)),
-            one,
-        )
-        for i, one in enumerate(found)
-    ]
+    _keep_images([(values[i], found[i], n) for i, n in sizes.items() if cuda_packed.packed(scopes[i].values[0])], lane)
+    made: list[tuple[cuda_text.Dictionary, Any]] = []
+    for i, segments in enumerate(values):
+        if (one := found.get(i)) is not None:
+            there = cuda_text.Dictionary(one.chars, one.offsets, one.offsets_itemsize, one.rows, sizes.get(i, 0))
+            made.append((there, one))
+        else:
+            count = scopes[i].children[0].rows
+            made.append((cuda_text.Dictionary(0, 0, 4, count, segments.longest or 0, segments.image), None))
+    return made
+
+
+def _keep_images(found: Sequence[tuple[Segments, DeviceStrings, int]], lane: Lane) -> None:
+    """Keep the images of a few short values with them, in host memory: who reads them again need not decode them."""
+    downloads = []
+    for segments, one, longest in found:
+        chars = one.owners[1].size
+        if one.rows <= _FEW_VALUES and 0 < longest <= cuda_packed.SHORT and one.offsets_itemsize == 4:
+            places = pinned(one.rows + 1, np.int32), pinned(chars, np.uint8)
+            lane.download(places[0], one.offsets)
+            lane.download(places[1], one.chars)
+            downloads.append((segments, *places))
+    if downloads:
+        lane.synchronize()
+    for segments, offsets, data in downloads:
+        segments.image = cuda_packed.image_of(HostStrings(offsets.size - 1, data.copy(), offsets.copy()))
 
 
 # ---- rows in order
@@ -98,8 +122,10 @@ class _Share:
         Their validity, from bit 0.
     strings : DeviceStrings or None
         Of a scope without a dictionary of which a part is wanted: the rows, read.
+    spelling : cuda_packed.Spelling or None
+        Of a scope with a dictionary of short values.
     writing : cuda_text.Writing or None
-        Of a scope with a dictionary.
+        Of one with another dictionary.
     values
         What keeps the dictionary's values.
     """
@@ -111,6 +137,7 @@ class _Share:
     null_count: int | None = None
     mask: Any = None
     strings: DeviceStrings | None = None
+    spelling: cuda_packed.Spelling | None = None
     writing: cuda_text.Writing | None = None
     values: Any = None
 
@@ -150,48 +177,92 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
     ValueError
         As `cudf_fsst.codecs.fsst.cuda_read.read`.
     """
-    return [_read(node, lane, start, node.rows if stop is None else stop) for node in nodes]
+    every = [_shares(node, start, node.rows if stop is None else stop) for node in nodes]
+    made: list[DeviceStrings] = []
+    together: list[list[_Share]] = []
+    nbytes = 0
+    for shares in every:
+        own = sum(_values_nbytes(share.scope) for share in shares)
+        if together and (not own or nbytes + own > _VALUES_NBYTES):
+            made += _read(together, lane)
+            together, nbytes = [], 0
+        if own:
+            together.append(shares)
+            nbytes += own
+        elif shares:
+            (one,) = shares  # no two neighbours are without a dictionary
+            made += fsst.read([one.scope.segments], lane=lane, start=one.start, stop=one.stop)
+        else:
+            made += fsst.read([()], lane=lane)
+    if together:
+        made += _read(together, lane)
+    return made
 
 
-def _read(node: Node, lane: Lane, start: int, stop: int) -> DeviceStrings:
-    shares = _shares(node, start, stop)
-    if len(shares) == 1 and is_strings(shares[0].scope.type):
-        (one,) = shares
-        return fsst.read([one.scope.segments], lane=lane, start=one.start, stop=one.stop)[0]
-    if not shares:
-        return fsst.read([()], lane=lane)[0]
-    coded = [share for share in shares if not is_strings(share.scope.type)]
-    _masks(shares, lane)
+def _values_nbytes(scope: Node) -> int:
+    """Memory that the values of a scope with a dictionary take, or more; 0: it has none."""
+    if is_strings(scope.type):
+        return 0
+    (values,) = scope.children
+    return values.chars_nbytes + cuda_packed.image_limit(values.rows) + 1
+
+
+def _read(columns: Sequence[Sequence[_Share]], lane: Lane) -> list[DeviceStrings]:
+    """Rows of columns that have scopes with a dictionary among them."""
+    every = [share for shares in columns for share in shares]
+    coded = [share for share in every if not is_strings(share.scope.type)]
+    _masks(every, lane)
+    spelled: list[tuple[_Share, cuda_packed.Spelling]] = []
+    unpacked: list[tuple[_Share, cuda_text.Writing]] = []
     for share, (dictionary, owner) in zip(coded, _decoded([share.scope for share in coded], lane), strict=True):
-        share.values, share.writing = owner, cuda_text.Writing(dictionary, share.rows, lane)
-    windows = _Windows(coded, sum(share.scope.chars + 4 * share.rows for share in coded), lane)
+        share.values = owner
+        (codes,) = share.scope.values
+        if cuda_packed.packed(codes) and cuda_packed.short(dictionary):
+            mask = 0 if share.mask is None else share.mask.ptr
+            share.spelling = cuda_packed.Spelling(dictionary, codes, share.start, share.stop, validity=mask, lane=lane)
+            spelled.append((share, share.spelling))
+        else:
+            share.writing = cuda_text.Writing(dictionary, share.rows, lane)
+            unpacked.append((share, share.writing))
+    tables = Tables()
+    cuda_packed.Spelling.measure(tables, (spelling for _, spelling in spelled))
+    tables.launch(lane)
+    windows = _Windows([share for share, _ in unpacked], lane)
     for pieces in windows:
         tables = Tables()
         cuda_text.measure(tables, pieces)
         tables.launch(lane)
+    if unpacked:
+        tables = Tables()
+        first, *others = (writing for _, writing in unpacked)
+        first.place(tables, *others)
+        tables.launch(lane)
+    _sizes(every, lane)
+    made: list[DeviceStrings] = []
+    targets: dict[_Share, cuda_text.Target] = {}
+    for shares in columns:
+        chars, rows = sum(share.chars or 0 for share in shares), sum(share.rows for share in shares)
+        itemsize = 4 if chars < 2**31 else 8
+        offsets, out = lane.allocate(itemsize * (rows + 1)), lane.allocate(chars)
+        row = char = 0
+        for share in shares:
+            to = cuda_text.Target(offsets.ptr + row * itemsize, itemsize, char, out.ptr + char, share.chars or 0)
+            if is_strings(share.scope.type):
+                _place_plain(share, to, lane)
+            targets[share] = to
+            row, char = row + share.rows, char + (share.chars or 0)
+        nulls = sum(share.null_count or 0 for share in shares)
+        mask = _joined_mask(shares, rows, lane) if nulls else None
+        address = 0 if mask is None else mask.ptr
+        made.append(DeviceStrings(rows, out.ptr, offsets.ptr, itemsize, address, 0, nulls, owners=(offsets, out, mask)))
     tables = Tables()
-    first, *others = [share.writing for share in coded if share.writing is not None]
-    first.place(tables, *others)
+    cuda_packed.Spelling.write(tables, ((spelling, targets[share]) for share, spelling in spelled))
     tables.launch(lane)
-    _sizes(shares, lane)
-    chars = sum(share.chars or 0 for share in shares)
-    itemsize, rows = 4 if chars < 2**31 else 8, stop - start
-    offsets, out = lane.allocate(itemsize * (rows + 1)), lane.allocate(chars)
-    targets, row, char = {}, 0, 0
-    for share in shares:
-        to = cuda_text.Target(offsets.ptr + row * itemsize, itemsize, char, out.ptr + char, share.chars or 0)
-        if share.writing is None:
-            _place_plain(share, to, lane)
-        targets[share] = to
-        row, char = row + share.rows, char + (share.chars or 0)
     for pieces in windows:
         tables = Tables()
         cuda_text.write(tables, [piece._replace(to=targets[windows.share(piece)]) for piece in pieces])
         tables.launch(lane)
-    nulls = sum(share.null_count or 0 for share in shares)
-    mask = _joined_mask(shares, rows, lane) if nulls else None
-    address = 0 if mask is None else mask.ptr
-    return DeviceStrings(rows, out.ptr, offsets.ptr, itemsize, address, 0, nulls, owners=(offsets, out, mask))
+    return made
 
 
 class _Windows:
@@ -200,9 +271,10 @@ class _Windows:
     Iterated twice: what is there already is not unpacked again.
     """
 
-    def __init__(self, shares: Sequence[_Share], plain_nbytes: int, lane: Lane) -> None:
-        self._shares, self._lane = shares, lane
+    def __init__(self, shares: Sequence[_Share], lane: Lane) -> None:
+        self._lane = lane
         self._of = {share.writing: share for share in shares}
+        plain_nbytes = sum(share.scope.chars + 4 * share.rows for share in shares)
         most = max(fsst.scratch_limit(plain_nbytes) - (_CODES_NBYTES if plain_nbytes >= 2**29 else 0), _CODES_NBYTES)
         sizes = [share.rows * share.itemsize for share in shares]
         #: Shares with the rows that are unpacked together.
@@ -220,9 +292,9 @@ class _Windows:
                 count = min(step, share.rows - first)
                 self._turns[-1].append((share, first, count))
                 used += -(-count * share.itemsize // 256) * 256
-        self._room = lane.allocate(
-            max(sum(-(-count * share.itemsize // 256) * 256 for share, _, count in turn) for turn in self._turns)
-        )
+        self._turns = [turn for turn in self._turns if turn]
+        sizes = [sum(-(-count * share.itemsize // 256) * 256 for share, _, count in turn) for turn in self._turns]
+        self._room = lane.allocate(max(sizes, default=0))
         self._there: int | None = None
 
     def share(self, piece: cuda_text.Piece) -> _Share:
@@ -284,15 +356,21 @@ def _masks(shares: Sequence[_Share], lane: Lane) -> None:
 
 def _sizes(shares: Sequence[_Share], lane: Lane) -> None:
     """Characters of the shares where they are not known: with a wait."""
-    unknown = [share for share in shares if share.chars is None]
-    found = [pinned(1, np.int64) for _ in unknown]
-    for share, number in zip(unknown, found, strict=True):
-        assert share.writing is not None
-        lane.download(number, share.writing.total)
-    if unknown:
+    found = []
+    for share in shares:
+        if share.chars is not None:
+            continue
+        if share.spelling is not None:
+            numbers = share.spelling.download()
+        else:
+            assert share.writing is not None
+            numbers = pinned(1, np.int64)
+            lane.download(numbers, share.writing.total)
+        found.append((share, numbers))
+    if found:
         lane.synchronize()
-    for share, number in zip(unknown, found, strict=True):
-        share.chars = int(number[0])
+    for share, numbers in found:
+        share.chars = int(numbers.sum())
 
 
 def _place_plain(share: _Share, to: cuda_text.Target, lane: Lane) -> None:
@@ -453,6 +531,13 @@ def remap(
     itemsize, values = scope.values[0][0].itemsize, scope.children[0].rows
     if values == 0:
         lane.zero(out, (stop - start) * nbytes)
+        return
+    (codes,) = scope.values
+    if cuda_packed.packed(codes):
+        tables = Tables()
+        if start < stop:
+            cuda_packed.answer(tables, codes, start, stop, table=table, values=values, nbytes=nbytes, out=out)
+        tables.launch(lane)
         return
     step = max(_CODES_NBYTES, fsst.scratch_limit(scope.chars + 4 * scope.rows)) // itemsize
     room = lane.allocate(min(step, stop - start) * itemsize)

@@ -5,28 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...device.memory import Lane, Workspace, device_attributes
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Tables
-from ..part import align
 from . import launch
-
-#: Bytes of a value up to which `dict_write` writes characters, and bytes of an image.
-_SHORT, _IMAGE_NBYTES = 64, 8 << 20
-#: Shared memory that a thread block of `dict_write` takes beside what is asked for.
-_STATIC_NBYTES = 6144
 
 
 class Dictionary(NamedTuple):
-    """Values in GPU memory: address of characters and offsets, bytes of an offset, how many values, the longest."""
+    """Values in GPU memory: address of characters and offsets, bytes of an offset, how many values, the longest.
+
+    Or in host memory: then there are no addresses, but their `image`.
+    """
 
     chars: int
     offsets: int
     itemsize: int
     values: int
     longest: int
+    image: Any = None
 
 
 class Codes(NamedTuple):
@@ -78,14 +74,11 @@ class Writing:
 
     def __init__(self, dictionary: Dictionary, rows: int, lane: Lane) -> None:
         self.dictionary, self.rows = dictionary, rows
-        stride = align(dictionary.longest, 8)
-        short = 0 < dictionary.longest <= _SHORT and stride * dictionary.values <= _IMAGE_NBYTES
-        self.stride = stride if short else 0
         work = self._work = Workspace()
         tiles = self._tiles = blocks(rows, launch.READ_TILE)
-        sums, image = work.reserve(8 * (tiles + 1)), work.reserve(self.stride * dictionary.values)
+        sums = work.reserve(8 * (tiles + 1))
         work.take(lane)
-        self._sums, self._image = work[sums], work[image] if short else 0
+        self._sums = work[sums]
         lane.zero(self._sums, 8 * tiles)
 
     @property
@@ -100,19 +93,14 @@ class Writing:
             *(codes.address, codes.nbytes, codes.rows, codes.validity, codes.validity_offset),
             *(one.chars, one.offsets, one.itemsize == 8, one.values, self._sums + 8 * (first // launch.READ_TILE)),
             *(to.offsets + first * to.itemsize, to.itemsize == 8, to.first_char, to.chars, to.limit),
-            *(self._image, self.stride, first + codes.rows == self.rows, grid),
+            *(first + codes.rows == self.rows, grid),
         )
 
     def place(self, tables: Tables, *others: Writing) -> None:
-        """Find where rows go, once all are measured, and make what `write` reads; for others as well."""
+        """Find where rows go, once all are measured; for others as well."""
         every = (self, *others)
         fields = [field for one in every for field in one.fields(Codes(0, 1, one.rows), 0, _NOWHERE, 1)]
         tables.add_jobs(_kernel("dict_places"), launch.SCAN_THREADS, [1] * len(every), fields)
-        short = [one for one in every if one.stride]
-        if short:
-            grids = [blocks(one.stride * one.dictionary.values // 4, launch.READ_THREADS) for one in short]
-            fields = [field for one in short for field in one.fields(Codes(0, 1, one.rows), 0, _NOWHERE, 1)]
-            tables.add_jobs(_kernel("dict_image"), launch.READ_THREADS, grids, fields)
 
     def release(self) -> None:
         """Give the memory back."""
@@ -128,13 +116,13 @@ class Piece(NamedTuple):
     to: Target = _NOWHERE
 
 
-def _add(tables: Tables, name: str, pieces: Sequence[Piece], grids: Sequence[int], *more: Any, shared: int = 0) -> None:
+def _add(tables: Tables, name: str, pieces: Sequence[Piece], grids: Sequence[int]) -> None:
     fields = [
         field
         for piece, grid in zip(pieces, grids, strict=True)
         for field in piece.writing.fields(piece.codes, piece.first, piece.to, grid)
     ]
-    tables.add_jobs(_kernel(name), launch.READ_THREADS, grids, fields, *more, shared=shared)
+    tables.add_jobs(_kernel(name), launch.READ_THREADS, grids, fields)
 
 
 def _grids(pieces: Sequence[Piece], most: int) -> list[int]:
@@ -148,17 +136,67 @@ def measure(tables: Tables, pieces: Sequence[Piece]) -> None:
 
 def write(tables: Tables, pieces: Sequence[Piece]) -> None:
     """Write offsets and characters of rows; of the last one its end too."""
-    stride, attributes = max(piece.writing.stride for piece in pieces), device_attributes()
-    staged = align(stride * 32 * launch.READ_ROWS + 16) if stride else 0
-    shared = launch.READ_IMAGE + staged * (launch.READ_THREADS // 32)
-    resident = max(min(attributes["shared_per_multiprocessor"] // (shared + _STATIC_NBYTES), 5), 1)
-    grids = _grids(pieces, resident * attributes["multiprocessors"])
-    _add(tables, "dict_write", pieces, grids, np.uint32(staged), shared=shared)
-    long = [piece for piece in pieces if not piece.writing.stride and piece.to.limit]
-    if long:
-        of_block, most = launch.CHARS_PIECE * (launch.READ_THREADS // 32), 8 * attributes["multiprocessors"]
-        _add(tables, "dict_chars", long, [min(blocks(piece.to.limit, of_block), most) for piece in long])
+    multiprocessors = device_attributes()["multiprocessors"]
+    _add(tables, "dict_write", pieces, _grids(pieces, launch.WRITE_BLOCKS * multiprocessors))
+    some = [piece for piece in pieces if piece.to.limit]
+    if some:
+        of_block, most = launch.CHARS_PIECE * (launch.READ_THREADS // 32), 8 * multiprocessors
+        _add(tables, "dict_chars", some, [min(blocks(piece.to.limit, of_block), most) for piece in some])
+
+
+#: Values, and characters, that one thread block gathers.
+_GATHERED, _GATHERED_NBYTES = 4096, 64 << 10
+
+
+class Gathering(NamedTuple):
+    """Rows of strings in GPU memory that are wanted one after another.
+
+    Attributes
+    ----------
+    source : Dictionary
+        The strings.
+    rows, strings : int
+        Address of u32 row numbers, how many.
+    offsets, chars, nbytes : int
+        Addresses where u32 offsets and characters go, and bytes of these.
+    """
+
+    source: Dictionary
+    rows: int
+    strings: int
+    offsets: int
+    chars: int
+    nbytes: int
+
+
+def gather(every: Sequence[Gathering], lane: Lane) -> None:
+    """Write strings."""
+    tables, fields, pieces = Tables(), list[int](), list[Piece]()
+    for one in every:
+        source = one.source
+        if one.strings <= _GATHERED and one.nbytes <= _GATHERED_NBYTES:
+            fields += (
+                source.chars,
+                source.offsets,
+                source.itemsize == 8,
+                one.rows,
+                one.strings,
+                one.offsets,
+                one.chars,
+            )
+        else:
+            to = Target(one.offsets, 4, 0, one.chars, one.nbytes)
+            pieces.append(Piece(Writing(source, one.strings, lane), Codes(one.rows, 4, one.strings), 0, to))
+    if fields:
+        count = len(every) - len(pieces)
+        tables.add_jobs(_kernel("dict_gather"), launch.SCAN_THREADS, [1] * count, fields)
+    if pieces:
+        measure(tables, pieces)
+        writing, *others = [piece.writing for piece in pieces]
+        writing.place(tables, *others)
+        write(tables, pieces)
+    tables.launch(lane)
 
 
 def _kernel(name: str) -> Any:
-    return get_kernel("dict_read", name, launch.READ_DEFINES, shared=name == "dict_write")
+    return get_kernel("dict_read", name, launch.READ_DEFINES)

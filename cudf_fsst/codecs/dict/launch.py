@@ -1,7 +1,8 @@
-"""What the host must know to launch kernels/dict_find.cu and kernels/dict_read.cu. Needs no GPU."""
+"""What the host must know to launch kernels/dict_find.cu, dict_read.cu and dict_packed.cu. Needs no GPU."""
 
 from __future__ import annotations
 
+from ..bitpack import launch as bitpack
 from . import plan
 
 #: Threads of a block of dict_find.cu, and thread blocks of dict_find on a multiprocessor.
@@ -34,8 +35,8 @@ FIND_DEFINES = {
 #: Threads of a block of dict_read.cu, rows of a thread at once, rows of which it is known where they go.
 READ_THREADS, READ_ROWS = 256, 8
 READ_TILE = 2 * READ_THREADS * READ_ROWS
-#: Values whose lengths a thread block keeps; bytes of the image that it keeps.
-READ_KEPT, READ_IMAGE = 1024, 8192
+#: Values whose lengths a thread block keeps; thread blocks of dict_write on a multiprocessor.
+READ_KEPT, WRITE_BLOCKS = 1024, 4
 #: Characters of a warp of dict_chars.
 CHARS_PIECE = 2048
 READ_DEFINES = {
@@ -43,10 +44,33 @@ READ_DEFINES = {
     "READ_ROWS": READ_ROWS,
     "READ_TILE": READ_TILE,
     "READ_KEPT": READ_KEPT,
-    "READ_IMAGE": READ_IMAGE,
     "CHARS_PIECE": CHARS_PIECE,
     "SCAN_THREADS": SCAN_THREADS,
 }
 
+#: Warps and threads of a block of dict_packed.cu, blocks of dict_spell and of dict_answer on a multiprocessor.
+PACKED_WARPS = 4
+PACKED_THREADS = 32 * PACKED_WARPS
+SPELL_BLOCKS, ANSWER_BLOCKS = 6, 8
+#: Warps of dict_lengths for one of dict_spell.
+LENGTHS_PARTS = 4
+#: What a thread block keeps in shared memory, at most: a warp's characters, an image or a table of answers, lengths.
+PACKED_STAGED, PACKED_IMAGE, PACKED_KEPT = 8192, 8192, 4096
+
+
+def packed_defines(itemsize: int) -> dict[str, int]:
+    """Constants of dict_packed.cu for codes of so many bytes."""
+    return {
+        **bitpack.defines(itemsize),
+        "BITPACK_WARPS": PACKED_WARPS,
+        "SPELL_BLOCKS": SPELL_BLOCKS,
+        "LENGTHS_PARTS": LENGTHS_PARTS,
+    }
+
+
 #: What the kernels are compiled with, by file.
-DEFINES = {"dict_find": FIND_DEFINES, "dict_read": READ_DEFINES}
+VARIANTS = {
+    "dict_find": (FIND_DEFINES,),
+    "dict_read": (READ_DEFINES,),
+    "dict_packed": tuple(packed_defines(itemsize) for itemsize in (1, 2, 4)),
+}

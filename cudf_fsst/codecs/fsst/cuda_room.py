@@ -36,13 +36,17 @@ _ROOM_FOR_OTHERS = 8 * (80 << 20)
 
 
 class Task(NamedTuple):
-    """A column to compress, and how: see `compress_one`; `only`: numbers of the scopes that are wanted, None: all."""
+    """A column to compress, and how: see `compress_one`.
+
+    `only`: numbers of the scopes that are wanted, None: all. `chars`: what `chars_of` has found.
+    """
 
     strings: DeviceStrings
     table: SymbolTable | None = None
     tile_size: int | str = "auto"
     level: str = "default"
     only: frozenset[int] | None = None
+    chars: int | None = None
 
 
 class Column(NamedTuple):
@@ -234,26 +238,39 @@ def _plan(number: int, task: Task, chars_limit: int, *, one_scope: bool) -> Colu
     )
 
 
-def plan_columns(tasks: Sequence[Task], lane: Lane, *, one_scope: bool = False) -> Steps:
-    """Plan all columns that have rows; waits for the ends of the characters, unless their limits say enough."""
-    limits = [task.strings.chars_limit for task in tasks]
+def chars_of(columns: Sequence[DeviceStrings], lane: Lane) -> Steps:
+    """Characters of columns, or a limit that says as much of how they are cut; waits where there is no such limit.
+
+    Of a column without rows it may be None.
+    """
+    limits = [column.chars_limit for column in columns]
     # Sizes up to a limit share a plan where they share the size of a segment: then there are just fewer segments.
     unknown = [
         i
-        for i, (task, limit) in enumerate(zip(tasks, limits, strict=True))
-        if task.strings.rows and (limit is None or plan.segment_size(limit) != plan.segment_size(0))
+        for i, (column, limit) in enumerate(zip(columns, limits, strict=True))
+        if column.rows and (limit is None or plan.segment_size(limit) != plan.segment_size(0))
     ]
     if unknown:
         ends = pinned(2 * len(unknown), np.uint64)
         ends[:] = 0
         for place, i in enumerate(unknown):
-            strings = tasks[i].strings
+            strings = columns[i]
             for k, row in ((2 * place, 0), (2 * place + 1, strings.rows)):
                 itemsize = strings.offsets_itemsize
                 lane.download(ends[k : k + 1].view(np.uint8)[:itemsize], strings.offsets + row * itemsize)
         yield
         for place, i in enumerate(unknown):
             limits[i] = int(ends[2 * place + 1]) - int(ends[2 * place])
+    return limits
+
+
+def plan_columns(tasks: Sequence[Task], lane: Lane, *, one_scope: bool = False) -> Steps:
+    """Plan all columns that have rows; waits where it is not known how many characters they have."""
+    unknown = [i for i, task in enumerate(tasks) if task.chars is None]
+    limits: list[int | None] = [task.chars for task in tasks]
+    found = yield from chars_of([tasks[i].strings for i in unknown], lane)
+    for i, limit in zip(unknown, found, strict=True):
+        limits[i] = limit
     return [
         _plan(i, task, limit, one_scope=one_scope)
         for i, (task, limit) in enumerate(zip(tasks, limits, strict=True))

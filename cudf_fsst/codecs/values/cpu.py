@@ -97,6 +97,7 @@ def compress(
     signed: bool = False,
     codec: str | None = None,
     what: What = None,
+    choice: plan.Choice | None = None,
 ) -> tuple[Packed, ...]:
     """Compress a stream of values.
 
@@ -110,10 +111,13 @@ def compress(
         Its name (`registry.VALUES`); None: the best on a sample.
     what : str, callable or None
         What the log calls them.
+    choice
+        The codec, with its options; then nothing is tried.
     """
     if values.size == 0:
         return ()
-    choice = choose(values, floats=floats, signed=signed, codec=codec, what=what)
+    if choice is None:
+        choice = choose(values, floats=floats, signed=signed, codec=codec, what=what)
     module, options = side(choice.codec), dict(choice.options)
     cut = [values[start:stop] for start, stop in plan.pieces(values.size, values.itemsize)]
     return tuple(_map(lambda piece: module.encode(piece, signed=signed, **options), cut))

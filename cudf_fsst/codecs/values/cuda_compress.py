@@ -105,6 +105,8 @@ class Task(NamedTuple):
         One of `plan.CODECS`; None: the best on a sample.
     what : str, callable or None
         What the log calls them.
+    choice : plan.Choice or None
+        The codec, with its options; then nothing is tried.
     """
 
     source: Source
@@ -112,6 +114,19 @@ class Task(NamedTuple):
     signed: bool = False
     codec: str | None = None
     what: What = None
+    choice: plan.Choice | None = None
+
+    @property
+    def choices(self) -> Sequence[plan.Choice]:
+        """What may be the best."""
+        if self.choice is not None:
+            return (self.choice,)
+        return plan.candidates(self.source.itemsize, floats=self.floats, codec=self.codec)
+
+    @property
+    def known(self) -> bool:
+        """Whether no sample has to tell the codec."""
+        return self.choice is not None or (self.codec is not None and len(self.choices) == 1)
 
 
 class _Window(NamedTuple):
@@ -399,7 +414,7 @@ def compress(
     ValueError
         A codec does not take such values; nothing has been done then.
     """
-    found = [plan.candidates(task.source.itemsize, floats=task.floats, codec=task.codec) for task in tasks]
+    found = [task.choices for task in tasks]
     made: list[list[Packed]] = [[] for _ in tasks]
 
     def keep(number: int, part: Packed) -> None:
@@ -408,14 +423,14 @@ def compress(
     def pack(batch: _Batch, whole: Sequence[tuple[int, _Item]], *, chosen: bool = False) -> None:
         for number, item in whole:
             task = tasks[number]
-            item.choose(item.choices[0].codec if chosen else task.codec, task.what)
+            item.choose(item.choices[0].codec if chosen or task.known else task.codec, task.what)
         for (number, _), part in zip(whole, batch.pack([item for _, item in whole], lane), strict=True):
             keep(number, part)
 
     with _Batch() as batch:
         whole, samples = [], []
         for number, (task, choices) in enumerate(zip(tasks, found, strict=True)):
-            rows, known = task.source.rows, task.codec is not None and len(choices) == 1
+            rows, known = task.source.rows, task.known
             cut, runs = plan.pieces(rows, task.source.itemsize), plan.sample_runs(rows)
             if task.codec == "gpulz" or not rows:
                 continue

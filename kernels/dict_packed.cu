@@ -1,0 +1,453 @@
+// Packed codes of dictionaries become strings, or other numbers, without being unpacked in memory (docs/format.md, sections 11, 19).
+// Compiled for codes of ITEM_NBYTES = 1, 2 or 4 bytes.
+//
+//   dict_lengths  characters of each warp's rows; and the image: values of `stride` bytes each, zeros behind the end, then their lengths
+//   dict_spell    offsets and characters
+//   dict_answer   of every row the entry of a table
+//
+// A warp has consecutive blocks of 1024 codes, as many as the others, one warp behind another: so what stands before its rows are the
+// sums of the warps before, which every thread block adds up by itself. A lane has VECTOR consecutive rows at a time (bitpack.cuh), and
+// so consecutive characters. It puts them together in a register. They go to the warp's stage in shared memory, where they lie as in
+// global memory, and from there in stores of 16 bytes a lane. What does not fill 16 bytes stays in the stage, for the next rows. Of a word
+// that two lanes share the second gets the first one's part by a shuffle.
+//
+// On an H200, 60 M rows: l_shipmode dict_lengths 0.10 ms, dict_spell 0.26, dict_answer of bytes 0.09; l_shipinstruct 0.08, 0.61 and 0.16.
+// What lost: words that two lanes share put together by atomicOr, with branches where a word ends, dict_spell 0.27 for l_shipmode.
+#include "bitpack.cuh"
+#include "dict.cuh"
+
+#define NO_CODE 0xffffffffu
+// Thread blocks of dict_spell, and of the other kernels, on a multiprocessor: code for other GPUs spills with the registers of so many.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#define RESIDENT SPELL_BLOCKS
+#define LIGHT_RESIDENT 8
+#else
+#define RESIDENT 5
+#define LIGHT_RESIDENT 6
+#endif
+#define QUADS (VECTOR / 4)  // vectors of 4 offsets that a lane has
+
+// Codes of consecutive rows, and how many thread blocks share them.
+struct CodesJob {
+  Segment segment;
+  u64 begin, end;                 // rows of it, fewer than 2^32
+  u64 validity, validity_offset;  // bitmap, 0: no nulls; the bit of row `begin`
+  u64 values;                     // codes are below
+  u64 blocks;
+};
+
+struct SpellJob : CodesJob {
+  u64 chars, offsets, wide;   // the dictionary: chars + its offsets; no offsets: the image is there
+  u64 image, stride;          // address; bytes of a value there, a multiple of 8 that no value is longer than
+  u64 sums, first;            // address of u64s, one for each warp of the column; which one this job's first warp has
+  u64 out_offsets, out_wide;  // of row `begin`
+  u64 first_char;             // what the column's offsets begin with
+  u64 out_chars, limit;       // address of the column's first row's, bytes that may be written there
+  u64 last;                   // whether the last row's end is an offset too
+};
+
+struct AnswerJob : CodesJob {
+  u64 map;               // address of a table's entries, one for each value: codes that are not below get the first one
+  u64 out, item_nbytes;  // address; of an entry: 1, 2, 4 or 8
+};
+
+// A field in shared memory, read where it is used: registers are scarce.
+__device__ __forceinline__ u64 again(const u64& field) { return *const_cast<const volatile u64*>(&field); }
+
+// The blocks of values that a warp has: `first` to `last` - 1.
+struct Turn {
+  u32 first, last;
+
+  // `parts` thread blocks share what one has in dict_spell.
+  __device__ __forceinline__ Turn(const CodesJob& job, u32 in_job, u32 parts = 1) {
+    const u32 begin = u32(job.begin) / BITPACK_BLOCK, end = (u32(job.end) + BITPACK_BLOCK - 1) / BITPACK_BLOCK;
+    const u32 warps = u32(job.blocks) * BITPACK_WARPS, warp = in_job / parts * BITPACK_WARPS + threadIdx.x / 32;
+    const u32 each = (end - begin) / warps, more = (end - begin) % warps;  // so many warps have one more
+    first = begin + warp * each + min(warp, more);
+    const u32 count = each + (warp < more), part = in_job % parts;
+    last = first + count * (part + 1) / parts;
+    first += count * part / parts;
+  }
+};
+
+// Which of a lane's rows, from `row` of the segment on, are not null: a bit each. All of them are wanted.
+__device__ __forceinline__ u32 valid_bits(const CodesJob& job, u32 row) {
+  const u64 bit = again(job.validity_offset) + (row - u32(again(job.begin))), validity = again(job.validity);
+  u32 bits = 0;
+#pragma unroll
+  for (u32 k = 0; k < VECTOR / 8 + 2; ++k)
+    if (8 * k < bit % 8 + VECTOR) bits |= u32(load<u8>(validity + bit / 8 + k)) << 8 * k;
+  return bits >> bit % 8;
+}
+
+// Calls `use` for each ROW rows with the lane's first row of the segment, its codes, and whether all rows are wanted: for rows that are
+// not, for nulls and for numbers of no value, NO_CODE.
+template <typename Use>
+__device__ __forceinline__ void read_codes(const CodesJob& job, const Turn& turn, const Use& use) {
+  const u32 values = u32(job.values);
+#pragma unroll 1
+  for (u32 from = turn.first; from < turn.last; from += 31) {
+    const Share share(job.segment, from, 31, turn.last);
+#pragma unroll 1
+    for (u32 g = 0; g < share.count; ++g) {
+      const Block block = share.block(job.segment, g);
+      const u32 begin = (share.first + g) * BITPACK_BLOCK;
+      Number carry = block.first_carry();
+#pragma unroll 1
+      for (u32 row = 0; row < ROWS; ++row) {
+        const u32 wanted = u32(again(job.begin)), end = u32(again(job.end)), at = begin + row * ROW;
+        if (at >= end) break;
+        Number codes[1][VECTOR];
+        if (block.delta)
+          block.rows<u32, true, false>(row, carry, codes);
+        else
+          block.rows<u32, false, false>(row, carry, codes);
+        const u32 own = at + lane_id() * VECTOR;
+        const bool whole = at >= wanted && end - at >= ROW;
+#pragma unroll
+        for (u32 v = 0; v < VECTOR; ++v) {
+          codes[0][v] &= LOW_BITS;
+          if (codes[0][v] >= values) codes[0][v] = NO_CODE;
+        }
+        if (!whole || again(job.validity) != 0) {
+          u32 bits = 0;
+          if (whole) {
+            bits = valid_bits(job, own);
+          } else {
+#pragma unroll 1
+            for (u32 v = 0; v < VECTOR; ++v)
+              if (own + v >= wanted && own + v < end &&
+                  (job.validity == 0 || bit_at(job.validity, job.validity_offset + (own + v - wanted))))
+                bits |= 1u << v;
+          }
+#pragma unroll
+          for (u32 v = 0; v < VECTOR; ++v)
+            if ((bits >> v & 1) == 0) codes[0][v] = NO_CODE;
+        }
+        use(own, codes[0], whole);
+      }
+    }
+  }
+}
+
+// Lengths of values; of the first ones they are kept in shared memory.
+struct Lengths {
+  const u8* near;
+  const u8* far;
+  u32 kept;
+
+  __device__ __forceinline__ u32 of(u32 code) const {
+    return code < kept ? near[code] : code == NO_CODE ? 0 : __ldg(far + code);
+  }
+};
+
+__device__ __forceinline__ u32 length_of(const SpellJob& job, u32 value) {
+  if (job.offsets == 0) return load<u8>(job.image + job.values * job.stride + value);
+  const u64 begin = offset_at(job.offsets, job.wide != 0, value);
+  return u32(min(offset_at(job.offsets, job.wide != 0, u64(value) + 1) - begin, job.stride));
+}
+
+// `kept`: lengths that there is room for in shared memory. grid: LENGTHS_PARTS thread blocks for each one of dict_spell.
+extern "C" __global__ void __launch_bounds__(THREADS, LIGHT_RESIDENT)
+    dict_lengths(const u64* table, u32 jobs, u32 kept) {
+  DYNAMIC_SHARED(u8, near);
+  __shared__ SpellJob job;
+  const u32 in_job = load_job(table, jobs, job);
+  const u32 values = u32(job.values), words = u32(job.stride / 8);
+  if (job.first == 0 && job.offsets != 0) {
+    const u32 step = u32(job.blocks) * LENGTHS_PARTS * THREADS;
+    u8* lengths = reinterpret_cast<u8*>(job.image + job.values * job.stride);
+    for (u32 i = in_job * THREADS + threadIdx.x; i < values * words; i += step) {
+      const u32 value = i / words, place = i % words * 8, nbytes = length_of(job, value);
+      const u8* from = reinterpret_cast<const u8*>(job.chars) + offset_at(job.offsets, job.wide != 0, value);
+      u64 word = 0;
+      for (u32 b = 0; b < 8 && place + b < nbytes; ++b) word |= u64(from[place + b]) << 8 * b;
+      reinterpret_cast<u64*>(job.image)[i] = word;
+      if (place == 0) lengths[value] = u8(nbytes);
+    }
+  }
+  kept = min(kept, values);
+  for (u32 i = threadIdx.x; i < kept; i += THREADS) near[i] = u8(length_of(job, i));
+  __syncthreads();
+  u64 sum = 0;
+  read_codes(job, Turn(job, in_job, LENGTHS_PARTS), [&](u32, const Number(&codes)[VECTOR], bool) {
+    u32 own = 0;
+#pragma unroll
+    for (u32 v = 0; v < VECTOR; ++v)
+      own += codes[v] < kept ? near[codes[v]] : codes[v] == NO_CODE ? 0 : length_of(job, codes[v]);
+    sum += own;
+  });
+  for (u32 delta = 16; delta > 0; delta /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, delta);
+  if (lane_id() == 0)
+    reinterpret_cast<u64*>(
+        job.sums)[LENGTHS_PARTS * (job.first + in_job / LENGTHS_PARTS * BITPACK_WARPS + threadIdx.x / 32) +
+                  in_job % LENGTHS_PARTS] = sum;
+}
+
+// Where a warp's characters go: a window of them in shared memory, from 16 bytes in global memory on.
+struct Stage {
+  u8* bytes;
+  u8* to;          // a multiple of 16
+  u32 fill, head;  // bytes of the window that are there; the first of them, which are another warp's
+
+  __device__ __forceinline__ Stage(u8* bytes, u64 address)
+      : bytes(bytes), to(reinterpret_cast<u8*>(address / 16 * 16)), fill(u32(address % 16)), head(fill) {}
+
+  // `count` more bytes have been put there.
+  __device__ __forceinline__ void send(u32 count) {
+    uint4* window = reinterpret_cast<uint4*>(bytes);
+    const u32 end = fill + count, vectors = end / 16;
+    fill = end % 16;
+    __syncwarp();
+    if (vectors == 0) return;
+    if (head != 0 && lane_id() >= head && lane_id() < 16) to[lane_id()] = bytes[lane_id()];
+    for (u32 i = lane_id(); i < vectors; i += 32)
+      if (i > 0 || head == 0) reinterpret_cast<uint4*>(to)[i] = window[i];
+    __syncwarp();
+    if (lane_id() == 0 && fill != 0) window[0] = window[vectors];
+    __syncwarp();
+    to += 16 * vectors;
+    head = 0;
+  }
+  __device__ __forceinline__ void end() const {
+    if (lane_id() >= head && lane_id() < fill) to[lane_id()] = bytes[lane_id()];
+  }
+};
+
+// Puts consecutive bytes into a stage, words of 8 bytes at a time. It also writes the rest of its last word, and what stands before
+// the first byte, wrongly: `first` is what belongs to its first word, and `waiting` to its last.
+struct Run {
+  u64 *begin, *at;
+  u64 waiting, first;
+  u32 have;
+
+  // `before`: what stands before the first byte in its word, or 0.
+  __device__ __forceinline__ Run(u8* stage, u32 place, u64 before)
+      : begin(reinterpret_cast<u64*>(stage) + place / 8), at(begin), waiting(before), first(before), have(place % 8) {}
+
+  // `nbytes`: 0 to 8; bytes of `word` above are 0. No branches: lanes' words end at different bytes.
+  __device__ __forceinline__ void put(u64 word, u32 nbytes) {
+    waiting |= word << 8 * have;
+    *at = waiting;
+    if (at == begin) first = waiting;
+    const u32 sum = have + nbytes;
+    const u64 behind = shift_right(word, 64 - 8 * have);
+    if (sum >= 8) {
+      waiting = behind;
+      ++at;
+    }
+    have = sum % 8;
+  }
+};
+
+// Writes the offsets of a lane's rows, which begin at `at`. `slots`: of each row its value and its size, see `spell`. `places`: room for
+// ROW offsets.
+__device__ __forceinline__ void write_offsets(const SpellJob& job, u32 row, const u32* slots, bool whole, u64 at,
+                                              uint4* places) {
+  const u32 nbytes = again(job.out_wide) != 0 ? 8 : 4, begin = u32(again(job.begin));
+  const u64 to = again(job.out_offsets) + (u64(row - lane_id() * VECTOR) - begin) * nbytes;  // of the warp's first row
+  if (whole && nbytes == 4 && to % 16 == 0) {
+    u32 place = u32(at);
+    // So that lanes that write, or read, at a time do so in different banks.
+    const u32 swap = QUADS == 4 ? lane_id() / 2 % 4 : QUADS == 2 ? lane_id() / 4 % 2 : 0;
+#pragma unroll
+    for (u32 q = 0; q < QUADS; ++q) {
+      u32 four[4];
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) {
+        four[i] = place;
+        place += slots[32 * (4 * q + i)] & 255;
+      }
+      places[lane_id() * QUADS + (q ^ swap)] = {four[0], four[1], four[2], four[3]};
+    }
+    __syncwarp();
+#pragma unroll
+    for (u32 k = 0; k < QUADS; ++k) {
+      const u32 i = 32 * k + lane_id(), of = i / QUADS;
+      const u32 swapped = QUADS == 4 ? of / 2 % 4 : QUADS == 2 ? of / 4 % 2 : 0;
+      reinterpret_cast<uint4*>(to)[i] = places[of * QUADS + (i % QUADS ^ swapped)];
+    }
+    __syncwarp();
+    return;
+  }
+#pragma unroll 1
+  for (u32 v = 0; v < VECTOR; ++v) {
+    if (row + v >= begin && row + v < u32(job.end)) {
+      const u64 place = job.out_offsets + u64(row + v - begin) * nbytes;
+      if (nbytes == 8)
+        *reinterpret_cast<u64*>(place) = at;
+      else
+        *reinterpret_cast<u32*>(place) = u32(at);
+    }
+    at += slots[32 * v] & 255;
+  }
+}
+
+// `one`: values have 8 bytes at most.
+template <bool one>
+__device__ __forceinline__ void spell(const SpellJob& job, u32 in_job, u64 begin, const Lengths& lengths,
+                                      const u8* image, u8* room, u32 staged) {
+  Stage stage(room, job.out_chars + begin);
+  const Turn turn(job, in_job);
+  uint4* places = reinterpret_cast<uint4*>(room + staged);
+  u32* slots = reinterpret_cast<u32*>(places) + ROW + lane_id();  // of each of the lane's rows
+  bool fits = true;  // what other lengths than those that were summed up would break
+  read_codes(job, turn, [&](u32 row, const Number(&codes)[VECTOR], bool whole) {
+    u32 sum = 0;
+#pragma unroll
+    for (u32 v = 0; v < VECTOR; ++v) {
+      const u32 size = lengths.of(codes[v]);
+      slots[32 * v] = size == 0 ? 0 : codes[v] << 8 | size;  // images have fewer than 2^24 values
+      sum += size;
+    }
+    const u32 inclusive = warp_inclusive_sum(sum), before = inclusive - sum;
+    const u32 total = __shfl_sync(ALL_LANES, inclusive, 31);
+    write_offsets(job, row, slots, whole, again(job.first_char) + begin + before, places);
+    begin += total;
+    fits = fits && begin <= again(job.limit);
+    if (!fits) return;
+#pragma unroll 1
+    for (u32 from = 0; from < 32;) {  // once, if there is room for all characters
+      const u32 start = __shfl_sync(ALL_LANES, before, from);
+      const bool mine = lane_id() >= from && stage.fill + (inclusive - start) <= staged;
+      const u32 next = from + __popc(__ballot_sync(ALL_LANES, mine));
+      const u32 place = stage.fill + (before - start);
+      if (__ballot_sync(ALL_LANES, mine && sum < 8) != 0) {  // words that more than two lanes share
+        if (mine) {
+          u8* byte = room + place;
+#pragma unroll 1
+          for (u32 v = 0; v < VECTOR; ++v) {
+            const u8* value = image + (slots[32 * v] >> 8) * u32(again(job.stride));
+            for (u32 b = slots[32 * v] & 255; b > 0; --b) *byte++ = *value++;
+          }
+        }
+      } else {
+        u64 there = 0;
+        if (lane_id() == from) there = low_bytes(reinterpret_cast<u64*>(room)[place / 8], place % 8);
+        __syncwarp();
+        Run run(room, place, there);
+        if (mine) {
+#pragma unroll 4
+          for (u32 v = 0; v < VECTOR; ++v) {
+            const u32 slot = slots[32 * v];
+            u32 left = slot & 255;
+            const u64* words = reinterpret_cast<const u64*>(image + (slot >> 8) * u32(again(job.stride)));
+            if (!one)
+              for (; left > 8; left -= 8) run.put(*words++, 8);
+            run.put(left == 0 ? 0 : *words, left);
+          }
+        }
+        __syncwarp();
+        const u64 tail = __shfl_up_sync(ALL_LANES, run.waiting, 1);
+        if (mine) *run.begin = lane_id() == from ? run.first : run.first | tail;
+        if (lane_id() + 1 == next && run.at != run.begin) *run.at = run.waiting;
+      }
+      stage.send(__shfl_sync(ALL_LANES, inclusive, next - 1) - start);
+      from = next;
+    }
+  });
+  stage.end();
+  if (job.last != 0 && turn.first < turn.last && u64(turn.last) * BITPACK_BLOCK >= job.end && lane_id() == 0) {
+    const u64 rows = job.end - job.begin, at = job.first_char + begin;
+    if (job.out_wide != 0)
+      reinterpret_cast<u64*>(job.out_offsets)[rows] = at;
+    else
+      reinterpret_cast<u32*>(job.out_offsets)[rows] = u32(at);
+  }
+}
+
+// Dynamic shared memory: for each warp its stage of `staged` bytes, and twice ROW numbers; then the image, of jobs whose image has up to
+// `image_room` bytes; then lengths of up to `kept` values.
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
+    dict_spell(const u64* table, u32 jobs, u32 staged, u32 image_room, u32 kept) {
+  DYNAMIC_SHARED(u8, room);
+  __shared__ SpellJob job;
+  __shared__ u64 sums[BITPACK_WARPS];
+  const u32 in_job = load_job(table, jobs, job);
+  const u32 warp = threadIdx.x / 32, own = staged + 8 * ROW, values = u32(job.values);
+  // What stands before the thread block's rows.
+  const u64 first = LENGTHS_PARTS * (job.first + u64(in_job) * BITPACK_WARPS);
+  const u64* every = reinterpret_cast<const u64*>(job.sums);
+  u64 before = 0;
+#pragma unroll 8
+  for (u64 i = threadIdx.x; i < first; i += THREADS) before += every[i];
+  for (u32 delta = 16; delta > 0; delta /= 2) before += __shfl_xor_sync(ALL_LANES, before, delta);
+  if (lane_id() == 0) sums[warp] = before;
+  const u8* image = reinterpret_cast<const u8*>(job.image);
+  const u8* far = image + job.values * job.stride;
+  u8* near = room + BITPACK_WARPS * own;
+  kept = min(kept, values);
+  for (u32 i = threadIdx.x; i < kept; i += THREADS) near[image_room + i] = far[i];
+  if (job.values * job.stride <= image_room) {
+    for (u32 i = threadIdx.x; i < u32(job.values * job.stride) / 8; i += THREADS)
+      reinterpret_cast<u64*>(near)[i] = reinterpret_cast<const u64*>(image)[i];
+    image = near;
+  }
+  __syncthreads();
+  u64 begin = 0;
+  for (u32 w = 0; w < BITPACK_WARPS; ++w) begin += sums[w];
+  for (u32 w = 0; w < LENGTHS_PARTS * warp; ++w) begin += every[first + w];
+  const Lengths lengths = {near + image_room, far, kept};
+  if (job.stride == 8)
+    spell<true>(job, in_job, begin, lengths, image, room + warp * own, staged);
+  else
+    spell<false>(job, in_job, begin, lengths, image, room + warp * own, staged);
+}
+
+template <typename Item>
+__device__ __forceinline__ void answer(const AnswerJob& job, u32 in_job, u64* shared, u32 kept_nbytes) {
+  const Item* map = reinterpret_cast<const Item*>(job.map);
+  Item* near = reinterpret_cast<Item*>(shared);
+  const bool kept = job.values * sizeof(Item) <= kept_nbytes;
+  if (kept) {
+    for (u32 i = threadIdx.x; i < job.values; i += THREADS) near[i] = map[i];
+    __syncthreads();
+  }
+  read_codes(job, Turn(job, in_job), [&](u32 row, const Number(&codes)[VECTOR], bool whole) {
+    const auto of = [&](u32 code) {
+      if (code == NO_CODE) code = 0;
+      return kept ? near[code] : __ldg(map + code);
+    };
+    Item* out = reinterpret_cast<Item*>(again(job.out)) +
+                (static_cast<long long>(row) - static_cast<long long>(again(job.begin)));
+    constexpr u32 nbytes = sizeof(Item), per = nbytes < 4 ? 4 / nbytes : 1, words = VECTOR / per;
+    if (whole && nbytes <= 4 && reinterpret_cast<u64>(out) % 16 % (4 * words) == 0) {
+      u32 made[words];
+#pragma unroll
+      for (u32 w = 0; w < words; ++w) {
+        made[w] = 0;
+#pragma unroll
+        for (u32 i = 0; i < per; ++i) made[w] |= u32(of(codes[w * per + i])) << i * 8 * nbytes % 32;
+      }
+      if (words >= 4) {
+#pragma unroll
+        for (u32 w = 0; w + 3 < words; w += 4)
+          reinterpret_cast<uint4*>(out)[w / 4] = {made[w], made[w + 1], made[w + 2], made[w + 3]};
+      } else if (words == 2) {
+        *reinterpret_cast<uint2*>(out) = {made[0], made[words - 1]};
+      } else {
+        *reinterpret_cast<u32*>(out) = made[0];
+      }
+    } else {
+#pragma unroll
+      for (u32 v = 0; v < VECTOR; ++v)
+        if (row + v >= u32(job.begin) && row + v < u32(job.end)) out[v] = of(codes[v]);
+    }
+  });
+}
+
+// Dynamic shared memory: `kept_nbytes`, for tables of no more.
+extern "C" __global__ void __launch_bounds__(THREADS, LIGHT_RESIDENT)
+    dict_answer(const u64* table, u32 jobs, u32 kept_nbytes) {
+  DYNAMIC_SHARED(u64, shared);
+  __shared__ AnswerJob job;
+  const u32 in_job = load_job(table, jobs, job);
+  if (job.item_nbytes == 1)
+    answer<u8>(job, in_job, shared, kept_nbytes);
+  else if (job.item_nbytes == 2)
+    answer<u16>(job, in_job, shared, kept_nbytes);
+  else if (job.item_nbytes == 4)
+    answer<u32>(job, in_job, shared, kept_nbytes);
+  else
+    answer<u64>(job, in_job, shared, kept_nbytes);
+}
