@@ -207,7 +207,8 @@ def parquet(folder: Path = RESULTS) -> str:
                 limits.append([scale, f"{whole['limit_bytes'] / 1e9:.1f}", name, times if whole["value"] else "fails"])
     head = ["TPC-H's lineitem, scale factor 10", "GB/s, as Arrow counts", "most memory, GB", "what is left, GB"]
     short = ["scale factor", "GB of GPU memory", "reader", "takes"]
-    return "\n\n".join([table(head, lines), table(short, limits), provenance("parquet", content)])
+    tables = [table(head, lines), *([table(short, limits)] if limits else [])]
+    return "\n\n".join([*tables, provenance("parquet", content)])
 
 
 PARTS = {"spill": spill, "job": job, "columns": columns, "codecs": codecs, "ratios": ratios, "parquet": parquet}

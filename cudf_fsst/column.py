@@ -24,7 +24,7 @@ from .codecs.node import Content, is_strings
 from .codecs.registry import NAMES
 from .files import columns as files
 from .index import CompressedIndex
-from .interop import arrow_columns, arrow_extension, schema
+from .interop import arrow_columns, arrow_extension, dtypes
 from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop.arrow import decoding, to_arrow
@@ -786,7 +786,7 @@ def dtype_of(content: Content, backend: Backend, *, categories: bool = True) -> 
     """Dtype of a column, as decompressing gives it; without `categories`, those of categories have none."""
     kind, node = content.type, content.node
     if holds_text(content):
-        return schema.decode_string_dtype(content.stored)
+        return dtypes.decode_string_dtype(content.stored)
     if backend.device != "cpu" and (pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
         return interop_cudf.plain_dtype(kind, content.stored)
     is_dictionary = pa.types.is_dictionary(kind)

@@ -561,12 +561,6 @@ __device__ __forceinline__ void pack_block(const Value* values, u32 count, Numbe
   }
 }
 
-// Zeros from `end` to the next multiple of 16.
-__device__ __forceinline__ void fill_gap(u8* meta, u64 end) {
-  const u64 at = end + lane_id();
-  if (at < (end + 15) / 16 * 16) meta[at] = 0;
-}
-
 // Values to pack. Their blocks are some or all of a stream's; all addresses are of the first one's entries.
 struct PackJob {
   u64 values, rows;                  // address, count

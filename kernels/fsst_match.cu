@@ -7,8 +7,8 @@
 // nothing else.
 //
 // Tried and lost, TPC-H l_comment SF 10 on an H200: for blocks of few bits, to look for the row of each bit instead of the bits of each row
-// took as long (0.22 ms of both, for 12 bits a block); to load row lengths before it is known whether there are bits, 0.02 ms more where
-// there are none.
+// took as long (0.22 ms of both, for 12 bits a block); to write a lane's eight answers at once, as long; to load row lengths before it is
+// known whether there are bits, 0.02 ms more where there are none.
 #include "fsst_match.cuh"
 #include "row_lengths.cuh"
 
@@ -466,18 +466,6 @@ __device__ __forceinline__ void answer_rows(const Question& question, const Lane
   }
 }
 
-// Whether all answers of a row block, a byte each from `to` on, can be written eight at a time.
-__device__ __forceinline__ bool writes_eight(const u8* to, u32 rows) {
-  return rows == ROW_BLOCK && reinterpret_cast<u64>(to) % 8 == 0;
-}
-
-// Writes the answers of the lane's eight rows, a bit each.
-__device__ __forceinline__ void write_eight(u8* to, u32 bits) {
-  // Bit i of four goes to byte i.
-  reinterpret_cast<uint2*>(to)[lane_id()] = {(bits & 15) * 0x204081u & 0x01010101u,
-                                             (bits >> 4) * 0x204081u & 0x01010101u};
-}
-
 // Answers, each yes or no, for the rows of a block, eight neighbours a lane, where their lengths are short, alike and sound. map: room for a
 // bit each. false: they are not.
 template <typename Question>
@@ -504,10 +492,6 @@ __device__ __forceinline__ bool answer_neighbours(const Question& question, cons
     question.answer(bits, start, end, answers);
 #pragma unroll
     for (u32 g = 0; g < GROUP; ++g) found |= (answers[g] & 1) << (group + g);
-  }
-  if (writes_eight(to, rows)) {
-    write_eight(to, found & __shfl_sync(ALL_LANES, valid, lane / 4) >> (8 * (lane % 4)) & 255);
-    return true;
   }
   reinterpret_cast<u8*>(map)[lane] = u8(found);
   __syncwarp();
@@ -562,10 +546,6 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
 #pragma unroll
         for (u32 i = 0; i < BLOCK_WORDS; ++i) any |= 32 * i + lane < count ? __ldg(words + 32 * i + lane) : 0;
         if (!__any_sync(ALL_LANES, any != 0)) {
-          if (writes_eight(to, rows)) {
-            write_eight(to, 0);
-            continue;
-          }
 #pragma unroll
           for (u32 i = 0; i < ROWS_PER_LANE; ++i)
             if (32 * i + lane < rows) to[32 * i + lane] = 0;

@@ -176,7 +176,7 @@ class DeviceBackend:
     def _answered(self, node: Node, values: Any) -> ColumnBuffers | None:
         if values is None:
             return None
-        made = self.validity(node)
+        made = self.validity(node) if node.null_count else ColumnBuffers(node.type, node.rows, owners=(None, None))
         made.type, made.values, made.itemsize = pa.bool_(), values.ptr, 1
         made.owners = made.owners[0], values
         return made

@@ -17,8 +17,7 @@ import pandas as pd
 import pyarrow as pa
 
 from . import index_stream
-from .dtypes import arrow_type, encode_dtype
-from .dtypes import decode_string_dtype as decode_string_dtype
+from .dtypes import arrow_type, decode_string_dtype, encode_dtype
 from .indexes import check_exact, check_index, encode_index, index_table
 from .names import decode_name, encode_name
 from .pandas_columns import try_dtype

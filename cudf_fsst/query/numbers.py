@@ -69,9 +69,10 @@ def between(column: Source, left: Any, right: Any, inclusive: Any) -> Any:
 
 def isin(column: Source, values: Any) -> Any:
     """Whether rows are among integers, as `compare`."""
-    backend, kind = column._backend, column.dtype
-    if backend.device == "cpu" or not len(column) or not _is_integers(kind):
+    backend = column._backend
+    if backend.device == "cpu" or not _holds_numbers(column) or not _is_integers(column.dtype):
         return None
+    kind = column.dtype
     inner, _ = interop_cudf.unwrap_proxy(values)
     with backend.current():
         if interop_cudf.is_cudf(inner):
@@ -91,17 +92,22 @@ def isin(column: Source, values: Any) -> Any:
     return None if found is None else _series(column, "isin", found, _EXACT)
 
 
+def _holds_numbers(column: Source) -> bool:
+    """Whether there are rows of 64 bits or less each; the dtype of other columns may take time, or cuDF may lack it."""
+    node = column._content.node
+    return bool(node.rows) and len(node.values) == 1 and not node.children
+
+
 def _is_integers(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "iu"
 
 
 def _limits(column: Source) -> tuple[int, int] | None:
     """The lowest and the highest of the stored integers that are values; None where they are no such numbers."""
-    node, dtype = column._content.node, column.dtype
-    on_gpu = column._backend.device != "cpu"
-    if not node.rows or len(node.values) != 1 or node.children:
+    if not _holds_numbers(column):
         return None
-    bits = 8 * node.values[0][0].itemsize
+    dtype, on_gpu = column.dtype, column._backend.device != "cpu"
+    bits = 8 * column._content.node.values[0][0].itemsize
     if _is_integers(dtype):
         if dtype.itemsize != bits // 8:
             return None
