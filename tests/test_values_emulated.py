@@ -684,7 +684,7 @@ def test_launches_and_waits_of_a_frame(
             same_nodes(host, on_host.Compressor(None, OPTIONS).node(column))
     assert costs[0] == costs[1]
     waited, launched = costs[1]
-    assert waited == (2 if sampled or texts else 1)  # with texts the first is while tables are trained
+    assert waited == (2 if sampled else 1)
     # What is not in place is gathered; divisors are looked for; bitpack of 1, 4 and 8 bytes, with and without one,
     # and gfc of 8 are measured, summed up and packed. With a sample all but packing is done twice.
     assert launched <= (19, 31)[sampled] + 10 * texts

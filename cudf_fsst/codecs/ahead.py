@@ -38,7 +38,8 @@ def _wanted() -> Iterator[Callable[[], object]]:
     train = "fsst_train_cluster" if in_clusters else "fsst_train"
     yield partial(get_kernel, train, train)
     yield partial(get_kernel, "fsst_encode", "fsst_encode", tile_size, warps)
-    for name in ("row_lengths_pack", "row_lengths_measure", "segment_begins", "row_lengths_scan"):
+    looks = ("row_lengths_look", "row_lengths_pack", "row_lengths_measure", "segment_begins", "row_lengths_scan")
+    for name in looks if in_clusters else looks[1:]:
         yield partial(get_kernel, "row_lengths", name)
     yield partial(get_kernel, "fsst_encode", "fsst_compact", tile_size, warps)
     yield partial(kernel_of_values, "values", "gather_values", DEFINES)
