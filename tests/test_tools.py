@@ -13,13 +13,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from dask.sizeof import sizeof
 
 import cudf_fsst
-import cudf_fsst.dask  # where sizeof comes to know the classes
 from cudf_fsst import profiling
 from cudf_fsst.codecs.values import plan
 from cudf_fsst.tables import as_html
+
+pytest.importorskip("distributed")
+
+from dask.sizeof import sizeof
+
+import cudf_fsst.dask  # where sizeof comes to know the classes
 
 ROWS = 5000
 
