@@ -8,11 +8,19 @@
 //   at the end            the encoder's tables
 //
 // All have the sample and the symbols, and so the same names for candidates. Between the phases that reach into other blocks' shared
-// memory there is a barrier of the cluster: after walk (counters are clear), count, offer and keep, and one a digit of the selection.
+// memory there is a barrier of the cluster: after walk (counters are clear), count, offer and keep, one a digit of the selection, and
+// one before the last candidates are compared.
 //
 // Walking is divided further: 16 pieces a chunk. A token reaches up to 7 bytes into the next piece, so 8 lanes walk each piece, one
 // from every place where the first token may begin; then a lane a chunk hops from piece to piece, and at last a lane a piece,
 // which knows its first token by now, writes the tokens.
+//
+// Measured on one H200: 135 us for a sample of text comments, by events around the launch; fsst_train 257 in the same run. Of 254,000
+// cycles the selection takes 18 %, counting 10, slots and walking 9 each, matching and offering 7 each, listing 6, the barriers between
+// phases 19. What lost, with its share:
+// - the selection digit by digit to its end: 82,600 cycles instead of 44,800.
+// - codes ranked by every block, four lanes a symbol as in fsst_train: 30,200 cycles instead of 5,400.
+// - atomicAdd by generic addresses on other blocks' counters, instead of `red`: the same.
 #include "cluster.cuh"
 #include "fsst_train_phases.cuh"
 
