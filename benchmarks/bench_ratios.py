@@ -11,6 +11,7 @@ made here. Each ratio is characters / bytes.
   through FSST together. FSST+ (cwida/fsst_plus) stores two bytes more a row, so this is the most that it could reach.
 * ``onpair12``: 4,096 symbols of up to 16 bytes, 12 bits a code. Symbols are found as OnPair does: one pass over the
   rows in random order, in which two neighbours become a symbol when they have met often enough; then greedy matching.
+  ``onpair12_tiles``: the same, and no code crosses the end of a tile of 512 bytes, as in FSST's layout here.
 * ``..._table``: the same with what the table takes, once for the file.
 
 The decoder needs the symbols at hand: 8 bytes for each of 255 symbols are 2 KiB of shared memory, 16 bytes for each of
@@ -166,8 +167,8 @@ def _match(chars: Any, at: int, end: int, keys: Any, codes: Any, longest: Any) -
 
 
 @njit()
-def _onpair(chars: Any, offsets: Any, order: Any, threshold: int) -> tuple[int, int, int]:
-    """Codes of the whole file, symbols, and their bytes."""
+def _onpair(chars: Any, offsets: Any, order: Any, threshold: int, cuts: Any) -> tuple[int, int, int]:
+    """Codes of the whole file, symbols, and their bytes; `cuts`: places that no code crosses."""
     keys, codes = np.zeros((SLOTS, 3), np.uint64), np.zeros(SLOTS, np.int64)
     longest = np.ones(256, np.int64)
     sizes = np.ones(CODES, np.int64)
@@ -199,24 +200,31 @@ def _onpair(chars: Any, offsets: Any, order: Any, threshold: int) -> tuple[int, 
         if count == CODES:
             break
     found = 0
-    for row in range(offsets.size - 1):
-        at, end = offsets[row], offsets[row + 1]
+    for i in range(cuts.size - 1):
+        at, end = cuts[i], cuts[i + 1]
         while at < end:
             at += _match(chars, at, end, keys, codes, longest)[1]
             found += 1
     return found, count, sizes[:count].sum()
 
 
-def onpair12(strings: HostStrings) -> tuple[int, int]:
-    """Bytes of codes and of the table, with the best of some thresholds."""
+def onpair12(strings: HostStrings, tile: int = 0) -> tuple[int, int]:
+    """Bytes of codes and of the table, with the best of some thresholds; `tile`: cut like FSST's tiles, not by rows."""
     order = np.random.Generator(np.random.PCG64(SEED)).permutation(strings.rows)
     chars, offsets = np.ascontiguousarray(strings.chars), strings.offsets.astype(np.int64)
-    tried = [_onpair(chars, offsets, order, threshold) for threshold in (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)]
+    cuts = np.append(np.arange(0, chars.size, tile), chars.size) if tile else offsets
+    tried = [_onpair(chars, offsets, order, threshold, cuts) for threshold in (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)]
     codes, _, table = min(tried)
     return -(-codes * 12 // 8), int(table)
 
 
-SYSTEMS = {"fsst": fsst, "fsst_max": partial(fsst, level="max"), "fsst_plus": fsst_plus, "onpair12": onpair12}
+SYSTEMS = {
+    "fsst": fsst,
+    "fsst_max": partial(fsst, level="max"),
+    "fsst_plus": fsst_plus,
+    "onpair12": onpair12,
+    "onpair12_tiles": partial(onpair12, tile=512),
+}
 
 
 def main() -> None:

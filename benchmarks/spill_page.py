@@ -175,7 +175,13 @@ def ratios(folder: Path = RESULTS) -> str:
     for record in content["records"]:
         if record["measure"] == "ratio":
             found.setdefault(record["dataset"], {})[record["codec"]] = record["value"]
-    heads = {"fsst": "`fsst`", "fsst_max": '`fsst`, level "max"', "fsst_plus": "shared prefixes", "onpair12": "12 bits"}
+    heads = {
+        "fsst": "`fsst`",
+        "fsst_max": '`fsst`, level "max"',
+        "fsst_plus": "shared prefixes",
+        "onpair12": "12 bits, rows",
+        "onpair12_tiles": "12 bits, tiles",
+    }
     lines = [[f"`{name}`", *(f"{one[system]:.2f}" for system in heads)] for name, one in found.items()]
     means = [math.prod(one[system] for one in found.values()) ** (1 / len(found)) for system in heads]
     lines.append(["geometric mean", *(f"{mean:.2f}" for mean in means)])
