@@ -68,7 +68,8 @@ def test_a_signal_leaves_no_unfinished_file(command: str, number: int, parquet: 
     file = parquet if command == "compress" else compressed
     options = ["-c", "text", "--device", "cpu"] if command == "compress" else []
     code = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored
 from cudf_fsst import cli, demo
 def slow(_):
     print("writing", flush=True)
