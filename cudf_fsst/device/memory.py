@@ -95,7 +95,9 @@ class Lane:
         """Make the default stream wait for what is enqueued here until now, for whatever works or frees there next."""
         if self._forked:
             self.default.wait_event(self.event())
-            self._held.clear()
+            # A buffer that somebody still has may be used here again, so it is held until the next time.
+            for key in [key for key in self._held if sys.getrefcount(self._held[key]) <= 2]:
+                del self._held[key]
 
     def follow(self, other: Lane) -> None:
         """What is enqueued here from now on waits for what was enqueued there until now."""
