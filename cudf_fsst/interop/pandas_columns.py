@@ -69,7 +69,7 @@ def encode_arrow(column: Any, dtype: Any) -> tuple[Any, dict[str, Any] | None]:
     stored = encode_dtype(dtype) if strings or dtype != np.dtype(object) else None
     try:
         decode_column(pa.chunked_array([no_rows(column.type)]), stored)
-    except (pa.ArrowException, NotImplementedError, TypeError, ValueError) as error:
+    except (pa.ArrowException, NotImplementedError, TypeError, ValueError) as error:  # what pandas and Arrow raise here
         raise TypeError(f"Arrow type {column.type} cannot be compressed: {error}") from error
     return column, stored
 

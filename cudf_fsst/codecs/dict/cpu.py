@@ -6,6 +6,7 @@ in the order of these rows. The codes are made after that, piece by piece, so th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -406,15 +407,15 @@ def read(node: Node, start: int, stop: int) -> HostStrings:
     return HostStrings(stop - start, chars, offsets, bitmap if nulls else None, 0, nulls)
 
 
-class _Made:
+class _Made(ABC):
     """Rows of a scope that are about to be written: how many, how many characters, and how."""
 
     def __init__(self, rows: int) -> None:
         self.rows, self.chars = rows, 0
 
+    @abstractmethod
     def write(self, position: int, offsets: npt.NDArray[Any], chars: npt.NDArray[np.uint8]) -> tuple[Any, int]:
         """Write where rows end, and their characters from `position` on; their validity or None, and nulls."""
-        raise NotImplementedError
 
 
 class _Plain(_Made):
