@@ -18,7 +18,7 @@ Path = str | os.PathLike[str]
 #: Row groups of a file up to which each is a piece by itself.
 _FEW = 32
 #: Rows, and bytes in Parquet's encodings, of a piece of several row groups.
-_PIECE_ROWS, _PIECE_NBYTES = 1 << 22, 160 << 20
+_PIECE_ROWS, _PIECE_NBYTES = 1 << 24, 640 << 20
 
 
 @contextmanager
