@@ -594,6 +594,8 @@ def failing_every_allocation(
     """
     before = set(device.live)
     failures, done = 0, None
+    gc.collect()
+    gc.freeze()  # as before the first test (conftest.py), for the many times that follow
     while done is None:
         device.allocations.clear()
         device.fail_at = failures + 1
