@@ -632,7 +632,7 @@ def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nu
 
 
 def plain_dtype(kind: Any, stored: dict[str, Any] | None) -> Any:
-    """The dtype of what `build` makes of numbers, times or decimals, without making a column."""
+    """The dtype of what `build` makes of anything but categories, without making a column."""
     return _dtype(kind, stored, None)
 
 
