@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from datetime import date
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from cudf_fsst.interop.arrow import to_arrow
 NESTED = {
     "list": pa.array([[1, None], None, []] * 3, pa.list_(pa.int16())),
     "struct": pa.array([{"n": 1, "s": "a"}, None, {"n": None, "s": None}] * 3),
-    "list of structs": pa.array([[{"s": "a", "days": date(2026, 1, 2)}], None, [None]] * 3),
+    "list of structs": pa.array([[{"s": "a", "t": datetime(2026, 1, 2)}], None, [None]] * 3),
 }
 
 

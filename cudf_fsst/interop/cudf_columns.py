@@ -263,13 +263,16 @@ def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nu
         inside = (stored or {}).get("categories")
         categories = cudf.Index(cudf.Series._from_column(build(column.children[0], kind.value_type, inside)))
     dtype = _dtype(kind, stored, categories)
-    if column.rows == 0 and not isinstance(dtype, pd.DatetimeTZDtype):
+    nested = _types.is_nested(kind)
+    # cuDF itself makes neither of these without rows.
+    odd = isinstance(dtype, pd.DatetimeTZDtype) or (nested and isinstance(dtype, pd.ArrowDtype))
+    if column.rows == 0 and not odd:
         return cudf.Series([], dtype=dtype)._column
     plain = plain_column(column, kind)
     if categories is not None:
         codes = cudf.Series.from_pylibcudf(plain).astype(dtype._codes_dtype)
         return ColumnBase.create(codes._column.plc_column, dtype)
-    if column.strings is None and (_types.is_nested(kind) or _types.is_date32(kind) or _types.is_null(kind)):
+    if column.strings is None and (nested or _types.is_date32(kind) or _types.is_null(kind)):
         natural = cudf.Series.from_pylibcudf(plain)._column  # of which some have another layout in cuDF
         return natural if natural.dtype == dtype else ColumnBase.create(natural.plc_column, dtype)
     return ColumnBase.create(plain, dtype)
