@@ -19,7 +19,7 @@ from column_cases import VALUES
 from cudf_fsst.codecs.dict import plan as dictionaries
 from cudf_fsst.codecs.fsst import plan
 
-pytest.register_assert_rewrite("cli_cases", "frame_cases", "fsst_gpu", "nasty_values", "spill_cases")
+pytest.register_assert_rewrite("cli_cases", "frame_cases", "fsst_gpu", "nasty_values", "spill_cases", "values_gpu")
 
 # "ci" is what .ci/run and the README's command use; "deep" is for an evening: HYPOTHESIS_PROFILE=deep pytest.
 _COMMON = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
