@@ -159,7 +159,7 @@ def compress_at_once(
     numbers = found.tolist()
     cuts = [(i, cut) for i, of_column in enumerate(find_cuts(room, numbers)) for cut in of_column]
     if any(cut.layout.tiles > cut.column.tile_limit for _, cut in cuts):
-        lane.follow(room.side[0])
+        room.side[0].synchronize()  # copies to the host may be under way
         return False
     metas = [results.allocate(lane, cut.layout.meta_nbytes) for _, cut in cuts]
     addresses = [results.buffers[meta].ptr for meta in metas]
