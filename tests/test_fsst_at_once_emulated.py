@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -24,10 +22,10 @@ AT_ONCE = [*LOOKED, "fsst_encode", "row_lengths_pack", "fsst_compact"]
 
 
 @pytest.fixture
-def one_table(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
+def one_table(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> Gpu:
     """All segments of a column share a table."""
     monkeypatch.setattr(plan, "TABLE_SCOPE", 100 * SEGMENT)
-    yield gpu
+    return gpu
 
 
 def pool(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:

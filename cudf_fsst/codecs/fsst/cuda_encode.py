@@ -68,16 +68,17 @@ def _encode(lane: Lane, kind: _Kind, waves_at: int, groups: int, most_tiles: int
     """Stages 2 to 4 of groups of so many waves each, the longest of which has at most so many tiles."""
     attributes = device_attributes()
     shared_per_block, multiprocessors = attributes["shared_per_block"], attributes["multiprocessors"]
+    arguments: tuple[Any, ...] = (_u64(waves_at),)
     if kind.level == "max":
         kernel = get_kernel("fsst_encode_max", "fsst_encode_max", kind.tile_size)
         threads, shared, _ = launch.encode_max_shape(kind.tile_size, shared_per_block, kind.tables_nbytes)
-        grid, arguments = multiprocessors, (_u64(waves_at),)
+        grid = multiprocessors
     else:
-        arguments = _u64(waves_at), _u32(per_group)
         warps = kind.choices.encode_warps
         kernel = get_kernel("fsst_encode", "fsst_encode", kind.tile_size, warps)
         threads, shared, *_ = launch.encode_shape(kind.tile_size, shared_per_block, warps)
         grid = max(1, round(kind.choices.encode_blocks * multiprocessors))
+        arguments = *arguments, _u32(per_group)
     pieces = blocks(most_tiles, launch.PIECE_TILES)
     # One group may have a block a piece; of several, blocks that find no multiprocessor free would load tables in vain.
     grid = min(grid, pieces, max(blocks(pieces, threads // 32), multiprocessors // groups))
@@ -195,12 +196,13 @@ def compress_at_once(
         lane.upload(room.waves_at, launch.words(chain(complete, () if beside else rows)))
     if not beside:
         pack_rows(room, rows)
-    most_tiles = [0] * len(room.columns)
+    longest = [0] * len(room.columns)
     for i, cut in cuts:
-        most_tiles[i] = max(most_tiles[i], cut.layout.tiles)
+        longest[i] = max(longest[i], cut.layout.tiles)
     for kind, waves_at, of_kind, per_group in waves.runs:
-        most = max(most_tiles[i] for i in of_kind)
-        _compact(lane, kind, waves_at, len(of_kind) * per_group, most, results.buffers[codes[0]].ptr if alone else 0)
+        most_tiles = max(longest[i] for i in of_kind)
+        to = results.buffers[codes[0]].ptr if alone else 0
+        _compact(lane, kind, waves_at, len(of_kind) * per_group, most_tiles, to)
     of_host = host_tables(room, tables, exported)
     for (i, cut), meta, made, size in zip(cuts, metas, codes, sizes, strict=True):
         for number in (meta, made):

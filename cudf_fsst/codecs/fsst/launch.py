@@ -702,3 +702,10 @@ def describe(segments: Sequence[Segment]) -> npt.NDArray[np.void]:
     words[:, _VALIDITY] = (words[:, _VALIDITY] + meta) * has_nulls
     words[:, _CODES], words[:, _CODES_NBYTES] = codes, codes_nbytes
     return words.view(DESCRIPTOR).ravel()
+
+
+def move(words: npt.NDArray[np.uint64], meta: npt.NDArray[np.uint64], codes: npt.NDArray[np.uint64]) -> None:
+    """Have descriptors, a row of words each, say that buffers lie so many bytes further on, modulo 2^64."""
+    words[:, _ADDRESSES] += meta[:, None]
+    words[:, _VALIDITY] += meta * (words[:, _VALIDITY] != 0)
+    words[:, _CODES] += codes
