@@ -16,9 +16,10 @@ go through the stages together, and their room), `Tables`, `Cut` (a segment, as 
 `cuda_tables` has stage 1 and the rows, `cuda_encode` the other stages.
 
 A column of one segment is encoded before its size is known, into room for all that it may have. So all such columns of
-a round share one wait. Where each table is trained by one thread block there are two: for rows and nulls, while tables
-are trained in a side stream, and for codes. A column of a few segments goes the same way, if there is room for what its
-codes may be expected to take. Should they be more, it is compressed again as longer columns are. These have two slots
+a round share one wait. Where each table is trained by one thread block, or there is one column, there are two: for rows
+and nulls, while tables are trained in a side stream, and for codes. A column of a few segments goes the same way, if
+there is room for what its codes may be expected to take. Should they be more, it is compressed again as longer columns
+are. These have two slots
 for the codes of a segment, each with a stream, which take turns: while the host waits for the size of one segment's
 codes and the GPU compacts them, it encodes the next, be it of this column or of another. Their tables are trained
 beside the work on row lengths.
@@ -64,7 +65,8 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
     """Compress columns that share a workspace; False, and nothing is done, where codes are more than have room."""
     at_once, sources = columns[0].at_once, {column.source for column in columns}
     searched = "searched" in sources
-    trained_beside = "trained" in sources and not trains_in_clusters(columns)
+    # What is done for the rows of one column meanwhile takes its host as long as the GPU trains.
+    trained_beside = "trained" in sources and (len(columns) == 1 or not trains_in_clusters(columns))
     side_count = int(searched or trained_beside or columns[0].pool > 0) if at_once else SLOTS
     with Workspace() as work, SideLanes(lane, side_count) as side:
         room = make_room(columns, lane, side, work, encode=True)
