@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import cupy
 import numpy as np
@@ -15,7 +16,6 @@ from ..arrow_types import has_offsets, list_size
 from ..buffers import ColumnBuffers, DeviceStrings
 from ..device.memory import Lane, pinned
 from ..device.transfer import Inbox
-from ..lazy import kept_with
 from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import Rows
 from .dict import cuda_read as dictionary
@@ -94,6 +94,7 @@ def _copied(node: Node, parts: Iterator[Any]) -> Node:
     """A node of parts that are on their way to the GPU; what is found out about reading it, the node keeps."""
     made = node.with_parts(parts)
     for copy, source in ((made, node), *zip(made.children, node.children, strict=True)):
+        _shapes[copy] = _shape(source)
         if isinstance(copy.segments, Segments) and isinstance(source.segments, Segments):
             copy.segments.source = source.segments
     return made
@@ -165,8 +166,17 @@ class _Shape:
     itemsize: int
 
 
-@kept_with()
+_shapes: WeakKeyDictionary[Node, _Shape] = WeakKeyDictionary()
+
+
 def _shape(node: Node) -> _Shape:
+    found = _shapes.get(node)
+    if found is None:
+        found = _shapes[node] = _made_shape(node)
+    return found
+
+
+def _made_shape(node: Node) -> _Shape:
     if list_size(node.type) is not None or pa.types.is_map(node.type) or len(node.values) > 2:
         raise TypeError(f"cuDF has no columns of Arrow type {node.type}; to_host() keeps them")
     return _Shape(

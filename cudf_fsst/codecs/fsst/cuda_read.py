@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ...buffers import DeviceStrings, HostStrings
 from ...device.memory import Lane, current_device, device_attributes
 from ...device.transfer import Inbox
+from ...lazy import lazy
 from ..part import align
 from . import launch
 from .cuda_kernels import blocks, choices, get_kernel
@@ -174,8 +175,9 @@ class Reading:
         self.buffers = _buffers(segments)
         #: Of a copy: what it is made of, and by how many bytes the buffers of each segment lie further on.
         self._first: tuple[Reading, _Words] | None = None
-        view = self.view = launch.describe(segments)
-        words = self.words = view.view(_u64).reshape(view.size, len(_FIELDS))
+        view = launch.describe(segments)
+        words = view.view(_u64).reshape(view.size, len(_FIELDS))
+        self.__dict__.update(words=words, view=view)
         place_of: dict[SymbolTable, int] = {}
         self._table_places = [
             place_of.setdefault(segment.table, launch.DECODE_TABLE_NBYTES * len(place_of)) for segment in segments
@@ -203,10 +205,22 @@ class Reading:
         made.buffers = _buffers(segments)
         shifts = made.buffers - self.buffers
         made._first, made._whole, made.matching = (self, shifts), None, None
-        made.view = self.view.copy()
-        made.words = made.view.view(_u64).reshape(self.words.shape)
-        launch.move(made.words, *shifts)
+        del made.__dict__["words"], made.__dict__["view"]
         return made
+
+    @lazy
+    def words(self) -> _Words:
+        """Descriptors, a row of words each. Of a copy made when they are asked for: a plan for all rows needs none."""
+        assert self._first is not None
+        first, shifts = self._first
+        words = first.words.copy()
+        launch.move(words, *shifts)
+        return words
+
+    @lazy
+    def view(self) -> _Views:
+        """The same as records."""
+        return self.words.view(launch.DESCRIPTOR).ravel()
 
     def part(self, rows: npt.NDArray[np.int64]) -> tuple[_Words, npt.NDArray[np.uint8]]:
         """Descriptors and decode tables of the segments from the first to the last one that has some of a few rows."""

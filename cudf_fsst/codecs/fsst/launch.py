@@ -319,6 +319,10 @@ _FIELDS = DESCRIPTOR.names or ()
 _ADDRESSES = [_FIELDS.index(name) for name in SECTIONS if name != "validity"]
 _CODES, _CODES_NBYTES, _VALIDITY = (_FIELDS.index(name) for name in ("codes", "codes_nbytes", "validity"))
 
+# Of every field, whether it is an address in a segment's buffers.
+_IN_META = np.array([i in (*_ADDRESSES, _VALIDITY) for i in range(len(_FIELDS))], np.uint64)
+_IN_CODES = np.array([i == _CODES for i in range(len(_FIELDS))], np.uint64)
+
 #: Tiles a warp works on together.
 PIECE_TILES = 32
 #: Pieces a thread block of fsst_compact copies: 8, 16 or 32.
@@ -706,6 +710,6 @@ def describe(segments: Sequence[Segment]) -> npt.NDArray[np.void]:
 
 def move(words: npt.NDArray[np.uint64], meta: npt.NDArray[np.uint64], codes: npt.NDArray[np.uint64]) -> None:
     """Have descriptors, a row of words each, say that buffers lie so many bytes further on, modulo 2^64."""
-    words[:, _ADDRESSES] += meta[:, None]
-    words[:, _VALIDITY] += meta * (words[:, _VALIDITY] != 0)
-    words[:, _CODES] += codes
+    steps = meta[:, None] * _IN_META + codes[:, None] * _IN_CODES
+    steps[:, _VALIDITY] *= words[:, _VALIDITY] != 0
+    words += steps
