@@ -88,8 +88,10 @@ class Scope:
     Attributes
     ----------
     found : cuda_choose.Found
-    firsts : rmm.DeviceBuffer
-        First row of each value.
+    firsts : int
+        Address of the first row of each value.
+    held : rmm.DeviceBuffer, optional
+        Where they lie, if they were copied.
     values, values_chars, longest, null_count : int
     codes, validity : tuple of Packed
     segments : sequence of Segment
@@ -97,7 +99,7 @@ class Scope:
     """
 
     found: cuda_choose.Found
-    firsts: Any = None
+    firsts: int = 0
     values: int = 0
     values_chars: int = 0
     longest: int = 0
@@ -105,6 +107,7 @@ class Scope:
     codes: Parts = ()
     validity: Parts = ()
     segments: Sequence[Segment] = ()
+    held: Any = None
 
 
 @dataclass
@@ -274,9 +277,7 @@ def _round(
             if not plan.accepts(search.rows, search.chars, one.values, one.chars, named=name):
                 one.release()
                 continue
-            firsts = lane.allocate(4 * one.values)
-            lane.copy(firsts.ptr, one.firsts, 4 * one.values)
-            scope = Scope(column.scopes[number], firsts, one.values, one.chars, one.longest, one.null_count)
+            scope = Scope(column.scopes[number], one.firsts, one.values, one.chars, one.longest, one.null_count)
             column.dictionaries[number] = scope
             gathered.append((column, scope))
             made.append((one, scope))
@@ -287,6 +288,10 @@ def _round(
         few = sum(scope.values_chars + 4 * scope.values for _, scope in gathered) <= _FEW_VALUES_NBYTES
         values = _compress_values(gathered if few else [], lane, outbox)
         if not few:
+            for one, scope in made:  # they are wanted when the rest has been given back
+                scope.held = lane.allocate(4 * one.values)
+                lane.copy(scope.held.ptr, one.firsts, 4 * one.values)
+                scope.firsts = int(scope.held.ptr)
             waiting += gathered
         if early:
             packed = yield from _pack_beside(pack, measured[0], values, lane)
@@ -305,12 +310,13 @@ def _pack_beside(pack: Steps, measured: Any, values: Steps, lane: Lane) -> Steps
     first = together(values)
     try:
         begun = next(first, True) is None
+        compressed = lane.event()
         measured.synchronize()
         try:
             next(pack)
         except StopIteration as end:
             if begun:
-                yield
+                compressed.synchronize()  # and not for the codes that are packed
                 yield from first
             return end.value
         packed, _ = yield from together(pack, first, begun=1 + begun)
@@ -454,14 +460,14 @@ def _compress_values(some: Sequence[tuple[Column, Scope]], lane: Lane, outbox: O
         first = strings.offsets + scope.found.first * itemsize
         source = cuda_text.Dictionary(strings.chars, first, itemsize, scope.found.rows, 0)
         if rows:
-            gatherings.append(cuda_text.Gathering(source, scope.firsts.ptr, rows, offsets.ptr, chars.ptr, nbytes))
+            gatherings.append(cuda_text.Gathering(source, scope.firsts, rows, offsets.ptr, chars.ptr, nbytes))
         gathered = DeviceStrings(rows, chars.ptr, offsets.ptr, 4, owners=(offsets, chars, None), chars_limit=nbytes)
         options = {name: value for name, value in column.task.options.items() if name != "table"}
         tasks.append(fsst.Task(gathered, **options))
     cuda_text.gather(gatherings, lane)
     found = yield from fsst.compress(tasks, lane=lane, outbox=outbox)
     for (_, scope), segments in zip(some, found, strict=True):
-        scope.segments, scope.firsts = segments, None
+        scope.segments, scope.held = segments, None
 
 
 def plain_tasks(columns: Sequence[Column]) -> list[fsst.Task]:
