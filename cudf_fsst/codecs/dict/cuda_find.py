@@ -20,7 +20,7 @@ _VALUES, _TOO_MANY, _LONG, _NULLS, _NULL_CHARS, _VALUE_CHARS, _LONGEST, _COUNT =
 #: Slots of a table: a byte says which, two bytes do, four do.
 _FEW, _MORE, _MANY = 256, 65536, 1 << 18
 #: Different rows of a sample up to which a table of so few slots is tried.
-_GUESSES = {_FEW: 96, _MORE: 8192, _MANY: 16384}
+_GUESSES = {_FEW: 160, _MORE: 8192, _MANY: 16384}
 
 
 class Scope(NamedTuple):
