@@ -116,10 +116,12 @@ __device__ __forceinline__ u32 wave_of(const volatile Kept* kept, u32 piece) {
   return wave;
 }
 
-// Takes `nbytes`, a multiple of 16, of a workspace that pieces share; their offset, ~0 if there is no room.
+// Takes `nbytes`, a multiple of 16, of a workspace that pieces share; their offset, ~0 if there is no room, which the segment is told.
 __device__ __forceinline__ u64 take_room(const WaveView& wave, u64 nbytes) {
   const u64 place = atomicAdd(reinterpret_cast<u64*>(wave.used), nbytes);
-  return place + nbytes <= wave.capacity ? place : ~0ull;
+  if (place + nbytes <= wave.capacity) return place;
+  atomicOr(reinterpret_cast<u64*>(wave.codes_nbytes), 1ull << 63);
+  return ~0ull;
 }
 
 // Where a lane whose codes do not fit its row has room for those of a tile; null if there is none.
