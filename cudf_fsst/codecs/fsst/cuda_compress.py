@@ -72,9 +72,14 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
     with Workspace() as work, SideLanes(lane, side_count) as side:
         room = make_room(columns, lane, side, work, encode=True)
         if at_once and not searched:
+            early = bool(side) and "trained" in sources
+            exported = look(room) if early else None  # training begins as soon as it can
             tables = place_tables(room)
             waves = waves_at_once(room, tables)
-            exported = look(room, waves.views)
+            if early:
+                side[0].upload(room.waves_at, launch.words(waves.views))
+            else:
+                exported = look(room, waves.views)
             return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
         tables = [] if searched else place_tables(room)
         first = First((), []) if searched else first_waves(room, tables)

@@ -165,20 +165,18 @@ def compress_at_once(
     metas = [results.allocate(lane, cut.layout.meta_nbytes) for _, cut in cuts]
     addresses = [results.buffers[meta].ptr for meta in metas]
     rows = packs(room, cuts, addresses)
-    places = {(i, cut.planned): number for number, (i, cut) in enumerate(cuts)}
-
-    def with_places(wave: WaveView, number: int | None, codes: int) -> WaveView:
-        if number is None:  # a segment that got no rows
-            return wave
-        cut = cuts[number][1]
-        return _with_places(wave, cut, cut.layout.tiles, 0, addresses[number], codes)
-
-    alone = len(waves.order) == 1  # then the launch says where the codes go, and the wave is complete without
+    numbers_of = {(i, cut.planned): number for number, (i, cut) in enumerate(cuts)}
+    of_waves = [numbers_of.get(place) for place in waves.order]  # None: a segment that got no rows
+    complete = [
+        wave if n is None else _with_places(wave, cuts[n][1], cuts[n][1].layout.tiles, 0, addresses[n])
+        for wave, n in zip(waves.views, of_waves, strict=True)
+    ]
+    alone = len(complete) == 1  # then the launch says where the codes go, and the wave is complete without
     if beside:
         lane.upload(room.packs_at, launch.words(rows))
         pack_rows(room, rows)
         if alone:
-            room.side[0].upload(room.waves_at, launch.words([with_places(waves.views[0], 0, 0)]))
+            room.side[0].upload(room.waves_at, launch.words(complete))
         lane.follow(room.side[0])
         found = download_found(room)
         yield
@@ -189,10 +187,10 @@ def compress_at_once(
         return False
     codes = [results.allocate(lane, size) for size in sizes]
     if not (beside and alone):
-        complete = []
-        for wave, place in zip(waves.views, waves.order, strict=True):
-            number = places.get(place)
-            complete.append(with_places(wave, number, 0 if number is None else results.buffers[codes[number]].ptr))
+        complete = [
+            wave if n is None else wave._replace(codes=results.buffers[codes[n]].ptr)
+            for wave, n in zip(complete, of_waves, strict=True)
+        ]
         lane.upload(room.waves_at, launch.words(chain(complete, () if beside else rows)))
     if not beside:
         pack_rows(room, rows)
