@@ -68,7 +68,7 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
     searched = "searched" in sources
     # What is done for the rows of one column meanwhile takes its host as long as the GPU trains.
     trained_beside = "trained" in sources and (len(columns) == 1 or not trains_in_clusters(columns))
-    side_count = int(searched or trained_beside or columns[0].pool > 0) if at_once else SLOTS * PARTS
+    side_count = int(searched or trained_beside or columns[0].pool > 0) if at_once else SLOTS * PARTS + 1
     with Workspace() as work, SideLanes(lane, side_count) as side:
         room = make_room(columns, lane, side, work, encode=True)
         if at_once and not searched:

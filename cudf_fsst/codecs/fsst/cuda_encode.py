@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -174,7 +174,7 @@ def compress_at_once(
     alone = len(complete) == 1  # then the launch says where the codes go, and the wave is complete without
     if beside:
         lane.upload(room.packs_at, launch.words(rows))
-        pack_rows(room, rows)
+        pack_rows(room, rows, lane)
         if alone:
             room.side[0].upload(room.waves_at, launch.words(complete))
         lane.follow(room.side[0])
@@ -193,7 +193,7 @@ def compress_at_once(
         ]
         lane.upload(room.waves_at, launch.words(chain(complete, () if beside else rows)))
     if not beside:
-        pack_rows(room, rows)
+        pack_rows(room, rows, lane)
     longest = [0] * len(room.columns)
     for i, cut in cuts:
         longest[i] = max(longest[i], cut.layout.tiles)
@@ -218,7 +218,6 @@ class _Encoding(NamedTuple):
         In a slot, and in a part of one, where there are parts.
     """
 
-    column: int  # of the round
     cut: Cut
     kind: _Kind
     waves: tuple[WaveView, ...]
@@ -312,11 +311,14 @@ def first_waves(room: Room, tables: Sequence[Tables]) -> First:
 
 
 def encode_first(room: Room, tables: Sequence[Tables], first: First) -> None:
-    """Stages 2 to 4 of the first segments; tables are trained in the first of the side streams."""
+    """Stages 2 to 4 of the first segments; tables are trained in the first of the side streams.
+
+    They begin behind all that the host waits for before it knows the rows, which would have to wait for them else.
+    """
     column, slots = room.columns[0], _Slots(room, 0)
     for number, wave in enumerate(first.waves):
         lane, size = slots.lane(number), pinned(1, np.int64)
-        lane.follow(room.side[0])
+        lane.follow(room.side[0] if number else room.lane)
         _encode(lane, _kind(column, tables[0], 0), slots.first_at(number), 1, wave.tile_limit)
         lane.download(size, wave.codes_nbytes)
         first.under_way.append((size, lane.event()))
@@ -403,16 +405,20 @@ def _complete(slots: _Slots, encodings: Sequence[_Encoding], start: int, results
         ]
         lane.upload(slots.first_at(slots.count + start + kind * slots.segments), launch.words(waves))
     uploaded = lane.event()
-    for slot_lane in slots.room.side:
+    for slot_lane in slots.room.side[:-1]:
         slot_lane.stream.wait_event(uploaded)
     return metas
 
 
 def _pack(room: Room, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int]) -> None:
-    """Pack the rows of all segments, each with its column's number, to these addresses."""
-    rows = packs(room, cuts, metas)
-    room.lane.upload(room.packs_at, launch.words(rows))
-    pack_rows(room, rows)
+    """Pack the rows of all segments, each with its column's number, to these addresses.
+
+    In a stream of its own: what is done for codes would wait, as memory for it is taken in the default stream's order.
+    """
+    rows, lane = packs(room, cuts, metas), room.side[-1]
+    lane.follow(room.lane)
+    lane.upload(room.packs_at, launch.words(rows))
+    pack_rows(room, rows, lane)
 
 
 def compress_long(
@@ -431,25 +437,30 @@ def compress_long(
     beside that, it does while the GPU encodes: it takes memory for a few segments first, and for the others, and has
     rows packed, when the next are under way.
     """
-    lane = room.lane
-    flat = [(i, cut) for i, of_column in enumerate(cuts) for cut in of_column]
-    slots, sizes = _Slots(room, len(flat)), pinned(max(len(flat), 1), np.int64)
-    count = min(slots.count, len(flat))
-    encodings = [
-        _Encoding(
-            i,
-            cut,
-            _kind(cut.column, tables[i], cut.table),
-            slots.waves_of(number, i, cut.planned, tables[i], cut.table),
-            sizes[number : number + 1],
-        )
-        for number, (i, cut) in enumerate(flat)
-    ]
-    begun = bool(first.waves) and [(i, cut.planned) for i, cut in flat[:count]] == [(0, k) for k in range(slots.count)]
+    lane, every = room.lane, ((i, cut) for i, of_column in enumerate(cuts) for cut in of_column)
+    segments = sum(column.segments for column in room.columns)
+    slots, sizes = _Slots(room, segments), pinned(segments, np.int64)
+    flat: list[tuple[int, Cut]] = []
+    encodings: list[_Encoding] = []
+    metas: list[int] = []
+
+    def prepare(some: Iterable[tuple[int, Cut]]) -> None:
+        start = len(flat)
+        flat.extend(some)
+        for number, (i, cut) in enumerate(flat[start:], start):
+            waves = slots.waves_of(number, i, cut.planned, tables[i], cut.table)
+            kind, size = _kind(cut.column, tables[i], cut.table), sizes[number : number + 1]
+            encodings.append(_Encoding(cut, kind, waves, size))
+        if len(flat) > start:
+            metas.extend(_complete(slots, encodings[start:], start, results))
+
+    early = slots.count * (1 + slots.parts)  # what is encoded before the first is done with, and after
+    ahead = list(islice(every, early))
+    count = min(slots.count, len(ahead))
+    begun = bool(first.waves) and [(i, cut.planned) for i, cut in ahead[:count]] == [(0, k) for k in range(slots.count)]
     if first.waves and not begun:
         _forget_first(room, first)
-    early = min(len(flat), slots.count * (1 + slots.parts))  # what is encoded before the first is done with, and after
-    metas = _complete(slots, encodings[:early], 0, results)
+    prepare(ahead)
     under_way: deque[Any] = deque()
     if begun:
         for number, (size, event) in enumerate(first.under_way):
@@ -461,7 +472,7 @@ def compress_long(
             slots.lane(number).follow(room.side[0])  # where tables are trained
             under_way.append(_start(slots, number, encodings[number]))
     started = count
-    for number, (i, cut) in enumerate(flat):
+    for number, (i, cut) in enumerate(flat):  # which the first turn completes
         under_way.popleft().synchronize()
         meta = results.buffers[metas[number]].ptr
         codes, codes_nbytes = _finish(slots, number, encodings[number], meta, results, outbox)
@@ -471,10 +482,11 @@ def compress_long(
             under_way.append(_start(slots, started, encodings[started]))
             started += 1
         if number == 0:
-            metas += _complete(slots, encodings[early:], early, results) if early < len(flat) else []
+            prepare(every)
             _pack(room, flat, [results.buffers[one].ptr for one in metas])
             of_host = host_tables(room, tables, exported)  # of what has been encoded, training has ended
         if outbox is not None:
+            lane.follow(room.side[-1])
             lane.follow(slots.lane(number))
             results.send(metas[number], outbox, lane)
         results.add(cut, of_host[i][cut.table], metas[number], codes, codes_nbytes)

@@ -130,7 +130,8 @@ class Room(NamedTuple):
     Attributes
     ----------
     lane, side
-        The caller's stream, and the round's own: long columns have one for every slot, and the first trains.
+        The caller's stream, and the round's own. Tables are trained in the first. Where segments take turns, every slot
+        has one, and every part, and the rows have the last.
     found : list of Found
         Of every column, places in the array of numbers that the GPU finds.
     row_words : list of int
