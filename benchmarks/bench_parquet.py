@@ -129,19 +129,21 @@ def measure_groups(path: Path, tools: Tools) -> Iterator[Found]:
         yield from measure_read(rewritten, tools)
 
 
+def answer(read: Callable[[Path], Any], path: Path) -> int:
+    """Read, and count the rows with a text."""
+    found = read(path)
+    text = found.column(COLUMN) if isinstance(found, CompressedFrame) else found[COLUMN]
+    return int(text.str.contains(TEXT, regex=False).sum())
+
+
 def measure_limited(path: Path, limit: int, tools: Tools) -> Iterator[Found]:
     """Reading, and a question, where memory is short."""
     common = {"limit_bytes": limit, "rows": row_count(path)}
 
-    def ask(read: Callable[[Path], Any]) -> None:
-        found = read(path)
-        text = found.column(COLUMN) if isinstance(found, CompressedFrame) else found[COLUMN]
-        int(text.str.contains(TEXT, regex=False).sum())
-
     for codec, read in (("cudf_fsst", tools.ours), ("cudf", tools.read)):
         for measure, call in (
             ("limited_read_seconds", partial(read, path)),
-            ("limited_query_seconds", partial(ask, read)),
+            ("limited_query_seconds", partial(answer, read, path)),
         ):
             yield codec, {"measure": measure, "value": tools.limited(call, limit), **common}
 
@@ -151,6 +153,14 @@ def measure_large(folder: Path, limit: int, tools: Tools) -> Iterator[Found]:
     if not folder.is_dir():
         command = ["tpchgen-cli", "parquet", "-s", str(LARGE), "-T", "lineitem", "-p", str(LARGE_FILES)]
         subprocess.run([*command, "-o", str(folder.parent), "--no-progress"], check=True)
+    wanted = sum(answer(tools.read, file) for file in sorted(folder.iterdir()))
+    if (found := answer(tools.ours, folder)) != wanted:
+        raise AssertionError(f"{found} rows have the text, not {wanted}")
+    frame = tools.ours(folder)
+    common = {"rows": len(frame), "bytes": frame.uncompressed_nbytes, "found": wanted}
+    yield "cudf_fsst", {"measure": "result_bytes", "value": frame.nbytes, **common}
+    del frame
+    yield "cudf_fsst", {"measure": "peak_bytes", "value": tools.peak(partial(tools.ours, folder)), **common}
     yield from measure_limited(folder, limit, tools)
 
 

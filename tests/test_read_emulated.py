@@ -21,7 +21,7 @@ from cudf_fsst.interop import arrow_columns
 from emulation.conftest import emulator
 from emulation.device import failing_every_allocation
 from emulation.emulator import SCHEDULES
-from test_values_emulated import OPTIONS, ROWS, Gpu, arrays, cut_at, gpu, on_device, own_stream_gpu
+from values_gpu import OPTIONS, ROWS, Gpu, arrays, cut_at, gpu, on_device, own_stream_gpu
 
 __all__ = ["emulator", "gpu", "own_stream_gpu"]
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from .cudf import columns as columns_of
 from .cudf import cudf_module, current_device, with_dtype
 
 
@@ -133,6 +134,7 @@ class ParquetFiles:
         self.empty = self.with_keys(found, dict.fromkeys(keys))
         #: Of its columns: a pandas.Index.
         self.labels = self.empty.columns if isinstance(self.empty.columns, pd.Index) else self.empty.columns.to_pandas()
+        self._dtypes = [column.dtype for column in columns_of(self.empty)]
 
     def read(self, path: str, groups: Sequence[int], keys: Mapping[str, Any]) -> Any:
         """A DataFrame of row groups of a file that lies in folders of these keys, filtered."""
@@ -172,9 +174,10 @@ class ParquetFiles:
         found = cudf_module().DataFrame.from_pylibcudf(plc.Table(chunk.columns), metadata=chunk.names)
         if self._levels and self._levels[0] in chunk.names["columns"]:
             found = self._with_index(found)
-        for place, name in zip(places, list(found), strict=True):
-            dtype = self.empty.dtypes.iloc[place]
-            if found[name].dtype != dtype:  # pandas' notes tell of decimals another precision, of nulls object
+        # Not the frame's own dtypes, nor its columns as Series: for 16 columns they take 7 ms, compressing them 2.5.
+        for place, name, column in zip(places, list(found), columns_of(found), strict=True):
+            dtype = self._dtypes[place]
+            if column.dtype != dtype:  # pandas' notes tell of decimals another precision, of nulls object
                 found[name] = with_dtype(found[name], dtype)
         return found
 
