@@ -272,7 +272,7 @@ class _Slots:
         return self.count + self.parts * done if done <= self.count else done + self.count * self.parts
 
     def follow(self, number: int) -> None:
-        """Let a part begin when its slot is free."""
+        """Let the first work in a part wait for its slot's, as far as that is enqueued."""
         if number >= self.count and not self._whole(number) and number < self.count * (1 + self.parts):
             place = self._place(number)
             self.room.side[place].follow(self.room.side[place // self.parts * self.parts])
@@ -335,7 +335,6 @@ def _forget_first(room: Room, first: First) -> None:
 def _start(slots: _Slots, number: int, encoding: _Encoding) -> Any:
     """Stages 2 to 4 of a segment, or of what a slot has room for; an event behind the size of its codes."""
     lane, wave = slots.lane(number), slots.wave(number, encoding)
-    slots.follow(number)
     _encode(lane, encoding.kind, slots.wave_at(number), 1, min(encoding.cut.layout.tiles, wave.tile_limit))
     lane.download(encoding.size, wave.codes_nbytes)
     return lane.event()
@@ -478,9 +477,11 @@ def compress_long(
         codes, codes_nbytes = _finish(slots, number, encodings[number], meta, results, outbox)
         if number == 0 and slots.parts > 1:
             slots.divide(codes_nbytes, cut)
-        while started < min(slots.free(number + 1), len(flat)):
-            under_way.append(_start(slots, started, encodings[started]))
-            started += 1
+        now = range(started, min(slots.free(number + 1), len(flat)))
+        for following in now:
+            slots.follow(following)
+        under_way += [_start(slots, following, encodings[following]) for following in now]
+        started += len(now)
         if number == 0:
             prepare(every)
             _pack(room, flat, [results.buffers[one].ptr for one in metas])
