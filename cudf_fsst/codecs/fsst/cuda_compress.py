@@ -38,8 +38,9 @@ from ...device.memory import Lane, SideLanes, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps
 from . import launch
-from .cuda_encode import compress_at_once, compress_long, waves_at_once
+from .cuda_encode import First, compress_at_once, compress_long, encode_first, first_waves, waves_at_once
 from .cuda_room import (
+    PARTS,
     SLOTS,
     Column,
     Cut,
@@ -67,19 +68,26 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
     searched = "searched" in sources
     # What is done for the rows of one column meanwhile takes its host as long as the GPU trains.
     trained_beside = "trained" in sources and (len(columns) == 1 or not trains_in_clusters(columns))
-    side_count = int(searched or trained_beside or columns[0].pool > 0) if at_once else SLOTS
+    side_count = int(searched or trained_beside or columns[0].pool > 0) if at_once else SLOTS * PARTS + 1
     with Workspace() as work, SideLanes(lane, side_count) as side:
         room = make_room(columns, lane, side, work, encode=True)
         if at_once and not searched:
+            early = bool(side) and "trained" in sources
+            exported = look(room) if early else None  # training begins as soon as it can
             tables = place_tables(room)
             waves = waves_at_once(room, tables)
-            exported = look(room, waves.views)
+            if early:
+                side[0].upload(room.waves_at, launch.words(waves.views))
+            else:
+                exported = look(room, waves.views)
             return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
-        exported = look(room)
+        tables = [] if searched else place_tables(room)
+        first = First((), []) if searched else first_waves(room, tables)
+        exported = look(room, first.waves)
+        encode_first(room, tables, first)
         found = download_found(room)
         if searched:
             lane.follow(side[0])
-        tables = [] if searched else place_tables(room)
         yield
         cuts = find_cuts(room, found.tolist())
         if searched:
@@ -88,7 +96,7 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
             waves = waves_at_once(room, tables)
             lane.upload(room.waves_at, launch.words(waves.views))
             return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
-        compress_long(room, [_wanted(of_column) for of_column in cuts], tables, results, outbox, exported)
+        compress_long(room, [_wanted(of_column) for of_column in cuts], tables, results, outbox, exported, first)
         return True
 
 
