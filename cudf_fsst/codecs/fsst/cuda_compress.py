@@ -38,8 +38,9 @@ from ...device.memory import Lane, SideLanes, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps
 from . import launch
-from .cuda_encode import compress_at_once, compress_long, waves_at_once
+from .cuda_encode import First, compress_at_once, compress_long, encode_first, first_waves, waves_at_once
 from .cuda_room import (
+    PARTS,
     SLOTS,
     Column,
     Cut,
@@ -73,23 +74,30 @@ def _compress_round(
     searched = "searched" in sources
     # What is done for the rows of one column meanwhile takes its host as long as the GPU trains.
     trained_beside = "trained" in sources and (len(columns) == 1 or not trains_in_clusters(columns))
-    side_count = int(searched or trained_beside or columns[0].pool > 0) if at_once else SLOTS
+    side_count = int(searched or trained_beside or columns[0].pool > 0) if at_once else SLOTS * PARTS + 1
     with Workspace() as work, SideLanes(lane, side_count) as side:
         room = make_room(columns, lane, side, work, encode=True)
         if at_once and not searched:
+            early = bool(side) and "trained" in sources
+            exported = look(room) if early else None  # training begins as soon as it can
             tables = place_tables(room)
             waves = waves_at_once(room, tables)
-            exported = look(room, waves.views)
+            if early:
+                side[0].upload(room.waves_at, launch.words(waves.views))
+            else:
+                exported = look(room, waves.views)
             if beside is not None:
                 beside(room)
             return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
-        exported = look(room)
+        tables = [] if searched else place_tables(room)
+        first = First((), []) if searched else first_waves(room, tables)
+        exported = look(room, first.waves)
+        if beside is not None:
+            beside(room)
+        encode_first(room, tables, first)
         found = download_found(room)
         if searched:
             lane.follow(side[0])
-        if beside is not None:
-            beside(room)
-        tables = [] if searched else place_tables(room)
         yield
         cuts = find_cuts(room, found.tolist())
         if searched:
@@ -98,7 +106,7 @@ def _compress_round(
             waves = waves_at_once(room, tables)
             lane.upload(room.waves_at, launch.words(waves.views))
             return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
-        compress_long(room, [_wanted(of_column) for of_column in cuts], tables, results, outbox, exported)
+        compress_long(room, [_wanted(of_column) for of_column in cuts], tables, results, outbox, exported, first)
         return True
 
 
@@ -122,7 +130,7 @@ def compress(
         Where every segment goes as soon as it is made; it is in host memory then, when the outbox is closed.
     beside
         Is called where columns are looked at, before the wait for that, to launch more work on the same columns: with
-        their room, whose side streams go on when it is known where segments begin. The room's lane has to follow.
+        their room, whose last side stream goes on when it is known where segments begin. The room's lane has to follow.
 
     Returns
     -------

@@ -112,8 +112,8 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
 
 
 def _let_go(room: Room) -> None:
-    """Have side streams go on as soon as it is known where segments begin."""
-    for lane in room.side:
+    """Have the first and the last side stream go on as soon as it is known where segments begin."""
+    for lane in (*room.side[:1], *room.side[1:][-1:]):
         lane.follow(room.lane)
 
 
@@ -275,10 +275,10 @@ def packs(room: Room, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int]) -> 
     return views
 
 
-def pack_rows(room: Room, views: Sequence[PackView]) -> None:
+def pack_rows(room: Room, views: Sequence[PackView], lane: Lane) -> None:
     """Launch what `packs` describes."""
     row_blocks = views[-1].first_row_block + blocks(views[-1].rows, ROW_BLOCK)
-    room.lane.launch(
+    lane.launch(
         get_kernel("row_lengths", "row_lengths_pack"),
         launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
         launch.ROW_THREADS,
