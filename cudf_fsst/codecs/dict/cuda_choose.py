@@ -189,7 +189,7 @@ class Carried:
             for column, found in zip(room.columns, room.found, strict=True)
             for edges in _Cuts(column.segments, column.per_table, room.number(found.rows_begin)).places()
         ]
-        lane = room.side[-1] if room.side else room.lane
+        lane = room.side[-1] if len(room.side) > 1 else room.lane  # in the first tables are trained
         self._sampling.clear(lane)
         self._sampling.launch(wanted, lane, Tables(), self._work[self._tables_at])
         for column, found in zip(room.columns, room.found, strict=True):
