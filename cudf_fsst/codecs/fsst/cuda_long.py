@@ -283,7 +283,9 @@ def compress_long(
             slots.lane(number).follow(room.side[0])  # where tables are trained
             under_way.append(_start(slots, number, encodings[number]))
     started = count
-    for number, (i, cut) in enumerate(flat):  # which the first turn completes
+    # When as many segments are under way as can be; where things are sent, a segment's rows are needed with its codes.
+    rest_after = count - 1 if outbox is None else 0
+    for number, (i, cut) in enumerate(flat):  # which that turn completes
         under_way.popleft().synchronize()
         meta = results.buffers[metas[number]].ptr
         codes, codes_nbytes = _finish(slots, number, encodings[number], meta, results, outbox)
@@ -295,9 +297,10 @@ def compress_long(
         under_way += [_start(slots, following, encodings[following]) for following in now]
         started += len(now)
         if number == 0:
+            of_host = host_tables(room, tables, exported)  # of what has been encoded, training has ended
+        if number == rest_after:
             prepare(every)
             _pack(room, flat, [results.buffers[one].ptr for one in metas])
-            of_host = host_tables(room, tables, exported)  # of what has been encoded, training has ended
         if outbox is not None:
             lane.follow(room.side[-1])
             lane.follow(slots.lane(number))
