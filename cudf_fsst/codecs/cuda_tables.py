@@ -151,12 +151,13 @@ class Tables:
             grid = len(some) * per_column
             self._add(kernel, grid, threads, fields + parts, _u32(len(some)), _u32(per_column), *rows.arguments)
 
-    def launch(self, lane: Lane) -> None:
-        """Upload and launch."""
+    def launch(self, lane: Lane, room: int = 0) -> None:
+        """Upload and launch; `room`: address where there is room for what is read, 0: it is allocated."""
         if not self._launches:
             return
         words = np.frombuffer(array("Q", self._words), _u64)
-        buffer = lane.allocate(words.nbytes)
-        lane.upload(buffer.ptr, words)
+        buffer = None if room else lane.allocate(words.nbytes)
+        begin = room if buffer is None else buffer.ptr
+        lane.upload(begin, words)
         for kernel, grid, threads, at, arguments, shared in self._launches:
-            lane.launch(kernel, grid, threads, (_u64(buffer.ptr + at), *arguments), shared)
+            lane.launch(kernel, grid, threads, (_u64(begin + at), *arguments), shared)

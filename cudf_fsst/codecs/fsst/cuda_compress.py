@@ -27,7 +27,7 @@ encoded before the host knows the rows.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ from .cuda_room import (
     Column,
     Cut,
     Results,
+    Room,
     Task,
     check_level,
     make_room,
@@ -60,10 +61,15 @@ from .segment import Segment
 from .symbols import SymbolTable
 from .train import train_table
 
+#: What is launched beside the work on a round.
+Beside = Callable[[Room], None]
+
 __all__ = ["Task", "compress", "compress_one", "takes_all", "train"]
 
 
-def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, outbox: Outbox | None) -> Steps:
+def _compress_round(
+    columns: Sequence[Column], lane: Lane, results: Results, outbox: Outbox | None, beside: Beside | None
+) -> Steps:
     """Compress columns that share a workspace; False, and nothing is done, where codes are more than have room."""
     at_once, sources = columns[0].at_once, {column.source for column in columns}
     searched = "searched" in sources
@@ -81,6 +87,8 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
                 side[0].upload(room.waves_at, launch.words(waves.views))
             else:
                 exported = look(room, waves.views)
+            if beside is not None:
+                beside(room)
             return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
         tables = [] if searched else place_tables(room)
         first = First((), []) if searched else first_waves(room, tables)
@@ -89,6 +97,8 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
         found = download_found(room)
         if searched:
             lane.follow(side[0])
+        if beside is not None:
+            beside(room)
         yield
         cuts = find_cuts(room, found.tolist())
         if searched:
@@ -107,7 +117,7 @@ def _wanted(cuts: Iterable[Cut]) -> Iterator[Cut]:
 
 
 def compress(
-    tasks: Sequence[Task], *, lane: Lane, outbox: Outbox | None = None
+    tasks: Sequence[Task], *, lane: Lane, outbox: Outbox | None = None, beside: Beside | None = None
 ) -> Generator[None, None, list[list[Segment]]]:
     """Compress columns in GPU memory.
 
@@ -119,6 +129,9 @@ def compress(
         Where the caller works, and waits at every yield.
     outbox
         Where every segment goes as soon as it is made; it is in host memory then, when the outbox is closed.
+    beside
+        Is called where columns are looked at, before the wait for that, to launch more work on the same columns: with
+        their room, whose side streams go on when it is known where segments begin. The room's lane has to follow.
 
     Returns
     -------
@@ -142,8 +155,8 @@ def compress(
         for together in rounds(columns):
             alone = len(together) == 1 and together[0].task.only is None and outbox is None
             some = [with_pool(together[0])] if alone else together
-            if not (yield from _compress_round(some, lane, results, outbox)):
-                yield from _compress_round(together, lane, results, outbox)
+            if not (yield from _compress_round(some, lane, results, outbox, beside)):
+                yield from _compress_round(together, lane, results, outbox, beside)
     except BaseException:
         lane.synchronize()
         results.drop()

@@ -112,9 +112,9 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
 
 
 def _let_go(room: Room) -> None:
-    """Have the side stream, if there is one, go on as soon as it is known where segments begin."""
-    if room.side:
-        room.side[0].follow(room.lane)
+    """Have side streams go on as soon as it is known where segments begin."""
+    for lane in room.side:
+        lane.follow(room.lane)
 
 
 def _train(room: Room) -> npt.NDArray[np.void]:
