@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...buffers import HostStrings
+from ...lazy import lazy
 from ..fsst import search
 from ..part import align
 
@@ -27,20 +28,22 @@ class Few:
     Parameters
     ----------
     strings : HostStrings
-        At least one, at most `MOST`; of 1 to `SHORT` bytes the longest.
+        At least one, at most `MOST`.
 
     Attributes
     ----------
     rows : tuple of bytes
-    image : ndarray of uint8
-        As kernels/dict_packed.cu has it.
     """
 
     def __init__(self, strings: HostStrings) -> None:
         places, chars = strings.offsets.tolist(), strings.chars
         self.rows = tuple(chars[a:b].tobytes() for a, b in pairwise(places))
-        self.image = image_of(self.rows)
         self._answers: dict[search.Question, npt.NDArray[np.generic]] = {}
+
+    @lazy
+    def image(self) -> npt.NDArray[np.uint8]:
+        """As kernels/dict_packed.cu has it, of values of 1 to `SHORT` bytes the longest."""
+        return image_of(self.rows)
 
     def answers(self, question: search.Question) -> npt.NDArray[np.generic]:
         """The answer for each value, of `search.answer_dtype`."""
