@@ -431,11 +431,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
   for (u32 w = 0; w < BITPACK_WARPS; ++w) begin += sums[w];
   for (u32 w = 0; w < LENGTHS_PARTS * warp; ++w) begin += every[first + w];
   const Lengths lengths = {near + image_room, far, kept};
-  if (is_near && job.stride == 8)
+  const bool small = ITEM_NBYTES < 4 && is_near;  // codes of 4 bytes have too many values
+  if (small && job.stride == 8)
     spell<1>(job, in_job, begin, lengths, near, room + warp * own, staged);
-  else if (is_near && job.stride == 16)
+  else if (small && job.stride == 16)
     spell<2>(job, in_job, begin, lengths, near, room + warp * own, staged);
-  else if (is_near && job.stride == 24)
+  else if (small && job.stride == 24)
     spell<3>(job, in_job, begin, lengths, near, room + warp * own, staged);
   else
     spell<0>(job, in_job, begin, lengths, is_near ? near : image, room + warp * own, staged);
