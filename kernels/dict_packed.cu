@@ -369,8 +369,8 @@ __device__ __forceinline__ void spell(const SpellJob& job, u32 in_job, u64 begin
                 run.put(*value, left);
               } else {
 #pragma unroll
-                for (u32 w = 0; w < words; ++w) {
-                  const u32 some = w + 1 < words ? min(left, 8u) : left;
+                for (u32 w = 0; w != words; ++w) {
+                  const u32 some = w + 1 != words ? min(left, 8u) : left;
                   run.put(value[w], some);
                   left -= some;
                 }
@@ -460,7 +460,7 @@ __device__ __forceinline__ void answer(const AnswerJob& job, u32 in_job, u64* sh
     if (whole && nbytes <= 4 && reinterpret_cast<u64>(out) % 16 % (4 * words) == 0) {
       u32 made[words];
 #pragma unroll
-      for (u32 w = 0; w < words; ++w) {
+      for (u32 w = 0; w != words; ++w) {
         made[w] = 0;
 #pragma unroll
         for (u32 i = 0; i < per; ++i) made[w] |= u32(of(codes[w * per + i])) << i * 8 * nbytes % 32;
