@@ -787,9 +787,9 @@ def dtype_of(content: Content, backend: Backend, *, categories: bool = True) -> 
     kind, node = content.type, content.node
     if holds_text(content):
         return dtypes.decode_string_dtype(content.stored)
-    if backend.device != "cpu" and (pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
-        return interop_cudf.plain_dtype(kind, content.stored)
     is_dictionary = pa.types.is_dictionary(kind)
+    if backend.device != "cpu" and not is_dictionary:
+        return interop_cudf.plain_dtype(kind, content.stored)
     # pandas' dtype of integers depends on whether there are nulls.
     nulls = node.null_count > 0 and backend.device == "cpu" and not is_dictionary
     some = arrow_columns.describe(pa.nulls(1, kind) if nulls else arrow_columns.no_rows(kind))

@@ -35,6 +35,10 @@ _PIECE_ROWS = 1024
 _SHOWN = 60
 
 
+#: Frames of some columns that a frame keeps.
+_KEPT_PARTS = 8
+
+
 class CompressedFrame:
     """A compressed DataFrame, in host memory or on a GPU.
 
@@ -46,13 +50,14 @@ class CompressedFrame:
     is not looked at, where pandas would align it.
     """
 
-    __slots__ = ("_backend", "_columns", "_index", "_labels", "_proxied")
+    __slots__ = ("_backend", "_columns", "_index", "_labels", "_parts", "_proxied")
 
     _backend: Backend
     _columns: tuple[Content, ...]
     _labels: Any
     _index: CompressedIndex
     _proxied: bool
+    _parts: dict[tuple[int, ...], CompressedFrame]  # frames of some columns, which were asked for
 
     def __init__(self) -> None:
         raise TypeError("make a CompressedFrame with df.fsst.compress() or cudf_fsst.load(path)")
@@ -68,7 +73,7 @@ class CompressedFrame:
     ) -> CompressedFrame:
         made = object.__new__(cls)
         made._backend, made._columns, made._labels = backend, tuple(columns), labels
-        made._index, made._proxied = index, proxied
+        made._index, made._proxied, made._parts = index, proxied, {}
         return made
 
     # What it is ---------------------------------------------------------------------------------------------------
@@ -320,6 +325,8 @@ class CompressedFrame:
         """
         if isinstance(key, slice):
             raise TypeError(f"a CompressedFrame is indexed by labels of columns or a mask, not by {key!r}; see f.iloc")
+        if type(key) is list and key and all(type(label) is str for label in key):  # certainly no mask
+            return self._of_places([self._place(label) for label in key])
         if isinstance(key, CompressedColumn):
             return self.filter(key)
         inner, _ = interop_cudf.unwrap_proxy(key)
@@ -345,9 +352,19 @@ class CompressedFrame:
                 return backend.interop.series(_series(backend, some, column), label, index)
 
     def _of_places(self, places: Sequence[int]) -> CompressedFrame:
-        """A frame of some columns, which it shares."""
-        columns = [self._columns[place] for place in places]
-        return self._make(self._backend, columns, self._labels.take(list(places)), self._index, self._proxied)
+        """A frame of some columns, which it shares.
+
+        A few are kept: to take the labels costs more than all else here.
+        """
+        key = tuple(places)
+        made = self._parts.get(key)
+        if made is None:
+            columns, labels = [self._columns[place] for place in key], self._labels.take(list(key))
+            made = self._make(self._backend, columns, labels, self._index, self._proxied)
+            if len(self._parts) >= _KEPT_PARTS:
+                self._parts.clear()
+            self._parts[key] = made
+        return made
 
     # Rows ---------------------------------------------------------------------------------------------------------
 

@@ -19,13 +19,15 @@ struct ColumnView {
   u64 first_row_block;  // row blocks of the launch before this column's
 };
 
-// What is found of a column, 5 * segments + 4 numbers.
+// What is found of a column, 7 * segments + 4 numbers.
 struct Found {
   u64* rows_begin;   // [segments + 1]
   u64* chars_begin;  // [segments + 1], from the column's first character on
   u64* nulls;        // [segments]
   u64* words;        // [segments], of packed row lengths
   u64* codes;        // [segments], bytes
+  u64* used;         // [segments], see WaveView
+  u64* taken;        // [segments], likewise
   u64* null_chars;   // characters under nulls
   u64* first_char;   // address of the column's first character
 
@@ -35,7 +37,9 @@ struct Found {
     nulls = chars_begin + segments + 1;
     words = nulls + segments;
     codes = words + segments;
-    null_chars = codes + segments;
+    used = codes + segments;
+    taken = used + segments;
+    null_chars = taken + segments;
     first_char = null_chars + 1;
   }
 };
@@ -50,16 +54,20 @@ struct ScopeView {
 
 // Tiles of a segment that are encoded together: all, unless it is longer than a slot.
 struct WaveView {
-  u64 first_char;                           // address of the address of the column's first character
-  u64 bounds;                               // address of where the segment's characters begin and end in the column's
-  u64 tables;                               // address of EncodeTables or MaxTables
-  u64 staged;                               // of MaxTables: bytes that lie in shared memory
-  u64 tile_begin;                           // of the segment
-  u64 tile_limit;                           // tiles that the slot holds
-  u64 slot, piece_lengths, tile_lengths;    // addresses
-  u64 codes_nbytes;                         // address of the segment's bytes of codes so far
-  u64 tiles;                                // of the wave; from here on for fsst_compact
-  u64 before;                               // bytes of codes of the segment's waves before
+  u64 first_char;  // address of the address of the column's first character
+  u64 bounds;      // address of where the segment's characters begin and end in the column's
+  u64 tables;      // address of EncodeTables or MaxTables
+  u64 staged;      // of MaxTables: bytes that lie in shared memory
+  u64 tile_begin;  // of the segment
+  u64 tile_limit;  // tiles that the slot holds
+  u64 slot, piece_lengths,
+      tile_lengths;  // addresses; behind the lengths of pieces as many places, in units of 16 bytes
+  u64 codes_nbytes;  // address of the segment's bytes of codes so far
+  u64 capacity;      // bytes of the slot, where pieces share it and have places; 0: it is as large as the characters
+  u64 used;          // address of how many of them are taken; more than there are: codes are missing
+  u64 taken;         // address of how many pieces warps have taken, beside their first
+  u64 tiles;         // of the wave; from here on for fsst_compact
+  u64 before;        // bytes of codes of the segment's waves before
   u64 block_starts, stored_lengths, codes;  // addresses in the result, of the wave
 };
 

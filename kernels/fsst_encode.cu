@@ -3,9 +3,12 @@
 //
 // fsst_encode   A warp encodes a *piece* of 32 consecutive tiles, one tile a lane (stage 2). The piece's characters are first
 //               staged in shared memory with coalesced loads, one row a tile. A lane writes its codes over the characters it
-//               has consumed; then the warp writes the 32 rows back to back into the piece's slot of the workspace, which is
-//               the transposition and the gathering of ADMS 2025 (stages 3 and 4) without a trip through global memory.
-// fsst_compact  Copies the pieces from their slots to their places in the exact-size result, and writes block_starts (stage 5).
+//               has consumed; then the warp writes the 32 rows back to back into the workspace, which is the transposition and
+//               the gathering of ADMS 2025 (stages 3 and 4) without a trip through global memory. A piece has a place of its
+//               own there, as large as its characters; or, where WaveView::capacity says so, the next place that is free. Then
+//               the codes may outgrow the workspace: they are counted, what does not fit is not written, and the host has to
+//               encode the wave in another way.
+// fsst_compact  Copies the pieces to their places in the exact-size result, and writes block_starts (stage 5).
 //
 //   row of a lane in shared memory, ROW_WORDS = tile / 4 + 3 (odd, so lanes in lockstep hit 32 different banks):
 //   | characters: tile / 4 words, and one if the tile is not aligned | 2 words: the window reads ahead |
@@ -36,8 +39,8 @@
 // run for 84 % of the kernel's time: the last pieces of a segment leave multiprocessors idle, if the next does not follow at once.
 //
 // Invariant: a lane writes a byte of its row only when it holds all characters up to it in registers. A lane whose codes outgrow
-// that (many escapes at the start of a tile) goes on in its own 1/32 of the piece's slot in global memory and fetches it back at
-// the end. Once its codes fill the tile's size the tile is raw and the lane stops.
+// that (many escapes at the start of a tile) goes on in its own 1/32 of the piece's place in global memory, or in one that is free,
+// and fetches it back at the end. Once its codes fill the tile's size the tile is raw and the lane stops.
 #include "fsst_compress.cuh"
 
 #define ROW_WORDS (TILE / 4 + ENCODE_ROW_EXTRA_WORDS)
@@ -88,6 +91,45 @@ __device__ __forceinline__ void stage_raw(u32* row, u64 source, u32 bytes, u64 b
     const u32 high = inner ? __ldg(from + i + 1) : load_word(aligned + 4 * i + 4, begin, end);
     row[i] = __funnelshift_r(low, high, shift);
   }
+}
+
+// What a block keeps of its waves in shared memory, behind the tables: the loop over symbols has no registers for it.
+struct Kept {
+  struct Wave {
+    u64 begin, end;  // of the segment's characters
+    u64 first_tile;
+    u64 first_piece;  // pieces of the waves before
+  };
+  const WaveView* waves;
+  u64 pairs;
+  u32 count, pieces;           // of all waves
+  u32 next[ENCODE_GROUP * 4];  // of every warp, the piece after this one
+  Wave of[ENCODE_GROUP];
+};
+static_assert(sizeof(Kept) == ENCODE_KEPT_NBYTES, "ENCODE_KEPT_NBYTES");
+static_assert(ENCODE_GROUP * 4 * 32 >= ENCODE_THREADS, "a place for every warp");
+
+// The number of the wave that a piece belongs to.
+__device__ __forceinline__ u32 wave_of(const volatile Kept* kept, u32 piece) {
+  u32 wave = 0;
+  while (wave + 1 < kept->count && kept->of[wave + 1].first_piece <= piece) ++wave;
+  return wave;
+}
+
+// Takes `nbytes`, a multiple of 16, of a workspace that pieces share; their offset, ~0 if there is no room.
+__device__ __forceinline__ u64 take_room(const WaveView& wave, u64 nbytes) {
+  const u64 place = atomicAdd(reinterpret_cast<u64*>(wave.used), nbytes);
+  return place + nbytes <= wave.capacity ? place : ~0ull;
+}
+
+// Where a lane whose codes do not fit its row has room for those of a tile; null if there is none.
+__device__ __forceinline__ u8* spill_room(const volatile Kept* kept, u32 piece) {
+  const u32 number = wave_of(kept, piece);
+  const WaveView& wave = kept->waves[number];
+  u8* const slot = reinterpret_cast<u8*>(wave.slot);
+  if (wave.capacity == 0) return slot + (piece - kept->of[number].first_piece) * (32 * TILE) + lane_id() * TILE;
+  const u64 place = take_room(wave, TILE);
+  return place == ~0ull ? nullptr : slot + place;
 }
 
 // A lane's place in its tile. The next 8 characters are the 64 bits from `bit` on of w0 w1 w2; w3, the word behind them, is there
@@ -179,10 +221,10 @@ struct Cursor {
 };
 
 // Encodes the `n` characters of a lane's row, which lies at byte `row_at` of shared memory; they start at bit `bit` of its data.
-// Returns the number of code bytes, or n if the tile is to be stored raw. `spilled` becomes the number of bytes in `spill` (0: all
-// codes are in the row).
+// Returns the number of code bytes, or n if the tile is to be stored raw. `spill` becomes where all codes are, unless they are in the
+// row or there is no room for them anywhere.
 __device__ __forceinline__ u32 encode_row(u8* shared, const u8* pairs, u32 two_byte_limit, u32 row_at, u32 n, u32 bit,
-                                          u32 one, u8* spill, u32* spilled) {
+                                          u32 one, const volatile Kept* kept, u32 piece, const u8** spill) {
   const u32* row = reinterpret_cast<const u32*>(shared + row_at);
   Cursor cursor = {shared, pairs, two_byte_limit, row[0], row[1], row[2], row[3], bit, row_at + 16, row_at + 1, one};
   const u32 inside = keep_in_register(row_at + 4 + (bit / 8 + n & ~3u));  // up to here all of w2 belongs to the tile
@@ -197,21 +239,26 @@ __device__ __forceinline__ u32 encode_row(u8* shared, const u8* pairs, u32 two_b
   }
   u32 total = cursor.out - 1 - row_at;
   if (total >= n) return n;
-  for (u32 i = 0; i < total; ++i) spill[i] = shared[row_at + i];
+  u8* const room = spill_room(kept, piece);
+  if (room != nullptr)
+    for (u32 i = 0; i < total; ++i) room[i] = shared[row_at + i];
   while (left > 0) {
     u32 code, bytes, behind;
     const bool escape = left > 8 ? cursor.find<false, false>(&code, &bytes, &behind, left)
                                  : cursor.find<false, true>(&code, &bytes, &behind, left);
     if (total + (escape ? 2 : 1) >= n) return n;
-    spill[total++] = u8(code);
-    if (escape) spill[total++] = u8(bytes);
+    if (room != nullptr) {
+      room[total] = u8(code);
+      if (escape) room[total + 1] = u8(bytes);
+    }
+    total += escape ? 2 : 1;
     left -= behind - cursor.bit;
     if (cursor.in <= inside)
       cursor.advance<true>(behind);
     else
       cursor.advance<false>(behind);
   }
-  *spilled = total;
+  *spill = room;
   return total;
 }
 
@@ -242,71 +289,73 @@ __device__ __forceinline__ void write_rows(const u32* rows, u32 length, u32 end,
   }
 }
 
-// What a block keeps of its wave in shared memory, behind the tables: the loop over symbols has no registers for it.
-struct Kept {
-  u64 begin, end;  // of the segment's characters
-  u64 first_tile;
-  u64 pairs;
-  u64 slot, piece_lengths, tile_lengths, codes_nbytes;
-  u64 pieces, unused;
-};
-static_assert(sizeof(Kept) == ENCODE_KEPT_NBYTES, "ENCODE_KEPT_NBYTES");
-
-// grid: x any, y = waves; block: a multiple of 32 threads; shared memory: SHARED_TABLES_NBYTES, a Kept, then ROW_WORDS words a thread.
-// The bytes of all codes are added to the segment's. Tiles behind tile_limit are left to another wave.
-extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1) fsst_encode(const WaveView* __restrict__ waves) {
+// grid: x any, y = groups of `per_group` waves, at most ENCODE_GROUP, which share the tables and, if they have a capacity, their
+// workspace; block: a multiple of 32 threads; shared memory: SHARED_TABLES_NBYTES, a Kept, then ROW_WORDS words a thread. The bytes of
+// all codes are added to the segment's. Tiles behind tile_limit are left to another wave. The first wave's `taken` has to be 0.
+extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
+    fsst_encode(const WaveView* __restrict__ waves, u32 per_group) {
   DYNAMIC_SHARED(u64, shared_memory);
   const u32 warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = lane_id();
   u8* shared = reinterpret_cast<u8*>(shared_memory);
   volatile Kept* const kept = reinterpret_cast<volatile Kept*>(shared + SHARED_TABLES_NBYTES);
   {
-    const WaveView& wave = waves[blockIdx.y];
-    const u64 chars = *reinterpret_cast<const u64*>(wave.first_char);
-    const u64 begin = chars + reinterpret_cast<const u64*>(wave.bounds)[0];
-    const u64 end = chars + reinterpret_cast<const u64*>(wave.bounds)[1];
-    const u64 tiles = min((end - begin + TILE - 1) / TILE - wave.tile_begin, wave.tile_limit);
-    const u64 pieces = (tiles + 31) / 32;
+    const WaveView* const group = waves + blockIdx.y * per_group;
+    u64 pieces = 0;
+    for (u32 i = 0; i < per_group; ++i) {
+      const WaveView& wave = group[i];
+      const u64 chars = *reinterpret_cast<const u64*>(wave.first_char);
+      const u64 begin = chars + reinterpret_cast<const u64*>(wave.bounds)[0];
+      const u64 end = chars + reinterpret_cast<const u64*>(wave.bounds)[1];
+      if (threadIdx.x == 0) {
+        kept->of[i].begin = begin, kept->of[i].end = end;
+        kept->of[i].first_tile = wave.tile_begin, kept->of[i].first_piece = pieces;
+      }
+      pieces += (min((end - begin + TILE - 1) / TILE - wave.tile_begin, wave.tile_limit) + 31) / 32;
+    }
     if (blockIdx.x >= pieces) return;
-    const u64* tables = reinterpret_cast<const u64*>(wave.tables);
+    const u64* tables = reinterpret_cast<const u64*>(group->tables);
 #pragma unroll 8
     for (u32 i = threadIdx.x; i < SHARED_TABLES_NBYTES / 8; i += blockDim.x) shared_memory[i] = __ldg(tables + i);
     if (threadIdx.x == 0) {
-      kept->begin = begin, kept->end = end;
-      kept->first_tile = wave.tile_begin;
       kept->pairs = reinterpret_cast<u64>(reinterpret_cast<const EncodeTables*>(tables)->pairs);
-      kept->slot = wave.slot, kept->piece_lengths = wave.piece_lengths, kept->tile_lengths = wave.tile_lengths;
-      kept->codes_nbytes = wave.codes_nbytes;
-      kept->pieces = pieces;
+      kept->waves = group;
+      kept->count = per_group, kept->pieces = u32(pieces);
     }
   }
   __syncthreads();
 
   const u8* pairs = reinterpret_cast<const u8*>(kept->pairs);
-  const u32 two_byte_limit = u32(reinterpret_cast<const EncodeTables*>(waves[blockIdx.y].tables)->two_byte_limit);
+  const u32 two_byte_limit = u32(reinterpret_cast<const EncodeTables*>(kept->waves->tables)->two_byte_limit);
   const u32 rows_at = u32(SHARED_TABLES_NBYTES + sizeof(Kept)) + 4 * ROW_WORDS * 32 * warp;
   u32* rows = reinterpret_cast<u32*>(shared + rows_at);
   u32* row = rows + lane * ROW_WORDS;
   const u32 row_at = keep_in_register(rows_at + 4 * ROW_WORDS * lane);
   const u32 one = __ffs(__ballot_sync(ALL_LANES, true));
 
-  // Neighbouring pieces belong to different blocks: few pieces, and the last ones, keep as many multiprocessors busy as there are.
-  for (u32 piece = blockIdx.x + gridDim.x * warp; piece < u32(kept->pieces); piece += gridDim.x * warps) {
-    const u64 begin = kept->begin, end = kept->end;
-    const u64 source = begin + (kept->first_tile + 32 * u64(piece)) * TILE;
+  // Neighbouring pieces belong to different blocks: few pieces, and the last ones, keep as many multiprocessors busy as there are. A
+  // warp takes its next piece as soon as it begins one, to ask for its characters meanwhile.
+  for (u32 piece = blockIdx.x + gridDim.x * warp; piece < kept->pieces; piece = kept->next[warp]) {
+    __syncwarp();
+    if (lane == 0)
+      kept->next[warp] = gridDim.x * warps + u32(atomicAdd(reinterpret_cast<u64*>(kept->waves->taken), 1ull));
+    const u32 number = wave_of(kept, piece);
+    const u64 begin = kept->of[number].begin, end = kept->of[number].end;
+    const u32 of_wave = piece - u32(kept->of[number].first_piece);
+    const u64 source = begin + (kept->of[number].first_tile + 32 * u64(of_wave)) * TILE;
     const u32 piece_chars = u32(min(end - source, u64(32 * TILE)));
     stage_words(rows, source, (piece_chars + 3) / 4, begin, end, piece_chars == 32 * TILE);
     __syncwarp();
-    const u64 next = source + u64(gridDim.x) * warps * (32 * TILE) + lane * TILE;
+    const u64 next = source + (kept->next[warp] - piece) * u64(32 * TILE) + lane * TILE;
     for (u32 line = 0; line < TILE; line += 128)
       if (next + line < end) prefetch(next + line);
 
     const u32 lane_start = lane * TILE;
     const u32 n = lane_start < piece_chars ? min(TILE, piece_chars - lane_start) : 0;
-    u32* slot = reinterpret_cast<u32*>(kept->slot + piece * u64(32 * TILE));
-    u8* spill = reinterpret_cast<u8*>(slot) + lane * TILE;
-    u32 spilled = 0;
-    const u32 length = encode_row(shared, pairs, two_byte_limit, row_at, n, 8 * u32(source & 3), one, spill, &spilled);
-    for (u32 i = 0; i < spilled; ++i) reinterpret_cast<u8*>(row)[i] = spill[i];
+    const u8* spill = nullptr;
+    const u32 length =
+        encode_row(shared, pairs, two_byte_limit, row_at, n, 8 * u32(source & 3), one, kept, piece, &spill);
+    if (spill != nullptr)
+      for (u32 i = 0; i < length; ++i) reinterpret_cast<u8*>(row)[i] = spill[i];
     __syncwarp();
 
     u32 raw = __ballot_sync(ALL_LANES, n > 0 && length == n);
@@ -314,22 +363,30 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1) fsst_encode(cons
       const u32 r = __ffs(raw) - 1;
       const u32 bytes = __shfl_sync(ALL_LANES, n, r);
       raw &= raw - 1;
-      stage_raw(rows + r * ROW_WORDS, source + r * TILE, bytes, kept->begin, kept->end);
+      stage_raw(rows + r * ROW_WORDS, source + r * TILE, bytes, kept->of[number].begin, kept->of[number].end);
     }
     __syncwarp();
 
+    const WaveView& wave = kept->waves[number];
     const u32 inclusive = warp_inclusive_sum(length);
-    write_rows(rows, length, inclusive, slot);
+    u64 place = of_wave * u64(32 * TILE);
+    if (wave.capacity != 0) {
+      if (lane == 31) place = take_room(wave, (inclusive + 15) & ~15u);
+      place = __shfl_sync(ALL_LANES, place, 31);
+    }
+    if (place != ~0ull) write_rows(rows, length, inclusive, reinterpret_cast<u32*>(wave.slot + place));
     if (lane == 31) {
-      reinterpret_cast<u32*>(kept->piece_lengths)[piece] = inclusive;
-      atomicAdd(reinterpret_cast<u64*>(kept->codes_nbytes), u64(inclusive));
+      u32* const lengths = reinterpret_cast<u32*>(wave.piece_lengths);
+      lengths[of_wave] = inclusive;
+      if (wave.capacity != 0) lengths[wave.tile_limit / 32 + of_wave] = u32(place / 16);
+      atomicAdd(reinterpret_cast<u64*>(wave.codes_nbytes), u64(inclusive));
     }
     if (n > 0) {
-      const u64 tile = 32 * u64(piece) + lane;
+      const u64 tile = 32 * u64(of_wave) + lane;
       if (TILE <= 256)
-        reinterpret_cast<u8*>(kept->tile_lengths)[tile] = u8(length - 1);
+        reinterpret_cast<u8*>(wave.tile_lengths)[tile] = u8(length - 1);
       else
-        reinterpret_cast<u16*>(kept->tile_lengths)[tile] = u16(length - 1);
+        reinterpret_cast<u16*>(wave.tile_lengths)[tile] = u16(length - 1);
     }
     __syncwarp();
   }
@@ -360,8 +417,9 @@ extern "C" __global__ void __launch_bounds__(256, 4) fsst_compact(const WaveView
   const WaveView& wave = waves[blockIdx.y];
   const u64 first = blockIdx.x * u64(COMPACT_PIECES), tiles = wave.tiles, pieces = (tiles + 31) / 32;
   if (first >= pieces) return;
-  const u8* const slots = reinterpret_cast<const u8*>(wave.slot);
+  const u8* const slot = reinterpret_cast<const u8*>(wave.slot);
   const u32* const piece_lengths = reinterpret_cast<const u32*>(wave.piece_lengths);
+  const u32* const places = wave.capacity == 0 ? nullptr : piece_lengths + wave.tile_limit / 32;
   u64* const block_starts = reinterpret_cast<u64*>(wave.block_starts);
   u8* const codes = reinterpret_cast<u8*>(codes_at != 0 ? codes_at : wave.codes);
   u64 sum = 0;
@@ -392,7 +450,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) fsst_compact(const WaveView
       if (piece + 1 == pieces) block_starts[piece / per_block + 1] = start + length;
     }
 
-    const u8* from = slots + piece * (32 * TILE);
+    const u8* from = slot + (places == nullptr ? piece * (32 * TILE) : __ldg(places + piece) * 16ull);
     u8* to = codes + start;
     const u32 head = min(length, u32(-reinterpret_cast<u64>(to) & 15));
     const u32 chunks = (length - head) / 16, shift = 8 * (head & 3), done = head + 16 * chunks;

@@ -333,16 +333,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_BLOCKS, 1, 1) __launch_bound
   const u32 thread = threadIdx.x, rank = cluster_rank(), number = blockIdx.x / CLUSTER_BLOCKS;
 
   const ScopeView& scope = scopes[number];
-  if (thread < 32) find_scope(scope, &t->start, &t->stop);
-  for (u32 i = thread; i < 256; i += TRAIN_THREADS) {
-    t->symbols[i] = i;
-    t->lengths[i] = 1;
-  }
-  __syncthreads();
-  const u64 chars = *Found(scope.found, scope.segments).first_char;
-  const u64 begin = chars + t->start, end = chars + t->stop;
-  stage_sample(t, begin, end);
-  const u32 sample_nbytes = u32(min(end - begin, u64(SAMPLE_CHUNKS * SAMPLE_CHUNK)));
+  const u32 sample_nbytes = begin_training(t, scope);
 
   u32 used = 0;
   for (u32 generation = 0; sample_nbytes > 0 && generation < TRAIN_GENERATIONS; ++generation) {

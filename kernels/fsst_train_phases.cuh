@@ -107,6 +107,20 @@ __device__ __forceinline__ void stage_sample(Training* t, u64 begin, u64 end) {
   }
 }
 
+// A table of the 256 bytes alone, and the sample of a scope, of as many bytes as the result says. By all threads.
+__device__ __forceinline__ u32 begin_training(Training* t, const ScopeView& scope) {
+  if (threadIdx.x < 32) find_scope(scope, &t->start, &t->stop);
+  for (u32 i = threadIdx.x; i < 256; i += TRAIN_THREADS) {
+    t->symbols[i] = i;
+    t->lengths[i] = 1;
+  }
+  __syncthreads();
+  const u64 chars = *Found(scope.found, scope.segments).first_char;
+  const u64 begin = chars + t->start, end = chars + t->stop;
+  stage_sample(t, begin, end);
+  return u32(min(end - begin, u64(SAMPLE_CHUNKS * SAMPLE_CHUNK)));
+}
+
 // The lookup tables of no symbols.
 __device__ __forceinline__ void clear_lookup(Training* t, bool training) {
   for (u32 i = threadIdx.x; i < HASH_SLOTS; i += TRAIN_THREADS) {

@@ -57,7 +57,7 @@ __device__ __forceinline__ void find_begin(const ColumnView& column, u32 k) {
   found.rows_begin[k] = low;
   found.chars_begin[k] = offsets[low] - first;
   if (k < column.segments) {
-    found.nulls[k] = found.codes[k] = 0;
+    found.nulls[k] = found.codes[k] = found.used[k] = found.taken[k] = 0;
   } else {
     *found.null_chars = 0;
     *found.first_char = column.chars + first;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from column_cases import VALUES
 from cudf_fsst.codecs.dict import plan as dictionaries
 from cudf_fsst.codecs.fsst import plan
 
-pytest.register_assert_rewrite("cli_cases", "frame_cases", "fsst_gpu", "nasty_values", "spill_cases")
+pytest.register_assert_rewrite("cli_cases", "frame_cases", "fsst_gpu", "nasty_values", "spill_cases", "values_gpu")
 
 # "ci" is what .ci/run and the README's command use; "deep" is for an evening: HYPOTHESIS_PROFILE=deep pytest.
 _COMMON = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
@@ -86,6 +87,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if reason is not None:
         for item in wanted:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays: tests that collect garbage need not look through all of it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from cudf_fsst.interop import arrow_columns
 from emulation.conftest import emulator
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Emulator
-from test_values_emulated import Gpu
+from values_gpu import Gpu
 
 __all__ = ["emulator"]
 

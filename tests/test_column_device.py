@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,12 @@ from checker import rows_of, strings_of
 from column_cases import DTYPES, INDEXES, words
 from cudf_fsst.codecs.fsst.layout import LEVELS
 from cudf_fsst.interop.arrow import to_arrow
+
+NESTED = {
+    "list": pa.array([[1, None], None, []] * 3, pa.list_(pa.int16())),
+    "struct": pa.array([{"n": 1, "s": "a"}, None, {"n": None, "s": None}] * 3),
+    "list of structs": pa.array([[{"s": "a", "t": datetime(2026, 1, 2)}], None, [None]] * 3),
+}
 
 
 @pytest.mark.gpu
@@ -227,6 +234,19 @@ class TestGpu:
         for result in (column.decompress(), column[:], column.take([]), column.to_host().to_device().decompress()):
             cudf.testing.assert_series_equal(result, none)
         assert column.to_arrow().to_pylist() == []
+
+    @pytest.mark.parametrize("name", NESTED)
+    @pytest.mark.parametrize("rows", [slice(None), slice(0)], ids=["rows", "no rows"])
+    def test_nested_dtypes(self, name: str, rows: slice) -> None:
+        """Of Arrow's dtypes, which are those of pandas, and of cuDF's own."""
+        import cudf
+
+        array = NESTED[name][rows]
+        host = pd.Series(array, dtype=pd.ArrowDtype(array.type), name="x").fsst.compress()
+        for column in (host.to_device(), cudf.Series.from_arrow(array).fsst.compress()):
+            back = column.decompress()
+            assert column.dtype == back.dtype
+            assert back.to_arrow().to_pylist() == array.to_pylist()
 
     def test_index(self) -> None:
         import cudf

@@ -21,7 +21,7 @@ import pytest
 
 from checker import rows_of, sliced, strings_of
 from cudf_fsst.buffers import DeviceStrings
-from cudf_fsst.interop import arrow, cudf, indexes, pandas, schema
+from cudf_fsst.interop import arrow, cudf, cudf_columns, indexes, pandas, schema
 
 ROWS = [b"a", None, b"", b"ccc", "ü".encode(), None, b"x" * 40]
 TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
@@ -288,7 +288,7 @@ class TestCudfAddresses:
     def test_slice(self, wide: bool, itemsize: int, start: int, child_start: int) -> None:
         column = strings_column(5, start=start, nulls=2, wide=wide, child_start=child_start)
         with column.opened():
-            strings = cudf.describe_strings(column)
+            strings = cudf_columns.describe_strings(column)
             assert strings == DeviceStrings(
                 rows=5,
                 chars=0x1000,  # never moved by the slice
@@ -305,25 +305,25 @@ class TestCudfAddresses:
         """The buffer's size, unless rows of it may belong to others, and they may be many."""
         column = strings_column(rows)
         with column.opened():
-            assert cudf.describe_strings(column).chars_limit == 1 << 20
-            monkeypatch.setattr(cudf, "_FEW_CHARS", (1 << 20) - 1)
-            assert cudf.describe_strings(column).chars_limit == limit
+            assert cudf_columns.describe_strings(column).chars_limit == 1 << 20
+            monkeypatch.setattr(cudf_columns, "_FEW_CHARS", (1 << 20) - 1)
+            assert cudf_columns.describe_strings(column).chars_limit == limit
 
     def test_mask_without_nulls_is_left_out(self) -> None:
         column = strings_column(5, start=2)
         with column.opened():
-            strings = cudf.describe_strings(column)
+            strings = cudf_columns.describe_strings(column)
         assert (strings.validity, strings.validity_offset, strings.null_count) == (0, 0, 0)
 
     def test_no_rows_no_children(self) -> None:
-        strings = cudf.describe_strings(Column(0))
+        strings = cudf_columns.describe_strings(Column(0))
         assert (strings.rows, strings.chars, strings.offsets, strings.validity) == (0, 0, 0, 0)
 
     def test_no_characters(self) -> None:
         column = strings_column(3)
         column.spans = (None, None)
         with column.opened():
-            strings = cudf.describe_strings(column)
+            strings = cudf_columns.describe_strings(column)
         assert (strings.rows, strings.chars, strings.offsets) == (3, 0, 0x1100)
 
     def test_characters_under_nulls_are_dropped_by_cudf(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,13 +333,13 @@ class TestCudfAddresses:
         plc.Scalar, plc.DataType = SimpleNamespace(from_py=lambda *_: None), lambda kind: kind
         plc.TypeId.STRING = "STRING"
         with column.opened(), filled.opened():
-            strings = cudf.describe_without_null_chars(column)
+            strings = cudf_columns.describe_without_null_chars(column)
             assert (strings.chars, strings.offsets) == (0x9000, 0x9100)
             assert (strings.validity, strings.validity_offset, strings.null_count) == (0x1200, 7, 2)
             assert filled in strings.owners
         plain = strings_column(5)
         with plain.opened():
-            assert cudf.describe_without_null_chars(plain).chars == 0x1000  # no nulls, no copy
+            assert cudf_columns.describe_without_null_chars(plain).chars == 0x1000  # no nulls, no copy
 
 
 def test_characters_under_nulls_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

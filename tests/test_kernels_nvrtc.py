@@ -119,7 +119,7 @@ def _frame_sizes(cubin: bytes) -> dict[int, int]:
     return frames
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("file", "variant", "architecture"), COMPILED)
 def test_compiles(
     file: str, variant: Any, architecture: int, compile_kernels: Callable[[str, Any, int], bytes]
@@ -135,7 +135,7 @@ def test_compiles(
 ALONE = list(dict(reversed(VARIANTS)).items())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("file", "variant"), ALONE, ids=[file for file, _ in ALONE])
 def test_code_of_one_kernel(file: str, variant: Any, compile_kernels: Callable[..., bytes]) -> None:
     """A kernel that is compiled without the others of its file has as many instructions: all but one have the same."""

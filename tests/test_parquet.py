@@ -18,7 +18,7 @@ import cudf_fsst
 import fresh
 from cli_cases import parquet_files_that_cannot_be_read
 from cudf_fsst import batches
-from cudf_fsst.parquet import host, sources
+from cudf_fsst.parquet import host, reads, sources
 from test_cli_frames import table_of_many_types
 
 
@@ -113,7 +113,9 @@ def test_rows_of_a_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     frame.to_parquet(tmp_path / "in.parquet", row_group_size=10)
     numbers = []
     reader = host.HostReader._read
-    monkeypatch.setattr(host.HostReader, "_read", lambda self, piece: numbers.append(piece) or reader(self, piece))
+    monkeypatch.setattr(
+        host.HostReader, "_read", lambda self, piece, names: numbers.append(piece) or reader(self, piece, names)
+    )
     filters = [("n", ">=", 35), ("n", "<", 52)]
     found = read(tmp_path / "in.parquet", columns=["text"], filters=filters)
     same(found, pd.read_parquet(tmp_path / "in.parquet", columns=["text"], filters=filters))
@@ -184,11 +186,38 @@ def bytes_of_levels(frame: Any) -> list[bytes]:
     return [bytes(memoryview(part.codes)) for level in frame._index.levels for part in level.node.parts]
 
 
+@pytest.mark.parametrize("nbytes", [1, 12_000])
+@pytest.mark.parametrize("name", ["plain", "texts", "pairs"])
+def test_columns_are_read_apart(name: str, nbytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many columns of a piece are read together, they and the index are the same."""
+    frame = pd.DataFrame({"n": range(900), "text": ["a", "b", None] * 300, "real": np.arange(900) / 7})
+    frame.index = INDEXES[name].repeat(100) if name != "plain" else pd.RangeIndex(900)
+    for key in ("2025", "2026"):
+        (tmp_path / f"year={key}").mkdir()
+        frame.to_parquet(tmp_path / f"year={key}" / "in.parquet", row_group_size=400)
+    whole = read(tmp_path)
+    seen = []
+    reader = host.HostReader._read
+    monkeypatch.setattr(reads, "_SHARE_NBYTES", nbytes)
+    monkeypatch.setattr(host.HostReader, "_read", lambda *of: seen.append(of[2]) or reader(*of))
+    found = read(tmp_path)
+    assert len({tuple(names) for names in seen}) == (3 if nbytes == 1 else 2)
+    same(found, whole.decompress())
+    for label in found.columns:
+        assert bytes_of(found.column(label)) == bytes_of(whole.column(label))
+    same(read(tmp_path, columns=["real", "n"]), pd.read_parquet(tmp_path, columns=["real", "n"]))
+
+
 def test_many_small_row_groups_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(pa.table({"n": range(500)}), tmp_path / "in.parquet", row_group_size=10)
     seen = []
     reader = host.HostReader._read
-    monkeypatch.setattr(host.HostReader, "_read", lambda self, piece: seen.append(piece.groups) or reader(self, piece))
+
+    def seeing(self: Any, piece: Any, names: Any) -> Any:
+        seen.append(piece.groups)
+        return reader(self, piece, names)
+
+    monkeypatch.setattr(host.HostReader, "_read", seeing)
     assert read(tmp_path / "in.parquet").to_arrow()["n"].to_pylist() == list(range(500))
     assert seen == [list(range(50))]
     seen.clear()
@@ -251,10 +280,10 @@ def test_the_next_row_group_is_read_meanwhile(tmp_path: Path, monkeypatch: pytes
     reader, compress = host.HostReader._read, host.HostReader.compress
     threads = set()
 
-    def watched_read(self: Any, piece: Any) -> Any:
+    def watched_read(self: Any, piece: Any, names: Any) -> Any:
         began[piece.groups[0]].set()
         threads.add(threading.current_thread())
-        return reader(self, piece)
+        return reader(self, piece, names)
 
     def watched_compress(self: Any, found: Any) -> Any:
         ((_, table),) = found

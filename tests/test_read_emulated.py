@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from dataclasses import replace
 from typing import Any
@@ -13,14 +14,14 @@ import pytest
 from bitpack_cases import cases
 from cudf_fsst.buffers import ColumnBuffers
 from cudf_fsst.codecs import host as on_host
-from cudf_fsst.codecs.node import Node
+from cudf_fsst.codecs.node import Node, is_strings
 from cudf_fsst.codecs.part import Packed
 from cudf_fsst.codecs.values import cpu
 from cudf_fsst.interop import arrow_columns
 from emulation.conftest import emulator
 from emulation.device import failing_every_allocation
 from emulation.emulator import SCHEDULES
-from test_values_emulated import OPTIONS, ROWS, Gpu, arrays, cut_at, gpu, on_device, own_stream_gpu
+from values_gpu import OPTIONS, ROWS, Gpu, arrays, cut_at, gpu, on_device, own_stream_gpu
 
 __all__ = ["emulator", "gpu", "own_stream_gpu"]
 
@@ -309,6 +310,26 @@ def test_received(order: str, batch: int, gpu: Gpu, monkeypatch: pytest.MonkeyPa
         lane.synchronize()
     for found, array in zip(made, COLUMNS.values(), strict=True):
         assert arrow(gpu, found, array.type).equals(array)
+
+
+def test_received_again(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found out about reading strings is kept with the columns in host memory, wherever copies of them lie."""
+    launch = importlib.import_module("cudf_fsst.codecs.fsst.launch")
+    described: list[int] = []
+    describe = launch.describe
+    monkeypatch.setattr(launch, "describe", lambda some: (described.append(len(some)), describe(some))[1])
+    arrays = [array for array in COLUMNS.values() if is_strings(array.type) or pa.types.is_list(array.type)]
+    nodes = [compressed(array) for array in arrays]
+    kept: list[Any] = []  # so that every copy lies elsewhere
+    for some in (slice(None), slice(None), slice(1, None)):
+        described.clear()
+        with gpu.memory.Lane() as lane:
+            made = on_device().receive(nodes[some], lane=lane)
+            lane.synchronize()
+        assert bool(described) == (not kept)
+        kept.append(made)
+        for found, array in zip(made, arrays[some], strict=True):
+            assert arrow(gpu, found, array.type).equals(array)
 
 
 @pytest.mark.parametrize("given", [False, True])

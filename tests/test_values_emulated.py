@@ -6,7 +6,6 @@ import gc
 import importlib
 import logging
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -22,196 +21,34 @@ import pytest
 from cudf_fsst import frame as frame_module
 from cudf_fsst.backend import DeviceBackend
 from cudf_fsst.backend.content import Asked
-from cudf_fsst.buffers import ColumnBuffers, DeviceStrings, HostStrings
+from cudf_fsst.buffers import ColumnBuffers, HostStrings
 from cudf_fsst.codecs import host as on_host
 from cudf_fsst.codecs import registry
-from cudf_fsst.codecs.bitpack import launch as bitpack
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.node import Node, Wanted
-from cudf_fsst.codecs.part import Packed
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.frame import compress_frame
 from cudf_fsst.interop import arrow_columns
 from cudf_fsst.interop import pandas as interop_pandas
 from emulation.conftest import emulator
-from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
-from emulation.emulator import Emulator
+from emulation.device import ORDERS, failing_every_allocation
+from values_gpu import (
+    CASES,
+    OPTIONS,
+    Gpu,
+    arrays,
+    compress_one,
+    cut_at,
+    decompressed,
+    gpu,
+    on_device,
+    own_stream_gpu,
+    same_nodes,
+    values_on_gpu,
+    waits,
+)
 
-__all__ = ["emulator"]
-
-ROWS = 2500
-OPTIONS = {"tile_size": "auto", "level": "default"}
-
-
-class Gpu:
-    """Columns in the memory of an emulated GPU."""
-
-    def __init__(self, device: FakeDevice) -> None:
-        self.device, self.emulator = device, device.emulator
-        self.memory: Any = sys.modules["cudf_fsst.device.memory"]
-        self.transfer: Any = sys.modules["cudf_fsst.device.transfer"]
-        self._kept: list[Any] = []
-
-    def place(self, array: Any, offset: int = 0) -> int:
-        """Copy an array; its address is `offset` bytes off an aligned one."""
-        buffer = self.emulator.buffer(np.ascontiguousarray(array), offset=offset)
-        self._kept.append(buffer)
-        return int(buffer.address)
-
-    def upload(self, column: ColumnBuffers) -> ColumnBuffers:
-        """The same column in the emulated GPU's memory, with masks of whole words, as cuDF has them."""
-        validity = column.validity
-        if validity is not None:
-            words = np.zeros(-(-(column.validity_offset + column.rows) // 32) * 4, np.uint8)
-            used = validity[: words.size]
-            words[: used.size] = used
-            validity = self.place(words)
-        strings = column.strings
-        if strings is not None:
-            mask = None
-            if strings.validity is not None:
-                words = np.zeros(-(-(strings.validity_offset + strings.rows) // 32) * 4, np.uint8)
-                used = strings.validity[: words.size]
-                words[: used.size] = used
-                mask = self.place(words)
-            strings = DeviceStrings(
-                strings.rows,
-                self.place(strings.chars),
-                self.place(strings.offsets),
-                strings.offsets.itemsize,
-                mask or 0,
-                strings.validity_offset,
-                strings.null_count,
-                chars_limit=strings.chars.size,
-            )
-        values = None if column.values is None else self.place(column.values, offset=column.itemsize % 16)
-        children = tuple(map(self.upload, column.children))
-        return ColumnBuffers(
-            column.type,
-            column.rows,
-            column.null_count,
-            validity,
-            column.validity_offset,
-            values,
-            column.itemsize,
-            strings,
-            children,
-        )
-
-    def read(self, buffer: Any) -> Any:
-        return (
-            np.frombuffer(self.emulator.read(buffer.ptr, buffer.size), np.uint8) if buffer.size else np.empty(0, "u1")
-        )
-
-    def download(self, column: ColumnBuffers) -> ColumnBuffers:
-        """A decompressed column on the host."""
-        if column.strings is not None:
-            offsets, chars, validity = column.strings.owners
-            from cudf_fsst.buffers import HostStrings
-
-            column.strings = HostStrings(
-                column.rows,
-                self.read(chars),
-                self.read(offsets).view(f"<i{column.strings.offsets_itemsize}"),
-                self.read(validity) if validity is not None else None,
-                0,
-                column.strings.null_count,
-            )
-        elif column.owners:
-            validity, values = column.owners
-            column.validity = None if validity is None else self.read(validity)
-            if values is not None:
-                found = self.read(values)
-                column.values = (
-                    found.view("<u8").reshape(-1, 2) if column.itemsize == 16 else found.view(f"<u{column.itemsize}")
-                )
-        column.children = tuple(map(self.download, column.children))
-        return column
-
-
-@pytest.fixture
-def gpu(emulator: Emulator) -> Iterator[Gpu]:
-    device = FakeDevice(emulator)
-    with emulated(device, "values"):
-        yield Gpu(device)
-        if emulator.alive:
-            device.default.synchronize()
-
-
-@pytest.fixture
-def own_stream_gpu(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
-    """One whose default stream is the thread's own."""
-    monkeypatch.setenv("CUDF_PER_THREAD_STREAM", "1")
-    device = FakeDevice(emulator, per_thread=True)
-    with emulated(device, "values"):
-        yield Gpu(device)
-        if emulator.alive:
-            device.default.synchronize()
-
-
-def on_device() -> Any:
-    """`cudf_fsst.codecs.device`, as it was imported for the emulated GPU."""
-    return sys.modules["cudf_fsst.codecs.device"]
-
-
-def values_on_gpu() -> Any:
-    return sys.modules["cudf_fsst.codecs.values.cuda"]
-
-
-def waits() -> Any:
-    return sys.modules["cudf_fsst.device.waits"]
-
-
-def compress_one(column: ColumnBuffers, codec: str | None, lane: Any, outbox: Any = None) -> Node:
-    """Compress a column in GPU memory."""
-    node: Node
-    (node,) = on_device().compress([Wanted(column, codec, OPTIONS)], lane=lane, outbox=outbox)
-    return node
-
-
-def arrays() -> dict[str, Any]:
-    rng = np.random.default_rng(5)
-    mask = rng.random(ROWS) < 0.3
-    mask[100:1300] = True  # a block of rows that are all null
-    numbers = rng.integers(-1000, 1000, ROWS)
-    return {
-        "int64": pa.array(np.sort(numbers)),
-        "int32 with nulls": pa.array(numbers.astype("i4"), mask=mask),
-        "int8 with nulls": pa.array((numbers % 100).astype("i1"), mask=mask),
-        "uint16": pa.array((numbers + 1000).astype("u2")),
-        "float64 with nulls": pa.array(np.cumsum(rng.random(ROWS)), mask=mask),
-        "float32": pa.array(rng.random(ROWS).astype("f4")),
-        "bool with nulls": pa.array(rng.random(ROWS) < 0.5, mask=mask),
-        "timestamp": pa.array(np.arange(ROWS).astype("M8[us]")),
-        "decimal128 with nulls": pa.array(
-            [None if k else int(x) for x, k in zip(numbers, mask, strict=True)], pa.int64()
-        ).cast(pa.decimal128(20, 0)),
-        "all null": pa.array([None] * ROWS, pa.int32()),
-        "strings": pa.array([None if k else f"row {i % 50}" for i, k in enumerate(mask)]),
-        "list": pa.array([None if k else list(range(i % 4)) for i, k in enumerate(mask)]),
-        "struct": pa.array([None if k else {"a": i, "b": str(i % 9)} for i, k in enumerate(mask)]),
-        "dictionary": pa.array([None if k else f"k{i % 9}" for i, k in enumerate(mask)]).dictionary_encode(),
-    }
-
-
-CASES = tuple(arrays())
-
-
-def same_nodes(found: Node, wanted: Node) -> None:
-    assert (found.type, found.rows, found.null_count) == (wanted.type, wanted.rows, wanted.null_count)
-    parts, others = list(found.parts), list(wanted.parts)
-    assert len(parts) == len(others)
-    for part, other in zip(parts, others, strict=True):
-        assert type(part) is type(other)
-        if isinstance(part, Packed):
-            assert (part.codec, part.rows, part.itemsize, part.parameters) == (
-                other.codec,
-                other.rows,
-                other.itemsize,
-                other.parameters,
-            )
-        np.testing.assert_array_equal(part.meta, other.meta)
-        np.testing.assert_array_equal(part.codes, other.codes)
+__all__ = ["emulator", "gpu", "own_stream_gpu"]
 
 
 @pytest.mark.sampled(10)
@@ -288,26 +125,6 @@ def test_stages_are_ranges(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
         on_device().compress([Wanted(column, None, OPTIONS) for column in columns], lane=lane)
     assert {"measure", "encode", "compact"} == set(seen)
     assert not opened
-
-
-def cut_at(node: Node, *streams: list[int]) -> Node:
-    """The same values, the streams cut at these rows, as a file may have them."""
-    made = []
-    for stream, cuts in zip(node.values, streams, strict=True):
-        values = cpu.read(stream, stream[0].itemsize)
-        pieces = [cpu.compress(piece, signed=True, codec=stream[0].codec) for piece in np.split(values, cuts)]
-        made.append(tuple(part for piece in pieces for part in piece))
-    return replace(node, values=tuple(made))
-
-
-def decompressed(gpu: Gpu, node: Node) -> ColumnBuffers:
-    """A node of the host, decompressed on the GPU."""
-    with gpu.memory.Lane() as lane, gpu.transfer.Inbox(lane) as inbox:
-        parts = inbox.receive_parts(list(node.parts))
-        lane.stream.wait_event(inbox.fill(parts, list(node.parts)))
-        found = on_device().read([node.with_parts(iter(parts))], lane=lane)[0]
-        lane.synchronize()
-    return gpu.download(found)
 
 
 @pytest.mark.sampled(3)
@@ -640,153 +457,3 @@ def test_errors_name_their_column(gpu: Gpu) -> None:
         frames(SimpleNamespace(describe=describe)).compress(asked)
     assert gpu.device.allocations == []
     assert gpu.device.launches == []
-
-
-def some_columns(rows: int, rng: np.random.Generator, *, texts: bool) -> dict[str, Any]:
-    """16 of the types of TPC-H's lineitem, with nulls and wide ones; and strings, if `texts`."""
-    mask = rng.random(rows) < 0.1
-    keys, prices = np.cumsum(rng.integers(0, 3, rows)), rng.integers(100, 10**6, rows)
-    return {
-        **{f"key {i}": pa.array(keys * (i + 1)) for i in range(3)},
-        **{f"price {i}": pa.array(prices + i).cast(pa.decimal128(22, 2)) for i in range(2)},
-        **{f"some price {i}": pa.array(prices + i, mask=mask) for i in range(2)},
-        **{f"number {i}": pa.array((prices % (7 + i)).astype("i4")) for i in range(2)},
-        **{f"date {i}": pa.array((keys % 2000 + i).astype("i4")).cast(pa.date32()) for i in range(3)},
-        **{f"float {i}": pa.array(np.cumsum(rng.random(rows)), mask=mask if i else None) for i in range(2)},
-        **{f"flag {i}": pa.array(rng.random(rows) < 0.5, mask=mask) for i in range(2)},
-        **{f"text {i}": pa.array([f"{x} of {i}" for x in prices.tolist()], mask=mask) for i in range(2 * texts)},
-    }
-
-
-@pytest.mark.parametrize("texts", [False, True])
-@pytest.mark.parametrize("sampled", [False, True])
-def test_launches_and_waits_of_a_frame(
-    sampled: bool, texts: bool, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As many for one column of each kind as for several."""
-    if sampled:
-        monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
-        monkeypatch.setattr(plan, "RUN_ROWS", 1024)
-    columns = {name: arrow_columns.describe(array) for name, array in some_columns(3000, rng, texts=texts).items()}
-    assert len(columns) == 16 + 2 * texts
-    costs = []
-    for names in ([name for name in columns if not name.endswith("1")], list(columns)):
-        some = [columns[name] for name in names]
-        uploaded = [Wanted(gpu.upload(column)) for column in some]
-        gpu.device.launches.clear()
-        waits_before = gpu.device.waits
-        with gpu.memory.Lane() as lane:
-            nodes = on_device().compress(uploaded, lane=lane)
-        costs.append((gpu.device.waits - waits_before, len(gpu.device.launches)))
-        with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
-            hosts = [node.with_parts(iter(outbox.send_parts(list(node.parts), lane))) for node in nodes]
-        for host, column in zip(hosts, some, strict=True):
-            same_nodes(host, on_host.Compressor(None, OPTIONS).node(column))
-    assert costs[0] == costs[1]
-    waited, launched = costs[1]
-    assert waited == (2 if sampled else 1)
-    # What is not in place is gathered; divisors are looked for; bitpack of 1, 4 and 8 bytes, with and without one,
-    # and gfc of 8 are measured, summed up and packed. With a sample all but packing is done twice.
-    assert launched <= (19, 31)[sampled] + 10 * texts
-
-
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("order", ["lazy", "random"])
-@pytest.mark.parametrize("codec", [None, *(one.NAME for one in registry.VALUES)])
-def test_the_room_is_used_again(
-    codec: str | None, order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Values that are gathered, in a room that takes neither all streams nor one of them; pieces of two rooms."""
-    gpu.device.order = order
-    monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_compress"], "_ROOM_NBYTES", 20_000)
-    monkeypatch.setattr(plan, "PIECE_NBYTES", 40_960)
-    monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
-    monkeypatch.setattr(plan, "RUN_ROWS", 1024)
-    rows = 6000
-    mask = rng.random(rows) < 0.2
-    prices = rng.integers(-(10**6), 10**6, rows)
-    columns = [
-        arrow_columns.describe(array)
-        for array in (
-            pa.array(prices, mask=mask),
-            pa.array(prices).cast(pa.decimal128(22, 2)),
-            pa.array(np.cumsum(rng.random(rows)).astype("f4"), mask=mask)[5:],
-            pa.array(np.cumsum(rng.random(rows))),
-            pa.array(rng.integers(0, 2**62, rows), mask=mask),
-        )
-    ]
-    wanted = [Wanted(gpu.upload(column), codec) for column in columns]
-    with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
-        nodes = on_device().compress(wanted, lane=lane, outbox=outbox)
-    for node, column in zip(nodes, columns, strict=True):
-        same_nodes(node, on_host.Compressor(codec, OPTIONS).node(column))
-
-
-@pytest.mark.parametrize("rows", [9000, 20_000, 60_000])
-def test_divisors_of_gathered_values(
-    rows: int, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Values that are in several windows are looked at in blocks of all of them before the first is measured."""
-    monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_compress"], "_ROOM_NBYTES", 50_000)
-    mask = rng.random(rows) < 0.2
-    days = 86400 * rng.integers(0, 10_000, rows)
-    uneven = np.where(np.arange(rows) < rows // 2, days, days + rng.integers(0, 2, rows))
-    columns = [
-        arrow_columns.describe(array)
-        for array in (
-            pa.array(days, mask=mask),
-            pa.array(days % 1000 * 7 % 250).cast(pa.uint8()),
-            pa.array(uneven, mask=mask)[3:],
-            pa.array(uneven[::-1].copy()).cast(pa.decimal128(22, 2)),
-            pa.array((days // 86400 * 5).astype("i4"), mask=mask),
-        )
-    ]
-    with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
-        wanted = [Wanted(gpu.upload(column), "bitpack") for column in columns]
-        nodes = on_device().compress(wanted, lane=lane, outbox=outbox)
-    divisors = []
-    for node, column in zip(nodes, columns, strict=True):
-        same_nodes(node, on_host.Compressor("bitpack", OPTIONS).node(column))
-        divisors.append(next(iter(node.values[0])).parameters[2])
-    assert divisors == [86400, 50, 86400, 86400 * 100, 5]
-
-
-@pytest.mark.parametrize("codec", [None, "bitpack"])
-def test_the_sample_decides_on_a_divisor(
-    codec: str | None, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without one there, no kernel that knows of divisors gets the pieces, whatever their divisors are."""
-    monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
-    monkeypatch.setattr(plan, "RUN_ROWS", 1024)
-    days = 86400 * rng.integers(0, 10_000, 9 * 1024)
-    sampled = days.copy()
-    for start, stop in plan.sample_runs(days.size):
-        sampled[start:stop] += rng.integers(0, 1000, stop - start)
-    found = []
-    for values in (sampled, days):
-        column = arrow_columns.describe(pa.array(values))
-        gpu.device.launches.clear()
-        with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
-            (node,) = on_device().compress([Wanted(gpu.upload(column), codec)], lane=lane, outbox=outbox)
-        same_nodes(node, on_host.Compressor(codec, OPTIONS).node(column))
-        found.append((next(iter(node.values[0])).parameters[2], gpu.device.launches[-3:]))
-    assert found[0] == (0, ["bitpack_measure", "bitpack_scan", "bitpack_pack"])
-    assert found[1] == (86400, ["bitpack_measure_divided", "bitpack_scan_divided", "bitpack_pack_divided"])
-
-
-def test_memory_of_a_batch(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A little beside the room, whatever the number of streams."""
-    room = 1 << 16
-    monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_compress"], "_ROOM_NBYTES", room)
-    rows = 20_000
-    columns = [
-        arrow_columns.describe(pa.array(rng.integers(0, 99, rows), mask=np.arange(rows) % 7 == i)) for i in range(5)
-    ]
-    wanted = [Wanted(gpu.upload(column), "bitpack") for column in columns]
-    gpu.device.allocations.clear()
-    with gpu.memory.Lane() as lane:
-        nodes = on_device().compress(wanted, lane=lane)
-    beside = sum(gpu.device.allocations) - sum(node.nbytes for node in nodes)
-    # Beside the room: what blocks have and jobs; and a sample of one stream.
-    sample = 8 * bitpack.SAMPLE_BLOCKS * bitpack.BLOCK
-    assert beside <= room + sample + sum(column.values.nbytes for column in columns) // 16

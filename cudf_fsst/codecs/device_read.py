@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import cupy
 import numpy as np
@@ -15,11 +16,11 @@ from ..arrow_types import has_offsets, list_size
 from ..buffers import ColumnBuffers, DeviceStrings
 from ..device.memory import Lane, pinned
 from ..device.transfer import Inbox
-from ..lazy import kept_with
 from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import Rows
 from .dict import cuda_read as dictionary
 from .fsst import cuda_read as fsst
+from .fsst.segment import Segments
 from .node import Node, is_strings
 from .values import cuda_read as fixed
 from .values.launch import DEFINES
@@ -70,7 +71,7 @@ def receive(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
     with Inbox(lane) as inbox:
         # Memory is taken before there is any work that the copies would have to wait for.
         parts = iter(inbox.receive_parts(_parts(nodes)))
-        coming = deque((node.with_parts(parts), node) for node in nodes)  # which lets go of them one by one
+        coming = deque((_copied(node, parts), node) for node in nodes)  # which lets go of them one by one
         arriving: deque[tuple[list[Node], Any]] = deque()
         while coming or arriving:
             while coming and len(arriving) <= _AHEAD:
@@ -86,6 +87,16 @@ def receive(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
             lane.stream.wait_event(event)
             made += read(targets, lane=lane)
             del targets
+    return made
+
+
+def _copied(node: Node, parts: Iterator[Any]) -> Node:
+    """A node of parts that are on their way to the GPU; what is found out about reading it, the node keeps."""
+    made = node.with_parts(parts)
+    for copy, source in ((made, node), *zip(made.children, node.children, strict=True)):
+        _shapes[copy] = _shape(source)
+        if isinstance(copy.segments, Segments) and isinstance(source.segments, Segments):
+            copy.segments.source = source.segments
     return made
 
 
@@ -155,8 +166,17 @@ class _Shape:
     itemsize: int
 
 
-@kept_with()
+_shapes: WeakKeyDictionary[Node, _Shape] = WeakKeyDictionary()
+
+
 def _shape(node: Node) -> _Shape:
+    found = _shapes.get(node)
+    if found is None:
+        found = _shapes[node] = _made_shape(node)
+    return found
+
+
+def _made_shape(node: Node) -> _Shape:
     if list_size(node.type) is not None or pa.types.is_map(node.type) or len(node.values) > 2:
         raise TypeError(f"cuDF has no columns of Arrow type {node.type}; to_host() keeps them")
     return _Shape(

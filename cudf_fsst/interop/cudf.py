@@ -1,13 +1,6 @@
-"""cuDF Series, Index and DataFrame <-> buffers of their columns in GPU memory, without copying values.
+"""What this package does with Series, Index and DataFrame of cuDF; their columns are `cudf_columns`.
 
-Layouts are Arrow's but for these: booleans take a byte, offsets of lists have 32 bits, a column may be a slice of its
-buffers (``offset()``), and the categories of a categorical column lie in its dtype.
-
-cuDF keeps a string column as a pylibcudf column: ``data()`` is the characters, ``child(0)`` the offsets (INT32 or
-INT64), ``null_mask()`` the validity. A slice has an ``offset()`` that counts rows and applies to the offsets and the
-validity only. Buffers may be spilled to host memory; those of `describe` are on the GPU and stay there.
-
-What is private in cuDF and used here, and only here:
+What is private in cuDF and used here and in `cudf_columns`, and only there:
 
 ``Series._column``, ``DataFrame._columns``, ``column.access()``, ``column.plc_column``
     Addresses of buffers. The public ``to_pylibcudf`` gives no data of a column that cuDF has spilled, loses the offset
@@ -29,35 +22,35 @@ Nothing here is imported before a GPU is asked for.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ..buffers import ColumnBuffers, DeviceStrings, HostStrings
-from . import arrow_columns
-from .arrow import from_arrow
-from .arrow_columns import fixed_width
-from .dtypes import decode_any_dtype, encode_dtype
+from ..buffers import ColumnBuffers
+from .cudf_columns import build, dtype_notes, plain_column
+
+# Part of the adapter, like `build`.
+from .cudf_columns import check_dtype as check_dtype
+from .cudf_columns import describe as describe
+from .cudf_columns import plain_dtype as plain_dtype
+from .cudf_columns import to_host_strings as to_host_strings
+from .cudf_proxies import is_cudf as is_cudf
+from .cudf_proxies import is_cudf_frame as is_cudf_frame
+from .cudf_proxies import unwrap_proxy as unwrap_proxy
+from .cudf_proxies import wrap_proxy as wrap_proxy
 from .indexes import frequency_name
 from .names import decode_name, encode_name
-from .pandas import WANTED
 
 _types = pa.types
-_NATURAL = {"kind": "cudf"}
 
 MISSING = (
     "this needs an NVIDIA GPU and cuDF, which cannot be imported ({error}); "
     'install it with: pip install "cudf-fsst[cuda12]" (or "cudf-fsst[cuda13]")'
 )
-
-#: Bytes of characters that a slice's parent may have to stand for the slice's own.
-_FEW_CHARS = 4 << 20
 
 
 def cudf_module() -> Any:
@@ -67,18 +60,6 @@ def cudf_module() -> Any:
     except ImportError as error:
         raise ImportError(MISSING.format(error=error)) from error
     return cudf
-
-
-def check_dtype(data: Any) -> None:
-    """Raise AttributeError, naming the dtype, where a Series or Index cannot be compressed."""
-    if isinstance(data, cudf_module().MultiIndex):
-        raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not MultiIndex")
-    if isinstance(data.dtype, (np.dtype, pd.StringDtype)) and data.dtype in _noted_dtypes:
-        return
-    try:
-        arrow_columns.describe(arrow_columns.no_rows(_type_of(data.dtype)))
-    except (TypeError, NotImplementedError) as error:
-        raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not {data.dtype}: {error}") from error
 
 
 def labels(data: Any) -> tuple[Any, Any]:
@@ -108,80 +89,6 @@ def with_names(index: Any, names: Sequence[Any]) -> Any:
     """An index that nobody else has, with other names."""
     index.names = names
     return index
-
-
-def describe_strings(column: Any) -> DeviceStrings:
-    """Addresses of a pylibcudf string column, which may be a slice.
-
-    The characters' address is the parent's: offsets count from there, whatever the slice. Row ``r`` of a slice is bit
-    ``offset + r`` of the parent's mask.
-    """
-    import pylibcudf as plc
-
-    rows = column.size()
-    if rows == 0:  # such a column may have no children
-        return DeviceStrings(rows=0, chars=0, offsets=0, offsets_itemsize=4, owners=(column,))
-    child = column.child(0)
-    itemsize = 8 if child.type().id() == plc.TypeId.INT64 else 4
-    chars = column.data()
-    chars_nbytes = 0 if chars is None else chars.size
-    whole = column.offset() == 0 and child.size() == rows + 1
-    null_count = column.null_count()
-    return DeviceStrings(
-        rows=rows,
-        chars=0 if chars is None else chars.ptr,
-        offsets=child.data().ptr + (child.offset() + column.offset()) * itemsize,
-        offsets_itemsize=itemsize,
-        validity=column.null_mask().ptr if null_count else 0,
-        validity_offset=column.offset() if null_count else 0,
-        null_count=null_count,
-        owners=(column,),
-        chars_limit=chars_nbytes if whole or chars_nbytes <= _FEW_CHARS else None,
-    )
-
-
-def describe_without_null_chars(column: Any) -> DeviceStrings:
-    """As `describe_strings`, of a copy whose null rows are empty."""
-    import pylibcudf as plc
-
-    strings = describe_strings(column)
-    if not strings.null_count:
-        return strings
-    filled = plc.replace.replace_nulls(column, plc.Scalar.from_py("", plc.DataType(plc.TypeId.STRING)))
-    # The copy has no nulls; the mask is still the original's.
-    owners = (filled, *strings.owners)
-    kept = {"validity": strings.validity, "validity_offset": strings.validity_offset, "null_count": strings.null_count}
-    return replace(describe_strings(filled), **kept, owners=owners)
-
-
-def to_column(strings: DeviceStrings) -> Any:
-    """A pylibcudf column around device buffers of at least one row.
-
-    ``owners`` is (offsets, characters, validity or None), `rmm.DeviceBuffer` each, from offset 0; the validity is
-    padded as ``pylibcudf.null_mask.bitmask_allocation_size_bytes`` says.
-    """
-    import pylibcudf as plc
-
-    offsets, chars, validity = strings.owners
-    offsets_type = plc.TypeId.INT32 if strings.offsets_itemsize == 4 else plc.TypeId.INT64
-    child = plc.Column(plc.DataType(offsets_type), strings.rows + 1, offsets, None, 0, 0, [])
-    return plc.Column(
-        plc.DataType(plc.TypeId.STRING),
-        strings.rows,
-        chars,
-        validity if strings.null_count else None,
-        strings.null_count,
-        0,
-        [child],
-    )
-
-
-def to_host_strings(strings: DeviceStrings) -> HostStrings:
-    """Copy a codec's result to host memory."""
-    if strings.rows == 0:
-        return HostStrings(0, np.empty(0, np.uint8), np.zeros(1, np.int32))
-    # The default dtype: its Arrow form has 64-bit offsets, so any number of characters fits.
-    return from_arrow(cudf_module().Series.from_pylibcudf(to_column(strings)).to_arrow())
 
 
 def index_to_device(index: Any) -> Any:
@@ -330,7 +237,7 @@ def categorical(column: ColumnBuffers, dtype: Any) -> Any:
 
     validity, values = column.owners
     column.owners = validity, plc.gpumemoryview(values)
-    codes = cudf_module().Series.from_pylibcudf(_build(column, column.type)).astype(dtype._codes_dtype)
+    codes = cudf_module().Series.from_pylibcudf(plain_column(column, column.type)).astype(dtype._codes_dtype)
     return ColumnBase.create(codes._column.plc_column, dtype)
 
 
@@ -363,7 +270,7 @@ def sample(values: Sequence[str | None], dtype: Any, kind: Any, stored: dict[str
 
     del dtype  # under cudf.pandas it may be a proxy
     column = plc.Column.from_arrow(pa.array(values, pa.string()))
-    return series(ColumnBase.create(column, _dtype(kind, stored, None)), None, None)
+    return series(ColumnBase.create(column, plain_dtype(kind, stored)), None, None)
 
 
 def one_missing(dtype: Any) -> Any:
@@ -450,257 +357,6 @@ def hand_over() -> None:
     memory.hand_over()
 
 
-def is_cudf(data: Any) -> bool:
-    """Whether this is a cuDF Series or Index (or something as like one); does not import cuDF."""
-    return type(data).__module__.partition(".")[0] == "cudf" and hasattr(data, "dtype")
-
-
-def is_cudf_frame(data: Any) -> bool:
-    """Whether this is a cuDF DataFrame; does not import cuDF."""
-    return type(data).__module__.partition(".")[0] == "cudf" and hasattr(data, "columns")
-
-
-def unwrap_proxy(data: Any) -> tuple[Any, bool]:
-    """Of a cudf.pandas proxy the object inside, and whether it was one.
-
-    The object is cuDF's, or pandas' where cuDF cannot hold the data.
-    """
-    accelerator = sys.modules.get("cudf.pandas")
-    if accelerator is None or not accelerator.is_proxy_object(data):
-        return data, False
-    try:
-        return data.as_gpu_object(), True
-    except Exception:  # cudf.pandas itself falls back to pandas on whatever cuDF raises
-        return data.as_cpu_object(), True
-
-
-def wrap_proxy(data: Any) -> Any:
-    """Wrap a Series, DataFrame or Index as cudf.pandas has it."""
-    from cudf.pandas import as_proxy_object
-
-    return as_proxy_object(data)
-
-
-def describe(
-    data: Any, opened: ExitStack, *, drop_null_chars: bool = False
-) -> tuple[ColumnBuffers, Any, dict[str, Any] | None]:
-    """Buffers of a Series, an Index or a column, its Arrow type and what says its dtype.
-
-    Parameters
-    ----------
-    data
-        Or one of `columns`.
-    opened
-        The buffers are on the GPU, and stay there, until it is closed.
-    drop_null_chars
-        cuDF's own functions give null rows no characters, but buffers made elsewhere may have some. True: work on a
-        copy whose null rows are empty.
-    """
-    of_strings = describe_without_null_chars if drop_null_chars else describe_strings
-    column, dtype = getattr(data, "_column", data), data.dtype
-    kind, stored = _noted(dtype)
-    if _is_cut(column.plc_column):
-        column = column.copy(deep=True)
-    there = opened.enter_context(column.access(mode="read", scope="internal"))
-    if _types.is_dictionary(kind):
-        categories = dtype.categories._column
-        inside = opened.enter_context(categories.access(mode="read", scope="internal"))
-        kind = pa.dictionary(_codes_type(there.plc_column), kind.value_type, kind.ordered)
-        buffers = _describe(there.plc_column, kind, of_strings)
-        buffers.children = (_describe(inside.plc_column, kind.value_type, of_strings),)
-    else:
-        buffers = _describe(there.plc_column, kind, of_strings)
-    buffers.owners += (data, column)
-    return buffers, kind, stored
-
-
-def _noted(dtype: Any) -> tuple[Any, dict[str, Any] | None]:
-    """The Arrow type of a dtype and what says it; of plain ones looked up, since a frame has many."""
-    if not isinstance(dtype, (np.dtype, pd.StringDtype)):
-        return _type_of(dtype), _stored(dtype)
-    found = _noted_dtypes.get(dtype)
-    if found is None:
-        found = _noted_dtypes[dtype] = _type_of(dtype), _stored(dtype)
-    return found
-
-
-_noted_dtypes: dict[Any, tuple[Any, dict[str, Any] | None]] = {}
-
-
-def _is_cut(column: Any) -> bool:
-    """Whether a nested column is a slice, so that its children are longer than it is."""
-    import pylibcudf as plc
-
-    kind = column.type().id()
-    if kind not in (plc.TypeId.LIST, plc.TypeId.STRUCT):
-        return False
-    children = [column.child(i) for i in range(column.num_children())]
-    if column.offset() or (kind == plc.TypeId.STRUCT and any(child.size() != column.size() for child in children)):
-        return True
-    if kind == plc.TypeId.LIST and children and column.size() and children[0].size() != column.size() + 1:
-        return True
-    return any(child.offset() or _is_cut(child) for child in children)
-
-
-def _type_of(dtype: Any) -> Any:
-    """Arrow type of a cuDF dtype."""
-    import cudf
-    from cudf.utils.dtypes import cudf_dtype_to_pa_type
-
-    if isinstance(dtype, pd.ArrowDtype):
-        return dtype.pyarrow_dtype
-    if isinstance(dtype, cudf.CategoricalDtype):
-        values = _type_of(dtype.categories.dtype)
-        if isinstance(values, pa.BaseExtensionType):  # which files do not keep
-            values = values.storage_type
-        return pa.dictionary(pa.int32(), values, bool(dtype.ordered))
-    if isinstance(dtype, cudf.IntervalDtype):
-        return dtype.to_arrow()
-    return cudf_dtype_to_pa_type(dtype)
-
-
-def _codes_type(column: Any) -> Any:
-    return column.type().to_arrow()
-
-
-def _stored(dtype: Any) -> dict[str, Any] | None:
-    """What `pandas_columns.decode_column` and `_dtype` want to know of a dtype."""
-    import cudf
-
-    if isinstance(dtype, cudf.CategoricalDtype):
-        categories = dtype.categories.dtype
-        if isinstance(categories, cudf.IntervalDtype):
-            return {"kind": "category", "categories": {"kind": "interval", "closed": categories.closed}}
-        return {"kind": "category", "categories": _stored(categories)}
-    if isinstance(dtype, (cudf.ListDtype, cudf.StructDtype, cudf.core.dtypes.DecimalDtype)):
-        return dict(_NATURAL)
-    return encode_dtype(dtype)
-
-
-def _describe(column: Any, kind: Any, of_strings: Callable[[Any], DeviceStrings]) -> ColumnBuffers:
-    """Buffers of a pylibcudf column."""
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
-    rows, nulls, offset = column.size(), column.null_count(), column.offset()
-    if rows == 0:  # such a column may have no children
-        return arrow_columns.describe(arrow_columns.no_rows(kind))
-    if _types.is_null(kind):
-        return ColumnBuffers(kind, rows, rows)
-    if _types.is_string(kind) or _types.is_large_string(kind):
-        return ColumnBuffers(kind, rows, nulls, strings=of_strings(column))
-    mask = column.null_mask().ptr if nulls else None
-    made = ColumnBuffers(kind, rows, nulls, mask, offset if nulls else 0, owners=(column,))
-    if width := fixed_width(kind):
-        made.itemsize = width
-        made.values = column.data().ptr + offset * width
-    elif _types.is_list(kind) or _types.is_large_list(kind):
-        made.type, made.itemsize = pa.list_(kind.value_field), 4
-        made.values = column.child(0).data().ptr
-        made.children = (_describe(column.child(1), kind.value_type, of_strings),)
-    elif _types.is_struct(kind):
-        made.children = tuple(
-            _describe(column.child(i), kind.field(i).type, of_strings) for i in range(kind.num_fields)
-        )
-    else:
-        raise TypeError(f"Arrow type {kind} cannot be compressed")
-    return made
-
-
-def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nullable: bool = False) -> Any:
-    """A column of cuDF's of what `describe` gave or a host frame holds.
-
-    `nullable`, which `pandas.build` has, makes no difference: cuDF's dtypes do not depend on nulls.
-    """
-    import cudf
-    from cudf.core.column import ColumnBase
-
-    categories = None
-    if _types.is_dictionary(kind):
-        inside = (stored or {}).get("categories")
-        categories = cudf.Index(cudf.Series._from_column(build(column.children[0], kind.value_type, inside)))
-    dtype = _dtype(kind, stored, categories)
-    if column.rows == 0 and not isinstance(dtype, pd.DatetimeTZDtype):
-        return cudf.Series([], dtype=dtype)._column
-    plain = _build(column, kind)
-    if categories is not None:
-        codes = cudf.Series.from_pylibcudf(plain).astype(dtype._codes_dtype)
-        return ColumnBase.create(codes._column.plc_column, dtype)
-    if column.strings is None and (_types.is_nested(kind) or _types.is_date32(kind) or _types.is_null(kind)):
-        natural = cudf.Series.from_pylibcudf(plain)._column  # of which some have another layout in cuDF
-        return natural if natural.dtype == dtype else ColumnBase.create(natural.plc_column, dtype)
-    return ColumnBase.create(plain, dtype)
-
-
-def plain_dtype(kind: Any, stored: dict[str, Any] | None) -> Any:
-    """The dtype of what `build` makes of numbers, times or decimals, without making a column."""
-    return _dtype(kind, stored, None)
-
-
-def _dtype(kind: Any, stored: dict[str, Any] | None, categories: Any) -> Any:
-    """A cuDF dtype of an Arrow type and what is stored of the dtype; plain ones are looked up."""
-    if categories is not None or not (stored is None or stored["kind"] in ("string", "object", "cudf")):
-        return _made_dtype(kind, stored, categories)
-    key = kind, None if stored is None else tuple(stored.items())
-    found = _dtypes.get(key)
-    if found is None:
-        found = _made_dtype(kind, stored, None)
-        if not _types.is_nested(kind):
-            _dtypes[key] = found
-    return found
-
-
-_dtypes: dict[Any, Any] = {}
-
-
-def _made_dtype(kind: Any, stored: dict[str, Any] | None, categories: Any) -> Any:
-    import cudf
-    from cudf.utils.dtypes import cudf_dtype_from_pa_type
-
-    if categories is not None:
-        return cudf.CategoricalDtype(categories, ordered=kind.ordered)
-    if stored is not None and stored["kind"] == "interval":
-        return cudf.IntervalDtype(cudf_dtype_from_pa_type(kind.field(0).type), stored["closed"])
-    if stored is not None and stored["kind"] == "period":
-        raise TypeError("cuDF has no dtype for periods")
-    named = stored is not None and stored["kind"] in ("string", "masked", "arrow")
-    if stored is not None and (named or (stored["kind"] == "object" and _types.is_string(kind))):
-        return unwrap_proxy(decode_any_dtype(stored, kind))[0]  # under cudf.pandas its dtypes are proxies, too
-    return cudf_dtype_from_pa_type(kind)
-
-
-def _build(column: ColumnBuffers, kind: Any) -> Any:
-    """A pylibcudf column around buffers."""
-    import pylibcudf as plc
-
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
-    if _types.is_timestamp(kind):  # the zone is the dtype's
-        kind = pa.timestamp(kind.unit)
-    rows, nulls = column.rows, column.null_count
-    if rows == 0:
-        return plc.Column.from_arrow(pa.array([], kind))
-    if column.strings is not None:
-        assert isinstance(column.strings, DeviceStrings)
-        return to_column(column.strings)
-    if _types.is_null(kind):
-        return plc.Column.from_arrow(pa.nulls(rows, pa.string()))
-    validity, values = column.owners
-    mask = validity if nulls else None
-    if _types.is_list(kind) or _types.is_large_list(kind):
-        offsets = plc.Column(plc.DataType(plc.TypeId.INT32), rows + 1, values, None, 0, 0, [])
-        if column.itemsize == 8:  # of a large_list
-            wide = plc.Column(plc.DataType(plc.TypeId.INT64), rows + 1, values, None, 0, 0, [])
-            offsets = plc.unary.cast(wide, plc.DataType(plc.TypeId.INT32))
-        child = _build(column.children[0], kind.value_type)
-        return plc.Column(plc.DataType(plc.TypeId.LIST), rows, None, mask, nulls, 0, [offsets, child])
-    if _types.is_struct(kind):
-        children = [_build(child, kind.field(i).type) for i, child in enumerate(column.children)]
-        return plc.Column(plc.DataType(plc.TypeId.STRUCT), rows, None, mask, nulls, 0, children)
-    if _types.is_dictionary(kind):
-        kind = kind.index_type
-    return plc.Column(plc.DataType.from_arrow(kind), rows, values, mask, nulls, 0, [])
-
-
 def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
     """What says an index' kind, names and dtypes, and its levels as columns (none of a RangeIndex)."""
     import cudf
@@ -716,7 +372,7 @@ def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
         index.names = [f"level {i}" for i in range(index.nlevels)]
         levels = [index.get_level_values(name) for name in index.names]
     columns = [level._column for level in levels]
-    dtypes = [_stored(one.dtype) for one in columns]
+    dtypes = [dtype_notes(one.dtype) for one in columns]
     freqs = [None if multi else frequency_name(getattr(level, "freq", None)) for level in levels]
     return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs}, columns
 

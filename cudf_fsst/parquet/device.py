@@ -45,10 +45,11 @@ class DeviceReader:
     after another they would leave the GPU idle. Columns of large pieces are read, and compressed, some at a time.
     """
 
-    # With these, lineitem of scale factor 10 took 0.54 s on an H200, and 1.58 GiB beyond the result. Reads alone take
-    # 0.23 s, compression alone as much; beside each other they wait for Python's lock and the driver's. Pieces in three
-    # reads each, of 192 MiB: 0.61 to 0.65 s. One reader for all, and one thread: 0.80 to 0.95 s.
-    ahead = Ahead(threads=8, nbytes=3328 << 20, at_once=2)
+    # lineitem of scale factor 10 on an H200, where cudf.read_parquet took 243 ms: with these 276 to 305 ms, and 1.4 GiB
+    # beyond the result; 6 threads, 384 MiB a read and three at once: 272 to 302. Pieces of 2^22 rows and 160 MiB, each
+    # in one read: 380 to 500, for compressing takes some 0.3 ms of Python for a column of a piece. Of 2^23 and 320 MiB:
+    # 317 to 335. A stream of high priority to compress in made no difference.
+    ahead = Ahead(threads=4, nbytes=3328 << 20, at_once=2)
 
     def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str) -> None:
         self.backend = DeviceBackend()

@@ -21,7 +21,7 @@ from ..interop import arrow_columns
 from ..interop.dtypes import NULLABLE, natural_dtype
 from ..interop.pandas_columns import encode_arrow
 from ..naming import naming
-from .reads import Ahead, Compressed, Read
+from .reads import Ahead, Compressed, Read, shares, sizes
 from .sources import Piece, Source, reading
 
 #: Rows of a batch that Arrow reads: all of a piece at once.
@@ -72,15 +72,31 @@ class HostReader:
         self._strings = {"tile_size": "auto", "level": level}
         self._dictionaries: dict[str, Any] = {}
         self._rows = 0  # whose index is made
-        #: Of each piece; without pieces one of a table without rows.
-        self.reads = [Read(number, 0, 1, partial(self._read, piece)) for number, piece in enumerate(source.pieces)]
+        #: Of each piece, of a large one some columns at a time; without pieces one of a table without rows.
+        self.reads = [
+            Read(number, share, 1, partial(self._read, piece, names))
+            for number, piece in enumerate(source.pieces)
+            for share, names in enumerate(self._shares())
+        ]
         if not source.pieces:
             self.reads = [Read(0, 0, 1, source.schema.empty_table)]
 
-    def _read(self, piece: Piece) -> Any:
+    def _shares(self) -> list[list[str]]:
+        """Names of columns that are read together; the first ones with those of the index and of the folders."""
+        source = self._source
+        names = source.schema.names
+        if not source.pieces or source.expression is not None:
+            return [names]
+        largest = max(source.pieces, key=lambda piece: piece.rows)
+        found = sizes(largest, [name for name in source.whole.names if name not in source.keys])
+        whole = {*source.keys, *source.levels}
+        first, *others = shares([name for name in names if name not in whole], found, largest.rows)
+        return [[*(name for name in names if name in whole), *first], *others]
+
+    def _read(self, piece: Piece, names: Sequence[str]) -> Any:
         source = self._source
         with reading(piece.path):
-            table = piece.fragment.to_table(source.whole, source.schema.names, source.expression, batch_size=_ALL)
+            table = piece.fragment.to_table(source.whole, names, source.expression, batch_size=_ALL)
         if not source.schema.names:  # such a table has forgotten how many rows it has
             rows = piece.rows if source.expression is None else piece.fragment.count_rows(filter=source.expression)
             return pa.table({"": pa.nulls(rows)})
@@ -92,11 +108,14 @@ class HostReader:
 
     def compress(self, found: Sequence[tuple[Read, Any]]) -> list[Compressed]:
         """What has become of tables that were read."""
-        return [self._compressed(table) for _, table in found]
+        return [self._compressed(table, read.share == 0) for read, table in found]
 
-    def _compressed(self, table: Any) -> Compressed:
-        columns = {}
+    def _compressed(self, table: Any, first: bool) -> Compressed:
+        """Of columns of a piece, and of its index if they are the first."""
+        columns, there = {}, set(table.column_names)
         for place, (name, label, dtype, codec) in enumerate(self._columns):
+            if name not in there:
+                continue
             with naming(f"column {label!r}"):
                 values = self._with_one_dictionary(name, table[name])
                 if pa.types.is_dictionary(values.type):  # pandas' dtype has the categories
@@ -105,7 +124,7 @@ class HostReader:
                 check_codec(codec, array.type)
                 [node] = host.compress([Wanted(arrow_columns.describe(array), codec, self._strings)])
                 columns[place] = Content(node, array.type, stored)
-        return Compressed(columns, self._index(table) if self._levels else None, table.num_rows)
+        return Compressed(columns, self._index(table) if first and self._levels else None, table.num_rows * first)
 
     def _index(self, table: Any) -> CompressedIndex:
         nulls = {table[name].type for name in self._levels if table[name].null_count}

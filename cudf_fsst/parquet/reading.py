@@ -35,7 +35,7 @@ def read_parquet(
 
     The whole table is never in memory uncompressed: pieces of it are compressed while the next ones are read. The frame
     is `concat` of the pieces, each compressed by itself, whatever memory there is. A piece is a row group; of a file
-    with more than 32 of them it is as many as have at most 2^22 rows and 160 MiB in Parquet's encodings together. On a
+    with more than 32 of them it is as many as have at most 2^24 rows and 640 MiB in Parquet's encodings together. On a
     terminal a bar shows how far it has come.
 
     Parameters

@@ -18,7 +18,7 @@ Path = str | os.PathLike[str]
 #: Row groups of a file up to which each is a piece by itself.
 _FEW = 32
 #: Rows, and bytes in Parquet's encodings, of a piece of several row groups.
-_PIECE_ROWS, _PIECE_NBYTES = 1 << 22, 160 << 20
+_PIECE_ROWS, _PIECE_NBYTES = 1 << 24, 640 << 20
 
 
 @contextmanager
@@ -145,13 +145,15 @@ def _together(groups: Sequence[Any]) -> Iterator[list[Any]]:
         yield from ([group] for group in groups)
         return
     piece: list[Any] = []
+    rows = nbytes = 0
     for group in groups:
-        rows = sum(one.num_rows for one in piece) + group.num_rows
-        nbytes = sum(one.total_byte_size for one in piece) + group.total_byte_size
-        if piece and (rows > _PIECE_ROWS or nbytes > _PIECE_NBYTES):
+        own_rows, own_nbytes = group.num_rows, group.total_byte_size
+        if piece and (rows + own_rows > _PIECE_ROWS or nbytes + own_nbytes > _PIECE_NBYTES):
             yield piece
-            piece = []
+            piece, rows, nbytes = [], 0, 0
         piece.append(group)
+        rows += own_rows
+        nbytes += own_nbytes
     yield piece
 
 

@@ -26,7 +26,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -507,6 +508,30 @@ _GPU_MODULES = (
 )
 
 
+class _Loader(SourceFileLoader):
+    """Compiles no source twice: Python may have no place to keep what it compiled."""
+
+    _codes: ClassVar[dict[str, types.CodeType]] = {}
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        if fullname not in self._codes:
+            code = super().get_code(fullname)
+            assert code is not None
+            self._codes[fullname] = code
+        return self._codes[fullname]
+
+
+class _Finder:
+    """Finds `_GPU_MODULES`, for `sys.meta_path`."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, target: types.ModuleType | None = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path, target) if name in _GPU_MODULES else None
+        if spec is not None and spec.origin is not None:
+            spec.loader = _Loader(name, spec.origin)
+        return spec
+
+
 @contextmanager
 def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
     """``cudf_fsst.codecs.{codec}.cuda``, imported anew for `device`; everything is as before at the end."""
@@ -516,6 +541,7 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
     attributes = [(parent, child, getattr(parent, child, missing)) for parent, child in parents]
     names = {*own, *device.modules, *(name for name in sys.modules if name.startswith(("cupy.", "rmm.")))}
     saved = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    sys.meta_path.insert(0, _Finder)
     try:
         sys.modules.update(device.modules)
         for name in own:
@@ -535,6 +561,7 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
                 module.Workspace = _strict_workspace(module.Workspace)
         yield sys.modules[f"cudf_fsst.codecs.{codec}.cuda"]
     finally:
+        sys.meta_path.remove(_Finder)
         for name in (*own, *device.modules):
             sys.modules.pop(name, None)
         sys.modules.update(saved)
@@ -567,20 +594,18 @@ def failing_every_allocation(
     """
     before = set(device.live)
     failures, done = 0, None
-    gc.freeze()  # what was there before: to look through all of it each time took longer than all else
-    try:
-        while done is None:
-            device.allocations.clear()
-            device.fail_at = failures + 1
-            try:
-                done = call()
-            except MemoryError:
-                failures += 1
-                look(device.live - before)
-            gc.collect()
-            assert done is not None or device.live == before
-    finally:
-        gc.unfreeze()
+    gc.collect()
+    gc.freeze()  # as before the first test (conftest.py), for the many times that follow
+    while done is None:
+        device.allocations.clear()
+        device.fail_at = failures + 1
+        try:
+            done = call()
+        except MemoryError:
+            failures += 1
+            look(device.live - before)
+        gc.collect()
+        assert done is not None or device.live == before
     device.fail_at = 0
     assert failures == len(device.allocations) > 0
     done = None

@@ -137,7 +137,9 @@ class Emulator:
         self._received = bytearray()  # answers, as far as nobody took them
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the emulator
         environment = dict(os.environ)
-        environment["ASAN_OPTIONS"] = "detect_leaks=0:detect_odr_violation=0:allocator_may_return_null=1"
+        environment["ASAN_OPTIONS"] = (
+            "detect_leaks=0:detect_odr_violation=0:allocator_may_return_null=1:detect_stack_use_after_return=0"
+        )
         environment["UBSAN_OPTIONS"] = "print_stacktrace=1"
         self._process = subprocess.Popen(
             [build.build_runner()],

@@ -34,7 +34,10 @@ namespace cuda_shim {
 namespace {
 
 constexpr size_t stack_size = 128 << 10;
+constexpr size_t least_page = 4096, cache_line = 64;
 constexpr unsigned lanes = 32;
+constexpr unsigned most_turns = 500;         // in a row, for others may have what it spins for
+constexpr unsigned most_fibers = 16 * 1024;  // of the largest cluster
 
 // ------------------------------------------------------------------------------------------------------ context switch
 
@@ -79,8 +82,6 @@ enum class State : unsigned char { ended, ready, in_collective, in_barrier, in_c
 
 struct Thread {
   Context context{};
-  void* fake_stack = nullptr;  // ASan's, while the fiber does not run
-  unsigned char* stack = nullptr;
   uint3 index{};
   State state = State::ended;
 
@@ -106,9 +107,7 @@ struct Block {
 struct Machine {
   std::vector<std::unique_ptr<Thread>> fibers;
   Context scheduler{};
-  void* scheduler_fake_stack = nullptr;
-  const void* scheduler_stack = nullptr;
-  size_t scheduler_stack_size = 0;
+  unsigned char* stacks = nullptr;  // of all fibers
 
   const Launch* launch = nullptr;
   std::vector<Block> blocks;  // of the cluster; their threads lie one behind another
@@ -116,6 +115,7 @@ struct Machine {
   unsigned threads = 0;  // of a block
   unsigned live = 0;     // of the cluster
   unsigned in_cluster_barrier = 0;
+  bool released_warp = false, released_block = false;  // threads that waited for others of it
   unsigned long long block_serial = 0;
   unsigned long long random = 0;
 
@@ -131,47 +131,56 @@ struct Machine {
 
 Machine machine;
 
-/// The part of the stack a fiber may use; a protected page lies below it.
-unsigned char* new_stack() {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  void* base = mmap(nullptr, stack_size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (base == MAP_FAILED || mprotect(base, page, PROT_NONE) != 0) {
-    fprintf(stderr, "CUDA shim: no memory for a fiber's stack\n");
-    exit(1);
+size_t page_size() { return (size_t)sysconf(_SC_PAGESIZE); }
+/// From one stack to the next.
+size_t stack_stride() { return stack_size + page_size(); }
+
+/// The part of a stack that a fiber may use; a protected page lies below it. `number`: how many fibers there are.
+unsigned char* new_stack(size_t number) {
+  if (number >= most_fibers) fail("more threads than the largest cluster has");
+  if (machine.stacks == nullptr) {
+    void* base =
+        mmap(nullptr, most_fibers * stack_stride(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) fail("no room for the fibers' stacks");
+    machine.stacks = (unsigned char*)base;
   }
-  return (unsigned char*)base + page;
+  unsigned char* stack = machine.stacks + number * stack_stride() + page_size();
+  if (mprotect(stack, stack_size, PROT_READ | PROT_WRITE) != 0) fail("no memory for a fiber's stack");
+  return stack;
 }
 
-__attribute__((noinline)) void leave_fiber(Thread& thread) {
-#ifdef CUDA_SHIM_ASAN
-  __sanitizer_start_switch_fiber(&thread.fake_stack, machine.scheduler_stack, machine.scheduler_stack_size);
-#endif
-  switch_context(thread.context, machine.scheduler);
-#ifdef CUDA_SHIM_ASAN
-  __sanitizer_finish_switch_fiber(thread.fake_stack, &machine.scheduler_stack, &machine.scheduler_stack_size);
-#endif
-}
+void leave_fiber(Thread& thread) { switch_context(thread.context, machine.scheduler); }
 
 void enter_fiber(unsigned index) {
   Thread& thread = machine.thread(index);
   machine.current = index;
   threadIdx = thread.index;
   blockIdx = machine.block_of(index).index;
-#ifdef CUDA_SHIM_ASAN
-  __sanitizer_start_switch_fiber(&machine.scheduler_fake_stack, thread.stack, stack_size);
-#endif
   switch_context(machine.scheduler, thread.context);
-#ifdef CUDA_SHIM_ASAN
-  __sanitizer_finish_switch_fiber(machine.scheduler_fake_stack, nullptr, nullptr);
-#endif
 }
+
+/// While there is one, ASan takes all stacks for one. To be told of every switch took a quarter of the time.
+class OneStack {
+ public:
+#ifdef CUDA_SHIM_ASAN
+  OneStack() { enter(machine.stacks, most_fibers * stack_stride()); }
+  ~OneStack() { enter(before_, before_size_); }
+
+ private:
+  void enter(const void* stack, size_t size) {
+    __sanitizer_start_switch_fiber(nullptr, stack, size);
+    __sanitizer_finish_switch_fiber(nullptr, &before_, &before_size_);
+  }
+  const void* before_ = nullptr;
+  size_t before_size_ = 0;
+#else
+  OneStack() {}  // not trivial, so that it counts as used
+#endif
+};
 
 void thread_ended(unsigned index);
 
 extern "C" void cuda_shim_fiber() {
-#ifdef CUDA_SHIM_ASAN
-  __sanitizer_finish_switch_fiber(nullptr, &machine.scheduler_stack, &machine.scheduler_stack_size);
-#endif
   for (;;) {
     machine.launch->kernel->run_thread(machine.launch->arguments);
     thread_ended(machine.current);
@@ -179,18 +188,20 @@ extern "C" void cuda_shim_fiber() {
   }
 }
 
-std::unique_ptr<Thread> new_fiber() {
+/// `number`: how many there are already.
+std::unique_ptr<Thread> new_fiber(size_t number) {
   auto thread = std::make_unique<Thread>();
-  thread->stack = new_stack();
+  unsigned char* stack = new_stack(number);
 #ifdef CUDA_SHIM_UCONTEXT
   getcontext(&thread->context);
-  thread->context.uc_stack.ss_sp = thread->stack;
+  thread->context.uc_stack.ss_sp = stack;
   thread->context.uc_stack.ss_size = stack_size;
   thread->context.uc_link = nullptr;
   makecontext(&thread->context, cuda_shim_fiber, 0);
 #else
   // As if cuda_shim_fiber had been called from address 0 (where a stack trace ends) and had then switched away.
-  void** top = (void**)(thread->stack + stack_size);
+  // Each begins in another cache line of its page: at one and the same they would push each other out of the cache.
+  void** top = (void**)(stack + stack_size - number % (least_page / cache_line) * cache_line);
   top[-1] = nullptr;  // the return address: at entry the stack pointer is 8 bytes off a multiple of 16
   top[-2] = (void*)cuda_shim_fiber;
   for (int i = 3; i <= 8; ++i) top[-i] = nullptr;
@@ -303,6 +314,7 @@ void release_barrier(unsigned begin) {
     thread.state = State::ready;
   }
   block.in_barrier = 0;
+  machine.released_block = true;
 }
 
 void release_cluster_barrier() {
@@ -418,6 +430,7 @@ void release_collective(unsigned first, unsigned end, unsigned mask) {
     }
     thread.state = State::ready;
   }
+  machine.released_warp = true;
 }
 
 void thread_ended(unsigned index) {
@@ -454,6 +467,17 @@ void order(std::vector<unsigned>& items, unsigned count) {
   }
 }
 
+/// Run threads that can, `turns[begin]` and those behind it; the result says whether there were any.
+bool run_some(const std::vector<unsigned>& turns, unsigned begin, unsigned end) {
+  bool progress = false;
+  for (unsigned i = begin; i < end; ++i) {
+    if (machine.thread(turns[i]).state != State::ready) continue;
+    enter_fiber(turns[i]);
+    progress = true;
+  }
+  return progress;
+}
+
 /// Run a block, or a cluster of them, the first of which has this index.
 void run_cluster(uint3 index) {
   static std::vector<unsigned> turns;
@@ -470,15 +494,33 @@ void run_cluster(uint3 index) {
     fill_with_garbage(block.shared_memory, machine.launch->shared_memory, machine.next_random());
   }
   order(turns, threads);
-  while (machine.live != 0) {
+  const bool random = machine.launch->schedule == Schedule::random;
+  for (unsigned round = 0; machine.live != 0; ++round) {
     bool progress = false;
-    for (unsigned index : turns) {
-      if (machine.thread(index).state != State::ready) continue;
-      enter_fiber(index);
-      progress = true;
+    // A warp runs on as long as its lanes wait for each other only, and a block of a cluster as long as its warps do:
+    // what their fibers use stays in the cache. Blocks change their order each time, so that none is always ahead.
+    for (unsigned i = 0; i < machine.blocks.size() && !random; ++i) {
+      const unsigned block = machine.threads * (round % 2 == 0 ? i : (unsigned)machine.blocks.size() - 1 - i);
+      unsigned block_turns = 0;
+      do {
+        machine.released_block = false;
+        for (unsigned begin = block, end; begin < block + machine.threads; begin = end) {
+          unsigned first, behind;
+          warp_of(turns[begin], first, behind);
+          end = begin + behind - first;
+          unsigned warp_turns = 0;
+          do {
+            machine.released_warp = false;
+            progress |= run_some(turns, begin, end);
+          } while (machine.released_warp && ++warp_turns < most_turns);
+        }
+      } while (machine.released_block && ++block_turns < most_turns);
+    }
+    if (random) {
+      progress = run_some(turns, 0, threads);
+      order(turns, threads);
     }
     if (!progress) deadlock();
-    if (machine.launch->schedule == Schedule::random) order(turns, threads);
   }
 }
 
@@ -542,7 +584,15 @@ unsigned long long collective(Collective kind, unsigned mask, unsigned long long
     fail("a lane calls a warp collective whose mask does not name it");
   }
   thread.state = State::in_collective;
-  release_collective(first, end, mask);
+  auto missing = [&](unsigned lane) {
+    const Thread& other = machine.thread(lane);
+    if ((mask >> (lane - first) & 1) == 0 || other.state == State::ended) return false;
+    return other.state != State::in_collective || other.mask != mask;
+  };
+  // Lanes come in order: as long as a neighbour is missing, there is no need to look at all others.
+  if (!(index + 1 < end && missing(index + 1)) && !(index > first && missing(index - 1))) {
+    release_collective(first, end, mask);
+  }
   if (thread.state != State::ready || machine.launch->schedule == Schedule::random) leave_fiber(thread);
   return thread.result;
 }
@@ -599,7 +649,7 @@ void run(const Launch& launch) {
   blockDim = launch.block;
   gridDim = launch.grid;
   const unsigned cluster = launch.kernel->cluster, threads = machine.threads * cluster;
-  while (machine.fibers.size() < threads) machine.fibers.push_back(new_fiber());
+  while (machine.fibers.size() < threads) machine.fibers.push_back(new_fiber(machine.fibers.size()));
   for (unsigned i = 0; i < threads; ++i) {
     const unsigned own = i % machine.threads;
     machine.thread(i).index = {own % launch.block.x, own / launch.block.x % launch.block.y,
@@ -618,6 +668,7 @@ void run(const Launch& launch) {
   std::vector<unsigned> clusters;
   const unsigned columns = launch.grid.x / cluster;
   order(clusters, columns * launch.grid.y * launch.grid.z);
+  const OneStack one_stack;
   for (unsigned one : clusters) {
     run_cluster({one % columns * cluster, one / columns % launch.grid.y, one / columns / launch.grid.y});
   }

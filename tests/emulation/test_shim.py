@@ -96,6 +96,15 @@ def test_integer_functions(toys: Module) -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_warp_that_waits_for_another(schedule: str) -> None:
+    """However long lanes go on among themselves, others get their turn."""
+    out = np.zeros(33, np.uint32)
+    with Emulator(timeout=10) as one:
+        one.load(TOYS).launch("wait_for_another_warp", 1, 64, [out], schedule=schedule)
+    np.testing.assert_array_equal(out, [1, *range(32)])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_clusters(toys: Module, schedule: str, rng: np.random.Generator) -> None:
     values = rng.integers(0, 2**20, (3, 4, 64), dtype=np.uint32)
     sums = np.zeros_like(values)

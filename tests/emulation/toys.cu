@@ -105,6 +105,19 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) clust
   sums[i] = own[65 + threadIdx.x];
 }
 
+// The first warp waits, all of its lanes together, for what the second one writes.
+extern "C" __global__ void wait_for_another_warp(u32* out) {
+  volatile u32* flag = out;
+  const u32 lane = threadIdx.x % 32;
+  if (threadIdx.x < 32) {
+    while (__shfl_sync(0xffffffffu, lane == 0 ? *flag : 0, 0) == 0) {
+    }
+    out[1 + lane] = lane;
+  } else if (lane == 0) {
+    *flag = 1;
+  }
+}
+
 // ------------------------------------------------------------------------------------------------- wrong on purpose
 
 // The last block of a cluster does not wait until the others have read.

@@ -16,10 +16,13 @@ go through the stages together, and their room), `Tables`, `Cut` (a segment, as 
 `cuda_tables` has stage 1 and the rows, `cuda_encode` the other stages.
 
 A column of one segment is encoded before its size is known, into room for all that it may have. So all such columns of
-a round share one wait. Where each table is trained by one thread block there are two: for rows and nulls, while tables
-are trained in a side stream, and for codes. Longer columns have two slots for the codes of a segment, each with a
-stream, which take turns: while the host waits for the size of one segment's codes and the GPU compacts them, it encodes
-the next, be it of this column or of another. Their tables are trained beside the work on row lengths.
+a round share one wait. Where each table is trained by one thread block, or there is one column, there are two: for rows
+and nulls, while tables are trained in a side stream, and for codes. A column of a few segments goes the same way, if
+there is room for what its codes may be expected to take. Should they be more, it is compressed again as longer columns
+are. These have two slots
+for the codes of a segment, each with a stream, which take turns: while the host waits for the size of one segment's
+codes and the GPU compacts them, it encodes the next, be it of this column or of another. Their tables are trained
+beside the work on row lengths.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from ...device.memory import Lane, SideLanes, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps
 from . import launch
-from .cuda_encode import compress_long, compress_short, short_waves
+from .cuda_encode import compress_at_once, compress_long, waves_at_once
 from .cuda_room import (
     SLOTS,
     Column,
@@ -48,6 +51,7 @@ from .cuda_room import (
     rounds,
     takes_all,
     trains_in_clusters,
+    with_pool,
 )
 from .cuda_tables import download_found, find_cuts, look, place_tables
 from .segment import Segment
@@ -58,23 +62,19 @@ __all__ = ["Task", "compress", "compress_one", "takes_all", "train"]
 
 
 def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, outbox: Outbox | None) -> Steps:
-    """Compress columns that share a workspace."""
-    short, sources = columns[0].short, {column.source for column in columns}
+    """Compress columns that share a workspace; False, and nothing is done, where codes are more than have room."""
+    at_once, sources = columns[0].at_once, {column.source for column in columns}
     searched = "searched" in sources
-    trained_beside = "trained" in sources and not trains_in_clusters(columns)
-    side_count = int(searched or trained_beside) if short else SLOTS
+    # What is done for the rows of one column meanwhile takes its host as long as the GPU trains.
+    trained_beside = "trained" in sources and (len(columns) == 1 or not trains_in_clusters(columns))
+    side_count = int(searched or trained_beside or columns[0].pool > 0) if at_once else SLOTS
     with Workspace() as work, SideLanes(lane, side_count) as side:
         room = make_room(columns, lane, side, work, encode=True)
-        if short and not searched:
-            exported = look(room) if side else None  # training begins as soon as it can
+        if at_once and not searched:
             tables = place_tables(room)
-            waves = short_waves(room, tables)
-            if side:
-                side[0].upload(room.waves_at, launch.words(waves.views))
-            else:
-                exported = look(room, waves.views)
-            yield from compress_short(room, tables, waves, results, outbox, exported)
-            return
+            waves = waves_at_once(room, tables)
+            exported = look(room, waves.views)
+            return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
         exported = look(room)
         found = download_found(room)
         if searched:
@@ -84,12 +84,12 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
         cuts = find_cuts(room, found.tolist())
         if searched:
             tables = place_tables(room, exported)
-        if short:
-            waves = short_waves(room, tables)
+        if at_once:
+            waves = waves_at_once(room, tables)
             lane.upload(room.waves_at, launch.words(waves.views))
-            yield from compress_short(room, tables, waves, results, outbox, exported)
-        else:
-            compress_long(room, [_wanted(of_column) for of_column in cuts], tables, results, outbox, exported)
+            return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
+        compress_long(room, [_wanted(of_column) for of_column in cuts], tables, results, outbox, exported)
+        return True
 
 
 def _wanted(cuts: Iterable[Cut]) -> Iterator[Cut]:
@@ -131,7 +131,10 @@ def compress(
     try:
         columns = yield from plan_columns(tasks, lane)
         for together in rounds(columns):
-            yield from _compress_round(together, lane, results, outbox)
+            alone = len(together) == 1 and together[0].task.only is None and outbox is None
+            some = [with_pool(together[0])] if alone else together
+            if not (yield from _compress_round(some, lane, results, outbox)):
+                yield from _compress_round(together, lane, results, outbox)
     except BaseException:
         lane.synchronize()
         results.drop()

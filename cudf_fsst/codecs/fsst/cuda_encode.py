@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from ...device.memory import Lane, device_attributes, pinned
 from ...device.transfer import Outbox
-from ...device.waits import Steps
 from ...profiling import COMPACT, ENCODE
 from . import launch
 from .cuda_kernels import blocks, get_kernel
@@ -23,7 +22,7 @@ from .launch import WORD, WaveView
 from .layout import SECTIONS, TILE_BLOCK
 from .tuning import Choices
 
-_u64 = np.uint64
+_u32, _u64 = np.uint32, np.uint64
 _BLOCK_STARTS, _TILE_LENGTHS = SECTIONS.index("block_starts"), SECTIONS.index("tile_lengths")
 _KNOWN = WaveView._fields.index("tiles")  # fields of a wave that are known before its segment is cut
 
@@ -54,6 +53,9 @@ def _wave(room: Room, i: int, planned: int, tables: Tables, table: int, slot: Sl
         column.tile_limit,
         *slot,
         room.number(found.codes_nbytes + planned),
+        column.pool,
+        room.number(found.used),
+        room.number(found.taken + planned),
     )
 
 
@@ -62,10 +64,11 @@ def _kind(column: Column, tables: Tables, table: int) -> _Kind:
 
 
 @ENCODE
-def _encode(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int) -> None:
-    """Stages 2 to 4 of waves, the longest of which has at most so many tiles."""
+def _encode(lane: Lane, kind: _Kind, waves_at: int, groups: int, most_tiles: int, per_group: int = 1) -> None:
+    """Stages 2 to 4 of groups of so many waves each, the longest of which has at most so many tiles."""
     attributes = device_attributes()
     shared_per_block, multiprocessors = attributes["shared_per_block"], attributes["multiprocessors"]
+    arguments: tuple[Any, ...] = (_u64(waves_at),)
     if kind.level == "max":
         kernel = get_kernel("fsst_encode_max", "fsst_encode_max", kind.tile_size)
         threads, shared, _ = launch.encode_max_shape(kind.tile_size, shared_per_block, kind.tables_nbytes)
@@ -75,10 +78,11 @@ def _encode(lane: Lane, kind: _Kind, waves_at: int, count: int, most_tiles: int)
         kernel = get_kernel("fsst_encode", "fsst_encode", kind.tile_size, warps)
         threads, shared, *_ = launch.encode_shape(kind.tile_size, shared_per_block, warps)
         grid = max(1, round(kind.choices.encode_blocks * multiprocessors))
+        arguments = *arguments, _u32(per_group)
     pieces = blocks(most_tiles, launch.PIECE_TILES)
-    # One wave may have a block a piece; of several, blocks that find no multiprocessor free would load tables in vain.
-    grid = min(grid, pieces, max(blocks(pieces, threads // 32), multiprocessors // count))
-    lane.launch(kernel, (grid, count), threads, (_u64(waves_at),), shared)
+    # One group may have a block a piece; of several, blocks that find no multiprocessor free would load tables in vain.
+    grid = min(grid, pieces, max(blocks(pieces, threads // 32), multiprocessors // groups))
+    lane.launch(kernel, (grid, groups), threads, arguments, shared)
 
 
 @COMPACT
@@ -98,88 +102,113 @@ def _with_places(wave: WaveView, cut: Cut, tiles: int, before: int, meta: int, c
 
 
 class _Run(NamedTuple):
-    """Waves of one launch: of short columns of a kind, each its only wave."""
+    """Waves of one launch: all those of some columns of a kind, each column a group."""
 
     kind: _Kind
     waves_at: int
     columns: Sequence[int]
+    per_group: int
 
 
 @dataclass(frozen=True)
-class ShortWaves:
-    """The waves of short columns, in the order of `runs`."""
+class Waves:
+    """The waves of columns that are encoded at once, in the order of `runs`, and the segments that they are of."""
 
     runs: Sequence[_Run]
     views: Sequence[WaveView]
+    order: Sequence[tuple[int, int]]  # column, and the segment's number in its plan
 
 
-def short_waves(room: Room, tables: Sequence[Tables]) -> ShortWaves:
-    """What encodes columns of one segment each; to be uploaded to ``waves_at``."""
-    kinds: dict[_Kind, list[int]] = {}
+def waves_at_once(room: Room, tables: Sequence[Tables]) -> Waves:
+    """What encodes columns at once; to be uploaded to ``waves_at``."""
+    kinds: dict[tuple[_Kind, int], list[int]] = {}
     for i, column in enumerate(room.columns):
-        kinds.setdefault(_kind(column, tables[i], 0), []).append(i)
+        kinds.setdefault((_kind(column, tables[i], 0), column.segments), []).append(i)
+    first_slot = list(accumulate((column.segments for column in room.columns), initial=0))
     runs: list[_Run] = []
-    views: list[WaveView] = []
-    for kind, columns in kinds.items():
-        runs.append(_Run(kind, room.waves_at + WORD * len(WaveView._fields) * len(views), columns))
-        views += (_wave(room, i, 0, tables[i], 0, room.slots[i]) for i in columns)
-    return ShortWaves(runs, views)
+    order: list[tuple[int, int]] = []
+    for (kind, segments), columns in kinds.items():
+        runs.append(_Run(kind, room.waves_at + WORD * len(WaveView._fields) * len(order), columns, segments))
+        order += ((i, planned) for i in columns for planned in range(segments))
+    views = [_wave(room, i, planned, tables[i], 0, room.slots[first_slot[i] + planned]) for i, planned in order]
+    return Waves(runs, views, order)
 
 
-def compress_short(
+def compress_at_once(
     room: Room,
     tables: Sequence[Tables],
-    waves: ShortWaves,
+    waves: Waves,
     results: Results,
     outbox: Outbox | None,
     exported: Exported,
-) -> Steps:
-    """Stages 2 to 5 of columns of one segment each, before and after the wait for the sizes of codes.
+) -> Generator[None, None, bool]:
+    """Stages 2 to 5 of columns that are encoded at once, before and after the wait for the sizes of codes.
 
-    While tables are trained in the side stream, there is a wait before it, for the rows: they are packed meanwhile.
+    While work goes on in the side stream, there is a wait before it, for the rows: they are packed meanwhile.
+
+    Returns
+    -------
+    bool
+        False, and nothing is kept, where codes are more than have room.
     """
-    lane, training = room.lane, bool(room.side and not room.searches)
-    for kind, waves_at, of_kind in waves.runs:
-        most_tiles = max(room.columns[i].tile_limit for i in of_kind)
-        _encode(room.side[0] if training else lane, kind, waves_at, len(of_kind), most_tiles)
+    lane, beside = room.lane, bool(room.side and not room.searches)
+    for kind, waves_at, of_kind, per_group in waves.runs:
+        most_tiles = per_group * max(room.columns[i].tile_limit for i in of_kind)
+        _encode(room.side[0] if beside else lane, kind, waves_at, len(of_kind), most_tiles, per_group)
     found = download_found(room)
     yield
     numbers = found.tolist()
-    cuts = [cut for (cut,) in find_cuts(room, numbers)]
-    metas = [results.allocate(lane, cut.layout.meta_nbytes) for cut in cuts]
+    cuts = [(i, cut) for i, of_column in enumerate(find_cuts(room, numbers)) for cut in of_column]
+    if any(cut.layout.tiles > cut.column.tile_limit for _, cut in cuts):
+        room.side[0].synchronize()  # copies to the host may be under way
+        return False
+    metas = [results.allocate(lane, cut.layout.meta_nbytes) for _, cut in cuts]
     addresses = [results.buffers[meta].ptr for meta in metas]
-    rows = packs(room, list(enumerate(cuts)), addresses)
-    order = [i for run in waves.runs for i in run.columns]
-    complete = [
-        _with_places(wave, cuts[i], cuts[i].layout.tiles, 0, addresses[i])
-        for wave, i in zip(waves.views, order, strict=True)
-    ]
-    alone = len(cuts) == 1  # then the launch says where the codes go, and the wave is complete without
-    if training:
+    rows = packs(room, cuts, addresses)
+    places = {(i, cut.planned): number for number, (i, cut) in enumerate(cuts)}
+
+    def with_places(wave: WaveView, number: int | None, codes: int) -> WaveView:
+        if number is None:  # a segment that got no rows
+            return wave
+        cut = cuts[number][1]
+        return _with_places(wave, cut, cut.layout.tiles, 0, addresses[number], codes)
+
+    alone = len(waves.order) == 1  # then the launch says where the codes go, and the wave is complete without
+    if beside:
         lane.upload(room.packs_at, launch.words(rows))
         pack_rows(room, rows)
         if alone:
-            room.side[0].upload(room.waves_at, launch.words(complete))
+            room.side[0].upload(room.waves_at, launch.words([with_places(waves.views[0], 0, 0)]))
         lane.follow(room.side[0])
         found = download_found(room)
         yield
         numbers = found.tolist()
-    sizes = [numbers[place.codes_nbytes] for place in room.found]
+    if any(0 < column.pool < numbers[place.used] for column, place in zip(room.columns, room.found, strict=True)):
+        results.forget(metas)
+        return False
+    sizes = [numbers[room.found[i].codes_nbytes + cut.planned] for i, cut in cuts]
     codes = [results.allocate(lane, size) for size in sizes]
-    places = [results.buffers[made].ptr for made in codes]
-    if not (training and alone):
-        complete = [wave._replace(codes=places[i]) for wave, i in zip(complete, order, strict=True)]
-        lane.upload(room.waves_at, launch.words(chain(complete, () if training else rows)))
-    if not training:
+    if not (beside and alone):
+        complete = []
+        for wave, place in zip(waves.views, waves.order, strict=True):
+            number = places.get(place)
+            complete.append(with_places(wave, number, 0 if number is None else results.buffers[codes[number]].ptr))
+        lane.upload(room.waves_at, launch.words(chain(complete, () if beside else rows)))
+    if not beside:
         pack_rows(room, rows)
-    for kind, waves_at, of_kind in waves.runs:
-        most_tiles = max(cuts[i].layout.tiles for i in of_kind)
-        _compact(lane, kind, waves_at, len(of_kind), most_tiles, places[0] if alone else 0)
+    longest = [0] * len(room.columns)
+    for i, cut in cuts:
+        longest[i] = max(longest[i], cut.layout.tiles)
+    for kind, waves_at, of_kind, per_group in waves.runs:
+        most_tiles = max(longest[i] for i in of_kind)
+        to = results.buffers[codes[0]].ptr if alone else 0
+        _compact(lane, kind, waves_at, len(of_kind) * per_group, most_tiles, to)
     of_host = host_tables(room, tables, exported)
-    for i, cut in enumerate(cuts):
-        for number in (metas[i], codes[i]):
+    for (i, cut), meta, made, size in zip(cuts, metas, codes, sizes, strict=True):
+        for number in (meta, made):
             results.send(number, outbox, lane)
-        results.add(cut, of_host[i][0], metas[i], codes[i], sizes[i])
+        results.add(cut, of_host[i][cut.table], meta, made, size)
+    return True
 
 
 class _Slots:
@@ -242,6 +271,7 @@ def _finish(slots: _Slots, encoding: _Encoding, meta: int, results: Results, out
         before.append(int(size[0]))
         waves.append(wave._replace(tile_begin=first))
         lane.upload(at, launch.words(waves[-1:]))
+        lane.zero(wave.taken, WORD)
         _encode(lane, kind, at, 1, min(limit, tiles - first))
         lane.download(size, wave.codes_nbytes)
         lane.synchronize()
@@ -254,6 +284,7 @@ def _finish(slots: _Slots, encoding: _Encoding, meta: int, results: Results, out
             of_wave = min(limit, tiles - one.tile_begin)
             described = _with_places(one, encoding.cut, of_wave, bytes_before, meta)
             lane.upload(at, launch.words([described]))
+            lane.zero(wave.taken, WORD)
             _encode(lane, kind, at, 1, of_wave)
             _compact(lane, kind, at, 1, of_wave, address)
     results.send(codes, outbox, lane)

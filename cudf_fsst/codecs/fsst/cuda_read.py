@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from ...buffers import DeviceStrings, HostStrings
 from ...device.memory import Lane, current_device, device_attributes
 from ...device.transfer import Inbox
+from ...lazy import lazy
 from ..part import align
 from . import launch
 from .cuda_kernels import blocks, choices, get_kernel
@@ -112,6 +114,15 @@ class _Plan:
         self.image = np.concatenate([*tables, view.view(np.uint8), *(one.view(np.uint8) for one in units)])
         return self
 
+    def moved(self, meta: _Words, codes: _Words) -> _Plan:
+        """The same where the buffers of each descriptor lie so many bytes further on."""
+        made = copy(self)
+        made.image = self.image.copy()
+        words = made.words(made.image)
+        launch.move(words, meta, codes)
+        made.view = words.view(launch.DESCRIPTOR).ravel()
+        return made
+
     def words(self, image: npt.NDArray[np.uint8]) -> _Words:
         """The descriptors of a copy of the image, a row each."""
         end = self.place + self.count * launch.DESCRIPTOR.itemsize
@@ -161,8 +172,12 @@ class Reading:
     """
 
     def __init__(self, segments: Sequence[Segment]) -> None:
-        view = self.view = launch.describe(segments)
-        words = self.words = view.view(_u64).reshape(view.size, len(_FIELDS))
+        self.buffers = _buffers(segments)
+        #: Of a copy: what it is made of, and by how many bytes the buffers of each segment lie further on.
+        self._first: tuple[Reading, _Words] | None = None
+        view = launch.describe(segments)
+        words = view.view(_u64).reshape(view.size, len(_FIELDS))
+        self.__dict__.update(words=words, view=view)
         place_of: dict[SymbolTable, int] = {}
         self._table_places = [
             place_of.setdefault(segment.table, launch.DECODE_TABLE_NBYTES * len(place_of)) for segment in segments
@@ -182,6 +197,31 @@ class Reading:
         #: What cuda_match.py keeps of the column.
         self.matching: Any = None
 
+    def of_copy(self, segments: Sequence[Segment]) -> Reading:
+        """The same for another copy of the segments."""
+        for segment in segments:
+            segment.check_buffers()
+        made = copy(self)
+        made.buffers = _buffers(segments)
+        shifts = made.buffers - self.buffers
+        made._first, made._whole, made.matching = (self, shifts), None, None
+        del made.__dict__["words"], made.__dict__["view"]
+        return made
+
+    @lazy
+    def words(self) -> _Words:
+        """Descriptors, a row of words each. Of a copy made when they are asked for: a plan for all rows needs none."""
+        assert self._first is not None
+        first, shifts = self._first
+        words = first.words.copy()
+        launch.move(words, *shifts)
+        return words
+
+    @lazy
+    def view(self) -> _Views:
+        """The same as records."""
+        return self.words.view(launch.DESCRIPTOR).ravel()
+
     def part(self, rows: npt.NDArray[np.int64]) -> tuple[_Words, npt.NDArray[np.uint8]]:
         """Descriptors and decode tables of the segments from the first to the last one that has some of a few rows."""
         if len(self._ends) == 1:
@@ -198,6 +238,10 @@ class Reading:
 
     def whole(self, *others: Reading) -> _Plan:
         """The plan for all rows of this column and others: kept, until others, a device or launch choices differ."""
+        firsts = [one._first for one in (self, *others) if one._first is not None]
+        if len(firsts) == 1 + len(others):
+            first, *more = (one for one, _ in firsts)
+            return first.whole(*more).moved(*np.concatenate([shifts for _, shifts in firsts], axis=1))
         shifts = self.shifts if not others else sorted({shift for one in (self, *others) for shift in one.shifts})
         key = current_device(), *(choices(1 << shift) for shift in shifts)
         made = self._whole
@@ -211,9 +255,20 @@ def reading_of(segments: Sequence[Segment]) -> Reading:
     if not isinstance(segments, Segments):
         return Reading(segments)
     if segments.reading is None:
-        segments.reading = Reading(segments)
+        source = segments.source
+        if source is None:
+            segments.reading = Reading(segments)
+        elif source.copied is None:
+            segments.reading = source.copied = Reading(segments)
+        else:
+            segments.reading = source.copied.of_copy(segments)
     reading: Reading = segments.reading
     return reading
+
+
+def _buffers(segments: Sequence[Segment]) -> _Words:
+    """Addresses of what is stored beside the codes of each, and of the codes."""
+    return np.array([[one.meta.ptr for one in segments], [one.codes.ptr for one in segments]], _u64)
 
 
 def read(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...buffers import DeviceStrings
-from ...device.memory import Lane, Workspace, device_attributes, pinned
+from ...device.memory import ALIGNMENT, Lane, Workspace, device_attributes, pinned
 from ...device.transfer import Outbox
 from ...device.waits import Steps
 from . import launch, plan
@@ -28,6 +28,10 @@ _SLACK = 32  # a segment may be 1/32 longer than planned, for its last row, befo
 # an eighth of the input. TPC-H l_comment on an H200, stages 2 to 5: 2 segments of 1/16 of the column 667 GB/s, of 1/20
 # 623, of 1/28 570; 3 of 1/28 606 (3 of 1/20 672, but they break the rule); 1 of 1/12 537.
 SLOTS = 2
+# Bytes of workspace of a column whose segments are encoded at once, with what others need beside it. And the most
+# characters for a byte of room: codes of text take a third to a half of it.
+_AT_ONCE_ROUND, _OTHERS = 64 << 20, 1 << 20
+_CHARS_PER_BYTE = 2
 # Bytes of workspace that short columns share; that longer ones share for tables and row lengths, beside their slots.
 _SHORT_ROUND = 40 << 20
 _LONG_ROUND, _LONG_ROUND_SHARE = 4 << 20, 128
@@ -69,6 +73,9 @@ class Column(NamedTuple):
         Tiles of a segment, whole blocks of them, that a slot has room for.
     row_blocks : int
         That its segments may have: see first_row_block in row_lengths.cu.
+    pool : int
+        Bytes that the codes of its segments share, which are all encoded at once then, as far as they fit. 0: the codes
+        of one have as much room as its characters take.
     """
 
     number: int
@@ -83,16 +90,19 @@ class Column(NamedTuple):
     tile_limit: int
     row_blocks: int
     choices: Choices  # once: what one stage leaves behind, the next has to find
+    pool: int = 0
 
     @property
-    def short(self) -> bool:
-        return self.segments == 1
+    def at_once(self) -> bool:
+        """Whether all of it is encoded before its size is known."""
+        return self.segments == 1 or self.pool > 0
 
     @property
     def slot_nbytes(self) -> tuple[int, int, int]:
-        """Bytes of a slot, of its pieces' lengths and of its tiles' lengths."""
+        """Bytes of a slot, of its pieces' lengths (and places, in a pool) and of its tiles' lengths."""
         tiles = self.tile_limit
-        return tiles * self.tile_size, 4 * (tiles // launch.PIECE_TILES), tiles * (1 if self.tile_size <= 256 else 2)
+        pieces, tile_lengths = tiles // launch.PIECE_TILES, tiles * (1 if self.tile_size <= 256 else 2)
+        return self.pool or tiles * self.tile_size, (8 if self.pool else 4) * pieces, tile_lengths
 
     @property
     def nbytes(self) -> int:
@@ -100,7 +110,7 @@ class Column(NamedTuple):
         a_table = launch.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
         if self.source == "searched":
             a_table += launch.SEARCH_NBYTES + launch.MAX_TABLES_NBYTES
-        return self.scopes * a_table + 4 * self.row_blocks + (sum(self.slot_nbytes) if self.short else 0)
+        return self.scopes * a_table + 4 * self.row_blocks + (sum(self.slot_nbytes) if self.segments == 1 else 0)
 
 
 class Slot(NamedTuple):
@@ -125,7 +135,8 @@ class Room(NamedTuple):
     first_scope, first_search : list of int
         Of every column, among all whose tables are trained, and among those whose tables are searched then.
     slots : list of Slot
-        Of every column; none of long ones.
+        Of every segment, one column's after another's, where all are encoded at once; else those that segments take
+        turns in.
     """
 
     lane: Lane
@@ -207,6 +218,11 @@ class Results:
         segment = Segment(cut.layout, cut.nulls, table, self.buffers[meta], self.buffers[codes], codes_nbytes)
         self.segments[cut.column.number].append(segment)
 
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Give buffers back that nothing came of."""
+        for number in numbers:
+            self.buffers[number] = None
+
     def drop(self) -> None:
         """Let go of all, whoever still holds this object (a traceback, say)."""
         self.segments.clear()
@@ -278,13 +294,24 @@ def plan_columns(tasks: Sequence[Task], lane: Lane, *, one_scope: bool = False) 
     ]
 
 
+def with_pool(column: Column) -> Column:
+    """A column of several segments that may be encoded at once, with room for its codes; others as they are."""
+    waves = column.segments
+    if waves == 1 or waves > launch.ENCODE_GROUP or column.scopes > 1 or column.task.level == "max":
+        return column
+    _, pieces, tiles = column._replace(pool=1).slot_nbytes
+    room = _AT_ONCE_ROUND - _OTHERS - column.nbytes - waves * (pieces + tiles)
+    pool = room // ALIGNMENT * ALIGNMENT
+    return column._replace(pool=pool) if column.chars_limit <= _CHARS_PER_BYTE * pool else column
+
+
 def rounds(columns: Sequence[Column]) -> Iterator[list[Column]]:
     """Columns that share a workspace within the memory rule; short ones, then longer ones."""
     for short in (True, False):
         together: list[Column] = []
         nbytes = chars = 0
         for column in columns:
-            if column.short != short:
+            if (column.segments == 1) != short:
                 continue
             chars += column.chars_limit
             nbytes += column.nbytes
@@ -314,7 +341,7 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work:
         scopes += column.scopes
         searches += column.scopes if column.source == "searched" else 0
     segments = sum(column.segments for column in columns)
-    short = columns[0].short and encode
+    at_once = columns[0].at_once and encode
     # Clusters have room for all that training needs.
     clusters = trains_in_clusters(columns)
     pair_counts_nbytes = 0 if clusters else launch.TRAIN_COUNTS_NBYTES * scopes
@@ -324,7 +351,7 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work:
     # described twice.
     described = (len(columns), ColumnView), (scopes, ScopeView), (searches, SearchView)
     waves_place = WORD * sum(count * len(view._fields) for count, view in described)
-    waves = 0 if not encode else segments if short else segments + SLOTS
+    waves = 0 if not encode else segments if at_once else segments + SLOTS
     packs_place = waves_place + WORD * len(WaveView._fields) * waves
     views_at = work.reserve(packs_place + WORD * len(PackView._fields) * (segments if encode else 0))
     row_words = [work.reserve(4 * column.row_blocks) for column in columns]
@@ -333,11 +360,15 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work:
     exported_at = work.reserve(launch.TRAINED_TABLE.itemsize * scopes)
     pair_counts_at, scratch_at = work.reserve(pair_counts_nbytes), work.reserve(scratch)
     searches_at = work.reserve(launch.SEARCH_NBYTES * searches)
-    # Short columns have a slot each; the segments of long ones take turns in a few.
     sizes = [column.slot_nbytes for column in columns] if encode else []
-    if encode and not short:
-        sizes = [tuple(map(max, zip(*sizes, strict=True)))] * min(SLOTS, segments)
-    slots = [[work.reserve(nbytes) for nbytes in slot] for slot in sizes]
+    slots: list[tuple[int, ...]] = []
+    if at_once:
+        for column, (codes, *lengths) in zip(columns, sizes, strict=True):
+            codes_at = work.reserve(codes)
+            slots += [(codes_at, *map(work.reserve, lengths)) for _ in range(column.segments)]
+    elif encode:
+        largest = tuple(map(max, zip(*sizes, strict=True)))
+        slots += [tuple(map(work.reserve, largest)) for _ in range(min(SLOTS, segments))]
     work.take(lane)
     # Parts that have no bytes lie nowhere.
     return Room(

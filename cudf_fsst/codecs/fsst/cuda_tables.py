@@ -90,6 +90,7 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
     few_rows = most == 1 and all(one.task.strings.rows <= launch.LOOK_ROWS for one in room.columns)
     if few_rows and not counts_nbytes:
         lane.launch(get_kernel("row_lengths", "row_lengths_look"), columns, _SCAN_THREADS, (views,))
+        _let_go(room)
         return _train(room) if room.scopes else None
     # Training needs no more than where segments begin, so in a side stream it need not wait for the rest.
     lane.launch(
@@ -98,6 +99,7 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
         128,
         (views, _u64(room.pair_counts_at), _u64(counts_nbytes)),
     )
+    _let_go(room)
     exported = _train(room) if room.scopes else None
     lane.launch(
         get_kernel("row_lengths", "row_lengths_measure"),
@@ -109,10 +111,15 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
     return exported
 
 
+def _let_go(room: Room) -> None:
+    """Have the side stream, if there is one, go on as soon as it is known where segments begin."""
+    if room.side:
+        room.side[0].follow(room.lane)
+
+
 def _train(room: Room) -> npt.NDArray[np.void]:
     """Stage 1: start training a table for every scope, in the side stream if there is one."""
     lane = room.side[0] if room.side else room.lane
-    lane.follow(room.lane)
     scopes_at, shared = _scopes_at(room), device_attributes()["shared_per_block"]
     made = _u64(room.trained_at), _u64(room.exported_at)
     if launch.train_in_clusters(room.scopes, shared):

@@ -75,6 +75,7 @@ def encode_defines(tile_size: int, shared_per_block: int, most_warps: int | None
         "COMPACT_PIECES": COMPACT_PIECES,
         "ENCODE_ROW_EXTRA_WORDS": _ROW_EXTRA_WORDS,
         "ENCODE_KEPT_NBYTES": _ENCODE_KEPT_NBYTES,
+        "ENCODE_GROUP": ENCODE_GROUP,
         "PAIRS_IN_SHARED": int(pairs_in_shared(tile_size, shared_per_block)),
         "ENCODE_THREADS": encode_shape(tile_size, shared_per_block, most_warps).threads,
     }
@@ -188,6 +189,9 @@ class WaveView(NamedTuple):
     piece_lengths: int
     tile_lengths: int
     codes_nbytes: int
+    capacity: int
+    used: int
+    taken: int
     tiles: int = 0
     before: int = 0
     block_starts: int = 0
@@ -234,6 +238,8 @@ class Found(NamedTuple):
     nulls: int
     words: int
     codes_nbytes: int
+    used: int
+    taken: int
     null_chars: int
     first_char: int
     end: int
@@ -241,7 +247,7 @@ class Found(NamedTuple):
 
 def found_places(begin: int, segments: int) -> Found:
     """Places of a column's numbers, whose first is number `begin`."""
-    counts = (segments + 1, segments + 1, segments, segments, segments, 1, 1)
+    counts = (segments + 1, segments + 1, segments, segments, segments, segments, segments, 1, 1)
     return Found(*accumulate(counts, initial=begin))
 
 
@@ -313,6 +319,10 @@ _FIELDS = DESCRIPTOR.names or ()
 _ADDRESSES = [_FIELDS.index(name) for name in SECTIONS if name != "validity"]
 _CODES, _CODES_NBYTES, _VALIDITY = (_FIELDS.index(name) for name in ("codes", "codes_nbytes", "validity"))
 
+# Of every field, whether it is an address in a segment's buffers.
+_IN_META = np.array([i in (*_ADDRESSES, _VALIDITY) for i in range(len(_FIELDS))], np.uint64)
+_IN_CODES = np.array([i == _CODES for i in range(len(_FIELDS))], np.uint64)
+
 #: Tiles a warp works on together.
 PIECE_TILES = 32
 #: Pieces a thread block of fsst_compact copies: 8, 16 or 32.
@@ -347,8 +357,10 @@ DECODE_TABLE_NBYTES = 512 * 8 + 16
 _MAX_HEADER = np.dtype([("states", "<u4"), ("classes", "<u4", 3), ("lengths", "u1", 256), ("class_of", "u1", 256)])
 MAX_TABLES_NBYTES = _MAX_HEADER.itemsize + MAX_STATES * (8 + 256) * 2
 
-# What fsst_encode always keeps in shared memory: of the tables, and of its wave.
-_ENCODE_KEPT_NBYTES = 80
+#: Waves that fsst_encode takes together at most, as if they were one.
+ENCODE_GROUP = 8
+# What fsst_encode always keeps in shared memory: of the tables, and of its waves.
+_ENCODE_KEPT_NBYTES = 24 + (16 + 32) * ENCODE_GROUP
 _SHARED_ENCODE_NBYTES = HASH_SLOTS * 10 + 256 + _ENCODE_KEPT_NBYTES
 
 #: Threads of a block of fsst_train.
@@ -694,3 +706,10 @@ def describe(segments: Sequence[Segment]) -> npt.NDArray[np.void]:
     words[:, _VALIDITY] = (words[:, _VALIDITY] + meta) * has_nulls
     words[:, _CODES], words[:, _CODES_NBYTES] = codes, codes_nbytes
     return words.view(DESCRIPTOR).ravel()
+
+
+def move(words: npt.NDArray[np.uint64], meta: npt.NDArray[np.uint64], codes: npt.NDArray[np.uint64]) -> None:
+    """Have descriptors, a row of words each, say that buffers lie so many bytes further on, modulo 2^64."""
+    steps = meta[:, None] * _IN_META + codes[:, None] * _IN_CODES
+    steps[:, _VALIDITY] *= words[:, _VALIDITY] != 0
+    words += steps

@@ -67,6 +67,10 @@ class Segments(tuple[Segment, ...]):
 
     #: A `Reading` of cuda_read.py.
     reading: Any = None
+    #: Of a copy on a GPU that a call reads once: those in host memory, which keep what reading it needs.
+    source: Segments | None = None
+    #: Of those, a `Reading` of the first such copy.
+    copied: Any = None
     #: Of each segment, whether bytes of its rows continue a character of UTF-8; None: nobody has looked.
     continued: tuple[bool, ...] | None = None
     #: Bytes of the longest row; None: nobody has looked.
