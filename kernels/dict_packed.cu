@@ -267,7 +267,7 @@ __device__ __forceinline__ void write_offsets(const SpellJob& job, u32 row, cons
                                               uint4* places) {
   const u32 nbytes = again(job.out_wide) != 0 ? 8 : 4, begin = u32(again(job.begin));
   const u64 to = again(job.out_offsets) + (u64(row - lane_id() * VECTOR) - begin) * nbytes;  // of the warp's first row
-  if (whole && nbytes == 4 && to % 16 == 0) {
+  if (whole && nbytes == 4) {
     u32 place = u32(at);
     // So that lanes that write, or read, at a time do so in different banks.
     const u32 swap = QUADS == 4 ? lane_id() / 2 % 4 : QUADS == 2 ? lane_id() / 4 % 2 : 0;
@@ -282,11 +282,22 @@ __device__ __forceinline__ void write_offsets(const SpellJob& job, u32 row, cons
       places[lane_id() * QUADS + (q ^ swap)] = {four[0], four[1], four[2], four[3]};
     }
     __syncwarp();
+    const auto quad = [](u32 i) {
+      const u32 of = i / QUADS, swapped = QUADS == 4 ? of / 2 % 4 : QUADS == 2 ? of / 4 % 2 : 0;
+      return of * QUADS + (i % QUADS ^ swapped);
+    };
+    if (to % 16 == 0) {
 #pragma unroll
-    for (u32 k = 0; k < QUADS; ++k) {
-      const u32 i = 32 * k + lane_id(), of = i / QUADS;
-      const u32 swapped = QUADS == 4 ? of / 2 % 4 : QUADS == 2 ? of / 4 % 2 : 0;
-      reinterpret_cast<uint4*>(to)[i] = places[of * QUADS + (i % QUADS ^ swapped)];
+      for (u32 k = 0; k < QUADS; ++k) {
+        const u32 i = 32 * k + lane_id();
+        reinterpret_cast<uint4*>(to)[i] = places[quad(i)];
+      }
+    } else {  // scopes begin at any row
+#pragma unroll 2
+      for (u32 k = 0; k < VECTOR; ++k) {
+        const u32 i = 32 * k + lane_id();
+        reinterpret_cast<u32*>(to)[i] = reinterpret_cast<const u32*>(places)[4 * quad(i / 4) + i % 4];
+      }
     }
     __syncwarp();
     return;
@@ -442,6 +453,36 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     spell<0>(job, in_job, begin, lengths, is_near ? near : image, room + warp * own, staged);
 }
 
+// Stores a warp's consecutive bytes, `words` words of each lane at its `out`, which need not begin at a vector: each lane has as many
+// bytes of the lane before as make its vectors whole.
+template <u32 words>
+__device__ __forceinline__ void store_shifted(u64 out, const u32 (&made)[words]) {
+  static_assert(words % 4 == 0, "whole vectors");
+  const u32 skew = u32(out) % 16, word = (16 - skew) / 4;  // all lanes have the same
+  u32 all[words + 4];
+#pragma unroll
+  for (u32 i = 0; i < 4; ++i) all[i] = __shfl_up_sync(ALL_LANES, made[words - 4 + i], 1);
+#pragma unroll
+  for (u32 i = 0; i < words; ++i) all[4 + i] = made[i];
+#pragma unroll
+  for (u32 i = 0; i + 2 < words + 4; ++i) all[i] = word & 2 ? all[i + 2] : all[i];
+#pragma unroll
+  for (u32 i = 0; i + 1 < words + 4; ++i) all[i] = word & 1 ? all[i + 1] : all[i];
+#pragma unroll
+  for (u32 i = 0; i < words; ++i) all[i] = __funnelshift_r(all[i], all[i + 1], (16 - skew) % 4 * 8);
+  uint4* to = reinterpret_cast<uint4*>(out - skew);
+#pragma unroll
+  for (u32 w = 0; w < words; w += 4)
+    if (w > 0 || lane_id() > 0) to[w / 4] = {all[w], all[w + 1], all[w + 2], all[w + 3]};
+  // What other warps have of the first vector, and of the last one, stays.
+#pragma unroll
+  for (u32 b = 1; b < 16; ++b) {
+    if (lane_id() == 0 && b >= skew) reinterpret_cast<u8*>(to)[b] = u8(all[b / 4] >> b % 4 * 8);
+    if (lane_id() == 31 && b >= 16 - skew)
+      reinterpret_cast<u8*>(out)[4 * words - 16 + b] = u8(made[words - 4 + b / 4] >> b % 4 * 8);
+  }
+}
+
 template <typename Item>
 __device__ __forceinline__ void answer(const AnswerJob& job, u32 in_job, u64* shared, u32 kept_nbytes) {
   const Item* map = reinterpret_cast<const Item*>(job.map);
@@ -457,7 +498,8 @@ __device__ __forceinline__ void answer(const AnswerJob& job, u32 in_job, u64* sh
     Item* out = reinterpret_cast<Item*>(again(job.out)) +
                 (static_cast<long long>(row) - static_cast<long long>(again(job.begin)));
     constexpr u32 nbytes = sizeof(Item), per = nbytes < 4 ? 4 / nbytes : 1, words = VECTOR / per;
-    if (whole && nbytes <= 4 && reinterpret_cast<u64>(out) % 16 % (4 * words) == 0) {
+    const bool aligned = reinterpret_cast<u64>(out) % 16 % (4 * words) == 0;
+    if (whole && nbytes <= 4 && (aligned || words % 4 == 0)) {
       u32 made[words];
 #pragma unroll
       for (u32 w = 0; w != words; ++w) {
@@ -465,7 +507,9 @@ __device__ __forceinline__ void answer(const AnswerJob& job, u32 in_job, u64* sh
 #pragma unroll
         for (u32 i = 0; i < per; ++i) made[w] |= u32(of(codes[w * per + i])) << i * 8 * nbytes % 32;
       }
-      if (words >= 4) {
+      if (!aligned) {
+        if constexpr (words % 4 == 0) store_shifted(reinterpret_cast<u64>(out), made);
+      } else if (words >= 4) {
 #pragma unroll
         for (u32 w = 0; w + 3 < words; w += 4)
           reinterpret_cast<uint4*>(out)[w / 4] = {made[w], made[w + 1], made[w + 2], made[w + 3]};
