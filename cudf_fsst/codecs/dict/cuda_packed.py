@@ -214,45 +214,58 @@ def _by_itemsize(every: Iterable[Spelling]) -> Iterator[tuple[int, list[Spelling
     yield from found.items()
 
 
+class Codes:
+    """How thread blocks share codes of rows ``start:stop`` to look up entries: the same in every call."""
+
+    def __init__(self, parts: Parts, start: int, stop: int, values: int) -> None:
+        self.itemsize, self.values = parts[0].itemsize, values
+        pieces = list(_pieces(parts, start, stop))
+        self.grids = _grids(pieces, launch.ANSWER_BLOCKS * device_attributes()["multiprocessors"])
+        #: ``CodesJob`` of each piece, and how many rows stand before it.
+        self.jobs = [
+            (piece.fields(0, values, grid), piece.before) for piece, grid in zip(pieces, self.grids, strict=True)
+        ]
+
+    def room(self, nbytes: int) -> int:
+        """Shared memory for all entries, where there is as much; for codes of a byte whatever a file says of values."""
+        most = 256 if self.itemsize == 1 else launch.PACKED_IMAGE
+        room = align((min(self.values, most) + 1) * nbytes)
+        return room if room <= launch.PACKED_IMAGE else 0
+
+
 class LookUp(NamedTuple):
-    """Rows ``start:stop`` of codes, each of which gets the entry of a table that its code has, or the first one.
+    """Rows that get, each, the entry of a table that its code has, or the first one.
 
     Attributes
     ----------
+    codes : Codes
     table : int or ndarray
         Address of the entries, or the entries: at least one.
-    values, nbytes : int
-        How many, and bytes of each: 1, 2, 4 or 8.
+    nbytes : int
+        Bytes of an entry: 1, 2, 4 or 8.
     out : int
         Address of the first row's.
     """
 
-    parts: Parts
-    start: int
-    stop: int
+    codes: Codes
     table: int | npt.NDArray[np.generic]
-    values: int
     nbytes: int
     out: int
 
 
 def answer(tables: Tables, every: Sequence[LookUp]) -> None:
     """Add what looks up entries, which are of one size: a launch for codes of each size."""
-    for itemsize in sorted({one.parts[0].itemsize for one in every}):
-        some = [one for one in every if one.parts[0].itemsize == itemsize]
-        pieces = [(one, piece) for one in some for piece in _pieces(one.parts, one.start, one.stop)]
-        resident = launch.ANSWER_BLOCKS * device_attributes()["multiprocessors"]
-        grids = _grids([piece for _, piece in pieces], resident)
+    for itemsize in sorted({one.codes.itemsize for one in every}):
+        some = [one for one in every if one.codes.itemsize == itemsize]
         fields, data = list[int](), []
-        for (one, piece), grid in zip(pieces, grids, strict=True):
-            fields += piece.fields(0, one.values, grid)
-            if not isinstance(one.table, int):
-                data.append((len(fields), one.table))
-            fields += (one.table if isinstance(one.table, int) else 0, one.out + piece.before * one.nbytes, one.nbytes)
-        # Codes of a byte have tables in shared memory alone, whatever a damaged file says of the values.
-        most = 256 if itemsize == 1 else launch.PACKED_IMAGE
-        sizes = [align((min(one.values, most) + 1) * one.nbytes) for one in some]
-        kept = max((size for size in sizes if size <= launch.PACKED_IMAGE), default=0)
+        for codes, table, nbytes, out in some:
+            for job, before in codes.jobs:
+                fields += job
+                if not isinstance(table, int):
+                    data.append((len(fields), table))
+                fields += (table if isinstance(table, int) else 0, out + before * nbytes, nbytes)
+        grids = [grid for one in some for grid in one.codes.grids]
+        kept = max(one.codes.room(one.nbytes) for one in some)
         kernel = _kernel("dict_answer", itemsize)
         tables.add_jobs(kernel, launch.PACKED_THREADS, grids, fields, _u32(kept), shared=kept, data=data)
 

@@ -549,7 +549,7 @@ def remap(
     if cuda_packed.packed(codes):
         if start < stop:
             tables = Tables()
-            cuda_packed.answer(tables, [cuda_packed.LookUp(codes, start, stop, table, values, nbytes, out)])
+            cuda_packed.answer(tables, [cuda_packed.LookUp(_codes(scope, start, stop), table, nbytes, out)])
             tables.launch(lane)
         return
     step = max(_CODES_NBYTES, fsst.scratch_limit(scope.chars + 4 * scope.rows)) // itemsize
@@ -605,13 +605,24 @@ def match(
         if values is scope:
             lane.copy(at, table, scope.rows * nbytes)
         elif values.rows and _is_packed(scope):
-            packed.append(cuda_packed.LookUp(scope.values[0], 0, scope.rows, table, values.rows, nbytes, at))
+            packed.append(cuda_packed.LookUp(_whole_codes(scope), table, nbytes, at))
         else:
             remap(scope, table, nbytes, at, lane=lane)
     tables = Tables()
     cuda_packed.answer(tables, packed)
     tables.launch(lane)
     return out, exact
+
+
+def _codes(scope: Node, start: int, stop: int) -> cuda_packed.Codes:
+    if (start, stop) == (0, scope.rows):
+        return _whole_codes(scope)
+    return cuda_packed.Codes(scope.values[0], start, stop, scope.children[0].rows)
+
+
+@kept_with()
+def _whole_codes(scope: Node) -> cuda_packed.Codes:
+    return cuda_packed.Codes(scope.values[0], 0, scope.rows, scope.children[0].rows)
 
 
 def _may_be_few(scope: Node) -> bool:
