@@ -113,8 +113,10 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
 
 def _let_go(room: Room) -> None:
     """Have side streams go on as soon as it is known where segments begin."""
-    for lane in room.side:
-        lane.follow(room.lane)
+    if room.side:
+        begun = room.lane.event()
+        for lane in room.side:
+            lane.stream.wait_event(begun)
 
 
 def _train(room: Room) -> npt.NDArray[np.void]:
