@@ -1,7 +1,8 @@
 // Packed codes of dictionaries become strings, or other numbers, without being unpacked in memory (docs/format.md, sections 11, 19).
 // Compiled for codes of ITEM_NBYTES = 1, 2 or 4 bytes.
 //
-//   dict_lengths  characters of each warp's rows; and the image: values of `stride` bytes each, zeros behind the end, then their lengths
+//   dict_lengths  characters of each warp's rows; and the image: values of `stride` bytes each, zeros behind the end, and one of zeros
+//                 alone for rows without a value; then the lengths of all these
 //   dict_spell    offsets and characters
 //   dict_answer   of every row the entry of a table
 //
@@ -16,7 +17,6 @@
 #include "bitpack.cuh"
 #include "dict.cuh"
 
-#define NO_CODE 0xffffffffu
 // Thread blocks of dict_spell, and of the other kernels, on a multiprocessor: code for other GPUs spills with the registers of so many.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 #define RESIDENT SPELL_BLOCKS
@@ -37,9 +37,9 @@ struct CodesJob {
 };
 
 struct SpellJob : CodesJob {
-  u64 chars, offsets, wide;   // the dictionary: chars + its offsets; no offsets: the image is there
-  u64 image, stride;          // address; bytes of a value there, a multiple of 8 that no value is longer than
-  u64 sums, first;            // address of u64s, one for each warp of the column; which one this job's first warp has
+  u64 chars, offsets, wide;  // the dictionary: chars + its offsets; no offsets: the image is there
+  u64 image, stride;         // address, see above; bytes of a value there, a multiple of 8 that no value is longer than
+  u64 sums, first;           // address of u64s, one for each warp of the column; which one this job's first warp has
   u64 out_offsets, out_wide;  // of row `begin`
   u64 first_char;             // what the column's offsets begin with
   u64 out_chars, limit;       // address of the column's first row's, bytes that may be written there
@@ -70,6 +70,12 @@ struct Turn {
   }
 };
 
+// The code of rows without a value. Shared memory has room for entries up to it where codes have a byte.
+__device__ __forceinline__ u32 none_of(const CodesJob& job) {
+  const u64 most = ITEM_NBYTES == 1 ? 256 : 0xffffffff;
+  return u32(min(job.values, most));
+}
+
 // Which of a lane's rows, from `row` of the segment on, are not null: a bit each. All of them are wanted.
 __device__ __forceinline__ u32 valid_bits(const CodesJob& job, u32 row) {
   const u64 bit = again(job.validity_offset) + (row - u32(again(job.begin))), validity = again(job.validity);
@@ -80,11 +86,11 @@ __device__ __forceinline__ u32 valid_bits(const CodesJob& job, u32 row) {
   return bits >> bit % 8;
 }
 
-// Calls `use` for each ROW rows with the lane's first row of the segment, its codes, and whether all rows are wanted: for rows that are
-// not, for nulls and for numbers of no value, NO_CODE.
+// Calls `use` for each ROW rows with the lane's first row of the segment, its codes, and whether all rows are wanted. Rows that are not,
+// nulls, and codes of no value have the number of values, or what is above all codes: tables have one entry more for them.
 template <typename Use>
 __device__ __forceinline__ void read_codes(const CodesJob& job, const Turn& turn, const Use& use) {
-  const u32 values = u32(job.values);
+  const u32 none = none_of(job);
 #pragma unroll 1
   for (u32 from = turn.first; from < turn.last; from += 31) {
     const Share share(job.segment, from, 31, turn.last);
@@ -105,10 +111,7 @@ __device__ __forceinline__ void read_codes(const CodesJob& job, const Turn& turn
         const u32 own = at + lane_id() * VECTOR;
         const bool whole = at >= wanted && end - at >= ROW;
 #pragma unroll
-        for (u32 v = 0; v < VECTOR; ++v) {
-          codes[0][v] &= LOW_BITS;
-          if (codes[0][v] >= values) codes[0][v] = NO_CODE;
-        }
+        for (u32 v = 0; v < VECTOR; ++v) codes[0][v] = min(codes[0][v] & LOW_BITS, none);
         if (!whole || again(job.validity) != 0) {
           u32 bits = 0;
           if (whole) {
@@ -122,7 +125,7 @@ __device__ __forceinline__ void read_codes(const CodesJob& job, const Turn& turn
           }
 #pragma unroll
           for (u32 v = 0; v < VECTOR; ++v)
-            if ((bits >> v & 1) == 0) codes[0][v] = NO_CODE;
+            if ((bits >> v & 1) == 0) codes[0][v] = none;
         }
         use(own, codes[0], whole);
       }
@@ -130,19 +133,20 @@ __device__ __forceinline__ void read_codes(const CodesJob& job, const Turn& turn
   }
 }
 
-// Lengths of values; of the first ones they are kept in shared memory.
+// Lengths of values; of the first ones, or of all, they are kept in shared memory.
 struct Lengths {
   const u8* near;
   const u8* far;
   u32 kept;
 
   __device__ __forceinline__ u32 of(u32 code) const {
-    return code < kept ? near[code] : code == NO_CODE ? 0 : __ldg(far + code);
+    return ITEM_NBYTES == 1 || code < kept ? near[code] : __ldg(far + code);
   }
 };
 
 __device__ __forceinline__ u32 length_of(const SpellJob& job, u32 value) {
-  if (job.offsets == 0) return load<u8>(job.image + job.values * job.stride + value);
+  if (value >= job.values) return 0;
+  if (job.offsets == 0) return load<u8>(job.image + (job.values + 1) * job.stride + value);
   const u64 begin = offset_at(job.offsets, job.wide != 0, value);
   return u32(min(offset_at(job.offsets, job.wide != 0, u64(value) + 1) - begin, job.stride));
 }
@@ -156,8 +160,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, LIGHT_RESIDENT)
   const u32 values = u32(job.values), words = u32(job.stride / 8);
   if (job.first == 0 && job.offsets != 0) {
     const u32 step = u32(job.blocks) * LENGTHS_PARTS * THREADS;
-    u8* lengths = reinterpret_cast<u8*>(job.image + job.values * job.stride);
-    for (u32 i = in_job * THREADS + threadIdx.x; i < values * words; i += step) {
+    u8* lengths = reinterpret_cast<u8*>(job.image + (job.values + 1) * job.stride);
+    for (u32 i = in_job * THREADS + threadIdx.x; i < (values + 1) * words; i += step) {
       const u32 value = i / words, place = i % words * 8, nbytes = length_of(job, value);
       const u8* from = reinterpret_cast<const u8*>(job.chars) + offset_at(job.offsets, job.wide != 0, value);
       u64 word = 0;
@@ -166,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, LIGHT_RESIDENT)
       if (place == 0) lengths[value] = u8(nbytes);
     }
   }
-  kept = min(kept, values);
+  kept = u32(min(u64(kept), job.values + 1));
   for (u32 i = threadIdx.x; i < kept; i += THREADS) near[i] = u8(length_of(job, i));
   __syncthreads();
   u64 sum = 0;
@@ -174,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, LIGHT_RESIDENT)
     u32 own = 0;
 #pragma unroll
     for (u32 v = 0; v < VECTOR; ++v)
-      own += codes[v] < kept ? near[codes[v]] : codes[v] == NO_CODE ? 0 : length_of(job, codes[v]);
+      own += ITEM_NBYTES == 1 || codes[v] < kept ? near[codes[v]] : length_of(job, codes[v]);
     sum += own;
   });
   for (u32 delta = 16; delta > 0; delta /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, delta);
@@ -214,39 +218,56 @@ struct Stage {
   }
 };
 
-// Puts consecutive bytes into a stage, words of 8 bytes at a time. It also writes the rest of its last word, and what stands before
-// the first byte, wrongly: `first` is what belongs to its first word, and `waiting` to its last.
+// Puts consecutive bytes into a stage, in words of 8 bytes. What stands before the first byte in its word is `before`, or written later;
+// what does not fill the last word is `waiting`, zeros behind it.
 struct Run {
-  u64 *begin, *at;
-  u64 waiting, first;
-  u32 have;
+  u64* at;
+  u64 waiting;
+  u32 have;  // bits
 
-  // `before`: what stands before the first byte in its word, or 0.
   __device__ __forceinline__ Run(u8* stage, u32 place, u64 before)
-      : begin(reinterpret_cast<u64*>(stage) + place / 8), at(begin), waiting(before), first(before), have(place % 8) {}
+      : at(reinterpret_cast<u64*>(stage) + place / 8), waiting(before), have(place % 8 * 8) {}
 
   // `nbytes`: 0 to 8; bytes of `word` above are 0. No branches: lanes' words end at different bytes.
   __device__ __forceinline__ void put(u64 word, u32 nbytes) {
-    waiting |= word << 8 * have;
-    *at = waiting;
-    if (at == begin) first = waiting;
-    const u32 sum = have + nbytes;
-    const u64 behind = shift_right(word, 64 - 8 * have);
-    if (sum >= 8) {
+    waiting |= word << have;
+    const u64 behind = shift_right(word, 64 - have);
+    have += 8 * nbytes;
+    if (have >= 64) {
+      *at++ = waiting;
       waiting = behind;
-      ++at;
     }
-    have = sum % 8;
+    have %= 64;
   }
 };
 
-// Writes the offsets of a lane's rows, which begin at `at`. `slots`: of each row its value and its size, see `spell`. `places`: room for
-// ROW offsets.
-__device__ __forceinline__ void write_offsets(const SpellJob& job, u32 row, const u32* slots, bool whole, u64 at,
+// Of each of a lane's rows its value and its size, which is up to 64; images have fewer than 2^24 values. Of codes of a byte, of which
+// there are 257 with `none_of`, two lie in a register.
+struct Slots {
+  static constexpr u32 per = ITEM_NBYTES == 1 ? 2 : 1;
+  u32 words[VECTOR / per];
+
+  __device__ __forceinline__ void set(u32 v, u32 value, u32 size) {
+    const u32 slot = value << 7 | size;
+    words[v / per] = v % per == 0 ? slot : words[v / per] | slot << 16;
+  }
+  __device__ __forceinline__ u32 size(u32 v) const { return words[v / per] >> v % per * 16 & 127; }
+  __device__ __forceinline__ u32 value(u32 v) const {
+    return per == 1 ? words[v] >> 7 : words[v / per] >> (v % per * 16 + 7) & 511;
+  }
+  // Moves all behind the first four to the front: registers have no numbers that a loop could count.
+  __device__ __forceinline__ void drop() {
+#pragma unroll
+    for (u32 w = 0; w + 4 / per < VECTOR / per; ++w) words[w] = words[w + 4 / per];
+  }
+};
+
+// Writes the offsets of a lane's rows, which begin at `at`. `places`: room for ROW offsets.
+__device__ __forceinline__ void write_offsets(const SpellJob& job, u32 row, const Slots& slots, bool whole, u64 at,
                                               uint4* places) {
   const u32 nbytes = again(job.out_wide) != 0 ? 8 : 4, begin = u32(again(job.begin));
   const u64 to = again(job.out_offsets) + (u64(row - lane_id() * VECTOR) - begin) * nbytes;  // of the warp's first row
-  if (whole && nbytes == 4 && to % 16 == 0) {
+  if (whole && nbytes == 4) {
     u32 place = u32(at);
     // So that lanes that write, or read, at a time do so in different banks.
     const u32 swap = QUADS == 4 ? lane_id() / 2 % 4 : QUADS == 2 ? lane_id() / 4 % 2 : 0;
@@ -256,21 +277,32 @@ __device__ __forceinline__ void write_offsets(const SpellJob& job, u32 row, cons
 #pragma unroll
       for (u32 i = 0; i < 4; ++i) {
         four[i] = place;
-        place += slots[32 * (4 * q + i)] & 255;
+        place += slots.size(4 * q + i);
       }
       places[lane_id() * QUADS + (q ^ swap)] = {four[0], four[1], four[2], four[3]};
     }
     __syncwarp();
+    const auto quad = [](u32 i) {
+      const u32 of = i / QUADS, swapped = QUADS == 4 ? of / 2 % 4 : QUADS == 2 ? of / 4 % 2 : 0;
+      return of * QUADS + (i % QUADS ^ swapped);
+    };
+    if (to % 16 == 0) {
 #pragma unroll
-    for (u32 k = 0; k < QUADS; ++k) {
-      const u32 i = 32 * k + lane_id(), of = i / QUADS;
-      const u32 swapped = QUADS == 4 ? of / 2 % 4 : QUADS == 2 ? of / 4 % 2 : 0;
-      reinterpret_cast<uint4*>(to)[i] = places[of * QUADS + (i % QUADS ^ swapped)];
+      for (u32 k = 0; k < QUADS; ++k) {
+        const u32 i = 32 * k + lane_id();
+        reinterpret_cast<uint4*>(to)[i] = places[quad(i)];
+      }
+    } else {  // scopes begin at any row
+#pragma unroll 2
+      for (u32 k = 0; k < VECTOR; ++k) {
+        const u32 i = 32 * k + lane_id();
+        reinterpret_cast<u32*>(to)[i] = reinterpret_cast<const u32*>(places)[4 * quad(i / 4) + i % 4];
+      }
     }
     __syncwarp();
     return;
   }
-#pragma unroll 1
+#pragma unroll
   for (u32 v = 0; v < VECTOR; ++v) {
     if (row + v >= begin && row + v < u32(job.end)) {
       const u64 place = job.out_offsets + u64(row + v - begin) * nbytes;
@@ -279,30 +311,34 @@ __device__ __forceinline__ void write_offsets(const SpellJob& job, u32 row, cons
       else
         *reinterpret_cast<u32*>(place) = u32(at);
     }
-    at += slots[32 * v] & 255;
+    at += slots.size(v);
   }
 }
 
-// `one`: values have 8 bytes at most.
-template <bool one>
+// Bytes of a value are `words` words, which lie in shared memory; 0: job.stride, and anywhere.
+template <u32 words>
 __device__ __forceinline__ void spell(const SpellJob& job, u32 in_job, u64 begin, const Lengths& lengths,
                                       const u8* image, u8* room, u32 staged) {
   Stage stage(room, job.out_chars + begin);
   const Turn turn(job, in_job);
-  uint4* places = reinterpret_cast<uint4*>(room + staged);
-  u32* slots = reinterpret_cast<u32*>(places) + ROW + lane_id();  // of each of the lane's rows
   bool fits = true;  // what other lengths than those that were summed up would break
   read_codes(job, turn, [&](u32 row, const Number(&codes)[VECTOR], bool whole) {
+    Slots slots;
     u32 sum = 0;
 #pragma unroll
     for (u32 v = 0; v < VECTOR; ++v) {
       const u32 size = lengths.of(codes[v]);
-      slots[32 * v] = size == 0 ? 0 : codes[v] << 8 | size;  // images have fewer than 2^24 values
+      slots.set(v, codes[v], size);
       sum += size;
     }
+    const auto value_of = [&](u32 value) {
+      const u32 stride = words == 0 ? u32(again(job.stride)) : 8 * words;
+      return reinterpret_cast<const u64*>(image + value * stride);
+    };
     const u32 inclusive = warp_inclusive_sum(sum), before = inclusive - sum;
     const u32 total = __shfl_sync(ALL_LANES, inclusive, 31);
-    write_offsets(job, row, slots, whole, again(job.first_char) + begin + before, places);
+    // Behind what waits in the stage there is room, which `staged` says.
+    write_offsets(job, row, slots, whole, again(job.first_char) + begin + before, reinterpret_cast<uint4*>(room) + 1);
     begin += total;
     fits = fits && begin <= again(job.limit);
     if (!fits) return;
@@ -316,31 +352,49 @@ __device__ __forceinline__ void spell(const SpellJob& job, u32 in_job, u64 begin
         if (mine) {
           u8* byte = room + place;
 #pragma unroll 1
-          for (u32 v = 0; v < VECTOR; ++v) {
-            const u8* value = image + (slots[32 * v] >> 8) * u32(again(job.stride));
-            for (u32 b = slots[32 * v] & 255; b > 0; --b) *byte++ = *value++;
+          for (u32 q = 0; q < QUADS; ++q) {
+#pragma unroll
+            for (u32 i = 0; i < 4; ++i) {
+              const u8* value = reinterpret_cast<const u8*>(value_of(slots.value(i)));
+#pragma unroll 1
+              for (u32 b = slots.size(i); b > 0; --b) *byte++ = *value++;
+            }
+            slots.drop();
           }
         }
       } else {
+        u64* const first = reinterpret_cast<u64*>(room) + place / 8;
         u64 there = 0;
-        if (lane_id() == from) there = low_bytes(reinterpret_cast<u64*>(room)[place / 8], place % 8);
-        __syncwarp();
+        if (lane_id() == from) there = low_bytes(*first, place % 8);
         Run run(room, place, there);
         if (mine) {
-#pragma unroll 4
-          for (u32 v = 0; v < VECTOR; ++v) {
-            const u32 slot = slots[32 * v];
-            u32 left = slot & 255;
-            const u64* words = reinterpret_cast<const u64*>(image + (slot >> 8) * u32(again(job.stride)));
-            if (!one)
-              for (; left > 8; left -= 8) run.put(*words++, 8);
-            run.put(left == 0 ? 0 : *words, left);
+#pragma unroll 1
+          for (u32 q = 0; q < QUADS; ++q) {
+#pragma unroll
+            for (u32 i = 0; i < 4; ++i) {
+              const u64* value = value_of(slots.value(i));
+              u32 left = slots.size(i);
+              if (words == 0) {
+#pragma unroll 1
+                for (; left > 8; left -= 8) run.put(*value++, 8);
+                run.put(*value, left);
+              } else {
+#pragma unroll
+                for (u32 w = 0; w != words; ++w) {
+                  const u32 some = w + 1 != words ? min(left, 8u) : left;
+                  run.put(value[w], some);
+                  left -= some;
+                }
+              }
+            }
+            slots.drop();
           }
         }
         __syncwarp();
+        // Each lane has filled its first word, but for what the lane before has of it.
         const u64 tail = __shfl_up_sync(ALL_LANES, run.waiting, 1);
-        if (mine) *run.begin = lane_id() == from ? run.first : run.first | tail;
-        if (lane_id() + 1 == next && run.at != run.begin) *run.at = run.waiting;
+        if (mine && lane_id() != from) *first |= tail;
+        if (lane_id() + 1 == next) *run.at = run.waiting;
       }
       stage.send(__shfl_sync(ALL_LANES, inclusive, next - 1) - start);
       from = next;
@@ -356,15 +410,15 @@ __device__ __forceinline__ void spell(const SpellJob& job, u32 in_job, u64 begin
   }
 }
 
-// Dynamic shared memory: for each warp its stage of `staged` bytes, and twice ROW numbers; then the image, of jobs whose image has up to
-// `image_room` bytes; then lengths of up to `kept` values.
+// Dynamic shared memory: for each warp its stage of `staged` bytes, 16 more than ROW numbers or more; then the image, of jobs whose image
+// has up to `image_room` bytes; then up to `kept` lengths.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     dict_spell(const u64* table, u32 jobs, u32 staged, u32 image_room, u32 kept) {
   DYNAMIC_SHARED(u8, room);
   __shared__ SpellJob job;
   __shared__ u64 sums[BITPACK_WARPS];
   const u32 in_job = load_job(table, jobs, job);
-  const u32 warp = threadIdx.x / 32, own = staged + 8 * ROW, values = u32(job.values);
+  const u32 warp = threadIdx.x / 32, own = staged;
   // What stands before the thread block's rows.
   const u64 first = LENGTHS_PARTS * (job.first + u64(in_job) * BITPACK_WARPS);
   const u64* every = reinterpret_cast<const u64*>(job.sums);
@@ -374,52 +428,88 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
   for (u32 delta = 16; delta > 0; delta /= 2) before += __shfl_xor_sync(ALL_LANES, before, delta);
   if (lane_id() == 0) sums[warp] = before;
   const u8* image = reinterpret_cast<const u8*>(job.image);
-  const u8* far = image + job.values * job.stride;
+  const u64 image_nbytes = (job.values + 1) * job.stride;
+  const u8* far = image + image_nbytes;
   u8* near = room + BITPACK_WARPS * own;
-  kept = min(kept, values);
+  kept = u32(min(u64(kept), job.values + 1));
   for (u32 i = threadIdx.x; i < kept; i += THREADS) near[image_room + i] = far[i];
-  if (job.values * job.stride <= image_room) {
-    for (u32 i = threadIdx.x; i < u32(job.values * job.stride) / 8; i += THREADS)
+  const bool is_near = image_nbytes <= image_room;
+  if (is_near)
+    for (u32 i = threadIdx.x; i < u32(image_nbytes) / 8; i += THREADS)
       reinterpret_cast<u64*>(near)[i] = reinterpret_cast<const u64*>(image)[i];
-    image = near;
-  }
   __syncthreads();
   u64 begin = 0;
   for (u32 w = 0; w < BITPACK_WARPS; ++w) begin += sums[w];
   for (u32 w = 0; w < LENGTHS_PARTS * warp; ++w) begin += every[first + w];
   const Lengths lengths = {near + image_room, far, kept};
-  if (job.stride == 8)
-    spell<true>(job, in_job, begin, lengths, image, room + warp * own, staged);
+  const bool small = ITEM_NBYTES < 4 && is_near;  // codes of 4 bytes have too many values
+  if (small && job.stride == 8)
+    spell<1>(job, in_job, begin, lengths, near, room + warp * own, staged);
+  else if (small && job.stride == 16)
+    spell<2>(job, in_job, begin, lengths, near, room + warp * own, staged);
+  else if (small && job.stride == 24)
+    spell<3>(job, in_job, begin, lengths, near, room + warp * own, staged);
   else
-    spell<false>(job, in_job, begin, lengths, image, room + warp * own, staged);
+    spell<0>(job, in_job, begin, lengths, is_near ? near : image, room + warp * own, staged);
+}
+
+// Stores a warp's consecutive bytes, `words` words of each lane at its `out`, which need not begin at a vector: each lane has as many
+// bytes of the lane before as make its vectors whole.
+template <u32 words>
+__device__ __forceinline__ void store_shifted(u64 out, const u32 (&made)[words]) {
+  static_assert(words % 4 == 0, "whole vectors");
+  const u32 skew = u32(out) % 16, word = (16 - skew) / 4;  // all lanes have the same
+  u32 all[words + 4];
+#pragma unroll
+  for (u32 i = 0; i < 4; ++i) all[i] = __shfl_up_sync(ALL_LANES, made[words - 4 + i], 1);
+#pragma unroll
+  for (u32 i = 0; i < words; ++i) all[4 + i] = made[i];
+#pragma unroll
+  for (u32 i = 0; i + 2 < words + 4; ++i) all[i] = word & 2 ? all[i + 2] : all[i];
+#pragma unroll
+  for (u32 i = 0; i + 1 < words + 4; ++i) all[i] = word & 1 ? all[i + 1] : all[i];
+#pragma unroll
+  for (u32 i = 0; i < words; ++i) all[i] = __funnelshift_r(all[i], all[i + 1], (16 - skew) % 4 * 8);
+  uint4* to = reinterpret_cast<uint4*>(out - skew);
+#pragma unroll
+  for (u32 w = 0; w < words; w += 4)
+    if (w > 0 || lane_id() > 0) to[w / 4] = {all[w], all[w + 1], all[w + 2], all[w + 3]};
+  // What other warps have of the first vector, and of the last one, stays.
+#pragma unroll
+  for (u32 b = 1; b < 16; ++b) {
+    if (lane_id() == 0 && b >= skew) reinterpret_cast<u8*>(to)[b] = u8(all[b / 4] >> b % 4 * 8);
+    if (lane_id() == 31 && b >= 16 - skew)
+      reinterpret_cast<u8*>(out)[4 * words - 16 + b] = u8(made[words - 4 + b / 4] >> b % 4 * 8);
+  }
 }
 
 template <typename Item>
 __device__ __forceinline__ void answer(const AnswerJob& job, u32 in_job, u64* shared, u32 kept_nbytes) {
   const Item* map = reinterpret_cast<const Item*>(job.map);
   Item* near = reinterpret_cast<Item*>(shared);
-  const bool kept = job.values * sizeof(Item) <= kept_nbytes;
+  const u32 none = none_of(job);
+  const bool kept = ITEM_NBYTES == 1 || (u64(none) + 1) * sizeof(Item) <= kept_nbytes;
   if (kept) {
-    for (u32 i = threadIdx.x; i < job.values; i += THREADS) near[i] = map[i];
+    for (u32 i = threadIdx.x; i <= none; i += THREADS) near[i] = map[i < none ? i : 0];
     __syncthreads();
   }
   read_codes(job, Turn(job, in_job), [&](u32 row, const Number(&codes)[VECTOR], bool whole) {
-    const auto of = [&](u32 code) {
-      if (code == NO_CODE) code = 0;
-      return kept ? near[code] : __ldg(map + code);
-    };
+    const auto of = [&](u32 code) { return kept ? near[code] : __ldg(map + (code == none ? 0 : code)); };
     Item* out = reinterpret_cast<Item*>(again(job.out)) +
                 (static_cast<long long>(row) - static_cast<long long>(again(job.begin)));
     constexpr u32 nbytes = sizeof(Item), per = nbytes < 4 ? 4 / nbytes : 1, words = VECTOR / per;
-    if (whole && nbytes <= 4 && reinterpret_cast<u64>(out) % 16 % (4 * words) == 0) {
+    const bool aligned = reinterpret_cast<u64>(out) % 16 % (4 * words) == 0;
+    if (whole && nbytes <= 4 && (aligned || words % 4 == 0)) {
       u32 made[words];
 #pragma unroll
-      for (u32 w = 0; w < words; ++w) {
+      for (u32 w = 0; w != words; ++w) {
         made[w] = 0;
 #pragma unroll
         for (u32 i = 0; i < per; ++i) made[w] |= u32(of(codes[w * per + i])) << i * 8 * nbytes % 32;
       }
-      if (words >= 4) {
+      if (!aligned) {
+        if constexpr (words % 4 == 0) store_shifted(reinterpret_cast<u64>(out), made);
+      } else if (words >= 4) {
 #pragma unroll
         for (u32 w = 0; w + 3 < words; w += 4)
           reinterpret_cast<uint4*>(out)[w / 4] = {made[w], made[w + 1], made[w + 2], made[w + 3]};
@@ -436,7 +526,7 @@ __device__ __forceinline__ void answer(const AnswerJob& job, u32 in_job, u64* sh
   });
 }
 
-// Dynamic shared memory: `kept_nbytes`, for tables of no more.
+// Dynamic shared memory: `kept_nbytes`, for tables of no more with an entry after the last; of all tables where codes have a byte.
 extern "C" __global__ void __launch_bounds__(THREADS, LIGHT_RESIDENT)
     dict_answer(const u64* table, u32 jobs, u32 kept_nbytes) {
   DYNAMIC_SHARED(u64, shared);

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import reference_match
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings
 from cudf_fsst.codecs import host
 from cudf_fsst.codecs.dict import launch, plan
@@ -504,6 +505,54 @@ def test_questions(whole: Whole, rng: np.random.Generator) -> None:
         valid = np.unpackbits(bits, bitorder="little")[: len(rows)].astype(bool)
         assert valid.tolist() == [row is not None for row in rows]
         assert found[valid].tolist() == [answer(row) for row in rows if row is not None]
+
+
+def test_few_values(whole: Whole, rng: np.random.Generator) -> None:
+    """Of short ones questions are answered in host memory: rows take one launch, and the first call alone waits."""
+    shift = int(rng.integers(1, 16))  # scopes begin anywhere
+    rows = [*some_rows(rng, 2000 + shift, WORDS, 0.1), *some_rows(rng, 2000, [b"", "grün".encode(), b"north"])]
+    parts = whole.compress(rows[: 2000 + shift], rows[2000 + shift :])
+    node = of_scopes(pa.string(), [scope for part in parts for scope in part.scopes])
+    asked: list[search.Question] = [
+        search.Like((b"AIR",)),
+        search.Like((b"", b"R", b"")),
+        search.IsIn((b"north", b"")),
+        search.Count(b"r"),
+        search.Find(b"n"),
+        search.Length(),
+        search.ByteCount(),
+    ]
+    valid = np.array([row is not None for row in rows])
+    for number, question in enumerate([*asked, *asked]):
+        made = search.plan(question)
+        assert made is not None
+        device = whole.device
+        device.launches.clear()
+        with whole.gpu.memory.Lane(device.stream()) as lane:
+            waits = device.waits
+            answers, exact = whole.there.match(node, made, lane=lane)
+            if number:
+                assert (device.launches, device.waits) == (["dict_answer"], waits)
+            lane.synchronize()
+            found = np.frombuffer(device.emulator.read(answers.ptr, answers.size), search.answer_dtype(question))
+        assert exact
+        np.testing.assert_array_equal(found[valid], reference_match.answers(rows, question)[valid])
+
+
+@pytest.mark.parametrize("longest", [8, 24, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 13, 17, 40, 64))])
+def test_sizes_of_values(longest: int, whole: Whole, rng: np.random.Generator) -> None:
+    """Words of values, and of rows that have few characters; images in shared memory and elsewhere."""
+    values = [bytes(rng.integers(97, 123, int(size), np.uint8)) for size in rng.integers(0, longest + 1, 9)]
+    values = [*dict.fromkeys([*values, b"x" * longest])]
+    many = [b"%03d" % i + b"y" * (longest - 3) for i in range(400)] if longest > 20 else values
+    for rows in (
+        some_rows(rng, 1700, values),
+        [values[-1], *some_rows(rng, 1500, [b"", *values], 0.95)],
+        some_rows(rng, 3000, many, 0.05),
+    ):
+        (node,) = whole.compress(rows, codec="dict")
+        assert whole.read(node) == rows
+        assert whole.read(node, 7, 1400) == rows[7:1400]
 
 
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])

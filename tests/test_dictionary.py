@@ -17,9 +17,11 @@ import fresh
 from checker import CASES, REPEATED, Case, CudfColumn, HostNodes, PandasColumn, check, rows_of, strings_of
 from column_cases import DTYPES, STR
 from cudf_fsst.codecs.dict import cpu, plan
+from cudf_fsst.codecs.fsst import search
 from cudf_fsst.codecs.node import Node, is_strings
 from cudf_fsst.codecs.part import Packed
 from cudf_fsst.files import storage, trees
+from reference_match import answers
 
 pytestmark = pytest.mark.usefixtures("automatic")
 
@@ -46,6 +48,24 @@ def kinds(column: Any) -> list[str]:
 
 def characters(series: pd.Series) -> int:
     return sum(len(row.encode()) for row in series.dropna())
+
+
+def test_answer_for_one_row() -> None:
+    """What is said of a few values that are kept, by plain Python."""
+    rows = [b"", b"a", b"aa", b"aba", b"abab", b"ab ab", "grün ab".encode(), b"\xff\x80a", b"b" * 64]
+    ends = [b"", b"a", b"ab", b"aba", b"b"]
+    asked: list[search.Question] = [search.Like((end,)) for end in ends]
+    asked += [search.Like((first, last)) for first in ends for last in ends]
+    asked += [
+        search.Like((first, *inner, last)) for first in ends for inner in ((b"a",), (b"b", b"a")) for last in ends
+    ]
+    asked += [search.IsIn((b"", b"aa", b"zz")), search.IsIn(()), search.Length(), search.ByteCount()]
+    asked += [kind(pattern) for kind in (search.Count, search.Find) for pattern in (b"a", b"ab", b"aba", b" ", b"b")]
+    for question in asked:
+        found = [search.answer(question, row) for row in rows]
+        np.testing.assert_array_equal(found, answers(rows, question), err_msg=str(question))
+    found = [search.answer(search.Like((b"a", b""), 2), row) for row in rows]
+    assert found == [row.startswith(b"a") and len(row) >= 3 for row in rows]
 
 
 # The checker --------------------------------------------------------------------------------------------------------

@@ -93,16 +93,17 @@ class HostBackend:
             and whether that is the answer: else the rows found are candidates. None: the rows have to be decoded.
         """
         self.check_stream(stream)
-        if isinstance(plan.question, search.IsIn) and not plan.searches:
+        try:
+            matched = host.match(node, plan)
+        except OverflowError:  # a number that 32 bits do not hold
+            return None
+        if matched is None:
             return None
         found = host.validity(node)
         found.type = pa.bool_() if search.answer_dtype(plan.question) is np.bool_ else pa.int32()
-        try:
-            found.values = host.match(node, plan)
-        except OverflowError:  # a number that 32 bits do not hold
-            return None
+        found.values, exact = matched
         found.itemsize = found.values.itemsize
-        return found, plan.exact
+        return found, exact
 
     @MATCH
     def compare(self, node: Node, span: Span) -> ColumnBuffers | None:

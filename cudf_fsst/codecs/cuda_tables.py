@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..device.memory import Lane
 from .cuda_kernels import blocks
@@ -88,6 +89,7 @@ class Tables:
 
     def __init__(self) -> None:
         self._words: list[int] = []
+        self._addresses: list[tuple[int, npt.NDArray[Any]]] = []
         self._launches: list[tuple[Any, int, int, int, tuple[Any, ...], int]] = []
 
     def _add(
@@ -97,7 +99,14 @@ class Tables:
         self._words += words
 
     def add_jobs(
-        self, kernel: Any, threads: int, grids: Sequence[int], fields: Sequence[int], *more: Any, shared: int = 0
+        self,
+        kernel: Any,
+        threads: int,
+        grids: Sequence[int],
+        fields: Sequence[int],
+        *more: Any,
+        shared: int = 0,
+        data: Iterable[tuple[int, npt.NDArray[Any]]] = (),
     ) -> None:
         """A launch of jobs.
 
@@ -111,8 +120,11 @@ class Tables:
             Further arguments of the kernel.
         shared
             Bytes of dynamic shared memory.
+        data
+            Numbers of fields that are addresses of arrays, which are uploaded with the tables.
         """
         *first, grid = accumulate(grids, initial=0)
+        self._addresses += ((len(self._words) + len(first) + field, array) for field, array in data)
         self._add(kernel, grid, threads, [*first, *fields], _u32(len(grids)), *more, shared=shared)
 
     def add_taken(
@@ -155,9 +167,18 @@ class Tables:
         """Upload and launch; `room`: address where there is room for what is read, 0: it is allocated."""
         if not self._launches:
             return
-        words = np.frombuffer(array("Q", self._words), _u64)
-        buffer = None if room else lane.allocate(words.nbytes)
+        words = array("Q", self._words)
+        places, nbytes = {}, 8 * len(words)
+        for _, one in self._addresses:
+            if id(one) not in places:
+                places[id(one)] = nbytes, one
+                nbytes += align(one.nbytes, 8)
+        buffer = None if room else lane.allocate(nbytes)
         begin = room if buffer is None else buffer.ptr
-        lane.upload(begin, words)
+        if places:
+            for field, one in self._addresses:
+                words[field] = begin + places[id(one)][0]
+            words.frombytes(b"".join(one.tobytes().ljust(align(one.nbytes, 8), b"\0") for _, one in places.values()))
+        lane.upload(begin, np.frombuffer(words, _u64))
         for kernel, grid, threads, at, arguments, shared in self._launches:
             lane.launch(kernel, grid, threads, (_u64(begin + at), *arguments), shared)

@@ -20,6 +20,7 @@ from .fsst import cuda_compress as fsst
 from .fsst import cuda_match, search
 from .fsst import cuda_read as fsst_read
 from .fsst.cuda_room import chars_of
+from .fsst.segment import Segment
 from .node import Node, Parts, Wanted, is_signed, of_validity
 from .registry import STRING_NAMES
 from .span import Span
@@ -115,7 +116,11 @@ def match(node: Node, plan: search.Plan, *, lane: Lane) -> tuple[Any, bool] | No
     if not node.scopes:
         return cuda_match.match(node.segments, plan, lane=lane)
     nbytes = np.dtype(search.answer_dtype(plan.question)).itemsize
-    return coded.match(node, lambda segments: cuda_match.match(segments, plan, lane=lane), nbytes, lane=lane)
+
+    def ask(segments: Sequence[Segment]) -> tuple[Any, bool] | None:
+        return cuda_match.match(segments, plan, lane=lane)
+
+    return coded.match(node, plan.question, ask, nbytes, lane=lane)
 
 
 def compare(node: Node, span: Span, *, lane: Lane) -> Any:

@@ -110,13 +110,14 @@ def compare(node: Node, span: Span) -> npt.NDArray[np.bool_]:
     return found
 
 
-def match(node: Node, plan: search.Plan) -> npt.NDArray[np.bool_] | npt.NDArray[np.int32]:
+def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool] | None:
     """Answer a question about strings for every row; distinct values are asked once.
 
     Returns
     -------
-    ndarray of bool or int32, shape (rows,)
-        As `fsst.cpu_match.match` gives; of null rows it means nothing.
+    (ndarray of bool or int32, shape (rows,), bool) or None
+        As `fsst.cpu_match.match` gives, of null rows it means nothing; and whether that is the answer: else the rows
+        found are candidates. None: the rows have to be decoded.
 
     Raises
     ------
@@ -125,18 +126,32 @@ def match(node: Node, plan: search.Plan) -> npt.NDArray[np.bool_] | npt.NDArray[
     ValueError
         A part is damaged.
     """
-    from .fsst import cpu_match  # compiled where it is needed
-
     if not node.scopes:
-        return cpu_match.match(node.segments, plan)
-    answers = np.empty(node.rows, search.answer_dtype(plan.question))
+        return _searched(node, plan)
+    answers, exact = np.empty(node.rows, search.answer_dtype(plan.question)), True
     for scope, first in zip(node.scopes, node.scope_edges.tolist(), strict=False):
         out = answers[first : first + scope.rows]
-        if is_strings(scope.type):
-            out[:] = cpu_match.match(scope.segments, plan)
+        plain = is_strings(scope.type)
+        if not plain and (values := dictionary.few_of(scope)) is not None:
+            dictionary.look_up(scope, values.answers(plan.question), out)
+            continue
+        asked = _searched(scope if plain else scope.children[0], plan)
+        if asked is None:
+            return None
+        found, exact = asked[0], exact and asked[1]
+        if plain:
+            out[:] = found
         else:
-            dictionary.look_up(scope, cpu_match.match(scope.children[0].segments, plan), out)
-    return answers
+            dictionary.look_up(scope, found, out)
+    return answers, exact
+
+
+def _searched(strings: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool] | None:
+    from .fsst import cpu_match  # compiled where it is needed
+
+    if isinstance(plan.question, search.IsIn) and not plan.searches:
+        return None
+    return cpu_match.match(strings.segments, plan), plan.exact
 
 
 class Compressor:

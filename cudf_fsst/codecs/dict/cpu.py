@@ -19,13 +19,15 @@ from ...naming import What
 from ..bitmap import put, rebased
 from ..chosen import parts_of, shares_of
 from ..fsst import cpu as fsst
+from ..fsst.segment import Segments
 from ..node import Node, dictionary_of, is_strings, of_scopes, of_validity
 from ..part import Packed
 from ..registry import DICTIONARIES, STRINGS
 from ..unaligned import address, padded_copy
 from ..values import cpu as fixed
 from . import cpu_kernels as kernels
-from . import plan
+from . import few, plan
+from .few import Few
 
 #: Rows that a thread looks at before what it found is put together with what others did.
 _CHUNK_ROWS = 2**18
@@ -302,6 +304,17 @@ def codes_of(scope: Node, first: int = 0, last: int | None = None) -> npt.NDArra
     """Codes of rows of a scope with a dictionary; those of null rows mean nothing."""
     (parts,), (edges,) = scope.values, scope.values_edges
     return fixed.read(parts, parts[0].itemsize, first, scope.rows if last is None else last, edges=edges)
+
+
+def few_of(scope: Node) -> Few | None:
+    """The values of a scope with a dictionary where they are a few short ones: decoded once, and kept with them."""
+    (values,) = scope.children
+    segments = values.segments
+    assert isinstance(segments, Segments)
+    if segments.few is None and 0 < values.rows <= few.MOST and values.chars_nbytes <= few.MOST * few.SHORT:
+        segments.few = Few(fsst.read(segments))
+    kept: Few | None = segments.few
+    return kept
 
 
 def look_up(scope: Node, answers: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...buffers import HostStrings
 from ...device.memory import Lane, Workspace, device_attributes, pinned
 from ..bitpack import NAME as BITPACK
 from ..bitpack import cuda as bitpack
@@ -20,13 +19,17 @@ from ..node import Parts
 from ..part import Packed, align
 from . import launch
 from .cuda_text import Dictionary, Target
+from .few import SHORT
 
 _u32 = np.uint32
 _WORD = 8
-#: Bytes of a value, and of an image, that `dict_spell` writes.
-SHORT, _IMAGE_NBYTES = 64, 8 << 20
+#: Bytes of an image that `dict_spell` reads.
+_IMAGE_NBYTES = 8 << 20
 #: Shared memory that a thread block takes beside what is asked for.
 _STATIC_NBYTES = 2048
+#: Numbers that `SpellJob` has, and which of them is the image's address.
+_SPELL_FIELDS, _IMAGE_FIELD = 26, 16
+_NOWHERE = Target(0, 4, 0, 0, 0)
 
 
 class _Piece(NamedTuple):
@@ -64,25 +67,16 @@ def packed(parts: Parts) -> bool:
 
 def short(dictionary: Dictionary) -> bool:
     """Whether the kernels write these values."""
-    return 0 < dictionary.longest <= SHORT and _stride(dictionary) * dictionary.values <= _IMAGE_NBYTES
+    return 0 < dictionary.longest <= SHORT and _stride(dictionary) * (dictionary.values + 1) <= _IMAGE_NBYTES
 
 
 def image_limit(values: int) -> int:
     """Bytes that the image of so many values has at most."""
-    return min(SHORT * values, _IMAGE_NBYTES)
+    return min(SHORT * (values + 1), _IMAGE_NBYTES)
 
 
 def _stride(dictionary: Dictionary) -> int:
     return align(dictionary.longest, 8)
-
-
-def image_of(strings: HostStrings) -> npt.NDArray[np.uint8]:
-    """The image of strings, each of which is short, as the kernels have it: then they need not make it."""
-    sizes = np.diff(strings.offsets).astype(np.int64)
-    stride = align(int(sizes.max()), 8)
-    image = np.zeros((sizes.size, stride), np.uint8)
-    image[np.arange(stride) < sizes[:, None]] = strings.chars[strings.offsets[0] : strings.offsets[-1]]
-    return np.concatenate((image.ravel(), sizes.astype(np.uint8)))
 
 
 def _grids(pieces: Sequence[_Piece], resident: int) -> list[int]:
@@ -92,110 +86,188 @@ def _grids(pieces: Sequence[_Piece], resident: int) -> list[int]:
     return [max(wanted * piece.blocks // every, 1) for piece in pieces]
 
 
-class Spelling:
-    """Rows ``start:stop`` of a scope, which become strings: `measure`, then `write`.
+class Layout:
+    """How the kernels share rows ``start:stop`` of a scope: all that does not change from call to call.
 
-    Attributes
+    Parameters
+    ----------
+    values, longest : int
+        Of the dictionary: how many, and bytes of the longest.
+    parts
+        Codes.
+    """
+
+    def __init__(self, values: int, longest: int, parts: Parts, start: int, stop: int) -> None:
+        self.itemsize, self.values, self.stride = parts[0].itemsize, values, align(longest, 8)
+        self.pieces = list(_pieces(parts, start, stop))
+        row = 32 * (16 // self.itemsize)  # rows that a warp has at a time
+        self.image_nbytes = self.stride * (values + 1)
+        self.staged = min(row * self.stride, launch.PACKED_STAGED) + 16
+        self.near = self.image_nbytes if self.image_nbytes <= launch.PACKED_IMAGE else 0
+        self.kept = min(values + 1, launch.PACKED_KEPT)
+        self.grids = _grids(self.pieces, _resident(shared_nbytes(self.staged, self.near, self.kept)))
+        self.sums_count = launch.LENGTHS_PARTS * launch.PACKED_WARPS * sum(self.grids)
+        self._jobs = [piece.fields(0, values, grid) for piece, grid in zip(self.pieces, self.grids, strict=True)]
+
+    def fields(self, validity: int, dictionary: Dictionary, image: int, sums: int, to: Target) -> list[int]:
+        """``SpellJob`` of each piece."""
+        fields, first = list[int](), 0
+        for piece, job, grid in zip(self.pieces, self._jobs, self.grids, strict=True):
+            fields += piece.fields(validity, self.values, grid) if validity else job
+            fields += (dictionary.chars, dictionary.offsets, dictionary.itemsize == 8, image, self.stride, sums, first)
+            fields += (to.offsets + piece.before * to.itemsize, to.itemsize == 8, to.first_char, to.chars, to.limit)
+            fields.append(piece is self.pieces[-1])
+            first += grid * launch.PACKED_WARPS
+        return fields
+
+
+def shared_nbytes(staged: int, near: int, kept: int) -> int:
+    """Dynamic shared memory of `dict_spell`."""
+    return launch.PACKED_WARPS * staged + align(near) + kept
+
+
+def _resident(shared: int) -> int:
+    attributes = device_attributes()
+    fit = attributes["shared_per_multiprocessor"] // (shared + _STATIC_NBYTES)
+    return max(min(fit, launch.SPELL_BLOCKS), 1) * attributes["multiprocessors"]
+
+
+class Spelling:
+    """Rows of a scope, which become strings: `measure`, then `write`.
+
+    Parameters
     ----------
     dictionary : Dictionary
         Its values are `short`.
+    layout : Layout
+    validity : int
+        Bitmap of the rows, 0: no nulls.
     """
 
-    def __init__(
-        self, dictionary: Dictionary, parts: Parts, start: int, stop: int, *, validity: int = 0, lane: Lane
-    ) -> None:
-        self.dictionary, self.itemsize, self._validity = dictionary, parts[0].itemsize, validity
-        self._stride, self._lane, self._rows = _stride(dictionary), lane, stop - start
-        self._pieces = list(_pieces(parts, start, stop))
-        row = 32 * (16 // self.itemsize)  # rows that a warp has at a time
-        image = self._stride * dictionary.values
-        self._staged = min(row * self._stride, launch.PACKED_STAGED) + 16
-        self._near = image if image <= launch.PACKED_IMAGE else 0
-        self._kept = min(dictionary.values, launch.PACKED_KEPT)
-        self._grids = _grids(self._pieces, self._resident(self._shared(self._staged, self._near, self._kept)))
-        self._sums_count = launch.LENGTHS_PARTS * launch.PACKED_WARPS * sum(self._grids)
+    def __init__(self, dictionary: Dictionary, layout: Layout, *, validity: int = 0, lane: Lane) -> None:
+        self.dictionary, self.layout, self._validity, self._lane = dictionary, layout, validity, lane
+        made = dictionary.image is None
         work = self._work = Workspace()
-        sums, there = work.reserve(_WORD * self._sums_count), work.reserve(image + dictionary.values)
+        sums = work.reserve(_WORD * layout.sums_count)
+        there = work.reserve(layout.image_nbytes + layout.values + 1 if made else 0)
         work.take(lane)
-        self._sums, self._image = work[sums], work[there]
-        if dictionary.image is not None:
-            lane.upload(self._image, dictionary.image)
-
-    def _shared(self, staged: int, near: int, kept: int) -> int:
-        return launch.PACKED_WARPS * (staged + 8 * 32 * (16 // self.itemsize)) + align(near) + kept
-
-    @staticmethod
-    def _resident(shared: int) -> int:
-        attributes = device_attributes()
-        fit = attributes["shared_per_multiprocessor"] // (shared + _STATIC_NBYTES)
-        return max(min(fit, launch.SPELL_BLOCKS), 1) * attributes["multiprocessors"]
+        self._sums, self._image = work[sums], work[there] if made else 0
 
     def _fields(self, to: Target) -> list[int]:
-        one, fields, first = self.dictionary, list[int](), 0
-        for piece, grid in zip(self._pieces, self._grids, strict=True):
-            fields += piece.fields(self._validity, one.values, grid)
-            fields += (one.chars, one.offsets, one.itemsize == 8, self._image, self._stride, self._sums, first)
-            fields += (to.offsets + piece.before * to.itemsize, to.itemsize == 8, to.first_char, to.chars, to.limit)
-            fields.append(piece is self._pieces[-1])
-            first += grid * launch.PACKED_WARPS
-        return fields
+        return self.layout.fields(self._validity, self.dictionary, self._image, self._sums, to)
 
     @classmethod
     def measure(cls, tables: Tables, every: Iterable[Spelling]) -> None:
         """Find the characters of rows, and make what `write` reads."""
         for itemsize, some in _by_itemsize(every):
-            fields = [field for one in some for field in one._fields(Target(0, 4, 0, 0, 0))]
-            grids = [launch.LENGTHS_PARTS * grid for one in some for grid in one._grids]
-            kept = max(one._kept for one in some)
+            jobs = _Jobs()
+            for one in some:
+                jobs.add(one, _NOWHERE)
+            grids = [launch.LENGTHS_PARTS * grid for one in some for grid in one.layout.grids]
+            kept = max(one.layout.kept for one in some)
             kernel = _kernel("dict_lengths", itemsize)
-            tables.add_jobs(kernel, launch.PACKED_THREADS, grids, fields, _u32(kept), shared=kept)
+            tables.add_jobs(
+                kernel, launch.PACKED_THREADS, grids, jobs.fields, _u32(kept), shared=kept, data=jobs.images
+            )
 
     @classmethod
     def write(cls, tables: Tables, every: Iterable[tuple[Spelling, Target]]) -> None:
         """Write offsets and characters of rows that are measured; of the last row its end too."""
         targets = dict(every)
         for itemsize, some in _by_itemsize(targets):
-            fields = [field for one in some for field in one._fields(targets[one])]
-            grids = [grid for one in some for grid in one._grids]
-            staged, near, kept = (max(map(attrgetter(name), some)) for name in ("_staged", "_near", "_kept"))
-            shared = some[0]._shared(staged, near, kept)
-            room = _u32(staged), _u32(align(near)), _u32(kept)
-            tables.add_jobs(_kernel("dict_spell", itemsize), launch.PACKED_THREADS, grids, fields, *room, shared=shared)
+            jobs = _Jobs()
+            for one in some:
+                jobs.add(one, targets[one])
+            layouts = [one.layout for one in some]
+            grids = [grid for layout in layouts for grid in layout.grids]
+            staged, near, kept = (max(map(attrgetter(name), layouts)) for name in ("staged", "near", "kept"))
+            shared, room = shared_nbytes(staged, near, kept), (_u32(staged), _u32(align(near)), _u32(kept))
+            kernel = _kernel("dict_spell", itemsize)
+            tables.add_jobs(kernel, launch.PACKED_THREADS, grids, jobs.fields, *room, shared=shared, data=jobs.images)
 
     def download(self) -> Any:
         """What the characters are the sum of, which arrives with a wait."""
-        sums = pinned(self._sums_count, np.int64)
+        sums = pinned(self.layout.sums_count, np.int64)
         self._lane.download(sums, self._sums)
         return sums
+
+
+class _Jobs:
+    """Fields of `SpellJob`, and those of them that are addresses of images in host memory."""
+
+    def __init__(self) -> None:
+        self.fields: list[int] = []
+        self.images: list[tuple[int, npt.NDArray[np.uint8]]] = []
+
+    def add(self, one: Spelling, to: Target) -> None:
+        begin = len(self.fields)
+        self.fields += one._fields(to)
+        image = one.dictionary.image
+        if image is not None:
+            self.images += ((field + _IMAGE_FIELD, image) for field in range(begin, len(self.fields), _SPELL_FIELDS))
 
 
 def _by_itemsize(every: Iterable[Spelling]) -> Iterator[tuple[int, list[Spelling]]]:
     found: dict[int, list[Spelling]] = {}
     for one in every:
-        found.setdefault(one.itemsize, []).append(one)
+        found.setdefault(one.layout.itemsize, []).append(one)
     yield from found.items()
 
 
-def answer(
-    tables: Tables, parts: Parts, start: int, stop: int, *, table: int, values: int, nbytes: int, out: int
-) -> None:
-    """Write for each of the rows ``start:stop`` the entry of a table that its code has.
+class Codes:
+    """How thread blocks share codes of rows ``start:stop`` to look up entries: the same in every call."""
 
-    Parameters
+    def __init__(self, parts: Parts, start: int, stop: int, values: int) -> None:
+        self.itemsize, self.values = parts[0].itemsize, values
+        pieces = list(_pieces(parts, start, stop))
+        self.grids = _grids(pieces, launch.ANSWER_BLOCKS * device_attributes()["multiprocessors"])
+        #: ``CodesJob`` of each piece, and how many rows stand before it.
+        self.jobs = [
+            (piece.fields(0, values, grid), piece.before) for piece, grid in zip(pieces, self.grids, strict=True)
+        ]
+
+    def room(self, nbytes: int) -> int:
+        """Shared memory for all entries, where there is as much; for codes of a byte whatever a file says of values."""
+        most = 256 if self.itemsize == 1 else launch.PACKED_IMAGE
+        room = align((min(self.values, most) + 1) * nbytes)
+        return room if room <= launch.PACKED_IMAGE else 0
+
+
+class LookUp(NamedTuple):
+    """Rows that get, each, the entry of a table that its code has, or the first one.
+
+    Attributes
     ----------
-    table, values, nbytes : int
-        Address of the entries, how many, at least one, and bytes of each: 1, 2, 4 or 8. Other codes get the first.
+    codes : Codes
+    table : int or ndarray
+        Address of the entries, or the entries: at least one.
+    nbytes : int
+        Bytes of an entry: 1, 2, 4 or 8.
     out : int
         Address of the first row's.
     """
-    pieces = list(_pieces(parts, start, stop))
-    grids = _grids(pieces, launch.ANSWER_BLOCKS * device_attributes()["multiprocessors"])
-    fields: list[int] = []
-    for piece, grid in zip(pieces, grids, strict=True):
-        fields += (*piece.fields(0, values, grid), table, out + piece.before * nbytes, nbytes)
-    kept = align(values * nbytes) if values * nbytes <= launch.PACKED_IMAGE else 0
-    kernel = _kernel("dict_answer", parts[0].itemsize)
-    tables.add_jobs(kernel, launch.PACKED_THREADS, grids, fields, _u32(kept), shared=kept)
+
+    codes: Codes
+    table: int | npt.NDArray[np.generic]
+    nbytes: int
+    out: int
+
+
+def answer(tables: Tables, every: Sequence[LookUp]) -> None:
+    """Add what looks up entries, which are of one size: a launch for codes of each size."""
+    for itemsize in sorted({one.codes.itemsize for one in every}):
+        some = [one for one in every if one.codes.itemsize == itemsize]
+        fields, data = list[int](), []
+        for codes, table, nbytes, out in some:
+            for job, before in codes.jobs:
+                fields += job
+                if not isinstance(table, int):
+                    data.append((len(fields), table))
+                fields += (table if isinstance(table, int) else 0, out + before * nbytes, nbytes)
+        grids = [grid for one in some for grid in one.codes.grids]
+        kept = max(one.codes.room(one.nbytes) for one in some)
+        kernel = _kernel("dict_answer", itemsize)
+        tables.add_jobs(kernel, launch.PACKED_THREADS, grids, fields, _u32(kept), shared=kept, data=data)
 
 
 def _kernel(name: str, itemsize: int) -> Any:

@@ -17,14 +17,13 @@ from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Rows, Tables
 from ..fsst import cpu as fsst_cpu
 from ..fsst import cuda_read as fsst
+from ..fsst import search
 from ..fsst.segment import Segment, Segments
 from ..node import Node, is_strings
 from ..values import cuda_read as fixed
-from . import cuda_packed, cuda_text, launch
+from . import cuda_packed, cuda_text, few, launch
 
 _u32, _u64 = np.uint32, np.uint64
-#: Values whose image is kept.
-_FEW_VALUES = 256
 #: Bytes of values of dictionaries that are in memory at once.
 _VALUES_NBYTES = 24 << 20
 #: Bytes of codes that are unpacked at once, at least.
@@ -68,13 +67,13 @@ def _longest(values: Sequence[Segments], found: Sequence[DeviceStrings], lane: L
 
 
 def _decoded(scopes: Sequence[Node], lane: Lane) -> list[tuple[cuda_text.Dictionary, Any]]:
-    """The values of scopes with a dictionary, and what keeps them; of few values their image, which is made once."""
+    """The values of scopes with a dictionary, and what keeps them; a few short ones are decoded once."""
     values = [_segments(scope.children[0]) for scope in scopes]
-    new = [i for i, segments in enumerate(values) if segments.image is None]
+    new = [i for i, segments in enumerate(values) if segments.few is None]
     found = dict(zip(new, fsst.read([values[i] for i in new], lane=lane) if new else (), strict=True))
     some = [i for i, one in found.items() if one.rows]
     sizes = dict(zip(some, _longest([values[i] for i in some], [found[i] for i in some], lane), strict=True))
-    _keep_images([(values[i], found[i], n) for i, n in sizes.items() if cuda_packed.packed(scopes[i].values[0])], lane)
+    _keep_few([(values[i], found[i], n) for i, n in sizes.items() if cuda_packed.packed(scopes[i].values[0])], lane)
     made: list[tuple[cuda_text.Dictionary, Any]] = []
     for i, segments in enumerate(values):
         if (one := found.get(i)) is not None:
@@ -82,16 +81,16 @@ def _decoded(scopes: Sequence[Node], lane: Lane) -> list[tuple[cuda_text.Diction
             made.append((there, one))
         else:
             count = scopes[i].children[0].rows
-            made.append((cuda_text.Dictionary(0, 0, 4, count, segments.longest or 0, segments.image), None))
+            made.append((cuda_text.Dictionary(0, 0, 4, count, segments.longest or 0, segments.few.image), None))
     return made
 
 
-def _keep_images(found: Sequence[tuple[Segments, DeviceStrings, int]], lane: Lane) -> None:
-    """Keep the images of a few short values with them, in host memory: who reads them again need not decode them."""
+def _keep_few(found: Sequence[tuple[Segments, DeviceStrings, int]], lane: Lane) -> None:
+    """Keep a few short values with them, in host memory: who wants them again need not decode them."""
     downloads = []
     for segments, one, longest in found:
         chars = one.owners[1].size
-        if one.rows <= _FEW_VALUES and 0 < longest <= cuda_packed.SHORT and one.offsets_itemsize == 4:
+        if one.rows <= few.MOST and 0 < longest <= few.SHORT and one.offsets_itemsize == 4:
             places = pinned(one.rows + 1, np.int32), pinned(chars, np.uint8)
             lane.download(places[0], one.offsets)
             lane.download(places[1], one.chars)
@@ -99,7 +98,7 @@ def _keep_images(found: Sequence[tuple[Segments, DeviceStrings, int]], lane: Lan
     if downloads:
         lane.synchronize()
     for segments, offsets, data in downloads:
-        segments.image = cuda_packed.image_of(HostStrings(offsets.size - 1, data.copy(), offsets.copy()))
+        segments.few = few.Few(HostStrings(offsets.size - 1, data, offsets))
 
 
 # ---- rows in order
@@ -219,24 +218,26 @@ def _read(columns: Sequence[Sequence[_Share]], lane: Lane) -> list[DeviceStrings
         (codes,) = share.scope.values
         if cuda_packed.packed(codes) and cuda_packed.short(dictionary):
             mask = 0 if share.mask is None else share.mask.ptr
-            share.spelling = cuda_packed.Spelling(dictionary, codes, share.start, share.stop, validity=mask, lane=lane)
+            share.spelling = cuda_packed.Spelling(dictionary, _layout(share, dictionary), validity=mask, lane=lane)
             spelled.append((share, share.spelling))
         else:
             share.writing = cuda_text.Writing(dictionary, share.rows, lane)
             unpacked.append((share, share.writing))
     tables = Tables()
     cuda_packed.Spelling.measure(tables, (spelling for _, spelling in spelled))
-    tables.launch(lane)
+    if any(share.chars is None for share in every):
+        tables.launch(lane)
+        tables = Tables()
     windows = _Windows([share for share, _ in unpacked], lane)
     for pieces in windows:
-        tables = Tables()
-        cuda_text.measure(tables, pieces)
-        tables.launch(lane)
+        measured = Tables()
+        cuda_text.measure(measured, pieces)
+        measured.launch(lane)
     if unpacked:
-        tables = Tables()
+        placed = Tables()
         first, *others = (writing for _, writing in unpacked)
-        first.place(tables, *others)
-        tables.launch(lane)
+        first.place(placed, *others)
+        placed.launch(lane)
     _sizes(every, lane)
     made: list[DeviceStrings] = []
     targets: dict[_Share, cuda_text.Target] = {}
@@ -255,7 +256,6 @@ def _read(columns: Sequence[Sequence[_Share]], lane: Lane) -> list[DeviceStrings
         mask = _joined_mask(shares, rows, lane) if nulls else None
         address = 0 if mask is None else mask.ptr
         made.append(DeviceStrings(rows, out.ptr, offsets.ptr, itemsize, address, 0, nulls, owners=(offsets, out, mask)))
-    tables = Tables()
     cuda_packed.Spelling.write(tables, ((spelling, targets[share]) for share, spelling in spelled))
     tables.launch(lane)
     for pieces in windows:
@@ -263,6 +263,19 @@ def _read(columns: Sequence[Sequence[_Share]], lane: Lane) -> list[DeviceStrings
         cuda_text.write(tables, [piece._replace(to=targets[windows.share(piece)]) for piece in pieces])
         tables.launch(lane)
     return made
+
+
+def _layout(share: _Share, dictionary: cuda_text.Dictionary) -> cuda_packed.Layout:
+    if share.whole and dictionary.longest == _segments(share.scope.children[0]).longest:
+        return _whole(share.scope)
+    return cuda_packed.Layout(dictionary.values, dictionary.longest, share.scope.values[0], share.start, share.stop)
+
+
+@kept_with()
+def _whole(scope: Node) -> cuda_packed.Layout:
+    """Of all rows, whose values have been read."""
+    (values,), (codes,) = scope.children, scope.values
+    return cuda_packed.Layout(values.rows, _segments(values).longest or 0, codes, 0, scope.rows)
 
 
 class _Windows:
@@ -534,10 +547,10 @@ def remap(
         return
     (codes,) = scope.values
     if cuda_packed.packed(codes):
-        tables = Tables()
         if start < stop:
-            cuda_packed.answer(tables, codes, start, stop, table=table, values=values, nbytes=nbytes, out=out)
-        tables.launch(lane)
+            tables = Tables()
+            cuda_packed.answer(tables, [cuda_packed.LookUp(_codes(scope, start, stop), table, nbytes, out)])
+            tables.launch(lane)
         return
     step = max(_CODES_NBYTES, fsst.scratch_limit(scope.chars + 4 * scope.rows)) // itemsize
     room = lane.allocate(min(step, stop - start) * itemsize)
@@ -552,9 +565,16 @@ def remap(
 
 
 def match(
-    node: Node, ask: Callable[[Sequence[Segment]], tuple[Any, bool] | None], nbytes: int, *, lane: Lane
+    node: Node,
+    question: search.Question,
+    ask: Callable[[Sequence[Segment]], tuple[Any, bool] | None],
+    nbytes: int,
+    *,
+    lane: Lane,
 ) -> tuple[Any, bool] | None:
     """Answers for all rows of strings with scopes, and whether they are exact; None where the codec has none.
+
+    A few short values are decoded by the first call, which waits, and answered for in host memory. Nothing else waits.
 
     Parameters
     ----------
@@ -564,16 +584,53 @@ def match(
         Of an answer.
     """
     out, row, exact = lane.allocate(node.rows * nbytes), 0, True
+    coded = [scope for scope in node.scopes if not is_strings(scope.type)]
+    some = [scope for scope in coded if _may_be_few(scope)]
+    if any(_segments(scope.children[0]).few is None for scope in some):
+        _decoded(some, lane)
+    packed: list[cuda_packed.LookUp] = []
+    keep = []  # until everything that uses them is enqueued
     for scope in node.scopes:
-        coded = not is_strings(scope.type)
-        segments = scope.children[0].segments if coded else scope.segments
-        found = ask(segments)
-        if found is None:
-            return None
-        answers, exact = found[0], exact and found[1]
-        if coded:
-            remap(scope, answers.ptr, nbytes, out.ptr + row * nbytes, lane=lane)
+        values = scope if is_strings(scope.type) else scope.children[0]
+        at, row = out.ptr + row * nbytes, row + scope.rows
+        table: Any
+        if values is not scope and (kept := _segments(values).few) is not None:
+            table = kept.answers(question)
         else:
-            lane.copy(out.ptr + row * nbytes, answers.ptr, scope.rows * nbytes)
-        row += scope.rows
+            found = ask(values.segments)
+            if found is None:
+                return None
+            keep.append(found[0])
+            table, exact = int(found[0].ptr), exact and found[1]
+        if values is scope:
+            lane.copy(at, table, scope.rows * nbytes)
+        elif values.rows and _is_packed(scope):
+            packed.append(cuda_packed.LookUp(_whole_codes(scope), table, nbytes, at))
+        else:
+            remap(scope, table, nbytes, at, lane=lane)
+    tables = Tables()
+    cuda_packed.answer(tables, packed)
+    tables.launch(lane)
     return out, exact
+
+
+def _codes(scope: Node, start: int, stop: int) -> cuda_packed.Codes:
+    if (start, stop) == (0, scope.rows):
+        return _whole_codes(scope)
+    return cuda_packed.Codes(scope.values[0], start, stop, scope.children[0].rows)
+
+
+@kept_with()
+def _whole_codes(scope: Node) -> cuda_packed.Codes:
+    return cuda_packed.Codes(scope.values[0], 0, scope.rows, scope.children[0].rows)
+
+
+def _may_be_few(scope: Node) -> bool:
+    """Whether the values of a scope with a dictionary may be kept, or are."""
+    (values,) = scope.children
+    longest = _segments(values).longest
+    return 0 < values.rows <= few.MOST and (longest is None or 0 < longest <= few.SHORT) and _is_packed(scope)
+
+
+def _is_packed(scope: Node) -> bool:
+    return cuda_packed.packed(scope.values[0])

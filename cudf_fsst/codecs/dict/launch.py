@@ -56,10 +56,11 @@ READ_DEFINES = {
     "SCAN_THREADS": SCAN_THREADS,
 }
 
-#: Warps and threads of a block of dict_packed.cu, blocks of dict_spell and of dict_answer on a multiprocessor.
+#: Warps and threads of a block of dict_packed.cu. Thread blocks of dict_spell that a multiprocessor has at a time, and
+#: of dict_answer in all.
 PACKED_WARPS = 4
 PACKED_THREADS = 32 * PACKED_WARPS
-SPELL_BLOCKS, ANSWER_BLOCKS = 6, 8
+SPELL_BLOCKS, ANSWER_BLOCKS = 6, 16
 #: Warps of dict_lengths for one of dict_spell.
 LENGTHS_PARTS = 4
 #: What a thread block keeps in shared memory, at most: a warp's characters, an image or a table of answers, lengths.

@@ -93,12 +93,12 @@ def _compress_round(
         tables = [] if searched else place_tables(room)
         first = First((), []) if searched else first_waves(room, tables)
         exported = look(room, first.waves)
+        if beside is not None:
+            beside(room)
         encode_first(room, tables, first)
         found = download_found(room)
         if searched:
             lane.follow(side[0])
-        if beside is not None:
-            beside(room)
         yield
         cuts = find_cuts(room, found.tolist())
         if searched:
@@ -131,7 +131,7 @@ def compress(
         Where every segment goes as soon as it is made; it is in host memory then, when the outbox is closed.
     beside
         Is called where columns are looked at, before the wait for that, to launch more work on the same columns: with
-        their room, whose side streams go on when it is known where segments begin. The room's lane has to follow.
+        their room, whose last side stream goes on when it is known where segments begin. The room's lane has to follow.
 
     Returns
     -------

@@ -102,6 +102,40 @@ def answer_dtype(question: Question) -> type[np.generic]:
     return np.bool_ if isinstance(question, Like | IsIn) else np.int32
 
 
+def answer(question: Question, row: bytes) -> int:
+    """The answer for one row whose bytes are there: what all ways of searching have to find."""
+    if isinstance(question, IsIn):
+        return row in question.values
+    if isinstance(question, Count):
+        return row.count(question.pattern)
+    if isinstance(question, Find):
+        found = row.find(question.pattern)
+        return found if found < 0 else _characters(row[:found])
+    if isinstance(question, Length):
+        return _characters(row)
+    return len(row) if isinstance(question, ByteCount) else _is_like(question, row)
+
+
+def _characters(row: bytes) -> int:
+    return len(row) - sum(0x80 <= byte < 0xC0 for byte in row)
+
+
+def _is_like(question: Like, row: bytes) -> bool:
+    first, *inner = question.parts
+    if not inner:
+        return row == first
+    last = inner.pop()
+    if len(row) < sum(map(len, question.parts)) + question.more:
+        return False
+    at, end = len(first), len(row) - len(last)
+    for part in inner:
+        found = row.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return row.startswith(first) and row.endswith(last)
+
+
 class Automaton(NamedTuple):
     """An automaton that reads bytes. It begins in state 0.
 

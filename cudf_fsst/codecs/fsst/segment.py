@@ -75,8 +75,8 @@ class Segments(tuple[Segment, ...]):
     continued: tuple[bool, ...] | None = None
     #: Bytes of the longest row; None: nobody has looked.
     longest: int | None = None
-    #: Of the few values of a dictionary, what `cudf_fsst.codecs.dict.cuda_packed.image_of` makes of them.
-    image: npt.NDArray[np.uint8] | None = None
+    #: Of the few short values of a dictionary, a `cudf_fsst.codecs.dict.few.Few`.
+    few: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Segments, (tuple(self),)

@@ -1,0 +1,63 @@
+"""The few short values of a dictionary, decoded and kept in host memory.
+
+What reads rows on a GPU, and what answers questions about them, begins with these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from ...buffers import HostStrings
+from ...lazy import lazy
+from ..fsst import search
+from ..part import align
+
+#: How many values, and bytes of the longest.
+MOST, SHORT = 256, 64
+#: Questions whose answers are kept.
+_KEPT = 8
+
+
+class Few:
+    """Values of a dictionary.
+
+    Parameters
+    ----------
+    strings : HostStrings
+        At least one, at most `MOST`.
+
+    Attributes
+    ----------
+    rows : tuple of bytes
+    """
+
+    def __init__(self, strings: HostStrings) -> None:
+        places, chars = strings.offsets.tolist(), strings.chars
+        self.rows = tuple(chars[a:b].tobytes() for a, b in pairwise(places))
+        self._answers: dict[search.Question, npt.NDArray[np.generic]] = {}
+
+    @lazy
+    def image(self) -> npt.NDArray[np.uint8]:
+        """As kernels/dict_packed.cu has it, of values of 1 to `SHORT` bytes the longest."""
+        return image_of(self.rows)
+
+    def answers(self, question: search.Question) -> npt.NDArray[np.generic]:
+        """The answer for each value, of `search.answer_dtype`."""
+        found = self._answers.get(question)
+        if found is None:
+            if len(self._answers) >= _KEPT:
+                self._answers.clear()
+            made = [search.answer(question, row) for row in self.rows]
+            found = self._answers[question] = np.array(made, search.answer_dtype(question))
+        return found
+
+
+def image_of(rows: Sequence[bytes]) -> npt.NDArray[np.uint8]:
+    """Values, each filled up with zeros, an empty one more, and the sizes of all these."""
+    rows = [*rows, b""]
+    stride = align(max(map(len, rows)), 8)
+    return np.frombuffer(b"".join(row.ljust(stride, b"\0") for row in rows) + bytes(map(len, rows)), np.uint8)
