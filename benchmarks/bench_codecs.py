@@ -1,10 +1,11 @@
-"""Time the codecs of fixed-width values on the GPU, on the data and beside the figures of their authors' programs.
+"""Time the codecs of values on the GPU beside the figures of their authors' programs, and strings with each codec.
 
     python benchmarks/bench_codecs.py --tpch DIR --out benchmarks/results/codecs.json
 
 ``--tpch`` names a folder with lineitem.parquet (tpchgen-cli parquet -s 10); columns are cut or repeated to 268 MB.
-Times are CUDA events around whole calls (gfc's encoding contains the packing into one buffer, gpulz's all three
-kernels), the host's wait for the size included; every result is decoded and compared first.
+Columns of strings are whole, their times those of calls, in GB/s of characters. The other times are CUDA events around
+whole calls (gfc's encoding contains the packing into one buffer, gpulz's all three kernels), the host's wait for the
+size included; every result is decoded and compared first.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ CASES = (
     ("bitpack", "l_quantity", "int64", {}, None),
     ("bitpack", "random", "int64", {}, None),
 )
+
+#: Columns of strings, whole, with each codec and with the one that is chosen.
+STRINGS = ("l_shipmode", "l_shipinstruct", "l_returnflag", "l_comment")
+STRING_CODECS = ("dict", "fsst", None)
 
 Record = dict[str, Any]
 
@@ -97,6 +102,32 @@ def measure(codec: str, array: Any, options: dict[str, int], repeat: int) -> Ite
         yield "decompress_gbps", array.nbytes / 1e9 / timing.event_seconds(decompress, repeat)
 
 
+def measure_strings(series: Any, codec: str | None, repeat: int) -> Iterator[tuple[str, float]]:
+    """The ratio of a column of strings, and calls in GB/s of characters."""
+
+    def compress() -> Any:
+        return series.fsst.compress(codec=codec)
+
+    column = compress()
+    assert bool((column.decompress() == series).all()), f"{codec}: not the same after a round trip"
+    yield "ratio", column.ratio
+    yield "compress_gbps", column.chars_nbytes / 1e9 / timing.wall_seconds(compress, repeat)
+    yield "decompress_gbps", column.chars_nbytes / 1e9 / timing.wall_seconds(column.decompress, repeat)
+
+
+def strings(path: Path, repeat: int) -> Iterator[Record]:
+    """Records of columns of strings that repeat, and of one that does not."""
+    for name in STRINGS:
+        series = cudf.read_parquet(path / "lineitem.parquet", columns=[name])[name]
+        for codec in STRING_CODECS:
+            chosen = "" if codec is not None else ", chosen: " + series.fsst.compress().codec
+            found = dict(measure_strings(series, codec, repeat))
+            print(name, codec, chosen, "  ".join(f"{one} {value:,.4g}" for one, value in found.items()), flush=True)
+            for one, value in found.items():
+                shown = {"codec": codec or "chosen", "dataset": name, "dtype": f"str{chosen}", "rows": len(series)}
+                yield {**shown, "measure": one, "value": float(f"{value:.6g}")}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tpch", type=Path, required=True, help="folder with lineitem.parquet")
@@ -106,7 +137,7 @@ def main() -> None:
     options = parser.parse_args()
     rmm.mr.set_current_device_resource(rmm.mr.CudaAsyncMemoryResource())
     made = values(options.tpch)
-    records = []
+    records: list[Record] = []
     for codec, name, kind, codec_options, authors in CASES:
         array = made(name, kind)
         common: Record = {"codec": codec, "dataset": name, "dtype": kind, "bytes": array.nbytes, **codec_options}
@@ -117,6 +148,7 @@ def main() -> None:
                 records[-1]["authors"] = authors[number]
         shown = "  ".join(f"{one} {value:,.4g}" for one, value in found.items())
         print(codec, name, kind, *codec_options.values(), shown, f"authors {authors}" if authors else "", flush=True)
+    records += strings(options.tpch, options.repeat)
     options.out.write_text(json.dumps(timing.report(records), indent=1) + "\n")
 
 

@@ -243,7 +243,7 @@ def measure_cpu(series: Any, repeat: int) -> Iterator[Found]:
     """Our codec on the CPU, on the first rows of the column."""
     rows = max(1, int(CPU_SAMPLE * len(series) / characters(series).size))
     sample = series.iloc[:rows].to_pandas()
-    column = sample.fsst.compress()
+    column = sample.fsst.compress(codec="fsst")
     if not column.decompress().equals(sample):
         raise Wrong("the column came back changed")
     common = {"bytes": column.chars_nbytes, "rows": len(sample), "threads": num_threads()}

@@ -95,7 +95,7 @@ def _contains(column: Any, pattern: str) -> Any:
 
 def measure_query(series: Any, dataset: str, tools: Tools, compressed: Any = None) -> Iterator[Found]:
     """All questions of one column."""
-    column = series.fsst.compress() if compressed is None else compressed
+    column = series.fsst.compress(codec="fsst") if compressed is None else compressed
     common = {"bytes": column.chars_nbytes, "rows": len(series)}
     for measure, ask, more in questions(series, dataset):
         found = ask(column)
@@ -111,7 +111,7 @@ def measure_query(series: Any, dataset: str, tools: Tools, compressed: Any = Non
 
 def measure_pieces(series: Any, dataset: str, tools: Tools) -> Iterator[Found]:
     """A method that goes piece by piece, and through `map_chunks`."""
-    column = series.fsst.compress()
+    column = series.fsst.compress(codec="fsst")
     common = {"bytes": column.chars_nbytes, "rows": len(series)}
 
     def upper(piece: Any) -> Any:
@@ -136,12 +136,12 @@ def measure_pieces(series: Any, dataset: str, tools: Tools) -> Iterator[Found]:
 
 def measure_sizes(series: Any, dataset: str, tools: Tools) -> Iterator[Found]:
     """Milliseconds of a question of small columns, by the host's clock."""
-    whole = series.fsst.compress()
+    whole = series.fsst.compress(codec="fsst")
     per_row = whole.chars_nbytes / len(series)
     del whole
     for nbytes in SIZES:
         small = series.iloc[: int(nbytes / per_row)].copy(deep=True)
-        column = small.fsst.compress()
+        column = small.fsst.compress(codec="fsst")
         common = {"bytes": column.chars_nbytes, "rows": len(small)}
         for measure, ask in (
             ("contains_ms", partial(_contains, pattern="special")),

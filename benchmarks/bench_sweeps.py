@@ -53,7 +53,7 @@ def size_sweep(series: Any, repeat: int, failed: list[str]) -> Iterator[Found]:
     for nbytes in SIZES:
         with timing.survived(f"{nbytes} bytes", failed):
             part = of_size(series, nbytes)
-            column = part.fsst.compress()
+            column = part.fsst.compress(codec="fsst")
             check(column.decompress(), part)
             times = repeat if nbytes > 1 << 28 else 3 * repeat
             common = {"bytes": column.chars_nbytes, "rows": len(part), "sweep": "size"}
@@ -108,7 +108,7 @@ def ingestion(series: Any, repeat: int, failed: list[str]) -> Iterator[Found]:
     for blocks in BLOCKS:
         with timing.survived(f"{blocks} blocks", failed):
             pieces = cut(series, blocks)
-            columns = [piece.fsst.compress() for piece in pieces]
+            columns = [piece.fsst.compress(codec="fsst") for piece in pieces]
             hosts = [column.to_host() for column in columns]
             more = {"moved_bytes": sum(column.nbytes for column in columns), "blocks": blocks}
             del columns

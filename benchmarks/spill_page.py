@@ -162,7 +162,7 @@ def codecs(folder: Path = RESULTS) -> str:
         authors = f" ({record['authors']:,g})" if "authors" in record else ""
         lines.setdefault(key, []).append(form.format(record["value"]) + authors)
     rows = [[*key.split(" | "), *cells] for key, cells in lines.items()]
-    text = table(["codec", "268 MB of", "ratio", "compress, GB/s", "decompress, GB/s"], rows)
+    text = table(["codec", "values (numbers: 268 MB)", "ratio", "compress, GB/s", "decompress, GB/s"], rows)
     return f"{text}\n\n{provenance('codecs', content)} In brackets the authors' programs, rebuilt, on an H200."
 
 

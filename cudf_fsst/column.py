@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from . import batches, query, selection
 from . import index as indexes
 from .backend import Asked, Backend, DeviceBackend, HostBackend, check_options, of_data
 from .backend.content import move
-from .codecs.fsst.layout import ROW_BLOCK
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
 from .codecs.node import Content, is_strings
@@ -30,7 +29,6 @@ from .interop import pandas as interop_pandas
 from .interop.arrow import decoding, to_arrow
 from .tables import as_html, size_bar
 
-_OFFSET_NBYTES = 4
 #: Rows of a piece, where pieces are cut by rows, are a multiple of this.
 _PIECE_ROWS = 1024
 
@@ -608,33 +606,8 @@ class CompressedColumn(query.Questions):
         """Row ranges of about `chunk_bytes`: of strings one row block at least, or whole segments."""
         if not self._is_text:
             return selection.row_pieces(len(self), self.uncompressed_nbytes, chunk_bytes, _PIECE_ROWS)
-        node = self._content.node
-        # What is cut as a whole: segments, and scopes with a dictionary.
-        parts = [part for scope in node.scopes or (node,) for part in scope.segments or (scope,)]
-        most_rows = max(chunk_bytes // _OFFSET_NBYTES, ROW_BLOCK)
-        long = [part for part in parts if part.chars > chunk_bytes or part.rows > most_rows]
-        segments = [part for part in long if isinstance(part, Segment)]
         with self._backend.current():
-            starts = dict(zip(segments, self._backend.row_starts(segments), strict=True))
-        pieces: list[tuple[int, int]] = []
-        base = first = chars = 0  # where the part and the piece begin, and characters of the piece
-        for part in parts:
-            too_long = chars + part.chars > chunk_bytes or base + part.rows - first > most_rows
-            if too_long and base > first:
-                pieces.append((first, base))
-                first, chars = base, 0
-            if part.chars > chunk_bytes or part.rows > most_rows:
-                if part in starts:
-                    cut: Iterable[tuple[int, int]] = _cut(starts[part], part.rows, chunk_bytes, most_rows)
-                else:
-                    nbytes = max(part.chars, _OFFSET_NBYTES * part.rows)
-                    cut = selection.row_pieces(part.rows, nbytes, chunk_bytes, ROW_BLOCK)
-                pieces += [(base + a, base + b) for a, b in cut]
-                first = base + part.rows
-            else:
-                chars += part.chars
-            base += part.rows
-        return [*pieces, (first, base)] if base > first else pieces
+            return selection.text_pieces(self._content.node, chunk_bytes, self._backend.row_starts)
 
     def _default_pieces(self) -> list[tuple[int, int]]:
         return self._pieces(selection.piece_nbytes(self.uncompressed_nbytes, on_gpu=self.device != "cpu"))
@@ -758,18 +731,6 @@ def of_loaded(loaded: files.Loaded) -> CompressedColumn:
     """The column of a file."""
     (content,) = loaded.columns
     return CompressedColumn._make(content, HostBackend(), loaded.labels[0], indexes.of_loaded(loaded), loaded.dtype)
-
-
-def _cut(starts: Any, rows: int, chunk_bytes: int, most_rows: int) -> Iterator[tuple[int, int]]:
-    """Ranges of a segment's rows, of about `chunk_bytes` characters; `starts`: those of its row blocks."""
-    blocks, first = len(starts) - 1, 0
-    while first < blocks:
-        limit = int(starts[first]) + chunk_bytes
-        # Row blocks without characters at the end of the segment count for nothing.
-        last = min(max(first + 1, int(np.searchsorted(starts, np.uint64(limit), side="right")) - 1), blocks)
-        last = min(last, first + most_rows // ROW_BLOCK)
-        yield first * ROW_BLOCK, min(last * ROW_BLOCK, rows)
-        first = last
 
 
 def holds_text(content: Content) -> bool:

@@ -126,8 +126,8 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def automatic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Strings get a dictionary where one pays, though no codec is named."""
-    monkeypatch.setattr(dictionaries, "AUTOMATIC", True)
+    """Short columns get a dictionary where one pays, as long ones do."""
+    monkeypatch.setattr(dictionaries, "LEAST_ROWS", 1024)
 
 
 @pytest.fixture

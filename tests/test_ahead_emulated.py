@@ -37,7 +37,7 @@ def gpu(emulator: Emulator) -> Iterator[Gpu]:
         yield Gpu(device)
 
 
-def test_a_first_frame_needs_no_other_kernels(gpu: Gpu) -> None:
+def test_a_first_frame_needs_no_other_kernels(gpu: Gpu, automatic: None) -> None:
     modules: dict[str, Any] = dict(sys.modules)
     wanted = [make() for make in modules["cudf_fsst.codecs.ahead"]._wanted()]
     ahead: Made = gpu.device.made
@@ -64,5 +64,11 @@ def test_a_first_frame_needs_no_other_kernels(gpu: Gpu) -> None:
         nodes = modules["cudf_fsst.codecs.device"].compress(described, lane=lane)
         modules["cudf_fsst.codecs.device"].read(nodes, lane=lane)
         lane.synchronize()
+        assert needed <= ahead, needed - ahead
+        repeated = gpu.upload(arrow_columns.describe(pa.array(["one", "two", None] * ROWS)))
+        wanted = [modules["cudf_fsst.codecs.node"].Wanted(repeated, None, options)]
+        (node,) = modules["cudf_fsst.codecs.device"].compress(wanted, lane=lane)
+        lane.synchronize()
+        assert node.scopes
     assert needed <= ahead, needed - ahead
     assert {file for file, _, _ in needed} >= {"fsst_encode", "fsst_decode", "bitpack", "values", "row_lengths"}

@@ -15,6 +15,7 @@ import reference_match
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings
 from cudf_fsst.codecs import host
 from cudf_fsst.codecs.dict import launch, plan
+from cudf_fsst.codecs.fsst import plan as fsst_plan
 from cudf_fsst.codecs.fsst import search
 from cudf_fsst.codecs.node import Node, Wanted, of_scopes
 from cudf_fsst.interop.arrow import from_arrow
@@ -180,6 +181,18 @@ def test_many_values(gpu: Gpu, rng: np.random.Generator) -> None:
     """Numbers of two bytes, and firsts in several chunks of rows."""
     rows = some_rows(rng, 3 * launch.RANK_CHUNK, [b"value %d" % i for i in range(2000)])
     check(gpu.number(rows, guess=1000), rows)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("longest", [3, 8, 20, 40])
+def test_few_values(longest: int, schedule: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Of as many words as are kept in shared memory, or more; some values come late, so they are taken in later."""
+    gpu.emulator.schedule = schedule
+    values = [bytes([65 + n]) * (n % longest) + t for n in range(longest + 1) for t in (b"", b"\0")]
+    early = launch.FIND_THREADS * launch.FEW_ROWS * 3
+    late = launch.FIND_THREADS * launch.FEW_ROWS * launch.FEW_TURNS
+    rows = some_rows(rng, early, values[:3]) + some_rows(rng, late, values, 0.05 if longest == 8 else 0)
+    check(gpu.number(rows, shift=5, bit=3, wide=longest == 20, room=0 if longest == 3 else 1 << 30), rows)
 
 
 def test_no_values(gpu: Gpu) -> None:
@@ -389,8 +402,37 @@ def test_one_column_has_none(whole: Whole, rng: np.random.Generator) -> None:
         same(whole.download(node), of_host(rows))
 
 
-def test_only_by_name(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "AUTOMATIC", False)
+def test_samples_beside_fsst(whole: Whole, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of long rows the samples come with a wait that FSST has anyway; where they repeat, it has begun in vain."""
+    monkeypatch.setattr(fsst_plan, "segment_size", lambda chars: 40_000)
+    monkeypatch.setattr(fsst_plan, "TABLE_SCOPE", 80_000)
+    waits: list[None] = []
+    synchronize = whole.gpu.memory.Lane.synchronize
+
+    def count(lane: Any) -> None:
+        waits.append(None)
+        synchronize(lane)
+
+    monkeypatch.setattr(whole.gpu.memory.Lane, "synchronize", count)
+    different: list[bytes | None] = [b"%036d" % i for i in rng.integers(0, 1 << 60, 1700)]
+    repeated = some_rows(rng, 2000, [b"%050d" % i for i in range(9)], 0.1)
+    for rows, has in ((different[:1030], False), (different, False), ([*different, *repeated], True)):
+        made = []
+        for codec in ("fsst", None):
+            waits.clear()
+            (node,) = whole.compress(rows, codec=codec)
+            same(whole.download(node), of_host(rows, codec))
+            made.append((bool(node.scopes), len(waits)))
+        (_, plain), (found, own) = made
+        assert found == has
+        assert has or own == plain
+    # A segment without rows: scopes are not where the samples were taken.
+    rows = [*different[:1030], b"x" * 90_000, *repeated]
+    same(whole.download(whole.compress(rows)[0]), of_host(rows))
+
+
+def test_short_columns_only_by_name(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "LEAST_ROWS", 10_000)
     rows = [b"AIR", b"RAIL", None] * 500
     for codec, has in ((None, False), ("dict", True)):
         (node,) = whole.compress(rows, codec=codec)
@@ -465,7 +507,7 @@ def test_questions(whole: Whole, rng: np.random.Generator) -> None:
         assert found[valid].tolist() == [answer(row) for row in rows if row is not None]
 
 
-def test_few_values(whole: Whole, rng: np.random.Generator) -> None:
+def test_questions_about_few_values(whole: Whole, rng: np.random.Generator) -> None:
     """Of short ones questions are answered in host memory: rows take one launch, and the first call alone waits."""
     shift = int(rng.integers(1, 16))  # scopes begin anywhere
     rows = [*some_rows(rng, 2000 + shift, WORDS, 0.1), *some_rows(rng, 2000, [b"", "grün".encode(), b"north"])]

@@ -172,7 +172,8 @@ def test_limits() -> None:
         131328,
         131331,
     ]
-    assert (plan.eligible(1023), plan.eligible(1024), plan.eligible(2**31)) == (False, True, False)
+    assert (plan.has_rows(1023), plan.has_rows(1024), plan.has_rows(2**31)) == (False, True, False)
+    assert (plan.eligible(1023), plan.eligible(1024), plan.eligible(2**40)) == (False, True, True)
     assert (plan.eligible(1, named=True), plan.eligible(0, named=True)) == (True, False)
     for rows, chars in ((1024, 100), (10**6, 10**7), (6 * 10**7, 26 * 10**7), (10**7, 10**7), (10**8, 6 * 10**9)):
         most = plan.most_values(rows, chars)
@@ -206,8 +207,8 @@ def test_row_groups_beside_categories(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [3000, 70])
-def test_only_by_name(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "AUTOMATIC", False)
+def test_short_columns_only_by_name(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "LEAST_ROWS", 10_000)
     frame = pd.DataFrame({"a": modes(rows), "b": modes(rows)}, index=pd.Index(modes(rows, nulls=False)))
     made = frame.fsst.compress(codecs={"b": "dict"})
     assert made.codecs.to_dict() == {"a": "fsst", "b": "dict"}

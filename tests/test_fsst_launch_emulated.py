@@ -93,27 +93,52 @@ def test_order_on_the_callers_stream(giant: bool, order: str, gpu: Gpu, rng: np.
 def test_encoding_begins_before_memory_is_taken(
     giant: bool, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of long columns, as soon as the rows are known; `giant`: in a slot less, as there is one segment with rows."""
+    """Of long columns, before the rows are known; `giant`: in vain, as there is one segment with rows."""
     from cudf_fsst.codecs.fsst import cuda_encode
 
     taken: list[int] = []
-    start = cuda_encode._start
-    monkeypatch.setattr(cuda_encode, "_start", lambda *args: (taken.append(len(allocations)), start(*args))[1])
-    rows: list[bytes | None] = [*text(rng, 5 * SEGMENT)]
+    encode = cuda_encode._encode
+    monkeypatch.setattr(cuda_encode, "_encode", lambda *args: (taken.append(len(allocations)), encode(*args))[1])
+    rows: list[bytes | None] = [*text(rng, 5 * SEGMENT + 999)]
     strings = column([b" ".join(filter(None, rows))] if giant else rows)
     uploaded, allocations = gpu.upload(strings), gpu.device.allocations
     allocations.clear()
     gpu.device.launches.clear()
     segments = gpu.cuda.compress(uploaded)
     count, workspace = len(segments), len(allocations) - 2 * len(segments)
-    assert (count == 1) == giant
-    first = min(2, count)  # then one is encoded whenever one gets its codes
-    assert taken == [*[workspace] * first, *(workspace + count + done for done in range(1, count - first + 1))]
+    assert count == (1 if giant else 6)
+    # Two before any memory is taken. Then a slot is two: whenever one is free, two are encoded.
+    assert taken[:2] == [workspace, workspace]
+    if giant:
+        assert set(taken[2:]) == {workspace + 1, workspace + 2}
+    else:
+        assert taken[2:] == [workspace + count + done for done in (1, 1, 2, 2)]
     train = gpu.device.launches[1]
     assert train in ("fsst_train", "fsst_train_cluster")
     looked = ["segment_begins", train, "row_lengths_measure", "row_lengths_scan"]
-    assert gpu.device.launches[: 4 + first] == [*looked, *["fsst_encode"] * first]
+    assert gpu.device.launches[:6] == [*looked, "fsst_encode", "fsst_encode"]
     assert gpu.device.launches.count("row_lengths_pack") == 1
+    same_segments(gpu.cuda.to_host(segments), cpu.compress(strings))
+
+
+def test_codes_outgrow_a_part_of_a_slot(gpu: Gpu, rng: np.random.Generator) -> None:
+    """The first segment says that two fit a slot, and later ones do not: these are encoded in steps."""
+    random = rng.integers(0, 256, 3 * SEGMENT, dtype=np.uint8).tobytes()
+    rows: list[bytes | None] = [*text(rng, 2 * SEGMENT), *(random[i : i + 50] for i in range(0, len(random), 50))]
+    strings = column([*rows, *text(rng, 2 * SEGMENT)])
+    gpu.device.launches.clear()
+    segments = gpu.cuda.compress(gpu.upload(strings))
+    assert gpu.device.launches.count("fsst_encode") > len(segments) + 2
+    same_segments(gpu.cuda.to_host(segments), cpu.compress(strings))
+
+
+def test_codes_that_need_whole_slots(gpu: Gpu, rng: np.random.Generator) -> None:
+    """The first segment says so."""
+    random = rng.integers(0, 256, 4 * SEGMENT, dtype=np.uint8).tobytes()
+    strings = column([random[i : i + 50] for i in range(0, len(random), 50)])
+    gpu.device.launches.clear()
+    segments = gpu.cuda.compress(gpu.upload(strings))
+    assert gpu.device.launches.count("fsst_encode") == len(segments)
     same_segments(gpu.cuda.to_host(segments), cpu.compress(strings))
 
 

@@ -12,6 +12,7 @@ from ..device import kernels
 from ..device.memory import current_device, device_attributes
 from .bitpack import cuda as bitpack
 from .cuda_kernels import get_kernel as kernel_of_values
+from .dict import launch as dictionaries
 from .fsst import launch
 from .fsst.cuda_kernels import choices, get_kernel
 from .fsst.plan import auto_tile_size
@@ -55,6 +56,9 @@ def _wanted() -> Iterator[Callable[[], object]]:
     for itemsize in (8, 4, 1, 2):
         yield partial(bitpack.pack_kernel, itemsize, divide=True)
         yield partial(bitpack.pack_kernel, itemsize)
+    for name in ("sample", "begins", "find_few", "find_long", "rank_few", "renumber"):
+        yield partial(kernel_of_values, "dict_find", f"dict_{name}", dictionaries.FIND_DEFINES)
+    yield partial(kernel_of_values, "dict_read", "dict_gather", dictionaries.READ_DEFINES)
     yield partial(get_kernel, "fsst_decode", "fsst_decode", tile_size)
     for name in ("row_lengths_unpack", "gather_validity"):
         yield partial(get_kernel, "row_lengths", name)

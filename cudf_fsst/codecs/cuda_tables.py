@@ -163,8 +163,8 @@ class Tables:
             grid = len(some) * per_column
             self._add(kernel, grid, threads, fields + parts, _u32(len(some)), _u32(per_column), *rows.arguments)
 
-    def launch(self, lane: Lane) -> None:
-        """Upload and launch."""
+    def launch(self, lane: Lane, room: int = 0) -> None:
+        """Upload and launch; `room`: address where there is room for what is read, 0: it is allocated."""
         if not self._launches:
             return
         words = array("Q", self._words)
@@ -173,11 +173,12 @@ class Tables:
             if id(one) not in places:
                 places[id(one)] = nbytes, one
                 nbytes += align(one.nbytes, 8)
-        buffer = lane.allocate(nbytes)
+        buffer = None if room else lane.allocate(nbytes)
+        begin = room if buffer is None else int(buffer.ptr)
         if places:
             for field, one in self._addresses:
-                words[field] = buffer.ptr + places[id(one)][0]
+                words[field] = begin + places[id(one)][0]
             words.frombytes(b"".join(one.tobytes().ljust(align(one.nbytes, 8), b"\0") for _, one in places.values()))
-        lane.upload(buffer.ptr, np.frombuffer(words, _u64))
+        lane.upload(begin, np.frombuffer(words, _u64))
         for kernel, grid, threads, at, arguments, shared in self._launches:
-            lane.launch(kernel, grid, threads, (_u64(buffer.ptr + at), *arguments), shared)
+            lane.launch(kernel, grid, threads, (_u64(begin + at), *arguments), shared)

@@ -88,22 +88,24 @@ def _choose(
     if not any(task.may_have for task in asked):
         return [dictionary.Column(task) for task in asked], None
     (chars,) = waits.run(lane, chars_of([task.strings for task in asked], lane))
-    choosing = dictionary.choose(asked, chars, lane)
-    if not dictionary.seldom(asked, chars):
-        return waits.run(lane, choosing)[0], None
-    tasks = dictionary.plain_tasks([dictionary.Column(task, nbytes) for task, nbytes in zip(asked, chars, strict=True)])
-    begun = fsst.compress(tasks, lane=lane, outbox=outbox)
-    try:
-        next(begun)  # the samples are looked at beside training
-        (found,) = waits.run(lane, choosing)
-    except BaseException:
-        lane.synchronize()
+    begun = None
+    if (samples := dictionary.carried(asked, chars, lane)) is not None:
+        columns = [dictionary.Column(task, nbytes) for task, nbytes in zip(asked, chars, strict=True)]
+        tasks = dictionary.plain_tasks(columns)
+        begun = fsst.compress(tasks, lane=lane, outbox=outbox, beside=samples.look)
+        try:
+            next(begun)
+        finally:  # whatever has come of it, the samples may be under way
+            lane.synchronize()
+        if (scopes := samples.found()) is not None:
+            for number, found in scopes.items():
+                columns[number].take(found)
+            if not any(column.most for column in columns):
+                return columns, begun
+            begun.close()
+            return columns, None
         begun.close()
-        raise
-    if any(column.most for column in found):
-        begun.close()
-        return found, None
-    return found, begun
+    return waits.run(lane, dictionary.choose(asked, chars, lane))[0], None
 
 
 def match(node: Node, plan: search.Plan, *, lane: Lane) -> tuple[Any, bool] | None:

@@ -178,7 +178,7 @@ def pinned(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     if nbytes >= _AREA // 4:
         return _pinned_area(nbytes)[:nbytes].view(dtype)
     area, used = _of_thread.__dict__.get("area", (None, _AREA))
-    if used + nbytes > _AREA:
+    if area is None or used + nbytes > _AREA:
         area, used = _pinned_area(_AREA), 0
     _of_thread.area = area, used + -(-nbytes // 64) * 64
     return area[used : used + nbytes].view(dtype)

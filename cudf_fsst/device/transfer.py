@@ -21,8 +21,8 @@ from .pinned import host_buffer, host_buffers, is_pinned, keep
 
 #: A dataclass with the buffers ``meta`` and ``codes``: a segment, or packed values.
 Part = TypeVar("Part", bound=Any)
-# Compression has the first two side streams of a thread.
-_COPY_STREAM = 2
+# Compression has the first five side streams of a thread.
+_COPY_STREAM = 5
 # The GPU has one engine for a direction: sizes and descriptors that the host waits for get in between two of these.
 _PIECE = 4 << 20
 #: Bytes of a buffer that travels with others, and of all that travel as one.

@@ -11,8 +11,14 @@ from .memory import Lane
 Steps = Generator[None, None, Any]
 
 
-def together(*generators: Steps) -> Steps:
+def together(*generators: Steps, begun: int = 0) -> Steps:
     """Steps of generators side by side, as those of one; a list of what each returned.
+
+    Parameters
+    ----------
+    *generators
+    begun
+        How many of the first of them have yielded, while the wait for that has not been.
 
     Raises
     ------
@@ -23,12 +29,13 @@ def together(*generators: Steps) -> Steps:
     waiting = dict(enumerate(generators))
     try:
         while waiting:
-            for number, generator in list(waiting.items()):
+            for number, generator in list(waiting.items())[begun:]:
                 try:
                     next(generator)
                 except StopIteration as end:
                     results[number] = end.value
                     del waiting[number]
+            begun = 0
             if waiting:
                 yield
     except GeneratorExit:

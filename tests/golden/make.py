@@ -156,7 +156,7 @@ def version_3() -> dict[str, Any]:
     many = pd.Series([f"clerk {i % 300}" for i in range(700)])
     listed = [[mode, "x"][: i % 3] for i, mode in enumerate(repeated)]
     frame = pd.DataFrame({"list": listed, "bytes": [b"\xff", b""] * 750}, index=pd.Index(repeated, name="label"))
-    with mock.patch.object(plan, "AUTOMATIC", True):  # nobody can name the codec of an index
+    with mock.patch.object(plan, "LEAST_ROWS", 1024):  # nobody can name the codec of an index
         nested = frame.fsst.compress(codecs={"bytes": "dict"})
     return {
         "divided": divided().fsst.compress(codecs={"whole": "bitpack"}),

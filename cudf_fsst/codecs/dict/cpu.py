@@ -245,7 +245,7 @@ def _rows(strings: HostStrings, first: int, last: int) -> HostStrings:
 def _scope(strings: HostStrings, kind: Any, named: bool, what: What, options: dict[str, Any]) -> Node | None:
     """A scope with a dictionary, or None where FSST alone is better."""
     rows, chars = strings.rows, int(strings.offsets[-1] - strings.offsets[0])
-    if not plan.eligible(rows, named=named):
+    if not plan.has_rows(rows, named=named):
         return None
     strings.chars = np.ascontiguousarray(strings.chars)
     most = plan.most_values(rows, chars, named=named)

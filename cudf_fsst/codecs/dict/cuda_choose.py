@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -13,12 +13,15 @@ from ...device.memory import Lane, Workspace, pinned
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Tables
 from ..fsst import plan as fsst_plan
-from . import launch
+from ..fsst.cuda_room import Room
+from . import launch, plan
 
 _WORD = 8
 _SET_NBYTES = 2 * launch.SAMPLE_ROWS * _WORD
 #: Samples that are looked at together.
 _TOGETHER = 64
+#: Words that the kernels read of a job, or more.
+_JOB_WORDS = 10
 
 
 class Wished(NamedTuple):
@@ -39,119 +42,211 @@ class Found(NamedTuple):
     different: int = 0
 
 
+class _Cuts(NamedTuple):
+    """How a column is cut: segments at most, those of a scope, and addresses of their first rows and of its end."""
+
+    segments: int
+    per_scope: int
+    rows_at: int
+
+    @property
+    def edges(self) -> list[tuple[int, int]]:
+        """Segments that scopes begin and end with, as if none were without rows."""
+        return list(pairwise([*range(0, self.segments, self.per_scope), self.segments]))
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Of every scope addresses of the numbers of its first row, and of the one behind its last."""
+        for begin, end in self.edges:
+            yield self.rows_at + _WORD * begin, self.rows_at + _WORD * end
+
+    def scopes(self, rows: Sequence[int], chars: Sequence[int], counts: Sequence[int]) -> tuple[list[Found], bool]:
+        """The scopes, by first rows and characters of segments; whether the samples' `counts` are theirs."""
+        segments = [k for k in range(self.segments) if rows[k] < rows[k + 1]]
+        if len(segments) < self.segments:
+            ends = [*(segments[k] for k in range(0, len(segments), self.per_scope)), self.segments]
+            return [Found(rows[a], rows[b] - rows[a], chars[b] - chars[a]) for a, b in pairwise(ends)], False
+        return [
+            Found(rows[a], rows[b] - rows[a], chars[b] - chars[a], *counts[2 * k : 2 * k + 2])
+            for k, (a, b) in enumerate(self.edges)
+        ], True
+
+
+class _Sampling:
+    """Samples of scopes, `most` of them, which are counted by `launch` and known after a wait."""
+
+    def __init__(self, work: Workspace, most: int) -> None:
+        self._work, self._together = work, min(most, _TOGETHER)
+        self._counts_nbytes = 2 * _WORD * most
+        self._zeros = work.reserve(self._counts_nbytes + _SET_NBYTES * self._together)
+        #: Of each scope: rows of its sample that are not null, and different hashes.
+        self.counts = pinned(2 * most, np.int64)
+
+    def clear(self, lane: Lane) -> None:
+        """Prepare for `launch`."""
+        if self._together:
+            lane.zero(self._work[self._zeros], self._counts_nbytes + _SET_NBYTES * self._together)
+
+    def launch(
+        self, scopes: Sequence[tuple[DeviceStrings, tuple[int, int]]], lane: Lane, tables: Tables, tables_at: int
+    ) -> None:
+        """Count; `tables`: with what comes before; `tables_at`: where they have room."""
+        counts_at = self._work[self._zeros]
+        sets_at = counts_at + self._counts_nbytes
+        for start in range(0, len(scopes), self._together or 1):
+            some = scopes[start : start + self._together]
+            if start:
+                lane.zero(sets_at, _SET_NBYTES * len(some))
+                tables = Tables()
+            fields: list[int] = []
+            for k, (strings, edges) in enumerate(some):
+                validity = strings.validity if strings.null_count else 0
+                fields += (strings.chars, strings.offsets, strings.offsets_itemsize == 8, validity)
+                fields += (strings.validity_offset, *edges, sets_at + _SET_NBYTES * k)
+                fields.append(counts_at + 2 * _WORD * (start + k))
+            grid = launch.SAMPLE_ROWS // launch.FIND_THREADS
+            tables.add_jobs(_kernel("dict_sample"), launch.FIND_THREADS, [grid] * len(some), fields)
+            tables.launch(lane, tables_at)
+        if not scopes:
+            tables.launch(lane, tables_at)
+        lane.download(self.counts[: 2 * len(scopes)], counts_at)
+
+
 def scopes(columns: Sequence[Wished], lane: Lane) -> Generator[None, None, list[list[Found]]]:
     """The scopes of columns of at least one row (docs/format.md, section 7).
 
     Of columns that `named` dictionaries nothing is sampled.
     """
-    chars = [column.chars for column in columns]
-    counts = [fsst_plan.segment_count(one) for one in chars]
+    segments = [fsst_plan.segment_count(column.chars) for column in columns]
+    each = [fsst_plan.segments_per_table(column.chars) for column in columns]
+    sampled = [0 if column.named else blocks(*two) for column, *two in zip(columns, segments, each, strict=True)]
     with Workspace() as work:
-        # Rows at which segments begin, and the characters before them.
-        begins_at = [work.reserve(2 * _WORD * (count + 1)) for count in counts]
+        sampling = _Sampling(work, sum(sampled))
+        # Of all columns rows at which segments begin, then the characters before them.
+        begins_at = work.reserve(2 * _WORD * sum(count + 1 for count in segments))
+        tables_at = work.reserve(_WORD * _JOB_WORDS * (len(columns) + sum(sampled)))
         work.take(lane)
-        begins = [work[offset] for offset in begins_at]
-        _find_begins(columns, chars, counts, begins, lane)
-        downloaded = []
-        for count, address in zip(counts, begins, strict=True):
-            downloaded.append(pinned(2 * (count + 1), np.int64))
-            lane.download(downloaded[-1], address)
-        # As if no segment were without rows, which is seen below.
-        edges = [
-            list(pairwise([*range(0, count, fsst_plan.segments_per_table(nbytes)), count]))
-            for nbytes, count in zip(chars, counts, strict=True)
+        sampling.clear(lane)
+        cuts, at = [], work[begins_at]
+        for count, of_scope in zip(segments, each, strict=True):
+            cuts.append(_Cuts(count, of_scope, at))
+            at += 2 * _WORD * (count + 1)
+        tables = Tables()
+        _find_begins(columns, cuts, tables)
+        wanted = [
+            (column.strings, edges)
+            for column, own in zip(columns, cuts, strict=True)
+            if not column.named
+            for edges in own.places()
         ]
-        places = [
-            [] if column.named else [(address + _WORD * a, address + _WORD * b) for a, b in of_column]
-            for column, of_column, address in zip(columns, edges, begins, strict=True)
-        ]
-        samples = yield from _sample(columns, places, lane)
-        found, again = [], []
-        for i, (column, nbytes, count) in enumerate(zip(columns, chars, counts, strict=True)):
-            rows, starts = downloaded[i][: count + 1].tolist(), downloaded[i][count + 1 :].tolist()
-            segments = [k for k in range(count) if rows[k] < rows[k + 1]]
-            each = fsst_plan.segments_per_table(nbytes)
-            ends = [*(segments[k] for k in range(0, len(segments), each)), count]
-            own = [Found(rows[a], rows[b] - rows[a], starts[b] - starts[a]) for a, b in pairwise(ends)]
-            sampled = dict(zip([(rows[a], rows[b] - rows[a]) for a, b in edges[i]], samples[i], strict=False))
-            if all((one.first, one.rows) in sampled for one in own):
-                own = [Found(*one[:3], *sampled[one.first, one.rows]) for one in own]
-            elif not column.named:
+        sampling.launch(wanted, lane, tables, work[tables_at])
+        begins = pinned((at - work[begins_at]) // _WORD, np.int64)
+        lane.download(begins, work[begins_at])
+        yield
+        numbers, counts, first = begins.tolist(), sampling.counts.tolist(), 0
+        found: list[list[Found]] = []
+        again: list[int] = []
+        for i, (column, own) in enumerate(zip(columns, cuts, strict=True)):
+            rows, chars = numbers[first : first + own.segments + 1], numbers[first + own.segments + 1 :]
+            first += 2 * (own.segments + 1)
+            of_column, known = own.scopes(rows, chars, [0] * 2 * own.segments if column.named else counts)
+            counts = counts[2 * sampled[i] :]
+            found.append(of_column)
+            if not (known or column.named):
                 again.append(i)
-            found.append(own)
         if again:
             yield from _sample_again(columns, found, again, lane)
         return found
+
+
+class Carried:
+    """Samples of the scopes of columns, counted while FSST looks at all their rows, so with its wait.
+
+    Parameters
+    ----------
+    columns : sequence of (int, DeviceStrings, int)
+        Each with its number among the tasks of FSST, and its characters.
+    lane
+        Where FSST works.
+    """
+
+    def __init__(self, columns: Sequence[tuple[int, DeviceStrings, int]], lane: Lane) -> None:
+        self._columns = {number: (strings, chars) for number, strings, chars in columns}
+        scopes = sum(
+            blocks(fsst_plan.segment_count(chars), fsst_plan.segments_per_table(chars)) for *_, chars in columns
+        )
+        self._work = Workspace()
+        self._sampling = _Sampling(self._work, scopes)
+        self._tables_at = self._work.reserve(_WORD * _JOB_WORDS * scopes)
+        self._work.take(lane)  # before FSST begins: what is taken later is ready only behind all of its work
+        self._found: list[tuple[int, _Cuts, Any]] = []
+
+    def look(self, room: Room) -> None:
+        """Launch, beside what FSST has in the lane."""
+        if self._found or {column.number for column in room.columns} != self._columns.keys():
+            return
+        wanted = [
+            (self._columns[column.number][0], edges)
+            for column, found in zip(room.columns, room.found, strict=True)
+            for edges in _Cuts(column.segments, column.per_table, room.number(found.rows_begin)).places()
+        ]
+        lane = room.side[-1] if len(room.side) > 1 else room.lane  # in the first tables are trained
+        self._sampling.clear(lane)
+        self._sampling.launch(wanted, lane, Tables(), self._work[self._tables_at])
+        for column, found in zip(room.columns, room.found, strict=True):
+            begins = pinned(2 * (column.segments + 1), np.int64)
+            lane.download(begins, room.number(found.rows_begin))  # and of characters, which are behind
+            self._found.append((column.number, _Cuts(column.segments, column.per_table, 0), begins))
+        room.lane.follow(lane)
+
+    def found(self) -> dict[int, list[Found]] | None:
+        """After the wait: the scopes of columns, of none if none may have a dictionary. None: they are not known."""
+        self._work.release()
+        if not self._found:
+            return None
+        counts = self._sampling.counts.tolist()
+        if not any(map(plan.repeats, counts[::2], counts[1::2])) and all(
+            (begins[: cuts.segments] < begins[1 : cuts.segments + 1]).all() for _, cuts, begins in self._found
+        ):
+            return {}
+        every: dict[int, list[Found]] = {}
+        for number, cuts, begins in self._found:
+            numbers = begins.tolist()
+            every[number], known = cuts.scopes(numbers, numbers[cuts.segments + 1 :], counts)
+            if not known:
+                return None
+            counts = counts[2 * len(every[number]) :]
+        return every
 
 
 def _kernel(name: str) -> Any:
     return get_kernel("dict_find", name, launch.FIND_DEFINES)
 
 
-def _find_begins(
-    columns: Sequence[Wished], chars: Sequence[int], counts: Sequence[int], begins: Sequence[int], lane: Lane
-) -> None:
-    tables, grids, fields = Tables(), [], []
-    for (strings, *_), nbytes, count, address in zip(columns, chars, counts, begins, strict=True):
-        wide, size = strings.offsets_itemsize == 8, fsst_plan.segment_size(nbytes)
-        fields += [strings.offsets, wide, strings.rows, size, count + 1, address, address + _WORD * (count + 1)]
-        grids.append(blocks(count + 1, launch.FIND_THREADS // 32))
+def _find_begins(columns: Sequence[Wished], cuts: Sequence[_Cuts], tables: Tables) -> None:
+    grids, fields = list[int](), list[int]()
+    for (strings, _, nbytes), own in zip(columns, cuts, strict=True):
+        wide, size, count = strings.offsets_itemsize == 8, fsst_plan.segment_size(nbytes), own.segments + 1
+        fields += [strings.offsets, wide, strings.rows, size, count, own.rows_at, own.rows_at + _WORD * count]
+        grids.append(blocks(count, launch.FIND_THREADS // 32))
     tables.add_jobs(_kernel("dict_begins"), launch.FIND_THREADS, grids, fields)
-    tables.launch(lane)
-
-
-def _sample(
-    columns: Sequence[Wished], edges: Sequence[Sequence[tuple[int, int]]], lane: Lane
-) -> Generator[None, None, list[list[tuple[int, int]]]]:
-    """Of every column, of every scope: rows of the sample that are not null, and different hashes.
-
-    `edges`: addresses of the numbers of its first row, and of the one behind its last.
-    """
-    flat = [(i, *ends) for i, of_column in enumerate(edges) for ends in of_column]
-    found = pinned(2 * max(len(flat), 1), np.int64)
-    together = min(len(flat), _TOGETHER)
-    with Workspace() as work:
-        counts_at = work.reserve(2 * _WORD * len(flat))
-        sets_at = work.reserve(_SET_NBYTES * together)
-        if flat:
-            work.take(lane)
-            lane.zero(work[counts_at], 2 * _WORD * len(flat))
-        for start in range(0, len(flat), _TOGETHER):
-            some = flat[start : start + _TOGETHER]
-            lane.zero(work[sets_at], _SET_NBYTES * len(some))
-            tables, fields = Tables(), []
-            for k, (i, begin, end) in enumerate(some):
-                strings = columns[i].strings
-                validity = strings.validity if strings.null_count else 0
-                fields += [strings.chars, strings.offsets, strings.offsets_itemsize == 8, validity]
-                fields += [strings.validity_offset, begin, end, work[sets_at] + _SET_NBYTES * k]
-                fields.append(work[counts_at] + 2 * _WORD * (start + k))
-            grid = launch.SAMPLE_ROWS // launch.FIND_THREADS
-            tables.add_jobs(_kernel("dict_sample"), launch.FIND_THREADS, [grid] * len(some), fields)
-            tables.launch(lane)
-        if flat:
-            lane.download(found[: 2 * len(flat)], work[counts_at])
-        yield
-    results: list[list[tuple[int, int]]] = [[] for _ in columns]
-    for (i, *_), own in zip(flat, found.reshape(-1, 2).tolist(), strict=False):
-        results[i].append((own[0], own[1]))
-    return results
 
 
 def _sample_again(
     columns: Sequence[Wished], found: list[list[Found]], numbers: Sequence[int], lane: Lane
 ) -> Generator[None, None, None]:
     """Sample the scopes of columns some of whose segments have no rows."""
-    every = [[(one.first, one.first + one.rows) for one in found[i]] for i in numbers]
-    words = np.array([end for of_column in every for ends in of_column for end in ends], np.int64)
+    scopes = [(i, k) for i in numbers for k in range(len(found[i]))]
+    ends = [(found[i][k].first, found[i][k].first + found[i][k].rows) for i, k in scopes]
+    words = np.array(ends, np.int64)
     with Workspace() as work:
-        place = work.reserve(words.nbytes)
+        sampling = _Sampling(work, len(scopes))
+        place, tables_at = work.reserve(words.nbytes), work.reserve(_WORD * _JOB_WORDS * len(scopes))
         work.take(lane)
+        sampling.clear(lane)
         lane.upload(work[place], words)
-        at, edges = work[place], []
-        for of_column in every:
-            edges.append([(at + 2 * _WORD * k, at + 2 * _WORD * k + _WORD) for k in range(len(of_column))])
-            at += 2 * _WORD * len(of_column)
-        samples = yield from _sample([columns[i] for i in numbers], edges, lane)
-    for i, own in zip(numbers, samples, strict=True):
-        found[i] = [one._replace(sampled=v, different=d) for one, (v, d) in zip(found[i], own, strict=True)]
+        edges = [(work[place] + 2 * _WORD * n, work[place] + 2 * _WORD * n + _WORD) for n in range(len(scopes))]
+        wanted = [(columns[i].strings, own) for (i, _), own in zip(scopes, edges, strict=True)]
+        sampling.launch(wanted, lane, Tables(), work[tables_at])
+        yield
+        for (i, k), own in zip(scopes, sampling.counts.reshape(-1, 2).tolist(), strict=True):
+            found[i][k] = found[i][k]._replace(sampled=own[0], different=own[1])

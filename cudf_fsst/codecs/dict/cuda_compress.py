@@ -33,8 +33,10 @@ from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
 
 #: Memory of a call beside input and result: so much, or this part of the uncompressed bytes.
 _SCRATCH, _SCRATCH_PART = 64 << 20, 8
-#: What packing takes of it; with nulls, which are filled in.
+#: What packing takes of it, for all that is packed at once; with nulls, which are filled in. And rows for each byte of
+#: what is measured of their codes.
 _PACKING, _PACKING_NULLS = 2 << 20, 20 << 20
+_ROWS_PER_BYTE = 32
 #: Bytes for codes that are looked up at once, where there is no room for all: those of a whole piece of two bytes each.
 _WINDOW_NBYTES = 32 << 20
 #: Characters of values that are gathered before FSST takes them; so few that it does so while codes are packed.
@@ -67,11 +69,16 @@ class Task(NamedTuple):
     @property
     def may_have(self) -> bool:
         """Whether a scope may have a dictionary."""
-        named = self.codec == DICTIONARIES.NAME
+        named = self.named
         if named and self.options.get("table") is not None:
             raise ValueError("table is for codec 'fsst', not for 'dict'")
         plain = self.codec == STRINGS.NAME or self.options.get("table") is not None
         return not plain and plan.eligible(self.strings.rows, named=named)
+
+    @property
+    def named(self) -> bool:
+        """Whether the user wants dictionaries."""
+        return self.codec == DICTIONARIES.NAME
 
 
 @dataclass
@@ -81,8 +88,10 @@ class Scope:
     Attributes
     ----------
     found : cuda_choose.Found
-    firsts : rmm.DeviceBuffer
-        First row of each value.
+    firsts : int
+        Address of the first row of each value.
+    held : rmm.DeviceBuffer, optional
+        Where they lie, if they were copied.
     values, values_chars, longest, null_count : int
     codes, validity : tuple of Packed
     segments : sequence of Segment
@@ -90,7 +99,7 @@ class Scope:
     """
 
     found: cuda_choose.Found
-    firsts: Any = None
+    firsts: int = 0
     values: int = 0
     values_chars: int = 0
     longest: int = 0
@@ -98,6 +107,7 @@ class Scope:
     codes: Parts = ()
     validity: Parts = ()
     segments: Sequence[Segment] = ()
+    held: Any = None
 
 
 @dataclass
@@ -121,6 +131,17 @@ class Column:
     scopes: list[cuda_choose.Found] = field(default_factory=list)
     most: dict[int, int] = field(default_factory=dict)
     dictionaries: dict[int, Scope] = field(default_factory=dict)
+
+    def take(self, scopes: list[cuda_choose.Found]) -> None:
+        """Take the scopes, with their samples, and see which may have a dictionary."""
+        self.scopes, named = scopes, self.task.named
+        for number, one in enumerate(scopes):
+            if not plan.has_rows(one.rows, named=named):
+                continue
+            if not (named or plan.repeats(one.sampled, one.different)):
+                continue
+            if most := plan.most_values(one.rows, one.chars, named=named):
+                self.most[number] = most
 
 
 def scratch(tasks: Sequence[Task], others_nbytes: int) -> int:
@@ -148,30 +169,29 @@ def choose(tasks: Sequence[Task], chars: Sequence[int | None], lane: Lane) -> St
     wished = [column for column in columns if column.task.may_have]
     if not wished:
         return columns
-    named = [column.task.codec == DICTIONARIES.NAME for column in wished]
     found = yield from cuda_choose.scopes(
-        [
-            cuda_choose.Wished(column.task.strings, name, column.chars or 0)
-            for column, name in zip(wished, named, strict=True)
-        ],
-        lane,
+        [cuda_choose.Wished(column.task.strings, column.task.named, column.chars or 0) for column in wished], lane
     )
-    for column, name, scopes in zip(wished, named, found, strict=True):
-        column.scopes = scopes
-        for number, one in enumerate(scopes):
-            if not plan.eligible(one.rows, named=name) or not (name or plan.repeats(one.sampled, one.different)):
-                continue
-            if most := plan.most_values(one.rows, one.chars, named=name):
-                column.most[number] = most
+    for column, scopes in zip(wished, found, strict=True):
+        column.take(scopes)
     return columns
 
 
-def seldom(tasks: Sequence[Task], chars: Sequence[int | None]) -> bool:
-    """Whether it is likely that no column has a dictionary: long rows seldom repeat."""
-    some = [(task, nbytes) for task, nbytes in zip(tasks, chars, strict=True) if task.may_have]
-    return bool(some) and all(
-        task.codec is None and nbytes is not None and nbytes >= _LONG_ROWS * task.strings.rows for task, nbytes in some
+def carried(tasks: Sequence[Task], chars: Sequence[int | None], lane: Lane) -> cuda_choose.Carried | None:
+    """Samples of columns for FSST to carry along, before it begins; None where they are better looked at alone.
+
+    That is so unless it is likely that no column has a dictionary: long rows seldom repeat.
+    """
+    some = [
+        (number, task.strings, nbytes)
+        for number, (task, nbytes) in enumerate(zip(tasks, chars, strict=True))
+        if task.strings.rows and nbytes is not None
+    ]
+    seldom = all(
+        task.may_have and not task.named and nbytes >= _LONG_ROWS * strings.rows
+        for (_, strings, nbytes), task in ((one, tasks[one[0]]) for one in some)
     )
+    return cuda_choose.Carried(some, lane) if some and seldom else None
 
 
 def dictionaries(columns: Sequence[Column], *, lane: Lane, outbox: Outbox | None, others_nbytes: int = 0) -> Steps:
@@ -192,7 +212,7 @@ def dictionaries(columns: Sequence[Column], *, lane: Lane, outbox: Outbox | None
     searches: list[cuda_find.Scope] = []
     for column in columns:
         for number, most in column.most.items():
-            asked.append((column, number, column.task.codec == DICTIONARIES.NAME))
+            asked.append((column, number, column.task.named))
             one, strings = column.scopes[number], column.task.strings
             searches.append(
                 cuda_find.Scope(strings, one.first, one.rows, one.chars, most, one.different, column.task.what)
@@ -210,12 +230,12 @@ def dictionaries(columns: Sequence[Column], *, lane: Lane, outbox: Outbox | None
 
 def _rounds(searches: Sequence[cuda_find.Scope], room: int) -> Iterator[tuple[int, int]]:
     """Searches that share the room: the first and, exclusive, the last."""
-    start = nbytes = 0
+    start, nbytes = 0, _PACKING_NULLS
     for i, search in enumerate(searches):
-        own = search.most_nbytes + _PACKING_NULLS
+        own = search.most_nbytes + search.rows // _ROWS_PER_BYTE
         if i > start and nbytes + own > room:
             yield start, i
-            start, nbytes = i, 0
+            start, nbytes = i, _PACKING_NULLS
         nbytes += own
     if searches:
         yield start, len(searches)
@@ -229,9 +249,14 @@ def _round(
     lane: Lane,
     outbox: Outbox | None,
 ) -> Steps:
-    """Number the values of some scopes, and pack the codes where a dictionary pays."""
+    """Number the values of some scopes, and pack the codes where a dictionary pays.
+
+    The codes are measured as soon as they are there. While that goes on, the host has the values gathered and
+    compressed, so that there is one wait for both.
+    """
     packing = _PACKING_NULLS if any(one.strings.null_count for one in searches) else _PACKING
     early: list[Steps] = []
+    measured: list[Any] = []
     early_of: list[cuda_find.Numbered] = []
 
     def begin(found: Sequence[cuda_find.Numbered]) -> None:
@@ -240,6 +265,7 @@ def _round(
             early.append(_pack(found, lane, outbox))
             early_of.extend(found)
             next(early[0])
+            measured.append(lane.event())
 
     numbered = yield from cuda_find.number(searches, lane, room=room - packing, beside=begin)
     made: list[tuple[cuda_find.Numbered, Scope]] = []
@@ -251,26 +277,55 @@ def _round(
             if not plan.accepts(search.rows, search.chars, one.values, one.chars, named=name):
                 one.release()
                 continue
-            firsts = lane.allocate(4 * one.values)
-            lane.copy(firsts.ptr, one.firsts, 4 * one.values)
-            scope = Scope(column.scopes[number], firsts, one.values, one.chars, one.longest, one.null_count)
+            scope = Scope(column.scopes[number], one.firsts, one.values, one.chars, one.longest, one.null_count)
             column.dictionaries[number] = scope
             gathered.append((column, scope))
             made.append((one, scope))
         if early and not (len(made) == len(early_of) and all(map(is_, early_of, (one for one, _ in made)))):
+            yield  # codes are being measured
             early.pop().close()
         pack = early[0] if early else _pack([one for one, _ in made], lane, outbox)
-        if sum(scope.values_chars + 4 * scope.values for _, scope in gathered) <= _FEW_VALUES_NBYTES:
-            packed, _ = yield from together(pack, _compress_values(gathered, lane, outbox))
-        else:
+        few = sum(scope.values_chars + 4 * scope.values for _, scope in gathered) <= _FEW_VALUES_NBYTES
+        values = _compress_values(gathered if few else [], lane, outbox)
+        if not few:
+            for one, scope in made:  # they are wanted when the rest has been given back
+                scope.held = lane.allocate(4 * one.values)
+                lane.copy(scope.held.ptr, one.firsts, 4 * one.values)
+                scope.firsts = int(scope.held.ptr)
             waiting += gathered
-            packed = yield from pack
+        if early:
+            packed = yield from _pack_beside(pack, measured[0], values, lane)
+        else:
+            packed, _ = yield from together(pack, values)
         for (_, scope), (validity, codes) in zip(made, packed, strict=True):
             scope.validity, scope.codes = validity, codes
     finally:
         for one in numbered:
             if one is not None:
                 one.release()
+
+
+def _pack_beside(pack: Steps, measured: Any, values: Steps, lane: Lane) -> Steps:
+    """Pack codes, whose measuring has begun and ends with an event, while the GPU compresses values; the parts."""
+    first = together(values)
+    try:
+        begun = next(first, True) is None
+        compressed = lane.event()
+        measured.synchronize()
+        try:
+            next(pack)
+        except StopIteration as end:
+            if begun:
+                compressed.synchronize()  # and not for the codes that are packed
+                yield from first
+            return end.value
+        packed, _ = yield from together(pack, first, begun=1 + begun)
+        return packed
+    except BaseException:
+        lane.synchronize()
+        first.close()
+        pack.close()
+        raise
 
 
 def _known(one: cuda_find.Numbered) -> bool:
@@ -405,14 +460,14 @@ def _compress_values(some: Sequence[tuple[Column, Scope]], lane: Lane, outbox: O
         first = strings.offsets + scope.found.first * itemsize
         source = cuda_text.Dictionary(strings.chars, first, itemsize, scope.found.rows, 0)
         if rows:
-            gatherings.append(cuda_text.Gathering(source, scope.firsts.ptr, rows, offsets.ptr, chars.ptr, nbytes))
+            gatherings.append(cuda_text.Gathering(source, scope.firsts, rows, offsets.ptr, chars.ptr, nbytes))
         gathered = DeviceStrings(rows, chars.ptr, offsets.ptr, 4, owners=(offsets, chars, None), chars_limit=nbytes)
         options = {name: value for name, value in column.task.options.items() if name != "table"}
         tasks.append(fsst.Task(gathered, **options))
     cuda_text.gather(gatherings, lane)
     found = yield from fsst.compress(tasks, lane=lane, outbox=outbox)
     for (_, scope), segments in zip(some, found, strict=True):
-        scope.segments, scope.firsts = segments, None
+        scope.segments, scope.held = segments, None
 
 
 def plain_tasks(columns: Sequence[Column]) -> list[fsst.Task]:

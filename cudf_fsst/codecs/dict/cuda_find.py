@@ -20,7 +20,7 @@ _VALUES, _TOO_MANY, _LONG, _NULLS, _NULL_CHARS, _VALUE_CHARS, _LONGEST, _COUNT =
 #: Slots of a table: a byte says which, two bytes do, four do.
 _FEW, _MORE, _MANY = 256, 65536, 1 << 18
 #: Different rows of a sample up to which a table of so few slots is tried.
-_GUESSES = {_FEW: 96, _MORE: 8192, _MANY: 16384}
+_GUESSES = {_FEW: 160, _MORE: 8192, _MANY: 16384}
 
 
 class Scope(NamedTuple):
@@ -140,15 +140,20 @@ class Numbered:
 
     def _find(self, jobs: Jobs, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
         scope, strings = self.scope, self.scope.strings
-        resident = launch.FIND_BLOCKS * device_attributes()["multiprocessors"]
-        grid = min(blocks(rows, launch.FIND_THREADS), resident)
+        multiprocessors = device_attributes()["multiprocessors"]
+        resident = launch.FIND_BLOCKS * multiprocessors
         grid_long = min(scope.chars // launch.FIND_LONG, resident)
         fields = (
             *(strings.chars, scope.offsets, strings.offsets_itemsize == 8, scope.rows, first, rows, *scope.validity),
             *(self._table, self._slots, self._limit, self._found, self._long),
             *(out, nbytes, self._map if number else 0),
         )
-        jobs.add(0, "dict_find", launch.FIND_THREADS, grid, (*fields, grid))
+        if self._few:
+            kernel, of_block, most = "dict_find_few", launch.FEW_ROWS, launch.FEW_BLOCKS * multiprocessors
+        else:
+            kernel, of_block, most = "dict_find", 1, resident
+        grid = min(blocks(rows, launch.FIND_THREADS * of_block), most)
+        jobs.add(0, kernel, launch.FIND_THREADS, grid, (*fields, grid))
         if grid_long:
             jobs.add(1, "dict_find_long", launch.FIND_THREADS, grid_long, (*fields, grid_long))
 
@@ -235,7 +240,8 @@ def number(
     room
         Bytes that may be used to keep what is found of every row.
     beside
-        Is called before the first wait, to launch more work on the same scopes, as if their numbers were known.
+        Is called before the first wait, to launch more work on the same scopes, as if their numbers were known. That
+        wait is no yield, and ends before this work does.
     """
     results: list[Numbered | None] = [None] * len(scopes)
     left = [(i, _sizes(scope)) for i, scope in enumerate(scopes)]
@@ -254,10 +260,13 @@ def number(
         jobs.place(tables)
         tables.launch(lane)
         found = [one.download() for _, _, one in tried]
-        if beside is not None:
+        if beside is None:
+            yield
+        else:  # What is launched there is not waited for.
+            downloaded = lane.event()
             beside([one for _, _, one in tried])
             beside = None
-        yield
+            downloaded.synchronize()
         left = []
         for (i, rest, one), numbers in zip(tried, found, strict=True):
             if one.complete(numbers.tolist()):

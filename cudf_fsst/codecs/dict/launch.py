@@ -9,6 +9,9 @@ from . import plan
 FIND_THREADS, FIND_BLOCKS = 256, 4
 #: Values that a thread block keeps, and words of 8 bytes that they may have.
 FIND_CACHE, FIND_WORDS = 256, 4
+#: The same of dict_find_few: places for values, words of 4 bytes that these may have, rows of a thread at once, turns
+#: after which values that were missed are taken in, thread blocks on a multiprocessor.
+FEW_PLACES, FEW_WORDS, FEW_ROWS, FEW_TURNS, FEW_BLOCKS = 512, 8, 4, 8, 5
 #: Bytes of a row from which on a thread block looks for it.
 FIND_LONG = 512
 #: Rows that are counted together when values are numbered.
@@ -22,6 +25,11 @@ FIND_DEFINES = {
     "FIND_BLOCKS": FIND_BLOCKS,
     "FIND_CACHE": FIND_CACHE,
     "FIND_WORDS": FIND_WORDS,
+    "FEW_PLACES": FEW_PLACES,
+    "FEW_WORDS": FEW_WORDS,
+    "FEW_ROWS": FEW_ROWS,
+    "FEW_TURNS": FEW_TURNS,
+    "FEW_BLOCKS": FEW_BLOCKS,
     "FIND_LONG": FIND_LONG,
     "RANK_CHUNK": RANK_CHUNK,
     "SCAN_THREADS": SCAN_THREADS,

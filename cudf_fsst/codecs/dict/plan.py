@@ -11,18 +11,14 @@ from ..bitpack import NAME as BITPACK
 from ..fsst.plan import scramble
 from ..values.plan import Choice
 
-#: Whether strings get a dictionary where one pays and the call names no codec; else only those with codec ``"dict"``.
-#: Both places obey it, so that they store the same bytes. It waits for the GPU, where it costs time. On an H200,
-#: medians of calls without it and with it: l_comment of TPC-H SF 10, which gets none, is compressed in 3.8 and 4.1
-#: ms, and l_shipmode in 1.3 and 2.4; 100,000 rows of lineitem, a frame, in 3.5 and 7.4, and
-#: decompressed in 1.4 and 2.0.
-AUTOMATIC = False
 #: Codes in one `Packed`, at most: the codes of a scope need not all be held at once.
 PIECE_CODES = 1 << 24
 #: What packs them. They are small and have no common divisor that would pay for looking.
 CODES = Choice(BITPACK)
-#: Fewer rows have no dictionary, unless it is asked for.
-_MIN_ROWS = 1024
+#: Columns of fewer rows have no dictionary, unless it is asked for.
+LEAST_ROWS = 1 << 18
+#: Scopes of fewer rows neither.
+_LEAST_SCOPE_ROWS = 1024
 #: Rows are counted with 31 bits.
 _MAX_ROWS = 2**31 - 1
 #: The sample that is looked at first: this many runs of consecutive rows, evenly spread.
@@ -47,8 +43,13 @@ _OVERHEAD = 128
 
 
 def eligible(rows: int, *, named: bool = False) -> bool:
-    """Whether a scope may have a dictionary; `named`: the user wants one."""
-    return (named or AUTOMATIC) and (1 if named else _MIN_ROWS) <= rows <= _MAX_ROWS
+    """Whether a column of so many rows may have dictionaries; `named`: the user wants them."""
+    return (1 if named else LEAST_ROWS) <= rows
+
+
+def has_rows(rows: int, *, named: bool = False) -> bool:
+    """Whether a scope of such a column has rows enough for a dictionary, and not too many."""
+    return (1 if named else _LEAST_SCOPE_ROWS) <= rows <= _MAX_ROWS
 
 
 def sample_runs(rows: int) -> tuple[npt.NDArray[np.int64], int]:
@@ -98,14 +99,13 @@ def most_values(rows: int, chars: int, *, named: bool = False) -> int:
     most = max(_MIN_MOST, (chars + 4 * rows) // _NBYTES_PER_VALUE)
     if named:
         return most
-    low, high = 0, most  # the largest number that pays with values of no characters
-    while low < high:
-        middle = (low + high + 1) // 2
-        if pays(rows, chars, middle, 0):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    # The largest number that pays with values of no characters, by the bits of a code.
+    for bits in range((most - 1).bit_length(), -1, -1):
+        low = (1 << bits - 1) + 1 if bits else 1
+        high = min(1 << bits, most, _values_bound(rows, chars, bits))
+        if high >= low:
+            return high
+    return 0
 
 
 def accepts(rows: int, chars: int, values: int, values_chars: int, *, named: bool = False) -> bool:
@@ -119,5 +119,11 @@ def pays(rows: int, chars: int, values: int, values_chars: int) -> bool:
     Both are estimates: FSST's of what it makes of characters, and without what it takes for the lengths of rows; of a
     code, the bits that the number of values needs.
     """
-    codes = -(-rows * (values - 1).bit_length() // 8) if values else 0
-    return codes + values + _OVERHEAD < (chars - values_chars) * _FSST_SIXTEENTHS // 16
+    if not values:
+        return (chars - values_chars) * _FSST_SIXTEENTHS // 16 > _OVERHEAD
+    return values <= _values_bound(rows, chars - values_chars, (values - 1).bit_length())
+
+
+def _values_bound(rows: int, chars: int, bits: int) -> int:
+    """Values up to which codes of so many bits are smaller than FSST of so many characters."""
+    return chars * _FSST_SIXTEENTHS // 16 - -(-rows * bits // 8) - _OVERHEAD - 1

@@ -27,7 +27,7 @@ beside the work on row lengths.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,12 +38,14 @@ from ...device.memory import Lane, SideLanes, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps
 from . import launch
-from .cuda_encode import compress_at_once, compress_long, waves_at_once
+from .cuda_encode import First, compress_at_once, compress_long, encode_first, first_waves, waves_at_once
 from .cuda_room import (
+    PARTS,
     SLOTS,
     Column,
     Cut,
     Results,
+    Room,
     Task,
     check_level,
     make_room,
@@ -58,28 +60,44 @@ from .segment import Segment
 from .symbols import SymbolTable
 from .train import train_table
 
+#: What is launched beside the work on a round.
+Beside = Callable[[Room], None]
+
 __all__ = ["Task", "compress", "compress_one", "takes_all", "train"]
 
 
-def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, outbox: Outbox | None) -> Steps:
+def _compress_round(
+    columns: Sequence[Column], lane: Lane, results: Results, outbox: Outbox | None, beside: Beside | None
+) -> Steps:
     """Compress columns that share a workspace; False, and nothing is done, where codes are more than have room."""
     at_once, sources = columns[0].at_once, {column.source for column in columns}
     searched = "searched" in sources
     # What is done for the rows of one column meanwhile takes its host as long as the GPU trains.
     trained_beside = "trained" in sources and (len(columns) == 1 or not trains_in_clusters(columns))
-    side_count = int(searched or trained_beside or columns[0].pool > 0) if at_once else SLOTS
+    side_count = int(searched or trained_beside or columns[0].pool > 0) if at_once else SLOTS * PARTS + 1
     with Workspace() as work, SideLanes(lane, side_count) as side:
         room = make_room(columns, lane, side, work, encode=True)
         if at_once and not searched:
+            early = bool(side) and "trained" in sources
+            exported = look(room) if early else None  # training begins as soon as it can
             tables = place_tables(room)
             waves = waves_at_once(room, tables)
-            exported = look(room, waves.views)
+            if early:
+                side[0].upload(room.waves_at, launch.words(waves.views))
+            else:
+                exported = look(room, waves.views)
+            if beside is not None:
+                beside(room)
             return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
-        exported = look(room)
+        tables = [] if searched else place_tables(room)
+        first = First((), []) if searched else first_waves(room, tables)
+        exported = look(room, first.waves)
+        encode_first(room, tables, first)
         found = download_found(room)
         if searched:
             lane.follow(side[0])
-        tables = [] if searched else place_tables(room)
+        if beside is not None:
+            beside(room)
         yield
         cuts = find_cuts(room, found.tolist())
         if searched:
@@ -88,7 +106,7 @@ def _compress_round(columns: Sequence[Column], lane: Lane, results: Results, out
             waves = waves_at_once(room, tables)
             lane.upload(room.waves_at, launch.words(waves.views))
             return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
-        compress_long(room, [_wanted(of_column) for of_column in cuts], tables, results, outbox, exported)
+        compress_long(room, [_wanted(of_column) for of_column in cuts], tables, results, outbox, exported, first)
         return True
 
 
@@ -98,7 +116,7 @@ def _wanted(cuts: Iterable[Cut]) -> Iterator[Cut]:
 
 
 def compress(
-    tasks: Sequence[Task], *, lane: Lane, outbox: Outbox | None = None
+    tasks: Sequence[Task], *, lane: Lane, outbox: Outbox | None = None, beside: Beside | None = None
 ) -> Generator[None, None, list[list[Segment]]]:
     """Compress columns in GPU memory.
 
@@ -110,6 +128,9 @@ def compress(
         Where the caller works, and waits at every yield.
     outbox
         Where every segment goes as soon as it is made; it is in host memory then, when the outbox is closed.
+    beside
+        Is called where columns are looked at, before the wait for that, to launch more work on the same columns: with
+        their room, whose side streams go on when it is known where segments begin. The room's lane has to follow.
 
     Returns
     -------
@@ -133,8 +154,8 @@ def compress(
         for together in rounds(columns):
             alone = len(together) == 1 and together[0].task.only is None and outbox is None
             some = [with_pool(together[0])] if alone else together
-            if not (yield from _compress_round(some, lane, results, outbox)):
-                yield from _compress_round(together, lane, results, outbox)
+            if not (yield from _compress_round(some, lane, results, outbox, beside)):
+                yield from _compress_round(together, lane, results, outbox, beside)
     except BaseException:
         lane.synchronize()
         results.drop()

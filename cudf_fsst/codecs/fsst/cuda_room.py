@@ -28,6 +28,9 @@ _SLACK = 32  # a segment may be 1/32 longer than planned, for its last row, befo
 # an eighth of the input. TPC-H l_comment on an H200, stages 2 to 5: 2 segments of 1/16 of the column 667 GB/s, of 1/20
 # 623, of 1/28 570; 3 of 1/28 606 (3 of 1/20 672, but they break the rule); 1 of 1/12 537.
 SLOTS = 2
+# Where codes take less than half of the characters, each slot serves as so many. l_comment on an H200, all stages, with
+# slots of whole segments that break the rule: 2 of them 515 GB/s, 3 543, 4 540, 6 540.
+PARTS = 2
 # Bytes of workspace of a column whose segments are encoded at once, with what others need beside it. And the most
 # characters for a byte of room: codes of text take a third to a half of it.
 _AT_ONCE_ROUND, _OTHERS = 64 << 20, 1 << 20
@@ -127,7 +130,8 @@ class Room(NamedTuple):
     Attributes
     ----------
     lane, side
-        The caller's stream, and the round's own: long columns have one for every slot, and the first trains.
+        The caller's stream, and the round's own. Tables are trained in the first. Where segments take turns, every slot
+        has one, and every part, and the rows have the last.
     found : list of Found
         Of every column, places in the array of numbers that the GPU finds.
     row_words : list of int
@@ -136,7 +140,9 @@ class Room(NamedTuple):
         Of every column, among all whose tables are trained, and among those whose tables are searched then.
     slots : list of Slot
         Of every segment, one column's after another's, where all are encoded at once; else those that segments take
-        turns in.
+        turns in, each followed by its further parts.
+    part_nbytes : int
+        Bytes of a part's codes; 0 where a slot is not used in parts.
     """
 
     lane: Lane
@@ -157,6 +163,7 @@ class Room(NamedTuple):
     scratch_at: int
     searches_at: int
     slots: Sequence[Slot]
+    part_nbytes: int
     waves_at: int
     packs_at: int
     scopes: int
@@ -347,11 +354,11 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work:
     pair_counts_nbytes = 0 if clusters else launch.TRAIN_COUNTS_NBYTES * scopes
     scratch = 0 if clusters else launch.train_places(device_attributes()["shared_per_block"]).scratch * scopes
     found_at = work.reserve(WORD * numbers)
-    # Waves lie behind these views and before packs, for uploads that bring several kinds; the first of long columns are
-    # described twice.
+    # Waves lie behind these views and before packs, for uploads that bring several kinds. Of long columns the first are
+    # described before the others, and then all, as they are encoded in a slot and in a part of one.
     described = (len(columns), ColumnView), (scopes, ScopeView), (searches, SearchView)
     waves_place = WORD * sum(count * len(view._fields) for count, view in described)
-    waves = 0 if not encode else segments if at_once else segments + SLOTS
+    waves = 0 if not encode else segments if at_once else SLOTS + 2 * segments
     packs_place = waves_place + WORD * len(WaveView._fields) * waves
     views_at = work.reserve(packs_place + WORD * len(PackView._fields) * (segments if encode else 0))
     row_words = [work.reserve(4 * column.row_blocks) for column in columns]
@@ -362,13 +369,21 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work:
     searches_at = work.reserve(launch.SEARCH_NBYTES * searches)
     sizes = [column.slot_nbytes for column in columns] if encode else []
     slots: list[tuple[int, ...]] = []
+    part_nbytes = 0
     if at_once:
         for column, (codes, *lengths) in zip(columns, sizes, strict=True):
             codes_at = work.reserve(codes)
             slots += [(codes_at, *map(work.reserve, lengths)) for _ in range(column.segments)]
     elif encode:
-        largest = tuple(map(max, zip(*sizes, strict=True)))
-        slots += [tuple(map(work.reserve, largest)) for _ in range(min(SLOTS, segments))]
+        codes, pieces, tiles = map(max, zip(*sizes, strict=True))
+        # A part has room for a block of tiles at least, whatever their codes take.
+        divided = len(columns) == 1 and columns[0].task.level != "max" and columns[0].tile_limit >= PARTS * TILE_BLOCK
+        part_nbytes = codes // PARTS // ALIGNMENT * ALIGNMENT if divided else 0
+        for _ in range(min(SLOTS, segments)):
+            codes_at = work.reserve(codes)
+            slots.append((codes_at, work.reserve(2 * pieces), work.reserve(tiles)))
+            for number in range(1, PARTS if divided else 1):
+                slots.append((codes_at + number * part_nbytes, work.reserve(2 * pieces), work.reserve(tiles)))
     work.take(lane)
     # Parts that have no bytes lie nowhere.
     return Room(
@@ -390,6 +405,7 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work:
         work[scratch_at] if scratch else 0,
         work[searches_at] if searches else 0,
         [Slot(*(work[offset] for offset in slot)) for slot in slots],
+        part_nbytes,
         work[views_at] + waves_place if encode else 0,
         work[views_at] + packs_place if encode else 0,
         scopes,

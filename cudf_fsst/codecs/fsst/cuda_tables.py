@@ -112,9 +112,9 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
 
 
 def _let_go(room: Room) -> None:
-    """Have the side stream, if there is one, go on as soon as it is known where segments begin."""
-    if room.side:
-        room.side[0].follow(room.lane)
+    """Have side streams go on as soon as it is known where segments begin."""
+    for lane in room.side:
+        lane.follow(room.lane)
 
 
 def _train(room: Room) -> npt.NDArray[np.void]:
@@ -275,10 +275,10 @@ def packs(room: Room, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int]) -> 
     return views
 
 
-def pack_rows(room: Room, views: Sequence[PackView]) -> None:
+def pack_rows(room: Room, views: Sequence[PackView], lane: Lane) -> None:
     """Launch what `packs` describes."""
     row_blocks = views[-1].first_row_block + blocks(views[-1].rows, ROW_BLOCK)
-    room.lane.launch(
+    lane.launch(
         get_kernel("row_lengths", "row_lengths_pack"),
         launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
         launch.ROW_THREADS,
