@@ -25,7 +25,7 @@ from unittest import mock
 import cupy
 import rmm.mr
 
-from cudf_fsst.codecs.fsst import cuda_compress, cuda_encode
+from cudf_fsst.codecs.fsst import cuda_compress, cuda_long
 from cudf_fsst.device.timing import Launches, recorded_launches
 
 
@@ -124,7 +124,7 @@ def encode_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 
     stream, which its other streams follow and join. Row lengths, which are packed meanwhile, are left out.
     """
     samples: list[float] = []
-    plain = cuda_encode.compress_long
+    plain = cuda_long.compress_long
 
     def timed(room: Any, *rest: Any) -> None:
         cupy.cuda.runtime.deviceSynchronize()
@@ -137,8 +137,8 @@ def encode_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 
 
     with (
         mock.patch.object(cuda_compress, "compress_long", timed),
-        mock.patch.object(cuda_compress, "first_waves", return_value=cuda_encode.First((), [])),
-        mock.patch.object(cuda_encode, "_pack"),
+        mock.patch.object(cuda_compress, "first_waves", return_value=cuda_long.First((), [])),
+        mock.patch.object(cuda_long, "_pack"),
     ):
         for _ in range(warmup + repeat):
             call()

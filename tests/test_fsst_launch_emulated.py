@@ -94,11 +94,11 @@ def test_encoding_begins_before_memory_is_taken(
     giant: bool, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of long columns, before the rows are known; `giant`: in vain, as there is one segment with rows."""
-    from cudf_fsst.codecs.fsst import cuda_encode
+    from cudf_fsst.codecs.fsst import cuda_long
 
     taken: list[int] = []
-    encode = cuda_encode._encode
-    monkeypatch.setattr(cuda_encode, "_encode", lambda *args: (taken.append(len(allocations)), encode(*args))[1])
+    encode = cuda_long.encode
+    monkeypatch.setattr(cuda_long, "encode", lambda *args: (taken.append(len(allocations)), encode(*args))[1])
     rows: list[bytes | None] = [*text(rng, 5 * SEGMENT + 999)]
     strings = column([b" ".join(filter(None, rows))] if giant else rows)
     uploaded, allocations = gpu.upload(strings), gpu.device.allocations

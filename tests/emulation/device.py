@@ -488,7 +488,7 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
     return Workspace
 
 
-_COMPRESSION = ("cuda_room", "cuda_tables", "cuda_encode", "cuda_compress")
+_COMPRESSION = ("cuda_room", "cuda_tables", "cuda_encode", "cuda_long", "cuda_compress")
 #: The modules that the GPU sides of all codecs consist of, in an order in which they can be imported.
 _GPU_MODULES = (
     *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer", "waits")),

@@ -13,16 +13,16 @@ Beside them the columns are cut into segments and their row lengths measured, th
 
 What the host hands from one stage to the next (`cuda_room`): `Column` (what is known beforehand), `Room` (columns that
 go through the stages together, and their room), `Tables`, `Cut` (a segment, as the GPU found it), and segments.
-`cuda_tables` has stage 1 and the rows, `cuda_encode` the other stages.
+`cuda_tables` has stage 1 and the rows, `cuda_encode` and `cuda_long` the other stages.
 
 A column of one segment is encoded before its size is known, into room for all that it may have. So all such columns of
 a round share one wait. Where each table is trained by one thread block, or there is one column, there are two: for rows
 and nulls, while tables are trained in a side stream, and for codes. A column of a few segments goes the same way, if
 there is room for what its codes may be expected to take. Should they be more, it is compressed again as longer columns
-are. These have two slots
-for the codes of a segment, each with a stream, which take turns: while the host waits for the size of one segment's
-codes and the GPU compacts them, it encodes the next, be it of this column or of another. Their tables are trained
-beside the work on row lengths.
+are. These have two slots for the codes of a segment, each with a stream, which take turns: while the host waits for the
+size of one segment's codes and the GPU compacts them, it encodes the next, be it of this column or of another. Where
+codes are few, a slot serves as two. Tables are trained beside the work on row lengths, and the first segments are
+encoded before the host knows the rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from ...device.memory import Lane, SideLanes, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps
 from . import launch
-from .cuda_encode import First, compress_at_once, compress_long, encode_first, first_waves, waves_at_once
+from .cuda_encode import compress_at_once, waves_at_once
+from .cuda_long import First, compress_long, encode_first, first_waves
 from .cuda_room import (
     PARTS,
     SLOTS,
@@ -92,12 +93,12 @@ def _compress_round(
         tables = [] if searched else place_tables(room)
         first = First((), []) if searched else first_waves(room, tables)
         exported = look(room, first.waves)
+        if beside is not None:
+            beside(room)
         encode_first(room, tables, first)
         found = download_found(room)
         if searched:
             lane.follow(side[0])
-        if beside is not None:
-            beside(room)
         yield
         cuts = find_cuts(room, found.tolist())
         if searched:
@@ -130,7 +131,7 @@ def compress(
         Where every segment goes as soon as it is made; it is in host memory then, when the outbox is closed.
     beside
         Is called where columns are looked at, before the wait for that, to launch more work on the same columns: with
-        their room, whose side streams go on when it is known where segments begin. The room's lane has to follow.
+        their room, whose last side stream goes on when it is known where segments begin. The room's lane has to follow.
 
     Returns
     -------

@@ -112,8 +112,8 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
 
 
 def _let_go(room: Room) -> None:
-    """Have side streams go on as soon as it is known where segments begin."""
-    for lane in room.side:
+    """Have the first and the last side stream go on as soon as it is known where segments begin."""
+    for lane in (*room.side[:1], *room.side[1:][-1:]):
         lane.follow(room.lane)
 
 
