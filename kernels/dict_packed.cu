@@ -16,8 +16,9 @@
 // bytes 0.051.
 // What lost, by events, which add 0.01 to 0.02 ms: sizes and values of rows in shared memory, every word stored at every value, and a test
 // of each code, dict_spell 0.26 for l_shipmode (now 0.19) and dict_lengths 0.09 (0.06); before that, words that two lanes share put
-// together by atomicOr, with branches where a word ends, 0.27. Five or eight thread blocks of dict_spell on a multiprocessor instead of
-// six: 0.19 and 0.22. Where a scope does not begin at a whole vector, stores of one row each: l_shipinstruct dict_spell 0.47, dict_answer 0.12.
+// together by atomicOr, with branches where a word ends, 0.27. Eight thread blocks of dict_spell on a multiprocessor took 0.22; five took
+// as long as six. With stores of one row each where a scope does not begin at a whole vector, as the second one of l_shipinstruct does,
+// that column took 0.47 in dict_spell and 0.12 in dict_answer; without them it is not measured yet.
 #include "bitpack.cuh"
 #include "dict.cuh"
 
