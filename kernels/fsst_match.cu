@@ -1,15 +1,14 @@
 // FSST match, beside the search (fsst_search.cu): automata of bytes -> automata of codes; planes of bits -> an answer for each row.
 //
-// A warp answers for one row block after another. Most have rows of similar, short lengths, and questions of yes and no: a lane has eight
-// neighbouring rows then, whose lengths it unpacks into registers, and the answers go out through shared memory, coalesced. Else
-// row lengths are unpacked as row_lengths_unpack does it, then a lane has rows 32 * k + lane. Rows of more than LONG_ROW bytes are the
-// whole warp's work, one after another. Where a question needs a bit, the warp looks for any first: of a block without one it reads
-// nothing else.
+// A warp answers for one row block after another. Where a question of yes and no needs a bit, most blocks go by fsst_match_short.cuh. For
+// others of yes and no a lane has eight neighbouring rows, if these have similar, short lengths: it unpacks them into registers, and the
+// answers go out through shared memory, coalesced. Else row lengths are unpacked as row_lengths_unpack does it, then a lane has rows
+// 32 * k + lane. Rows of more than LONG_ROW bytes are the whole warp's work, one after another.
 //
 // Tried and lost, TPC-H l_comment SF 10 on an H200: for blocks of few bits, to look for the row of each bit instead of the bits of each row
-// took as long (0.22 ms of both, for 12 bits a block); to write a lane's eight answers at once, as long; to load row lengths before it is
-// known whether there are bits, 0.02 ms more where there are none.
+// took as long (0.22 ms of both, for 12 bits a block).
 #include "fsst_match.cuh"
+#include "fsst_match_short.cuh"
 #include "row_lengths.cuh"
 
 // Thread blocks on a multiprocessor: as many as give the code so many registers that nothing is spilled.
@@ -66,8 +65,21 @@ extern "C" __global__ void __launch_bounds__(256)
 // Rows that a lane looks at together, so that several loads are under way at a time.
 #define GROUP 4
 
-// Words of bits that a lane looks at of a row block, to see whether there are any.
-#define BLOCK_WORDS 8
+// One type or the other.
+template <bool first, typename One, typename Other>
+struct Either {
+  typedef One Type;
+};
+template <typename One, typename Other>
+struct Either<false, One, Other> {
+  typedef Other Type;
+};
+
+// Nothing known of a row block.
+struct NoBlock {
+  static constexpr bool fits = false;
+  __device__ __forceinline__ NoBlock(const SegmentView&, u64, const SearchView&, u64, u64) {}
+};
 
 // Bits of the planes, for one lane. Positions are counted from the first bit of the row block's first word.
 struct LaneBits {
@@ -173,7 +185,8 @@ typedef const u32* Test;
 // How a lane answers a question for some rows: one after another.
 template <typename Question>
 struct Each {
-  // Whether answers are yes or no; whether rows without a bit of plane 0 have a no, where `looks` says that bits are looked at.
+  // Whether answers are yes or no; whether rows without a bit of plane 0 have a no, where `looks` says that bits are looked at: then
+  // `eight` answers for a lane's eight rows.
   static constexpr bool boolean = false, needs_bit = false;
   __device__ __forceinline__ void answer(const LaneBits& bits, const u32* start, const u32* end, u32* answers) const {
 #pragma unroll
@@ -220,6 +233,9 @@ struct Contains : Windowed<Contains> {
   __device__ __forceinline__ explicit Contains(Test test) : before(test[0] - 1) {}
 
   __device__ __forceinline__ bool looks() const { return true; }
+  __device__ __forceinline__ u32 eight(const u32* words, const EightRows& rows, u32 at) const {
+    return eight_contain(words, rows, at, before);
+  }
 
   __device__ __forceinline__ bool settles(u64 window, u32 count, u32, u32* answer) const {
     *answer = window != 0;
@@ -247,6 +263,11 @@ struct Edge {
     return exactly ? bytes == least : bytes >= least;
   }
   __device__ __forceinline__ bool looks() const { return some; }
+  __device__ __forceinline__ u32 eight(const u32* words, const EightRows& rows, u32 at) const {
+    const bool check = exactly || least > rows.minimum;
+    return from_start ? eight_edges<true>(words, rows, at, length - 1, *this, check)
+                      : eight_edges<false>(words, rows, at, ~0u, *this, check);
+  }
   template <typename Bits>
   __device__ __forceinline__ u32 of(const Bits& bits, typename Bits::Position start,
                                     typename Bits::Position end) const {
@@ -504,95 +525,105 @@ __device__ __forceinline__ bool answer_neighbours(const Question& question, cons
   return true;
 }
 
+// Answers for the rows of row block `b` of a segment. staged, map: the warp's room in shared memory.
+template <typename Question>
+__device__ __forceinline__ void match_block(const Question& question, const SegmentView& s, const SearchView& view,
+                                            u64 b, u64 planes, u64 plane_words, u64 answers, u32* staged, u32* map) {
+  typedef typename Question::Answer Answer;
+  const u32 lane = lane_id();
+  const u64 first = b * ROW_BLOCK;
+  const u32 rows = u32(min(s.rows - first, u64(ROW_BLOCK)));
+  const PackedBlock block(s, b);
+  const u64 chars = s.chars, begin = min(reinterpret_cast<const u64*>(s.row_starts)[b], chars), left = chars - begin;
+  const u32 skew = u32(begin % 32);
+  const u32* const words = reinterpret_cast<const u32*>(planes) + view.first_word + begin / 32;
+  u32 valid = ~0u;  // of rows 32 * lane and up
+  if (s.validity != 0 && 32 * lane < rows)
+    valid = __ldg(reinterpret_cast<const u32*>(s.validity) + ROW_BLOCK / 32 * b + lane);
+  if (32 * lane + 32 > rows) valid &= 32 * lane < rows ? (1u << (rows - 32 * lane)) - 1 : 0;
+  Answer* const to = reinterpret_cast<Answer*>(answers) + s.first_row + first;
+
+  const u32 most = skew + u32(min(left, u64(1) << 31));
+  if constexpr (Question::boolean && !Question::needs_bit) {
+    const LaneBits bits = {words, plane_words};
+    block.prefetch_next(s);
+    if (answer_neighbours(question, bits, block, skew, most, valid, rows, map, to)) return;
+  }
+  u32 together = ~0u;  // bit i: row 32 * i + lane is the whole warp's work
+  if (block.sums_fit()) {
+    const LaneBits bits = {words, plane_words};
+    const u32 all = stage_starts(block, staged, skew);
+    if (lane == 31) staged[padded(ROW_BLOCK)] = all;
+    __syncwarp();
+    together = 0;
+    // Row lengths that are sound, short rows, and no nulls: the usual case.
+    if (rows == ROW_BLOCK && s.validity == 0 && __shfl_sync(ALL_LANES, all, 31) <= most &&
+        u32(block.minimum) + (1u << block.width) <= LONG_ROW)
+      answer_rows<true>(question, bits, staged, most, valid, rows, to, together);
+    else
+      answer_rows<false>(question, bits, staged, most, valid, rows, to, together);
+  }
+  if (__any_sync(ALL_LANES, together != 0)) {
+    const WarpBits bits = {words, plane_words};
+    u64 before = skew;
+#pragma unroll 1
+    for (u32 i = 0; i < ROWS_PER_LANE; ++i) {
+      const u64 length = block.length(32 * i + lane), inclusive = warp_inclusive_sum(length);
+      const u64 start = min(before + inclusive - length, skew + left);
+      const u64 end = max(start, min(before + inclusive, skew + left));
+      const bool wanted = __shfl_sync(ALL_LANES, valid, i) >> lane & 1;
+      u32 answer = 0;
+      for (u32 rest = __ballot_sync(ALL_LANES, wanted && together >> i & 1); rest != 0; rest &= rest - 1) {
+        const u32 source = __ffs(rest) - 1;
+        const u32 found = question.of(bits, __shfl_sync(ALL_LANES, start, source), __shfl_sync(ALL_LANES, end, source));
+        if (lane == source) answer = found;
+      }
+      if (32 * i + lane < rows && together >> i & 1) to[32 * i + lane] = Answer(answer);
+      before += __shfl_sync(ALL_LANES, inclusive, 31);
+    }
+  }
+}
+
 // Answers for all rows of the segments.
 template <typename Question>
 __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, const SearchView* __restrict__ views,
                                       u32 segment_count, u64 row_blocks, u64 planes, u64 plane_words, Test test,
                                       u64 answers) {
-  typedef typename Question::Answer Answer;
-  __shared__ u32 rooms[MATCH_THREADS / 32][PADDED_ROWS + 1];
-  __shared__ u32 maps[Question::boolean ? MATCH_THREADS / 32 : 1][ROW_BLOCK / 32];
-  u32* const staged = rooms[threadIdx.x / 32];
+  typedef typename Either<Question::needs_bit, ShortBlock, NoBlock>::Type Known;
+  constexpr u32 room = Question::needs_bit && SHORT_ROOM > PADDED_ROWS + 1 ? SHORT_ROOM : PADDED_ROWS + 1;
+  __shared__ u32 rooms[MATCH_THREADS / 32][room];
+  constexpr bool mapped = Question::boolean && !Question::needs_bit;
+  __shared__ u32 maps[mapped ? MATCH_THREADS / 32 : 1][ROW_BLOCK / 32];
+  u32 *const staged = rooms[threadIdx.x / 32], *const map = maps[mapped ? threadIdx.x / 32 : 0];
   const u32 lane = lane_id();
   const Question question(test);
   const Run run(row_blocks);
   if (run.begin >= run.end) return;
   const u64 first_unit = segments[0].first_row_block;
   u32 k = find_segment<&SegmentView::first_row_block>(segments, segment_count, first_unit + run.begin);
-  for (u64 unit = first_unit + run.begin; unit < first_unit + run.end; ++unit) {
-    while (k + 1 < segment_count && segments[k + 1].first_row_block <= unit) ++k;
-    const SegmentView& s = segments[k];
-    const u64 b = unit - s.first_row_block, first = b * ROW_BLOCK;
-    const u32 rows = u32(min(s.rows - first, u64(ROW_BLOCK)));
-    const PackedBlock block(s, b);
-    const u64 chars = s.chars, begin = min(reinterpret_cast<const u64*>(s.row_starts)[b], chars), left = chars - begin;
-    const u32 skew = u32(begin % 32);
-    const u32* const words = reinterpret_cast<const u32*>(planes) + views[k].first_word + begin / 32;
-    u32 valid = ~0u;  // of rows 32 * lane and up
-    if (s.validity != 0 && 32 * lane < rows)
-      valid = __ldg(reinterpret_cast<const u32*>(s.validity) + ROW_BLOCK / 32 * b + lane);
-    if (32 * lane + 32 > rows) valid &= 32 * lane < rows ? (1u << (rows - 32 * lane)) - 1 : 0;
-    Answer* const to = reinterpret_cast<Answer*>(answers) + s.first_row + first;
-
-    const u32 most = skew + u32(min(left, u64(1) << 31));
-    if constexpr (Question::needs_bit) {
-      const u64 span = reinterpret_cast<const u64*>(s.row_starts)[b + 1] - begin;  // bytes of the rows
-      const u32 count = (skew + u32(span) + 31) / 32;
-      if (question.looks() && span <= min(left, u64(1024 * BLOCK_WORDS - 32))) {
-        // The next row block's bits are needed soon.
-        const u64 soon = begin / 32 + count + 32 * lane;
-        if (lane < BLOCK_WORDS && 32 * soon < chars) prefetch(reinterpret_cast<u64>(words + count + 32 * lane));
-        u32 any = 0;
-#pragma unroll
-        for (u32 i = 0; i < BLOCK_WORDS; ++i) any |= 32 * i + lane < count ? __ldg(words + 32 * i + lane) : 0;
-        if (!__any_sync(ALL_LANES, any != 0)) {
-#pragma unroll
-          for (u32 i = 0; i < ROWS_PER_LANE; ++i)
-            if (32 * i + lane < rows) to[32 * i + lane] = 0;
-          continue;
+  for (u32 begin = run.begin; begin < run.end; begin += 32) {
+    const u64 own = first_unit + min(begin + lane, run.end - 1);
+    u32 mine = k;
+    while (mine + 1 < segment_count && segments[mine + 1].first_row_block <= own) ++mine;
+    const Known known(segments[mine], own - segments[mine].first_row_block, views[mine], planes, answers);
+    u32 fitting = 0;
+    if constexpr (Question::needs_bit) fitting = __ballot_sync(ALL_LANES, known.fits && question.looks());
+    const u32 count = min(run.end - begin, 32u);
+    for (u32 i = 0; i < count; ++i) {
+      if constexpr (Question::needs_bit) {
+        if (fitting >> i & 1) {
+          if (i + 1 < count && fitting >> (i + 1) & 1) ShortBlock(known, i + 1).prefetch_all();
+          const bool answered = answer_short(question, ShortBlock(known, i), staged);
+          __syncwarp();
+          if (answered) continue;
         }
       }
-    }
-    if constexpr (Question::boolean) {
-      const LaneBits bits = {words, plane_words};
-      block.prefetch_next(s);
-      if (answer_neighbours(question, bits, block, skew, most, valid, rows, maps[threadIdx.x / 32], to)) continue;
-    }
-    u32 together = ~0u;  // bit i: row 32 * i + lane is the whole warp's work
-    if (block.sums_fit()) {
-      const LaneBits bits = {words, plane_words};
-      const u32 all = stage_starts(block, staged, skew);
-      if (lane == 31) staged[padded(ROW_BLOCK)] = all;
+      const u64 unit = first_unit + begin + i;
+      while (k + 1 < segment_count && segments[k + 1].first_row_block <= unit) ++k;
+      match_block(question, segments[k], views[k], unit - segments[k].first_row_block, planes, plane_words, answers,
+                  staged, map);
       __syncwarp();
-      together = 0;
-      // Row lengths that are sound, short rows, and no nulls: the usual case.
-      if (rows == ROW_BLOCK && s.validity == 0 && __shfl_sync(ALL_LANES, all, 31) <= most &&
-          u32(block.minimum) + (1u << block.width) <= LONG_ROW)
-        answer_rows<true>(question, bits, staged, most, valid, rows, to, together);
-      else
-        answer_rows<false>(question, bits, staged, most, valid, rows, to, together);
     }
-    if (__any_sync(ALL_LANES, together != 0)) {
-      const WarpBits bits = {words, plane_words};
-      u64 before = skew;
-#pragma unroll 1
-      for (u32 i = 0; i < ROWS_PER_LANE; ++i) {
-        const u64 length = block.length(32 * i + lane), inclusive = warp_inclusive_sum(length);
-        const u64 start = min(before + inclusive - length, skew + left);
-        const u64 end = max(start, min(before + inclusive, skew + left));
-        const bool wanted = __shfl_sync(ALL_LANES, valid, i) >> lane & 1;
-        u32 answer = 0;
-        for (u32 rest = __ballot_sync(ALL_LANES, wanted && together >> i & 1); rest != 0; rest &= rest - 1) {
-          const u32 source = __ffs(rest) - 1;
-          const u32 found =
-              question.of(bits, __shfl_sync(ALL_LANES, start, source), __shfl_sync(ALL_LANES, end, source));
-          if (lane == source) answer = found;
-        }
-        if (32 * i + lane < rows && together >> i & 1) to[32 * i + lane] = Answer(answer);
-        before += __shfl_sync(ALL_LANES, inclusive, 31);
-      }
-    }
-    __syncwarp();
   }
 }
 

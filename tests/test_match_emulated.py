@@ -327,6 +327,21 @@ def test_rows_of_similar_length(nulls: bool, gpu: Gpu, rng: np.random.Generator)
         check(gpu, rows, segments, question)
 
 
+def test_long_rows_among_short_ones(gpu: Gpu) -> None:
+    """What is found behind the first 64 bytes of a row; segments whose first rows are no multiples of eight."""
+    parts: list[list[bytes | None]] = []
+    for count in (301, 1030):
+        rows: list[bytes | None] = [b"a row %d" % i + b" rare" * (i % 50 == 3) for i in range(count)]
+        for i in range(5, count, 31):
+            rows[i] = b"-" * 90 + (b"rare" if i % 2 else b"ra") + b"re" * (i % 3 == 0) + b"+" * (i % 5)
+        parts.append(rows)
+    rows = [row for part in parts for row in part]
+    found = [segment for part in parts for segment in cpu.compress(column(part))]
+    segments = Segments(gpu.cuda.to_device(found))
+    for question in (contains(b"rare"), Like((b"", b"rare")), Like((b"-", b"")), Like((b"", b"rare", b"+", b""))):
+        check(gpu, rows, segments, question, exact=True)
+
+
 def launched(gpu: Gpu, rows: Rows, segments: Sequence[Segment], question: Question) -> set[str]:
     """Check a question; the kernels that answered it."""
     gpu.device.launches.clear()
