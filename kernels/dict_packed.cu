@@ -12,8 +12,13 @@
 // global memory, and from there in stores of 16 bytes a lane. What does not fill 16 bytes stays in the stage, for the next rows. Of a word
 // that two lanes share the second gets the first one's part by a shuffle.
 //
-// On an H200, 60 M rows: l_shipmode dict_lengths 0.10 ms, dict_spell 0.26, dict_answer of bytes 0.09; l_shipinstruct 0.08, 0.61 and 0.16.
-// What lost: words that two lanes share put together by atomicOr, with branches where a word ends, dict_spell 0.27 for l_shipmode.
+// On an H200, 60 M rows (ncu): dict_lengths 0.046 ms for l_shipmode and l_shipinstruct, dict_spell 0.197 for l_shipmode, dict_answer of
+// bytes 0.051.
+// What lost, by events, which add 0.01 to 0.02 ms: sizes and values of rows in shared memory, every word stored at every value, and a test
+// of each code, dict_spell 0.26 for l_shipmode (now 0.19) and dict_lengths 0.09 (0.06); before that, words that two lanes share put
+// together by atomicOr, with branches where a word ends, 0.27. Eight thread blocks of dict_spell on a multiprocessor took 0.22; five took
+// as long as six. With stores of one row each where a scope does not begin at a whole vector, as the second one of l_shipinstruct does,
+// that column took 0.47 in dict_spell and 0.12 in dict_answer; without them it is not measured yet.
 #include "bitpack.cuh"
 #include "dict.cuh"
 

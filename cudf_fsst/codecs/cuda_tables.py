@@ -174,7 +174,7 @@ class Tables:
                 places[id(one)] = nbytes, one
                 nbytes += align(one.nbytes, 8)
         buffer = None if room else lane.allocate(nbytes)
-        begin = room if buffer is None else buffer.ptr
+        begin = room if buffer is None else int(buffer.ptr)
         if places:
             for field, one in self._addresses:
                 words[field] = begin + places[id(one)][0]
