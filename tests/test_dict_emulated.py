@@ -507,7 +507,7 @@ def test_questions(whole: Whole, rng: np.random.Generator) -> None:
         assert found[valid].tolist() == [answer(row) for row in rows if row is not None]
 
 
-def test_few_values(whole: Whole, rng: np.random.Generator) -> None:
+def test_questions_about_few_values(whole: Whole, rng: np.random.Generator) -> None:
     """Of short ones questions are answered in host memory: rows take one launch, and the first call alone waits."""
     shift = int(rng.integers(1, 16))  # scopes begin anywhere
     rows = [*some_rows(rng, 2000 + shift, WORDS, 0.1), *some_rows(rng, 2000, [b"", "grün".encode(), b"north"])]
