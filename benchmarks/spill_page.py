@@ -204,15 +204,19 @@ def parquet(folder: Path = RESULTS) -> str:
         scale = dataset.split(".")[2].removeprefix("sf")
         for codec, name in readers.items():
             one = codecs.get(codec, {})
-            if "peak_bytes" in one:
+            if "read_parquet_gbps" in one:
                 groups = f"{one['peak_bytes']['row_groups']:,} row groups, {name}"
                 lines.append([groups, *(form.format(one[key]["value"] / unit) for key, (unit, form) in forms.items())])
             if "limited_query_seconds" in one:
                 whole, query = (one[f"limited_{key}_seconds"] for key in ("read", "query"))
                 times = f"{whole['value']:.2f} s, and with a text query {query['value']:.2f} s"
-                limits.append([scale, f"{whole['limit_bytes'] / 1e9:.1f}", name, times if whole["value"] else "fails"])
+                memory = [
+                    f"{one[key]['value'] / 1e9:.1f}" if whole["value"] and key in one else "" for key in list(forms)[1:]
+                ]
+                takes = times if whole["value"] else "fails"
+                limits.append([scale, f"{whole['limit_bytes'] / 1e9:.1f}", name, takes, *memory])
     head = ["TPC-H's lineitem, scale factor 10", "GB/s, as Arrow counts", "most memory, GB", "what is left, GB"]
-    short = ["scale factor", "GB of GPU memory", "reader", "takes"]
+    short = ["scale factor", "GB of GPU memory", "reader", "takes", *head[2:]]
     tables = [table(head, lines), *([table(short, limits)] if limits else [])]
     return "\n\n".join([*tables, provenance("parquet", content)])
 
