@@ -78,7 +78,7 @@ def test_what_was_kept_is_used_until_the_source_changes(path: Path) -> None:
     again = module(path).total
     assert again(WORDS) == 4950
     assert hits(again) == 1
-    path.write_text(SOURCE.replace("found = 0", "found = 1"))
+    path.write_text(SOURCE.replace("found = 0", "found = 1  # of another size: Python looks at that, and at seconds"))
     changed = module(path).total
     assert changed(WORDS) == 4951
     assert hits(changed) == 0
