@@ -54,7 +54,9 @@ def render(results: tuple[str, dict[str, Any]] | None) -> str:
     versions = ", ".join(f"{key} {machine[key]}" for key in ("driver", "cuda", "python") if machine.get(key))
     lines = [
         f"One **{machine['gpu']}** ({versions}), {content['date'][:10]}: [all results](benchmarks/results/{name}).",
-        "GB/s count characters, in whole calls on columns in GPU memory.",
+        "GB/s count characters, in whole calls on columns in GPU memory. All are compressed by `fsst`.",
+        "Strings that repeat, as `l_shipinstruct`, get a dictionary by themselves, and are "
+        "[smaller still](docs/codecs.md#how-well-does-each-column-of-a-real-table-do).",
         "",
         "| TPC-H column | " + " | ".join(heading for heading, _ in COLUMNS.values()) + " |",
         "|---|" + "--:|" * len(COLUMNS),

@@ -49,8 +49,9 @@ class FsstAccessor:
         stream : rmm or CuPy stream, optional
             The stream to work on. None takes cuDF's default stream. Only for data on a GPU.
         codec : str, optional
-            The codec for the values, one of those that ``df.fsst.compress(codecs=...)`` takes. None takes ``"fsst"``
-            for strings, and for other values the one that is smallest on a sample.
+            The codec for the values, one of those that ``df.fsst.compress(codecs=...)`` takes. None takes ``"dict"``
+            for strings that repeat, in columns of 262,144 rows and more, where that is expected to be smaller. Other
+            strings get ``"fsst"``. Other values get the codec that is smallest on a sample.
 
         Returns
         -------
@@ -118,7 +119,8 @@ class FsstFrameAccessor:
             each distinct value once, and a code for each row. ``"bitpack"`` takes integers, dates, decimals, booleans
             and codes of categories. ``"gfc"`` takes values of 4 or 8 bytes. ``"gpulz"`` and ``"raw"`` take all values
             of fixed width. For lists and structs the name counts for their leaves, for categories for their codes.
-            Columns that are not named get ``"fsst"`` if they are strings. Others get what is smallest on a sample,
+            Strings that are not named get ``"fsst"``, or ``"dict"`` where they repeat in 262,144 rows and more and that
+            is expected to be smaller. Other columns that are not named get what is smallest on a sample,
             ``"raw"`` where nothing saves a twentieth, and never ``"gpulz"``.
         tile_size, level, stream
             As in ``series.fsst.compress()``. `tile_size` and `level` are for strings and bytes, those inside lists,
