@@ -55,7 +55,7 @@ def render(results: tuple[str, dict[str, Any]] | None) -> str:
     lines = [
         f"One **{machine['gpu']}** ({versions}), {content['date'][:10]}: [all results](benchmarks/results/{name}).",
         "GB/s count characters, in whole calls on columns in GPU memory. All are compressed by `fsst`.",
-        "Strings that repeat, as `l_shipinstruct`, get a dictionary by themselves, and are "
+        "Strings that repeat, as `l_shipinstruct`, get a dictionary by themselves, and are",
         "[smaller still](docs/codecs.md#how-well-does-each-column-of-a-real-table-do).",
         "",
         "| TPC-H column | " + " | ".join(heading for heading, _ in COLUMNS.values()) + " |",

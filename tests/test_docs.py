@@ -201,7 +201,7 @@ CONSTANTS: dict[str, tuple[tuple[str, str], ...]] = {
         ("in blocks of {:,} values", "codecs.bitpack.launch.BLOCK"),
         ("decided anew for every {} MiB of a column", "codecs.fsst.plan.TABLE_SCOPE >> 20"),
         ("more than one for every {} bytes", "codecs.dict.plan._NBYTES_PER_VALUE"),
-        ("or more than {} MiB of them", "codecs.dict.plan.MOST_CHARS >> 20"),
+        ("distinct values take more than {} MiB", "codecs.dict.plan.MOST_CHARS >> 20"),
     ),
     "dask": (
         ("less than {} a column (`threshold`)", "dask._DEFAULTS['threshold']"),
@@ -261,8 +261,8 @@ def test_sizes_that_pages_promise_were_measured() -> None:
     def ratio(dataset: str) -> float:
         return ratios[dataset, None, 256, None]
 
-    assert "Text typically takes a third to a half of its size" in README
-    assert "Text typically takes a third to a half of its size" in (DOCS / "index.md").read_text()
+    assert "Text typically takes a quarter to a half of its size" in README
+    assert "Text typically takes a quarter to a half of its size" in (DOCS / "index.md").read_text()
     text = (DOCS / "compress.md").read_text()
     assert "Natural language and log lines become about 2 to 4 times smaller, Chinese a little less." in text
     for dataset in ("tpch.l_comment.sf10", "tpch.o_comment.sf10", "dbtext.faust", "generated.log_lines"):
