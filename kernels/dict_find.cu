@@ -20,8 +20,8 @@
 // whose characters it brings to shared memory, 0.71 ms, 0.91 and 0.66; a first launch for a few rows, so that the table is filled.
 //
 // Where slots are as few as the threads of a block, dict_find_few keeps all short values of the table in shared memory, in words of 4
-// bytes, four rows a lane: l_shipmode 0.27 ms, l_shipinstruct 0.40, l_returnflag 0.26 (5 thread blocks a multiprocessor; 4: 0.28, 0.42,
-// 0.27; 3: 0.33, 0.49). It waits for instructions and for shared memory more than for bytes, of which 0.14 ms would be enough. What
+// bytes, four rows a lane: l_shipmode 0.28 ms, l_shipinstruct 0.42, l_returnflag 0.27 (4 thread blocks a multiprocessor; 5: 0.27, 0.40,
+// 0.26, but it spills; 3: 0.33, 0.49). It waits for instructions and for shared memory more than for bytes, of which 0.14 ms would be enough. What
 // lost: two rows a lane 0.39 and 0.56; the way to the table inlined for each of a lane's rows, which makes 93 KB of code, 0.39 and 0.52;
 // all threads' first rows looked up at the beginning, when all blocks ask for the same empty slots, 0.06 more.
 //
@@ -37,8 +37,19 @@
 #define RESIDENT_FEW FEW_BLOCKS
 #else
 #define RESIDENT 3
-#define RESIDENT_FEW 3
+#define RESIDENT_FEW 2
 #endif
+
+// The largest of the warp's numbers.
+__device__ __forceinline__ u32 warp_max(u32 value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(ALL_LANES, value);
+#else
+#pragma unroll
+  for (u32 delta = 16; delta > 0; delta /= 2) value = max(value, __shfl_xor_sync(ALL_LANES, value, delta));
+  return value;
+#endif
+}
 
 __device__ __forceinline__ u64 mix(u64 hash, u64 word) {
   hash = (hash ^ word) * HASH_NEXT;
@@ -538,7 +549,7 @@ __device__ __forceinline__ void find_few_rows(const FindJob& job, u32 in_job, co
       inside = inside && base >= bounds[0] + 4;
     }
     if (__all_sync(ALL_LANES, inside)) {
-      most = __reduce_max_sync(ALL_LANES, most);
+      most = warp_max(most);
       base = __shfl_sync(ALL_LANES, base, 0) & ~u64(3);
 #pragma unroll
       for (u32 j = 0; j < FEW_ROWS; ++j) at[j] -= u32(base);

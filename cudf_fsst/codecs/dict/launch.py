@@ -11,7 +11,7 @@ FIND_THREADS, FIND_BLOCKS = 256, 4
 FIND_CACHE, FIND_WORDS = 256, 4
 #: The same of dict_find_few: places for values, words of 4 bytes that these may have, rows of a thread at once, turns
 #: after which values that were missed are taken in, thread blocks on a multiprocessor.
-FEW_PLACES, FEW_WORDS, FEW_ROWS, FEW_TURNS, FEW_BLOCKS = 512, 8, 4, 8, 5
+FEW_PLACES, FEW_WORDS, FEW_ROWS, FEW_TURNS, FEW_BLOCKS = 512, 8, 4, 8, 4
 #: Bytes of a row from which on a thread block looks for it.
 FIND_LONG = 512
 #: Rows that are counted together when values are numbered.
