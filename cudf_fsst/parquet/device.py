@@ -46,9 +46,10 @@ class DeviceReader:
     """
 
     # lineitem of scale factor 10 on an H200, where cudf.read_parquet took 243 ms: with these 276 to 305 ms, and 1.4 GiB
-    # beyond the result; 6 threads, 384 MiB a read and three at once: 272 to 302. Pieces of 2^22 rows and 160 MiB, each
-    # in one read: 380 to 500, for compressing takes some 0.3 ms of Python for a column of a piece. Of 2^23 and 320 MiB:
-    # 317 to 335. A stream of high priority to compress in made no difference.
+    # beyond the result; with dictionaries 288 ms beside 212, and 1.6 GiB, of scale factor 100 2.1 GiB. 6 threads,
+    # 384 MiB a read and three at once: 272 to 302. Pieces of 2^22 rows and 160 MiB, each in one read: 380 to 500, for
+    # compressing takes some 0.3 ms of Python for a column of a piece. Of 2^23 and 320 MiB: 317 to 335. A stream of high
+    # priority to compress in made no difference.
     ahead = Ahead(threads=4, nbytes=3328 << 20, at_once=2)
 
     def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str) -> None:
