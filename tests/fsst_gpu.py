@@ -191,14 +191,14 @@ def damaged_in_many_places(whole: Segment, rng: np.random.Generator, spared: flo
     return damaged
 
 
-#: Ways to take rows: constants of cuda_read.py, and of the kernels' launch.
+#: Ways to take rows: constants of cuda_take.py and cuda_reading.py, and of the kernels' launch.
 WAYS: dict[str, dict[str, float]] = {
     "few": {},
-    "few do not fit": {"_FEW_CHARS": 1},
+    "few do not fit": {"FEW_CHARS": 1},
     "tiles": {"_TILE_COST": 0},
-    "tiles, looked up twice": {"_TILE_COST": 0, "_SCRATCH": 1024, "_SCRATCH_PART": 1 << 40},
+    "tiles, looked up twice": {"_TILE_COST": 0, "SCRATCH": 1024, "SCRATCH_PART": 1 << 40},
     "whole": {"_TILE_COST": 1},
-    "windows": {"_TILE_COST": 1, "_SCRATCH": SEGMENT, "_SCRATCH_PART": 1 << 40},
+    "windows": {"_TILE_COST": 1, "SCRATCH": SEGMENT, "SCRATCH_PART": 1 << 40},
 }
 
 
@@ -206,18 +206,18 @@ def take_in_a_way(
     way: str, gpu: Gpu, columns: list[list[Segment]], rows: npt.NDArray[np.int64], shares: int | None = None
 ) -> list[DeviceStrings]:
     """All but the first two with the kernels for many rows, however few there are."""
-    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.codecs.fsst import cuda_reading, cuda_take
     from cudf_fsst.device.memory import Lane
 
     with pytest.MonkeyPatch.context() as patch, Lane() as lane:
         for name, value in WAYS[way].items():
-            patch.setattr(cuda_read, name, value)
+            patch.setattr(cuda_reading if name.startswith("SCRATCH") else cuda_take, name, value)
         if shares is not None:
-            patch.setattr(cuda_read, "_shares", lambda *_: shares)
+            patch.setattr(cuda_take, "_shares", lambda *_: shares)
         if way in ("few", "few do not fit"):
-            return cuda_read.take(columns, rows, lane=lane)
-        readings = [cuda_read.Reading(segments) for segments in columns]
-        return cuda_read._Take(readings, rows, lane).many()
+            return cuda_take.take(columns, rows, lane=lane)
+        readings = [cuda_reading.Reading(segments) for segments in columns]
+        return cuda_take.Take(readings, rows, lane).many()
 
 
 #: Choices of launches that are valid, however odd.

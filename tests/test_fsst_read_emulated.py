@@ -141,7 +141,7 @@ def test_whole_segments(nulls: bool, gpu: Gpu, rng: np.random.Generator, monkeyp
 @pytest.mark.parametrize("way", WAYS)
 def test_take_from_several_columns(way: str, gpu: Gpu, rng: np.random.Generator) -> None:
     """Whatever the order of the rows; and the same through host memory where they are few."""
-    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.codecs.fsst import cuda_take
     from cudf_fsst.device.memory import Lane
 
     gpu.device.order = "random"
@@ -172,8 +172,8 @@ def test_take_from_several_columns(way: str, gpu: Gpu, rng: np.random.Generator)
             same_strings(gpu.download(one), wanted)
         if way == "few":
             with Lane() as lane:
-                fetched = cuda_read.fetch(there, rows.tolist(), lane=lane)
-            fits = max(wanted.chars.size for wanted in expected) <= cuda_read._FEW_CHARS
+                fetched = cuda_take.fetch(there, rows.tolist(), lane=lane)
+            fits = max(wanted.chars.size for wanted in expected) <= cuda_take.FEW_CHARS
             fits = fits and rows.size <= launch.TAKE_ROWS
             assert (fetched is not None) == fits, name
             for one, wanted in zip(fetched or [], expected, strict=False):
@@ -209,19 +209,19 @@ def test_take_any_rows(
 
 def test_waits_and_launches_of_a_take(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """One wait, however many columns there are, and two launches, or one for few rows."""
-    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.codecs.fsst import cuda_take
     from cudf_fsst.device.memory import Lane
 
     columns = [column(rows) for rows in several(rng, 1500)[:3]]
     there = [Segments(gpu.cuda.to_device(cpu.compress(one))) for one in columns]
     waits: list[int] = []
     monkeypatch.setattr(Lane, "synchronize", lambda lane: (waits.append(1), lane.stream.synchronize()))
-    monkeypatch.setattr(cuda_read, "_TILE_COST", 0)
+    monkeypatch.setattr(cuda_take, "_TILE_COST", 0)
     for rows, launches in ((10, ["take_few"]), (900, ["take_measure", "fsst_take"])):
         waits.clear()
         gpu.device.launches.clear()
         with Lane() as lane:
-            cuda_read.take(there, rng.integers(0, 1500, rows), lane=lane)
+            cuda_take.take(there, rng.integers(0, 1500, rows), lane=lane)
         assert waits == [1]
         assert gpu.device.launches == launches
 
@@ -230,7 +230,7 @@ def test_what_a_column_keeps(gpu: Gpu, rng: np.random.Generator, monkeypatch: py
     """Descriptors and tables are made once for `Segments`, and not for another device or other launch choices."""
     import pickle
 
-    from cudf_fsst.codecs.fsst import cuda_kernels, cuda_read
+    from cudf_fsst.codecs.fsst import cuda_kernels, cuda_reading
 
     strings = column(list(text(rng, 2 * SEGMENT)))
     segments = Segments(gpu.cuda.to_device(cpu.compress(strings)))
@@ -247,5 +247,5 @@ def test_what_a_column_keeps(gpu: Gpu, rng: np.random.Generator, monkeypatch: py
     with cuda_kernels.trying(ODD["one warp"]):
         assert segments.reading.whole() is not plan_before
         same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
-    assert isinstance(segments.reading, cuda_read.Reading)
+    assert isinstance(segments.reading, cuda_reading.Reading)
     assert pickle.loads(pickle.dumps(Segments(()))).reading is None

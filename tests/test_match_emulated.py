@@ -395,14 +395,14 @@ def test_values_of_one_hash(gpu: Gpu, rng: np.random.Generator, monkeypatch: pyt
 @pytest.mark.parametrize("order", ORDERS)
 def test_rounds(order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call takes no more memory than it may, in any order of streams, and waits for nothing."""
-    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.codecs.fsst import cuda_reading
 
     gpu.device.order = order
     rows = mixed(rng, 8 * SEGMENT, nulls=True)
     segments = Segments(gpu.cuda.to_device(cpu.compress(column(rows))))
     rounds = set()
     for limit in (1 << 20, 220_000):
-        monkeypatch.setattr(cuda_read, "scratch_limit", lambda _plain, limit=limit: limit)
+        monkeypatch.setattr(cuda_reading, "scratch_limit", lambda _plain, limit=limit: limit)
         segments.reading = None
         for question in (*questions(rows), Count(b"abc" * 11)):
             gpu.device.allocations.clear()
@@ -416,11 +416,11 @@ def test_rounds(order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pyt
 
 
 def test_a_segment_too_large(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.codecs.fsst import cuda_reading
 
     rows = [b"a", b" ".join(text(rng, 9 * SEGMENT)), b"b"]
     segments = Segments(gpu.cuda.to_device(cpu.compress(column(list(rows)))))
-    monkeypatch.setattr(cuda_read, "scratch_limit", lambda _plain: 9 * SEGMENT // 8)
+    monkeypatch.setattr(cuda_reading, "scratch_limit", lambda _plain: 9 * SEGMENT // 8)
     gpu.device.launches.clear()
     assert ask(gpu, segments, contains(b"final")) is None
     assert gpu.device.launches == []

@@ -204,12 +204,12 @@ class DeviceBackend:
 
     def host_strings(self, node: Node, start: int, stop: int | None) -> HostStrings:
         """Rows of a column of strings, in host memory: few of them by one launch and one copy."""
-        from ..codecs.fsst import cuda_read
+        from ..codecs.fsst import cuda_take
         from ..device.memory import Lane
 
         with self.current(), Lane() as lane:
             wanted = range(start, node.rows if stop is None else stop)
-            few = None if node.scopes else cuda_read.fetch([node.segments], wanted, lane=lane)
+            few = None if node.scopes else cuda_take.fetch([node.segments], wanted, lane=lane)
             if few is not None:
                 return few[0]
         (values,) = self.read([node], start, stop)

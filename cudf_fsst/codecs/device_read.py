@@ -20,6 +20,7 @@ from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import Rows
 from .dict import cuda_read as dictionary
 from .fsst import cuda_read as fsst
+from .fsst import cuda_take
 from .fsst.segment import Segments
 from .node import Node, is_strings
 from .values import cuda_read as fixed
@@ -325,7 +326,7 @@ class _Reader:
         if isinstance(wanted, _Chosen):
             if coded:
                 return dictionary.take(nodes, wanted.owner, lane=lane)
-            return fsst.take(segments, wanted.owner, lane=lane)
+            return cuda_take.take(segments, wanted.owner, lane=lane)
         start, stop = (0, None) if wanted.stop < 0 else (wanted.start, wanted.stop)
         if coded:
             return dictionary.read(nodes, lane=lane, start=start, stop=stop)

@@ -497,7 +497,16 @@ _GPU_MODULES = (
     "cudf_fsst.codecs.cuda_tables",
     *(
         f"cudf_fsst.codecs.fsst.{name}"
-        for name in ("cuda_kernels", *_COMPRESSION, "cuda_read", "cuda_match_layout", "cuda_match", "cuda")
+        for name in (
+            "cuda_kernels",
+            *_COMPRESSION,
+            "cuda_reading",
+            "cuda_take",
+            "cuda_read",
+            "cuda_match_layout",
+            "cuda_match",
+            "cuda",
+        )
     ),
     *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
     *(f"cudf_fsst.codecs.values.{name}" for name in ("cuda_compress", "cuda_read", "cuda")),

@@ -17,7 +17,7 @@ from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Rows, Tables
 from ..fsst import cpu as fsst_cpu
 from ..fsst import cuda_read as fsst
-from ..fsst import search
+from ..fsst import cuda_reading, cuda_take, search
 from ..fsst.segment import Segment, Segments
 from ..node import Node, is_strings
 from ..values import cuda_read as fixed
@@ -288,7 +288,9 @@ class _Windows:
         self._lane = lane
         self._of = {share.writing: share for share in shares}
         plain_nbytes = sum(share.scope.chars + 4 * share.rows for share in shares)
-        most = max(fsst.scratch_limit(plain_nbytes) - (_CODES_NBYTES if plain_nbytes >= 2**29 else 0), _CODES_NBYTES)
+        most = max(
+            cuda_reading.scratch_limit(plain_nbytes) - (_CODES_NBYTES if plain_nbytes >= 2**29 else 0), _CODES_NBYTES
+        )
         sizes = [share.rows * share.itemsize for share in shares]
         #: Shares with the rows that are unpacked together.
         self._turns: list[list[tuple[_Share, int, int]]] = [[]]
@@ -475,9 +477,9 @@ class _Numbers:
 
 
 def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[DeviceStrings]:
-    """Rows of columns of strings with scopes by number, as `cudf_fsst.codecs.fsst.cuda_read.take`."""
+    """Rows of columns of strings with scopes by number, as `cudf_fsst.codecs.fsst.cuda_take.take`."""
     if rows.size == 0:
-        return fsst.take([()] * len(nodes), rows, lane=lane)
+        return cuda_take.take([()] * len(nodes), rows, lane=lane)
     count, there = int(rows.size), None
     if isinstance(rows, np.ndarray):
         there = lane.allocate(8 * count)
@@ -521,7 +523,7 @@ def _take(node: Node, address: int, count: int, lane: Lane) -> DeviceStrings:
     with lane.stream:
         numbers = cupy.asarray(_Numbers(out, count))
     segments = Segments((*joined.segments, _null_segment(lane))) if joined.nulls else joined.segments
-    (found,) = fsst.take([segments], numbers, lane=lane)
+    (found,) = cuda_take.take([segments], numbers, lane=lane)
     return found
 
 
@@ -552,7 +554,7 @@ def remap(
             cuda_packed.answer(tables, [cuda_packed.LookUp(_codes(scope, start, stop), table, nbytes, out)])
             tables.launch(lane)
         return
-    step = max(_CODES_NBYTES, fsst.scratch_limit(scope.chars + 4 * scope.rows)) // itemsize
+    step = max(_CODES_NBYTES, cuda_reading.scratch_limit(scope.chars + 4 * scope.rows)) // itemsize
     room = lane.allocate(min(step, stop - start) * itemsize)
     for first in range(start, stop, step):
         rows = min(step, stop - first)

@@ -14,7 +14,7 @@ from ...device.memory import Lane, current_device, device_attributes, pinned
 from . import launch
 from .cuda_kernels import blocks, get_kernel
 from .cuda_match_layout import SPARE, Layout, Prepared, Round
-from .cuda_read import Reading, reading_of
+from .cuda_reading import Reading, reading_of
 from .search import Automaton, ByteCount, Count, Find, IsIn, Length, Like, Plan, Question, answer_dtype
 from .segment import Segment, Segments
 from .values import LONGEST, words_of

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ...device.memory import Workspace, device_attributes
 from ..part import align
-from . import cuda_read, launch
-from .cuda_read import Reading
+from . import cuda_reading, launch
+from .cuda_reading import Reading
 from .layout import ROW_BLOCK
 from .search import Automaton
 
@@ -83,7 +83,7 @@ class Layout:
         small = tables.nbytes + view.nbytes + (24 + 4 * len(states) * len(reading.shifts)) * view.size
         small += 256 * sum(states) + 512 * len(states) + SPARE
         column = reading.column
-        room = cuda_read.scratch_limit(column.chars + column.itemsize * column.rows) - small
+        room = cuda_reading.scratch_limit(column.chars + column.itemsize * column.rows) - small
         groups = self._groups(launch.AUTOMATON_NBYTES * sum(states), room) if states else [slice(0, view.size)]
         self.rounds: list[Round] | None = None
         if groups is None:

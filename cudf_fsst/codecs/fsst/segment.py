@@ -65,7 +65,7 @@ class Segment:
 class Segments(tuple[Segment, ...]):
     """Segments of a column. Immutable, but for what is kept here so as not to be found again by every call."""
 
-    #: A `Reading` of cuda_read.py.
+    #: A `Reading` of cuda_reading.py.
     reading: Any = None
     #: Of a copy on a GPU that a call reads once: those in host memory, which keep what reading it needs.
     source: Segments | None = None

@@ -1,0 +1,311 @@
+"""What reading strings on the GPU needs of a column: descriptors of its segments, decode tables, plans of launches."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from copy import copy
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...buffers import DeviceStrings
+from ...device.memory import Lane, current_device, device_attributes
+from ...lazy import lazy
+from . import launch
+from .cuda_kernels import choices, get_kernel
+from .layout import ROW_BLOCK, TILE_BLOCK
+from .segment import Segment, Segments
+from .symbols import SymbolTable
+
+_u32, _u64 = np.uint32, np.uint64
+Words = npt.NDArray[np.uint64]
+Views = npt.NDArray[np.void]
+
+#: cuDF wants masks of whole 64 bytes.
+MASK_BITS = 512
+
+FIELDS = {name: i for i, name in enumerate(launch.DESCRIPTOR.names or ())}
+#: What follows from a segment's place in its column.
+_OF_COLUMN = [FIELDS[name] for name in ("table", "first_row", "out_row", "out_char", "row_end", "char_end")]
+#: Scratch memory of a call: so much, or this part of the uncompressed bytes.
+SCRATCH = 64 << 20
+SCRATCH_PART = 8
+
+
+def _joined(views: Sequence[Views]) -> Views:
+    """Descriptors one after another; NumPy compares the fields of all when it joins records, which takes longer."""
+    return np.concatenate([view.view(_u64) for view in views]).view(launch.DESCRIPTOR)
+
+
+class Decode(NamedTuple):
+    """A launch of the decoder: consecutive descriptors, and where in the image it says who works on them."""
+
+    shift: int
+    shape: launch.Shape
+    pieces: int
+    group: slice
+    first_units: int
+    units: int
+
+
+class Column(NamedTuple):
+    """A column of a plan: its descriptors, and what it becomes."""
+
+    group: slice
+    rows: int
+    chars: int
+    null_count: int
+    masked: bool
+
+    @property
+    def itemsize(self) -> int:
+        return 4 if self.chars < 2**31 else 8
+
+
+class Plan:
+    """What a call launches, and the image of the small workspace that the kernels read: all but the addresses.
+
+    Parameters
+    ----------
+    views
+        Descriptors of every column, with the rows that are wanted.
+    columns
+        Of the same columns.
+    """
+
+    def __init__(self, views: Sequence[Views], columns: Sequence[Column]) -> None:
+        self.columns = columns
+        view = self.view = views[0].copy() if len(views) == 1 else _joined(views)
+        self.count = view.size
+        ends, begins = view["row_end"].astype(np.int64), view["row_begin"].astype(np.int64)
+        row_blocks = -(-ends // ROW_BLOCK) - begins // ROW_BLOCK
+        view["first_row_block"] = np.cumsum(row_blocks) - row_blocks
+        self.row_blocks = int(row_blocks.sum())
+        self.first_bits, bit = [], 0
+        for column in columns:
+            part = view[column.group]
+            part["last"][-1] = 1
+            part["out_bit"] = bit
+            self.first_bits.append(bit)
+            if column.masked:
+                part["out_bit"] += part["out_row"]
+                bit += -(-column.rows // MASK_BITS) * MASK_BITS
+        self.mask_words = bit // 32
+
+    def complete(self, tables: Sequence[npt.NDArray[np.uint8]], groups: Sequence[slice] | None = None) -> Plan:
+        """Now that ``columns`` and the characters of the descriptors are known.
+
+        `tables`: decode tables of every column; ``table`` of its descriptors is a place in them. `groups`: descriptors
+        that arrive together.
+        """
+        view, place = self.view, 0
+        for column, own in zip(self.columns, tables, strict=True):
+            part = view[column.group]
+            part["table"] += _u64(place)
+            part["wide_offsets"] = column.itemsize == 8
+            place += own.nbytes
+        self.place = place
+        self.decodes, units = _decodes(view, groups or [slice(0, view.size)], place + view.nbytes)
+        self.image = np.concatenate([*tables, view.view(np.uint8), *(one.view(np.uint8) for one in units)])
+        return self
+
+    def moved(self, meta: Words, codes: Words) -> Plan:
+        """The same where the buffers of each descriptor lie so many bytes further on."""
+        made = copy(self)
+        made.image = self.image.copy()
+        words = made.words(made.image)
+        launch.move(words, meta, codes)
+        made.view = words.view(launch.DESCRIPTOR).ravel()
+        return made
+
+    def words(self, image: npt.NDArray[np.uint8]) -> Words:
+        """The descriptors of a copy of the image, a row each."""
+        end = self.place + self.count * launch.DESCRIPTOR.itemsize
+        return image[self.place : end].view(_u64).reshape(self.count, len(FIELDS))
+
+
+def _decodes(view: Views, groups: Sequence[slice], place: int) -> tuple[list[Decode], list[npt.NDArray[np.uint32]]]:
+    """Launches of the decoder, one for each tile size and group, and what is at `place` of the image for them."""
+    attributes = device_attributes()
+    decodes, arrays = [], []
+    begin, end, shifts = (view[name].astype(np.int64) for name in ("char_begin", "char_end", "tile_shift"))
+    for shift in sorted(set(shifts.tolist())):
+        mine = (shifts == shift) & (end > begin)
+        if not mine.any():
+            continue
+        tiles = int((-(-view["chars"][mine].astype(np.int64) >> shift)).sum())
+        how = choices(1 << shift)
+        codes_nbytes = int(view["codes_nbytes"][mine].sum())
+        shape = launch.decode_shape(
+            1 << shift,
+            launch.decode_codes_capacity(1 << shift, codes_nbytes, tiles, how.decode_capacity),
+            attributes["shared_per_block"],
+            attributes["shared_per_multiprocessor"],
+            how.decode_warps,
+        )
+        block_chars = TILE_BLOCK << shift
+        wanted = np.where(mine, end - begin // block_chars * block_chars, 0)
+        pieces = launch.decode_pieces(
+            int(wanted.sum()) // (launch.PIECE_TILES << shift), attributes["multiprocessors"] * shape.resident
+        )
+        units = -(-wanted // (shape.threads * pieces << shift))
+        for group in groups:
+            some = units[group]
+            total = int(some.sum())
+            if total:
+                decodes.append(Decode(shift, shape, pieces, group, place, total))
+                arrays.append((np.cumsum(some) - some).astype(_u32))
+                place += arrays[-1].nbytes
+    return decodes, arrays
+
+
+class Reading:
+    """What reading a column needs and no call changes. In host memory; it keeps addresses of segments, not segments.
+
+    Uploaded, it takes 4.1 KB for every symbol table and 232 bytes for every segment. To keep it on the GPU would save a
+    copy of some microseconds a call, and make every column larger than its parts.
+    """
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self.buffers = _buffers(segments)
+        #: Of a copy: what it is made of, and by how many bytes the buffers of each segment lie further on.
+        self._first: tuple[Reading, Words] | None = None
+        view = launch.describe(segments)
+        words = view.view(_u64).reshape(view.size, len(FIELDS))
+        self.__dict__.update(words=words, view=view)
+        place_of: dict[SymbolTable, int] = {}
+        self._table_places = [
+            place_of.setdefault(segment.table, launch.DECODE_TABLE_NBYTES * len(place_of)) for segment in segments
+        ]
+        tables = [launch.decode_table(table) for table in place_of]
+        self.tables = tables[0] if len(tables) == 1 else np.concatenate(tables)
+        rows, chars = [segment.rows for segment in segments], [segment.chars for segment in segments]
+        row_ends, char_ends = list(accumulate(rows)), list(accumulate(chars))
+        self.row_ends, self._ends = np.array(row_ends), row_ends
+        first_rows, first_chars = [0, *row_ends[:-1]], [0, *char_ends[:-1]]
+        words[:, _OF_COLUMN] = np.array([self._table_places, first_rows, first_rows, first_chars, rows, chars], _u64).T
+        self.null_counts = np.array([segment.null_count for segment in segments], np.int64)
+        nulls = int(self.null_counts.sum())
+        self.column = Column(slice(0, view.size), row_ends[-1], char_ends[-1], nulls, nulls > 0)
+        self.shifts = sorted({segment.layout.tile_size.bit_length() - 1 for segment in segments})
+        self._whole: tuple[tuple[Reading, ...], Any, Plan] | None = None
+        #: What cuda_match.py keeps of the column.
+        self.matching: Any = None
+
+    def of_copy(self, segments: Sequence[Segment]) -> Reading:
+        """The same for another copy of the segments."""
+        for segment in segments:
+            segment.check_buffers()
+        made = copy(self)
+        made.buffers = _buffers(segments)
+        shifts = made.buffers - self.buffers
+        made._first, made._whole, made.matching = (self, shifts), None, None
+        del made.__dict__["words"], made.__dict__["view"]
+        return made
+
+    @lazy
+    def words(self) -> Words:
+        """Descriptors, a row of words each. Of a copy made when they are asked for: a plan for all rows needs none."""
+        assert self._first is not None
+        first, shifts = self._first
+        words = first.words.copy()
+        launch.move(words, *shifts)
+        return words
+
+    @lazy
+    def view(self) -> Views:
+        """The same as records."""
+        return self.words.view(launch.DESCRIPTOR).ravel()
+
+    def part(self, rows: npt.NDArray[np.int64]) -> tuple[Words, npt.NDArray[np.uint8]]:
+        """Descriptors and decode tables of the segments from the first to the last one that has some of a few rows."""
+        if len(self._ends) == 1:
+            return self.words, self.tables
+        numbers = rows.tolist()
+        first, last = bisect_right(self._ends, min(numbers)), bisect_right(self._ends, max(numbers)) + 1
+        places = self._table_places[first:last]
+        begin, end = min(places), max(places) + launch.DECODE_TABLE_NBYTES
+        words = self.words[first:last]
+        if begin:
+            words = words.copy()
+            words[:, FIELDS["table"]] -= _u64(begin)
+        return words, self.tables[begin:end]
+
+    def whole(self, *others: Reading) -> Plan:
+        """The plan for all rows of this column and others: kept, until others, a device or launch choices differ."""
+        firsts = [one._first for one in (self, *others) if one._first is not None]
+        if len(firsts) == 1 + len(others):
+            first, *more = (one for one, _ in firsts)
+            return first.whole(*more).moved(*np.concatenate([shifts for _, shifts in firsts], axis=1))
+        shifts = self.shifts if not others else sorted({shift for one in (self, *others) for shift in one.shifts})
+        key = current_device(), *(choices(1 << shift) for shift in shifts)
+        made = self._whole
+        if made is None or made[0] != others or made[1] != key:
+            made = self._whole = others, key, plan_of([self, *others])
+        return made[2]
+
+
+def reading_of(segments: Sequence[Segment]) -> Reading:
+    """Made once for `Segments`, and once a call for others."""
+    if not isinstance(segments, Segments):
+        return Reading(segments)
+    if segments.reading is None:
+        source = segments.source
+        if source is None:
+            segments.reading = Reading(segments)
+        elif source.copied is None:
+            segments.reading = source.copied = Reading(segments)
+        else:
+            segments.reading = source.copied.of_copy(segments)
+    reading: Reading = segments.reading
+    return reading
+
+
+def _buffers(segments: Sequence[Segment]) -> Words:
+    """Addresses of what is stored beside the codes of each, and of the codes."""
+    return np.array([[one.meta.ptr for one in segments], [one.codes.ptr for one in segments]], _u64)
+
+
+def plan_of(readings: Sequence[Reading], groups: Sequence[slice] | None = None) -> Plan:
+    """Of all rows of columns."""
+    columns, at = [], 0
+    for reading in readings:
+        columns.append(reading.column._replace(group=slice(at, at + reading.view.size)))
+        at += reading.view.size
+    plan = Plan([reading.view for reading in readings], columns)
+    return plan.complete([reading.tables for reading in readings], groups)
+
+
+def decode(decodes: Sequence[Decode], lane: Lane, image: int, address: int) -> None:
+    for one in decodes:
+        lane.launch(
+            get_kernel("fsst_decode", "fsst_decode", 1 << one.shift),
+            one.units,
+            one.shape.threads,
+            (
+                _u64(address + one.group.start * launch.DESCRIPTOR.itemsize),
+                _u64(image + one.first_units),
+                _u32(one.group.stop - one.group.start),
+                _u32(one.shape.codes_capacity),
+                _u32(one.pieces),
+            ),
+            one.shape.shared,
+        )
+
+
+def new_mask(lane: Lane, rows: int) -> Any:
+    return lane.allocate(-(-rows // MASK_BITS) * (MASK_BITS // 8))
+
+
+def empty(lane: Lane) -> DeviceStrings:
+    offsets, chars = lane.allocate(4), lane.allocate(0)
+    lane.zero(offsets.ptr, 4)
+    return DeviceStrings(0, chars.ptr, offsets.ptr, 4, owners=(offsets, chars, None))
+
+
+def scratch_limit(plain: int) -> int:
+    """Bytes that a call may need beside its result, for so many uncompressed bytes."""
+    return max(SCRATCH, plain // SCRATCH_PART)

@@ -1,0 +1,257 @@
+"""Rows of strings on the GPU by number: of many columns in one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...buffers import DeviceStrings, HostStrings
+from ...device.memory import Lane, device_attributes
+from ..part import align
+from . import cuda_reading, launch
+from .cuda_kernels import get_kernel
+from .cuda_reading import FIELDS, MASK_BITS, Plan, Reading, decode, empty, new_mask, reading_of
+from .segment import Segment
+
+_u64 = np.uint64
+
+#: Characters of a column that `take_few` has room for, and that `fetch` brings to the host.
+FEW_CHARS = 16384
+#: What decides between two ways to take rows: seconds for a tile of 256 bytes decoded by itself, for a character
+#: decoded with all others, for one copied, and for the launches of a window.
+_TILE_COST = 0.25e-9
+_CHAR_COST = 0.75e-12
+_COPY_COST = 2e-12
+_WINDOW_COST = 20e-6
+
+
+def take(columns: Sequence[Sequence[Segment]], rows: Any, *, lane: Lane) -> list[DeviceStrings]:
+    """Rows of columns of strings in GPU memory by number, in any order, repeated or not. The GPU is waited for once.
+
+    Parameters
+    ----------
+    columns
+        As in `read`; all have the same rows.
+    rows
+        int64 row numbers within bounds: a numpy array, or anything on the GPU that CuPy can see.
+    lane
+    """
+    if not isinstance(rows, np.ndarray):
+        import cupy
+
+        with lane.stream:
+            rows = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
+    if rows.size == 0 or not columns:
+        return [empty(lane) for _ in columns]
+    call = Take([reading_of(segments) for segments in columns], rows, lane)
+    return (call.few() if rows.size <= launch.TAKE_ROWS else None) or call.many()
+
+
+def fetch(columns: Sequence[Sequence[Segment]], rows: Sequence[int], *, lane: Lane) -> list[HostStrings] | None:
+    """As `take`, into host memory, of some rows; None where they are none, or so many that `take` serves better."""
+    if not columns or not 0 < len(rows) <= launch.TAKE_ROWS:
+        return None
+    return Take([reading_of(segments) for segments in columns], np.array(rows, np.int64), lane).fetch()
+
+
+class Take:
+    """Rows of columns by number: one small upload, and one wait.
+
+    The upload has decode tables, descriptors, a `TAKE_COLUMN` and a `TAKE_TOTALS` for each column, and rows that are on
+    the host.
+    """
+
+    def __init__(self, readings: Sequence[Reading], rows: Any, lane: Lane) -> None:
+        self.readings, self.lane, self.count = readings, lane, int(rows.size)
+        on_host = isinstance(rows, np.ndarray)
+        if on_host:
+            rows = np.ascontiguousarray(rows, np.int64)
+        if on_host and self.count <= launch.TAKE_ROWS:
+            parts = [reading.part(rows) for reading in readings]
+        else:
+            parts = [(reading.words, reading.tables) for reading in readings]
+        self._parts, self._rows = parts, rows
+        tables_nbytes = sum(tables.nbytes for _, tables in parts)
+        self._columns_at = tables_nbytes + sum(words.nbytes for words, _ in parts)
+        self._totals_at = self._columns_at + len(parts) * launch.TAKE_COLUMN.itemsize
+        rows_at = self._totals_at + len(parts) * launch.TAKE_TOTALS.itemsize
+        self.buffer = lane.allocate(rows_at + (rows.nbytes if on_host else 0))
+        address = int(self.buffer.ptr)
+        self.rows = address + rows_at if on_host else int(rows.data.ptr)
+        tables_at, view_at, self.columns = address, address + tables_nbytes, []
+        for i, (words, tables) in enumerate(parts):
+            own = dict.fromkeys(launch.TAKE_COLUMN.names or (), 0)
+            own["segments"], own["segment_count"], own["tables"] = view_at, len(words), tables_at
+            own["totals"] = address + self._totals_at + i * launch.TAKE_TOTALS.itemsize
+            self.columns.append(own)
+            tables_at += tables.nbytes
+            view_at += words.nbytes
+
+    def _upload(self) -> None:
+        words, at = np.concatenate([words for words, _ in self._parts]), 0
+        for (own_words, _), own in zip(self._parts, self.columns, strict=True):
+            words[at : at + len(own_words), FIELDS["table"]] += _u64(own["tables"])
+            at += len(own_words)
+        columns = [field for own in self.columns for field in own.values()]
+        totals = [0] * (len(self._parts) * len(launch.TAKE_TOTALS.names or ()))
+        rows = [self._rows.view(_u64)] if isinstance(self._rows, np.ndarray) else []
+        tables = (tables.view(_u64) for _, tables in self._parts)
+        every = [*tables, words.ravel(), np.array(columns + totals, _u64), *rows]
+        self.lane.upload(self.buffer.ptr, np.concatenate(every))
+
+    def _upload_columns(self, columns: Sequence[Mapping[str, int]]) -> int:
+        # Nobody reads what is there any more.
+        at = int(self.buffer.ptr) + self._columns_at
+        self.lane.upload(at, np.array([[*own.values()] for own in columns], _u64))
+        return at
+
+    def _launch(self, name: str, grid: tuple[int, ...], *more: Any) -> None:
+        arguments = _u64(self.buffer.ptr + self._columns_at), _u64(self.rows), _u64(self.count), *more
+        self.lane.launch(get_kernel("fsst_take", name), grid, launch.TAKE_THREADS, arguments)
+
+    def _totals(self) -> list[dict[str, int]]:
+        """What the kernels counted for each column; waits for them."""
+        names = launch.TAKE_TOTALS.names or ()
+        words = self.lane.read(self.buffer.ptr + self._totals_at, len(names) * len(self.readings), _u64)
+        return [dict(zip(names, own, strict=True)) for own in words.reshape(-1, len(names)).tolist()]
+
+    def _masks(self) -> list[Any]:
+        masks = [new_mask(self.lane, self.count) if reading.column.masked else None for reading in self.readings]
+        for own, mask in zip(self.columns, masks, strict=True):
+            own["validity_to"] = 0 if mask is None else mask.ptr
+        return masks
+
+    def few(self) -> list[DeviceStrings] | None:
+        """Of one group of rows; None where a column needs more room than there is."""
+        lane, several = self.lane, len(self.readings)
+        masks = self._masks()
+        room = lane.allocate(FEW_CHARS * several)
+        offsets = [lane.allocate(4 * (self.count + 1)) for _ in self.readings]
+        for i, own in enumerate(self.columns):
+            own["offsets_to"], own["chars_to"] = offsets[i].ptr, room.ptr + FEW_CHARS * i
+        self._upload()
+        self._launch("take_few", (1, several), _u64(FEW_CHARS))
+        totals = self._totals()
+        if max(own["chars"] for own in totals) > FEW_CHARS:
+            return None
+        results = []
+        for i, total in enumerate(totals):
+            chars = lane.allocate(total["chars"])
+            lane.copy(chars.ptr, room.ptr + FEW_CHARS * i, chars.size)
+            results.append(self._result(offsets[i], chars, masks[i], 4, total["nulls"]))
+        return results
+
+    def fetch(self) -> list[HostStrings] | None:
+        """As `few`, in host memory: one copy brings all."""
+        lane, several, count = self.lane, len(self.readings), self.count
+        offsets_nbytes, mask_nbytes = align(4 * (count + 1)), -(-count // MASK_BITS) * (MASK_BITS // 8)
+        totals_nbytes = align(launch.TAKE_TOTALS.itemsize)
+        mask_at = totals_nbytes + offsets_nbytes
+        each = mask_at + mask_nbytes + FEW_CHARS
+        room = lane.allocate(each * several)
+        for i, (own, reading) in enumerate(zip(self.columns, self.readings, strict=True)):
+            at = room.ptr + each * i
+            own["totals"], own["offsets_to"], own["chars_to"] = at, at + totals_nbytes, at + mask_at + mask_nbytes
+            own["validity_to"] = at + mask_at if reading.column.masked else 0
+        self._upload()
+        self._launch("take_few", (1, several), _u64(FEW_CHARS))
+        results = []
+        for found in lane.read(room.ptr, room.size, np.uint8).reshape(several, each):
+            chars, nulls = found[:16].view(np.int64).tolist()
+            if chars > FEW_CHARS:
+                return None
+            mask = found[mask_at : mask_at + mask_nbytes] if nulls else None
+            offsets = found[totals_nbytes : totals_nbytes + 4 * (count + 1)].view(np.int32)
+            results.append(HostStrings(count, found[mask_at + mask_nbytes :][:chars], offsets, mask, 0, nulls))
+        return results
+
+    def many(self) -> list[DeviceStrings]:
+        """Of any number of rows."""
+        lane, count, several = self.lane, self.count, len(self.readings)
+        groups = -(-count // launch.TAKE_ROWS)
+        plain = sum(reading.column.chars + 4 * reading.column.rows for reading in self.readings)
+        scratch = cuda_reading.scratch_limit(plain)
+        kept = 2 * 8 * count * several <= scratch and all(
+            reading.column.chars < 1 << launch.PLACE_BITS for reading in self.readings
+        )
+        work = lane.allocate(8 * several * (groups + count * kept))
+        for i, own in enumerate(self.columns):
+            own["groups"] = work.ptr + 8 * groups * i
+            own["places"] = work.ptr + 8 * (groups * several + count * i) if kept else 0
+        masks = self._masks()
+        self._upload()
+        self._launch("take_measure", (groups, several))
+        totals = self._totals()
+
+        results: list[DeviceStrings] = []
+        dense: list[tuple[Reading, dict[str, int]]] = []
+        sparse: list[tuple[Reading, dict[str, int]]] = []
+        left = max(scratch - work.size, cuda_reading.SCRATCH // 4)
+        for own, reading, mask, total in zip(self.columns, self.readings, masks, totals, strict=True):
+            column = reading.column._replace(rows=count, chars=total["chars"])
+            chars, offsets = lane.allocate(column.chars), lane.allocate(column.itemsize * (count + 1))
+            own["offsets_to"], own["chars_to"], own["wide_offsets"] = offsets.ptr, chars.ptr, column.itemsize == 8
+            results.append(self._result(offsets, chars, mask, column.itemsize, total["nulls"]))
+            (dense if self._is_dense(reading, total, left) else sparse).append((reading, own))
+        shares = _shares(max(own["most_tiles"] for own in totals), groups * several)
+        if sparse:
+            self._upload_columns([own for _, own in sparse])
+            self._launch("fsst_take", (groups, len(sparse), shares))
+        for reading, own in dense:
+            self._copy(reading, own, (groups, 1, shares), left)
+        return results
+
+    def _result(self, offsets: Any, chars: Any, mask: Any, itemsize: int, nulls: int) -> DeviceStrings:
+        return DeviceStrings(
+            self.count,
+            chars.ptr,
+            offsets.ptr,
+            itemsize,
+            0 if mask is None else mask.ptr,
+            null_count=nulls,
+            owners=(offsets, chars, mask),
+        )
+
+    def _is_dense(self, reading: Reading, total: Mapping[str, int], scratch: int) -> bool:
+        """Whether to decode the whole column costs less than to decode the tiles of every row by themselves."""
+        whole = reading.column.chars
+        alone = total["tiles"] * _TILE_COST * (1 << reading.shifts[-1]) / 256
+        windows = -(-whole // scratch)
+        return alone > whole * _CHAR_COST + total["chars"] * _COPY_COST + windows * _WINDOW_COST
+
+    def _copy(self, reading: Reading, own: Mapping[str, int], grid: tuple[int, ...], scratch: int) -> None:
+        """Decode a column, in windows of so many bytes, and copy what is wanted of each."""
+        lane, whole = self.lane, reading.column.chars
+        room = lane.allocate(min(scratch, whole) + 16)
+        for begin in range(0, whole, scratch):
+            end = min(begin + scratch, whole)
+            plan = reading.whole() if end - begin == whole else _window(reading, begin, end)
+            image = plan.image.copy()
+            buffer = lane.allocate(image.nbytes)
+            words = plan.words(image)
+            words[:, FIELDS["table"]] += _u64(buffer.ptr)
+            words[:, FIELDS["chars_to"]] = room.ptr
+            lane.upload(buffer.ptr, image)
+            decode(plan.decodes, lane, buffer.ptr, buffer.ptr + plan.place)
+            self._upload_columns([{**own, "plain": room.ptr, "plain_begin": begin, "plain_end": end}])
+            self._launch("take_copy", grid)
+
+
+def _shares(tiles: int, blocks_there: int) -> int:
+    """Thread blocks for each group of rows, of which one has so many tiles: groups of giant rows need many."""
+    threads = launch.TAKE_THREADS
+    shares = -(-tiles // (16 * threads))
+    wanted = -(-4 * device_attributes()["multiprocessors"] // blocks_there)
+    return max(1, min(max(shares, wanted), -(-tiles // threads), 65535))
+
+
+def _window(reading: Reading, begin: int, end: int) -> Plan:
+    """What decodes characters ``begin:end`` of a column."""
+    view = reading.view.copy()
+    first = view["out_char"].astype(np.int64)
+    chars = view["chars"].astype(np.int64)
+    view["char_begin"], view["char_end"] = np.clip(begin - first, 0, chars), np.clip(end - first, 0, chars)
+    view["out_char"] = np.maximum(first - begin, 0)
+    return Plan([view], [reading.column]).complete([reading.tables])
