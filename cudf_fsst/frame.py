@@ -775,11 +775,14 @@ def of_column(column: CompressedColumn, label: Any = None) -> CompressedFrame:
     return CompressedFrame._make(column._backend, [column._content], labels, column._index, column._proxied)
 
 
-def check_codecs(codecs: Mapping[Any, str] | None, labels: Any) -> dict[Any, str]:
-    """`codecs` as a dict; raise where they are no codecs of columns with these labels."""
+def check_codecs(
+    codecs: Mapping[Any, str] | None, labels: Any, names: Mapping[Any, Any] | None = None
+) -> dict[Any, str]:
+    """`codecs` as a dict; raise where they are no codecs of columns with these labels. `names`: others -> labels."""
     if codecs is not None and not isinstance(codecs, Mapping):
         raise TypeError(f"codecs must be a dict of column labels and codecs, not {type(codecs).__name__}")
-    wanted, known = dict(codecs or {}), set(labels)  # not the index itself, which has parts of a MultiIndex' labels too
+    wanted = {(names or {}).get(label, label): codec for label, codec in (codecs or {}).items()}
+    known = set(labels)  # not the index itself, which has parts of a MultiIndex' labels too
     for label, codec in wanted.items():
         if label not in known:
             raise KeyError(f"codecs names a column that the frame does not have: {label!r}")

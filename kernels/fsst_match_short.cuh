@@ -19,17 +19,6 @@
 // Words of shared memory: one before the bits, and what may be read behind them.
 #define SHORT_ROOM (1 + 32 * SHORT_WORDS + 8)
 
-// x << n, where n may be any number: 0 from 32 on.
-__device__ __forceinline__ u32 shift_left_out(u32 x, u32 n) {
-#ifdef __CUDA_ARCH__
-  u32 shifted;
-  asm("shl.b32 %0, %1, %2;" : "=r"(shifted) : "r"(x), "r"(n));
-  return shifted;
-#else
-  return n < 32 ? x << n : 0;
-#endif
-}
-
 // What a lane knows of its row block: all but `fits` holds only where that does.
 struct ShortBlock {
   bool fits;
@@ -105,7 +94,7 @@ __device__ __forceinline__ u32 eight_contain(const u32* words, const EightRows& 
     const u32* near = words + from / 32;
     const u32 low = __funnelshift_r(near[0], near[1], from % 32), high = __funnelshift_r(near[1], near[2], from % 32);
     // Of 64 bits from there the first `count`, or none.
-    const u32 some = shift_left_out(low, u32(max(32 - i32(count), 0))) | shift_left_out(high, 64 - count);
+    const u32 some = shift_left(low, u32(max(32 - i32(count), 0))) | shift_left(high, 64 - count);
     found = __funnelshift_r(found, min(some, 1u), 1);
   }
   if (__any_sync(ALL_LANES, longest > before + 64)) {
@@ -159,6 +148,7 @@ __device__ __forceinline__ bool answer_short(const Question& question, const Sho
     room[1 + 32 * i + lane] = word;
     any |= word;
   }
+  __syncwarp();  // a vote alone does not order what lanes write and read
   if (!__any_sync(ALL_LANES, any != 0)) {
     write_eight(block.to + 8 * lane, 0);
     return true;

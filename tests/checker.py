@@ -7,7 +7,7 @@ back every row, any selection of rows, and store the very bytes that the host co
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,6 +27,18 @@ from cudf_fsst.codecs.part import Packed
 from cudf_fsst.codecs.values import cpu as values
 
 Rows = list[bytes | None]
+
+
+def same_parts(found: Iterable[Segment | Packed], wanted: Iterable[Segment | Packed]) -> None:
+    """The same parts, in host memory, with the same bytes."""
+    for one, other in zip(found, wanted, strict=True):
+        names = ("codec", "rows", "itemsize", "parameters")
+        if isinstance(other, Segment):
+            names = ("layout", "null_count", "table", "codes_nbytes")
+        assert type(one) is type(other)
+        assert [getattr(one, name) for name in names] == [getattr(other, name) for name in names]
+        np.testing.assert_array_equal(one.meta, other.meta)
+        np.testing.assert_array_equal(one.codes, other.codes)
 
 
 class Variant(Protocol):

@@ -75,8 +75,6 @@ def gpu(request: pytest.FixtureRequest, emulator: Emulator, monkeypatch: pytest.
     device = FakeDevice(emulator, request.param)
     with emulated(device, "fsst") as cuda:
         yield Gpu(device, cuda)
-        if emulator.alive:
-            device.default.synchronize()  # what nobody waited for
 
 
 def column(rows: list[bytes | None], dtype: npt.DTypeLike = np.int32) -> HostStrings:

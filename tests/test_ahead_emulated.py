@@ -37,6 +37,7 @@ def gpu(emulator: Emulator) -> Iterator[Gpu]:
         yield Gpu(device)
 
 
+@pytest.mark.slow
 def test_a_first_frame_needs_no_other_kernels(gpu: Gpu, automatic: None) -> None:
     modules: dict[str, Any] = dict(sys.modules)
     wanted = [make() for make in modules["cudf_fsst.codecs.ahead"]._wanted()]

@@ -62,6 +62,7 @@ def spans(values: npt.NDArray[Any]) -> Iterator[Span]:
     yield Span(limits.min, limits.max)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("itemsize", launch.ITEMSIZES)
 def test_ranges(itemsize: int, gpu: Gpu) -> None:
     """Beside each other the cases' blocks begin at any address; each value is compared as NumPy does it."""

@@ -69,8 +69,6 @@ def gpu(request: pytest.FixtureRequest, emulator: Emulator) -> Iterator[Gpu]:
     device = FakeDevice(emulator, request.param)
     with emulated(device, "bitpack") as cuda:
         yield Gpu(device, cuda)
-        if emulator.alive:
-            device.default.synchronize()  # what nobody waited for
 
 
 def same(found: Packed, expected: Packed) -> None:

@@ -71,6 +71,7 @@ def test_answer_for_one_row() -> None:
 # The checker --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("codec", [None, "dict"])
 @pytest.mark.parametrize("case", REPEATED, ids=lambda case: case.name)
 def test_repeated(case: Case, codec: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,6 +429,7 @@ def test_questions(dtype: Any, caplog: pytest.LogCaptureFixture) -> None:
 def test_distinct_values(dtype: Any, caplog: pytest.LogCaptureFixture) -> None:
     none = pd.Series([None] * 40, dtype=dtype, name="mode")
     columns = [(one.fsst.compress(codec="dict"), one) for one in (modes(1500, dtype), modes(90, dtype, False), none)]
+    columns.append((cudf_fsst.concat([columns[-1][0]] * 2), pd.concat([none] * 2)))
     with caplog.at_level("DEBUG", "cudf_fsst.query"):
         for column, series in [*columns, mixed(dtype)]:
             pd.testing.assert_series_equal(column.to_categorical(), series.astype("category"))

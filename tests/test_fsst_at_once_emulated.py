@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,9 @@ from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from emulation.conftest import emulator
 from emulation.device import ORDERS
 from fsst_gpu import CASES, SEGMENT, WORDS, Gpu, column, columns, gpu, same_segments, text
+
+if TYPE_CHECKING:
+    from cudf_fsst.codecs.fsst.cuda_room import Column
 
 __all__ = ["emulator", "gpu"]
 
@@ -34,7 +39,7 @@ def pool(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
 
     planned = cuda_compress.with_pool
 
-    def with_pool(one):  # type: ignore[no-untyped-def]
+    def with_pool(one: Column) -> Column:
         return one if planned(one) is one else one._replace(pool=nbytes)
 
     monkeypatch.setattr(cuda_compress, "with_pool", with_pool)

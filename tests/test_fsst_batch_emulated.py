@@ -73,8 +73,6 @@ def gpu(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Batch]:
     device = FakeDevice(emulator)
     with emulated(device, "fsst") as cuda:
         yield Batch(device, cuda)
-        if emulator.alive:
-            device.default.synchronize()  # what nobody waited for
 
 
 def sliced(whole: HostStrings, first: int, rows: int) -> HostStrings:
@@ -144,6 +142,7 @@ def test_through_host_memory(gpu: Batch, rng: np.random.Generator) -> None:
         same_segments(segments, cpu.compress(strings, **options))
 
 
+@pytest.mark.slow
 def test_rounds(gpu: Batch, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns that do not fit one workspace go one after another, and take no more of it."""
     wanted = frame(rng)
@@ -201,6 +200,7 @@ LAUNCHES = ["row_lengths_look", "fsst_train_cluster", "fsst_encode", "row_length
 LAUNCHES_BESIDE = ["segment_begins", "fsst_train", "row_lengths_measure", "row_lengths_scan", *LAUNCHES[2:]]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("count", [1, 12, 20])
 def test_launches_and_waits(count: int, known: bool, gpu: Batch, rng: np.random.Generator) -> None:
@@ -268,7 +268,7 @@ def test_out_of_memory(own_stream: bool, gpu: Batch, rng: np.random.Generator) -
     gpu.check(wanted, gpu.run(tasks, stream=stream))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("own_stream", [False, True])
 def test_given_up(own_stream: bool, gpu: Batch, rng: np.random.Generator) -> None:
     """By another's failure, at any wait: nothing stays behind."""

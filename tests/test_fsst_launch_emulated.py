@@ -33,7 +33,7 @@ USELESS: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_90"], indirect=True)
 @pytest.mark.parametrize("case", [*ODD, *USELESS])
 def test_launch_choices_change_no_byte(
@@ -67,7 +67,7 @@ def test_launch_choices_change_no_byte(
     assert all(str(file) in line for line in ignored)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("giant", [False, True])
 def test_order_on_the_callers_stream(giant: bool, order: str, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -142,7 +142,7 @@ def test_codes_that_need_whole_slots(gpu: Gpu, rng: np.random.Generator) -> None
     same_segments(gpu.cuda.to_host(segments), cpu.compress(strings))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("forked", [False, True], indirect=True, ids=["default stream", "own stream"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_streams(order: str, forked: Any, gpu: Gpu, rng: np.random.Generator) -> None:

@@ -132,6 +132,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("cluster", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name: str, cluster: bool, emulator: Emulator) -> None:

@@ -78,8 +78,6 @@ def gpu(emulator: Emulator) -> Iterator[Gpu]:
     device = FakeDevice(emulator)
     with emulated(device, "gfc") as cuda:
         yield Gpu(device, cuda)
-        if emulator.alive:
-            device.default.synchronize()
 
 
 @pytest.mark.sampled(15)

@@ -73,8 +73,6 @@ def gpu(request: pytest.FixtureRequest, emulator: Emulator) -> Iterator[Gpu]:
     device = FakeDevice(emulator, getattr(request, "param", "sm_90"))
     with emulated(device, "gpulz") as cuda:
         yield Gpu(device, cuda)
-        if emulator.alive:
-            device.default.synchronize()
 
 
 @pytest.mark.sampled(2)

@@ -91,8 +91,6 @@ def device(emulator: Emulator) -> Iterator[FakeDevice]:
     made = FakeDevice(emulator, order="eager")
     with emulated(made, "values"):
         yield made
-        if emulator.alive:
-            made.default.synchronize()
 
 
 def read(device: FakeDevice, buffer: Any, nbytes: int) -> Any:

@@ -366,6 +366,7 @@ def test_a_compressed_index_that_cannot_be_read(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
 @pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
 def test_streams_of_others(index: pd.Index, compression: str | None, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -66,6 +67,8 @@ INDEXES = {
     "dates": pd.date_range("2026", periods=9, tz="Europe/Berlin"),
     "categories": pd.CategoricalIndex(list("aabbccdda"), name="k"),
     "pairs": pd.MultiIndex.from_arrays([list("aaabbbccc"), range(9)], names=["k", None]),
+    "range and texts": pd.MultiIndex.from_arrays([pd.RangeIndex(9), list("aaabbbccc")], names=[None, "k"]),
+    "ranges": pd.MultiIndex.from_arrays([pd.RangeIndex(9), pd.RangeIndex(30, 3, -3)], names=["p", "q"]),
 }
 
 
@@ -77,6 +80,10 @@ def test_index(name: str, tmp_path: Path) -> None:
     wanted = pd.read_parquet(tmp_path / "in.parquet")
     for columns in (None, ["text"]):
         same(read(tmp_path / "in.parquet", columns=columns), wanted if columns is None else wanted[columns])
+    for filters in ([("n", ">", 2)], [("n", ">", 99)]):
+        same(read(tmp_path / "in.parquet", filters=filters), pd.read_parquet(tmp_path / "in.parquet", filters=filters))
+    frame.to_parquet(tmp_path / "in.parquet")  # as many rows as a range in one row group
+    same(read(tmp_path / "in.parquet"), wanted)
     read(tmp_path / "in.parquet").to_parquet(tmp_path / "out.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "out.parquet"), wanted)
 
@@ -121,6 +128,43 @@ def test_rows_of_a_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     same(found, pd.read_parquet(tmp_path / "in.parquet", columns=["text"], filters=filters))
     assert [one.groups for one in numbers] == [[3], [4], [5]]
     same(read(tmp_path / "in.parquet", filters=[("n", ">", 1000)]), frame[:0])
+
+
+@pytest.mark.parametrize("filters", [None, pc.scalar(True), pc.field("n") > 35, [("n", "<", 0)]], ids=str)
+def test_no_columns(filters: Any, tmp_path: Path) -> None:
+    """How many rows there are is all that is read."""
+    frame = pd.DataFrame({"n": range(100), "kind": list("ab") * 50})
+    frame.to_parquet(tmp_path / "in.parquet", row_group_size=30)
+    frame.to_parquet(tmp_path / "parts", partition_cols=["kind"])
+    for path in (tmp_path / "in.parquet", tmp_path / "parts"):
+        options = {"columns": [], "filters": filters}
+        assert read(path, **options).shape == pd.read_parquet(path, **options).shape
+    options = {"columns": [], "filters": [("kind", "==", "b")]}
+    assert read(tmp_path / "parts", **options).shape == (50, 0)
+
+
+def test_folder_of_files_with_a_range_and_a_column_as_index(tmp_path: Path) -> None:
+    for number, rows in enumerate([3, 5, 3]):
+        frame = pd.DataFrame({"who": [f"{number}{i}" for i in range(rows)], "n": range(rows)})
+        frame.set_index("who", append=True).to_parquet(tmp_path / f"{number}.parquet")
+    same(read(tmp_path), pd.read_parquet(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.list_(pa.int64()), [[1], None]),
+        (pa.list_(pa.int64(), 2), [[1, 2], None]),
+        (pa.struct([("a", pa.string())]), [{"a": "x"}, None]),
+        (pa.map_(pa.string(), pa.int64()), [[("a", 1)], None]),
+    ],
+    ids=str,
+)
+def test_nested_arrow_dtypes(kind: Any, values: list[Any], tmp_path: Path) -> None:
+    """pandas notes names of dtypes that it does not read itself."""
+    frame = pd.DataFrame({"nested": pd.Series(values, dtype=pd.ArrowDtype(kind)), "n": [1, 2]})
+    frame.fsst.compress().to_parquet(tmp_path / "out.parquet")
+    pd.testing.assert_frame_equal(read(tmp_path / "out.parquet").decompress(), frame)
 
 
 def test_folders_lists_and_patterns(tmp_path: Path) -> None:
@@ -399,6 +443,7 @@ def test_a_damaged_file_of_several_is_named(tmp_path: Path) -> None:
         ({"columns": "text"}, TypeError, "a list of names, not 'text'"),
         ({"codecs": {"m": "raw"}}, KeyError, "does not have: 'm'"),
         ({"codecs": {"n": "fsst"}}, ValueError, "column 'n': codec 'fsst' takes strings"),
+        ({"codecs": "fsst"}, TypeError, "codecs must be a dict of column labels and codecs, not str"),
         ({"level": "best"}, ValueError, "level must be one of"),
         ({"filters": [("m", ">", 1)]}, ValueError, r"in\.parquet: .*m"),
     ],
@@ -413,6 +458,8 @@ def test_mistakes(options: dict[str, Any], error: type[Exception], message: str,
 def test_sources_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="empty list"):
         read([])
+    with (tmp_path / "text").open("w+") as file, pytest.raises(TypeError, match="a path or a list of paths"):
+        read(file)
     with pytest.raises(FileNotFoundError, match="no file has such a name"):
         read(tmp_path / "*.parquet")
     (tmp_path / "folder").mkdir()

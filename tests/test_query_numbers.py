@@ -45,7 +45,7 @@ def values_of(series: Any, kind: str) -> list[Any]:
     if kind[0] in "iu":
         own += [int(value) for value in own]
         own += [0, 1, -1, 2**40, 10**30, -(10**30), 2.5, -2.5, 2.0**60, np.nan, np.inf, True]
-        return [*own, np.int8(3), np.uint64(7), np.float32(1.5), None, "x"]
+        return [*own, np.int8(3), np.uint64(7), np.float32(1.5), np.timedelta64(3, "s"), None, "x"]
     own += [None, pd.NaT, 3, "zz", np.timedelta64(5, "h"), pd.Timedelta(5), datetime.timedelta(0, 5)]
     own += ["1970-01-05", "1970-01-05 00:00:00.0000005", datetime.datetime(1970, 1, 2), datetime.date(1970, 1, 2)]
     return [*own, np.datetime64("1970-01-02"), np.datetime64(5, "ns"), pd.Timestamp("1970-01-02", tz="UTC")]

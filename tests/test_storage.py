@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import xxhash
 
+from checker import same_parts
 from cudf_fsst.codecs.fsst import cpu
 from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
@@ -46,19 +47,6 @@ def saved(tmp_path: Path) -> Path:
     return path
 
 
-def assert_same(segments: list[Segment], expected: list[Segment]) -> None:
-    assert len(segments) == len(expected)
-    for segment, wanted in zip(segments, expected, strict=True):
-        assert (segment.layout, segment.null_count, segment.table, segment.codes_nbytes) == (
-            wanted.layout,
-            wanted.null_count,
-            wanted.table,
-            wanted.codes_nbytes,
-        )
-        np.testing.assert_array_equal(segment.meta, wanted.meta)
-        np.testing.assert_array_equal(segment.codes, wanted.codes)
-
-
 def with_checksums(data: bytes | bytearray) -> bytes:
     """Rewrite every checksum of a damaged file that can still be found."""
     data = bytearray(data)
@@ -83,7 +71,7 @@ def places_of(data: bytes) -> dict[tuple[int, int], tuple[int, int]]:
 
 def test_round_trip(saved: Path) -> None:
     stored = storage.load(saved)
-    assert_same(stored.segments, small_column())
+    same_parts(stored.segments, small_column())
     assert (stored.schema, stored.index) == (b"the schema", b"the index")
     assert rows_of_file(saved.read_bytes()) == ROWS[0] + ROWS[1]
 
@@ -108,7 +96,7 @@ def test_a_table_is_stored_once(tmp_path: Path) -> None:
     segments = [handmade_segment([b"the fox"], table) for table in (TABLE, OTHER_TABLE, TABLE)]
     storage.save(path, segments=segments, schema=b"")
     assert [number for kind, number in places_of(path.read_bytes()) if kind == 3] == [0, 1]
-    assert_same(storage.load(path).segments, segments)
+    same_parts(storage.load(path).segments, segments)
 
 
 def test_equal_columns_make_equal_files(saved: Path, tmp_path: Path) -> None:
@@ -404,7 +392,7 @@ def test_damage_of_a_big_file_is_found_in_threads(tmp_path: Path) -> None:
     path = tmp_path / "c.fsst"
     segments = [handmade_segment([bytes([number]) * 300_000], TABLE, tile_size=1024) for number in range(4)]
     storage.save(path, segments=segments, schema=b"")
-    assert_same(storage.load(path).segments, segments)
+    same_parts(storage.load(path).segments, segments)
     data = bytearray(path.read_bytes())
     assert len(data) > 2**20
     data[places_of(data)[5, 2][0] + 1000] ^= 1
@@ -456,7 +444,7 @@ def test_thousands_of_segments(tmp_path: Path) -> None:
     storage.save(path, segments=segments, schema=b"")
     assert path.stat().st_size > 2 * storage._WORTH_THREADS
     stored = storage.load(path).segments
-    assert_same(stored, segments)
+    same_parts(stored, segments)
     everything = [row for some in rows for row in some]
     assert rows_of(cpu.read(stored)) == everything
     assert rows_of(cpu.read(stored, 700, 800)) == everything[700:800]

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from checker import same_parts
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings
 from cudf_fsst.codecs.node import Node, Wanted
-from cudf_fsst.codecs.part import Packed
 from cudf_fsst.codecs.values import cpu
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Emulator
@@ -113,8 +113,6 @@ def gpu(emulator: Emulator) -> Iterator[Gpu]:
     device = FakeDevice(emulator)
     with emulated(device, "values"):
         yield Gpu(device)
-        if emulator.alive:
-            device.default.synchronize()
 
 
 @pytest.fixture
@@ -124,8 +122,6 @@ def own_stream_gpu(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Itera
     device = FakeDevice(emulator, per_thread=True)
     with emulated(device, "values"):
         yield Gpu(device)
-        if emulator.alive:
-            device.default.synchronize()
 
 
 def on_device() -> Any:
@@ -178,19 +174,7 @@ CASES = tuple(arrays())
 
 def same_nodes(found: Node, wanted: Node) -> None:
     assert (found.type, found.rows, found.null_count) == (wanted.type, wanted.rows, wanted.null_count)
-    parts, others = list(found.parts), list(wanted.parts)
-    assert len(parts) == len(others)
-    for part, other in zip(parts, others, strict=True):
-        assert type(part) is type(other)
-        if isinstance(part, Packed):
-            assert (part.codec, part.rows, part.itemsize, part.parameters) == (
-                other.codec,
-                other.rows,
-                other.itemsize,
-                other.parameters,
-            )
-        np.testing.assert_array_equal(part.meta, other.meta)
-        np.testing.assert_array_equal(part.codes, other.codes)
+    same_parts(found.parts, wanted.parts)
 
 
 def cut_at(node: Node, *streams: list[int]) -> Node:

@@ -121,7 +121,7 @@ def check_dtype(data: Any) -> None:
         return
     try:
         arrow_columns.describe(arrow_columns.no_rows(_type_of(data.dtype)))
-    except (TypeError, NotImplementedError) as error:
+    except (TypeError, NotImplementedError) as error:  # no Arrow type is like it, or none that columns take
         raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not {data.dtype}: {error}") from error
 
 

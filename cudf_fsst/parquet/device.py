@@ -65,7 +65,7 @@ class DeviceReader:
         self._keys = list(keys)
         #: Of the frame's columns.
         self.labels = files.labels
-        wanted = check_codecs({str(name): codec for name, codec in (codecs or {}).items()}, self.labels)
+        wanted = check_codecs(codecs, self.labels, {name: str(name) for name in codecs or ()})
         self._codecs = [wanted.get(label) for label in self.labels]
         self._strings = {"tile_size": "auto", "level": level}
         #: Names that are read, but those of the index.
@@ -175,9 +175,10 @@ class DeviceReader:
         """A column of its pieces, whose nodes were joined."""
         return Content(node, contents[0].type, contents[0].stored)
 
-    def range(self, start: int, stop: int, step: int, name: Any) -> CompressedIndex:
-        """A RangeIndex."""
-        made = interop.cudf_module().RangeIndex(start, stop, step, name=name)
+    def ranges(self, levels: Sequence[tuple[range, Any]]) -> CompressedIndex:
+        """An index that is a range, the first of `levels`: cuDF reads no other ranges."""
+        bounds, name = levels[0]
+        made = interop.cudf_module().RangeIndex(bounds, name=name)
         index = indexes.of_range(made, self.backend)
         assert index is not None
         return index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .. import index as indexes
 from ..backend import HostBackend
@@ -22,7 +24,7 @@ from ..interop.dtypes import NULLABLE, natural_dtype
 from ..interop.pandas_columns import encode_arrow
 from ..naming import naming
 from .reads import Ahead, Compressed, Read, shares, sizes
-from .sources import Piece, Source, reading
+from .sources import Piece, Source, bounds_of, reading
 
 #: Rows of a batch that Arrow reads: all of a piece at once.
 _ALL = 2**31 - 1
@@ -48,7 +50,9 @@ class HostReader:
 
     def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str) -> None:
         self._source = source
-        template = source.schema
+        template, nested = _without_nested_dtypes(source.schema)
+        #: What pandas noted of the files, as `_index` wants it.
+        self._notes = _without_ranges(template)
         for i, field in enumerate(template):
             if not _is_text(field.type) and isinstance(natural_dtype(field.type), pd.ArrowDtype):
                 template = template.set(i, pa.field(field.name, pa.null()))  # which is for the labels alone
@@ -59,14 +63,9 @@ class HostReader:
         names = [name for name in source.schema.names if name not in self._levels]
         kinds = [source.schema.field(name).type for name in names]
         by_name = dict(zip(names, self.labels, strict=True))
-        wanted = check_codecs({by_name.get(name, name): codec for name, codec in (codecs or {}).items()}, self.labels)
+        wanted = check_codecs(codecs, self.labels, by_name)
         self._columns = [
-            (
-                name,
-                label,
-                dtype if template.field(name) == source.schema.field(name) else natural_dtype(kind),
-                wanted.get(label),
-            )
+            (name, label, self._dtype(name, dtype, kind, template, nested), wanted.get(label))
             for name, label, dtype, kind in zip(names, self.labels, empty.dtypes, kinds, strict=True)
         ]
         self._strings = {"tile_size": "auto", "level": level}
@@ -80,6 +79,12 @@ class HostReader:
         ]
         if not source.pieces:
             self.reads = [Read(0, 0, 1, source.schema.empty_table)]
+
+    def _dtype(self, name: str, dtype: Any, kind: Any, template: Any, nested: set[str]) -> Any:
+        """Of a column, of which pandas makes `dtype` in the template."""
+        if name in nested:
+            return pd.ArrowDtype(kind)
+        return dtype if template.field(name) == self._source.schema.field(name) else natural_dtype(kind)
 
     def _shares(self) -> list[list[str]]:
         """Names of columns that are read together; the first ones with those of the index and of the folders."""
@@ -96,11 +101,10 @@ class HostReader:
     def _read(self, piece: Piece, names: Sequence[str]) -> Any:
         source = self._source
         with reading(piece.path):
-            table = piece.fragment.to_table(source.whole, names, source.expression, batch_size=_ALL)
-        if not source.schema.names:  # such a table has forgotten how many rows it has
-            rows = piece.rows if source.expression is None else piece.fragment.count_rows(filter=source.expression)
-            return pa.table({"": pa.nulls(rows)})
-        return table.replace_schema_metadata(source.schema.metadata)
+            # A table without columns forgets how many rows it has.
+            some = list(names) or {"": pc.scalar(None)}
+            table = piece.fragment.to_table(source.whole, some, source.expression, batch_size=_ALL)
+        return table.replace_schema_metadata(self._notes)
 
     def working(self) -> AbstractContextManager[None]:
         """Nothing to prepare."""
@@ -129,31 +133,23 @@ class HostReader:
     def _index(self, table: Any) -> CompressedIndex:
         nulls = {table[name].type for name in self._levels if table[name].null_count}
         masked = {kind: dtype for kind, dtype in NULLABLE.items() if kind in nulls}  # else they would be floats
-        # Given a mapper, pyarrow asks extension types (periods, intervals) no more.
-        labels = table.select(self._levels).to_pandas(
-            types_mapper=lambda kind: masked.get(kind) or _extension_dtype(kind)
-        )
+        # Given a mapper, pyarrow asks extension types (periods, intervals) no more, nor what pandas noted.
+        mapper = (lambda kind: masked.get(kind) or _extension_dtype(kind)) if masked else None
+        labels = table.select(self._levels).to_pandas(types_mapper=mapper)
         return indexes.compress(self._with_ranges(labels.index), self.backend)
 
     def _with_ranges(self, found: Any) -> Any:
         """The index with the levels of a MultiIndex that are ranges, of which pandas notes three numbers."""
         start, self._rows = self._rows, self._rows + len(found)
-        noted = [
-            range(one["start"], one["stop"], one["step"]) if isinstance(one, dict) else None
-            for one in self._source.noted
-        ]
-        rows = sum(one.rows for one in self._source.pieces)
-        ranges = [one for one in noted if one is not None]
-        if not ranges or self._source.expression is not None or any(len(one) != rows for one in ranges):
-            return found  # as pandas has it, ranges of another length are no levels
-        columns = iter(range(found.nlevels))
-        levels = [
-            found.get_level_values(next(columns))
-            if bounds is None
-            else pd.RangeIndex(bounds[start : self._rows], name=one["name"])
-            for bounds, one in zip(noted, self._source.noted, strict=True)
-        ]
-        return pd.MultiIndex.from_arrays(levels)
+        # As pandas has it, ranges of another length are no levels. A filter leaves a length that is not known yet.
+        rows = sum(one.rows for one in self._source.pieces) if self._source.expression is None else -1
+        columns, levels = iter(range(found.nlevels)), []
+        for one in self._source.noted:
+            if isinstance(one, str):
+                levels.append(found.get_level_values(next(columns)))
+            elif len(bounds := bounds_of(one)) == rows:
+                levels.append(pd.RangeIndex(bounds[start : self._rows], name=one["name"]))
+        return pd.MultiIndex.from_arrays(levels) if len(levels) > found.nlevels else found
 
     def _with_one_dictionary(self, name: str, column: Any) -> Any:
         """The same values, with codes for the dictionary of all pieces so far, which only grows."""
@@ -171,9 +167,37 @@ class HostReader:
             node = _with_dictionaries(node, last.node)
         return Content(node, last.type, last.stored)
 
-    def range(self, start: int, stop: int, step: int, name: Any) -> CompressedIndex:
-        """A RangeIndex."""
-        return indexes.compress(pd.RangeIndex(start, stop, step, name=name), self.backend)
+    def ranges(self, levels: Sequence[tuple[range, Any]]) -> CompressedIndex:
+        """An index whose levels are ranges, with their names."""
+        made = [pd.RangeIndex(bounds, name=name) for bounds, name in levels]
+        return indexes.compress(made[0] if len(made) == 1 else pd.MultiIndex.from_arrays(made), self.backend)
+
+
+def _without_nested_dtypes(schema: Any) -> tuple[Any, set[str]]:
+    """The schema without ArrowDtypes that pandas writes down, but cannot read; and the names of such columns."""
+    notes, found = schema.pandas_metadata, set()
+    if notes is None:
+        return schema, found
+    for column in notes["columns"]:
+        try:
+            pd.api.types.pandas_dtype(column["numpy_type"])
+        except (TypeError, NotImplementedError):  # what pandas raises for "list<item: int64>[pyarrow]" and others
+            if str(column["numpy_type"]).endswith("[pyarrow]"):
+                found.add(column["field_name"])
+                column["numpy_type"] = "object"
+    return schema.with_metadata({**schema.metadata, b"pandas": json.dumps(notes).encode()}), found
+
+
+def _without_ranges(schema: Any) -> Any:
+    """The schema's metadata without levels of the index that are ranges.
+
+    pandas makes them where a table has as many rows, and a piece may have so many by chance.
+    """
+    notes = schema.pandas_metadata
+    if notes is None:
+        return schema.metadata
+    notes["index_columns"] = [one for one in notes["index_columns"] if isinstance(one, str)]
+    return {**schema.metadata, b"pandas": json.dumps(notes).encode()}
 
 
 def _is_text(kind: Any) -> bool:

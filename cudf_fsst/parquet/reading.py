@@ -17,7 +17,7 @@ from ..progress import Progress
 from .device import DeviceReader
 from .host import HostReader
 from .reads import read_ahead
-from .sources import Path, Source, find
+from .sources import Path, Source, bounds_of, find
 
 Reader = HostReader | DeviceReader
 
@@ -105,15 +105,11 @@ def read_parquet(
         if labels:
             index = join_indexes([labels[piece] for piece in sorted(labels)], reader.backend)
         else:
-            index = reader.range(*_bounds(source, rows))
+            index = reader.ranges(_ranges(source, rows))
     return CompressedFrame._make(reader.backend, made, reader.labels, index)
 
 
-def _bounds(source: Source, rows: int) -> tuple[int, int, int, Any]:
-    """The RangeIndex that the notes tell of, if it has so many rows, else the plain one."""
-    if source.noted:
-        noted = source.noted[0]
-        bounds = range(noted["start"], noted["stop"], noted["step"])
-        if len(bounds) == rows:
-            return bounds.start, bounds.stop, bounds.step, noted["name"]
-    return 0, rows, 1, None
+def _ranges(source: Source, rows: int) -> list[tuple[range, Any]]:
+    """The ranges that the notes tell of, with their names, if they have so many rows, else the plain one."""
+    noted = [(bounds_of(one), one["name"]) for one in source.noted]
+    return [(bounds, name) for bounds, name in noted if len(bounds) == rows] or [(range(rows), None)]

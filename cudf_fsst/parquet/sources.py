@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,11 @@ Path = str | os.PathLike[str]
 _FEW = 32
 #: Rows, and bytes in Parquet's encodings, of a piece of several row groups.
 _PIECE_ROWS, _PIECE_NBYTES = 1 << 24, 640 << 20
+
+
+def bounds_of(noted: dict[str, Any]) -> range:
+    """A range that is noted as a level of the index."""
+    return range(noted["start"], noted["stop"], noted["step"])
 
 
 @contextmanager
@@ -169,6 +174,8 @@ def _files(source: Path | Sequence[Path]) -> Any:
         if not matches:
             raise FileNotFoundError(f"{path}: no file has such a name")
         return matches[0] if len(matches) == 1 else _files(matches)
+    if hasattr(source, "read") or not isinstance(source, Iterable):  # lines of a file are no paths
+        raise TypeError(f"read_parquet takes a path or a list of paths, not {type(source).__name__}")
     paths = [os.fsdecode(one) for one in source]
     if not paths:
         raise ValueError("read_parquet was given an empty list of files")

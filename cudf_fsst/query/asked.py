@@ -100,7 +100,9 @@ def of_method(name: str, call: Callable[..., Any], args: Sequence[Any], options:
     if found is None:
         return None
     questions, exact, example, key = found
-    return Request(questions, lambda some: call(some, **example), key, lambda some: call(some, *args, **options), exact)
+    given = {**dict(zip(_PARAMETERS[name], args, strict=False)), **options}
+    given.pop("na", None)  # rows that were found are not missing
+    return Request(questions, lambda some: call(some, **example), key, lambda some: call(some, **given), exact)
 
 
 #: Characters of a pattern of which is kept what it asks.

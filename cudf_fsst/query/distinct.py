@@ -135,7 +135,7 @@ def value_counts(column: Source, normalize: bool, sort: bool, ascending: bool, b
         if len(scopes) > 1:
             values = values.drop_duplicates(ignore_index=True)
             numbers, _ = backend.interop.categories(values)  # -1 of a missing one, as only this has
-            counts = array.where(numbers < 0, column.null_count, counts[numbers])
+            counts = array.concatenate([counts, array.full(1, column.null_count, np.int64)])[numbers]
         elif len(values) > count:
             at = int(array.argmax(array.asarray(backend.interop.row_values(values.isna()))))
             counts = array.concatenate([counts[:at], array.full(1, column.null_count, np.int64), counts[at:]])

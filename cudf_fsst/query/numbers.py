@@ -124,7 +124,8 @@ def _number(column: Source, value: Any) -> _Number | None:
     """A value that the library compares with such a column exactly; None for others."""
     dtype, kind = column.dtype, column._content.type
     if _is_integers(dtype):
-        if type(value) is int or (isinstance(value, np.integer) and np.result_type(dtype, value.dtype).kind in "iu"):
+        exact = isinstance(value, np.integer) and value.dtype.kind in "iu"  # a timedelta64 is one of them
+        if type(value) is int or (exact and np.result_type(dtype, value.dtype).kind in "iu"):
             return _Number(int(value))
         if type(value) is float and dtype.itemsize <= 4 and np.isfinite(value):
             return _Number(*value.as_integer_ratio())

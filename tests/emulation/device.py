@@ -569,6 +569,8 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
             if name != own[0] and hasattr(module, "Workspace"):
                 module.Workspace = _strict_workspace(module.Workspace)
         yield sys.modules[f"cudf_fsst.codecs.{codec}.cuda"]
+        if device.emulator.alive:
+            device.default.synchronize()  # what nobody waited for
     finally:
         sys.meta_path.remove(_Finder)
         for name in (*own, *device.modules):
