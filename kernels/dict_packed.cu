@@ -18,7 +18,7 @@
 // of each code, dict_spell 0.26 for l_shipmode (now 0.19) and dict_lengths 0.09 (0.06); before that, words that two lanes share put
 // together by atomicOr, with branches where a word ends, 0.27. Eight thread blocks of dict_spell on a multiprocessor took 0.22; five took
 // as long as six. With stores of one row each where a scope does not begin at a whole vector, as the second one of l_shipinstruct does,
-// that column took 0.47 in dict_spell and 0.12 in dict_answer; without them it is not measured yet.
+// that column took 0.47 in dict_spell and 0.12 in dict_answer.
 #include "bitpack.cuh"
 #include "dict.cuh"
 
@@ -342,7 +342,7 @@ __device__ __forceinline__ void spell(const SpellJob& job, u32 in_job, u64 begin
     };
     const u32 inclusive = warp_inclusive_sum(sum), before = inclusive - sum;
     const u32 total = __shfl_sync(ALL_LANES, inclusive, 31);
-    // Behind what waits in the stage there is room, which `staged` says.
+    // Behind what waits in the stage there is room, which `staged` says: from byte 16 on.
     write_offsets(job, row, slots, whole, again(job.first_char) + begin + before, reinterpret_cast<uint4*>(room) + 1);
     begin += total;
     fits = fits && begin <= again(job.limit);
@@ -399,7 +399,8 @@ __device__ __forceinline__ void spell(const SpellJob& job, u32 in_job, u64 begin
         // Each lane has filled its first word, but for what the lane before has of it.
         const u64 tail = __shfl_up_sync(ALL_LANES, run.waiting, 1);
         if (mine && lane_id() != from) *first |= tail;
-        if (lane_id() + 1 == next) *run.at = run.waiting;
+        // Nothing behind the stage: that is the next warp's, or the image.
+        if (lane_id() + 1 == next && run.have != 0) *run.at = run.waiting;
       }
       stage.send(__shfl_sync(ALL_LANES, inclusive, next - 1) - start);
       from = next;

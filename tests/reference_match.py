@@ -1,4 +1,4 @@
-"""Answers to questions about rows by their definition, in plain Python."""
+"""Answers to questions about rows by their definition, in plain Python; the package's own are checked against them."""
 
 from __future__ import annotations
 

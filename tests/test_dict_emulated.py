@@ -551,6 +551,14 @@ def test_sizes_of_values(longest: int, whole: Whole, rng: np.random.Generator) -
         assert whole.read(node, 7, 1400) == rows[7:1400]
 
 
+def test_lanes_that_fill_the_stage(whole: Whole) -> None:
+    """16 lanes have 513 bytes each: the 8,208 that a warp's stage has, and the next warp's begins right behind."""
+    rows = [*[b"a" * 32] * 15, b"b" * 33] * 1200
+    (node,) = whole.compress(rows, codec="dict")
+    assert whole.read(node) == rows
+    assert whole.read(node, 16, len(rows)) == rows[16:]
+
+
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 def test_entries_by_code(itemsize: int, whole: Whole, rng: np.random.Generator) -> None:
     for values in (WORDS, [b"Clerk#%09d" % i for i in range(600)]):

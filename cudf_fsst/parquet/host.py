@@ -72,10 +72,11 @@ class HostReader:
         self._dictionaries: dict[str, Any] = {}
         self._rows = 0  # whose index is made
         #: Of each piece, of a large one some columns at a time; without pieces one of a table without rows.
+        shared = self._shares()
         self.reads = [
             Read(number, share, 1, partial(self._read, piece, names))
             for number, piece in enumerate(source.pieces)
-            for share, names in enumerate(self._shares())
+            for share, names in enumerate(shared)
         ]
         if not source.pieces:
             self.reads = [Read(0, 0, 1, source.schema.empty_table)]
@@ -175,7 +176,8 @@ class HostReader:
 
 def _without_nested_dtypes(schema: Any) -> tuple[Any, set[str]]:
     """The schema without ArrowDtypes that pandas writes down, but cannot read; and the names of such columns."""
-    notes, found = schema.pandas_metadata, set()
+    notes = schema.pandas_metadata
+    found: set[str] = set()
     if notes is None:
         return schema, found
     for column in notes["columns"]:
