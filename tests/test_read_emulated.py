@@ -315,18 +315,25 @@ def test_received(order: str, batch: int, gpu: Gpu, monkeypatch: pytest.MonkeyPa
 def test_received_again(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found out about reading strings is kept with the columns in host memory, wherever copies of them lie."""
     launch = importlib.import_module("cudf_fsst.codecs.fsst.launch")
+    dictionary: Any = sys.modules["cudf_fsst.codecs.dict.cuda_read"]
+    decoded: list[int] = []
+    keep = dictionary._keep_few
+    monkeypatch.setattr(dictionary, "_keep_few", lambda found, lane: (decoded.append(len(found)), keep(found, lane))[1])
     described: list[int] = []
     describe = launch.describe
     monkeypatch.setattr(launch, "describe", lambda some: (described.append(len(some)), describe(some))[1])
     arrays = [array for array in COLUMNS.values() if is_strings(array.type) or pa.types.is_list(array.type)]
-    nodes = [compressed(array) for array in arrays]
+    repeated = pa.array([None if i % 7 == 0 else f"value {i % 5}" for i in range(ROWS)])
+    arrays += [repeated, pa.array([[one] for one in repeated])]
+    nodes = [compressed(array) for array in arrays[:-2]] + [compressed(array, "dict") for array in arrays[-2:]]
     kept: list[Any] = []  # so that every copy lies elsewhere
     for some in (slice(None), slice(None), slice(1, None)):
         described.clear()
+        decoded.clear()
         with gpu.memory.Lane() as lane:
             made = on_device().receive(nodes[some], lane=lane)
             lane.synchronize()
-        assert bool(described) == (not kept)
+        assert bool(described) == any(decoded) == (not kept)
         kept.append(made)
         for found, array in zip(made, arrays[some], strict=True):
             assert arrow(gpu, found, array.type).equals(array)

@@ -94,10 +94,13 @@ def receive(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
 def _copied(node: Node, parts: Iterator[Any]) -> Node:
     """A node of parts that are on their way to the GPU; what is found out about reading it, the node keeps."""
     made = node.with_parts(parts)
-    for copy, source in ((made, node), *zip(made.children, node.children, strict=True)):
+    pairs = [(made, node)]
+    while pairs:
+        copy, source = pairs.pop()
         _shapes[copy] = _shape(source)
         if isinstance(copy.segments, Segments) and isinstance(source.segments, Segments):
             copy.segments.source = source.segments
+        pairs += zip(copy.children, source.children, strict=True)
     return made
 
 

@@ -311,7 +311,7 @@ def few_of(scope: Node) -> Few | None:
     (values,) = scope.children
     segments = values.segments
     assert isinstance(segments, Segments)
-    if segments.few is None and 0 < values.rows <= few.MOST and values.chars_nbytes <= few.MOST * few.SHORT:
+    if segments.few is None and few.may_be(values):
         segments.few = Few(fsst.read(segments))
     kept: Few | None = segments.few
     return kept

@@ -26,6 +26,8 @@ from . import cuda_packed, cuda_text, few, launch
 _u32, _u64 = np.uint32, np.uint64
 #: Bytes of values of dictionaries that are in memory at once.
 _VALUES_NBYTES = 24 << 20
+#: Scopes whose few values are decoded together.
+_FEW_SCOPES = _VALUES_NBYTES // (few.MOST * few.SHORT)
 #: Bytes of codes that are unpacked at once, at least.
 _CODES_NBYTES = 24 << 20
 
@@ -39,7 +41,7 @@ def _kernel(name: str) -> Any:
 
 def know_longest(values: Node, nbytes: int) -> None:
     """Keep how long the longest of a dictionary's values is, so that nobody has to look."""
-    _segments(values).longest = nbytes
+    _segments(values).original.longest = nbytes
 
 
 def _segments(node: Node) -> Segments:
@@ -49,7 +51,7 @@ def _segments(node: Node) -> Segments:
 
 def _longest(values: Sequence[Segments], found: Sequence[DeviceStrings], lane: Lane) -> list[int]:
     """Bytes of the longest of the values of each dictionary: found once, with a wait, and kept with them."""
-    new = [i for i, segments in enumerate(values) if segments.longest is None]
+    new = [i for i, segments in enumerate(values) if segments.original.longest is None]
     if new:
         there = lane.allocate(8 * len(new))
         lane.zero(there.ptr, there.size)
@@ -62,14 +64,14 @@ def _longest(values: Sequence[Segments], found: Sequence[DeviceStrings], lane: L
         tables.add_jobs(_kernel("dict_longest"), launch.READ_THREADS, grids, fields)
         tables.launch(lane)
         for i, longest in zip(new, lane.read(there.ptr, len(new), np.int64).tolist(), strict=True):
-            values[i].longest = longest
-    return [segments.longest or 0 for segments in values]
+            values[i].original.longest = longest
+    return [segments.original.longest or 0 for segments in values]
 
 
 def _decoded(scopes: Sequence[Node], lane: Lane) -> list[tuple[cuda_text.Dictionary, Any]]:
     """The values of scopes with a dictionary, and what keeps them; a few short ones are decoded once."""
     values = [_segments(scope.children[0]) for scope in scopes]
-    new = [i for i, segments in enumerate(values) if segments.few is None]
+    new = [i for i, segments in enumerate(values) if segments.original.few is None]
     found = dict(zip(new, fsst.read([values[i] for i in new], lane=lane) if new else (), strict=True))
     some = [i for i, one in found.items() if one.rows]
     sizes = dict(zip(some, _longest([values[i] for i in some], [found[i] for i in some], lane), strict=True))
@@ -80,8 +82,8 @@ def _decoded(scopes: Sequence[Node], lane: Lane) -> list[tuple[cuda_text.Diction
             there = cuda_text.Dictionary(one.chars, one.offsets, one.offsets_itemsize, one.rows, sizes.get(i, 0))
             made.append((there, one))
         else:
-            count = scopes[i].children[0].rows
-            made.append((cuda_text.Dictionary(0, 0, 4, count, segments.longest or 0, segments.few.image), None))
+            count, known = scopes[i].children[0].rows, segments.original
+            made.append((cuda_text.Dictionary(0, 0, 4, count, known.longest or 0, known.few.image), None))
     return made
 
 
@@ -98,7 +100,7 @@ def _keep_few(found: Sequence[tuple[Segments, DeviceStrings, int]], lane: Lane) 
     if downloads:
         lane.synchronize()
     for segments, offsets, data in downloads:
-        segments.few = few.Few(HostStrings(offsets.size - 1, data, offsets))
+        segments.original.few = few.Few(HostStrings(offsets.size - 1, data, offsets))
 
 
 # ---- rows in order
@@ -266,7 +268,7 @@ def _read(columns: Sequence[Sequence[_Share]], lane: Lane) -> list[DeviceStrings
 
 
 def _layout(share: _Share, dictionary: cuda_text.Dictionary) -> cuda_packed.Layout:
-    if share.whole and dictionary.longest == _segments(share.scope.children[0]).longest:
+    if share.whole and dictionary.longest == _segments(share.scope.children[0]).original.longest:
         return _whole(share.scope)
     return cuda_packed.Layout(dictionary.values, dictionary.longest, share.scope.values[0], share.start, share.stop)
 
@@ -275,7 +277,7 @@ def _layout(share: _Share, dictionary: cuda_text.Dictionary) -> cuda_packed.Layo
 def _whole(scope: Node) -> cuda_packed.Layout:
     """Of all rows, whose values have been read."""
     (values,), (codes,) = scope.children, scope.values
-    return cuda_packed.Layout(values.rows, _segments(values).longest or 0, codes, 0, scope.rows)
+    return cuda_packed.Layout(values.rows, _segments(values).original.longest or 0, codes, 0, scope.rows)
 
 
 class _Windows:
@@ -588,15 +590,16 @@ def match(
     out, row, exact = lane.allocate(node.rows * nbytes), 0, True
     coded = [scope for scope in node.scopes if not is_strings(scope.type)]
     some = [scope for scope in coded if _may_be_few(scope)]
-    if any(_segments(scope.children[0]).few is None for scope in some):
-        _decoded(some, lane)
+    unknown = [scope for scope in some if _segments(scope.children[0]).original.few is None]
+    for first in range(0, len(unknown), _FEW_SCOPES):
+        _decoded(unknown[first : first + _FEW_SCOPES], lane)
     packed: list[cuda_packed.LookUp] = []
     keep = []  # until everything that uses them is enqueued
     for scope in node.scopes:
         values = scope if is_strings(scope.type) else scope.children[0]
         at, row = out.ptr + row * nbytes, row + scope.rows
         table: Any
-        if values is not scope and (kept := _segments(values).few) is not None:
+        if values is not scope and (kept := _segments(values).original.few) is not None:
             table = kept.answers(question)
         else:
             found = ask(values.segments)
@@ -630,8 +633,8 @@ def _whole_codes(scope: Node) -> cuda_packed.Codes:
 def _may_be_few(scope: Node) -> bool:
     """Whether the values of a scope with a dictionary may be kept, or are."""
     (values,) = scope.children
-    longest = _segments(values).longest
-    return 0 < values.rows <= few.MOST and (longest is None or 0 < longest <= few.SHORT) and _is_packed(scope)
+    longest = _segments(values).original.longest
+    return few.may_be(values) and (longest is None or 0 < longest <= few.SHORT) and _is_packed(scope)
 
 
 def _is_packed(scope: Node) -> bool:

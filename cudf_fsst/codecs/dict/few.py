@@ -14,12 +14,18 @@ import numpy.typing as npt
 from ...buffers import HostStrings
 from ...lazy import lazy
 from ..fsst import search
+from ..node import Node
 from ..part import align
 
 #: How many values, and bytes of the longest.
 MOST, SHORT = 256, 64
 #: Questions whose answers are kept.
 _KEPT = 8
+
+
+def may_be(values: Node) -> bool:
+    """Whether a dictionary's values, by what is known without decoding them, are a few short ones."""
+    return 0 < values.rows <= MOST and values.chars_nbytes <= MOST * SHORT
 
 
 class Few:
@@ -49,10 +55,11 @@ class Few:
         """The answer for each value, of `search.answer_dtype`."""
         found = self._answers.get(question)
         if found is None:
-            if len(self._answers) >= _KEPT:
-                self._answers.clear()
-            made = [search.answer(question, row) for row in self.rows]
-            found = self._answers[question] = np.array(made, search.answer_dtype(question))
+            found = np.array([search.answer(question, row) for row in self.rows], search.answer_dtype(question))
+            if search.is_small(question):
+                if len(self._answers) >= _KEPT:
+                    self._answers.clear()
+                self._answers[question] = found
         return found
 
 

@@ -224,7 +224,12 @@ def plan(question: Question) -> Plan | None:
     `Length` and `Find` have a plane of the bytes that continue a character, the last one. Where a segment has none of
     them, it can be left out.
     """
-    return _kept_plan(question) if _nbytes(question) <= _KEPT_NBYTES else _plan(question)
+    return _kept_plan(question) if is_small(question) else _plan(question)
+
+
+def is_small(question: Question) -> bool:
+    """Whether it, and what follows from it, may be kept for other calls."""
+    return _nbytes(question) <= _KEPT_NBYTES
 
 
 def _nbytes(question: Question) -> int:

@@ -78,5 +78,10 @@ class Segments(tuple[Segment, ...]):
     #: Of the few short values of a dictionary, a `cudf_fsst.codecs.dict.few.Few`.
     few: Any = None
 
+    @property
+    def original(self) -> Segments:
+        """These, or those that they are a copy of: where `longest` and `few` are kept."""
+        return self if self.source is None else self.source
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Segments, (tuple(self),)
