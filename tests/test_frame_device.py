@@ -16,7 +16,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from checker import same_parts
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.values import cpu as values_cpu
 from cudf_fsst.codecs.values import plan
@@ -54,7 +53,10 @@ def same_streams(paths: Sequence[Path]) -> None:
     assert len(sections[0]) == len(sections[1])
     for (codec, parts), (other, others) in zip(*sections, strict=True):
         assert codec == other
-        same_parts(parts, others)
+        # Codes of categories may have a sign in pandas and none in cuDF, which their parameters say.
+        for part, same_part in zip(parts, others, strict=True):
+            np.testing.assert_array_equal(part.meta, same_part.meta)
+            np.testing.assert_array_equal(part.codes, same_part.codes)
 
 
 @pytest.mark.gpu
