@@ -1,4 +1,4 @@
-"""Packed codes of dictionaries in GPU memory become strings, answers or counts in one pass: kernels/dict_packed.cu, dict_count.cu."""
+"""Packed codes of dictionaries in GPU memory become strings, answers or counts in one pass."""
 
 from __future__ import annotations
 
@@ -225,9 +225,7 @@ class Codes:
         Thread blocks for a multiprocessor.
     """
 
-    def __init__(
-        self, parts: Parts, start: int, stop: int, values: int, resident: int = launch.ANSWER_BLOCKS
-    ) -> None:
+    def __init__(self, parts: Parts, start: int, stop: int, values: int, resident: int = launch.ANSWER_BLOCKS) -> None:
         self.itemsize, self.values = parts[0].itemsize, values
         pieces = list(_pieces(parts, start, stop))
         self.grids = _grids(pieces, resident * device_attributes()["multiprocessors"])

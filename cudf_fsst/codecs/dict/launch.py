@@ -1,4 +1,4 @@
-"""What the host must know to launch kernels/dict_find.cu, dict_read.cu, dict_packed.cu and dict_count.cu. Needs no GPU."""
+"""What the host must know to launch dict_find.cu, dict_read.cu, dict_packed.cu and dict_count.cu. Needs no GPU."""
 
 from __future__ import annotations
 
