@@ -6,12 +6,19 @@
 // numbered by first appearance, so those that are frequent come early. Others are counted in global memory.
 #include "dict_codes.cuh"
 
+// Thread blocks on a multiprocessor: so many that nothing spills.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#define RESIDENT 8
+#else
+#define RESIDENT 6
+#endif
+
 struct CountJob : CodesJob {
   u64 out;  // address of u64s, one for each value, to which is added
 };
 
 // Dynamic shared memory: `room` u32s. Rows without a value, and codes of no value, are not counted.
-extern "C" __global__ void __launch_bounds__(THREADS) dict_count(const u64* table, u32 jobs, u32 room) {
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) dict_count(const u64* table, u32 jobs, u32 room) {
   DYNAMIC_SHARED(u32, counters);
   __shared__ CountJob job;
   const u32 in_job = load_job(table, jobs, job);
