@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import io
-import operator
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,7 @@ import pyarrow as pa
 
 from . import batches, query, selection
 from . import index as indexes
-from .backend import Asked, Backend, DeviceBackend, HostBackend, check_options, of_data
-from .backend.content import move
+from .backend import Asked, Backend, HostBackend, check_options, of_data
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
 from .codecs.node import Content, is_strings
@@ -27,13 +25,11 @@ from .interop import arrow_columns, arrow_extension, dtypes
 from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop.arrow import decoding, to_arrow
+from .rows import Rows
 from .tables import as_html, size_bar
 
-#: Rows of a piece, where pieces are cut by rows, are a multiple of this.
-_PIECE_ROWS = 1024
 
-
-class CompressedColumn(query.Questions):
+class CompressedColumn(Rows, query.Questions):
     """A compressed column, in host memory or on a GPU.
 
     ``series.fsst.compress()``, ``frame.column(label)``, `concat`, `load` and `Compressor` make one. The class itself
@@ -71,14 +67,25 @@ class CompressedColumn(query.Questions):
         column._content, column._backend, column._name, column._index = content, backend, name, index
         # None: made of the content when it is asked for.
         column._dtype = dtype
-        # Came from a cudf.pandas proxy, so Series go back as proxies.
         column._proxied = proxied
         return column
 
-    # What it is ---------------------------------------------------------------------------------------------------
+    @property
+    def _contents(self) -> Sequence[Content]:
+        return (self._content,)
 
-    def __len__(self) -> int:
-        return self._content.node.rows
+    def _made_of(self, contents: Sequence[Content], backend: Backend, index: CompressedIndex) -> CompressedColumn:
+        (content,) = contents
+        return self._make(content, backend, self._name, index, self._dtype)
+
+    def copy(self) -> CompressedColumn:
+        """A new column, which shares everything with this one."""
+        return self._make(self._content, self._backend, self._name, self._index, self._dtype, self._proxied)
+
+    def _is_like(self, other: CompressedColumn) -> bool:
+        return bool(self.dtype == other.dtype)
+
+    # What it is ---------------------------------------------------------------------------------------------------
 
     def __bool__(self) -> bool:
         """Refused, as a Series refuses it: a column has a truth value for each row, see `len`."""
@@ -99,27 +106,12 @@ class CompressedColumn(query.Questions):
         return self._name
 
     @property
-    def index(self) -> Any:
-        """Index of the Series, decompressed."""
-        return self._out(self._labels())
-
-    def _labels(self) -> Any:
-        """The index, to hand out: who gets it may rename it."""
-        with self._backend.current():
-            return self._index.whole(self._backend)
-
-    @property
     def dtype(self) -> Any:
         """Dtype of the Series."""
         if self._dtype is None:
             with self._backend.current():
                 self._dtype = dtype_of(self._content, self._backend)
         return self._dtype
-
-    @property
-    def device(self) -> str:
-        """Where the column is: ``"cpu"``, or ``"cuda:0"`` and so on."""
-        return self._backend.device
 
     @property
     def codec(self) -> str:
@@ -250,14 +242,11 @@ class CompressedColumn(query.Questions):
         cuDF has integer and boolean labels with missing ones. In pandas these are of a nullable dtype, such as
         ``Int64``, and never floats. Back on a GPU they are as they were.
         """
-        return self._out(self._series(stream))
-
-    def _series(self, stream: Any = None) -> Any:
         self._backend.check_stream(stream)
-        return self._range(0, None, stream=stream)
+        return self._out(self._range(0, None, stream=stream))
 
-    def _built(self, values: Any, labels: Any) -> Any:
-        """A Series of rows that were read, and of their labels."""
+    def _built(self, buffers: Sequence[Any], labels: Any) -> Any:
+        (values,) = buffers
         content = self._content
         return self._backend.interop.column_series(
             values,
@@ -268,23 +257,6 @@ class CompressedColumn(query.Questions):
             labels,
             nullable=self.null_count > 0,
         )
-
-    def to_pandas(self) -> Any:
-        """The column as a pandas.Series, wherever it is."""
-        return self.to_host()._series()
-
-    def to_cudf(self) -> Any:
-        """The column as a cudf.Series. From host memory it moves to the current GPU compressed."""
-        if self.device != "cpu":
-            return self._series()
-        device = DeviceBackend()
-        index = self._index.for_device(device)
-        there = self._make(self._content, device, self._name, index, self._dtype)
-        if index is not self._index:  # its levels are there already
-            (values,) = device.receive([self._content.node])
-            return there._built(values, index.whole(device))
-        *levels, values = device.receive([*index.nodes, self._content.node])
-        return there._built(values, index.build(device, levels))
 
     def to_arrow(self, *, compressed: bool = False) -> Any:
         """The column as an Arrow array.
@@ -418,71 +390,12 @@ class CompressedColumn(query.Questions):
             One row was asked for, and its bytes are not UTF-8. A Series holds any bytes, unless its dtype is made of
             Python strings; see `decompress`.
         """
-        if isinstance(key, slice):
-            start, stop, step = key.indices(len(self))
-            if step == 1:
-                return self._out(self._range(start, max(start, stop)))
-            return self._out(self._take(np.arange(start, stop, step, dtype=np.int64), key=key))
-        if not isinstance(key, (bool, np.bool_)):
-            try:
-                number = operator.index(key)
-            except TypeError:
-                pass
-            else:
-                return self._scalar(selection.row_number(number, len(self)))
-        return self._out(self._take(self._numbers(key)))
+        return self._at(key)
 
     @property
     def iloc(self) -> Any:
         """Rows by position: ``c.iloc[key]`` is ``c[key]``."""
         return selection.Positions(self.__getitem__)
-
-    def head(self, n: int = 5) -> Any:
-        """The first `n` rows as a Series. A negative `n` gives all but the last ``-n``."""
-        return self[: operator.index(n)]
-
-    def tail(self, n: int = 5) -> Any:
-        """The last `n` rows as a Series. A negative `n` gives all but the first ``-n``."""
-        return self[selection.last_rows(n, len(self))]
-
-    def take(self, rows: Any, *, stream: Any = None) -> Any:
-        """Rows by number, in any order. A row may come more than once.
-
-        Parameters
-        ----------
-        rows : sequence of int, array or Series
-            Negative numbers count from the end.
-        stream : rmm or CuPy stream, optional
-            The stream to work on. Only for a column on a GPU.
-
-        Returns
-        -------
-        Series
-            With the index labels of these rows.
-
-        Raises
-        ------
-        IndexError
-            There is no such row.
-        """
-        return self._out(self._take(self._numbers(rows, selection.row_numbers), stream=stream))
-
-    def filter(self, mask: Any, *, stream: Any = None) -> Any:
-        """Rows where a mask is true.
-
-        Parameters
-        ----------
-        mask : sequence of bool, array or Series
-            One boolean for each row. Missing ones are False. The index of a Series is not looked at.
-        stream : rmm or CuPy stream, optional
-            The stream to work on. Only for a column on a GPU.
-
-        Returns
-        -------
-        Series
-            With the index labels of these rows.
-        """
-        return self._out(self._take(self._numbers(mask, selection.mask_rows), stream=stream))
 
     def __iter__(self) -> Iterator[Any]:
         """Values one after another, decoded piece by piece; UnicodeDecodeError where one is not UTF-8."""
@@ -493,10 +406,6 @@ class CompressedColumn(query.Questions):
             return
         for start, stop in self._pieces(1 << 20):
             yield from self._host_range(start, stop)
-
-    def _numbers(self, key: Any, how: Callable[[Any, int], Any] | None = None) -> Any:
-        """Numbers of the rows that are selected; without `how`, the key's type says whether it is a mask."""
-        return selection.numbers(key, len(self), self._backend, how)
 
     def _unlabelled(self, start: int, stop: int | None) -> Any:
         """Rows as a Series that is labelled from 0."""
@@ -510,23 +419,19 @@ class CompressedColumn(query.Questions):
 
     def _series_of(self, values: Any) -> Any:
         """What was read of the column as a Series that is labelled from 0."""
-        return self._built(values, None)
+        return self._built([values], None)
 
-    def _take(self, rows: Any, *, key: slice | None = None, stream: Any = None) -> Any:
-        """Chosen rows; `key`: the slice that they come from."""
-        backend, index = self._backend, self._index
-        backend.check_stream(stream)
-        with backend.current():
-            labels = index.chosen(backend, rows, key)
-            nodes = [*(index.nodes if labels is None else ()), self._content.node]
-            *levels, values = backend.take(nodes, rows, stream=stream)
-            return self._built(values, index.build(backend, levels) if labels is None else labels)
-
-    def _range(self, start: int, stop: int | None, stream: Any = None) -> Any:
-        backend, index = self._backend, self._index
-        with backend.current():
-            *levels, values = backend.read([*index.nodes, self._content.node], start, stop, stream=stream)
-            return self._built(values, index.build(backend, levels, start, stop))
+    def _row(self, number: int) -> Any:
+        if not self._is_text:
+            with self._backend.current():
+                found = self._backend.read(self._nodes, number, number + 1)
+                return self._built(found, None).iloc[0]
+        strings = self._host_strings(number, number + 1)
+        try:
+            return interop_pandas.to_series(strings, self.dtype, None, None).iloc[0]
+        except UnicodeDecodeError as error:
+            reason = f"{error.reason}, in row {number}"
+            raise UnicodeDecodeError(error.encoding, error.object, error.start, error.end, reason) from error
 
     def _host_range(self, start: int, stop: int) -> Iterator[Any]:
         """Strings of rows, as a pandas Series has them; an error names the row."""
@@ -538,121 +443,14 @@ class CompressedColumn(query.Questions):
         """Strings of rows as Arrow's."""
         return to_arrow(self._host_strings(start, stop), arrow_type)
 
-    def _scalar(self, number: int) -> Any:
-        if not self._is_text:
-            with self._backend.current():
-                (values,) = self._backend.read([self._content.node], number, number + 1)
-                return self._built(values, None).iloc[0]
-        strings = self._host_strings(number, number + 1)
-        try:
-            return interop_pandas.to_series(strings, self.dtype, None, None).iloc[0]
-        except UnicodeDecodeError as error:
-            reason = f"{error.reason}, in row {number}"
-            raise UnicodeDecodeError(error.encoding, error.object, error.start, error.end, reason) from error
-
-    def equals(self, other: Any) -> bool:
-        """Whether another column has the same dtype, values, nulls and index labels. Names do not matter.
-
-        Parameters
-        ----------
-        other : object
-            Anything but a column on the same device is not equal.
-
-        Returns
-        -------
-        bool
-        """
-        if not isinstance(other, CompressedColumn) or (len(self), self.device) != (len(other), other.device):
-            return False
-        if self.dtype != other.dtype:
-            return False
-        pieces = self._pieces(64 << 20) or [(0, 0)]
-        with self._backend.current():
-            same = self._backend.interop.same
-            return all(same(self._range(*piece), other._range(*piece)) for piece in pieces)
-
-    def map_chunks(self, func: Callable[[Any], Any], *, chunk_bytes: int | None = None) -> Any:
-        """Call a function on piece after piece of the decompressed column, and join the results.
-
-        Beyond the result it needs the memory of two pieces. Joining needs the result once more.
-
-        Parameters
-        ----------
-        func : callable
-            It is called with a Series of consecutive rows and their index labels, of pandas or cuDF as `decompress`
-            gives it.
-        chunk_bytes : int, optional
-            About how many bytes of characters, or of other values, a piece has. Offsets of its rows, four bytes each,
-            are no more than that either. A piece of strings ends at a multiple of 256 rows of a segment, and a piece of
-            other values at a multiple of 1,024 rows. None takes 64 MiB, or on a GPU a quarter of the uncompressed bytes
-            if that is more.
-
-        Returns
-        -------
-        Series, DataFrame or list
-            Series and DataFrames are joined, and their labels kept. Other results come as a list with one for each
-            piece. A column without rows is one piece.
-        """
-        # Proxies are joined by pandas, which is a proxy itself then.
-        interop = interop_pandas if self._proxied else self._backend.interop
-        with self._backend.current():
-            pieces = self._default_pieces() if chunk_bytes is None else self._pieces(selection.positive(chunk_bytes))
-            return selection.map_pieces(func, self._piece, pieces, interop)
-
-    def _piece(self, start: int, stop: int) -> Any:
-        return self._out(self._range(start, stop))
-
     def _pieces(self, chunk_bytes: int) -> list[tuple[int, int]]:
         """Row ranges of about `chunk_bytes`: of strings one row block at least, or whole segments."""
         if not self._is_text:
-            return selection.row_pieces(len(self), self.uncompressed_nbytes, chunk_bytes, _PIECE_ROWS)
+            return super()._pieces(chunk_bytes)
         with self._backend.current():
             return selection.text_pieces(self._content.node, chunk_bytes, self._backend.row_starts)
 
-    def _default_pieces(self) -> list[tuple[int, int]]:
-        return self._pieces(selection.piece_nbytes(self.uncompressed_nbytes, on_gpu=self.device != "cpu"))
-
     # Elsewhere ----------------------------------------------------------------------------------------------------
-
-    def to_host(self, *, stream: Any = None) -> CompressedColumn:
-        """The column in pinned host memory, moved compressed. A column that is in host memory is returned itself."""
-        backend = self._backend
-        backend.check_stream(stream)
-        if isinstance(backend, HostBackend):
-            return self
-        return self._moved(HostBackend(), self._index, lambda parts: backend.to_host(parts, stream=stream))
-
-    def to_device(self, *, stream: Any = None) -> CompressedColumn:
-        """The column in the memory of the current GPU, moved compressed. One that is on a GPU is returned itself.
-
-        Raises
-        ------
-        ImportError
-            cuDF or CuPy is missing; the message says what to install.
-        """
-        if self.device != "cpu":
-            return self
-        device = DeviceBackend()
-        index = self._index.for_device(device)
-        there = index is not self._index  # its levels are on the GPU
-        return self._moved(device, index, lambda parts: device.to_device(parts, stream=stream), moved_index=there)
-
-    def _moved(
-        self, backend: Backend, index: CompressedIndex, mover: Callable[[Any], Any], *, moved_index: bool = False
-    ) -> CompressedColumn:
-        content, *levels = move([self._content, *(() if moved_index else index.levels)], mover)
-        index = index if moved_index else index.with_levels(levels)
-        return self._make(content, backend, self._name, index, self._dtype)
-
-    def copy(self) -> CompressedColumn:
-        """A new column, which shares everything with this one."""
-        return self._make(self._content, self._backend, self._name, self._index, self._dtype, self._proxied)
-
-    def __copy__(self) -> CompressedColumn:
-        return self.copy()
-
-    def __deepcopy__(self, memo: object) -> CompressedColumn:
-        return self.copy()  # nothing in it can change
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the column to a file, from which `cudf_fsst.load` reads it.
@@ -705,9 +503,6 @@ class CompressedColumn(query.Questions):
         on_gpu = self.device != "cpu"
         host = self.to_host()
         return _restore, (on_gpu, host._content, self._name, host._index, self._dtype, self._proxied)
-
-    def _out(self, data: Any) -> Any:
-        return interop_cudf.wrap_proxy(data) if self._proxied else data
 
 
 def _restore(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 import os
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,8 +14,7 @@ import pyarrow as pa
 
 from . import batches, selection
 from . import index as indexes
-from .backend import Asked, Backend, DeviceBackend, HostBackend, check_options, of_frame
-from .backend.content import move
+from .backend import Asked, Backend, HostBackend, check_options, of_frame
 from .codecs.node import Content, Node
 from .codecs.registry import NAMES
 from .column import CompressedColumn, dtype_of
@@ -24,20 +22,18 @@ from .column import of_loaded as column_of
 from .files import columns as files
 from .index import CompressedIndex
 from .interop import cudf as interop_cudf
-from .interop import pandas as interop_pandas
 from .interop import schema
 from .naming import naming
+from .rows import Rows
 from .tables import as_html
 
-#: Rows of a piece are a multiple of this.
-_PIECE_ROWS = 1024
 #: Columns that a notebook shows.
 _SHOWN = 60
 #: Frames of some columns that a frame keeps.
 _KEPT_PARTS = 8
 
 
-class CompressedFrame:
+class CompressedFrame(Rows):
     """A compressed DataFrame, in host memory or on a GPU.
 
     ``df.fsst.compress()``, `read_parquet`, `concat`, `load` and `Compressor` make one. The class itself cannot be
@@ -74,10 +70,21 @@ class CompressedFrame:
         made._index, made._proxied, made._parts = index, proxied, {}
         return made
 
-    # What it is ---------------------------------------------------------------------------------------------------
+    @property
+    def _contents(self) -> Sequence[Content]:
+        return self._columns
 
-    def __len__(self) -> int:
-        return len(self._index)
+    def _made_of(self, contents: Sequence[Content], backend: Backend, index: CompressedIndex) -> CompressedFrame:
+        return self._make(backend, contents, self._labels, index)
+
+    def copy(self) -> CompressedFrame:
+        """A new frame, which shares everything with this one."""
+        return replace_proxied(self, self._proxied)
+
+    def _is_like(self, other: CompressedFrame) -> bool:
+        return bool(self._labels.equals(other._labels)) and self._dtypes() == other._dtypes()
+
+    # What it is ---------------------------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -88,12 +95,6 @@ class CompressedFrame:
     def columns(self) -> Any:
         """Labels of the columns: a pandas.Index."""
         return self._labels.view()
-
-    @property
-    def index(self) -> Any:
-        """Index of the DataFrame, decompressed."""
-        with self._backend.current():
-            return self._out(self._index.whole(self._backend))
 
     @property
     def dtypes(self) -> pd.Series:
@@ -108,15 +109,6 @@ class CompressedFrame:
                 with naming(f"column {label!r}"):
                     found.append(dtype_of(column, self._backend, categories=categories))
         return found
-
-    @property
-    def device(self) -> str:
-        """Where the frame is: ``"cpu"``, or ``"cuda:0"`` and so on."""
-        return self._backend.device
-
-    @property
-    def _everything(self) -> tuple[Content, ...]:
-        return self._columns + self._index.levels
 
     @property
     def nbytes(self) -> int:
@@ -262,38 +254,16 @@ class CompressedFrame:
                         made.append(_series(backend, next(rest), content))
             return backend.interop.frame(made, self.columns, labels)
 
-    def _range(self, start: int, stop: int | None, stream: Any = None) -> Any:
-        """A DataFrame of rows one after another; all of them without a `stop`."""
-        backend, index = self._backend, self._index
-        with backend.current():
-            buffers = backend.read(self._nodes, start, stop, stream=stream)
-            count = len(index.levels)
-            return self._built(backend, buffers[count:], index.build(backend, buffers[:count], start, stop))
-
-    def _take(self, rows: Any, *, key: slice | None = None, stream: Any = None) -> Any:
-        """A DataFrame of chosen rows; `key`: the slice that they come from."""
-        backend, index = self._backend, self._index
-        backend.check_stream(stream)
-        with backend.current():
-            labels = index.chosen(backend, rows, key)
-            if labels is not None:
-                columns = [column.node for column in self._columns]
-                return self._built(backend, backend.take(columns, rows, stream=stream), labels)
-            buffers, count = backend.take(self._nodes, rows, stream=stream), len(index.levels)
-            return self._built(backend, buffers[count:], index.build(backend, buffers[:count]))
-
-    @property
-    def _nodes(self) -> list[Node]:
-        """Of the index' levels, then of the columns."""
-        return [*self._index.nodes, *(column.node for column in self._columns)]
-
-    def _built(self, backend: Backend, buffers: Sequence[Any], index: Any) -> Any:
-        """A DataFrame of what was read of the columns."""
+    def _built(self, buffers: Sequence[Any], labels: Any) -> Any:
         columns = []
         for place, (column, some) in enumerate(zip(self._columns, buffers, strict=True)):
             with naming(partial(self._column_name, place)):
-                columns.append(_series(backend, some, column))
-        return backend.interop.frame(columns, self.columns, index)
+                columns.append(_series(self._backend, some, column))
+        return self._backend.interop.frame(columns, self.columns, labels)
+
+    def _row(self, number: int) -> Any:
+        with self._backend.current():
+            return self._out(self._range(number, number + 1).iloc[0])
 
     def _column_name(self, place: int) -> str:
         """What errors call a column."""
@@ -377,7 +347,7 @@ class CompressedFrame:
 
     def _iloc(self, key: Any) -> Any:
         if not isinstance(key, tuple):
-            return self._out(self._rows_at(key))
+            return self._at(key)
         if len(key) != 2:
             raise IndexError(f"a frame has rows and columns; {len(key)} positions were given")
         rows, columns = key
@@ -386,118 +356,12 @@ class CompressedFrame:
             found = self.column_at(int(places))
             return found[rows] if not isinstance(rows, slice) or rows != slice(None) else found.decompress()
         part = self._of_places([int(place) for place in places])
-        return part._out(part._rows_at(rows))
+        return part._at(rows)
 
     def column_at(self, place: int) -> CompressedColumn:
         """A column by position, still compressed."""
         content, label = self._columns[place], self._labels[place]
         return CompressedColumn._make(content, self._backend, label, self._index, None, self._proxied)
-
-    def _rows_at(self, key: Any) -> Any:
-        if isinstance(key, slice):
-            start, stop, step = key.indices(len(self))
-            if step == 1:
-                return self._range(start, max(start, stop))
-            return self._take(np.arange(start, stop, step, dtype=np.int64), key=key)
-        if not isinstance(key, (bool, np.bool_)):
-            try:
-                number = operator.index(key)
-            except TypeError:
-                pass
-            else:
-                number = selection.row_number(number, len(self))
-                with self._backend.current():
-                    return self._range(number, number + 1).iloc[0]
-        return self._take(self._numbers(key))
-
-    def head(self, n: int = 5) -> Any:
-        """The first `n` rows as a DataFrame. A negative `n` gives all but the last ``-n``."""
-        return self._out(self._rows_at(slice(operator.index(n))))
-
-    def tail(self, n: int = 5) -> Any:
-        """The last `n` rows as a DataFrame. A negative `n` gives all but the first ``-n``."""
-        return self._out(self._rows_at(selection.last_rows(n, len(self))))
-
-    def take(self, rows: Any, *, stream: Any = None) -> Any:
-        """Rows by number, in any order. A row may come more than once.
-
-        Parameters
-        ----------
-        rows : sequence of int, array or Series
-            Negative numbers count from the end.
-        stream : rmm or CuPy stream, optional
-            The stream to work on. Only for a frame on a GPU.
-
-        Returns
-        -------
-        DataFrame
-            With the index labels of these rows.
-
-        Raises
-        ------
-        IndexError
-            There is no such row.
-        """
-        return self._out(self._take(self._numbers(rows, selection.row_numbers), stream=stream))
-
-    def filter(self, mask: Any, *, stream: Any = None) -> Any:
-        """Rows where a mask is true; ``f[mask]`` gives the same.
-
-        ``pandas.DataFrame.filter`` is another thing: it selects labels.
-
-        Parameters
-        ----------
-        mask : sequence of bool, array or Series
-            One boolean for each row. Missing ones are False. The index of a Series is not looked at.
-        stream : rmm or CuPy stream, optional
-            The stream to work on. Only for a frame on a GPU.
-
-        Returns
-        -------
-        DataFrame
-            With the index labels of these rows.
-        """
-        return self._out(self._take(self._numbers(mask, selection.mask_rows), stream=stream))
-
-    def _numbers(self, key: Any, how: Callable[[Any, int], Any] | None = None) -> Any:
-        """Numbers of the rows that are selected; without `how`, the key's type says whether it is a mask."""
-        return selection.numbers(key, len(self), self._backend, how)
-
-    def map_chunks(self, func: Callable[[Any], Any], *, chunk_bytes: int | None = None) -> Any:
-        """Call a function on piece after piece of the decompressed frame, and join the results.
-
-        Beyond the result it needs the memory of two pieces. Joining needs the result once more.
-
-        Parameters
-        ----------
-        func : callable
-            It is called with a DataFrame of consecutive rows and their index labels, of pandas or cuDF as `decompress`
-            gives it.
-        chunk_bytes : int, optional
-            About how many bytes a piece takes in Arrow. A piece ends at a multiple of 1,024 rows. None takes 64 MiB, or
-            on a GPU a quarter of the uncompressed bytes if that is more.
-
-        Returns
-        -------
-        Series, DataFrame or list
-            Series and DataFrames are joined, and their labels kept. Other results come as a list with one for each
-            piece. A frame without rows is one piece.
-        """
-        # Proxies are joined by pandas, which is a proxy itself then.
-        interop = interop_pandas if self._proxied else self._backend.interop
-        with self._backend.current():
-            if chunk_bytes is None:
-                size = selection.piece_nbytes(self.uncompressed_nbytes, on_gpu=self.device != "cpu")
-            else:
-                size = selection.positive(chunk_bytes)
-            return selection.map_pieces(func, self._piece, self._pieces(size), interop)
-
-    def _piece(self, start: int, stop: int) -> Any:
-        return self._out(self._range(start, stop))
-
-    def _pieces(self, chunk_bytes: int) -> list[tuple[int, int]]:
-        """Row ranges of about `chunk_bytes`."""
-        return selection.row_pieces(len(self), self.uncompressed_nbytes, chunk_bytes, _PIECE_ROWS)
 
     def isna(self) -> Any:
         """Whether values are missing: a DataFrame of booleans, as the decompressed frame gives it."""
@@ -506,27 +370,6 @@ class CompressedFrame:
     def notna(self) -> Any:
         """Whether values are not missing: a DataFrame of booleans, as the decompressed frame gives it."""
         return self.map_chunks(lambda piece: piece.notna())
-
-    def equals(self, other: Any) -> bool:
-        """Whether another frame has the same labels, dtypes, values, nulls and index.
-
-        Parameters
-        ----------
-        other : object
-            Anything but a frame on the same device is not equal.
-
-        Returns
-        -------
-        bool
-        """
-        if not isinstance(other, CompressedFrame) or (self.shape, self.device) != (other.shape, other.device):
-            return False
-        if not self._labels.equals(other._labels) or self._dtypes() != other._dtypes():
-            return False
-        pieces = self._pieces(64 << 20) or [(0, 0)]
-        with self._backend.current():
-            same = self._backend.interop.same
-            return all(same(self._range(*piece), other._range(*piece)) for piece in pieces)
 
     def __eq__(self, other: object) -> Any:
         """Refuse with a TypeError: a DataFrame answers for every value here. `equals` compares frames."""
@@ -556,20 +399,6 @@ class CompressedFrame:
             There is no such column.
         """
         return self.column_at(self._place(label))
-
-    def to_pandas(self) -> Any:
-        """The frame as a pandas.DataFrame, wherever it is."""
-        return self.to_host().decompress()
-
-    def to_cudf(self) -> Any:
-        """The frame as a cudf.DataFrame. From host memory it moves to the current GPU compressed."""
-        if self.device != "cpu":
-            return self._range(0, None)
-        device = DeviceBackend()
-        index = self._index.for_device(device)
-        count = len(index.levels)
-        buffers = device.receive([*index.nodes, *(column.node for column in self._columns)])
-        return self._built(device, buffers[count:], index.build(device, buffers[:count]))
 
     def to_arrow(self, *, compressed: bool = False) -> Any:
         """The columns, without the index, as a pyarrow.Table.
@@ -616,48 +445,6 @@ class CompressedFrame:
         return schema.of_fields(fields)
 
     # Elsewhere ----------------------------------------------------------------------------------------------------
-
-    def to_host(self, *, stream: Any = None) -> CompressedFrame:
-        """The frame in pinned host memory, moved compressed. A frame that is in host memory is returned itself.
-
-        Parameters
-        ----------
-        stream : rmm or CuPy stream, optional
-            The stream to work on. Only for a frame on a GPU.
-        """
-        backend = self._backend
-        backend.check_stream(stream)
-        if isinstance(backend, HostBackend):
-            return self
-        return self._moved(HostBackend(), lambda parts: backend.to_host(parts, stream=stream))
-
-    def to_device(self, *, stream: Any = None) -> CompressedFrame:
-        """The frame in the memory of the current GPU, moved compressed. One that is on a GPU is returned itself.
-
-        Raises
-        ------
-        ImportError
-            cuDF or CuPy is missing; the message says what to install.
-        """
-        if self.device != "cpu":
-            return self
-        device = DeviceBackend()
-        return self._moved(device, lambda parts: device.to_device(parts, stream=stream))
-
-    def _moved(self, backend: Backend, mover: Callable[[Any], Any]) -> CompressedFrame:
-        contents, count = move(self._everything, mover), len(self._columns)
-        index = self._index.with_levels(contents[count:])
-        return self._make(backend, contents[:count], self._labels, index)
-
-    def copy(self) -> CompressedFrame:
-        """A new frame, which shares everything with this one."""
-        return replace_proxied(self, self._proxied)
-
-    def __copy__(self) -> CompressedFrame:
-        return self.copy()
-
-    def __deepcopy__(self, memo: object) -> CompressedFrame:
-        return self.copy()  # nothing in it can change
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the frame to a file, from which `cudf_fsst.load` reads it.
@@ -712,9 +499,6 @@ class CompressedFrame:
         there = self.to_host()
         state = (there._columns, self._labels, there._index)
         return _restore, (on_gpu, self._proxied, *state)
-
-    def _out(self, data: Any) -> Any:
-        return interop_cudf.wrap_proxy(data) if self._proxied else data
 
 
 def _text(value: Any) -> str:

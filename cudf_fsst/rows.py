@@ -1,0 +1,315 @@
+"""What columns and frames have in common: rows by position, piece by piece, and where they are."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from . import selection
+from .backend import Backend, DeviceBackend, HostBackend
+from .backend.content import move
+from .codecs.node import Content, Node
+from .index import CompressedIndex
+from .interop import cudf as interop_cudf
+from .interop import pandas as interop_pandas
+
+#: Rows of a piece are a multiple of this.
+_PIECE_ROWS = 1024
+
+_R = TypeVar("_R", bound="Rows")
+
+
+class Rows:
+    """Rows of one column or more, with an index: the base of `CompressedColumn` and `CompressedFrame`."""
+
+    __slots__ = ()
+
+    _backend: Backend
+    _index: CompressedIndex
+    # Came from a cudf.pandas proxy, so what is decompressed goes back as proxies.
+    _proxied: bool
+
+    # What a column and a frame say of themselves ----------------------------------------------------------------------
+
+    @property
+    def _contents(self) -> Sequence[Content]:
+        """The columns."""
+        raise NotImplementedError
+
+    def _made_of(self: _R, contents: Sequence[Content], backend: Backend, index: CompressedIndex) -> _R:
+        """The same of other columns, without proxies."""
+        raise NotImplementedError
+
+    def _built(self, buffers: Sequence[Any], labels: Any) -> Any:
+        """A Series or a DataFrame of what was read of the columns; `labels`: their index."""
+        raise NotImplementedError
+
+    def _row(self, number: int) -> Any:
+        """One row, as ``iloc`` gives it."""
+        raise NotImplementedError
+
+    def _is_like(self: _R, other: _R) -> bool:
+        """Whether another one of as many rows has the same labels and dtypes."""
+        raise NotImplementedError
+
+    @property
+    def uncompressed_nbytes(self) -> int:
+        """Bytes in Arrow."""
+        raise NotImplementedError
+
+    def copy(self: _R) -> _R:
+        """A new one, which shares everything with this one."""
+        raise NotImplementedError
+
+    # What it is -------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @property
+    def index(self) -> Any:
+        """The index, decompressed."""
+        return self._out(self._labels_of_rows())
+
+    def _labels_of_rows(self) -> Any:
+        """The index, to hand out: who gets it may rename it."""
+        with self._backend.current():
+            return self._index.whole(self._backend)
+
+    @property
+    def device(self) -> str:
+        """Where it is: ``"cpu"``, or ``"cuda:0"`` and so on."""
+        return self._backend.device
+
+    def __copy__(self: _R) -> _R:
+        return self.copy()
+
+    def __deepcopy__(self: _R, memo: object) -> _R:
+        return self.copy()  # nothing in it can change
+
+    def equals(self, other: Any) -> bool:
+        """Whether another column, or frame, has the same dtypes, values, nulls and index labels.
+
+        A frame has to have the same labels of columns, too. The name of a column does not matter.
+
+        Parameters
+        ----------
+        other : object
+            Anything but a column, or a frame, on the same device is not equal.
+
+        Returns
+        -------
+        bool
+        """
+        if not isinstance(other, type(self)) or (len(self), self.device) != (len(other), other.device):
+            return False
+        if not self._is_like(other):
+            return False
+        pieces = self._pieces(64 << 20) or [(0, 0)]
+        with self._backend.current():
+            same = self._backend.interop.same
+            return all(same(self._range(*piece), other._range(*piece)) for piece in pieces)
+
+    # Rows -------------------------------------------------------------------------------------------------------------
+
+    def head(self, n: int = 5) -> Any:
+        """The first `n` rows, decompressed. A negative `n` gives all but the last ``-n``."""
+        return self._at(slice(operator.index(n)))
+
+    def tail(self, n: int = 5) -> Any:
+        """The last `n` rows, decompressed. A negative `n` gives all but the first ``-n``."""
+        return self._at(selection.last_rows(n, len(self)))
+
+    def take(self, rows: Any, *, stream: Any = None) -> Any:
+        """Rows by number, in any order. A row may come more than once.
+
+        Parameters
+        ----------
+        rows : sequence of int, array or Series
+            Negative numbers count from the end.
+        stream : rmm or CuPy stream, optional
+            The stream to work on. Only for what is on a GPU.
+
+        Returns
+        -------
+        Series or DataFrame
+            With the index labels of these rows. Of a column a Series, of a frame a DataFrame.
+
+        Raises
+        ------
+        IndexError
+            There is no such row.
+        """
+        return self._out(self._take(self._numbers(rows, selection.row_numbers), stream=stream))
+
+    def filter(self, mask: Any, *, stream: Any = None) -> Any:
+        """Rows where a mask is true, as in square brackets.
+
+        ``filter`` of pandas is another thing: it selects labels.
+
+        Parameters
+        ----------
+        mask : sequence of bool, array or Series
+            One boolean for each row. Missing ones are False. The index of a Series is not looked at.
+        stream : rmm or CuPy stream, optional
+            The stream to work on. Only for what is on a GPU.
+
+        Returns
+        -------
+        Series or DataFrame
+            With the index labels of these rows. Of a column a Series, of a frame a DataFrame.
+        """
+        return self._out(self._take(self._numbers(mask, selection.mask_rows), stream=stream))
+
+    def _at(self, key: Any) -> Any:
+        """Rows by position: one row, or a Series or DataFrame."""
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step == 1:
+                return self._out(self._range(start, max(start, stop)))
+            return self._out(self._take(np.arange(start, stop, step, dtype=np.int64), key=key))
+        if not isinstance(key, (bool, np.bool_)):
+            try:
+                number = operator.index(key)
+            except TypeError:
+                pass
+            else:
+                return self._row(selection.row_number(number, len(self)))
+        return self._out(self._take(self._numbers(key)))
+
+    def _numbers(self, key: Any, how: Callable[[Any, int], Any] | None = None) -> Any:
+        """Numbers of the rows that are selected; without `how`, the key's type says whether it is a mask."""
+        return selection.numbers(key, len(self), self._backend, how)
+
+    @property
+    def _everything(self) -> tuple[Content, ...]:
+        """The columns, then the levels of the index."""
+        return (*self._contents, *self._index.levels)
+
+    @property
+    def _nodes(self) -> list[Node]:
+        """Of the columns."""
+        return [content.node for content in self._contents]
+
+    def _take(self, rows: Any, *, key: slice | None = None, stream: Any = None) -> Any:
+        """Chosen rows; `key`: the slice that they come from."""
+        backend, index = self._backend, self._index
+        backend.check_stream(stream)
+        with backend.current():
+            labels = index.chosen(backend, rows, key)
+            if labels is not None:
+                return self._built(backend.take(self._nodes, rows, stream=stream), labels)
+            levels = index.nodes
+            found = backend.take([*levels, *self._nodes], rows, stream=stream)
+            return self._built(found[len(levels) :], index.build(backend, found[: len(levels)]))
+
+    def _range(self, start: int, stop: int | None, stream: Any = None) -> Any:
+        """Rows one after another; all of them without a `stop`."""
+        backend, index = self._backend, self._index
+        with backend.current():
+            levels = index.nodes
+            found = backend.read([*levels, *self._nodes], start, stop, stream=stream)
+            return self._built(found[len(levels) :], index.build(backend, found[: len(levels)], start, stop))
+
+    def map_chunks(self, func: Callable[[Any], Any], *, chunk_bytes: int | None = None) -> Any:
+        """Call a function on piece after piece of what is decompressed, and join the results.
+
+        Beyond the result it needs the memory of two pieces. Joining needs the result once more.
+
+        Parameters
+        ----------
+        func : callable
+            It is called with a Series, or of a frame with a DataFrame, of consecutive rows and their index labels, of
+            pandas or cuDF as `decompress` gives it.
+        chunk_bytes : int, optional
+            About how many bytes a piece has: of a column of strings its characters, else what it takes in Arrow. Of
+            strings, the offsets of its rows, four bytes each, are no more than that either. A piece of strings ends at
+            a multiple of 256 rows of a segment, any other at a multiple of 1,024 rows. None takes 64 MiB, or on a GPU a
+            quarter of the uncompressed bytes if that is more.
+
+        Returns
+        -------
+        Series, DataFrame or list
+            Series and DataFrames are joined, and their labels kept. Other results come as a list with one for each
+            piece. Without rows there is one piece.
+        """
+        # Proxies are joined by pandas, which is a proxy itself then.
+        interop = interop_pandas if self._proxied else self._backend.interop
+        with self._backend.current():
+            pieces = self._default_pieces() if chunk_bytes is None else self._pieces(selection.positive(chunk_bytes))
+            return selection.map_pieces(func, self._piece, pieces, interop)
+
+    def _piece(self, start: int, stop: int) -> Any:
+        return self._out(self._range(start, stop))
+
+    def _pieces(self, chunk_bytes: int) -> list[tuple[int, int]]:
+        """Row ranges of about `chunk_bytes`."""
+        return selection.row_pieces(len(self), self.uncompressed_nbytes, chunk_bytes, _PIECE_ROWS)
+
+    def _default_pieces(self) -> list[tuple[int, int]]:
+        return self._pieces(selection.piece_nbytes(self.uncompressed_nbytes, on_gpu=self.device != "cpu"))
+
+    def _out(self, data: Any) -> Any:
+        return interop_cudf.wrap_proxy(data) if self._proxied else data
+
+    # Elsewhere --------------------------------------------------------------------------------------------------------
+
+    def to_pandas(self) -> Any:
+        """What `decompress` gives, as a pandas.Series or pandas.DataFrame wherever it is."""
+        return self.to_host()._range(0, None)
+
+    def to_cudf(self) -> Any:
+        """What `decompress` gives, as a cudf.Series or cudf.DataFrame. From host memory it moves compressed."""
+        if self.device != "cpu":
+            return self._range(0, None)
+        device = DeviceBackend()
+        index = self._index.for_device(device)
+        there = self._made_of(self._contents, device, index)
+        if index is not self._index:  # its levels are there already
+            return there._built(device.receive(self._nodes), index.whole(device))
+        levels = index.nodes
+        found = device.receive([*levels, *self._nodes])
+        return there._built(found[len(levels) :], index.build(device, found[: len(levels)]))
+
+    def to_host(self: _R, *, stream: Any = None) -> _R:
+        """The same in pinned host memory, moved compressed. What is in host memory is returned itself.
+
+        Parameters
+        ----------
+        stream : rmm or CuPy stream, optional
+            The stream to work on. Only for what is on a GPU.
+        """
+        backend = self._backend
+        backend.check_stream(stream)
+        if isinstance(backend, HostBackend):
+            return self
+        return self._moved(HostBackend(), self._index, lambda parts: backend.to_host(parts, stream=stream))
+
+    def to_device(self: _R, *, stream: Any = None) -> _R:
+        """The same in the memory of the current GPU, moved compressed. What is on a GPU is returned itself.
+
+        Parameters
+        ----------
+        stream : rmm or CuPy stream, optional
+            The stream to work on.
+
+        Raises
+        ------
+        ImportError
+            cuDF or CuPy is missing; the message says what to install.
+        """
+        if self.device != "cpu":
+            return self
+        device = DeviceBackend()
+        index = self._index.for_device(device)
+        return self._moved(device, index, lambda parts: device.to_device(parts, stream=stream))
+
+    def _moved(self: _R, backend: Backend, index: CompressedIndex, mover: Callable[[Any], Any]) -> _R:
+        """The same elsewhere; `index` is this one's, or there already."""
+        if index is not self._index:
+            return self._made_of(move(self._contents, mover), backend, index)
+        found, count = move(self._everything, mover), len(self._contents)
+        return self._made_of(found[:count], backend, index.with_levels(found[count:]))
