@@ -16,13 +16,17 @@ import pyarrow.compute as pc
 from .. import index as indexes
 from ..backend import HostBackend
 from ..codecs import host
+from ..codecs.dict import cpu as dictionary
+from ..codecs.dict import plan
 from ..codecs.node import Content, Node, Wanted, check_codec
+from ..codecs.registry import DICTIONARIES, STRINGS
 from ..frame import check_codecs
 from ..index import CompressedIndex
 from ..interop import arrow_columns
 from ..interop.dtypes import NULLABLE, natural_dtype
 from ..interop.pandas_columns import encode_arrow
 from ..naming import naming
+from .coded import CodedColumn, coded_columns
 from .reads import Ahead, Compressed, Read, shares, sizes
 from .sources import Piece, Source, bounds_of, reading
 
@@ -79,7 +83,7 @@ class HostReader:
             for share, names in enumerate(shared)
         ]
         if not source.pieces:
-            self.reads = [Read(0, 0, 1, source.schema.empty_table)]
+            self.reads = [Read(0, 0, 1, lambda: (source.schema.empty_table(), {}))]
 
     def _dtype(self, name: str, dtype: Any, kind: Any, template: Any, nested: set[str]) -> Any:
         """Of a column, of which pandas makes `dtype` in the template."""
@@ -99,13 +103,23 @@ class HostReader:
         first, *others = shares([name for name in names if name not in whole], found, largest.rows)
         return [[*(name for name in names if name in whole), *first], *others]
 
-    def _read(self, piece: Piece, names: Sequence[str]) -> Any:
+    def _read(self, piece: Piece, names: Sequence[str]) -> tuple[Any, dict[str, CodedColumn]]:
+        """Columns of a piece, and those of them that come with a dictionary."""
         source = self._source
         with reading(piece.path):
+            coded = coded_columns(piece, self._may_be_coded(piece, names), source.schema)
             # A table without columns forgets how many rows it has.
-            some = list(names) or {"": pc.scalar(None)}
+            some = [name for name in names if name not in coded] or {"": pc.scalar(None)}
             table = piece.fragment.to_table(source.whole, some, source.expression, batch_size=_ALL)
-        return table.replace_schema_metadata(self._notes)
+        return table.replace_schema_metadata(self._notes), coded
+
+    def _may_be_coded(self, piece: Piece, names: Sequence[str]) -> list[str]:
+        """Columns that may get a dictionary, so that those of the file are worth to be read."""
+        if self._source.expression is not None:
+            return []
+        codecs = {name: codec for name, _, _, codec in self._columns}
+        wanted = [name for name in names if codecs.get(name, STRINGS.NAME) in (None, DICTIONARIES.NAME)]
+        return [name for name in wanted if plan.eligible(piece.rows, named=codecs[name] is not None)]
 
     def working(self) -> AbstractContextManager[None]:
         """Nothing to prepare."""
@@ -113,15 +127,18 @@ class HostReader:
 
     def compress(self, found: Sequence[tuple[Read, Any]]) -> list[Compressed]:
         """What has become of tables that were read."""
-        return [self._compressed(table, read.share == 0) for read, table in found]
+        return [self._compressed(table, coded, read.share == 0) for read, (table, coded) in found]
 
-    def _compressed(self, table: Any, first: bool) -> Compressed:
+    def _compressed(self, table: Any, coded: Mapping[str, CodedColumn], first: bool) -> Compressed:
         """Of columns of a piece, and of its index if they are the first."""
-        columns, there = {}, set(table.column_names)
+        columns, there = {}, {*table.column_names, *coded}
         for place, (name, label, dtype, codec) in enumerate(self._columns):
             if name not in there:
                 continue
             with naming(f"column {label!r}"):
+                if name in coded:
+                    columns[place] = self._of_coded(coded[name], dtype, codec)
+                    continue
                 values = self._with_one_dictionary(name, table[name])
                 if pa.types.is_dictionary(values.type):  # pandas' dtype has the categories
                     dtype = pa.table({"": values[:0]}).to_pandas().dtypes.iloc[0]
@@ -130,6 +147,15 @@ class HostReader:
                 [node] = host.compress([Wanted(arrow_columns.describe(array), codec, self._strings)])
                 columns[place] = Content(node, array.type, stored)
         return Compressed(columns, self._index(table) if first and self._levels else None, table.num_rows * first)
+
+    def _of_coded(self, column: CodedColumn, dtype: Any, codec: str | None) -> Content:
+        """A column that comes with a dictionary, which it keeps if it would have got one; else it is decoded."""
+        empty, stored = encode_arrow(pa.chunked_array([], column.type), dtype)
+        node = dictionary.compress_coded(column.coded, empty.type, codec=codec, **self._strings)
+        if node is None:
+            array, stored = encode_arrow(column.strings(), dtype)
+            [node] = host.compress([Wanted(arrow_columns.describe(array), codec, self._strings)])
+        return Content(node, empty.type, stored)
 
     def _index(self, table: Any) -> CompressedIndex:
         nulls = {table[name].type for name in self._levels if table[name].null_count}

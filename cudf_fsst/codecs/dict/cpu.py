@@ -19,6 +19,7 @@ from ...naming import What
 from ..bitmap import put, rebased
 from ..chosen import parts_of, shares_of
 from ..fsst import cpu as fsst
+from ..fsst import plan as strings_plan
 from ..fsst.segment import Segments
 from ..node import Node, dictionary_of, is_strings, of_scopes, of_validity
 from ..part import Packed
@@ -118,6 +119,7 @@ class Distinct:
     """
 
     def __init__(self, strings: HostStrings, most: int) -> None:
+        self._strings = strings
         self._table = _Table(strings)
         self._chunks: list[tuple[_Chunk, Codes]] = []  # with the numbers of their values among all
         rows, chars = strings.rows, int(strings.offsets[-1] - strings.offsets[0])
@@ -148,6 +150,17 @@ class Distinct:
         """The row where each value is first."""
         return self._table.firsts
 
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Bytes of each value."""
+        offsets, firsts = self._strings.offsets, self.firsts
+        return offsets[firsts + 1].astype(np.int64) - offsets[firsts]
+
+    def values(self) -> HostStrings:
+        """The values."""
+        strings = self._strings
+        return fsst.gather(HostStrings(strings.rows, strings.chars, strings.offsets), self.firsts)
+
     def codes(self, first: int, last: int) -> Codes:
         """Codes of rows, which begin and end with chunks; 0 of null ones."""
         out = np.empty(last - first, f"<u{plan.itemsize(self._table.count)}")
@@ -168,12 +181,82 @@ class Distinct:
             out[:] = 0
 
 
-def sampled(strings: HostStrings) -> tuple[int, int]:
+def sampled(strings: HostStrings | Coded) -> tuple[int, int]:
     """Rows of the sample of a scope that are not null, and how many different hashes they have."""
     starts, run = plan.sample_runs(strings.rows)
+    if isinstance(strings, Coded):
+        strings = strings.strings((starts[:, None] + np.arange(run)).ravel())
+        starts, run = np.zeros(1, np.int64), strings.rows
     table = np.zeros(2 * plan.SAMPLE_RUNS * plan.RUN_ROWS, np.uint64)
     rows, distinct = kernels.sample(*_Table(strings).of, starts, run, table)
     return rows, distinct
+
+
+class Coded:
+    """Rows of strings that come with a dictionary, which may have values twice, and values that no row has.
+
+    Parameters
+    ----------
+    codes : ndarray of int32
+        Of each row the number of its value, which is below ``values.rows``; of a null one anything below.
+    values : HostStrings
+        At least one, none of them null.
+    chars_nbytes : int
+        Of all rows.
+    validity : ndarray of uint8 or None
+        A bitmap, from bit 0; None: no nulls.
+    null_count : int
+    """
+
+    validity_offset = 0
+
+    def __init__(
+        self,
+        codes: npt.NDArray[np.int32],
+        values: HostStrings,
+        chars_nbytes: int,
+        validity: npt.NDArray[np.uint8] | None = None,
+        null_count: int = 0,
+    ) -> None:
+        self.rows, self.validity, self.null_count = codes.size, validity if null_count else None, null_count
+        self.all_codes, self.all_values, self.chars_nbytes = codes, values, chars_nbytes
+
+    def strings(self, rows: npt.NDArray[np.int64]) -> HostStrings:
+        """Some rows, without the null ones."""
+        if self.validity is not None:
+            rows = rows[(self.validity[rows >> 3] >> (rows & 7).astype(np.uint8) & 1).view(np.bool_)]
+        return fsst.gather(self.all_values, self.all_codes[rows].astype(np.int64))
+
+
+class _CodedDistinct:
+    """As `Distinct`, of rows that have codes."""
+
+    def __init__(self, coded: Coded, most: int) -> None:
+        values = self._values = coded.all_values
+        self._codes = coded.all_codes
+        table = _Table(values)
+        same = table.insert(0, values.rows, values.rows + 1)
+        assert same is not None
+        #: Number + 1 of each distinct value, 0 of one that no row has; the values by their numbers.
+        numbers, order = np.zeros(table.count, np.uint32), np.empty(min(table.count, most), np.int64)
+        validity = _NONE if coded.validity is None else coded.validity
+        count = kernels.number_by_first_row(self._codes, validity, same, numbers, order)
+        self.complete = count >= 0
+        self._firsts = table.firsts[order[: max(count, 0)]]
+        self._numbers = np.maximum(numbers, 1)[same] - 1  # of each value of the dictionary
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        offsets = self._values.offsets
+        return offsets[self._firsts + 1].astype(np.int64) - offsets[self._firsts]
+
+    def values(self) -> HostStrings:
+        return fsst.gather(self._values, self._firsts)
+
+    def codes(self, first: int, last: int) -> Codes:
+        out = np.empty(last - first, f"<u{plan.itemsize(self._firsts.size)}")
+        kernels.renumber(self._codes[first:last], self._numbers, out)
+        return out
 
 
 # --- encoding -------------------------------------------------------------------------------------------------------
@@ -210,6 +293,7 @@ def compress(
         segments = fsst.compress(strings, table=table, **options)
         return Node(kind, strings.rows, sum(part.null_count for part in segments), segments=tuple(segments))
     strings = fsst.checked(strings)
+    strings.chars = np.ascontiguousarray(strings.chars)
     scopes: list[Node] = []
     plain: list[fsst.Scope] = []
 
@@ -242,22 +326,41 @@ def _rows(strings: HostStrings, first: int, last: int) -> HostStrings:
     return HostStrings(rows, strings.chars, strings.offsets[first : last + 1], validity, offset, nulls)
 
 
-def _scope(strings: HostStrings, kind: Any, named: bool, what: What, options: dict[str, Any]) -> Node | None:
+def compress_coded(
+    coded: Coded, kind: Any, *, codec: str | None = None, what: What = None, **options: Any
+) -> Node | None:
+    """What `compress` makes of the same strings; None: they would have no dictionary, or more scopes than one."""
+    named = codec is not None
+    if codec == STRINGS.NAME or not plan.eligible(coded.rows, named=named) or not _is_one_scope(coded.chars_nbytes):
+        return None
+    found = _scope(coded, kind, named, what, options)
+    return None if found is None else of_scopes(kind, [found])
+
+
+def _is_one_scope(chars: int) -> bool:
+    return strings_plan.segment_count(chars) <= strings_plan.segments_per_table(chars)
+
+
+def _scope(strings: HostStrings | Coded, kind: Any, named: bool, what: What, options: dict[str, Any]) -> Node | None:
     """A scope with a dictionary, or None where FSST alone is better."""
-    rows, chars = strings.rows, int(strings.offsets[-1] - strings.offsets[0])
+    rows = strings.rows
+    distinct: Callable[[int], Distinct | _CodedDistinct]
+    if isinstance(strings, Coded):
+        chars, distinct = strings.chars_nbytes, partial(_CodedDistinct, strings)
+    else:
+        chars, distinct = int(strings.offsets[-1] - strings.offsets[0]), partial(Distinct, strings)
     if not plan.has_rows(rows, named=named):
         return None
-    strings.chars = np.ascontiguousarray(strings.chars)
     most = plan.most_values(rows, chars, named=named)
     if not named and not (most and plan.repeats(*sampled(strings))):
         return None
-    found = Distinct(strings, most)
+    found = distinct(most)
     if not found.complete:
         return None
-    sizes = strings.offsets[found.firsts + 1].astype(np.int64) - strings.offsets[found.firsts]
+    sizes = found.sizes
     if not plan.accepts(rows, chars, sizes.size, int(sizes.sum()), named=named):
         return None
-    values = fsst.gather(HostStrings(rows, strings.chars, strings.offsets), found.firsts)
+    values = found.values()
     itemsize = plan.itemsize(values.rows)
     codes: list[Packed] = []
     for first, last in fsst.cut(0, rows, plan.PIECE_CODES):

@@ -239,6 +239,56 @@ def look_up(
 
 
 @njit()
+def take_codes(codes: Any, validity: Any, offset: int, base: int, counts: Any, out: Any) -> bool:
+    """Write ``base + code`` of rows, and 0 of null ones, and count them; False where a code is too large or negative.
+
+    `counts`: one for each value of the dictionary.
+    """
+    for row in range(codes.size):
+        code = 0
+        if _valid(validity, offset, row):
+            code = codes[row]
+            if not 0 <= code < counts.size:
+                return False
+            counts[code] += 1
+            code += base
+        out[row] = code
+    return True
+
+
+@njit()
+def number_by_first_row(codes: Any, validity: Any, same: Any, numbers: Any, order: Any) -> int:
+    """Number the values of rows by first appearance.
+
+    Parameters
+    ----------
+    same
+        Of each value of the dictionary which one it is among the distinct ones.
+    numbers
+        Zeros: gets 1 + the number of each of these that a row has.
+    order
+        Gets these by their numbers.
+
+    Returns
+    -------
+    int
+        How many, or -1 if they are more than `order` has room for.
+    """
+    count = 0
+    for row in range(codes.size):
+        if not _valid(validity, 0, row):
+            continue
+        value = same[codes[row]]
+        if numbers[value] == 0:
+            if count == order.size:
+                return -1
+            order[count] = value
+            count += 1
+            numbers[value] = count
+    return count
+
+
+@njit()
 def renumber(codes: Any, numbers: Any, out: Any) -> None:
     """Write ``numbers[code]`` for every code."""
     for i in range(codes.size):
