@@ -4,6 +4,9 @@
 // there are as many copies of the counters as there is room for, up to one for each lane of a warp: copies of a counter follow each other,
 // and lanes with different copies are in different banks. Where there are more values than counters, the first values have one: values are
 // numbered by first appearance, so those that are frequent come early. Others are counted in global memory.
+//
+// On an H200, by events around the call, which zeroes the result and uploads the job too: 60 M rows of l_shipmode (7 values) 0.093 ms, 15 M
+// rows of o_clerk (10,000 values) 0.146.
 #include "dict_codes.cuh"
 
 // Thread blocks on a multiprocessor: so many that nothing spills.
