@@ -103,8 +103,9 @@ class TestGpu:
         column = series.fsst.compress()
         cudf.testing.assert_series_equal(column.to_categorical(), series.astype("category"))
         assert column.nunique() == series.nunique()
-        counted = column.value_counts().sort_index()
-        cudf.testing.assert_series_equal(counted, series.value_counts().sort_index())
+        for dropna in (True, False):
+            counted = column.value_counts(dropna=dropna).sort_index()
+            cudf.testing.assert_series_equal(counted, series.value_counts(dropna=dropna).sort_index())
 
     def test_frames(self, series: Any) -> None:
         import cudf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -575,6 +576,24 @@ def test_entries_by_code(itemsize: int, whole: Whole, rng: np.random.Generator) 
         np.testing.assert_array_equal(found, table[np.array(codes[3:5001])])
 
 
+@pytest.mark.parametrize("values", [1, 7, 40, 600, 9000])
+def test_counts(values: int, whole: Whole, rng: np.random.Generator) -> None:
+    """Counters of each lane, of some lanes together, of all; and more values than a thread block has counters."""
+    rows = some_rows(rng, 3000 + values, [b"value %d" % i for i in range(values)], 0.1)
+    rows[:values] = [b"value %d" % i for i in range(values)]  # all of them are there
+    for column in (rows, [row for row in rows if row is not None], [rows[0]] * 5, [None] * 40):
+        (node,) = whole.compress(column, codec="dict")
+        (scope,) = node.scopes
+        whole.device.launches.clear()
+        with whole.gpu.memory.Lane(whole.device.stream()) as lane:
+            made = whole.there.count(scope, lane=lane)
+            assert "dict_count" in whole.device.launches or not scope.children[0].rows
+            lane.synchronize()
+            found = np.frombuffer(whole.device.emulator.read(made.ptr, made.size), np.int64) if made.size else []
+        wanted = Counter(row for row in column if row is not None)  # in order of first appearance
+        assert list(found[: scope.children[0].rows]) == list(wanted.values())
+
+
 @pytest.mark.parametrize("values", [7, 400])
 def test_damaged_codes(values: int, whole: Whole, rng: np.random.Generator) -> None:
     """Give wrong rows, and nothing outside of the memory that there is: the sanitizers look."""
@@ -596,6 +615,7 @@ def test_damaged_codes(values: int, whole: Whole, rng: np.random.Generator) -> N
                 whole.there.read([node], lane=lane)
                 whole.there.read([node], lane=lane, start=5, stop=2900)
                 whole.there.remap(scope, table.address, 1, lane=lane)
+                whole.there.count(scope, lane=lane)
                 lane.synchronize()
         emulator.write(buffer.ptr, sound)
     assert whole.read(node) == rows

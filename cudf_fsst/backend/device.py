@@ -250,6 +250,16 @@ class DeviceBackend:
             found = device.remap(scope, int(table.data.ptr), table.itemsize, lane=lane)
         return array.asarray(found).view(table.dtype)
 
+    def count(self, scope: Node) -> Any:
+        """How many rows of a scope with a dictionary have each value, or None where their codes have to be read."""
+        from ..codecs import device
+        from ..device.memory import Lane
+
+        array = self.arrays
+        with Lane() as lane:
+            found = device.count(scope, lane=lane)
+        return None if found is None else array.asarray(found).view(np.int64)[: scope.children[0].rows]
+
     def as_bits(self, column: ColumnBuffers) -> Any:
         """A byte for every row of a column that has nulls, 0 where it is null."""
         array = self.arrays

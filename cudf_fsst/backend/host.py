@@ -154,6 +154,9 @@ class HostBackend:
         dictionary.look_up(scope, table, found)
         return found
 
+    def count(self, scope: Node) -> None:
+        """As on the GPU: here codes are read, some at a time."""
+
     def as_bits(self, column: ColumnBuffers) -> Any:
         """A byte for every row of a column that has nulls, 0 where it is null."""
         return np.unpackbits(column.validity, count=column.rows, bitorder="little")

@@ -28,7 +28,7 @@ from .values import cuda as fixed
 from .values import cuda_read as fixed_read
 from .values import plan
 
-__all__ = ["compare", "compress", "is_in", "match", "read", "receive", "remap", "take", "validity"]
+__all__ = ["compare", "compress", "count", "is_in", "match", "read", "receive", "remap", "take", "validity"]
 
 
 def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:
@@ -152,6 +152,11 @@ def validity(node: Node, *, lane: Lane) -> Any:
     if node.scopes:
         return coded.validity(node, lane=lane)
     return fsst_read.validity(node.segments, lane=lane)
+
+
+def count(node: Node, *, lane: Lane) -> Any:
+    """How many rows of a scope with a dictionary have each value: a buffer of int64; None where no kernel reads it."""
+    return coded.count(node, lane=lane)
 
 
 def remap(node: Node, table: int, itemsize: int, *, lane: Lane, start: int = 0, stop: int | None = None) -> Any:

@@ -126,10 +126,16 @@ def value_counts(column: Source, normalize: bool, sort: bool, ascending: bool, b
         for scope in scopes:
             own = numbers[at : at + len(scope.values)]
             at += len(scope.values)
+            # Every value of a scope is there once, so no two of these are added to the same number.
+            if not own.size:  # nulls alone
+                continue
+            made = backend.count(scope.node) if scope.codes is None else None
+            if made is not None:
+                counts[own] += made
+                continue
             for _, codes, valid in _codes(column, scope):
                 some = codes if valid is None else codes[valid]
                 if some.size:
-                    # Every value of a scope is there once, so no two of these are added to the same number.
                     counts[own] += array.bincount(some, minlength=own.size)
         # In the order of the values, of which a missing one has its own count.
         if len(scopes) > 1:

@@ -1,4 +1,4 @@
-"""Packed codes of dictionaries in GPU memory become strings or answers in one pass: kernels/dict_packed.cu."""
+"""Packed codes of dictionaries in GPU memory become strings, answers or counts in one pass."""
 
 from __future__ import annotations
 
@@ -215,12 +215,20 @@ def _by_itemsize(every: Iterable[Spelling]) -> Iterator[tuple[int, list[Spelling
 
 
 class Codes:
-    """How thread blocks share codes of rows ``start:stop`` to look up entries: the same in every call."""
+    """How thread blocks share codes of rows ``start:stop``, of which each has the same to do: as in every call.
 
-    def __init__(self, parts: Parts, start: int, stop: int, values: int) -> None:
+    Parameters
+    ----------
+    values : int
+        Of the dictionary.
+    resident : int
+        Thread blocks for a multiprocessor.
+    """
+
+    def __init__(self, parts: Parts, start: int, stop: int, values: int, resident: int = launch.ANSWER_BLOCKS) -> None:
         self.itemsize, self.values = parts[0].itemsize, values
         pieces = list(_pieces(parts, start, stop))
-        self.grids = _grids(pieces, launch.ANSWER_BLOCKS * device_attributes()["multiprocessors"])
+        self.grids = _grids(pieces, resident * device_attributes()["multiprocessors"])
         #: ``CodesJob`` of each piece, and how many rows stand before it.
         self.jobs = [
             (piece.fields(0, values, grid), piece.before) for piece, grid in zip(pieces, self.grids, strict=True)
@@ -268,6 +276,25 @@ def answer(tables: Tables, every: Sequence[LookUp]) -> None:
         kept = max(one.codes.room(one.nbytes) for one in some)
         kernel = _kernel("dict_answer", itemsize)
         tables.add_jobs(kernel, launch.PACKED_THREADS, grids, fields, _u32(kept), shared=kept, data=data)
+
+
+def count(tables: Tables, parts: Parts, values: int, out: int, *, validity: int = 0) -> None:
+    """Add what adds to numbers of 8 bytes, one for each value, how often codes have it.
+
+    Parameters
+    ----------
+    validity : int
+        Bitmap of the rows, 0: no nulls.
+    """
+    few = values <= launch.COUNT_COPIED
+    rows = sum(part.rows for part in parts)
+    codes = Codes(parts, 0, rows, values, launch.ANSWER_BLOCKS if few else launch.COUNT_BLOCKS)
+    fields = list[int]()
+    for piece, grid in zip(_pieces(parts, 0, rows), codes.grids, strict=True):
+        fields += (*piece.fields(validity, values, grid), out)
+    room = min(32 * values, launch.COUNT_COPIED) if few else min(values, launch.COUNT_KEPT)
+    kernel = get_kernel("dict_count", "dict_count", launch.packed_defines(codes.itemsize))
+    tables.add_jobs(kernel, launch.PACKED_THREADS, codes.grids, fields, _u32(room), shared=4 * room)
 
 
 def _kernel(name: str, itemsize: int) -> Any:

@@ -568,6 +568,26 @@ def remap(
         tables.launch(lane)
 
 
+def count(scope: Node, *, lane: Lane) -> Any:
+    """How many rows of a scope with a dictionary have each value: a buffer of int64; None where codes are not packed.
+
+    Damaged codes of no value are not counted. Nothing is waited for.
+    """
+    (codes,) = scope.values
+    if not cuda_packed.packed(codes):
+        return None
+    values = scope.children[0].rows
+    out = lane.allocate(8 * values)
+    lane.zero(out.ptr, 8 * values)
+    if values and scope.rows:
+        share = _Share(scope, 0, scope.rows)
+        _masks([share], lane)
+        tables = Tables()
+        cuda_packed.count(tables, codes, values, out.ptr, validity=0 if share.mask is None else int(share.mask.ptr))
+        tables.launch(lane)
+    return out
+
+
 def match(
     node: Node,
     question: search.Question,

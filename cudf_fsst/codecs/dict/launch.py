@@ -1,4 +1,4 @@
-"""What the host must know to launch kernels/dict_find.cu, dict_read.cu and dict_packed.cu. Needs no GPU."""
+"""What the host must know to launch dict_find.cu, dict_read.cu, dict_packed.cu and dict_count.cu. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -65,10 +65,14 @@ SPELL_BLOCKS, ANSWER_BLOCKS = 6, 16
 LENGTHS_PARTS = 4
 #: What a thread block keeps in shared memory, at most: a warp's characters, an image or a table of answers, lengths.
 PACKED_STAGED, PACKED_IMAGE, PACKED_KEPT = 8192, 8192, 4096
+#: Counters of a thread block of dict_count.cu: of few values in copies, and of many. With these a multiprocessor has
+#: fewer thread blocks, as each adds all of its counters to the result.
+COUNT_COPIED, COUNT_KEPT = 1024, 8192
+COUNT_BLOCKS = 4
 
 
 def packed_defines(itemsize: int) -> dict[str, int]:
-    """Constants of dict_packed.cu for codes of so many bytes."""
+    """Constants of dict_packed.cu and dict_count.cu for codes of so many bytes."""
     return {
         **bitpack.defines(itemsize),
         "BITPACK_WARPS": PACKED_WARPS,
@@ -82,4 +86,5 @@ VARIANTS = {
     "dict_find": (FIND_DEFINES,),
     "dict_read": (READ_DEFINES,),
     "dict_packed": tuple(packed_defines(itemsize) for itemsize in (1, 2, 4)),
+    "dict_count": tuple(packed_defines(itemsize) for itemsize in (1, 2, 4)),
 }
