@@ -23,6 +23,7 @@ import reference_frame_reader
 from column_cases import STR
 from cudf_fsst import column as column_module
 from cudf_fsst import index as index_module
+from cudf_fsst import rows as rows_module
 from cudf_fsst.backend import HostBackend
 from cudf_fsst.codecs import host
 from cudf_fsst.codecs.node import Content
@@ -331,8 +332,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("cudf")
     module.RangeIndex = type("RangeIndex", (), {})  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "cudf", module)
-    for module_of in (column_module, index_module):
+    for module_of in (rows_module, index_module):
         monkeypatch.setattr(module_of, "DeviceBackend", Gpu)
+    for module_of in (rows_module, column_module, index_module):
         # What is on the host is told by its class, which is the stand-in's base.
         monkeypatch.setattr(module_of, "HostBackend", Host)
 
