@@ -266,7 +266,8 @@ struct Cache {
         break;
       }
       if (entry >> ENTRY_BITS != nbytes + 1) continue;
-      // No fence: loads of shared memory are not reordered, and it would wait for the next row's offsets too.
+      // No fence: loads of shared memory are not reordered, and it would wait for the next row's offsets too. racecheck, which
+      // knows barriers alone, reports these reads.
       bool same = true;
 #pragma unroll
       for (u32 w = 0; w < count; ++w)
