@@ -7,9 +7,12 @@ yields.
 
 from __future__ import annotations
 
-from contextlib import ContextDecorator
-from functools import cache
-from typing import Any
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 @cache
@@ -23,7 +26,7 @@ def _domain() -> Any:
     return None if type(found).__name__ == "DummyDomain" else found
 
 
-class Stage(ContextDecorator):
+class Stage:
     """A stage by its name: a context, or what makes a function one."""
 
     def __init__(self, name: str) -> None:
@@ -41,6 +44,18 @@ class Stage(ContextDecorator):
         domain = _domain()
         if domain is not None:
             domain.pop_range()
+
+    def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
+        """Make a function a stage."""
+
+        @wraps(function)
+        def inner(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            if _domain() is None:
+                return function(*args, **kwargs)
+            with self:
+                return function(*args, **kwargs)
+
+        return inner
 
 
 #: Buffers of what is to be compressed are found.

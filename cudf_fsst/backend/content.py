@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from ..codecs.node import Content, Moved
 from ..naming import What, named
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """A Series that is to be compressed.
 
     Attributes
@@ -30,7 +30,7 @@ class Asked:
 
     data: Any
     codec: str | None = None
-    strings: Mapping[str, Any] = field(default_factory=dict)
+    strings: Mapping[str, Any] = MappingProxyType({})
     what: What = None
     lenient: bool = False
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,25 @@ from ..interop import cudf
 from ..naming import naming
 from ..profiling import DECODE, DESCRIBE, MATCH
 from .content import Asked, Described, log_made
+
+
+class _Gpu(NamedTuple):
+    """What works on a GPU: modules and classes."""
+
+    ahead: Any
+    codecs: Any
+    Lane: Any
+    Outbox: Any
+
+
+@cache
+def _gpu() -> _Gpu:
+    """Import it when a GPU is asked for; once, for an import in every call costs microseconds."""
+    from ..codecs import ahead, device
+    from ..device.memory import Lane
+    from ..device.transfer import Outbox
+
+    return _Gpu(ahead, device, Lane, Outbox)
 
 
 class DeviceBackend:
@@ -51,11 +71,8 @@ class DeviceBackend:
     def _compress(
         self, asked: Sequence[Asked], index: Any, stream: Any, to_host: bool, **options: bool
     ) -> tuple[list[Content], Described | None]:
-        from ..codecs import ahead, device
-        from ..device.memory import Lane
-        from ..device.transfer import Outbox
-
-        ahead.start()
+        gpu = _gpu()
+        gpu.ahead.start()
         notes: dict[str, Any] = {}
         levels: list[Any] = []
         if index is not None:
@@ -71,10 +88,9 @@ class DeviceBackend:
                     wanted.append(Wanted(buffers, one.codec, one.strings, one.what))
                     types.append((kind, stored))
             # At its end cuDF may free or spill the buffers, in the default stream, which waits for the lane then.
-            with Lane(stream) as lane, ExitStack() as sending:
-                outbox = sending.enter_context(Outbox()) if to_host else None
+            with gpu.Lane(stream) as lane, gpu.Outbox() if to_host else nullcontext() as outbox:
                 try:
-                    nodes = device.compress(wanted, lane=lane, outbox=outbox)
+                    nodes = gpu.codecs.compress(wanted, lane=lane, outbox=outbox)
                 except ValueError as error:
                     number = getattr(error, "column", None)
                     with naming(None if number is None else every[number].what):
@@ -118,32 +134,23 @@ class DeviceBackend:
         self, nodes: Sequence[Node], start: int = 0, stop: int | None = None, *, stream: Any = None
     ) -> list[ColumnBuffers]:
         """Rows ``start:stop`` of columns that have the same number of rows; all without a `stop`."""
-        from ..codecs import ahead, device
-        from ..device.memory import Lane
-
-        with self.current(), DECODE, Lane(stream) as lane:
-            ahead.start()
-            return device.read(nodes, lane=lane, start=start, stop=stop)
+        with self.current(), DECODE, _gpu().Lane(stream) as lane:
+            _gpu().ahead.start()
+            return _gpu().codecs.read(nodes, lane=lane, start=start, stop=stop)
 
     def take(self, nodes: Sequence[Node], rows: Any, *, stream: Any = None) -> list[ColumnBuffers]:
         """Rows by number."""
-        from ..codecs import device
-        from ..device.memory import Lane
-
-        with self.current(), DECODE, Lane(stream) as lane:
-            return device.take(nodes, rows, lane=lane)
+        with self.current(), DECODE, _gpu().Lane(stream) as lane:
+            return _gpu().codecs.take(nodes, rows, lane=lane)
 
     def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
         """Answer a question about strings on their codes; see `HostBackend.match`."""
-        from ..codecs import device
-        from ..device.memory import Lane
-
-        with self.current(), MATCH, Lane(stream) as lane:
-            found = device.match(node, plan, lane=lane)
+        with self.current(), MATCH, _gpu().Lane(stream) as lane:
+            found = _gpu().codecs.match(node, plan, lane=lane)
             if found is None:
                 return None
             values, exact = found
-            validity = device.validity(node, lane=lane)
+            validity = _gpu().codecs.validity(node, lane=lane)
         dtype = np.dtype(search.answer_dtype(plan.question))
         made = ColumnBuffers(
             pa.from_numpy_dtype(dtype),
@@ -158,20 +165,14 @@ class DeviceBackend:
 
     def compare(self, node: Node, span: Span) -> ColumnBuffers | None:
         """Whether numbers lie in a range; see `HostBackend.compare`."""
-        from ..codecs import device
-        from ..device.memory import Lane
-
-        with self.current(), MATCH, Lane() as lane:
-            return self._answered(node, device.compare(node, span, lane=lane))
+        with self.current(), MATCH, _gpu().Lane() as lane:
+            return self._answered(node, _gpu().codecs.compare(node, span, lane=lane))
 
     def is_in(self, node: Node, values: Any) -> ColumnBuffers | None:
         """Whether numbers are among the values of an array of the same type; see `HostBackend.compare`."""
-        from ..codecs import device
-        from ..device.memory import Lane
-
-        with self.current(), MATCH, Lane() as lane:
+        with self.current(), MATCH, _gpu().Lane() as lane:
             values = self.arrays.ascontiguousarray(values)
-            return self._answered(node, device.is_in(node, int(values.data.ptr), values.size, lane=lane))
+            return self._answered(node, _gpu().codecs.is_in(node, int(values.data.ptr), values.size, lane=lane))
 
     def _answered(self, node: Node, values: Any) -> ColumnBuffers | None:
         if values is None:
@@ -183,31 +184,24 @@ class DeviceBackend:
 
     def validity(self, node: Node, *, stream: Any = None) -> ColumnBuffers:
         """Which rows are null, without their values."""
-        from ..codecs import device
-        from ..device.memory import Lane
-
-        with self.current(), Lane(stream) as lane:
+        with self.current(), _gpu().Lane(stream) as lane:
             if not is_strings(node.type):
-                return device.read([replace(node, values=(), children=())], lane=lane)[0]
-            found = device.validity(node, lane=lane)
+                return _gpu().codecs.read([replace(node, values=(), children=())], lane=lane)[0]
+            found = _gpu().codecs.validity(node, lane=lane)
         address = None if found is None else found.ptr
         return ColumnBuffers(node.type, node.rows, node.null_count, address, owners=(found, None))
 
     def receive(self, nodes: Sequence[Node]) -> list[ColumnBuffers]:
         """All rows of columns in host memory, on this device; some are decompressed while the next ones arrive."""
-        from ..codecs import ahead, device
-        from ..device.memory import Lane
-
-        with self.current(), DECODE, Lane() as lane:
-            ahead.start()
-            return device.receive(nodes, lane=lane)
+        with self.current(), DECODE, _gpu().Lane() as lane:
+            _gpu().ahead.start()
+            return _gpu().codecs.receive(nodes, lane=lane)
 
     def host_strings(self, node: Node, start: int, stop: int | None) -> HostStrings:
         """Rows of a column of strings, in host memory: few of them by one launch and one copy."""
         from ..codecs.fsst import cuda_take
-        from ..device.memory import Lane
 
-        with self.current(), Lane() as lane:
+        with self.current(), _gpu().Lane() as lane:
             wanted = range(start, node.rows if stop is None else stop)
             few = None if node.scopes else cuda_take.fetch([node.segments], wanted, lane=lane)
             if few is not None:
@@ -241,23 +235,17 @@ class DeviceBackend:
 
     def remap(self, scope: Node, table: Any) -> Any:
         """Of every row of a scope with a dictionary the entry of an array, one for each value; of null rows any."""
-        from ..codecs import device
-        from ..device.memory import Lane
-
         array = self.arrays
         table = array.ascontiguousarray(table)
-        with Lane() as lane:
-            found = device.remap(scope, int(table.data.ptr), table.itemsize, lane=lane)
+        with _gpu().Lane() as lane:
+            found = _gpu().codecs.remap(scope, int(table.data.ptr), table.itemsize, lane=lane)
         return array.asarray(found).view(table.dtype)
 
     def count(self, scope: Node) -> Any:
         """How many rows of a scope with a dictionary have each value, or None where their codes have to be read."""
-        from ..codecs import device
-        from ..device.memory import Lane
-
         array = self.arrays
-        with Lane() as lane:
-            found = device.count(scope, lane=lane)
+        with _gpu().Lane() as lane:
+            found = _gpu().codecs.count(scope, lane=lane)
         return None if found is None else array.asarray(found).view(np.int64)[: scope.children[0].rows]
 
     def as_bits(self, column: ColumnBuffers) -> Any:
@@ -267,21 +255,18 @@ class DeviceBackend:
 
     def encode(self, values: Any, kind: Any) -> Node:
         """Compress an array of unsigned integers."""
-        from ..codecs import device
-        from ..device.memory import Lane
-
         column = ColumnBuffers(kind, values.size, values=values.data.ptr, itemsize=values.itemsize, owners=(values,))
-        with Lane() as lane:
-            return device.compress([Wanted(column)], lane=lane)[0]
+        with _gpu().Lane() as lane:
+            return _gpu().codecs.compress([Wanted(column)], lane=lane)[0]
 
     def row_starts(self, segments: Sequence[Segment]) -> list[Any]:
         """Character positions of each segment's row blocks; the GPU is waited for once."""
-        from ..device.memory import Lane, pinned
+        from ..device.memory import pinned
 
         if not segments:
             return []
         places = [segment.layout.sections["row_starts"] for segment in segments]
-        with self.current(), Lane() as lane:
+        with self.current(), _gpu().Lane() as lane:
             found = [pinned(place.count, np.uint64) for place in places]
             for segment, place, starts in zip(segments, places, found, strict=True):
                 lane.download(starts, segment.meta.ptr + place.offset)

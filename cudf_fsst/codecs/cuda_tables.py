@@ -179,6 +179,6 @@ class Tables:
             for field, one in self._addresses:
                 words[field] = begin + places[id(one)][0]
             words.frombytes(b"".join(one.tobytes().ljust(align(one.nbytes, 8), b"\0") for _, one in places.values()))
-        lane.upload(begin, np.frombuffer(words, _u64))
+        lane.send(begin, words)
         for kernel, grid, threads, at, arguments, shared in self._launches:
             lane.launch(kernel, grid, threads, (_u64(begin + at), *arguments), shared)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from ..arrow_types import child_types, plain
 from ..buffers import ColumnBuffers
+from ..frozen import frozen
 from ..lazy import lazy
 from ..naming import What, named
 from . import raw
@@ -23,7 +25,7 @@ Parts = tuple[Packed, ...]
 Moved = Packed | Segment
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Node:
     """A column, or a part of a nested one. Immutable; equal to itself alone.
 
@@ -78,7 +80,7 @@ class Node:
         """`edges_of` its scopes."""
         return edges_of(self.scopes)
 
-    @property
+    @lazy
     def scopes(self) -> tuple[Node, ...]:
         """Of strings of which some have dictionaries: consecutive rows, in order; () of anything else.
 
@@ -199,8 +201,7 @@ def dictionary_of(kind: Any, itemsize: int) -> Any:
     return pa.dictionary({1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32()}[itemsize], kind)
 
 
-@dataclass(frozen=True, eq=False)
-class Wanted:
+class Wanted(NamedTuple):
     """What is to be compressed, and how.
 
     Attributes
@@ -216,7 +217,7 @@ class Wanted:
 
     column: ColumnBuffers
     codec: str | None = None
-    strings: Mapping[str, Any] = field(default_factory=dict)
+    strings: Mapping[str, Any] = MappingProxyType({})
     what: What = None
 
 
@@ -256,7 +257,7 @@ def is_strings(arrow_type: Any) -> bool:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Content:
     """A compressed column without name and labels.
 

@@ -7,11 +7,13 @@ A part has one life on the host, where ``meta`` and ``codes`` are arrays, and on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from ..frozen import frozen
 
 #: Numbers of a codec's own in a stored segment record.
 PARAMETERS = 4
@@ -26,7 +28,7 @@ def align(nbytes: int, to: int = ALIGNMENT) -> int:
     return -(-nbytes // to) * to
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Packed:
     """Consecutive values of one width, compressed; in host or GPU memory. Immutable; equal to itself alone.
 

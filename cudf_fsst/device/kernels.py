@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..notices import tell
 
@@ -100,8 +100,24 @@ def options(defines: Mapping[str, int]) -> tuple[str, ...]:
     return (*OPTIONS, *(f"-D{name}={value}u" for name, value in sorted(defines.items())))
 
 
-def kernel(file: str, name: str, defines: Mapping[str, int]) -> Any:
-    """A `cupy.RawKernel`, compiled for the current device unless CuPy's cache on disk has it.
+class Kernel(NamedTuple):
+    """A kernel on one device.
+
+    Attributes
+    ----------
+    name : str
+    raw : cupy.RawKernel
+    run : cupy.cuda.Function
+        Launches it there. `raw` does so by looking for it first.
+    """
+
+    name: str
+    raw: Any
+    run: Any
+
+
+def kernel(file: str, name: str, defines: Mapping[str, int]) -> Kernel:
+    """A kernel, compiled for the current device unless CuPy's cache on disk has it.
 
     Parameters
     ----------
@@ -126,7 +142,7 @@ def kernel(file: str, name: str, defines: Mapping[str, int]) -> Any:
             _compiled.add(key)
     if key in _compiled and (waited or _output.written) and not _ahead.here:
         _tell(name, time.perf_counter() - start)
-    return made
+    return Kernel(name, made, made.kernel)
 
 
 class _Ahead(threading.local):

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -337,6 +338,7 @@ def on_gpu(choice: str) -> bool:
     return True
 
 
+@cache
 def on_device(device: str) -> AbstractContextManager[Any]:
     """What makes a GPU the current one."""
     import cupy

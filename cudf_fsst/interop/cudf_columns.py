@@ -117,12 +117,13 @@ def check_dtype(data: Any) -> None:
 
     if isinstance(data, cudf.MultiIndex):
         raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not MultiIndex")
-    if isinstance(data.dtype, (np.dtype, pd.StringDtype)) and data.dtype in _noted_dtypes:
+    dtype = data.dtype
+    if id(dtype) in _noted_dtypes:
         return
     try:
-        arrow_columns.describe(arrow_columns.no_rows(_type_of(data.dtype)))
+        arrow_columns.describe(arrow_columns.no_rows(_type_of(dtype)))
     except (TypeError, NotImplementedError) as error:  # no Arrow type is like it, or none that columns take
-        raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not {data.dtype}: {error}") from error
+        raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not {dtype}: {error}") from error
 
 
 def describe(
@@ -162,13 +163,17 @@ def _noted(dtype: Any) -> tuple[Any, dict[str, Any] | None]:
     """The Arrow type of a dtype and what says it; of plain ones looked up, since a frame has many."""
     if not isinstance(dtype, (np.dtype, pd.StringDtype)):
         return _type_of(dtype), dtype_notes(dtype)
-    found = _noted_dtypes.get(dtype)
+    found = _noted_dtypes.get(id(dtype))
     if found is None:
-        found = _noted_dtypes[dtype] = _type_of(dtype), dtype_notes(dtype)
-    return found
+        if len(_noted_dtypes) >= _MOST_DTYPES:
+            _noted_dtypes.clear()
+        found = _noted_dtypes[id(dtype)] = dtype, _type_of(dtype), dtype_notes(dtype)
+    return found[1:]
 
 
-_noted_dtypes: dict[Any, tuple[Any, dict[str, Any] | None]] = {}
+#: By the identity of a dtype, since pandas takes longer for its hash: the dtype, so that it lives, and what is noted.
+_noted_dtypes: dict[int, tuple[Any, Any, dict[str, Any] | None]] = {}
+_MOST_DTYPES = 256
 
 
 def _is_cut(column: Any) -> bool:

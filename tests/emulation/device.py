@@ -225,26 +225,30 @@ class _Returned(deque[tuple[int, None, int]]):
 
 
 class _Kernel:
-    """`cupy.RawKernel`."""
+    """A `cudf_fsst.device.kernels.Kernel`, and what its `raw` and `run` are."""
 
     #: Shared memory that a kernel declares; not known here.
     shared_size_bytes = 0
 
     def __init__(self, device: FakeDevice, file: str, name: str, defines: Mapping[str, int]) -> None:
-        self._device, self._name = device, name
+        self._device, self.name = device, name
         macros = {key: f"{value}u" for key, value in defines.items()}
         self._module = device.emulator.load(f"{file}.cu", macros)
         self.max_dynamic_shared_size_bytes = _DEFAULT_SHARED
 
-    def __call__(
-        self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], *, shared_mem: int, stream: _Stream
+    @property
+    def raw(self) -> _Kernel:
+        return self
+
+    def run(
+        self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], shared_mem: int, stream: _Stream
     ) -> None:
         asked = max(self.max_dynamic_shared_size_bytes, _DEFAULT_SHARED)
-        assert shared_mem <= asked, f"{self._name}: {shared_mem} bytes of shared memory without asking"
-        assert asked <= self._device.shared_per_block, f"{self._name}: {asked} bytes of shared memory on this GPU"
-        self._device.launches.append(self._name)
-        self._device.shapes[self._name].add((grid, block))
-        stream.enqueue(partial(self._module.launch, self._name, grid, block, args, shared_mem=shared_mem))
+        assert shared_mem <= asked, f"{self.name}: {shared_mem} bytes of shared memory without asking"
+        assert asked <= self._device.shared_per_block, f"{self.name}: {asked} bytes of shared memory on this GPU"
+        self._device.launches.append(self.name)
+        self._device.shapes[self.name].add((grid, block))
+        stream.enqueue(partial(self._module.launch, self.name, grid, block, args, shared_mem=shared_mem))
 
 
 class FakeDevice:
@@ -551,6 +555,8 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
     names = {*own, *device.modules, *(name for name in sys.modules if name.startswith(("cupy.", "rmm.")))}
     saved = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     sys.meta_path.insert(0, _Finder)
+    backend: Any = importlib.import_module("cudf_fsst.backend.device")
+    backend._gpu.cache_clear()
     try:
         sys.modules.update(device.modules)
         for name in own:
@@ -573,6 +579,7 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
             device.default.synchronize()  # what nobody waited for
     finally:
         sys.meta_path.remove(_Finder)
+        backend._gpu.cache_clear()
         for name in (*own, *device.modules):
             sys.modules.pop(name, None)
         sys.modules.update(saved)

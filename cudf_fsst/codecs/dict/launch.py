@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from ..bitpack import launch as bitpack
 from . import plan
 
@@ -71,6 +73,7 @@ COUNT_COPIED, COUNT_KEPT = 1024, 8192
 COUNT_BLOCKS = 4
 
 
+@cache
 def packed_defines(itemsize: int) -> dict[str, int]:
     """Constants of dict_packed.cu and dict_count.cu for codes of so many bytes."""
     return {

@@ -84,7 +84,7 @@ def _compress_round(
             tables = place_tables(room)
             waves = waves_at_once(room, tables)
             if early:
-                side[0].upload(room.waves_at, launch.words(waves.views))
+                side[0].send(room.waves_at, launch.words(waves.views))
             else:
                 exported = look(room, waves.views)
             if beside is not None:
@@ -105,7 +105,7 @@ def _compress_round(
             tables = place_tables(room, exported)
         if at_once:
             waves = waves_at_once(room, tables)
-            lane.upload(room.waves_at, launch.words(waves.views))
+            lane.send(room.waves_at, launch.words(waves.views))
             return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
         compress_long(room, [_wanted(of_column) for of_column in cuts], tables, results, outbox, exported, first)
         return True

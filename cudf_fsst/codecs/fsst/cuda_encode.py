@@ -6,7 +6,6 @@ Here is what launches them, and the way of columns that are encoded at once; `cu
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from ...device.memory import Lane, device_attributes
 from ...device.transfer import Outbox
+from ...frozen import frozen
 from ...profiling import COMPACT, ENCODE
 from . import launch
 from .cuda_kernels import blocks, get_kernel
@@ -111,7 +111,7 @@ class _Run(NamedTuple):
     per_group: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Waves:
     """The waves of columns that are encoded at once, in the order of `runs`, and the segments that they are of."""
 
@@ -174,10 +174,10 @@ def compress_at_once(
     ]
     alone = len(complete) == 1  # then the launch says where the codes go, and the wave is complete without
     if beside:
-        lane.upload(room.packs_at, launch.words(rows))
+        lane.send(room.packs_at, launch.words(rows))
         pack_rows(room, rows, lane)
         if alone:
-            room.side[0].upload(room.waves_at, launch.words(complete))
+            room.side[0].send(room.waves_at, launch.words(complete))
         lane.follow(room.side[0])
         found = download_found(room)
         yield
@@ -192,7 +192,7 @@ def compress_at_once(
             wave if n is None else wave._replace(codes=results.buffers[codes[n]].ptr)
             for wave, n in zip(complete, of_waves, strict=True)
         ]
-        lane.upload(room.waves_at, launch.words(chain(complete, () if beside else rows)))
+        lane.send(room.waves_at, launch.words(chain(complete, () if beside else rows)))
     if not beside:
         pack_rows(room, rows, lane)
     longest = [0] * len(room.columns)

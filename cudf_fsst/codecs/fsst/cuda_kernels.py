@@ -18,7 +18,6 @@ _MUCH_SHARED = ("fsst_encode", "fsst_encode_max", "fsst_decode", "fsst_train", "
 
 @cache
 def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: int | None) -> Any:
-    # CuPy's kernel objects belong to the device that is current when they are asked for.
     shared_per_block = device_attributes()["shared_per_block"]
     if file == "fsst_encode":
         defines = launch.encode_defines(tile_size, shared_per_block, encode_warps)
@@ -35,7 +34,7 @@ def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: 
     made = kernel(file, name, defines)
     if file == "fsst_search" or name in _MUCH_SHARED:
         # Once, to the most there is: threads that launch with different amounts share the kernel.
-        made.max_dynamic_shared_size_bytes = shared_per_block
+        made.raw.max_dynamic_shared_size_bytes = shared_per_block
     return made
 
 

@@ -180,7 +180,7 @@ def _in_steps(lane: Lane, encoding: _Encoding, wave: WaveView, at: int, meta: in
     firsts = range(0, tiles, limit)
 
     def again(described: WaveView) -> int:
-        lane.upload(at, launch.words([described]))
+        lane.send(at, launch.words([described]))
         lane.zero(wave.taken, WORD)
         of_wave = min(limit, tiles - described.tile_begin)
         encode(lane, kind, at, 1, of_wave)
@@ -214,7 +214,7 @@ def _complete(slots: _Slots, encodings: Sequence[_Encoding], start: int, results
             with_places(one.waves[kind], one.cut, one.cut.layout.tiles, 0, results.buffers[meta].ptr)
             for one, meta in zip(encodings, metas, strict=True)
         ]
-        lane.upload(slots.first_at(slots.count + start + kind * slots.segments), launch.words(waves))
+        lane.send(slots.first_at(slots.count + start + kind * slots.segments), launch.words(waves))
     uploaded = lane.event()
     for slot_lane in slots.room.side[:-1]:
         slot_lane.stream.wait_event(uploaded)
@@ -228,7 +228,7 @@ def _pack(room: Room, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int]) -> 
     """
     rows, lane = packs(room, cuts, metas), room.side[-1]
     lane.follow(room.lane)
-    lane.upload(room.packs_at, launch.words(rows))
+    lane.send(room.packs_at, launch.words(rows))
     pack_rows(room, rows, lane)
 
 

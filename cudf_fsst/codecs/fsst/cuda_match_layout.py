@@ -216,7 +216,7 @@ class Prepared:
         image = self.image = np.zeros(size, np.uint8)
         for at, part in (
             (0, layout.image),
-            (self.machines, launch.words(machines).view(np.uint8)),
+            (self.machines, np.frombuffer(launch.words(machines), np.uint8)),
             *zip(places, tables, strict=False),
             (self.test, test.view(np.uint8)),
         ):

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...buffers import CharactersUnderNulls
-from ...device.memory import Lane, current_device, device_attributes, pinned
+from ...device.memory import Lane, current_device, device_attributes
 from ...profiling import MEASURE
 from . import launch, train_max
 from .cuda_kernels import blocks, get_kernel
@@ -73,7 +73,7 @@ def _describe(room: Room, waves: Sequence[WaveView]) -> int:
         )
         for number, scope in enumerate(searches)
     ]
-    room.lane.upload(room.views_at, launch.words(chain(columns, scopes, views, waves)))
+    room.lane.send(room.views_at, launch.words(chain(columns, scopes, views, waves)))
     return row_blocks
 
 
@@ -144,15 +144,11 @@ def _train(room: Room) -> npt.NDArray[np.void]:
         for step in launch.search_steps(room.searches, limit, train_max.ROUNDS):
             kernel = get_kernel("fsst_train_max", step.kernel)
             lane.launch(kernel, step.grid, step.threads, (views_at, *step.arguments))
-    exported = pinned(room.scopes, launch.TRAINED_TABLE)
-    lane.download(exported, room.exported_at)
-    return exported
+    return lane.fetch(room.exported_at, room.scopes, launch.TRAINED_TABLE)
 
 
 def download_found(room: Room) -> npt.NDArray[np.int64]:
-    numbers = pinned(room.found[-1].end, np.int64)
-    room.lane.download(numbers, room.found_at)
-    return numbers
+    return room.lane.fetch(room.found_at, room.found[-1].end, np.int64)
 
 
 def find_cuts(room: Room, numbers: Sequence[int]) -> list[Iterator[Cut]]:

@@ -5,6 +5,7 @@ Needs no GPU and no CuPy, so that the emulated kernels are launched by the same 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain
@@ -225,9 +226,9 @@ class PackView(NamedTuple):
 WORD = 8
 
 
-def words(views: Iterable[tuple[int, ...]]) -> npt.NDArray[np.uint64]:
+def words(views: Iterable[tuple[int, ...]]) -> array[int]:
     """Views one after another, as kernels read them."""
-    return np.array(list(chain.from_iterable(views)), np.uint64)
+    return array("Q", list(chain.from_iterable(views)))  # of a list, for its size is known
 
 
 class Found(NamedTuple):

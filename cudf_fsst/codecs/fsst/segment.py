@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...frozen import frozen
 from .layout import SegmentLayout
 from .symbols import SymbolTable
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Segment:
     """One segment, in host or GPU memory. Immutable: columns share segments. Equal to itself alone.
 
