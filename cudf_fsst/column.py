@@ -528,10 +528,13 @@ def of_loaded(loaded: files.Loaded) -> CompressedColumn:
     return CompressedColumn._make(content, HostBackend(), loaded.labels[0], indexes.of_loaded(loaded), loaded.dtype)
 
 
+_TEXT_IDS = frozenset(kind.id for kind in (pa.string(), pa.large_string()))
+
+
 def holds_text(content: Content) -> bool:
     """Whether a column's values are strings of a dtype of strings."""
     kind, stored = content.type, content.stored
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)) or stored is None:
+    if kind.id not in _TEXT_IDS or stored is None:
         return False
     return stored["kind"] in ("string", "object") or (
         stored["kind"] == "arrow" and stored["type"] in ("string", "large_string")

@@ -149,6 +149,8 @@ def _answers(node: Node) -> bool:
 
 def validity(node: Node, *, lane: Lane) -> Any:
     """Which rows of strings are null, a buffer as cuDF has it, or None without nulls. Nothing is waited for."""
+    if not node.null_count:
+        return None
     if node.scopes:
         return coded.validity(node, lane=lane)
     return fsst_read.validity(node.segments, lane=lane)

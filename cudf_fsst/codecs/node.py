@@ -103,7 +103,7 @@ class Node:
             own += tuple(scope.segments or (scope.children[0].segments if scope.children else ()))
         return own
 
-    @property
+    @lazy
     def chars_nbytes(self) -> int:
         """Bytes of strings; 0 of other values."""
         return self.chars + sum(part.chars for part in self.segments) + sum(one.chars_nbytes for one in self.scopes)
@@ -249,12 +249,12 @@ def is_signed(arrow_type: Any) -> bool:
     return bool(types.is_signed_integer(arrow_type) or types.is_temporal(arrow_type) or types.is_decimal(arrow_type))
 
 
+_STRING_IDS = frozenset(kind.id for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()))
+
+
 def is_strings(arrow_type: Any) -> bool:
     """Whether a column's values are strings of bytes."""
-    types = pa.types
-    return any(
-        kind(arrow_type) for kind in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    )
+    return arrow_type.id in _STRING_IDS
 
 
 @frozen

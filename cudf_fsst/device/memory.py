@@ -78,7 +78,7 @@ class Lane:
             self.stream = cupy.cuda.Stream.from_external(stream)
         else:
             raise TypeError(f"stream must be a CUDA stream or None, not {type(stream).__name__}")
-        self._forked = self.stream.ptr != self.default.ptr
+        self._forked = stream is not None and self.stream.ptr != self.default.ptr
         self._held: dict[int, Any] = {}  # by id, until the default stream waits for the work that uses them
 
     def __enter__(self) -> Lane:

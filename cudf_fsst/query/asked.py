@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,8 +20,7 @@ _MOST_ENDS = 8
 _SPECIAL = frozenset(".^$*+?{}[]\\|()\0")
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A call that the codec may answer.
 
     Attributes

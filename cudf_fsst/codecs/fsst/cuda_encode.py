@@ -39,24 +39,24 @@ class Kind(NamedTuple):
 
 def make_wave(room: Room, i: int, planned: int, tables: Tables, table: int, slot: Slot, capacity: int = 0) -> WaveView:
     """The first tiles of a segment of column `i`; `capacity`: of a slot that is smaller than they may need."""
-    column, found = room.columns[i], room.found[i]
+    column, found, number = room.columns[i], room.found[i], room.number
     address, nbytes = tables.place(table)
     staged = 0
     if column.task.level == "max":
         shared = device_attributes()["shared_per_block"]
         staged = launch.encode_max_shape(column.tile_size, shared, nbytes).staged
     return WaveView(
-        room.number(found.first_char),
-        room.number(found.chars_begin + planned),
+        number(found.first_char),
+        number(found.chars_begin + planned),
         address,
         staged,
         0,
         column.tile_limit,
         *slot,
-        room.number(found.codes_nbytes + planned),
+        number(found.codes_nbytes + planned),
         column.pool or capacity,
-        room.number(found.used + (planned if capacity else 0)),
-        room.number(found.taken + planned),
+        number(found.used + (planned if capacity else 0)),
+        number(found.taken + planned),
     )
 
 
@@ -122,13 +122,15 @@ class Waves:
 
 def waves_at_once(room: Room, tables: Sequence[Tables]) -> Waves:
     """What encodes columns at once; to be uploaded to ``waves_at``."""
-    kinds: dict[tuple[Kind, int], list[int]] = {}
+    kinds: dict[tuple[str, int, int, int], list[int]] = {}  # choices are a tile size's
     for i, column in enumerate(room.columns):
-        kinds.setdefault((kind_of(column, tables[i], 0), column.segments), []).append(i)
+        key = column.task.level, column.tile_size, tables[i].place(0)[1], column.segments
+        kinds.setdefault(key, []).append(i)
     first_slot = list(accumulate((column.segments for column in room.columns), initial=0))
     runs: list[_Run] = []
     order: list[tuple[int, int]] = []
-    for (kind, segments), columns in kinds.items():
+    for (*_, segments), columns in kinds.items():
+        kind = kind_of(room.columns[columns[0]], tables[columns[0]], 0)
         runs.append(_Run(kind, room.waves_at + WORD * len(WaveView._fields) * len(order), columns, segments))
         order += ((i, planned) for i in columns for planned in range(segments))
     views = [make_wave(room, i, planned, tables[i], 0, room.slots[first_slot[i] + planned]) for i, planned in order]

@@ -40,6 +40,9 @@ _SHORT_ROUND = 40 << 20
 _LONG_ROUND, _LONG_ROUND_SHARE = 4 << 20, 128
 # Characters of a call whose eighth has room for the slots of long columns and for 16 MiB of others.
 _ROOM_FOR_OTHERS = 8 * (80 << 20)
+_COLUMN_NBYTES, _SCOPE_NBYTES, _SEARCH_NBYTES, _WAVE_NBYTES, _PACK_NBYTES = (
+    WORD * len(view._fields) for view in (ColumnView, ScopeView, SearchView, WaveView, PackView)
+)
 
 
 class Task(NamedTuple):
@@ -314,6 +317,9 @@ def with_pool(column: Column) -> Column:
 
 def rounds(columns: Sequence[Column]) -> Iterator[list[Column]]:
     """Columns that share a workspace within the memory rule; short ones, then longer ones."""
+    if len(columns) == 1:
+        yield list(columns)
+        return
     for short in (True, False):
         together: list[Column] = []
         nbytes = chars = 0
@@ -332,9 +338,9 @@ def rounds(columns: Sequence[Column]) -> Iterator[list[Column]]:
 
 
 def trains_in_clusters(columns: Sequence[Column]) -> bool:
-    """Whether fsst_train_cluster trains the tables of a round, instead of fsst_train."""
+    """Whether fsst_train_cluster trains the tables of a round, if any, instead of fsst_train."""
     scopes = sum(column.scopes for column in columns)
-    return launch.train_in_clusters(scopes, device_attributes()["shared_per_block"])
+    return not scopes or launch.train_in_clusters(scopes, device_attributes()["shared_per_block"])
 
 
 def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work: Workspace, *, encode: bool) -> Room:
@@ -353,38 +359,42 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work:
     clusters = trains_in_clusters(columns)
     pair_counts_nbytes = 0 if clusters else launch.TRAIN_COUNTS_NBYTES * scopes
     scratch = 0 if clusters else launch.train_places(device_attributes()["shared_per_block"]).scratch * scopes
-    found_at = work.reserve(WORD * numbers)
+    reserve, at = work.reserve, work.__getitem__
+    found_at = reserve(WORD * numbers)
     # Waves lie behind these views and before packs, for uploads that bring several kinds. Of long columns the first are
     # described before the others, and then all, as they are encoded in a slot and in a part of one.
-    described = (len(columns), ColumnView), (scopes, ScopeView), (searches, SearchView)
-    waves_place = WORD * sum(count * len(view._fields) for count, view in described)
+    waves_place = _COLUMN_NBYTES * len(columns) + _SCOPE_NBYTES * scopes + _SEARCH_NBYTES * searches
     waves = 0 if not encode else segments if at_once else SLOTS + 2 * segments
-    packs_place = waves_place + WORD * len(WaveView._fields) * waves
-    views_at = work.reserve(packs_place + WORD * len(PackView._fields) * (segments if encode else 0))
-    row_words = [work.reserve(4 * column.row_blocks) for column in columns]
-    trained_at = work.reserve(launch.ENCODE_TABLES_NBYTES * scopes)
-    uploaded_at = work.reserve(launch.MAX_TABLES_NBYTES * searches if encode else 0)
-    exported_at = work.reserve(launch.TRAINED_TABLE.itemsize * scopes)
-    pair_counts_at, scratch_at = work.reserve(pair_counts_nbytes), work.reserve(scratch)
-    searches_at = work.reserve(launch.SEARCH_NBYTES * searches)
+    packs_place = waves_place + _WAVE_NBYTES * waves
+    views_at = reserve(packs_place + (_PACK_NBYTES * segments if encode else 0))
+    row_words = [reserve(4 * column.row_blocks) for column in columns]
+    trained_at = exported_at = uploaded_at = searches_at = pair_counts_at = scratch_at = 0
+    if scopes:
+        trained_at = reserve(launch.ENCODE_TABLES_NBYTES * scopes)
+        exported_at = reserve(launch.TRAINED_TABLE.itemsize * scopes)
+        pair_counts_at, scratch_at = reserve(pair_counts_nbytes), reserve(scratch)
+    if searches:
+        uploaded_at = reserve(launch.MAX_TABLES_NBYTES * searches if encode else 0)
+        searches_at = reserve(launch.SEARCH_NBYTES * searches)
     sizes = [column.slot_nbytes for column in columns] if encode else []
     slots: list[tuple[int, ...]] = []
     part_nbytes = 0
     if at_once:
         for column, (codes, *lengths) in zip(columns, sizes, strict=True):
-            codes_at = work.reserve(codes)
-            slots += [(codes_at, *map(work.reserve, lengths)) for _ in range(column.segments)]
+            codes_at = reserve(codes)
+            slots += [(codes_at, *map(reserve, lengths)) for _ in range(column.segments)]
     elif encode:
         codes, pieces, tiles = map(max, zip(*sizes, strict=True))
         # A part has room for a block of tiles at least, whatever their codes take.
         divided = len(columns) == 1 and columns[0].task.level != "max" and columns[0].tile_limit >= PARTS * TILE_BLOCK
         part_nbytes = codes // PARTS // ALIGNMENT * ALIGNMENT if divided else 0
         for _ in range(min(SLOTS, segments)):
-            codes_at = work.reserve(codes)
-            slots.append((codes_at, work.reserve(2 * pieces), work.reserve(tiles)))
+            codes_at = reserve(codes)
+            slots.append((codes_at, reserve(2 * pieces), reserve(tiles)))
             for number in range(1, PARTS if divided else 1):
-                slots.append((codes_at + number * part_nbytes, work.reserve(2 * pieces), work.reserve(tiles)))
+                slots.append((codes_at + number * part_nbytes, reserve(2 * pieces), reserve(tiles)))
     work.take(lane)
+    views = at(views_at)
     # Parts that have no bytes lie nowhere.
     return Room(
         lane,
@@ -392,22 +402,22 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work:
         work,
         columns,
         found,
-        work[found_at],
-        work[views_at],
-        [work[offset] for offset in row_words],
+        at(found_at),
+        views,
+        list(map(at, row_words)),
         first_scope,
         first_search,
-        work[trained_at] if scopes else 0,
-        work[uploaded_at] if searches and encode else 0,
-        work[exported_at] if scopes else 0,
-        work[pair_counts_at] if pair_counts_nbytes else 0,
+        at(trained_at) if scopes else 0,
+        at(uploaded_at) if searches and encode else 0,
+        at(exported_at) if scopes else 0,
+        at(pair_counts_at) if pair_counts_nbytes else 0,
         pair_counts_nbytes,
-        work[scratch_at] if scratch else 0,
-        work[searches_at] if searches else 0,
-        [Slot(*(work[offset] for offset in slot)) for slot in slots],
+        at(scratch_at) if scratch else 0,
+        at(searches_at) if searches else 0,
+        [Slot._make(map(at, slot)) for slot in slots],
         part_nbytes,
-        work[views_at] + waves_place if encode else 0,
-        work[views_at] + packs_place if encode else 0,
+        views + waves_place if encode else 0,
+        views + packs_place if encode else 0,
         scopes,
         searches,
     )
