@@ -7,9 +7,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...buffers import DeviceStrings
-from ...device.memory import Lane, Workspace, pinned
+from ...device.memory import Lane, Workspace
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Tables
 from ..fsst import plan as fsst_plan
@@ -79,7 +80,7 @@ class _Sampling:
         self._counts_nbytes = 2 * _WORD * most
         self._zeros = work.reserve(self._counts_nbytes + _SET_NBYTES * self._together)
         #: Of each scope: rows of its sample that are not null, and different hashes.
-        self.counts = pinned(2 * most, np.int64)
+        self.counts: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
     def clear(self, lane: Lane) -> None:
         """Prepare for `launch`."""
@@ -108,7 +109,7 @@ class _Sampling:
             tables.launch(lane, tables_at)
         if not scopes:
             tables.launch(lane, tables_at)
-        lane.download(self.counts[: 2 * len(scopes)], counts_at)
+        self.counts = lane.fetch(counts_at, 2 * len(scopes), np.int64)
 
 
 def scopes(columns: Sequence[Wished], lane: Lane) -> Generator[None, None, list[list[Found]]]:
@@ -139,8 +140,7 @@ def scopes(columns: Sequence[Wished], lane: Lane) -> Generator[None, None, list[
             for edges in own.places()
         ]
         sampling.launch(wanted, lane, tables, work[tables_at])
-        begins = pinned((at - work[begins_at]) // _WORD, np.int64)
-        lane.download(begins, work[begins_at])
+        begins = lane.fetch(work[begins_at], (at - work[begins_at]) // _WORD, np.int64)
         yield
         numbers, counts, first = begins.tolist(), sampling.counts.tolist(), 0
         found: list[list[Found]] = []
@@ -193,8 +193,8 @@ class Carried:
         self._sampling.clear(lane)
         self._sampling.launch(wanted, lane, Tables(), self._work[self._tables_at])
         for column, found in zip(room.columns, room.found, strict=True):
-            begins = pinned(2 * (column.segments + 1), np.int64)
-            lane.download(begins, room.number(found.rows_begin))  # and of characters, which are behind
+            # And of characters, which are behind.
+            begins = lane.fetch(room.number(found.rows_begin), 2 * (column.segments + 1), np.int64)
             self._found.append((column.number, _Cuts(column.segments, column.per_table, 0), begins))
         room.lane.follow(lane)
 
@@ -204,13 +204,13 @@ class Carried:
         if not self._found:
             return None
         counts = self._sampling.counts.tolist()
+        begun = [(number, cuts, begins.tolist()) for number, cuts, begins in self._found]
         if not any(map(plan.repeats, counts[::2], counts[1::2])) and all(
-            (begins[: cuts.segments] < begins[1 : cuts.segments + 1]).all() for _, cuts, begins in self._found
+            row < following for _, cuts, numbers in begun for row, following in pairwise(numbers[: cuts.segments + 1])
         ):
             return {}
         every: dict[int, list[Found]] = {}
-        for number, cuts, begins in self._found:
-            numbers = begins.tolist()
+        for number, cuts, numbers in begun:
             every[number], known = cuts.scopes(numbers, numbers[cuts.segments + 1 :], counts)
             if not known:
                 return None

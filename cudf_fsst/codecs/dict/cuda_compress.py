@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...buffers import DeviceStrings
-from ...device.memory import Lane, Workspace, pinned
+from ...device.memory import Lane, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps, together
 from ...naming import What
@@ -411,8 +411,7 @@ def _pack_piece(one: cuda_find.Numbered, first: int, rows: int, lane: Lane) -> G
             add(tables, bitpack.measure_kernel(itemsize), job.measure(values, start, count))
         tables.add_jobs(bitpack.scan_kernel(), bitpack.SCAN_THREADS, [1], job.scan())
         tables.launch(lane)
-        found = pinned(3, np.uint64)
-        lane.download(found, work[totals])
+        found = lane.fetch(work[totals], 3, np.uint64)
         yield
         job.measured(*found.tolist())
         meta, codes = lane.allocate(job.meta_nbytes), lane.allocate(job.codes_nbytes)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...buffers import CharactersUnderNulls, DeviceStrings
-from ...device.memory import Lane, Workspace, device_attributes, pinned
+from ...device.memory import Lane, Workspace, device_attributes
 from ...naming import What
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Tables
@@ -182,9 +182,7 @@ class Numbered:
 
     def download(self) -> Any:
         """Numbers that were found, which arrive with a wait."""
-        found = pinned(_COUNT, np.uint64)
-        self._lane.download(found, self._found)
-        return found
+        return self._lane.fetch(self._found, _COUNT, np.uint64)
 
     def complete(self, found: Sequence[int]) -> bool:
         """Take the numbers; False: there are too many values."""

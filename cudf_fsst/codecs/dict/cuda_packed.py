@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...device.memory import Lane, Workspace, device_attributes, pinned
+from ...device.memory import Lane, Workspace, device_attributes
 from ..bitpack import NAME as BITPACK
 from ..bitpack import cuda as bitpack
 from ..bitpack.launch import BLOCK
@@ -187,9 +187,7 @@ class Spelling:
 
     def download(self) -> Any:
         """What the characters are the sum of, which arrives with a wait."""
-        sums = pinned(self.layout.sums_count, np.int64)
-        self._lane.download(sums, self._sums)
-        return sums
+        return self._lane.fetch(self._sums, self.layout.sums_count, np.int64)
 
 
 class _Jobs:

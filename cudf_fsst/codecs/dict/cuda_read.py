@@ -363,9 +363,7 @@ def _masks(shares: Sequence[_Share], lane: Lane) -> None:
         fixed.take([job], Rows(0, share.rows, share.start), lane=lane)
         counted.append((share, counter))
     if counted:
-        found = [pinned(1, np.int64) for _ in counted]
-        for (_, counter), number in zip(counted, found, strict=True):
-            lane.download(number, counter.ptr)
+        found = [lane.fetch(counter.ptr, 1, np.int64) for _, counter in counted]
         lane.synchronize()
         for (share, _), number in zip(counted, found, strict=True):
             share.null_count = int(number[0])
@@ -381,8 +379,7 @@ def _sizes(shares: Sequence[_Share], lane: Lane) -> None:
             numbers = share.spelling.download()
         else:
             assert share.writing is not None
-            numbers = pinned(1, np.int64)
-            lane.download(numbers, share.writing.total)
+            numbers = lane.fetch(share.writing.total, 1, np.int64)
         found.append((share, numbers))
     if found:
         lane.synchronize()

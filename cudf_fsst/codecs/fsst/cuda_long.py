@@ -129,11 +129,10 @@ def encode_first(room: Room, tables: Sequence[Tables], first: First) -> None:
     """
     column, slots = room.columns[0], _Slots(room, 0)
     for number, wave in enumerate(first.waves):
-        lane, size = slots.lane(number), pinned(1, np.int64)
+        lane = slots.lane(number)
         lane.follow(room.side[0] if number else room.lane)
         encode(lane, kind_of(column, tables[0], 0), slots.first_at(number), 1, wave.tile_limit)
-        lane.download(size, wave.codes_nbytes)
-        first.under_way.append((size, lane.event()))
+        first.under_way.append((lane.fetch(wave.codes_nbytes, 1, np.int64), lane.event()))
 
 
 def _forget_first(room: Room, first: First) -> None:

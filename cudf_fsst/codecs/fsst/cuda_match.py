@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...device.memory import Lane, current_device, device_attributes, pinned
+from ...device.memory import Lane, current_device, device_attributes
 from . import launch
 from .cuda_kernels import blocks, get_kernel
 from .cuda_match_layout import SPARE, Layout, Prepared, Round
@@ -60,8 +60,7 @@ class _Matching:
     def ask(self, lane: Lane, address: int) -> None:
         """The GPU will say it in the word at an address."""
         if self._asked is None:
-            answer = pinned(1, _u32)
-            lane.download(answer, address)
+            answer = lane.fetch(address, 1, _u32)
             self._asked = lane.event(), answer
             with _under_way_lock:
                 while _under_way and _under_way[0][0].done:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...device.memory import ALIGNMENT, Lane, Workspace, pinned
+from ...device.memory import ALIGNMENT, Lane, Workspace
 from ...device.transfer import Outbox
 from ...naming import What
 from ...profiling import ENCODE, MEASURE
@@ -343,9 +343,7 @@ class _Batch:
             module = of_values(codec).device()
             _add(tables, module.scan_kernel(*variant), module.SCAN_THREADS, [(1, fields) for fields in sums])
         tables.launch(lane)
-        totals = pinned(sum(len(item.jobs) for item in self.items) * _TOTALS_NBYTES // 8, np.uint64)
-        lane.download(totals, self._totals)
-        return totals
+        return lane.fetch(self._totals, sum(len(item.jobs) for item in self.items) * _TOTALS_NBYTES // 8, np.uint64)
 
     @ENCODE
     def pack(self, items: Sequence[_Item], lane: Lane) -> list[Packed]:
