@@ -12,7 +12,7 @@ import sys
 import threading
 from array import array as Words
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -355,8 +355,8 @@ class Workspace:
         return int(self.buffer.ptr) + offset
 
 
-def current_device() -> int:
-    return int(runtime.getDevice())
+#: Number of the current device.
+current_device: Callable[[], int] = runtime.getDevice
 
 
 def gpu_model() -> str:

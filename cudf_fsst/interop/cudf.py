@@ -304,7 +304,12 @@ def current_device() -> str:
     """Name of the current GPU, as columns say it."""
     import cupy
 
-    return f"cuda:{cupy.cuda.runtime.getDevice()}"
+    return _device_name(cupy.cuda.runtime.getDevice())
+
+
+@cache
+def _device_name(number: int) -> str:
+    return f"cuda:{number}"
 
 
 def on_gpu(choice: str) -> bool:

@@ -142,7 +142,8 @@ def describe(
         copy whose null rows are empty.
     """
     of_strings = describe_without_null_chars if drop_null_chars else describe_strings
-    column, dtype = getattr(data, "_column", data), data.dtype
+    column = getattr(data, "_column", data)
+    dtype = column.dtype
     kind, stored = _noted(dtype)
     if _is_cut(column.plc_column):
         column = column.copy(deep=True)

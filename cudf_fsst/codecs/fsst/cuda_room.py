@@ -244,7 +244,8 @@ def _plan(number: int, task: Task, chars_limit: int, *, one_scope: bool) -> Colu
     tile_size = plan.auto_tile_size(chars_limit) if task.tile_size == "auto" else int(task.tile_size)
     if tile_size not in TILE_SIZES:
         raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {task.tile_size!r}")
-    segment_size, segments = plan.segment_size(chars_limit), plan.segment_count(chars_limit)
+    segment_size = plan.segment_size(chars_limit)
+    segments = plan.segment_count(chars_limit)
     longest = min(chars_limit, segment_size + segment_size // _SLACK)
     source = "given" if task.table is not None else "searched" if task.level == "max" else "trained"
     per_table = segments if one_scope or source == "given" else plan.segments_per_table(chars_limit)
@@ -274,7 +275,7 @@ def chars_of(columns: Sequence[DeviceStrings], lane: Lane) -> Steps:
     unknown = [
         i
         for i, (column, limit) in enumerate(zip(columns, limits, strict=True))
-        if column.rows and (limit is None or plan.segment_size(limit) != plan.segment_size(0))
+        if column.rows and (limit is None or plan.segment_size(limit) != plan.SEGMENT_MIN)
     ]
     if unknown:
         ends = pinned(2 * len(unknown), np.uint64)
@@ -292,11 +293,11 @@ def chars_of(columns: Sequence[DeviceStrings], lane: Lane) -> Steps:
 
 def plan_columns(tasks: Sequence[Task], lane: Lane, *, one_scope: bool = False) -> Steps:
     """Plan all columns that have rows; waits where it is not known how many characters they have."""
-    unknown = [i for i, task in enumerate(tasks) if task.chars is None]
     limits: list[int | None] = [task.chars for task in tasks]
-    found = yield from chars_of([tasks[i].strings for i in unknown], lane)
-    for i, limit in zip(unknown, found, strict=True):
-        limits[i] = limit
+    if unknown := [i for i, limit in enumerate(limits) if limit is None]:
+        found = yield from chars_of([tasks[i].strings for i in unknown], lane)
+        for i, limit in zip(unknown, found, strict=True):
+            limits[i] = limit
     return [
         _plan(i, task, limit, one_scope=one_scope)
         for i, (task, limit) in enumerate(zip(tasks, limits, strict=True))
