@@ -275,7 +275,7 @@ def chars_of(columns: Sequence[DeviceStrings], lane: Lane) -> Steps:
     unknown = [
         i
         for i, (column, limit) in enumerate(zip(columns, limits, strict=True))
-        if column.rows and (limit is None or plan.segment_size(limit) != plan.SEGMENT_MIN)
+        if column.rows and (limit is None or plan.segment_size(limit) != plan.segment_size(0))
     ]
     if unknown:
         ends = pinned(2 * len(unknown), np.uint64)
