@@ -89,10 +89,10 @@ def _choose(
         return [dictionary.Column(task) for task in asked], None
     (chars,) = waits.run(lane, chars_of([task.strings for task in asked], lane))
     begun = None
-    if (samples := dictionary.carried(asked, chars, lane)) is not None:
+    if (samples := dictionary.carried(asked, chars)) is not None:
         columns = [dictionary.Column(task, nbytes) for task, nbytes in zip(asked, chars, strict=True)]
         tasks = dictionary.plain_tasks(columns)
-        begun = fsst.compress(tasks, lane=lane, outbox=outbox, beside=samples.look)
+        begun = fsst.compress(tasks, lane=lane, outbox=outbox, beside=samples)
         try:
             next(begun)
         finally:  # whatever has come of it, the samples may be under way

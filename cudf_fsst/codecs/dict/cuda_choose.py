@@ -165,33 +165,36 @@ class Carried:
     ----------
     columns : sequence of (int, DeviceStrings, int)
         Each with its number among the tasks of FSST, and its characters.
-    lane
-        Where FSST works.
     """
 
-    def __init__(self, columns: Sequence[tuple[int, DeviceStrings, int]], lane: Lane) -> None:
-        self._columns = {number: (strings, chars) for number, strings, chars in columns}
-        scopes = sum(
+    def __init__(self, columns: Sequence[tuple[int, DeviceStrings, int]]) -> None:
+        self._columns = {number: strings for number, strings, _ in columns}
+        self._scopes = sum(
             blocks(fsst_plan.segment_count(chars), fsst_plan.segments_per_table(chars)) for *_, chars in columns
         )
-        self._work = Workspace()
-        self._sampling = _Sampling(self._work, scopes)
-        self._tables_at = self._work.reserve(_WORD * _JOB_WORDS * scopes)
-        self._work.take(lane)  # before FSST begins: what is taken later is ready only behind all of its work
+        self._sampling: _Sampling | None = None
+        self._tables_at = 0
         self._found: list[tuple[int, _Cuts, Any]] = []
+
+    def reserve(self, work: Workspace) -> None:
+        """Ask for room, in FSST's own workspace: what is taken later is ready only behind all of its work."""
+        if not self._found:
+            self._sampling = _Sampling(work, self._scopes)
+            self._tables_at = work.reserve(_WORD * _JOB_WORDS * self._scopes)
 
     def look(self, room: Room) -> None:
         """Launch, beside what FSST has in the lane."""
         if self._found or {column.number for column in room.columns} != self._columns.keys():
             return
+        assert self._sampling is not None
         wanted = [
-            (self._columns[column.number][0], edges)
+            (self._columns[column.number], edges)
             for column, found in zip(room.columns, room.found, strict=True)
             for edges in _Cuts(column.segments, column.per_table, room.number(found.rows_begin)).places()
         ]
         lane = room.side[-1] if len(room.side) > 1 else room.lane  # in the first tables are trained
         self._sampling.clear(lane)
-        self._sampling.launch(wanted, lane, Tables(), self._work[self._tables_at])
+        self._sampling.launch(wanted, lane, Tables(), room.work[self._tables_at])
         for column, found in zip(room.columns, room.found, strict=True):
             # And of characters, which are behind.
             begins = lane.fetch(room.number(found.rows_begin), 2 * (column.segments + 1), np.int64)
@@ -200,8 +203,7 @@ class Carried:
 
     def found(self) -> dict[int, list[Found]] | None:
         """After the wait: the scopes of columns, of none if none may have a dictionary. None: they are not known."""
-        self._work.release()
-        if not self._found:
+        if self._sampling is None or not self._found:
             return None
         counts = self._sampling.counts.tolist()
         begun = [(number, cuts, begins.tolist()) for number, cuts, begins in self._found]

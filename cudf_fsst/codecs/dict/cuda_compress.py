@@ -177,7 +177,7 @@ def choose(tasks: Sequence[Task], chars: Sequence[int | None], lane: Lane) -> St
     return columns
 
 
-def carried(tasks: Sequence[Task], chars: Sequence[int | None], lane: Lane) -> cuda_choose.Carried | None:
+def carried(tasks: Sequence[Task], chars: Sequence[int | None]) -> cuda_choose.Carried | None:
     """Samples of columns for FSST to carry along, before it begins; None where they are better looked at alone.
 
     That is so unless it is likely that no column has a dictionary: long rows seldom repeat.
@@ -191,7 +191,7 @@ def carried(tasks: Sequence[Task], chars: Sequence[int | None], lane: Lane) -> c
         task.may_have and not task.named and nbytes >= _LONG_ROWS * strings.rows
         for (_, strings, nbytes), task in ((one, tasks[one[0]]) for one in some)
     )
-    return cuda_choose.Carried(some, lane) if some and seldom else None
+    return cuda_choose.Carried(some) if some and seldom else None
 
 
 def dictionaries(columns: Sequence[Column], *, lane: Lane, outbox: Outbox | None, others_nbytes: int = 0) -> Steps:

@@ -27,8 +27,8 @@ encoded before the host knows the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -61,8 +61,16 @@ from .segment import Segment
 from .symbols import SymbolTable
 from .train import train_table
 
-#: What is launched beside the work on a round.
-Beside = Callable[[Room], None]
+
+class Beside(Protocol):
+    """What is launched beside the work on a round."""
+
+    def reserve(self, work: Workspace) -> None:
+        """Ask for room in the round's workspace."""
+
+    def look(self, room: Room) -> None:
+        """Launch it."""
+
 
 __all__ = ["Task", "compress", "compress_one", "takes_all", "train"]
 
@@ -77,6 +85,8 @@ def _compress_round(
     trained_beside = "trained" in sources and (len(columns) == 1 or not trains_in_clusters(columns))
     side_count = int(searched or trained_beside or columns[0].pool > 0) if at_once else SLOTS * PARTS + 1
     with Workspace() as work, SideLanes(lane, side_count) as side:
+        if beside is not None:
+            beside.reserve(work)
         room = make_room(columns, lane, side, work, encode=True)
         if at_once and not searched:
             early = bool(side) and "trained" in sources
@@ -88,13 +98,13 @@ def _compress_round(
             else:
                 exported = look(room, waves.views)
             if beside is not None:
-                beside(room)
+                beside.look(room)
             return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
         tables = [] if searched else place_tables(room)
         first = First((), []) if searched else first_waves(room, tables)
         exported = look(room, first.waves)
         if beside is not None:
-            beside(room)
+            beside.look(room)
         encode_first(room, tables, first)
         found = download_found(room)
         if searched:
@@ -130,8 +140,8 @@ def compress(
     outbox
         Where every segment goes as soon as it is made; it is in host memory then, when the outbox is closed.
     beside
-        Is called where columns are looked at, before the wait for that, to launch more work on the same columns: with
-        their room, whose last side stream goes on when it is known where segments begin. The room's lane has to follow.
+        Looks where columns are looked at, before the wait for that, to launch more work on the same columns: at their
+        room, whose last side stream goes on when it is known where segments begin. The room's lane has to follow.
 
     Returns
     -------
