@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from ..codecs.node import Content
@@ -41,12 +45,20 @@ class Read:
         Memory that reading and the table take, about.
     call : callable
         Reads, in any thread.
+    table_nbytes : int or None
+        What of it the table takes, which is left when it has been read. None: all.
     """
 
     piece: int
     share: int
     nbytes: int
     call: Callable[[], Any]
+    table_nbytes: int | None = None
+
+    @property
+    def left_nbytes(self) -> int:
+        """Memory that is left when it has been read."""
+        return self.nbytes if self.table_nbytes is None else self.table_nbytes
 
 
 class Compressed(NamedTuple):
@@ -150,23 +162,51 @@ def read_ahead(
     context : callable
         Makes what a thread reads in.
     """
+    waiting = deque(enumerate(reads))
+    ended: SimpleQueue[tuple[int, Read, Future[Any]]] = SimpleQueue()
+    lock, taken, running = threading.Lock(), 0, 0
 
-    def result(read: Read) -> Any:
-        with context():
-            return read.call()
+    def work(read: Read) -> Any:
+        nonlocal taken, running
+        try:
+            with context():
+                return read.call()
+        finally:
+            with lock:
+                taken -= read.nbytes - read.left_nbytes
+                running -= 1
 
-    waiting, running, nbytes = deque(reads), dict[Future[Any], Read](), 0
+    def begin() -> None:
+        nonlocal taken, running
+        with lock:
+            while waiting and running < ahead.threads and (not taken or taken + waiting[0][1].nbytes <= ahead.nbytes):
+                number, read = waiting.popleft()
+                taken += read.nbytes
+                running += 1
+                pool.submit(work, read).add_done_callback(partial(end, number, read))
+
+    def end(number: int, read: Read, future: Future[Any]) -> None:
+        ended.put((number, read, future))
+        begin()  # whatever what has ended is used for meanwhile
+
+    left, there = len(reads), list[tuple[int, Read, Future[Any]]]()
     with ThreadPoolExecutor(ahead.threads, "cudf-fsst-parquet") as pool:
-        while waiting or running:
-            while waiting and (not nbytes or nbytes + waiting[0].nbytes <= ahead.nbytes):
-                read = waiting.popleft()
-                running[pool.submit(result, read)] = read
-                nbytes += read.nbytes
-            wait(running, return_when=FIRST_COMPLETED)
-            ended = [future for future in running if future.done()][: ahead.at_once]
-            found = [(running.pop(future), future.result()) for future in ended]
-            ended.clear()
-            used = sum(read.nbytes for read, _ in found)
-            yield found
-            found.clear()
-            nbytes -= used
+        try:
+            begin()
+            while left:
+                while not there or not ended.empty():
+                    there.append(ended.get())
+                there.sort(key=itemgetter(0))
+                some, there = there[: ahead.at_once], there[ahead.at_once :]
+                found = [(read, future.result()) for _, read, future in some]
+                some.clear()
+                left -= len(found)
+                used = sum(read.left_nbytes for read, _ in found)
+                yield found
+                found.clear()
+                with lock:
+                    taken -= used
+                begin()
+        finally:
+            with lock:
+                waiting.clear()
