@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from .cudf import columns as columns_of
-from .cudf import cudf_module, current_device, with_dtype
+from .cudf import cudf_module, current_device, on_device, with_dtype
+
+_T = TypeVar("_T")
 
 
 class _Footer:
@@ -70,6 +73,60 @@ def _without_days(column: Any, stream: Any) -> Any:
     return plc.unary.cast(column, plc.DataType(plc.TypeId.TIMESTAMP_SECONDS), stream)
 
 
+class Begun:
+    """What libcudf has to know of files. Threads look for it while pyarrow looks at the same files.
+
+    Of a file of 524 row groups that takes pyarrow 13 ms, libcudf 7 for the footer and 11 for a frame without rows. Use
+    it as a context, on the device that reads.
+
+    Parameters
+    ----------
+    path, columns, filters
+        What `read_parquet` is asked for.
+    """
+
+    def __init__(self, path: Any, columns: Sequence[str] | None, filters: Any) -> None:
+        self._device = on_device(current_device())
+        self._pool = ThreadPoolExecutor(2, "cudf-fsst-footers")
+        self._lock, self._footers = threading.Lock(), dict[str, Future[_Footer]]()
+        self._empty: dict[str, Future[Any]] = {}
+        if isinstance(path, (str, os.PathLike)) and os.path.isfile(path):
+            name = os.fsdecode(path)
+            if columns is None:
+                self._empty[name] = self._pool.submit(self._in_thread, _empty, name, None)
+            if filters is None:
+                self.expect(name)
+
+    def __enter__(self) -> Begun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+    def expect(self, path: str) -> Future[_Footer]:
+        """The footer of a file, which is parsed once for all reads; in any thread."""
+        with self._lock:
+            if path not in self._footers:
+                if len(self._footers) == _FOOTERS:  # files are read one after another
+                    del self._footers[next(iter(self._footers))]
+                self._footers[path] = self._pool.submit(self._in_thread, _Footer, path)
+            return self._footers[path]
+
+    def _in_thread(self, call: Callable[..., _T], *arguments: Any) -> _T:
+        with self._device:
+            return call(*arguments)
+
+    def empty(self, path: str, columns: Sequence[str] | None) -> Any:
+        """A DataFrame of columns of a file, without rows."""
+        if columns is None and path in self._empty:
+            return self._empty[path].result()
+        return _empty(path, columns)
+
+
+def _empty(path: str, columns: Sequence[str] | None) -> Any:
+    return cudf_module().read_parquet(path, columns=columns, nrows=0, **_ONE_FILE)
+
+
 class Chunk(NamedTuple):
     """Columns of row groups, their names, and the stream in which their memory is given back."""
 
@@ -116,6 +173,7 @@ class ParquetFiles:
         Of folders like ``year=2026`` the names that are wanted, and all their values.
     filters : list or None
         As ``cudf.read_parquet`` takes them.
+    begun : Begun
     """
 
     def __init__(
@@ -125,11 +183,13 @@ class ParquetFiles:
         levels: Sequence[str],
         keys: Mapping[str, Sequence[Any]],
         filters: Any,
+        begun: Begun,
     ) -> None:
-        self._columns, self._levels, self._filters = columns, list(levels), filters
-        self._lock, self._footers = threading.Lock(), dict[str, _Footer]()
+        self._columns, self._levels, self._filters, self._begun = columns, list(levels), filters, begun
         self._keys = {name: pd.Index(values) for name, values in keys.items()}
-        found = cudf_module().read_parquet(paths[0], columns=columns, nrows=0, **_ONE_FILE)
+        if filters is None:
+            begun.expect(paths[0])
+        found = begun.empty(paths[0], columns)
         #: A frame without rows.
         self.empty = self.with_keys(found, dict.fromkeys(keys))
         #: Of its columns: a pandas.Index.
@@ -148,7 +208,7 @@ class ParquetFiles:
         """Columns of row groups of a file, for `frame`; in any thread."""
         import cupy
 
-        footer = self._footer(path)
+        footer = self._begun.expect(path).result()
         streams = _streams(current_device())
         try:
             stream = streams.get_nowait()
@@ -158,14 +218,6 @@ class ParquetFiles:
             return Chunk(*footer.read(groups, names, stream), stream)
         finally:
             streams.put(stream)
-
-    def _footer(self, path: str) -> _Footer:
-        with self._lock:
-            if path not in self._footers:
-                if len(self._footers) == _FOOTERS:  # files are read one after another
-                    del self._footers[next(iter(self._footers))]
-                self._footers[path] = _Footer(path)
-            return self._footers[path]
 
     def frame(self, chunk: Chunk, places: Sequence[int]) -> Any:
         """A DataFrame of what `scan` read: columns of these places, and those of the index if they were read."""

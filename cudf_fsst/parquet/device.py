@@ -13,7 +13,7 @@ from ..codecs.node import Content, Node
 from ..frame import check_codecs
 from ..index import CompressedIndex
 from ..interop import cudf as interop
-from ..interop.cudf_parquet import Chunk, ParquetFiles
+from ..interop.cudf_parquet import Begun, Chunk, ParquetFiles
 from .reads import Ahead, Compressed, Read, shares, sizes
 from .sources import Piece, Source, reading
 
@@ -52,7 +52,7 @@ class DeviceReader:
     # priority to compress in made no difference.
     ahead = Ahead(threads=4, nbytes=3328 << 20, at_once=2)
 
-    def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str) -> None:
+    def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str, begun: Begun) -> None:
         self.backend = DeviceBackend()
         self._source = source
         names = source.schema.names
@@ -60,7 +60,7 @@ class DeviceReader:
         columns = None
         if source.columns is not None:
             columns = [name for name in names if name not in keys and name not in source.levels]
-        files = ParquetFiles(source.paths, columns, source.levels, keys, source.filters)
+        files = ParquetFiles(source.paths, columns, source.levels, keys, source.filters, begun)
         self._files = files
         self._keys = list(keys)
         #: Of the frame's columns.
@@ -90,7 +90,8 @@ class DeviceReader:
                 yield Read(number, 0, self._nbytes(piece, self._names), partial(self._filtered, piece))
                 continue
             for share, (names, _) in enumerate(self._shares):
-                yield Read(number, share, self._nbytes(piece, names), partial(self._scanned, piece, names))
+                call, left = partial(self._scanned, piece, names), self._table_nbytes(piece, names)
+                yield Read(number, share, self._nbytes(piece, names), call, left)
 
     def _nbytes(self, piece: Piece, names: Sequence[str]) -> int:
         """Memory that it takes to read columns of a piece, about."""
@@ -98,6 +99,10 @@ class DeviceReader:
             return self.ahead.nbytes
         own = [self._sizes[name] for name in names]
         return round(piece.rows * sum(one.table + one.encoded for one in own))
+
+    def _table_nbytes(self, piece: Piece, names: Sequence[str]) -> int | None:
+        """What of it the columns themselves take."""
+        return None if self._sizes is None else round(piece.rows * sum(self._sizes[name].table for name in names))
 
     def _filtered(self, piece: Piece) -> Any:
         with reading(piece.path):

@@ -11,6 +11,7 @@ from ..codecs.node import Content
 from ..frame import CompressedFrame
 from ..index import CompressedIndex
 from ..interop import cudf as interop_cudf
+from ..interop.cudf_parquet import Begun
 from ..joining import join_indexes, join_nodes
 from ..naming import naming
 from ..progress import Progress
@@ -18,8 +19,6 @@ from .device import DeviceReader
 from .host import HostReader
 from .reads import read_ahead
 from .sources import Path, Source, bounds_of, find
-
-Reader = HostReader | DeviceReader
 
 
 def read_parquet(
@@ -76,8 +75,15 @@ def read_parquet(
         ``device="gpu"``, and there is no cuDF or no GPU.
     """
     check_options(None, "auto", level)
-    source = find(path, columns, filters)
-    reader: Reader = (DeviceReader if interop_cudf.on_gpu(device) else HostReader)(source, codecs, level)
+    if not interop_cudf.on_gpu(device):
+        source = find(path, columns, filters)
+        return _read(source, HostReader(source, codecs, level))
+    with Begun(path, columns, filters) as begun:
+        source = find(path, columns, filters)
+        return _read(source, DeviceReader(source, codecs, level, begun))
+
+
+def _read(source: Source, reader: HostReader | DeviceReader) -> CompressedFrame:
     found: list[dict[int, Content]] = [{} for _ in reader.labels]
     labels: dict[int, CompressedIndex] = {}
     rows = 0
