@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,23 @@ def test_memory_is_given_back_behind_what_used_it(device: FakeDevice) -> None:
     lane.download(found, copy.ptr)
     lane.synchronize()
     np.testing.assert_array_equal(found, values)
+
+
+def test_small_pinned_arrays_share_an_area(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each where no other is, the first of a thread without values, too."""
+    memory = module("device.memory")
+    monkeypatch.setattr(memory, "_AREA", 4096)
+    values = np.arange(400, dtype=np.uint64)
+    lane = memory.Lane()
+    there = lane.allocate(values.nbytes)
+    lane.upload(there.ptr, values)
+    counts = [0, 1, 0, 100, 3, 120, 120, 120, 120, 0, 400]
+    found = [lane.fetch(there.ptr, count, np.uint64) for count in counts]
+    lane.synchronize()
+    for one, count in zip(found, counts, strict=True):
+        np.testing.assert_array_equal(one, values[:count])
+    places = sorted((one.ctypes.data, one.nbytes) for one in found if one.size)
+    assert all(begin + nbytes <= following for (begin, nbytes), (following, _) in pairwise(places))
 
 
 @pytest.mark.parametrize("beside", [True, False])

@@ -199,7 +199,7 @@ def _pinned(count: int, dtype: npt.DTypeLike) -> tuple[npt.NDArray[Any], int]:
         area = _pinned_area(nbytes)
         return area[:nbytes].view(dtype), area.ctypes.data
     area, begin, used = _of_thread.__dict__.get("area", (None, 0, _AREA))
-    if used + nbytes > _AREA:
+    if area is None or used + nbytes > _AREA:
         area, used = _pinned_area(_AREA), 0
         begin = area.ctypes.data
     _of_thread.area = area, begin, used + -(-nbytes // 64) * 64

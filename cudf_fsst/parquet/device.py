@@ -45,12 +45,12 @@ class DeviceReader:
     after another they would leave the GPU idle. Columns of large pieces are read, and compressed, some at a time.
     """
 
-    # lineitem of scale factor 10 on an H200, where cudf.read_parquet took 243 ms: with these 276 to 305 ms, and 1.4 GiB
-    # beyond the result; with dictionaries 288 ms beside 212, and 1.6 GiB, of scale factor 100 2.1 GiB. 6 threads,
-    # 384 MiB a read and three at once: 272 to 302. Pieces of 2^22 rows and 160 MiB, each in one read: 380 to 500, for
-    # compressing takes some 0.3 ms of Python for a column of a piece. Of 2^23 and 320 MiB: 317 to 335. A stream of high
-    # priority to compress in made no difference.
-    ahead = Ahead(threads=4, nbytes=3328 << 20, at_once=2)
+    # lineitem of scale factor 10 in 524 row groups on an H200, where cudf.read_parquet took 201 to 218 ms: with these
+    # 224 ms, and 1.75 GiB beyond the result. 4 threads, columns of 512 MiB a read and two reads at once: 240, 2.1 GiB;
+    # with a budget of 2.75 GiB 251, 1.8 GiB. 8 threads, 256 MiB and four at once: 258. Pieces of 2^22 rows and 160 MiB,
+    # each in one read, took half as long again, for compressing takes some 0.3 ms of Python for a column of a piece. A
+    # stream of high priority to compress in made no difference.
+    ahead = Ahead(threads=6, nbytes=3328 << 20, at_once=3)
 
     def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str, begun: Begun) -> None:
         self.backend = DeviceBackend()

@@ -28,7 +28,7 @@ _WIDTHS = {
     "BYTE_ARRAY": 20,
 }
 #: Bytes of a table of some columns, about; a column that has more is read by itself.
-_SHARE_NBYTES = 512 << 20
+_SHARE_NBYTES = 384 << 20
 
 
 @dataclass(frozen=True)
