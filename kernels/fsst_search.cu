@@ -37,16 +37,6 @@
 // Where word i of the piece's bits lies in shared memory.
 __device__ __forceinline__ u32 padded_word(u32 i) { return i + i / TILE_WORDS; }
 
-// The automaton of codes. In shared memory it has copies, a word of each beside the other: codes are about random, so 32 lanes that read
-// one copy meet in a bank three and a half times, and four that share one of eight copies twice.
-template <bool staged>
-struct Automaton {
-  const u32* at;  // of the lane's copy
-  u32 copies;
-
-  __device__ __forceinline__ u32 operator[](u32 place) const { return at[staged ? place * copies : place]; }
-};
-
 // state << 8 | code, where `entry` has the state and `four` the code, as its byte `i`.
 __device__ __forceinline__ u32 place_of(u32 entry, u32 four, u32 i) {
 #ifdef __CUDA_ARCH__
@@ -109,8 +99,8 @@ struct Staged {
 };
 
 // Runs from `entry` over four codes, and gives the last entry. raw: they are bytes.
-template <u32 planes, bool raw, typename A>
-__device__ __forceinline__ u32 run_four(const A& automaton, u32 states, u32 entry, u32 four, Bits& bits) {
+template <u32 planes, bool raw>
+__device__ __forceinline__ u32 run_four(const u32* automaton, u32 states, u32 entry, u32 four, Bits& bits) {
   u32 entries[4];
 #pragma unroll
   for (u32 i = 0; i < 4; ++i) {
@@ -133,8 +123,8 @@ __device__ __forceinline__ u32 run_four(const A& automaton, u32 states, u32 entr
 
 // Runs over the `count` codes of a tile from byte `at` of the staged ones on, and then on into the next tile, which is neither raw nor
 // missing: the last four may be of both. Damaged codes may have no bytes, so what is read is counted too.
-template <u32 planes, typename A>
-__device__ __forceinline__ void run_on_into(const A& automaton, u32 states, const u32* staged, u32 at, u32 count,
+template <u32 planes>
+__device__ __forceinline__ void run_on_into(const u32* automaton, u32 states, const u32* staged, u32 at, u32 count,
                                             u32 run_on, u32 limit, Bits& bits) {
   Staged codes(staged, at);
   u32 entry = 0;
@@ -145,8 +135,8 @@ __device__ __forceinline__ void run_on_into(const A& automaton, u32 states, cons
 }
 
 // Runs over `count` codes from byte `at` of the staged ones on, and gives the last entry. raw: they are bytes.
-template <u32 planes, bool raw, typename A>
-__device__ __forceinline__ u32 run(const A& automaton, u32 states, const u32* staged, u32 at, u32 count, Bits& bits) {
+template <u32 planes, bool raw>
+__device__ __forceinline__ u32 run(const u32* automaton, u32 states, const u32* staged, u32 at, u32 count, Bits& bits) {
   u32 entry = 0;
   Staged codes(staged, at);
   for (u32 fours = count / 4; fours > 0; --fours)
@@ -160,8 +150,8 @@ __device__ __forceinline__ u32 run(const A& automaton, u32 states, const u32* st
 }
 
 // Runs from `entry` on into the next tile, which has `count` codes from byte `at` of the staged ones on.
-template <u32 planes, typename A>
-__device__ __forceinline__ void run_into_next(const A& automaton, u32 states, u32 entry, const u32* staged, u32 at,
+template <u32 planes>
+__device__ __forceinline__ void run_into_next(const u32* automaton, u32 states, u32 entry, const u32* staged, u32 at,
                                               u32 count, bool raw, u32 limit, Bits& bits) {
   const u8* bytes = reinterpret_cast<const u8*>(staged) + at;
   u32 state = entry & 255;
@@ -202,28 +192,18 @@ __device__ __forceinline__ bool write_bits(u32* words, u32* to, bool next) {
 template <u32 planes, bool staged_automaton>
 __device__ __forceinline__ void search(const SegmentView* __restrict__ segments, const SearchView* __restrict__ views,
                                        const u32* __restrict__ first_units, u32 segment_count, u64 automata, u32 states,
-                                       u32 copies, u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words,
-                                       u64 seen) {
+                                       u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen) {
   DYNAMIC_SHARED(u32, shared);
   const u32 k = find_unit(first_units, segment_count, blockIdx.x);
   const SegmentView& s = segments[k];
   const SearchView& view = views[k];
   const u32 automaton_words = 512 * states, lane = lane_id(), warp = threadIdx.x / 32;
   const u32* stored = reinterpret_cast<const u32*>(automata) + view.automaton * automaton_words;
-  if (staged_automaton) {
-    for (u32 i = threadIdx.x; i < automaton_words / 4 * copies; i += blockDim.x) {
-      uint4 four;
-      if (copies == 1) {
-        four = __ldg(reinterpret_cast<const uint4*>(stored) + i);
-      } else {
-        const u32 entry = __ldg(stored + i / (copies / 4));
-        four = make_uint4(entry, entry, entry, entry);
-      }
-      reinterpret_cast<uint4*>(shared)[i] = four;
-    }
-  }
-  const Automaton<staged_automaton> automaton = {staged_automaton ? shared + lane % copies : stored, copies};
-  u32* words = shared + (staged_automaton ? automaton_words * copies : 0) +
+  if (staged_automaton)
+    for (u32 i = threadIdx.x; i < automaton_words / 4; i += blockDim.x)
+      reinterpret_cast<uint4*>(shared)[i] = __ldg(reinterpret_cast<const uint4*>(stored) + i);
+  const u32* automaton = staged_automaton ? shared : stored;
+  u32* words = shared + (staged_automaton ? automaton_words : 0) +
                warp * (planes * WARP_WORDS + (codes_capacity + RUN_ON_NBYTES + 16) / 4);
   u32* codes_at = words + planes * WARP_WORDS;
   for (u32 i = lane; i < planes * WARP_WORDS; i += 32) words[i] = 0;
@@ -294,14 +274,14 @@ __device__ __forceinline__ void search(const SegmentView* __restrict__ segments,
 // warp, of one block of tiles. grid: as many blocks as cover the tiles of every segment; segment k has those from first_units[k] on, or
 // none where the next one begins there too. automata: address of those of this search; to: address of its first plane, `plane_words`
 // words before the next; seen: address of a word that becomes 1 where the last plane has a bit, or 0. run_on: at most RUN_ON_NBYTES / 2
-// bytes. shared memory: `copies` (1, 4, 8 or 16) of the automaton, if it is there, then a warp 4 * planes * WARP_WORDS + codes_capacity + RUN_ON_NBYTES + 16 bytes.
+// bytes. shared memory: the automaton, if it is there, then a warp 4 * planes * WARP_WORDS + codes_capacity + RUN_ON_NBYTES + 16 bytes.
 // codes_capacity >= TILE + 16, a multiple of 16.
-#define SEARCH(name, planes, staged_automaton)                                                                       \
-  extern "C" __global__ void __launch_bounds__(SEARCH_THREADS, SEARCH_BLOCKS) name(                                  \
-      const SegmentView* segments, const SearchView* views, const u32* first_units, u32 segment_count, u64 automata, \
-      u32 states, u32 copies, u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen) {       \
-    search<planes, staged_automaton>(segments, views, first_units, segment_count, automata, states, copies, run_on,  \
-                                     codes_capacity, pieces, to, plane_words, seen);                                 \
+#define SEARCH(name, planes, staged_automaton)                                                                        \
+  extern "C" __global__ void __launch_bounds__(SEARCH_THREADS, SEARCH_BLOCKS)                                         \
+      name(const SegmentView* segments, const SearchView* views, const u32* first_units, u32 segment_count,           \
+           u64 automata, u32 states, u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen) { \
+    search<planes, staged_automaton>(segments, views, first_units, segment_count, automata, states, run_on,           \
+                                     codes_capacity, pieces, to, plane_words, seen);                                  \
   }
 SEARCH(fsst_search, 1, true)
 SEARCH(fsst_search_two, 2, true)

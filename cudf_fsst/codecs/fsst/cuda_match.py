@@ -257,7 +257,6 @@ class _Call:
                         _u32(one.group.stop - one.group.start),
                         _u64(self.automata[i]),
                         _u32(machine.states),
-                        _u32(max(each.shape.copies, 1)),
                         _u32(max(machine.longest - 1, 0)),
                         _u32(each.shape.codes_capacity),
                         _u32(each.pieces),

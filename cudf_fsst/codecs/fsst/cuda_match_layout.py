@@ -154,7 +154,7 @@ class Layout:
             warps = attributes["multiprocessors"] * shape.resident
             pieces = launch.decode_pieces(total // launch.PIECE_TILES, warps)
             units = -(-tiles // (shape.threads * pieces))
-            name = "fsst_search" + ("_two" if planes == 2 else "") + ("" if shape.copies else "_large")
+            name = "fsst_search" + ("_two" if planes == 2 else "") + ("" if shape.staged else "_large")
             launches.append(Launch(name, 1 << shift, shape, pieces, place, int(units.sum())))
             arrays.append((np.cumsum(units) - units).astype(_u32))
             place += arrays[-1].nbytes

@@ -345,8 +345,6 @@ AUTOMATON_NBYTES = 2 * 256 * 4
 #: Warps of a block that fsst_search is compiled for, and of a multiprocessor, as its registers allow.
 _SEARCH_WARPS_MAX = 20
 _SEARCH_RESIDENT = 40
-#: Copies of an automaton that there may be.
-_SEARCH_COPIES = (4, 8, 16)
 #: Words behind the planes that fsst_match may read: of a window of three that begins where the last row ends, or of the
 #: longest pattern behind its start.
 PLANE_SPARE = 4
@@ -579,13 +577,13 @@ def decode_pieces(pieces: int, warps: int) -> int:
 
 
 class SearchShape(NamedTuple):
-    """As `Shape`, and how many copies of the automaton lie in shared memory."""
+    """As `Shape`, and whether the automaton lies in shared memory."""
 
     threads: int
     shared: int
     codes_capacity: int
     resident: int
-    copies: int
+    staged: bool
 
 
 @lru_cache(256)
@@ -594,26 +592,25 @@ def search_shape(
 ) -> SearchShape:
     """Shape of fsst_search: the most warps that fit a multiprocessor; less `codes_capacity` where not even one does.
 
-    The automaton lies in shared memory if half of the warps still fit, of those that would without, and in as many
-    copies as take the place of no warp. Of equal shapes the one with the largest blocks is taken, whose warps share
-    them.
+    The automaton lies in shared memory if half of the warps still fit, of those that would without. Of equal shapes the
+    one with the largest blocks is taken, whose warps share an automaton.
     """
     words = PIECE_TILES * (tile_size // 32 + 1) + _OVERHANG_WORDS
     while codes_capacity >= tile_size + 16:
         warp = 4 * planes * words + codes_capacity + _RUN_ON_NBYTES + 16
         found = []
-        for copies in (0, 1, *_SEARCH_COPIES):
-            best = SearchShape(0, 0, codes_capacity, 0, copies)
+        for table in (AUTOMATON_NBYTES * states, 0):
+            best = SearchShape(0, 0, codes_capacity, 0, table > 0)
             for warps in range(1, _SEARCH_WARPS_MAX + 1):
-                shared = copies * AUTOMATON_NBYTES * states + warps * warp
+                shared = table + warps * warp
                 if shared <= shared_per_block:
                     resident = warps * min(shared_per_multiprocessor // (shared + 1024), _SEARCH_RESIDENT // warps)
                     if resident >= best.resident:
-                        best = SearchShape(32 * warps, shared, codes_capacity, resident, copies)
+                        best = SearchShape(32 * warps, shared, codes_capacity, resident, table > 0)
             found.append(best)
-        large, staged, *copied = found
+        staged, large = found
         if staged.resident and 2 * staged.resident >= large.resident:
-            return next((one for one in reversed(copied) if one.resident >= staged.resident), staged)
+            return staged
         if large.resident:
             return large
         codes_capacity = align(codes_capacity // 2)
