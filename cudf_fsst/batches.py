@@ -70,12 +70,21 @@ def write_parquet(
     with (
         replacing(path) as unfinished,
         Progress("writing Parquet", len(ranges)) as progress,
-        pq.ParquetWriter(unfinished, fields, compression=compression) as writer,
+        _writer(unfinished, fields, compression) as writer,
     ):
         for start, stop in ranges:
             columns = [*arrays(contents, start, stop), *levels.arrays(start, stop)]
             writer.write_table(pa.Table.from_arrays(columns, schema=fields), row_group_size=max(stop - start, 1))
             progress.step()
+
+
+def _writer(path: Any, fields: Any, compression: Any) -> Any:
+    try:
+        return pq.ParquetWriter(path, fields, compression=compression)
+    except pa.ArrowException as error:
+        if isinstance(error, (ValueError, TypeError, NotImplementedError)):
+            raise
+        raise ValueError(f"compression {compression!r}: {error}") from error
 
 
 class _Levels:

@@ -28,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 # Piped output is not squeezed into the 80 columns that Rich assumes. Names are no markup.
-_out = Console(width=None if sys.stdout.isatty() else 110, markup=False, emoji=False)
+_out = Console(width=None if sys.stdout is not None and sys.stdout.isatty() else 110, markup=False, emoji=False)
 _err = Console(stderr=True, markup=False, emoji=False)
 
 #: Characters below which a column's times are mostly those of a call.

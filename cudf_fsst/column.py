@@ -322,8 +322,8 @@ class CompressedColumn(Rows, query.Questions):
         return array if type is None else array.cast(type)
 
     def __arrow_c_schema__(self) -> Any:
-        """Name and type, for libraries that speak Arrow."""
-        return pa.field("" if self._name is None else str(self._name), self._arrow_type()).__arrow_c_schema__()
+        """The type, for libraries that speak Arrow; without a name, as arrays and streams of arrays have none."""
+        return pa.field("", self._arrow_type()).__arrow_c_schema__()
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
         """The whole column, for libraries that speak Arrow and want one array; see `__arrow_c_stream__`."""

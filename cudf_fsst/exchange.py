@@ -13,7 +13,7 @@ from . import index as indexes
 from .backend import HostBackend
 from .column import CompressedColumn
 from .frame import CompressedFrame
-from .interop import arrow_extension
+from .interop import arrow_extension, schema
 from .joining import concat
 from .naming import naming
 
@@ -53,7 +53,7 @@ def from_arrow(data: Any) -> CompressedColumn | CompressedFrame:
     for name, array in zip(data.column_names, data.columns, strict=True):
         with naming(f"column {name!r}"):
             columns.append(_column(array))
-    return _frame(columns)
+    return _frame(columns, schema.labels_of(data.schema))
 
 
 def _column(array: Any) -> CompressedColumn:
@@ -69,11 +69,14 @@ def _column(array: Any) -> CompressedColumn:
     return found[0] if len(found) == 1 else concat(found)
 
 
-def _frame(columns: Sequence[CompressedColumn]) -> CompressedFrame:
+def _frame(columns: Sequence[CompressedColumn], noted: Any) -> CompressedFrame:
     rows = {len(column) for column in columns}
     if len(rows) > 1:
         raise ValueError(f"the columns have different numbers of rows: {', '.join(map(str, sorted(rows)))}")
-    labels = pd.Index([column.name for column in columns], tupleize_cols=False)
+    names = [column.name for column in columns]
+    # Of a table whose columns were chosen anew, what was noted of all of them says nothing.
+    kept = noted is not None and list(noted) == names
+    labels = noted if kept else pd.Index(names, tupleize_cols=False)
     backend, count = HostBackend(), max(rows, default=0)
     index = indexes.compress(pd.RangeIndex(count), backend)
     return CompressedFrame._make(backend, [column._content for column in columns], labels, index)

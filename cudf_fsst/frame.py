@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
@@ -351,6 +352,8 @@ class CompressedFrame(Rows):
         if len(key) != 2:
             raise IndexError(f"a frame has rows and columns; {len(key)} positions were given")
         rows, columns = key
+        if columns is None or isinstance(columns, (bool, np.bool_)):
+            raise TypeError(f"columns are chosen by positions, not by {columns!r}")
         places = np.asarray(np.arange(len(self._columns))[columns])
         if places.ndim == 0:
             found = self.column_at(int(places))
@@ -358,9 +361,24 @@ class CompressedFrame(Rows):
         part = self._of_places([int(place) for place in places])
         return part._at(rows)
 
+    def __bool__(self) -> bool:
+        """Refused, as a DataFrame refuses it; see `len`."""
+        raise ValueError("the truth value of a frame is ambiguous; len(frame) is its number of rows")
+
     def column_at(self, place: int) -> CompressedColumn:
-        """A column by position, still compressed."""
-        content, label = self._columns[place], self._labels[place]
+        """A column by position, still compressed.
+
+        Raises
+        ------
+        IndexError
+            There is none.
+        TypeError
+            `place` is no integer.
+        """
+        number, count = operator.index(place), len(self._columns)
+        if not -count <= number < count:
+            raise IndexError(f"column {place} of a frame of {count} columns")
+        content, label = self._columns[number], self._labels[number]
         return CompressedColumn._make(content, self._backend, label, self._index, None, self._proxied)
 
     def isna(self) -> Any:
@@ -416,7 +434,8 @@ class CompressedFrame(Rows):
                 CompressedColumn._make(content, whole._backend, label, index).to_arrow(compressed=True)
                 for label, content in zip(self._labels, whole._columns, strict=True)
             ]
-            return pa.Table.from_arrays(columns, names=[field.name for field in self._arrow_schema()])
+            fields = [(field.name, column.type) for field, column in zip(self._arrow_schema(), columns, strict=True)]
+            return pa.Table.from_arrays(columns, schema=schema.with_labels(fields, self._labels))
         there = self.to_host()
         return pa.Table.from_arrays(batches.arrays(there._columns, 0, len(self)), schema=self._arrow_schema())
 

@@ -16,6 +16,7 @@ from .buffers import ColumnBuffers
 from .codecs import host
 from .codecs.fsst.symbols import SymbolTable
 from .codecs.node import Content, Node, Parts, Wanted, of_scopes
+from .codecs.registry import NAMES
 from .column import CompressedColumn, compress, holds_text
 from .frame import CompressedFrame, compress_frame
 from .index import CompressedIndex
@@ -316,6 +317,10 @@ class Compressor:
         codec: str | None = None,
     ) -> None:
         check_options(table, tile_size, level)
+        if codec is not None and codec not in NAMES:
+            raise ValueError(f"codec must be one of {NAMES}, not {codec!r}")
+        if codecs is not None and not isinstance(codecs, Mapping):
+            raise TypeError(f"codecs must be a dict of column labels and codecs, not {type(codecs).__name__}")
         self._table, self._codecs, self._codec = table, codecs, codec
         self._options: dict[str, Any] = {"tile_size": tile_size, "level": level, "stream": stream}
         self._pieces: list[Any] | None = []

@@ -71,6 +71,13 @@ def test_duckdb(data: pd.DataFrame, frame: cudf_fsst.CompressedFrame) -> None:
     ]
 
 
+def test_duckdb_reads_a_column_that_has_a_name() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    words = pd.Series(["a", None, "c"], name="b").fsst.compress()
+    assert words.name == "b"
+    assert duckdb.sql("select * from words").fetchall() == [("a",), (None,), ("c",)]
+
+
 @pytest.mark.parametrize("name", ["n", "text", "kind", "parts", "real"])
 def test_columns(name: str, frame: cudf_fsst.CompressedFrame) -> None:
     column = frame.column(name)

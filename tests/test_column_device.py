@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +16,19 @@ from checker import rows_of, strings_of
 from column_cases import DTYPES, INDEXES, words
 from cudf_fsst.codecs.fsst.layout import LEVELS
 from cudf_fsst.interop.arrow import to_arrow
+from cudf_fsst.interop.cudf_columns import in_cudf
 
 NESTED = {
     "list": pa.array([[1, None], None, []] * 3, pa.list_(pa.int16())),
     "struct": pa.array([{"n": 1, "s": "a"}, None, {"n": None, "s": None}] * 3),
     "list of structs": pa.array([[{"s": "a", "t": datetime(2026, 1, 2)}], None, [None]] * 3),
+}
+#: What cuDF has not: of days it makes times.
+DAYS = {
+    "days": pa.array([date(2026, 1, 2), None, date(1900, 2, 3)] * 3),
+    "days in milliseconds": pa.array([date(2026, 1, 2), None, date(1900, 2, 3)] * 3, pa.date64()),
+    "days in lists of structs": pa.array([[{"d": date(2026, 1, 2)}], None, []] * 3),
+    "large list": pa.array([["a"], None, []] * 3, pa.large_list(pa.string())),
 }
 
 
@@ -247,6 +255,18 @@ class TestGpu:
             back = column.decompress()
             assert column.dtype == back.dtype
             assert back.to_arrow().to_pylist() == array.to_pylist()
+
+    @pytest.mark.parametrize("name", DAYS)
+    @pytest.mark.parametrize("rows", [slice(None), slice(0)], ids=["rows", "no rows"])
+    def test_days(self, name: str, rows: slice) -> None:
+        """In Arrow's dtypes, wherever they are; on the host they are days again."""
+        array = DAYS[name][rows]
+        dtype = pd.ArrowDtype(array.type)
+        column = pd.Series(array, dtype=dtype, name="x").fsst.compress().to_device()
+        back = column.decompress()
+        assert column.dtype == back.dtype == pd.ArrowDtype(in_cudf(array.type))
+        assert back.to_arrow().to_pylist() == array.cast(in_cudf(array.type)).to_pylist()
+        pd.testing.assert_series_equal(column.to_host().decompress(), pd.Series(array, dtype=dtype, name="x"))
 
     def test_index(self) -> None:
         import cudf

@@ -126,6 +126,26 @@ def test_dtypes_in_version_3(dtype: Any, tmp_path: Path) -> None:
     fresh.same_series(tmp_path / "column", series)
 
 
+@pytest.mark.parametrize("names", [[1, 0], ["k", 0], [("t", 1), 0], [True, False], [-1, 0], [None, 0], [1, 1]], ids=str)
+def test_levels_that_are_named_by_numbers(names: list[Any], tmp_path: Path) -> None:
+    """Names are no numbers of levels."""
+    made = (
+        [pd.date_range("2020", periods=4), list("uvuv")],
+        [pd.Index([7, 8, 9, 7], dtype="int32"), pd.date_range("2020", periods=4, freq="D")],
+    )
+    for levels in made:
+        index = pd.MultiIndex.from_arrays(levels, names=names)
+        series = pd.Series(VALUES, index=index, dtype=STR)
+        series.fsst.compress().save(tmp_path / "strings")
+        fresh.same_series(tmp_path / "strings", series)
+        numbers = pd.Series(range(4), index=index)
+        numbers.fsst.compress().save(tmp_path / "numbers")
+        fresh.same_series(tmp_path / "numbers", numbers)
+        frame = pd.DataFrame({"a": range(4)}, index=index)
+        frame.fsst.compress().save(tmp_path / "frame")
+        fresh.same_frame(tmp_path / "frame", frame)
+
+
 def test_frames_with_such_an_index(tmp_path: Path) -> None:
     """Which version 2 says; its columns may need version 3."""
     for name, (index, wanted) in NULLS.items():

@@ -103,6 +103,30 @@ def test_a_frame(data: pd.DataFrame, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(twice.decompress(), pd.concat([data, data], ignore_index=True))
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["x", None]),
+        pd.Index(["a", "b"], name="n"),
+        pd.RangeIndex(2, 6, 2),
+        pd.Index([1, 2], dtype="uint8"),
+        pd.date_range("2020", periods=2, freq="D"),
+    ],
+    ids=lambda labels: type(labels).__name__,
+)
+def test_labels_of_a_frame(labels: Any, tmp_path: Path) -> None:
+    """What they are, but of a table of other columns."""
+    frame = pd.DataFrame([[1, 2], [3, 4]], columns=labels)
+    table = frame.fsst.compress().to_arrow(compressed=True)
+    for there in (table, through_ipc(table), through_parquet(table, tmp_path / "p")):
+        pd.testing.assert_frame_equal(cudf_fsst.from_arrow(there).decompress(), frame)
+    one = cudf_fsst.from_arrow(table.select([1]))
+    assert list(one.columns) == list(labels[1:])
+    damaged = table.replace_schema_metadata({b"cudf_fsst": b"{"})
+    with pytest.raises(ValueError, match="labels in the schema cannot be read"):
+        cudf_fsst.from_arrow(damaged)
+
+
 def test_other_programs_drop_the_name(data: pd.DataFrame) -> None:
     carried = data.iloc[:, :2].fsst.compress().to_arrow(compressed=True)
     for kind in (pa.large_binary(), pa.binary(), pa.binary_view()):

@@ -109,6 +109,19 @@ def test_categories_that_would_change(values: list[Any]) -> None:
         data.fsst.compress()
 
 
+def test_types_of_too_many_levels(tmp_path: Path) -> None:
+    """Arrow writes their schema, and does not read it: nothing is stored that could not be loaded."""
+    kind: Any = pa.int8()
+    for _ in range(150):
+        kind = pa.struct([("a", kind)])
+    frame = cudf_fsst.concat(
+        [pd.DataFrame({"a": pd.Series([None] * 2, dtype=pd.ArrowDtype(kind))}).fsst.compress()] * 2
+    )
+    with pytest.raises(TypeError, match="cannot be stored"):
+        frame.save(tmp_path / "frame")
+    assert not list(tmp_path.iterdir())
+
+
 def test_bad_arguments() -> None:
     data = pd.DataFrame({"a": [1, 2], "s": ["x", "y"], "f": np.array([1, 2], "f2")})
     with pytest.raises(KeyError, match="'b'"):

@@ -97,6 +97,18 @@ def test_positions_of_columns() -> None:
     pd.testing.assert_series_equal(frame.iloc[2:5, -1], data.iloc[2:5, -1])
     assert frame.iloc[7, 1] == data.iloc[7, 1]
     pd.testing.assert_series_equal(frame.iloc[7], data.iloc[7])
+    for key in (None, True, np.False_):
+        with pytest.raises(TypeError, match="columns are chosen by positions, not by"):
+            frame.iloc[3, key]
+    assert frame.column_at(np.int64(-1)).name == "float32"
+    for place in (3, -4):
+        with pytest.raises(IndexError, match=f"column {place} of a frame of 3 columns"):
+            frame.column_at(place)
+    for odd in ("str", slice(0, 1)):
+        with pytest.raises(TypeError, match="integer"):
+            frame.column_at(odd)
+    with pytest.raises(ValueError, match="truth value of a frame"):
+        bool(frame)
 
 
 def test_values_of_columns() -> None:

@@ -360,6 +360,17 @@ def test_characters_under_nulls_are_tried_again(monkeypatch: pytest.MonkeyPatch)
     assert tried == [False, True]
 
 
+def test_what_cudf_has_of_arrow_types() -> None:
+    """Of days times, of large lists lists, wherever they are; the rest as it is, and names and nullability, too."""
+    field = pa.field("d", pa.date32(), nullable=False)
+    deep = pa.large_list(pa.struct([field, pa.field("l", pa.list_(pa.date64()))]))
+    time = field.with_type(pa.timestamp("s"))
+    wanted = pa.list_(pa.struct([time, pa.field("l", pa.list_(pa.timestamp("ms")))]))
+    assert cudf_columns.in_cudf(deep) == wanted
+    for same in (pa.int8(), pa.timestamp("us", "UTC"), pa.list_(pa.string()), pa.struct([("a", pa.bool_())])):
+        assert cudf_columns.in_cudf(same) == same
+
+
 def test_missing_gpu_stack_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     import cudf_fsst  # noqa: F401  # registers the accessor
 

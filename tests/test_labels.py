@@ -348,6 +348,17 @@ def test_memory_of_load(kind: str, tmp_path: Path) -> None:
         assert loaded.index.equals(series.index)
 
 
+def test_a_compressed_index_of_far_more_bytes(tmp_path: Path) -> None:
+    """A few kilobytes that would become 64 MiB are refused before they are made."""
+    series = pd.Series(["x"], index=pd.Index(["a" * 2**26]))
+    with_index_stream(
+        tmp_path / "column", series, stream_of(pa.record_batch([series.index], ["0"]), compression="zstd")
+    )
+    assert (tmp_path / "column").stat().st_size < 2**14
+    with pytest.raises(ValueError, match=r"buffers of 67108\d{3} bytes"):
+        cudf_fsst.load(tmp_path / "column")
+
+
 def test_a_compressed_index_that_cannot_be_read(tmp_path: Path) -> None:
     """Is found when it is asked for."""
     bad = pa.DictionaryArray.from_arrays(pa.array([0, 7] * 500, pa.int32()), ["a", "b"], safe=False)

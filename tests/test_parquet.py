@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import threading
 from decimal import Decimal
 from pathlib import Path
@@ -441,6 +442,7 @@ def test_a_damaged_file_of_several_is_named(tmp_path: Path) -> None:
     [
         ({"columns": ["n", "m"]}, ValueError, r"in\.parquet: no column 'm'; columns: n, text"),
         ({"columns": "text"}, TypeError, "a list of names, not 'text'"),
+        ({"columns": ["n", "text", "n"]}, ValueError, "column 'n' is asked for 2 times"),
         ({"codecs": {"m": "raw"}}, KeyError, "does not have: 'm'"),
         ({"codecs": {"n": "fsst"}}, ValueError, "column 'n': codec 'fsst' takes strings"),
         ({"codecs": "fsst"}, TypeError, "codecs must be a dict of column labels and codecs, not str"),
@@ -460,10 +462,16 @@ def test_sources_that_are_none(tmp_path: Path) -> None:
         read([])
     with (tmp_path / "text").open("w+") as file, pytest.raises(TypeError, match="a path or a list of paths"):
         read(file)
+    with pytest.raises(TypeError, match="a path or a list of paths, not set"):
+        read({tmp_path / "a.parquet", tmp_path / "b.parquet"})
     with pytest.raises(FileNotFoundError, match="no file has such a name"):
         read(tmp_path / "*.parquet")
     (tmp_path / "folder").mkdir()
     pq.write_table(pa.table({"n": [1]}), tmp_path / "a.parquet")
+    assert len(read(os.fsencode(tmp_path / "a.parquet"))) == 1
+    with pytest.raises(ValueError, match=r"compression 'bad': .*bad"):
+        read(tmp_path / "a.parquet").to_parquet(tmp_path / "b.parquet", compression="bad")
+    assert not (tmp_path / "b.parquet").exists()
     with pytest.raises(IsADirectoryError, match="folder"):
         read([tmp_path / "a.parquet", tmp_path / "folder"])
     with pytest.raises(ValueError, match="device must be"):

@@ -317,8 +317,22 @@ def _made_dtype(kind: Any, stored: dict[str, Any] | None, categories: Any) -> An
         raise TypeError("cuDF has no dtype for periods")
     named = stored is not None and stored["kind"] in ("string", "masked", "arrow")
     if stored is not None and (named or (stored["kind"] == "object" and _types.is_string(kind))):
-        return unwrap_proxy(decode_any_dtype(stored, kind))[0]  # under cudf.pandas its dtypes are proxies, too
+        made = unwrap_proxy(decode_any_dtype(stored, kind))[0]  # under cudf.pandas its dtypes are proxies, too
+        return pd.ArrowDtype(in_cudf(made.pyarrow_dtype)) if isinstance(made, pd.ArrowDtype) else made
     return cudf_dtype_from_pa_type(kind)
+
+
+def in_cudf(kind: Any) -> Any:
+    """What cuDF has of an Arrow type: days and large lists it has not, wherever they are."""
+    if _types.is_date32(kind):
+        return pa.timestamp("s")
+    if _types.is_date64(kind):
+        return pa.timestamp("ms")
+    if _types.is_list(kind) or _types.is_large_list(kind):
+        return pa.list_(kind.value_field.with_type(in_cudf(kind.value_type)))
+    if _types.is_struct(kind):
+        return pa.struct([field.with_type(in_cudf(field.type)) for field in kind])
+    return kind
 
 
 def plain_column(column: ColumnBuffers, kind: Any) -> Any:
@@ -329,6 +343,8 @@ def plain_column(column: ColumnBuffers, kind: Any) -> Any:
         kind = kind.storage_type
     if _types.is_timestamp(kind):  # the zone is the dtype's
         kind = pa.timestamp(kind.unit)
+    if _types.is_date64(kind):
+        kind = in_cudf(kind)
     rows, nulls = column.rows, column.null_count
     if rows == 0:
         return plc.Column.from_arrow(pa.array([], kind))

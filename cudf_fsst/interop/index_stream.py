@@ -9,10 +9,12 @@ import pyarrow as pa
 
 # The fields of Arrow's flatbuffers that are looked at (format/Message.fbs), by number.
 _HEADER_TYPE, _HEADER = 1, 2
-_LENGTH, _COMPRESSION = 0, 3
+_LENGTH, _BUFFERS, _COMPRESSION = 0, 2, 3
 _DATA, _IS_DELTA = 1, 2
 #: Header types.
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
+#: Bytes that compressed buffers may state for each byte of the stream, and besides for each label of a buffer.
+_EXPANSION, _LABEL_NBYTES = 1024, 32
 
 
 def look_at(stream: Any) -> tuple[list[Any], int, bool]:
@@ -35,12 +37,12 @@ def look_at(stream: Any) -> tuple[list[Any], int, bool]:
     Raises
     ------
     ValueError, struct.error, pyarrow.ArrowException
-        Damaged bytes.
+        Damaged bytes. Or compressed buffers that say they hold far more than such a stream and so many labels need.
     """
     buffer = pa.py_buffer(stream)
     with pa.ipc.open_stream(buffer) as reader:
         types = list(reader.schema.types)
-    rows, plain = 0, True
+    rows, stated, buffers, plain = 0, 0, 0, True
     for message in pa.ipc.MessageReader.open_stream(buffer):
         table = _Table.root(message.metadata.to_pybytes())
         kind, header = table.byte(_HEADER_TYPE), table.table(_HEADER)
@@ -49,13 +51,35 @@ def look_at(stream: Any) -> tuple[list[Any], int, bool]:
             header = header.table(_DATA)
         elif kind != _RECORD_BATCH:
             continue
-        plain &= not header.place(_COMPRESSION)
+        if header.place(_COMPRESSION):
+            plain = False
+            found = _stated(header, message.body)
+            stated += sum(found)
+            buffers += len(found)
         if kind == _RECORD_BATCH:
             length = header.number(_LENGTH)
             if length < 0:
                 raise ValueError(f"a record batch of {length} rows")
             rows += length
+    most = _EXPANSION * len(buffer) + _LABEL_NBYTES * rows * buffers
+    if stated > most:
+        raise ValueError(f"buffers of {stated} bytes, in a stream of {len(buffer)} with {rows} labels at most {most}")
     return types, rows, plain
+
+
+def _stated(header: _Table, body: Any) -> list[int]:
+    """The bytes that the compressed buffers of a record batch say they hold."""
+    found = []
+    for offset, length in header.pairs(_BUFFERS):
+        if length == 0:
+            continue
+        if not 0 <= offset <= body.size or not 8 <= length <= body.size - offset:
+            raise ValueError(f"a buffer of {length} bytes at {offset} of {body.size}")
+        (nbytes,) = struct.unpack("<q", body.slice(offset, 8).to_pybytes())
+        if nbytes < -1:
+            raise ValueError(f"a buffer of {nbytes} bytes")
+        found.append(max(nbytes, 0))  # -1: it is not compressed
+    return found
 
 
 def read(stream: Any) -> Any:
@@ -91,6 +115,14 @@ class _Table:
     def number(self, number: int) -> int:
         place = self.place(number)
         return self._unpack("<q", place) if place else 0
+
+    def pairs(self, number: int) -> list[tuple[int, int]]:
+        """A vector of pairs of numbers."""
+        place = self.place(number)
+        if not place:
+            return []
+        begin = place + self._unpack("<I", place)
+        return list(struct.iter_unpack("<qq", self._data[begin + 4 :][: 16 * self._unpack("<I", begin)]))
 
     def table(self, number: int) -> _Table:
         place = self.place(number)

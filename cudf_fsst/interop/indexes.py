@@ -166,14 +166,14 @@ def assemble_index(stored: dict[str, Any], columns: Sequence[Any]) -> Any:
             levels.append(exact_index(column, dtype))
     if not stored["multi"]:
         return with_frequency(levels[0], freqs[0]).set_names(names)
-    index = pd.MultiIndex.from_arrays(levels, names=names)
+    index = pd.MultiIndex.from_arrays(levels)  # names come last: a level named 0 would be taken for the first one
     for number, dtype in enumerate(dtypes):
         if dtype is not None and dtype["kind"] == "numpy":
             index = index.set_levels(index.levels[number].astype(np.dtype(dtype["type"])), level=number)
     for number, freq in enumerate(freqs):
         if freq is not None:
             index = index.set_levels(with_frequency(index.levels[number], freq), level=number)
-    return index
+    return index.set_names(names)
 
 
 def with_frequency(values: Any, freq: str | None) -> Any:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from . import index_stream
 from .dtypes import arrow_type, decode_string_dtype, encode_dtype
 from .indexes import check_exact, check_index, encode_index, index_table
+from .labels import decode_labels, encode_labels
 from .names import decode_name, encode_name
 from .pandas_columns import try_dtype
 
@@ -105,10 +106,44 @@ def of_fields(fields: Iterable[tuple[str, Any]]) -> Any:
     return pa.schema([_field(name, kind) for name, kind in fields])
 
 
-def frame_to_bytes(fields: Iterable[tuple[str, Any]], notes: dict[str, Any]) -> bytes:
-    """Describe a frame: the Arrow schema that `of_fields` makes, with `notes` in its metadata."""
+def with_labels(fields: Iterable[tuple[str, Any]], labels: Any) -> Any:
+    """The schema that `of_fields` makes, with labels in its metadata where they can be said there."""
     schema = of_fields(fields)
-    return schema.with_metadata({_KEY: json.dumps({"frame": notes}).encode()}).serialize().to_pybytes()
+    try:
+        notes = {"labels": encode_labels(labels)}
+    except TypeError:
+        return schema
+    return schema.with_metadata({_KEY: json.dumps(notes).encode()})
+
+
+def labels_of(schema: Any) -> Any:
+    """The labels that `with_labels` wrote, or None; ValueError where they cannot be read."""
+    notes = (schema.metadata or {}).get(_KEY)
+    if notes is None:
+        return None
+    try:
+        return decode_labels(json.loads(notes)["labels"])
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
+        raise ValueError(f"the labels in the schema cannot be read: {type(error).__name__}: {error}") from error
+
+
+def frame_to_bytes(fields: Iterable[tuple[str, Any]], notes: dict[str, Any]) -> bytes:
+    """Describe a frame: the Arrow schema that `of_fields` makes, with `notes` in its metadata.
+
+    Raises
+    ------
+    TypeError
+        Arrow would not read it again: a type of too many levels.
+    """
+    schema = of_fields(fields).with_metadata({_KEY: json.dumps({"frame": notes}).encode()})
+    made = schema.serialize()
+    try:
+        pa.ipc.read_schema(made)
+    except (pa.ArrowException, OSError) as error:
+        raise TypeError(f"the types of the columns cannot be stored: {error}") from error
+    return bytes(made.to_pybytes())
 
 
 def frame_from_bytes(schema: Any) -> tuple[list[Any], dict[str, Any]]:

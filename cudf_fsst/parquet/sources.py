@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -115,7 +115,7 @@ class Source:
 def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: Any) -> Source:
     """Look at the files, and read what they say of themselves; see `read_parquet`."""
     where = _files(source)
-    shown = os.fsdecode(where) if isinstance(where, (str, os.PathLike)) else os.fsdecode(where[0])
+    shown = os.fsdecode(where) if isinstance(where, (str, bytes, os.PathLike)) else os.fsdecode(where[0])
     with reading(shown):
         dataset = pq.ParquetDataset(where)
         fragments = dataset.fragments
@@ -164,7 +164,7 @@ def _together(groups: Sequence[Any]) -> Iterator[list[Any]]:
 
 def _files(source: Path | Sequence[Path]) -> Any:
     """A file or folder, or a list of files, all there."""
-    if isinstance(source, (str, os.PathLike)):
+    if isinstance(source, (str, bytes, os.PathLike)):
         path = os.fsdecode(source)
         if os.path.exists(path):
             return path
@@ -174,7 +174,8 @@ def _files(source: Path | Sequence[Path]) -> Any:
         if not matches:
             raise FileNotFoundError(f"{path}: no file has such a name")
         return matches[0] if len(matches) == 1 else _files(matches)
-    if hasattr(source, "read") or not isinstance(source, Iterable):  # lines of a file are no paths
+    # Lines of a file are no paths, and a set has no order.
+    if hasattr(source, "read") or isinstance(source, Set) or not isinstance(source, Iterable):
         raise TypeError(f"read_parquet takes a path or a list of paths, not {type(source).__name__}")
     paths = [os.fsdecode(one) for one in source]
     if not paths:
@@ -197,8 +198,10 @@ def _selected(schema: Any, columns: Sequence[str] | None, shown: str) -> Any:
         return schema
     if isinstance(columns, str):
         raise TypeError(f"columns must be a list of names, not {columns!r}")
-    wanted = list(dict.fromkeys(columns))
+    wanted = list(columns)
     for name in wanted:
+        if wanted.count(name) > 1:
+            raise ValueError(f"column {name!r} is asked for {wanted.count(name)} times")
         if name not in names:
             raise ValueError(f"{shown}: no column {name!r}; columns: {', '.join(names)}")
     noted = (schema.pandas_metadata or {}).get("index_columns", [])

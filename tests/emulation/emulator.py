@@ -7,6 +7,7 @@ import select
 import subprocess
 import tempfile
 import time
+from array import array as Words
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -76,7 +77,7 @@ class Module:
         arguments
             `numpy.ndarray` (C-contiguous): becomes a buffer of exactly its size for this launch and holds the
             results afterwards; `Buffer`; None (a null pointer); or a numpy scalar of the parameter's size.
-            Addresses inside structures are those of a `Buffer`.
+            Addresses inside structures are those of a `Buffer`. An `array.array` of words is an array.
         schedule, seed
             One of `SCHEDULES`; default: the emulator's.
 
@@ -92,6 +93,8 @@ class Module:
         packed: list[bytes] = []
         try:
             for argument in arguments:
+                if isinstance(argument, Words):
+                    argument = np.frombuffer(argument, np.uint64)
                 if isinstance(argument, np.ndarray):
                     assert argument.flags.c_contiguous, "arrays must be C-contiguous"
                     if id(argument) not in buffers:
@@ -189,11 +192,13 @@ class Emulator:
             self._modules[library] = Module(self, int(self.command(f"load {library}")))
         return self._modules[library]
 
-    def buffer(self, content: npt.NDArray[Any] | int, *, offset: int = 0) -> Buffer:
+    def buffer(self, content: npt.NDArray[Any] | Words[int] | int, *, offset: int = 0) -> Buffer:
         """Memory for an array, with its content, or for a number of bytes, with garbage.
 
         `offset` is the address modulo 256; 0 is what CUDA allocators give.
         """
+        if isinstance(content, Words):
+            content = np.frombuffer(content, np.uint64)
         nbytes = content if isinstance(content, int) else content.nbytes
         self._allocations += 1
         address = self.command(f"allocate {nbytes} {offset} {self.seed + self._allocations}")
