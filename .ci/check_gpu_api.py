@@ -43,6 +43,7 @@ ALSO = (
     "cupy.cuda.MemoryPointer",
     "cupy.cuda.PinnedMemoryPointer",
     "cupy.cuda.function.Function",
+    "pylibcudf.io.types.TableWithMetadata",
     "rmm.pylibrmm.stream.Stream",
 )
 

@@ -48,16 +48,14 @@ class _Footer:
         """Columns of row groups and their names, made in a stream, which is waited for."""
         import pylibcudf as plc
 
-        utilities = plc.io.parquet_io_utils
         options, numbers = self._options(names), list(groups)
         reader = plc.io.experimental.HybridScanReader.from_metadata(self._metadata)
         ranges = reader.all_column_chunks_byte_ranges(numbers, options)
         for one in ranges:
             if not 0 <= one.offset <= self._nbytes or not 0 <= one.size <= self._nbytes - one.offset:
                 raise ValueError(f"{one.size} bytes at {one.offset} of a file of {self._nbytes}")
-        chunks = utilities.fetch_byte_ranges_to_device(
-            self._source, ranges, utilities.IOSubmissionPolicy.SERIALIZE, stream
-        )
+        one_after_another = plc.io.parquet_io_utils.IOSubmissionPolicy.SERIALIZE
+        chunks = plc.io.parquet_io_utils.fetch_byte_ranges_to_device(self._source, ranges, one_after_another, stream)
         made = reader.materialize_all_columns(numbers, chunks, options, stream)
         columns = [_without_days(column, stream) for column in made.tbl.columns()]
         stream.synchronize()
