@@ -26,7 +26,7 @@ class RawKernel:
     """As in CuPy, the compiler's output is written where the compiler ran."""
 
     def __init__(self, code: str, name: str, options: tuple[str, ...]) -> None:
-        self.key, self.name = (code, options), name
+        self.key, self.name, self.kernel = (code, options), name, None
 
     def compile(self, log_stream: Any) -> None:
         if "broken" in self.name:
