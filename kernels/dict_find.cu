@@ -249,10 +249,36 @@ __device__ __forceinline__ u32 find_slot(const FindJob& job, u64 hash, u32 row, 
 #define ENTRY_FILLING (63u << ENTRY_BITS)
 static_assert(8 * FIND_WORDS + 1 < 63, "an entry says how long a value is");
 
+// Words of shared memory by which threads of a block hand on what they have written: a thread that reads what store_release has put
+// there sees all that the other thread wrote before.
+__device__ __forceinline__ u32 load_acquire(const u32* shared) {
+#ifdef __CUDA_ARCH__
+  u32 value;
+  asm volatile("ld.acquire.cta.shared.u32 %0, [%1];"
+               : "=r"(value)
+               : "r"(u32(__cvta_generic_to_shared(shared)))
+               : "memory");
+  return value;
+#else
+  const u32 value = *const_cast<const volatile u32*>(shared);
+  __threadfence_block();
+  return value;
+#endif
+}
+__device__ __forceinline__ void store_release(u32* shared, u32 value) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(u32(__cvta_generic_to_shared(shared))), "r"(value)
+               : "memory");
+#else
+  __threadfence_block();
+  *const_cast<volatile u32*>(shared) = value;
+#endif
+}
+
 struct Cache {
-  volatile u64* words;    // [FIND_WORDS][FIND_CACHE]
-  volatile u32* entries;  // 0: free
-  volatile u32* rows;     // a row that has the value; the table's is not above it
+  u64* words;    // [FIND_WORDS][FIND_CACHE]
+  u32* entries;  // 0: free
+  u32* rows;     // a row that has the value; the table's is not above it
 
   // Where a value is, or `free`, if there is such a place; else FIND_CACHE.
   template <u32 count>
@@ -260,14 +286,12 @@ struct Cache {
     free = FIND_CACHE;
 #pragma unroll 1
     for (u32 probe = 0; probe < CACHE_PROBES; ++probe) {
-      const u32 c = hash + probe & FIND_CACHE - 1, entry = entries[c];
+      const u32 c = hash + probe & FIND_CACHE - 1, entry = load_acquire(entries + c);
       if (entry == 0) {
         free = c;
         break;
       }
       if (entry >> ENTRY_BITS != nbytes + 1) continue;
-      // No fence: loads of shared memory are not reordered, and it would wait for the next row's offsets too. racecheck, which
-      // knows barriers alone, reports these reads.
       bool same = true;
 #pragma unroll
       for (u32 w = 0; w < count; ++w)
@@ -279,12 +303,11 @@ struct Cache {
 
   template <u32 count>
   __device__ __forceinline__ void fill(u32 c, const u64 (&key)[count], u32 nbytes, u32 slot, u32 row) const {
-    if (atomicCAS(const_cast<u32*>(entries + c), 0u, ENTRY_FILLING) != 0) return;
+    if (atomicCAS(entries + c, 0u, ENTRY_FILLING) != 0) return;
 #pragma unroll
     for (u32 w = 0; w < count; ++w) words[w * FIND_CACHE + c] = key[w];
     rows[c] = row;
-    __threadfence_block();
-    entries[c] = nbytes + 1 << ENTRY_BITS | slot;
+    store_release(entries + c, nbytes + 1 << ENTRY_BITS | slot);
   }
 };
 
