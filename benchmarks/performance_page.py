@@ -244,7 +244,7 @@ def worst(results: Results) -> str:
         rows.append([dataset, f"{ours['ratio_chars']:.2f}", f"{ours['ratio_column']:.2f}", *cells])
     for share in dict.fromkeys(WORST[dataset] for dataset in measured):
         asked = [f"{share * must:,.0f}" for _, _, must in rates.values()]
-        rows.append([f"at least, where {share:g} of the limits is asked for", "", "", *asked])
+        rows.append([f'{share:g} of "must"', "", "", *asked])
     names = " | ".join(label.removesuffix(", GB/s") for label, _, _ in rates.values())
     few, least = [name for name, share in WORST.items() if share == min(WORST.values())], min(WORST.values())
     return (
@@ -272,7 +272,8 @@ def comparison(results: Results) -> str:
         return ""
     sample = next((one for one in results.run["records"] if one["codec"] == f"{OURS}.cpu" and "threads" in one), None)
     cpu = (
-        f"\n* Our CPU codec ran on the first {sample['bytes'] / 1e6:,.0f} MB, with {sample['threads']} threads."
+        f"\n* Our CPU codec ran on the first {sample['bytes'] / 1e6:,.0f} MB, with {sample['threads']} threads, in "
+        "a run of its own."
         if sample
         else ""
     )

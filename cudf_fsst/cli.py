@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .demo import Report
 
 app = typer.Typer(
-    help="FSST compression of string columns, on a GPU with cuDF or on the CPU with pandas.",
+    help="Compress columns and frames, on a GPU with cuDF or on the CPU with pandas.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",  # paragraphs of docstrings are wrapped anew
@@ -177,7 +177,7 @@ def compress(
 ) -> None:
     """Compress a Parquet file: one --column of strings into a column, others, several or all into a frame.
 
-    The file is read row group by row group, so that uncompressed it need not fit into memory. Its index is kept. A
+    The file is read in pieces, so it need not fit into memory uncompressed. Its index is kept. A
     single column of anything else, dictionary-encoded strings included, makes a frame of one column.
     """
     import pyarrow.parquet as pq

@@ -19,6 +19,8 @@
 // 0.51 for "furiously", 0.49 instead of 0.47 for "special"; with plain stores where no other lane writes 0.62, 0.55 and 0.50.
 // Copies of the automaton beside each other, so that fewer lanes meet in a bank: 1, 4, 8 and 16 of them took 0.57, 0.58, 0.59 and 0.77 ms
 // for endswith ".", 0.42, 0.43, 0.46 and 0.60 for "zq". So what matches cost is the bits, not the look-ups.
+// A kernel of its own for searches of one byte, with entries in each lane's own bank and neither state nor atomic operations: 0.50 instead
+// of 0.56 ms for ".", and 0.51 instead of 0.42 for "z".
 //
 // Whatever the codes, nothing outside the warp's bits and the staged codes is touched: starts and lengths are clamped to
 // `codes_nbytes`, and places of bits to the piece and its overhang.

@@ -43,7 +43,7 @@ def test_tables_fit_into_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_paragraphs_of_the_help_are_wrapped_anew() -> None:
     shown = CliRunner().invoke(cli.app, ["compress", "--help"], env={"COLUMNS": "80"}).stdout
-    assert "row group by row group, so that" in shown
+    assert "The file is read in pieces, so it need not fit into memory uncompressed. Its" in shown
 
 
 #: A colour, a title of the terminal, a bell, an 8-bit escape, markup, an emoji's name, text from right to left.

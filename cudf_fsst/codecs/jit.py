@@ -95,7 +95,7 @@ class _Waiting(event.Listener):
             self._seconds = seconds
         if seconds > _LONG and not self._told:
             self._told = True
-            how_often = "once per machine: Numba keeps it on disk"
+            how_often = "once for each codec: Numba keeps it on disk"
             if not self._kept:
                 how_often = "in every process: see NUMBA_CACHE_DIR"
             tell(f"compiling for the CPU, which takes some seconds ({how_often})")

@@ -32,7 +32,8 @@ def read_parquet(
 ) -> CompressedFrame:
     """Read Parquet files into a compressed frame, row group by row group.
 
-    The whole table is never in memory uncompressed: pieces of it are compressed while the next ones are read. The frame
+    The table is read, and compressed, piece by piece: while pieces are compressed the next ones are read. So one of
+    several pieces is never in memory uncompressed as a whole. The frame
     is `concat` of the pieces, each compressed by itself, whatever memory there is. A piece is a row group; of a file
     with more than 32 of them it is as many as have at most 2^24 rows and 640 MiB in Parquet's encodings together. On a
     terminal a bar shows how far it has come.
