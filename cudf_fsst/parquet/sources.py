@@ -33,6 +33,8 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except MemoryError:
         raise
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{os.fsdecode(path)}: no such file or folder") from error
     except (pa.ArrowException, OSError, ValueError, RuntimeError) as error:  # cuDF's are RuntimeErrors
         kind = OSError if isinstance(error, OSError) else ValueError
         if isinstance(error, kind) and os.fsdecode(path) in str(error):
