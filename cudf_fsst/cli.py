@@ -169,7 +169,7 @@ def compress(
         list[str] | None, typer.Option("--column", "-c", help="column to compress; may be repeated; default: all")
     ] = None,
     codec: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=CODEC", help="codec of a frame's column; may be repeated")
+        list[str] | None, typer.Option(metavar="NAME=CODEC", help="codec of a column; may be repeated")
     ] = None,
     level: Annotated[str, typer.Option(help="default, or max: denser, and slower to compress")] = "default",
     device: Device = "auto",
@@ -192,8 +192,6 @@ def compress(
         schema = parquet.schema_arrow
     columns = _frame_columns(schema, names)
     is_text = len(names) == 1 and names[0] in _string_columns(schema)
-    if is_text and codecs:
-        raise CliError("--codec is for frames, not for a column of strings by itself")
     engine = _engine(device)
     try:
         frame = read_parquet(

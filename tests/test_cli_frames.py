@@ -148,6 +148,17 @@ def test_one_column_of_any_type(name: str, tmp_path: Path) -> None:
     assert found[name].cast(table[name].type).equals(table[name])
 
 
+@pytest.mark.parametrize("codec", ["dict", "fsst"])
+def test_the_codec_of_one_column_of_strings(codec: str, tmp_path: Path) -> None:
+    pd.DataFrame({"text": ["a", "b", None] * 500}).to_parquet(tmp_path / "in.parquet")
+    arguments = ("-c", "text", "--codec", f"text={codec}", "--device", "cpu", "-o", tmp_path / "text.fsst")
+    run_ok("compress", tmp_path / "in.parquet", *arguments)
+    column = cudf_fsst.load(tmp_path / "text.fsst")
+    assert isinstance(column, cudf_fsst.CompressedColumn)
+    assert column.codec == codec
+    assert list(column.decompress()[:2]) == ["a", "b"]
+
+
 def test_one_column_with_a_codec_and_an_index(tmp_path: Path) -> None:
     frame = pd.DataFrame({"n": range(1000), "m": 1.5}, index=pd.Index(range(1000, 0, -1), name="key"))
     frame.to_parquet(tmp_path / "in.parquet")
@@ -226,7 +237,7 @@ def test_inspect_a_frame_of_nothing(columns: list[str], tmp_path: Path) -> None:
         (["-c", "text", "-c", "number", "--codec", "number=zstd"], "codec of column 'number' must be one of .* 'zstd'"),
         (["-c", "text", "-c", "number", "--codec", "number=fsst"], "column 'number': codec 'fsst' takes strings, not "),
         (["--codec", "raw"], "--codec must be NAME=CODEC, not 'raw'"),
-        (["-c", "text", "--codec", "text=fsst"], "--codec is for frames"),
+        (["-c", "text", "--codec", "text=gfc"], "column 'text': codec 'gfc' does not take strings"),
         (["--level", "best"], "level must be one of"),
     ],
 )

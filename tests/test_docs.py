@@ -393,7 +393,9 @@ ERRORS: tuple[tuple[type[Exception], str, Callable[[Path], Any]], ...] = (
 
 def test_errors_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = re.findall(
-        r"^\| .* \| (?:RMM's )?`(\w+)`.* \|$", (DOCS / "limits.md").read_text().split("## Which errors are there?")[1], re.MULTILINE
+        r"^\| .* \| (?:RMM's )?`(\w+)`.* \|$",
+        (DOCS / "limits.md").read_text().split("## Which errors are there?")[1],
+        re.MULTILINE,
     )
     assert [kind.__name__ for kind, _, _ in ERRORS] + ["ImportError", "MemoryError"] == listed
     for kind, message, fail in ERRORS:
