@@ -179,3 +179,26 @@ def test_errors_end_all_threads(threads: int) -> None:
     next(found)
     found.close()
     assert not [thread for thread in threading.enumerate() if "parquet" in thread.name]
+
+
+def test_a_thread_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a thread that has read would have begun the next reads: nobody waits for those for ever."""
+    start, ended, wrong = threading.Thread.start, threading.Event(), list[BaseException]()
+
+    def refuse(thread: threading.Thread) -> None:
+        if "parquet" in threading.current_thread().name:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    def read() -> None:
+        first = Read(0, 0, 9, lambda: 0, 1)  # alone
+        try:
+            list(read_ahead([first, *(Read(i, 0, 1, lambda: 1) for i in range(1, 6))], Ahead(4, 9, 2), nullcontext))
+        except RuntimeError as error:
+            wrong.append(error)
+        ended.set()
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    threading.Thread(target=read, daemon=True).start()
+    assert ended.wait(20)
+    assert [str(error) for error in wrong] == ["can't start new thread"]

@@ -181,9 +181,17 @@ def read_ahead(
         with lock:
             while waiting and running < ahead.threads and (not taken or taken + waiting[0][1].nbytes <= ahead.nbytes):
                 number, read = waiting.popleft()
+                try:
+                    future = pool.submit(work, read)
+                except Exception as error:  # no thread could be started; who waits is told, whichever thread this is
+                    waiting.clear()
+                    future = Future()
+                    future.set_exception(error)
+                    ended.put((number, read, future))
+                    return
                 taken += read.nbytes
                 running += 1
-                pool.submit(work, read).add_done_callback(partial(end, number, read))
+                future.add_done_callback(partial(end, number, read))
 
     def end(number: int, read: Read, future: Future[Any]) -> None:
         ended.put((number, read, future))
