@@ -46,10 +46,10 @@ class DeviceReader:
     """
 
     # lineitem of scale factor 10 in 524 row groups on an H200, where cudf.read_parquet took 201 to 218 ms: with these
-    # 224 ms, and 1.75 GiB beyond the result. 4 threads, columns of 512 MiB a read and two reads at once: 240, 2.1 GiB;
-    # with a budget of 2.75 GiB 251, 1.8 GiB. 8 threads, 256 MiB and four at once: 258. Pieces of 2^22 rows and 160 MiB,
-    # each in one read, took half as long again, for compressing takes some 0.3 ms of Python for a column of a piece. A
-    # stream of high priority to compress in made no difference.
+    # 224 to 240 ms, and 1.75 to 1.85 GiB beyond the result. 4 threads, columns of 512 MiB a read and two reads at once:
+    # 240, 2.1 GiB; with a budget of 2.75 GiB 251, 1.8 GiB. 8 threads, 256 MiB and four at once: 258. Pieces of 2^22
+    # rows and 160 MiB, each in one read, took half as long again, for compressing takes some 0.3 ms of Python for a
+    # column of a piece. A stream of high priority to compress in made no difference.
     ahead = Ahead(threads=6, nbytes=3328 << 20, at_once=3)
 
     def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str, begun: Begun) -> None:
@@ -60,7 +60,8 @@ class DeviceReader:
         columns = None
         if source.columns is not None:
             columns = [name for name in names if name not in keys and name not in source.levels]
-        files = ParquetFiles(source.paths, columns, source.levels, keys, source.filters, begun)
+        with reading(source.paths[0]):
+            files = ParquetFiles(source.paths, columns, source.levels, keys, source.filters, begun)
         self._files = files
         self._keys = list(keys)
         #: Of the frame's columns.

@@ -139,7 +139,7 @@ def test_who_waits_is_told_once(kept: bool, caplog: pytest.LogCaptureFixture, mo
         assert not caplog.messages
         compiled("cudf_fsst.codecs.fsst.cpu_kernels", 0.3)
         compiled("cudf_fsst.codecs.fsst.cpu_kernels", 2)
-    how_often = "once per machine: Numba keeps it on disk" if kept else "in every process: see NUMBA_CACHE_DIR"
+    how_often = "once for each codec: Numba keeps it on disk" if kept else "in every process: see NUMBA_CACHE_DIR"
     assert caplog.messages == [f"compiling for the CPU, which takes some seconds ({how_often})"]
 
 
@@ -155,6 +155,6 @@ def test_first_call_on_a_machine(tmp_path: Path) -> None:
     def said() -> str:
         return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stderr
 
-    first = "cudf_fsst: compiling for the CPU, which takes some seconds (once per machine: Numba keeps it on disk)\n"
+    first = "cudf_fsst: compiling for the CPU, which takes some seconds (once for each codec: Numba keeps it on disk)\n"
     assert said() == first
     assert said() == ""
