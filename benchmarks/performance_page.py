@@ -196,7 +196,7 @@ def limits(results: Results) -> str:
         sign = 1 if more else -1
         verdict = "aim" if sign * value >= sign * aim else "must" if sign * value >= sign * must else "**missed**"
         rows.append([label, form(value), form(aim), form(must), verdict])
-    text = f"## Aims\n\nWhat {results.main_column} has to reach, and what is aimed for.\n\n" + table(
+    text = f"## What is aimed for?\n\nWhat {results.main_column} has to reach, and what is aimed for.\n\n" + table(
         "| | measured | aim | must | reached |", rows
     )
     text += "\n\n[Columns of other kinds](#columns-of-other-kinds) has the same for other data."
