@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -592,13 +592,18 @@ def check_codecs(
     return wanted
 
 
-def load(path: str | os.PathLike[str]) -> CompressedColumn | CompressedFrame:
+def load(
+    path: str | os.PathLike[str], *, columns: Sequence[Hashable] | None = None
+) -> CompressedColumn | CompressedFrame:
     """Read a column or a frame that ``save`` wrote.
 
     Parameters
     ----------
     path : path
-        The file. All of it is checked before it is used.
+        The file. All of it that is read is checked before it is used.
+    columns : sequence of labels, optional
+        Columns of a frame, in the order in which the result has them. They and the index alone are read, besides what
+        says where they are. None: all.
 
     Returns
     -------
@@ -610,11 +615,19 @@ def load(path: str | os.PathLike[str]) -> CompressedColumn | CompressedFrame:
     ------
     ValueError
         The bytes are damaged, the file holds something else, or its format version is not known. The message says
-        which part is wrong, and how.
+        which part is wrong, and how. Or `columns` are asked of the file of a column.
+    KeyError
+        The frame has no such column, or several.
+    TypeError
+        `columns` is a text, or no sequence.
     OSError
         The file cannot be read.
     """
-    loaded = files.load(path)
+    if columns is not None:
+        if isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable):
+            raise TypeError(f"columns must be labels of columns in a list, not {columns!r}")
+        columns = list(columns)
+    loaded = files.load(path, columns)
     if loaded.holds == "column":
         return column_of(loaded)
     return CompressedFrame._make(HostBackend(), loaded.columns, loaded.labels, indexes.of_loaded(loaded))
