@@ -20,6 +20,7 @@ from .codecs.node import Content, Node
 from .codecs.registry import NAMES
 from .column import CompressedColumn, dtype_of
 from .column import of_loaded as column_of
+from .engines import polars as engines
 from .files import columns as files
 from .index import CompressedIndex
 from .interop import cudf as interop_cudf
@@ -457,6 +458,41 @@ class CompressedFrame(Rows):
         there = self.to_host()
         reader = batches.reader(there._columns, self._arrow_schema(), len(self))
         return reader.__arrow_c_stream__(requested_schema)
+
+    def lazy(self, where: Any = None) -> Any:
+        """The columns, without the index, as a LazyFrame of Polars, which decodes what a query needs, piece by piece.
+
+        What Polars filters by is answered on the codes where that can be: comparisons of integers, booleans, dates,
+        times, durations and decimals with a constant, ``is_between``, ``is_in`` and ``is_null``; of strings ``==``,
+        ``is_in``, ``str.starts_with``, ``str.ends_with``, ``str.contains`` of literals and ``str.len_*``; joined by
+        ``&``, ``|`` and ``~``. The rows that are left are decoded, of the columns that the query uses alone, and Polars
+        filters again. The logger ``cudf_fsst.query`` says at DEBUG which parts of a filter were answered so.
+
+        Parameters
+        ----------
+        where : polars.Expr, optional
+            Rows for which it is not true are left out, as ``lazy().filter(where)`` does it. A GPU engine does not tell
+            what it filters by. So there this is the way to have it answered on the codes.
+
+        Returns
+        -------
+        polars.LazyFrame
+            Its columns have the labels as texts. Values and types are those that Polars makes of `to_arrow`, but
+            ordered categories are an Enum.
+
+        Raises
+        ------
+        ImportError
+            Polars is missing.
+        TypeError
+            Polars has no such type; the column is named. Or `where` is no expression.
+        ValueError
+            Two columns have the same label as a text.
+        """
+        return engines.lazy(self._engine_table(), where)
+
+    def _engine_table(self) -> engines.Table:
+        return engines.Table(self._backend, tuple(map(str, self._labels)), self._columns, len(self))
 
     def _arrow_schema(self) -> Any:
         """Of `to_arrow`."""
