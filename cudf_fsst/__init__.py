@@ -10,6 +10,7 @@ from .accessor import FsstAccessor, FsstFrameAccessor, register
 from .codecs.fsst.symbols import SymbolTable
 from .column import CompressedColumn, train
 from .device.pinned import set_pinned_limit
+from .engines.polars import scan
 from .exchange import from_arrow
 from .frame import CompressedFrame, load
 from .interop import arrow_extension
@@ -29,6 +30,7 @@ __all__ = [
     "from_arrow",
     "load",
     "read_parquet",
+    "scan",
     "set_pinned_limit",
     "spilling",
     "train",

@@ -663,7 +663,22 @@ def load(
         if isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable):
             raise TypeError(f"columns must be labels of columns in a list, not {columns!r}")
         columns = list(columns)
-    loaded = files.load(path, columns)
+    loaded = files.load(path, None if columns is None else partial(_places_of, columns))
     if loaded.holds == "column":
         return column_of(loaded)
     return CompressedFrame._make(HostBackend(), loaded.columns, loaded.labels, indexes.of_loaded(loaded))
+
+
+def _places_of(wanted: Sequence[Hashable], labels: Any, types: Any) -> list[int]:
+    """Which columns have these labels."""
+    del types
+    places = []
+    for label in wanted:
+        try:
+            place = labels.get_loc(label)
+        except (KeyError, TypeError, pd.errors.InvalidIndexError):
+            raise KeyError(f"the frame has no column {label!r}") from None
+        if not isinstance(place, (int, np.integer)):
+            raise KeyError(f"{label!r} names several columns")
+        places.append(int(place))
+    return places

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from .. import selection
+from ..arrow_types import plain, within
 from ..backend import Backend, HostBackend
 from ..codecs.node import Content
 from ..files import columns as files
 from ..interop import arrow_columns
-from ..interop import pandas as interop_pandas
+from ..naming import naming
 from . import polars_filter
 from .predicate import Filter
 
@@ -44,6 +44,10 @@ class Table:
     contents: tuple[Content, ...]
     rows: int
 
+    def begin(self) -> Table:
+        """The table itself, which is in memory."""
+        return self
+
     def some(self, names: Sequence[str]) -> Table:
         """A table of some columns."""
         places = [self.names.index(name) for name in names]
@@ -64,28 +68,49 @@ def lazy(table: Table, where: Any = None) -> Any:
     pl = polars_module()
     if where is not None and not isinstance(where, pl.Expr):
         raise TypeError(f"where must be an expression of Polars, not {type(where).__name__}")
-    source = Source(schema_of(table), lambda names: iter([table.some(names)]), where)
-    return source.lazy()
+    return Source(schema_of(table), (table,), where).lazy()
 
 
 def scan(path: Any, where: Any = None) -> Any:
-    """A LazyFrame of stored frames; see `cudf_fsst.scan`."""
+    """Query stored frames with Polars: a LazyFrame that reads the columns that a query uses, file by file.
+
+    Of a file whose rows a filter leaves out altogether, by the codes of the columns that it is about, no other column
+    is read; and none of it where a query ends before it (``head``). See `CompressedFrame.lazy` for what is answered on
+    the codes. All that is read is checked as by `load`.
+
+    Parameters
+    ----------
+    path : path, pattern, or list of them
+        Files that `CompressedFrame.save` wrote, as ``"part-*.fsst"``: the rows of one after those of another, those of
+        a pattern in the order of their names. All have the same columns. Their types are read at once, their rows when
+        the query runs.
+    where : polars.Expr, optional
+        Rows for which it is not true are left out; see `CompressedFrame.lazy`.
+
+    Returns
+    -------
+    polars.LazyFrame
+
+    Raises
+    ------
+    ImportError
+        Polars is missing.
+    TypeError
+        Polars has no type for a column, which is named. Or `path` or `where` is something else.
+    ValueError
+        A file is damaged, holds a column, or has other columns than the first; it is named.
+    FileNotFoundError
+        There is no such file.
+    """
     pl = polars_module()
     if where is not None and not isinstance(where, pl.Expr):
         raise TypeError(f"where must be an expression of Polars, not {type(where).__name__}")
-    paths = _paths(path)
-    schemas = []
-    for one in paths:
-        found = _opened(one, None)
-        schemas.append(schema_of(found))
-        if schemas[-1] != schemas[0]:
-            raise ValueError(f"{one}: has other columns than {paths[0]}: {schemas[-1]} and {schemas[0]}")
-
-    def tables(names: Sequence[str]) -> Iterator[Table]:
-        for one in paths:
-            yield _opened(one, names).some(names)
-
-    return Source(schemas[0], tables, where).lazy()
+    tables = [File(one) for one in _paths(path)]
+    schema = tables[0].schema()
+    for one in tables[1:]:
+        if (found := one.schema()) != schema or list(found) != list(schema):
+            raise ValueError(f"{one.path}: its columns are {found}, those of {tables[0].path} are {schema}")
+    return Source(schema, tables, where).lazy()
 
 
 def _paths(path: Any) -> list[str]:
@@ -105,9 +130,62 @@ def _paths(path: Any) -> list[str]:
     return [name for one in path for name in _paths(one)]
 
 
-def _opened(path: str, names: Sequence[str] | None) -> Table:
-    """The table of a file; with `names`, of these columns alone."""
-    raise NotImplementedError
+class File:
+    """The frame of a file, whose columns are read when they are wanted, and kept by it.
+
+    Parameters
+    ----------
+    path : str
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._known: dict[str, Content] = {}
+        self._rows: int | None = None
+
+    def begin(self) -> File:
+        """The file, to go through once."""
+        return File(self.path)
+
+    def schema(self) -> dict[str, Any]:
+        """As `schema_of`. Ordered categories are read, for they are part of their type; of others, types alone."""
+
+        def coded(labels: Any, types: Sequence[Any]) -> list[int]:
+            return [place for place in range(len(labels)) if _is_ordered(types[place])]
+
+        loaded = files.load(self.path, coded, levels=False)
+        names = tuple(map(str, loaded.every))
+        contents = iter(loaded.columns)
+        given = [next(contents) if _is_ordered(kind) else kind for kind in loaded.types]
+        with naming(self.path):
+            return _schema(HostBackend(), names, given)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the frame."""
+        if self._rows is None:
+            self._read(())
+        assert self._rows is not None
+        return self._rows
+
+    def some(self, names: Sequence[str]) -> Table:
+        """The table of some columns."""
+        missing = [name for name in names if name not in self._known]
+        if missing:
+            self._read(missing)
+        return Table(HostBackend(), tuple(names), tuple(self._known[name] for name in names), self.rows)
+
+    def _read(self, names: Sequence[str]) -> None:
+        def choose(labels: Any, types: Sequence[Any]) -> list[int]:
+            places = {str(label): place for place, label in enumerate(labels)}
+            missing = [name for name in names if name not in places]
+            if missing:
+                raise ValueError(f"{self.path}: has no column {missing[0]!r} any more")
+            return [places[name] for name in names]
+
+        loaded = files.load(self.path, choose, levels=False)
+        self._known |= dict(zip(names, loaded.columns, strict=True))
+        self._rows = loaded.rows
 
 
 # Types ----------------------------------------------------------------------------------------------------------------
@@ -123,31 +201,44 @@ def schema_of(table: Table) -> dict[str, Any]:
     ValueError
         Two columns have the same name.
     """
+    return _schema(table.backend, table.names, table.contents)
+
+
+def _schema(backend: Backend, names: Sequence[str], contents: Sequence[Any]) -> dict[str, Any]:
+    """As `schema_of`; of columns that are not read yet, their Arrow types."""
     schema: dict[str, Any] = {}
-    for name, content in zip(table.names, table.contents, strict=True):
+    for name, content in zip(names, contents, strict=True):
         if name in schema:
             raise ValueError(f"two columns are called {name!r}; Polars tells columns by their names")
-        try:
-            schema[name] = _dtype(table.backend, content)
-        except TypeError as error:
-            raise TypeError(f"column {name!r}: {error}") from None
+        with naming(f"column {name!r}"):
+            kind = content.type if isinstance(content, Content) else content
+            schema[name] = _enum(backend, content) if _is_ordered(kind) else _dtype(kind)
     return schema
 
 
-def _dtype(backend: Backend, content: Content) -> Any:
-    pl, kind = polars_module(), _readable(content.type)
-    for one in arrow_columns.within(kind):
+def _dtype(kind: Any) -> Any:
+    pl, readable = polars_module(), _readable(kind)
+    for one in within(readable):
         if isinstance(one, pa.BaseExtensionType) or pa.types.is_interval(one):
-            raise TypeError(f"Polars has no type for {content.type}")
+            raise TypeError(f"Polars has no type for {kind}")
     try:
-        found = pl.DataFrame(pa.table({"": arrow_columns.no_rows(kind)})).dtypes[0]
+        found = pl.DataFrame(pa.table({"": arrow_columns.no_rows(readable)})).dtypes[0]
+        pl.LazyFrame(schema={"": found}).collect()  # of decimals it reads more than it has
+        return found
     except pl.exceptions.PolarsError as error:
-        raise TypeError(f"Polars has no type for {content.type}: {error}") from None
-    if pa.types.is_dictionary(kind) and kind.ordered and found == pl.Categorical:
-        values = _categories(backend, content)
-        if not values.null_count() and values.n_unique() == len(values):
-            return pl.Enum(values)
-    return found
+        raise TypeError(f"Polars has no type for {kind}: {error}") from None
+
+
+def _is_ordered(kind: Any) -> bool:
+    """Whether a type is that of ordered categories of strings."""
+    types = pa.types
+    return bool(types.is_dictionary(kind) and kind.ordered and any(map(_is_text, [plain(kind.value_type)])))
+
+
+def _enum(backend: Backend, content: Content) -> Any:
+    """An Enum of ordered categories; a Categorical where one is missing or there twice."""
+    pl, values = polars_module(), _categories(backend, content)
+    return _dtype(content.type) if values.null_count() or values.n_unique() < len(values) else pl.Enum(values)
 
 
 def _categories(backend: Backend, content: Content) -> Any:
@@ -182,14 +273,14 @@ class Source:
     Parameters
     ----------
     schema : dict of str to polars dtype
-    tables : callable
-        Given names of columns, makes the tables of these, one after another.
+    tables : sequence of Table or File
+        One after another.
     where : polars.Expr or None
         Rows for which it is not true need not come.
     """
 
     def __init__(
-        self, schema: dict[str, Any], tables: Callable[[Sequence[str]], Iterator[Table]], where: Any = None
+        self, schema: dict[str, Any], tables: Sequence[Table | File], where: Any = None
     ) -> None:
         self._schema, self._tables, self._where = schema, tables, where
 
@@ -220,21 +311,21 @@ class Source:
         return self._pieces(list(self._schema) if with_columns is None else with_columns, predicate, n_rows)
 
     def _pieces(self, wanted: Sequence[str], predicate: Any, n_rows: int | None) -> Iterator[Any]:
-        asked = [one for one in (self._where, predicate) if one is not None]
-        used = [name for one in asked for name in one.meta.root_names() if name in self._schema]
-        read = list(wanted) if predicate is None else [*wanted, *(n for n in predicate.meta.root_names())]
-        read = list(dict.fromkeys(name for name in read if name in self._schema)) or list(self._schema)[:1]
+        # On the CPU `where` is part of the predicate. A GPU engine tells none.
+        asked = self._where if predicate is None else predicate
+        read = [*wanted, *(() if predicate is None else predicate.meta.root_names())]
+        read = [name for name in dict.fromkeys(read) if name in self._schema] or list(self._schema)[:1]
+        used = [] if asked is None else [name for name in asked.meta.root_names() if name in self._schema]
         left, empty = n_rows, True
-        for table in self._tables(list(dict.fromkeys([*read, *used]))):
+        for one in self._tables:
+            table = one.begin()
             rows = table.rows if left is None else min(left, table.rows)
             left = None if left is None else left - rows
-            mask = _mask(table, asked)
-            some = table.some(read)
-            for start, stop in _cuts(some, rows):
-                numbers = _chosen(table.backend, mask, start, stop)
-                if numbers is not None and not len(numbers):
-                    continue
-                found = self._read(some, start, stop, numbers)
+            mask = None if asked is None or not rows else _mask(table.some(used), asked)
+            if mask is not None and not bool(mask.any()):
+                continue  # no other column of a file is read
+            for start, stop, numbers in _cuts(table.some(read), rows, mask):
+                found = self._read(table.some(read), start, stop, numbers)
                 if predicate is not None:
                     found = found.filter(predicate)
                 empty = False
@@ -259,38 +350,36 @@ class Source:
         return found.cast(wanted) if wanted else found
 
 
-def _cuts(table: Table, rows: int) -> list[tuple[int, int]]:
-    """Pieces of the first rows of a table."""
+def _cuts(table: Table, rows: int, mask: Any) -> Iterator[tuple[int, int, Any]]:
+    """Pieces of the first rows of a table, and numbers of the rows of each that may be meant; None: all are read."""
     nbytes = sum(content.node.uncompressed_nbytes for content in table.contents)
-    every = selection.row_pieces(table.rows, nbytes, PIECE_NBYTES, _PIECE_ROWS)
-    return [(start, min(stop, rows)) for start, stop in every if start < rows]
+    for start, stop in selection.row_pieces(table.rows, nbytes, PIECE_NBYTES, _PIECE_ROWS):
+        if start >= rows:
+            return
+        stop = min(stop, rows)
+        numbers = None
+        if mask is not None:
+            with table.backend.current():
+                numbers = selection.mask_rows(mask[start:stop], stop - start) + start
+            if not len(numbers):
+                continue
+            if len(numbers) * _TAKEN_DIVISOR > stop - start:
+                numbers = None
+        yield start, stop, numbers
 
 
-def _mask(table: Table, asked: Sequence[Any]) -> Any:
+def _mask(table: Table, asked: Any) -> Any:
     """Rows that may be meant; None: all."""
-    if not asked or not table.rows:
-        return None
     nodes = [content.node for content in table.contents]
-    parts = [part for one in asked for part in polars_filter.parts(one, table.names, nodes)]
     with table.backend.current():
-        return Filter(table.backend, nodes, table.names).rows(list(dict.fromkeys(parts)))
-
-
-def _chosen(backend: Backend, mask: Any, start: int, stop: int) -> Any:
-    """Numbers of rows of a piece; None: it is to be read as a whole."""
-    if mask is None:
-        return None
-    with backend.current():
-        some = mask[start:stop]
-        if int(some.sum()) * _TAKEN_DIVISOR > stop - start:
-            return None
-        return selection.mask_rows(some, stop - start) + start
+        parts = polars_filter.parts(asked, table.names, nodes)
+        return Filter(table.backend, nodes).rows(parts)
 
 
 def _array(backend: Backend, read: Any, kind: Any, name: str) -> Any:
     """What was read of a column as an array that Polars reads: strings that are not UTF-8 are refused."""
     array = arrow_columns.rebuild(read, _readable(kind))
-    if any(map(_is_text, arrow_columns.within(kind))):
+    if any(map(_is_text, within(kind))):
         try:
             array.validate(full=True)  # Polars itself takes Arrow at its word
         except pa.ArrowInvalid as error:

@@ -103,6 +103,19 @@ class _Reader:
                 return self._is_in(inner, values)
             case {"Function": {"input": [inner, pattern], "function": {"StringExpr": asked}}}:
                 return self._string(inner, asked, pattern)
+            # What Polars makes of a comparison that a type's range decides.
+            case {
+                "Ternary": {
+                    "predicate": {"Function": {"input": [inner], "function": {"Boolean": "IsNotNull"}}},
+                    "truthy": {"Literal": {"Scalar": {"Boolean": bool(answer)}}},
+                    "falsy": {"Literal": {"Scalar": {"Null": _}}},
+                }
+            }:
+                place = self._place(inner)
+                if place is None:
+                    return None
+                there = Not(IsNull(place))
+                return there if answer else Both((there, IsNull(place)))
             case {"Column": _}:
                 place = self._place(tree)
                 if place is None or not pa.types.is_boolean(self._nodes[place].type):
@@ -138,7 +151,14 @@ class _Reader:
                     return Text(place, (question,), ends)  # type: ignore[arg-type]  # it is a place, see above
 
                 return _range(sign, Fraction(value[0]), of_length)
-        place = self._place(left)
+        match left:
+            # As Polars itself writes it where the constant is of another type.
+            case {"Cast": {"expr": {"Column": _} as inner}}:
+                place = self._place(inner)
+                if place is None or not _keeps_order(self._nodes[place].type, _target(left), value.dtype):
+                    return None
+            case _:
+                place = self._place(left)
         if place is None:
             return None
         if self._is_text(place):
@@ -204,6 +224,32 @@ def _constant(tree: Any) -> Any:
         return pl.select(_expression(tree).alias("")).to_series()
     except pl.exceptions.PolarsError:  # a value that its type cannot hold; Polars says so itself
         return None
+
+
+def _target(tree: Any) -> Any:
+    """The type to which a cast casts."""
+    import polars as pl
+
+    return _constant({"Cast": {**tree["Cast"], "expr": json.loads(pl.lit(None).meta.serialize(format="json"))}}).dtype
+
+
+def _keeps_order(kind: Any, target: Any, dtype: Any) -> bool:
+    """Whether values cast to the type of a constant compare with it as they are, but for what `_number` says."""
+    types = pa.types
+    if target != dtype:
+        return False
+    if types.is_integer(kind):
+        name = str(target)
+        if not target.is_integer():
+            return name == "Float64"
+        bits, signed = int(name.lstrip("UInt")), not name.startswith("U")
+        same = signed == types.is_signed_integer(kind)
+        return bits >= kind.bit_width if same else signed and bits > kind.bit_width
+    if types.is_decimal(kind):
+        return bool(str(target) == "Float64" or (target.is_decimal() and target.scale >= kind.scale))
+    if types.is_timestamp(kind) or types.is_duration(kind):
+        return 0 < _unit(kind) <= _unit_of(target)
+    return False
 
 
 def _is_string(kind: Any) -> bool:

@@ -7,7 +7,7 @@ says nothing may be both for every row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 from ..backend import Backend
 from ..buffers import ColumnBuffers
 from ..codecs.fsst import search
-from ..codecs.node import Node, is_signed, is_strings
+from ..codecs.node import Node, is_signed
 from ..codecs.span import Span
 from ..query.source import LOGGER
 
@@ -74,13 +74,12 @@ class Filter:
     ----------
     backend : Backend
         Of the columns.
-    nodes, names : sequence
+    nodes : sequence of Node
         The columns.
     """
 
-    def __init__(self, backend: Backend, nodes: Sequence[Node], names: Sequence[str]) -> None:
-        self._backend, self._nodes, self._names = backend, nodes, names
-        self._way: list[str] = []
+    def __init__(self, backend: Backend, nodes: Sequence[Node]) -> None:
+        self._backend, self._nodes = backend, nodes
 
     def rows(self, parts: Sequence[tuple[str, Part | None]]) -> Mask:
         """Rows for which none of some parts is false or null; a record of the log says which were answered.
@@ -219,19 +218,3 @@ def limits_of(node: Node) -> tuple[int, int] | None:
         return 0, 1
     bits = 8 * sum(parts[0].itemsize for parts in node.values)
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed(kind) else (0, (1 << bits) - 1)
-
-
-def columns_of(part: Part | None) -> Iterator[int]:
-    """The columns that a part is about."""
-    if isinstance(part, Both):
-        for one in part.parts:
-            yield from columns_of(one)
-    elif isinstance(part, Not):
-        yield from columns_of(part.part)
-    elif part is not None:
-        yield part.column
-
-
-def is_text(node: Node) -> bool:
-    """Whether a column is of strings, or of bytes, that questions can be asked of."""
-    return is_strings(node.type) and node.rows > 0

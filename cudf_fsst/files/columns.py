@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -49,6 +49,10 @@ class Loaded:
         Levels of the index of a column of version 1.
     dtype : pandas dtype or None
         Of a column of version 1.
+    every : pandas.Index
+        Labels of all columns of a frame, those too that were not read.
+    types : sequence of pyarrow.DataType
+        Of the same.
     """
 
     holds: str
@@ -59,15 +63,30 @@ class Loaded:
     rows: int
     stream: Any = None
     dtype: Any = None
+    every: Any = None
+    types: Sequence[Any] = ()
 
 
-def load(path: storage.Target, columns: Sequence[Any] | None = None) -> Loaded:
-    """Read a file, or some columns of a frame's, and check what is read; see `cudf_fsst.load`."""
+#: Which columns to read, by their places, given the labels and types of all.
+Choice = Callable[[Any, Sequence[Any]], Sequence[int]]
+
+
+def load(path: storage.Target, choose: Choice | None = None, *, levels: bool = True) -> Loaded:
+    """Read a file, or some columns of a frame's, and check what is read; see `cudf_fsst.load`.
+
+    Parameters
+    ----------
+    path
+    choose : callable, optional
+        Given the labels and types of the frame's columns, says which to read, by their places. Others are not read.
+    levels : bool
+        Read the levels of the index, too.
+    """
     with storage.opened(path) as file:
         if file.version != FORMAT_VERSION:
-            return _of_streams(file, columns)
-        if columns is not None:
-            raise ValueError("holds a column; columns= is for the file of a frame")
+            return _of_streams(file, choose, levels)
+        if choose is not None:
+            raise ValueError("holds a column, not a frame")
         return _text(storage.Stored(file.version, list(file.read([0]).values()), file.schema, file.index))
 
 
@@ -135,7 +154,7 @@ def _label_levels(labels: Any, error: TypeError) -> tuple[dict[str, Any], list[C
     return described, [Content(store.node(arrow_columns.describe(array)), array.type, None) for array in arrays]
 
 
-def _of_streams(file: storage.Opened, wanted: Sequence[Any] | None) -> Loaded:
+def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) -> Loaded:
     """What a file of version 2 or 3 holds, or those of its columns; ValueError names what does not fit together."""
     types, notes = schema.frame_from_bytes(file.schema)
     if file.index is not None:
@@ -151,16 +170,16 @@ def _of_streams(file: storage.Opened, wanted: Sequence[Any] | None) -> Loaded:
         elif any(map(needs_version_3, types)):
             raise ValueError(f"version {file.version} has no columns of types {', '.join(map(str, types))}")
         count = len(notes["columns"])
-        if holds == "column" and (count != 1 or wanted is not None):
+        if holds == "column" and (count != 1 or choose is not None):
             raise ValueError(f"the file of a column holds {count}" if count != 1 else "holds a column, not a frame")
         described = [*notes["columns"], *notes["levels"]]
         if len(described) + len(named) != len(types):
             raise ValueError(f"{len(described) + len(named)} columns and levels for {len(types)} fields")
         exact = file.version == EXACT_VERSION
-        streams = file.read(range(len(file.codecs))) if wanted is None else {}
+        streams = file.read(range(len(file.codecs))) if choose is None else {}
         edges = trees.edges([one["tree"] for one in [*described, *named]], len(file.codecs))
         first = edges[len(described)]
-        if wanted is not None:
+        if choose is not None:
             streams = file.read(range(first, len(file.codecs)))
         reader = trees.Reader(streams, file.codecs, first, dictionaries=exact)
         labels = _read_labels(notes["labels"], named, types[len(described) :], reader, count)
@@ -174,9 +193,9 @@ def _of_streams(file: storage.Opened, wanted: Sequence[Any] | None) -> Loaded:
         )
         if "range" in index and indexes.range_length(index) != rows:
             raise ValueError(f"the frame has {rows} rows, its index {indexes.range_length(index)} labels")
-        places = list(range(count)) if wanted is None else _places_of(wanted, labels)
-        chosen = sorted({*places, *range(count, len(described))})
-        if wanted is not None:
+        places = list(range(count)) if choose is None else _chosen(choose, labels, types[:count])
+        chosen = sorted({*places, *(range(count, len(described)) if with_levels else ())})
+        if choose is not None:
             streams = file.read([number for i in chosen for number in range(edges[i], edges[i + 1])])
         found = {}
         for i in chosen:
@@ -192,26 +211,20 @@ def _of_streams(file: storage.Opened, wanted: Sequence[Any] | None) -> Loaded:
     except (LookupError, TypeError, AttributeError, OverflowError, NotImplementedError, RecursionError) as error:
         # JSON of another shape than `save` writes, or an Arrow type that no column has.
         raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error
-    columns, levels = [found[i] for i in places], [found[i] for i in range(count, len(described))]
-    return Loaded(holds, labels if wanted is None else labels.take(places), columns, index, levels, rows)
+    columns, levels = [found[i] for i in places], [found[i] for i in chosen if i >= count]
+    kept = labels if choose is None else labels.take(places)
+    return Loaded(holds, kept, columns, index, levels, rows, every=labels, types=types[:count])
 
 
 class _ChoiceError(Exception):
     """What is wrong with the columns that were asked for, not with the file."""
 
 
-def _places_of(wanted: Sequence[Any], labels: Any) -> list[int]:
-    """Which columns have these labels; KeyError where none has, or several have."""
-    places = []
-    for label in wanted:
-        try:
-            place = labels.get_loc(label)
-        except (KeyError, TypeError, pd.errors.InvalidIndexError):
-            raise _ChoiceError(KeyError(f"the frame has no column {label!r}")) from None
-        if not isinstance(place, (int, np.integer)):
-            raise _ChoiceError(KeyError(f"{label!r} names several columns"))
-        places.append(int(place))
-    return places
+def _chosen(choose: Choice, labels: Any, types: Sequence[Any]) -> Sequence[int]:
+    try:
+        return choose(labels, types)
+    except Exception as error:
+        raise _ChoiceError(error) from None
 
 
 def _read_labels(
