@@ -116,14 +116,18 @@ def comparisons() -> list[tuple[pl.Expr, bool]]:
     known += [c.s.str.contains("spec"), c.s.str.contains("special.*requests"), c.s.str.contains("^row 5$")]
     known += [c.s.str.contains("^row 1"), c.s.str.contains("ts$"), c.s.str.contains("ünd"), c.s.str.ends_with("1")]
     known += [c.s.str.starts_with("ünder 1"), c.s.str.len_chars() == 7, c.s.str.len_bytes() < 8]
-    known += [c.s.str.len_chars() != 7, 8 <= c.s.str.len_bytes()]
+    known += [c.s.str.len_chars() != 7, c.s.str.len_bytes() >= 8]
     known += [~((c.n < 5) | c.s.is_null()), ~((c.i8 < 5) & (c.s != "row 5")), (c.i8 < 0) | (c.s == "row 5")]
     known += [~(c.b | (c.i8 > 3)), ~~c.b, (c.n < 5) & (c.day > day(1)) & c.s.is_not_null()]
     unknown = [c.f < 0.5, c.s < "row 5", ~c.s.str.contains("special.*requests"), c.s.str.contains("r[ow]+ 5")]
     unknown += [c.i64 == 2**53 + 1, c.i8 + 1 == 5, c.n == c.i8, c.bin == b"a", c.kind == "k1", c.s.str.contains("")]
     unknown += [c.n.eq_missing(5), c.i8.is_in([5, None], nulls_equal=True)]
     unknown += [c.s.str.contains("(?i)ROW"), c.n.map_elements(lambda n: n > 3, return_dtype=pl.Boolean)]
-    unknown += [c.us.cast(pl.Date) == day(3), c.n.cast(pl.Int8, wrap_numerical=True) == 3, c.dec.cast(pl.Decimal(38, 1)) == 0]
+    unknown += [
+        c.us.cast(pl.Date) == day(3),
+        c.n.cast(pl.Int8, wrap_numerical=True) == 3,
+        c.dec.cast(pl.Decimal(38, 1)) == 0,
+    ]
     unknown += [c.list.list.len() > 1, (c.f < 0.1) | (c.n == 3), c.u64 < pl.lit(2**63, pl.UInt64), c.f.is_nan()]
     return [(one, True) for one in known] + [(one, False) for one in unknown]
 

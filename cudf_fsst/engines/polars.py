@@ -279,9 +279,7 @@ class Source:
         Rows for which it is not true need not come.
     """
 
-    def __init__(
-        self, schema: dict[str, Any], tables: Sequence[Table | File], where: Any = None
-    ) -> None:
+    def __init__(self, schema: dict[str, Any], tables: Sequence[Table | File], where: Any = None) -> None:
         self._schema, self._tables, self._where = schema, tables, where
 
     def lazy(self) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -24,6 +24,7 @@ _SIGNS = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq":
 _MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _CLOSED = {"Both": (">=", "<="), "Left": (">=", "<"), "Right": (">", "<="), "None": (">", "<")}
 _NANOSECONDS = {"ms": 10**6, "us": 10**3, "ns": 1}
+_NONE = Fraction(0)
 #: Numbers below it are the same in 64 bits and as floats.
 _EXACT = 1 << 53
 #: Of a decimal that Polars compares as a float: more than what is rounded off.
@@ -94,7 +95,9 @@ class _Reader:
                 if place is None:
                     return None
                 return IsNull(place) if name == "IsNull" else Not(IsNull(place))
-            case {"Function": {"input": [inner, low, high], "function": {"Boolean": {"IsBetween": {"closed": closed}}}}}:
+            case {
+                "Function": {"input": [inner, low, high], "function": {"Boolean": {"IsBetween": {"closed": closed}}}}
+            }:
                 signs = _CLOSED.get(closed)
                 if signs is None:
                     return None
@@ -142,15 +145,21 @@ class _Reader:
         match left:
             case {"Function": {"input": [inner], "function": {"StringExpr": "LenChars" | "LenBytes" as name}}}:
                 place = self._place(inner)
-                if not self._is_text(place) or not value.dtype.is_integer() or not abs(value[0]) < 2**31 - 1:
+                if (
+                    place is None
+                    or not self._is_text(place)
+                    or not value.dtype.is_integer()
+                    or not abs(value[0]) < 2**31 - 1
+                ):
                     return None
                 question = Length() if name == "LenChars" else ByteCount()
 
-                def of_length(low: Fraction | None, high: Fraction | None) -> Part:
-                    ends = -1 if low is None else int(low), 2**31 - 1 if high is None else int(high)
-                    return Text(place, (question,), ends)  # type: ignore[arg-type]  # it is a place, see above
-
-                return _range(sign, Fraction(value[0]), of_length)
+                asked = _range(0, sign, Fraction(value[0]))
+                inner_part = asked.part if isinstance(asked, Not) else asked
+                assert isinstance(inner_part, Range)
+                low, high = inner_part.integers(most=True)
+                text = Text(place, (question,), (-1 if low is None else low, 2**31 - 1 if high is None else high))
+                return text if inner_part is asked else Not(text)
         match left:
             # As Polars itself writes it where the constant is of another type.
             case {"Cast": {"expr": {"Column": _} as inner}}:
@@ -166,7 +175,7 @@ class _Reader:
         found = _number(self._nodes[place], value)
         if found is None:
             return None
-        return _range(sign, found[0], lambda low, high: Range(place, low, high, found[1]))
+        return _range(place, sign, *found)
 
     def _is_in(self, inner: Any, values: Any) -> Part | None:
         place, found = self._place(inner), _constant(values)
@@ -283,19 +292,13 @@ def _expression_of(place: int, text: str) -> Part | None:
     return part if len(found) == 1 else Both((part, None))  # a dot is no end of a line
 
 
-def _range(sign: str, number: Fraction, make: Callable[[Fraction | None, Fraction | None], Part]) -> Part:
+def _range(place: int, sign: str, number: Fraction, loose: Fraction = _NONE) -> Part:
     """Stored integers that compare so with a number."""
-    floor = Fraction(number.numerator // number.denominator)
-    ceiling = Fraction(-(-number.numerator // number.denominator))
-    if sign == "<":
-        return make(None, ceiling - 1)
-    if sign == "<=":
-        return make(None, floor)
-    if sign == ">":
-        return make(floor + 1, None)
-    if sign == ">=":
-        return make(ceiling, None)
-    equal = make(ceiling, floor)
+    if sign in ("<", "<="):
+        return Range(place, None, number, loose, sign == "<")
+    if sign in (">", ">="):
+        return Range(place, number, None, loose, sign == ">")
+    equal = Range(place, number, number, loose)
     return equal if sign == "==" else Not(equal)
 
 
@@ -306,17 +309,17 @@ def _number(node: Node, value: Any) -> tuple[Fraction, Fraction] | None:
     kind, dtype, types = node.type, value.dtype, pa.types
     if dtype.is_temporal():
         found = _time(kind, dtype, value.to_physical()[0])
-        return None if found is None else (found, Fraction(0) if _unit(kind) == _unit_of(dtype) else _slack(kind, dtype))
+        return None if found is None else (found, _NONE if _unit(kind) == _unit_of(dtype) else _slack(kind, dtype))
     plain = value[0]
     if types.is_boolean(kind):
-        return (Fraction(plain), Fraction(0)) if type(plain) is bool else None
+        return (Fraction(plain), _NONE) if type(plain) is bool else None
     if type(plain) is float and (plain != plain or abs(plain) == float("inf")):
         return None
     if types.is_integer(kind) and (dtype.is_integer() or str(dtype) == "Float64") and abs(plain) < _EXACT:
-        return Fraction(plain), Fraction(0)
+        return Fraction(plain), _NONE
     if types.is_decimal(kind) and kind.scale >= 0 and dtype.is_numeric() and str(dtype) != "Float32":
         number = Fraction(plain) * 10**kind.scale
-        return number, Fraction(0) if dtype.is_decimal() else abs(number) * _ROUNDED
+        return number, _NONE if dtype.is_decimal() else abs(number) * _ROUNDED
     return None
 
 
@@ -331,7 +334,7 @@ def _unit_of(dtype: Any) -> int:
 
 def _slack(kind: Any, dtype: Any) -> Fraction:
     """Polars compares times of two units in the coarser one, so it rounds a time of the other."""
-    return Fraction(max(_unit(kind), _unit_of(dtype)), _unit(kind)) if _unit_of(dtype) else Fraction(0)
+    return Fraction(max(_unit(kind), _unit_of(dtype)), _unit(kind)) if _unit_of(dtype) else _NONE
 
 
 def _time(kind: Any, dtype: Any, value: int) -> Fraction | None:

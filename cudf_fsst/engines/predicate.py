@@ -7,6 +7,7 @@ says nothing may be both for every row.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -26,15 +27,35 @@ Mask = Any
 
 
 class Range(NamedTuple):
-    """Values between two others, both inside; None: no such end. Of times in the unit that the column has.
+    """Values between two others, in the unit of the stored integers; None: no such end.
 
-    `loose`: the engine may round what it compares by up to so much.
+    Attributes
+    ----------
+    column : int
+    low, high : Fraction or None
+    loose : Fraction
+        The engine may round what it compares by up to so much.
+    outside : bool
+        The ends themselves are not among them.
     """
 
     column: int
     low: Fraction | None
     high: Fraction | None
     loose: Fraction = Fraction(0)
+    outside: bool = False
+
+    def integers(self, *, most: bool) -> tuple[int | None, int | None]:
+        """The least and the largest integer that may be meant, or, without `most`, that are meant for sure."""
+        loose, own = (self.loose if most else -self.loose), int(self.outside)
+        low = None if self.low is None else math.ceil(self.low - loose)
+        high = None if self.high is None else math.floor(self.high + loose)
+        # An end that is an integer itself and is not meant.
+        if low is not None and own and self.low is not None and low == self.low - loose:
+            low += 1
+        if high is not None and own and self.high is not None and high == self.high + loose:
+            high -= 1
+        return low, high
 
 
 class Text(NamedTuple):
@@ -156,9 +177,9 @@ class Filter:
         limits = limits_of(node)
         if limits is None:
             return None
-        loose = part.loose if wanted else -part.loose
-        low = limits[0] if part.low is None else max(limits[0], _ceiling(part.low - loose))
-        high = limits[1] if part.high is None else min(limits[1], _floor(part.high + loose))
+        least, largest = part.integers(most=wanted)
+        low = limits[0] if least is None else max(limits[0], least)
+        high = limits[1] if largest is None else min(limits[1], largest)
         span = Span(low, high, not wanted) if low <= high else Span(1, 0, not wanted)
         if len(node.values) == 1:
             return self._compared(node, span)
@@ -198,14 +219,6 @@ def _and(one: Mask, other: Mask) -> Mask:
     if one is None or other is None:
         return other if one is None else one
     return one & other
-
-
-def _ceiling(number: Fraction) -> int:
-    return -(-number.numerator // number.denominator)
-
-
-def _floor(number: Fraction) -> int:
-    return number.numerator // number.denominator
 
 
 def limits_of(node: Node) -> tuple[int, int] | None:

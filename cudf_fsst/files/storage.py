@@ -277,9 +277,7 @@ class Opened:
 
     def read(self, numbers: Collection[int]) -> dict[int, Stream]:
         """Some streams by number, read and checked as `load` does it; nothing of the others is read."""
-        segments = {
-            part for number in numbers for part in range(self._firsts[number], self._firsts[number + 1])
-        }
+        segments = {part for number in numbers for part in range(self._firsts[number], self._firsts[number + 1])}
         tables = {
             table
             for number in numbers
@@ -294,7 +292,9 @@ class Opened:
         for number in sorted(numbers):
             for part, described in enumerate(self._described[number], self._firsts[number]):
                 loaded[part] = described.make(made, contents[_META, part], contents[_CODES, part])
-        _share(lambda numbered: _check_segment(*numbered), list(loaded.items()), [one.nbytes for one in loaded.values()])
+        _share(
+            lambda numbered: _check_segment(*numbered), list(loaded.items()), [one.nbytes for one in loaded.values()]
+        )
         return {
             number: (self.codecs[number], [loaded[i] for i in range(self._firsts[number], self._firsts[number + 1])])
             for number in sorted(numbers)

@@ -97,9 +97,7 @@ class Reader:
         The file's version has those of strings.
     """
 
-    def __init__(
-        self, streams: Mapping[int, Stream], codecs: Sequence[str], first: int, *, dictionaries: bool
-    ) -> None:
+    def __init__(self, streams: Mapping[int, Stream], codecs: Sequence[str], first: int, *, dictionaries: bool) -> None:
         self._streams, self._codecs, self._next, self._dictionaries = streams, codecs, first, dictionaries
 
     def check_plain(self) -> None:
