@@ -18,6 +18,7 @@ import fake_gpu
 from column_cases import VALUES
 from cudf_fsst.codecs.dict import plan as dictionaries
 from cudf_fsst.codecs.fsst import plan
+from emulation import trained
 
 pytest.register_assert_rewrite("cli_cases", "frame_cases", "fsst_gpu", "nasty_values", "spill_cases", "values_gpu")
 
@@ -87,6 +88,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if reason is not None:
         for item in wanted:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Quick tests that are not about training have their tables from the CPU, slow ones from the emulated kernels."""
+    by_kernels = item.get_closest_marker("slow") or item.get_closest_marker("trains")
+    with trained.training_on_host(by_kernels is None):
+        return (yield)
 
 
 @pytest.hookimpl(trylast=True)

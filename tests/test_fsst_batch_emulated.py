@@ -113,6 +113,7 @@ def frame(rng: np.random.Generator) -> list[tuple[HostStrings, Options]]:
     ]
 
 
+@pytest.mark.trains
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("own_stream", [False, True])
 @pytest.mark.parametrize("order", ORDERS)

@@ -22,6 +22,7 @@ from fsst_gpu import CASES, SEGMENT, WORDS, Gpu, any_rows, column, columns, gpu,
 __all__ = ["emulator", "gpu"]
 
 
+@pytest.mark.trains
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("case", CASES)
@@ -186,6 +187,7 @@ def test_largest_tables_of_level_max(tile_size: int, gpu: Gpu, rng: np.random.Ge
     assert staged == [False, True]
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("level", LEVELS)
 def test_train(level: str, gpu: Gpu, rng: np.random.Generator) -> None:
     for rows in ([b""] * 5, text(rng, 500), text(rng, 3 * SEGMENT)):

@@ -32,6 +32,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from . import trained
 from .emulator import Buffer, Emulator, EmulatorError
 
 #: Shared memory (bytes of one block, of a multiprocessor) by compute capability.
@@ -248,7 +249,10 @@ class _Kernel:
         assert asked <= self._device.shared_per_block, f"{self.name}: {asked} bytes of shared memory on this GPU"
         self._device.launches.append(self.name)
         self._device.shapes[self.name].add((grid, block))
-        stream.enqueue(partial(self._module.launch, self.name, grid, block, args, shared_mem=shared_mem))
+        if self.name in trained.KERNELS and trained.on_host():
+            stream.enqueue(partial(trained.train, self._device.emulator, self.name, grid[0], args))
+        else:
+            stream.enqueue(partial(self._module.launch, self.name, grid, block, args, shared_mem=shared_mem))
 
 
 class FakeDevice:
