@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,10 @@ hypothesis.settings.register_profile("deep", max_examples=2000, **_COMMON)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 DBTEXT_VARIABLE = "CUDF_FSST_DBTEXT"
+
+# Hundreds of processes import the package: Python shall compile it once.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -92,9 +97,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Quick tests that are not about training have their tables from the CPU, slow ones from the emulated kernels."""
-    by_kernels = item.get_closest_marker("slow") or item.get_closest_marker("trains")
-    with trained.training_on_host(by_kernels is None):
+    """Emulated kernels train tables where a test asks for it."""
+    by_kernels = item.get_closest_marker("trains") or os.environ.get("CUDF_FSST_EMULATED_TRAINING") == "1"
+    with trained.training_on_host(not by_kernels):
         return (yield)
 
 

@@ -219,6 +219,7 @@ def code_array(rng: np.random.Generator, count: int, values: int, itemsize: int)
     return rng.integers(0, values, count).astype(f"u{itemsize}")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("itemsize", [1, 2, 4])
 def test_strings(itemsize: int, schedule: str, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -371,6 +372,7 @@ def test_scopes_of_a_column(codec: str | None, whole: Whole, small_segments: Non
         assert whole.read(node) == rows
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("values", [100, 300, 70_000])
 def test_no_room_for_codes(values: int, whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then they are looked up window by window, once to be measured and once to be packed."""
@@ -577,6 +579,7 @@ def test_entries_by_code(itemsize: int, whole: Whole, rng: np.random.Generator) 
         np.testing.assert_array_equal(found, table[np.array(codes[3:5001])])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("values", [1, 7, 40, 600, 9000])
 def test_counts(values: int, whole: Whole, rng: np.random.Generator) -> None:
     """Counters of each lane, of some lanes together, of all; and more values than a thread block has counters."""

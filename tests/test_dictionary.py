@@ -401,6 +401,7 @@ def test_dask() -> None:
 # Questions ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 def test_questions(dtype: Any, caplog: pytest.LogCaptureFixture) -> None:
     whole = modes(1500, dtype)
@@ -425,6 +426,7 @@ def test_questions(dtype: Any, caplog: pytest.LogCaptureFixture) -> None:
         pd.testing.assert_series_equal(column.str.upper(), series.str.upper())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 def test_distinct_values(dtype: Any, caplog: pytest.LogCaptureFixture) -> None:
     none = pd.Series([None] * 40, dtype=dtype, name="mode")

@@ -44,12 +44,14 @@ INDEXES: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 def test_rows_of_all_dtypes(key: Any) -> None:
     data = whole()
     same(data.fsst.compress().iloc[key], data.iloc[key])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
 def test_labels_of_rows(index: Any) -> None:
     data = whole()[["int8", "str"]].set_axis(index)
@@ -179,7 +181,7 @@ def test_map_chunks() -> None:
 # Put together -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cuts", [[], [8, 64], [1, 14, 14, 77], [255, 256]], ids=str)
 @pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
 def test_concat(cuts: list[int], index: Any, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_any_rows(rows: list[bytes | None], copies: int, tile_size: int, level: 
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("level", LEVELS)
@@ -86,6 +86,7 @@ def test_tile_sizes_and_gpus(level: str, tile_size: int, gpu: Gpu, rng: np.rando
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("escapes", [0, 9, 20, 60])
 def test_tiles_that_are_almost_raw(tile_size: int, escapes: int, gpu: Gpu) -> None:
@@ -124,6 +125,7 @@ def test_pieces_a_warp(
         same_strings(gpu.download(gpu.cuda.take_range(segments, start, stop)), cpu.read(host, start, stop))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("schedule", SCHEDULES[1:])
 @pytest.mark.parametrize("level", LEVELS)
 def test_other_schedules(level: str, schedule: str, gpu: Gpu, rng: np.random.Generator) -> None:

@@ -82,6 +82,7 @@ def _uses(pool: SpillPool) -> dict[str, Callable[[], Any]]:
     }
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("use", _uses(SpillPool()))
 def test_what_a_forked_process_asks_is_refused_at_once(tmp_path: Path, use: str) -> None:
     """Even if a thread of the parent held every lock of the pool when it was forked."""

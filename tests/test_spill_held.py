@@ -39,6 +39,7 @@ def test_comes_back_the_same_without_spilling(make: Callable[[], Any]) -> None:
     identical(pool["value"], wanted)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("make", STAYS.values(), ids=STAYS)
 def test_what_would_change_is_not_compressed(tmp_path: Path, make: Callable[[], Any]) -> None:
     wanted = make()

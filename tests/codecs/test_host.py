@@ -139,6 +139,7 @@ def takes() -> dict[str, Any]:
     }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", CASES)
 def test_takes(case: str) -> None:
     array = arrays()[case]

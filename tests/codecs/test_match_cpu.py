@@ -42,7 +42,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_match, "_CHUNK_CHARS", 2**12)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("level", LEVELS)
