@@ -31,6 +31,7 @@ def test_demo_checks_and_shows_every_column(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")} == made
 
 
+@pytest.mark.slow
 def test_demo_notices_a_changed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     decompress = cudf_fsst.CompressedColumn.decompress
 

@@ -348,7 +348,6 @@ def columns_of(rng: np.random.Generator) -> dict[str, list[bytes | None]]:
     }
 
 
-@pytest.mark.trains
 def test_same_bytes_as_on_the_host(whole: Whole, rng: np.random.Generator) -> None:
     """Of many columns at once; some get a dictionary."""
     every = columns_of(rng)

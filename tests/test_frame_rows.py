@@ -215,6 +215,7 @@ def test_concat_of_several_codecs(tmp_path: Path) -> None:
     fresh.same_frame(tmp_path / "frame", wanted)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.parametrize(
     "values",
@@ -311,6 +312,7 @@ def test_concat_refuses() -> None:
 # Columns of other dtypes --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("name", COLUMNS)
 def test_files_of_columns(name: str, tmp_path: Path) -> None:
     series = COLUMNS[name]().rename(("a", 1))

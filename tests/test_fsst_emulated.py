@@ -138,7 +138,7 @@ def test_other_schedules(level: str, schedule: str, gpu: Gpu, rng: np.random.Gen
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("offset", [1, 2, 7, 8, 15])
 @pytest.mark.parametrize("level", LEVELS)
 def test_slices(level: str, offset: int, gpu: Gpu, rng: np.random.Generator) -> None:

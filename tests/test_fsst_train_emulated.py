@@ -140,7 +140,7 @@ def test_cases(name: str, cluster: bool, emulator: Emulator) -> None:
     same_tables(emulator, [CASES[name]], cluster=cluster)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shared", [64 << 10, 163 << 10, 227 << 10, 0])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_gpus_and_schedules(shared: int, schedule: str, emulator: Emulator) -> None:

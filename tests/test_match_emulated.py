@@ -187,7 +187,7 @@ def test_questions(tile_size: int, level: str, gpu: Gpu, rng: np.random.Generato
         check(gpu, rows, there, question)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -349,6 +349,7 @@ def launched(gpu: Gpu, rows: Rows, segments: Sequence[Segment], question: Questi
     return {name for name in gpu.device.launches if name.startswith("match_")}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_values(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
     """Rows as long as a value are compared, and where that is most rows, a search says which."""

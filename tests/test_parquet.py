@@ -73,6 +73,7 @@ INDEXES = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", INDEXES)
 def test_index(name: str, tmp_path: Path) -> None:
     index = INDEXES[name]
@@ -231,6 +232,7 @@ def bytes_of_levels(frame: Any) -> list[bytes]:
     return [bytes(memoryview(part.codes)) for level in frame._index.levels for part in level.node.parts]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("nbytes", [1, 12_000])
 @pytest.mark.parametrize("name", ["plain", "texts", "pairs"])
 def test_columns_are_read_apart(name: str, nbytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

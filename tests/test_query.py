@@ -114,7 +114,7 @@ def go(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(HostBackend, "match", lambda *args, **options: None)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("dtype", "way", "shape"), CASES)
 def test_methods(
     dtype: Any, way: str, shape: str, small_pieces: None, monkeypatch: pytest.MonkeyPatch, subtests: Any
@@ -132,7 +132,7 @@ def test_methods(
             check(column, call)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("dtype", "way", "shape"), CASES)
 def test_comparisons(
     dtype: Any, way: str, shape: str, small_pieces: None, monkeypatch: pytest.MonkeyPatch, subtests: Any
@@ -152,7 +152,7 @@ def test_every_method_is_in_the_table() -> None:
     assert column.str.upper.__doc__ == pd.Series([""]).str.upper.__doc__
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", COLUMNS)
 def test_other_dtypes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     series = COLUMNS[name]().iloc[:2100].rename("n")
@@ -301,7 +301,7 @@ def likes(column: Any, pattern: str, escape: str | None = None) -> str:
     return said[0]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("dtype", "way", "shape"), CASES)
 def test_like(dtype: Any, way: str, shape: str, small_pieces: None, monkeypatch: pytest.MonkeyPatch) -> None:
     series = series_of([None if value is None else value.replace("12", "5%_") for value in SHAPES[shape]], dtype)
@@ -434,6 +434,7 @@ def test_bytes_that_are_not_utf8(dtype: Any, small_pieces: None) -> None:
 # Labels -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
 def test_labels(index: Any, small_pieces: None) -> None:
     labels = index()

@@ -254,6 +254,7 @@ def test_ranges_end_with_an_error(domain: Domain) -> None:
     assert not domain.open
 
 
+@pytest.mark.slow
 def test_with_and_without_the_package(tmp_path: Path) -> None:
     """In a process of its own: what it is asked for is what `nvtx` has."""
     work = "import sys, pandas as pd, cudf_fsst; pd.Series([1.5] * 99).fsst.compress(codec='raw').decompress()"

@@ -91,6 +91,7 @@ EDGE_CASES: dict[str, Rows] = {
 }
 
 
+@pytest.mark.sampled(70)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("table", [None, SOME_TABLE, SymbolTable(())], ids=["trained", "given", "no_symbols"])
 @pytest.mark.parametrize("name", EDGE_CASES)
