@@ -426,7 +426,7 @@ def _pack_piece(one: cuda_find.Numbered, first: int, rows: int, lane: Lane) -> G
 
 def _sources(one: cuda_find.Numbered, address: int, first: int, rows: int) -> Iterator[fixed.Source]:
     """Codes of rows from `first` on, which lie at an address, as they are cut."""
-    itemsize = plan.itemsize(one.values)
+    itemsize = one.itemsize
     validity, offset = one.scope.validity if one.null_count else (0, 0)
     for start in range(0, rows, plan.PIECE_CODES):
         count = min(plan.PIECE_CODES, rows - start)

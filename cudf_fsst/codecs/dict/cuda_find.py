@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...buffers import CharactersUnderNulls, DeviceStrings
-from ...device.memory import Lane, Workspace, device_attributes
+from ...device.memory import ALIGNMENT, Lane, Workspace, device_attributes
 from ...naming import What
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Tables
+from ..part import align
 from . import launch, plan
 
 _WORD = 8
@@ -119,24 +121,32 @@ class Numbered:
         self._few, self._renumbered = slots == _FEW, False
         self._limit = min(scope.limit, slots - slots // 4)
         self.values = self.chars = self.longest = self.null_count = 0
-        work = self._work = Workspace()
         chunks = blocks(scope.rows, launch.RANK_CHUNK)
-        zeros = [_WORD * _COUNT, _WORD * slots, 0 if self._few else launch.RANK_CHUNK // 8 * chunks]
-        places = [work.reserve(nbytes) for nbytes in zeros]
-        before = work.reserve(0 if self._few else 4 * chunks)
-        rest = [
-            work.reserve(nbytes) for nbytes in (4 * slots, 4 * self._limit, 4 * (scope.chars // launch.FIND_LONG + 1))
-        ]
-        kept = work.reserve(scope.rows * _nbytes(slots) if keep else 0)
-        work.take(lane)
-        self._found, self._table, self._marks = (
-            work[place] if nbytes else 0 for place, nbytes in zip(places, zeros, strict=True)
+        self._zeros = _WORD * _COUNT, _WORD * slots, 0 if self._few else launch.RANK_CHUNK // 8 * chunks
+        self._rest = (
+            *(0 if self._few else 4 * chunks, 4 * slots, 4 * self._limit, 4 * (scope.chars // launch.FIND_LONG + 1)),
+            scope.rows * _nbytes(slots) if keep else 0,
         )
-        self._before = 0 if self._few else work[before]
-        self._map, self.firsts, self._long = (work[place] for place in rest)
-        for place, nbytes in zip((self._found, self._table, self._marks), zeros, strict=True):
-            lane.zero(place, nbytes)
-        self._kept = work[kept] if keep else 0
+        self._work: Workspace | None = None
+
+    @property
+    def zeros_nbytes(self) -> int:
+        """Bytes that have to be zeros before `find`."""
+        return sum(align(nbytes, ALIGNMENT) for nbytes in self._zeros)
+
+    def reserve(self, work: Workspace) -> None:
+        """Ask for the other memory."""
+        self._work, self._places = work, [work.reserve(nbytes) for nbytes in self._rest]
+
+    def place(self, zeros_at: int) -> None:
+        """Call when the memory has been taken."""
+        assert self._work is not None
+        self._found, self._table, self._marks = accumulate(
+            (align(nbytes, ALIGNMENT) for nbytes in self._zeros[:-1]), initial=zeros_at
+        )
+        self._before, self._map, self.firsts, self._long, self._kept = (
+            self._work[place] if nbytes else 0 for place, nbytes in zip(self._places, self._rest, strict=True)
+        )
 
     def _find(self, jobs: Jobs, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
         scope, strings = self.scope, self.scope.strings
@@ -159,8 +169,13 @@ class Numbered:
 
     @property
     def itemsize_known(self) -> bool:
-        """Whether codes have a byte each, however many values there will be."""
-        return self._few
+        """Whether it is known how many bytes codes have, however many values there will be."""
+        return self._few or (self._slots <= _MORE and self.scope.guess > _FEW)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a code."""
+        return plan.itemsize(self.values) if self.values or not self.itemsize_known else _nbytes(self._slots)
 
     def find(self, jobs: Jobs) -> None:
         """Fill the table, and number the values."""
@@ -202,8 +217,11 @@ class Numbered:
         jobs.place(tables)
 
     def renumbered(self, jobs: Jobs, buffers: list[Any]) -> int:
-        """Address of the codes of all rows, once `jobs` are done; they lie in a new one of `buffers`, or here."""
-        rows, old, new = self.scope.rows, _nbytes(self._slots), plan.itemsize(self.values)
+        """Address of the codes of all rows, once `jobs` are done; they lie in a new one of `buffers`, or here.
+
+        Where the bytes of a code are known, this may be called before it is known what the values are.
+        """
+        rows, old, new = self.scope.rows, _nbytes(self._slots), self.itemsize
         out = self._kept
         if self._renumbered:
             return out
@@ -217,12 +235,29 @@ class Numbered:
         return out
 
     def release(self) -> None:
-        """Give the memory back."""
-        self._work.release()
+        """Give the memory back, of all that share it."""
+        if self._work is not None:
+            self._work.release()
 
 
 def _kernel(name: str) -> Any:
     return get_kernel("dict_find", name, launch.FIND_DEFINES)
+
+
+def searches_of(scopes: Sequence[tuple[Scope, int, bool]], lane: Lane) -> list[Numbered]:
+    """Make ready to find the values of scopes: with tables of so many slots, to be kept or not; they share memory."""
+    made, work = [Numbered(*one, lane) for one in scopes], Workspace()
+    nbytes = sum(one.zeros_nbytes for one in made)
+    zeros = work.reserve(nbytes)
+    for one in made:
+        one.reserve(work)
+    work.take(lane)
+    lane.zero(work[zeros], nbytes)
+    at = work[zeros]
+    for one in made:
+        one.place(at)
+        at += one.zeros_nbytes
+    return made
 
 
 def number(
@@ -252,7 +287,7 @@ def number(
             nbytes = scope.rows * (_nbytes(sizes[0]) + (_nbytes(sizes[0]) > 1) * plan.itemsize(scope.guess))
             keep = nbytes <= room
             room -= nbytes * keep
-            one = Numbered(scope, sizes[0], keep, lane)
+            (one,) = searches_of([(scope, sizes[0], keep)], lane)
             one.find(jobs)
             tried.append((i, sizes[1:], one))
         jobs.place(tables)
