@@ -159,9 +159,8 @@ def rows_of(series: Any, numbers: npt.NDArray[Any]) -> Any:
     """Values at some positions, some of them often; labels are left out. No two rows share a list."""
     made = series.iloc[numbers].reset_index(drop=True)
     if made.dtype == object and any(isinstance(value, list) for value in series):
-        made = pd.Series(
-            [value[:] if isinstance(value, list) else value for value in made], dtype=object, name=made.name
-        )
+        values = [value[:] if isinstance(value, list) else value for value in made]
+        made = pd.Series(values, dtype=object, name=made.name)
     return made
 
 
