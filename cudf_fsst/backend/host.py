@@ -94,15 +94,12 @@ class HostBackend:
         """
         self.check_stream(stream)
         try:
-            matched = host.match(node, plan)
+            values, exact = host.match(node, plan)
         except OverflowError:  # a number that 32 bits do not hold
-            return None
-        if matched is None:
             return None
         found = host.validity(node)
         found.type = pa.bool_() if search.answer_dtype(plan.question) is np.bool_ else pa.int32()
-        found.values, exact = matched
-        found.itemsize = found.values.itemsize
+        found.values, found.itemsize = values, values.itemsize
         return found, exact
 
     @MATCH
