@@ -44,7 +44,7 @@ class Values:
         groups = {size: len(list(some)) for size, some in groupby(ordered, len)}
         self.sizes = np.array(list(groups), np.int64)
         self.wanted = np.zeros(0, np.bool_)
-        if 1 < self.sizes.size and self.sizes[-1] - self.sizes[0] < _SIZES:
+        if self.sizes.size > 1 and self.sizes[-1] - self.sizes[0] < _SIZES:
             self.wanted = np.isin(np.arange(self.sizes[0], self.sizes[-1] + 1), self.sizes)
         self.firsts = np.cumsum([0, *groups.values()])
         self.words = np.concatenate([padded[value] for value in ordered])

@@ -40,7 +40,7 @@ def rows_of_sizes(
     """
     row_starts, row_minima, row_words, row_bits, bits_words, segment_rows, chars = rows
     ends = np.empty(ROW_BLOCK, np.int64)
-    count = 0
+    count: Any = np.int64(0)
     for block in range(first, last):
         row = block * ROW_BLOCK
         number = min(segment_rows - row, ROW_BLOCK)
@@ -65,8 +65,9 @@ def rows_of_sizes(
             sizes[count] = size
             counts = (size >= least) & (size <= most)
             if wanted.size:
-                counts = wanted[min(max(size, least), most) - least] & counts
-            count += counts
+                nearest: Any = min(max(size, least), most)
+                counts &= wanted[nearest - least]
+            count += np.int64(counts)
             start += size
         if start != np.int64(load64(row_starts + 8 * block + 8)) or start > chars:
             return -1 - block
