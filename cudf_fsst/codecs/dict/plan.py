@@ -16,7 +16,7 @@ PIECE_CODES = 1 << 24
 #: What packs them. They are small and have no common divisor that would pay for looking.
 CODES = Choice(BITPACK)
 #: Columns of fewer rows have no dictionary, unless it is asked for.
-LEAST_ROWS = 1 << 18
+LEAST_ROWS = 1 << 12
 #: Scopes of fewer rows neither.
 _LEAST_SCOPE_ROWS = 1024
 #: Rows are counted with 31 bits.
