@@ -12,6 +12,7 @@ import pyarrow as pa
 from ..buffers import ColumnBuffers, HostStrings
 from ..codecs import host
 from ..codecs.dict import cpu as dictionary
+from ..codecs.dict import cpu_merge
 from ..codecs.fsst import cpu as fsst
 from ..codecs.fsst import search
 from ..codecs.fsst.segment import Segment
@@ -157,6 +158,10 @@ class HostBackend:
     def as_bits(self, column: ColumnBuffers) -> Any:
         """A byte for every row of a column that has nulls, 0 where it is null."""
         return np.unpackbits(column.validity, count=column.rows, bitorder="little")
+
+    def merged(self, scopes: Sequence[Node]) -> list[Node]:
+        """Consecutive scopes of strings; of neighbours with dictionaries those are one that are smaller so."""
+        return cpu_merge.merge(scopes)
 
     def encode(self, values: Any, kind: Any) -> Node:
         """Compress an array of unsigned integers."""
