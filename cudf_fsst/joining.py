@@ -30,8 +30,9 @@ def concat(columns: Sequence[CompressedFrame]) -> CompressedFrame: ...
 def concat(columns: Sequence[Any]) -> Any:
     """Put columns, or frames, one after another.
 
-    The result shares their parts, and no values are encoded again. Small things are made anew: a null mask that ends
-    within a byte, offsets of lists, and codes of categories whose order differs.
+    The result shares their parts. Small things are made anew: a null mask that ends within a byte, offsets of lists, and
+    codes of categories whose order differs. Dictionaries of strings become one where that is smaller: each value is
+    there once, and the rows' codes are numbered anew. Nothing else is encoded again.
 
     Parameters
     ----------
@@ -213,7 +214,7 @@ def join_nodes(nodes: Sequence[Node], backend: Backend) -> Node:
     if len(nodes) == 1:
         return first
     if any(node.scopes for node in nodes):
-        return of_scopes(first.type, [scope for node in nodes for scope in node.scopes or (node,)])
+        return of_scopes(first.type, backend.merged([scope for node in nodes for scope in node.scopes or (node,)]))
     rows, nulls = sum(node.rows for node in nodes), sum(node.null_count for node in nodes)
     validity: Parts = ()
     if any(node.validity for node in nodes):

@@ -253,6 +253,10 @@ class DeviceBackend:
         array = self.arrays
         return array.unpackbits(array.asarray(column.owners[0]), bitorder="little")[: column.rows]
 
+    def merged(self, scopes: Sequence[Node]) -> list[Node]:
+        """As on the host; not built yet: every scope keeps its dictionary."""
+        return list(scopes)
+
     def encode(self, values: Any, kind: Any) -> Node:
         """Compress an array of unsigned integers."""
         column = ColumnBuffers(kind, values.size, values=values.data.ptr, itemsize=values.itemsize, owners=(values,))

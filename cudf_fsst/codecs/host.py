@@ -110,14 +110,14 @@ def compare(node: Node, span: Span) -> npt.NDArray[np.bool_]:
     return found
 
 
-def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool] | None:
+def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]:
     """Answer a question about strings for every row; distinct values are asked once.
 
     Returns
     -------
-    (ndarray of bool or int32, shape (rows,), bool) or None
+    (ndarray of bool or int32, shape (rows,), bool)
         As `fsst.cpu_match.match` gives, of null rows it means nothing; and whether that is the answer: else the rows
-        found are candidates. None: the rows have to be decoded.
+        found are candidates.
 
     Raises
     ------
@@ -135,10 +135,8 @@ def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]
         if not plain and (values := dictionary.few_of(scope)) is not None:
             dictionary.look_up(scope, values.answers(plan.question), out)
             continue
-        asked = _searched(scope if plain else scope.children[0], plan)
-        if asked is None:
-            return None
-        found, exact = asked[0], exact and asked[1]
+        found, is_answer = _searched(scope if plain else scope.children[0], plan)
+        exact = exact and is_answer
         if plain:
             out[:] = found
         else:
@@ -146,12 +144,10 @@ def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]
     return answers, exact
 
 
-def _searched(strings: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool] | None:
+def _searched(strings: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]:
     from .fsst import cpu_match  # compiled where it is needed
 
-    if isinstance(plan.question, search.IsIn) and not plan.searches:
-        return None
-    return cpu_match.match(strings.segments, plan), plan.exact
+    return cpu_match.match(strings.segments, plan), plan.exact or search.values_of(plan.question) is not None
 
 
 class Compressor:

@@ -193,6 +193,11 @@ def concat_values(results: Sequence[Any]) -> Any:
     return cudf_module().concat(results, ignore_index=True)
 
 
+def rows_of(series: Any, numbers: Any) -> Any:
+    """Values at some positions, some of them often; labels are left out."""
+    return series.take(numbers).reset_index(drop=True)
+
+
 def all_missing(series: Any) -> bool:
     """Whether there are rows, and none has a value."""
     return 0 < len(series) == series.null_count

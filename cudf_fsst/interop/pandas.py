@@ -155,6 +155,15 @@ def concat_values(results: Sequence[Any]) -> Any:
     return pd.concat(results, ignore_index=True)
 
 
+def rows_of(series: Any, numbers: npt.NDArray[Any]) -> Any:
+    """Values at some positions, some of them often; labels are left out. No two rows share a list."""
+    made = series.iloc[numbers].reset_index(drop=True)
+    if made.dtype == object and any(isinstance(value, list) for value in series):
+        values = [value[:] if isinstance(value, list) else value for value in made]
+        made = pd.Series(values, dtype=object, name=made.name)
+    return made
+
+
 def all_missing(series: Any) -> bool:
     """Whether there are rows, and none has a value."""
     return len(series) > 0 and bool(series.isna().all())

@@ -357,11 +357,13 @@ class Reader:
         bad = kernels.row_spans(*self.rows, rows, base, places, starts, sizes, scratch)
         return self.damaged_rows(bad) if bad >= 0 else int(scratch[-1])
 
-    def decode_rows(self, starts: Any, places: Any, offsets: Any, out: npt.NDArray[np.uint8]) -> None:
+    def decode_rows(
+        self, starts: Any, places: Any, offsets: Any, out: npt.NDArray[np.uint8], *, long: int = _LONG_ROW
+    ) -> None:
         """Decode rows but the long ones (`kernels.decode_rows`)."""
         scratch = self.scratch()
         to = address(out), address(scratch)
-        bad = kernels.decode_rows(*self.tiles, starts, places, offsets, _LONG_ROW, *to, *self.symbols)
+        bad = kernels.decode_rows(*self.tiles, starts, places, offsets, long, *to, *self.symbols)
         if bad >= 0:
             self.damaged_tile(bad)
 
