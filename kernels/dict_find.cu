@@ -104,9 +104,9 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_begins(const u64
 struct SampleJob {
   u64 chars, offsets, wide;
   u64 validity, validity_offset;  // 0: no nulls
-  u64 begin, end;                 // addresses of the scope's first row, and the one behind its last
+  u64 begin, end;                 // addresses of the scope's first row, and the one behind its last; or 0, and how many rows there are
   u64 set;                        // address of u64[2 * SAMPLE_ROWS], zeros
-  u64 found;                      // address of u64[2], zeros: rows that are not null, different hashes
+  u64 found;                      // address of u64[3], zeros: rows that are not null, different hashes, characters of the scope
 };
 
 __device__ __forceinline__ u32 scramble(u32 i) {
@@ -132,8 +132,12 @@ __device__ __forceinline__ u64 sample_hash(const Text& text) {
 extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_sample(const u64* table, u32 jobs) {
   __shared__ SampleJob job;
   const u32 i = load_job(table, jobs, job) * FIND_THREADS + threadIdx.x;
-  const u64 begin = *reinterpret_cast<const u64*>(job.begin), end = *reinterpret_cast<const u64*>(job.end);
+  const u64 begin = job.begin == 0 ? 0 : *reinterpret_cast<const u64*>(job.begin);
+  const u64 end = job.begin == 0 ? job.end : *reinterpret_cast<const u64*>(job.end);
   const u64 rows = end - begin;
+  if (i == 0)
+    reinterpret_cast<u64*>(job.found)[2] =
+        offset_at(job.offsets, job.wide != 0, end) - offset_at(job.offsets, job.wide != 0, begin);
   u64 row = i;
   bool some = i < rows;
   if (rows > SAMPLE_ROWS) {

@@ -375,7 +375,7 @@ def test_no_room_for_codes(values: int, whole: Whole, monkeypatch: pytest.Monkey
     """Then they are looked up window by window, once to be measured and once to be packed."""
     module: Any = importlib.import_module("cudf_fsst.codecs.dict.cuda_compress")
     monkeypatch.setattr(module, "scratch", lambda *_: 0)
-    monkeypatch.setattr(module, "_WINDOW_NBYTES", 16 << 10)
+    monkeypatch.setattr(importlib.import_module("cudf_fsst.codecs.dict.cuda_pack"), "_WINDOW_NBYTES", 16 << 10)
     rows: list[bytes | None] = [b"%d" % (i * i % values) for i in range(min(values, 9000))]
     if values == 70_000:
         rows = [b"%d" % i for i in range(values)]

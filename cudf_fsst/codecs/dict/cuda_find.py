@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,11 +62,11 @@ class Scope(NamedTuple):
     @property
     def most_nbytes(self) -> int:
         """Bytes of memory that finding its values takes, if all rows are kept with the first table that is tried."""
-        slots = _sizes(self)[0]
+        slots = slots_of(self)[0]
         return _table_nbytes(self, slots) + self.rows * _nbytes(slots)
 
 
-def _sizes(scope: Scope) -> list[int]:
+def slots_of(scope: Scope) -> list[int]:
     """Slots of the tables that are tried one after another."""
     most = max(1 << (4 * min(scope.limit, scope.rows) // 3).bit_length(), _FEW)  # a quarter of them stays empty
     return [slots for slots, guess in _GUESSES.items() if scope.guess <= guess and slots < most] + [most]
@@ -110,6 +109,8 @@ class Numbered:
     scope : Scope
     values, chars, longest, null_count : int
         How many values, their characters, the longest's, and rows that are null.
+    slots : int
+        Of the table.
     kept : bool
         Whether the slot of every row is there.
     firsts : int
@@ -117,12 +118,12 @@ class Numbered:
     """
 
     def __init__(self, scope: Scope, slots: int, keep: bool, lane: Lane) -> None:
-        self.scope, self.kept, self._slots, self._lane = scope, keep, slots, lane
+        self.scope, self.kept, self.slots, self._lane = scope, keep, slots, lane
         self._few, self._renumbered = slots == _FEW, False
         self._limit = min(scope.limit, slots - slots // 4)
         self.values = self.chars = self.longest = self.null_count = 0
         chunks = blocks(scope.rows, launch.RANK_CHUNK)
-        self._zeros = _WORD * _COUNT, _WORD * slots, 0 if self._few else launch.RANK_CHUNK // 8 * chunks
+        self._zeros = _WORD * slots, 0 if self._few else launch.RANK_CHUNK // 8 * chunks
         self._rest = (
             *(0 if self._few else 4 * chunks, 4 * slots, 4 * self._limit, 4 * (scope.chars // launch.FIND_LONG + 1)),
             scope.rows * _nbytes(slots) if keep else 0,
@@ -138,12 +139,11 @@ class Numbered:
         """Ask for the other memory."""
         self._work, self._places = work, [work.reserve(nbytes) for nbytes in self._rest]
 
-    def place(self, zeros_at: int) -> None:
-        """Call when the memory has been taken."""
+    def place(self, found_at: int, zeros_at: int) -> None:
+        """Call when the memory has been taken; `found_at`: address of zeros for `_COUNT` numbers."""
         assert self._work is not None
-        self._found, self._table, self._marks = accumulate(
-            (align(nbytes, ALIGNMENT) for nbytes in self._zeros[:-1]), initial=zeros_at
-        )
+        self.found_at, self._table = found_at, zeros_at
+        self._marks = zeros_at + align(self._zeros[0], ALIGNMENT)
         self._before, self._map, self.firsts, self._long, self._kept = (
             self._work[place] if nbytes else 0 for place, nbytes in zip(self._places, self._rest, strict=True)
         )
@@ -155,7 +155,7 @@ class Numbered:
         grid_long = min(scope.chars // launch.FIND_LONG, resident)
         fields = (
             *(strings.chars, scope.offsets, strings.offsets_itemsize == 8, scope.rows, first, rows, *scope.validity),
-            *(self._table, self._slots, self._limit, self._found, self._long),
+            *(self._table, self.slots, self._limit, self.found_at, self._long),
             *(out, nbytes, self._map if number else 0),
         )
         if self._few:
@@ -170,22 +170,22 @@ class Numbered:
     @property
     def itemsize_known(self) -> bool:
         """Whether it is known how many bytes codes have, however many values there will be."""
-        return self._few or (self._slots <= _MORE and self.scope.guess > _FEW)
+        return self._few or (self.slots <= _MORE and self.scope.guess > _FEW)
 
     @property
     def itemsize(self) -> int:
         """Bytes of a code."""
-        return plan.itemsize(self.values) if self.values or not self.itemsize_known else _nbytes(self._slots)
+        return plan.itemsize(self.values) if self.values or not self.itemsize_known else _nbytes(self.slots)
 
     def find(self, jobs: Jobs) -> None:
         """Fill the table, and number the values."""
-        strings, rows, nbytes = self.scope.strings, self.scope.rows, _nbytes(self._slots)
+        strings, rows, nbytes = self.scope.strings, self.scope.rows, _nbytes(self.slots)
         self._find(jobs, 0, rows, self._kept, nbytes, False)
         fields = (
-            *(self._table, self._slots, self._found, self.scope.offsets, strings.offsets_itemsize == 8, rows),
+            *(self._table, self.slots, self.found_at, self.scope.offsets, strings.offsets_itemsize == 8, rows),
             *(self._marks, self._before, self._map, self.firsts),
         )
-        of_slots = blocks(self._slots, launch.FIND_THREADS)
+        of_slots = blocks(self.slots, launch.FIND_THREADS)
         if self._few:
             jobs.add(2, "dict_rank_few", launch.FIND_THREADS, 1, fields)
             return
@@ -194,10 +194,6 @@ class Numbered:
         jobs.add(3, "dict_count", launch.FIND_THREADS, blocks(chunks, launch.FIND_THREADS // 32), fields)
         jobs.add(4, "dict_scan", launch.SCAN_THREADS, 1, fields)
         jobs.add(5, "dict_rank", launch.FIND_THREADS, of_slots, fields)
-
-    def download(self) -> Any:
-        """Numbers that were found, which arrive with a wait."""
-        return self._lane.fetch(self._found, _COUNT, np.uint64)
 
     def complete(self, found: Sequence[int]) -> bool:
         """Take the numbers; False: there are too many values."""
@@ -211,7 +207,7 @@ class Numbered:
 
     def look_up(self, tables: Tables, first: int, rows: int, out: int) -> None:
         """Write the codes of some rows; of null rows, anything."""
-        self._lane.zero(self._found, _WORD * _COUNT)
+        self._lane.zero(self.found_at, _WORD * _COUNT)
         jobs = Jobs()
         self._find(jobs, first, rows, out, plan.itemsize(self.values), True)
         jobs.place(tables)
@@ -221,7 +217,7 @@ class Numbered:
 
         Where the bytes of a code are known, this may be called before it is known what the values are.
         """
-        rows, old, new = self.scope.rows, _nbytes(self._slots), self.itemsize
+        rows, old, new = self.scope.rows, _nbytes(self.slots), self.itemsize
         out = self._kept
         if self._renumbered:
             return out
@@ -247,17 +243,24 @@ def _kernel(name: str) -> Any:
 def searches_of(scopes: Sequence[tuple[Scope, int, bool]], lane: Lane) -> list[Numbered]:
     """Make ready to find the values of scopes: with tables of so many slots, to be kept or not; they share memory."""
     made, work = [Numbered(*one, lane) for one in scopes], Workspace()
-    nbytes = sum(one.zeros_nbytes for one in made)
+    found_nbytes = align(_WORD * _COUNT * len(made), ALIGNMENT)
+    nbytes = found_nbytes + sum(one.zeros_nbytes for one in made)
     zeros = work.reserve(nbytes)
     for one in made:
         one.reserve(work)
     work.take(lane)
-    lane.zero(work[zeros], nbytes)
-    at = work[zeros]
-    for one in made:
-        one.place(at)
+    begin = work[zeros]
+    lane.zero(begin, nbytes)
+    at = begin + found_nbytes
+    for i, one in enumerate(made):
+        one.place(begin + _WORD * _COUNT * i, at)
         at += one.zeros_nbytes
     return made
+
+
+def download(together: Sequence[Numbered], lane: Lane) -> Any:
+    """Numbers that were found of scopes that share memory, all of them, an array of rows; they arrive with a wait."""
+    return lane.fetch(together[0].found_at, _COUNT * len(together), np.uint64).reshape(-1, _COUNT)
 
 
 def number(
@@ -277,7 +280,7 @@ def number(
         wait is no yield, and ends before this work does.
     """
     results: list[Numbered | None] = [None] * len(scopes)
-    left = [(i, _sizes(scope)) for i, scope in enumerate(scopes)]
+    left = [(i, slots_of(scope)) for i, scope in enumerate(scopes)]
     room -= sum(_table_nbytes(scopes[i], sizes[0]) for i, sizes in left)
     while left:
         tables, jobs, tried = Tables(), Jobs(), []
@@ -292,7 +295,7 @@ def number(
             tried.append((i, sizes[1:], one))
         jobs.place(tables)
         tables.launch(lane)
-        found = [one.download() for _, _, one in tried]
+        found = [download([one], lane)[0] for _, _, one in tried]
         if beside is None:
             yield
         else:  # What is launched there is not waited for.
