@@ -69,7 +69,7 @@ class Gpu:
             nbytes, keep, tables = plan.itemsize(found.values), [], self.tables.Tables()
             if found.kept:
                 jobs = self.find.Jobs()
-                at = found.renumbered(jobs, keep)
+                at = found.codes(jobs, keep)
                 jobs.place(tables)
                 tables.launch(lane)
             else:

@@ -38,8 +38,8 @@ _SCRATCH, _SCRATCH_PART = 64 << 20, 8
 #: what is measured of their codes.
 _PACKING, _PACKING_NULLS = 2 << 20, 20 << 20
 _ROWS_PER_BYTE = 32
-#: Characters of values that are gathered before FSST takes them; so few that it does so while codes are packed.
-_VALUES_NBYTES, _FEW_VALUES_NBYTES = plan.MOST_CHARS, 256 << 10
+#: Bytes of values that are gathered before FSST takes them; so few that it does so while codes are packed.
+_VALUES_NBYTES, _FEW_VALUES_NBYTES = plan.MOST_CHARS, 2 << 20
 #: Characters a row from which on no dictionary is expected: the first work for FSST is not put off then.
 _LONG_ROWS = 24
 
@@ -294,8 +294,10 @@ def _round(
         if early and not (len(made) == len(early_of) and all(map(is_, early_of, (one for one, _ in made)))):
             yield  # codes are being measured
             early.pop().close()
-        pack = early[0] if early else pack([one for one, _ in made], lane, outbox)
-        few = sum(scope.values_chars + 4 * scope.values for _, scope in gathered) <= _FEW_VALUES_NBYTES
+        values_nbytes = sum(scope.values_chars + 4 * scope.values for _, scope in gathered)
+        few = values_nbytes <= _FEW_VALUES_NBYTES
+        spare = room - packing - sum(one.nbytes for one, _ in made) - 4 * values_nbytes * few
+        packing_steps = early[0] if early else pack([one for one, _ in made], lane, outbox, room=spare)
         values = _compress_values(gathered if few else [], lane, outbox)
         if not few:
             for one, scope in made:  # they are wanted when the rest has been given back
@@ -304,9 +306,9 @@ def _round(
                 scope.firsts = int(scope.held.ptr)
             waiting += gathered
         if early:
-            packed = yield from _pack_beside(pack, measured[0], values, lane)
+            packed = yield from _pack_beside(packing_steps, measured[0], values, lane)
         else:
-            packed, _ = yield from together(pack, values)
+            packed, _ = yield from together(packing_steps, values)
         for (_, scope), (validity, codes) in zip(made, packed, strict=True):
             scope.validity, scope.codes = validity, codes
     finally:

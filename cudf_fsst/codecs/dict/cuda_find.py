@@ -17,11 +17,13 @@ from . import launch, plan
 
 _WORD = 8
 #: Numbers that the kernels find, `FOUND_...` of dict_find.cu.
-_VALUES, _TOO_MANY, _LONG, _NULLS, _NULL_CHARS, _VALUE_CHARS, _LONGEST, _COUNT = range(8)
-#: Slots of a table: a byte says which, two bytes do, four do.
+_VALUES, _TOO_MANY, _LONG, _NULLS, _NULL_CHARS, _VALUE_CHARS, _LONGEST, _CLASHES, _COUNT = range(9)
+#: Slots of a table: a byte says which; values have two bytes; the more are free, the sooner a value is found.
 _FEW, _MORE, _MANY = 256, 65536, 1 << 18
 #: Different rows of a sample up to which a table of so few slots is tried.
 _GUESSES = {_FEW: 160, _MORE: 8192, _MANY: 16384}
+#: Rows from which on a larger table, with the bytes of values, takes less time than it takes to clear it.
+_LARGE_ROWS = 1 << 20
 
 
 class Scope(NamedTuple):
@@ -61,7 +63,7 @@ class Scope(NamedTuple):
 
     @property
     def most_nbytes(self) -> int:
-        """Bytes of memory that finding its values takes, if all rows are kept with the first table that is tried."""
+        """Bytes of memory that finding its values takes, if all codes are kept with the first table that is tried."""
         slots = slots_of(self)[0]
         return _table_nbytes(self, slots) + self.rows * _nbytes(slots)
 
@@ -69,18 +71,28 @@ class Scope(NamedTuple):
 def slots_of(scope: Scope) -> list[int]:
     """Slots of the tables that are tried one after another."""
     most = max(1 << (4 * min(scope.limit, scope.rows) // 3).bit_length(), _FEW)  # a quarter of them stays empty
-    return [slots for slots, guess in _GUESSES.items() if scope.guess <= guess and slots < most] + [most]
+    return [
+        slots
+        for slots, guess in _GUESSES.items()
+        if scope.guess <= guess and slots < most and not (slots == _MORE and scope.rows >= _LARGE_ROWS)
+    ] + [most]
 
 
 def _nbytes(slots: int) -> int:
-    """Bytes of a slot's number."""
-    return 1 if slots <= _FEW else 2 if slots <= _MORE else 4
+    """Bytes of a code, probably."""
+    return 1 if slots <= _FEW else 2
+
+
+def _stride(scope: Scope, slots: int) -> int:
+    """Words of 8 bytes of a slot: with the bytes of its value where many rows look for theirs."""
+    return launch.SLOT_WORDS if _MORE < slots <= _MANY and scope.rows >= _LARGE_ROWS else 1
 
 
 def _table_nbytes(scope: Scope, slots: int) -> int:
     """Bytes of memory for a table, and for what makes numbers of its slots."""
     rows = 0 if slots == _FEW else scope.rows // 8 + scope.rows // (launch.RANK_CHUNK // 4)
-    return 12 * slots + 4 * min(scope.limit, slots) + rows + scope.chars // (launch.FIND_LONG // 4)
+    of_slot = 8 * _stride(scope, slots) + 8
+    return of_slot * slots + 4 * min(scope.limit, slots) + rows + scope.chars // (launch.FIND_LONG // 4)
 
 
 class Jobs:
@@ -112,7 +124,7 @@ class Numbered:
     slots : int
         Of the table.
     kept : bool
-        Whether the slot of every row is there.
+        Whether there is room for the codes of all rows.
     firsts : int
         Address of u32: first row of each value, counted from the scope's.
     """
@@ -120,52 +132,61 @@ class Numbered:
     def __init__(self, scope: Scope, slots: int, keep: bool, lane: Lane) -> None:
         self.scope, self.kept, self.slots, self._lane = scope, keep, slots, lane
         self._few, self._renumbered = slots == _FEW, False
+        self._stride = _stride(scope, slots)
         self._limit = min(scope.limit, slots - slots // 4)
         self.values = self.chars = self.longest = self.null_count = 0
+        self._simple = False
         chunks = blocks(scope.rows, launch.RANK_CHUNK)
-        self._zeros = _WORD * slots, 0 if self._few else launch.RANK_CHUNK // 8 * chunks
-        self._rest = (
-            *(0 if self._few else 4 * chunks, 4 * slots, 4 * self._limit, 4 * (scope.chars // launch.FIND_LONG + 1)),
-            scope.rows * _nbytes(slots) if keep else 0,
+        self._zeros = _WORD * self._stride * slots, 0 if self._few else launch.RANK_CHUNK // 8 * chunks
+        # What finds values, then what stays.
+        self._sizes = (
+            *(0 if self._few else 4 * chunks, 4 * (scope.chars // launch.FIND_LONG + 1)),
+            *(_WORD * slots, 4 * self._limit, scope.rows if keep and self._few else 0),
         )
-        self._work: Workspace | None = None
+        self._finding: Workspace | None = None
+        self._staying: Workspace | None = None
 
     @property
     def zeros_nbytes(self) -> int:
         """Bytes that have to be zeros before `find`."""
         return sum(align(nbytes, ALIGNMENT) for nbytes in self._zeros)
 
-    def reserve(self, work: Workspace) -> None:
+    def reserve(self, finding: Workspace, staying: Workspace) -> None:
         """Ask for the other memory."""
-        self._work, self._places = work, [work.reserve(nbytes) for nbytes in self._rest]
+        self._finding, self._staying = finding, staying
+        self._places = [
+            work.reserve(nbytes)
+            for work, nbytes in zip((finding, finding, staying, staying, staying), self._sizes, strict=True)
+        ]
 
     def place(self, found_at: int, zeros_at: int) -> None:
         """Call when the memory has been taken; `found_at`: address of zeros for `_COUNT` numbers."""
-        assert self._work is not None
+        finding, staying = self._finding, self._staying
+        assert finding is not None and staying is not None
         self.found_at, self._table = found_at, zeros_at
         self._marks = zeros_at + align(self._zeros[0], ALIGNMENT)
-        self._before, self._map, self.firsts, self._long, self._kept = (
-            self._work[place] if nbytes else 0 for place, nbytes in zip(self._places, self._rest, strict=True)
+        self._before, self._long, self._map, self.firsts, self._kept = (
+            work[place] if nbytes else 0
+            for work, place, nbytes in zip(
+                (finding, finding, staying, staying, staying), self._places, self._sizes, strict=True
+            )
         )
 
-    def _find(self, jobs: Jobs, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
+    def _fields(self, first: int, rows: int, out: int, nbytes: int, number: bool) -> tuple[int, ...]:
         scope, strings = self.scope, self.scope.strings
-        multiprocessors = device_attributes()["multiprocessors"]
-        resident = launch.FIND_BLOCKS * multiprocessors
-        grid_long = min(scope.chars // launch.FIND_LONG, resident)
-        fields = (
+        return (
             *(strings.chars, scope.offsets, strings.offsets_itemsize == 8, scope.rows, first, rows, *scope.validity),
-            *(self._table, self.slots, self._limit, self.found_at, self._long),
+            *(self._table, self.slots, self._stride, self._limit, self.found_at, self._long),
             *(out, nbytes, self._map if number else 0),
         )
-        if self._few:
-            kernel, of_block, most = "dict_find_few", launch.FEW_ROWS, launch.FEW_BLOCKS * multiprocessors
-        else:
-            kernel, of_block, most = "dict_find", 1, resident
-        grid = min(blocks(rows, launch.FIND_THREADS * of_block), most)
-        jobs.add(0, kernel, launch.FIND_THREADS, grid, (*fields, grid))
-        if grid_long:
-            jobs.add(1, "dict_find_long", launch.FIND_THREADS, grid_long, (*fields, grid_long))
+
+    def _find(self, jobs: Jobs, turn: int, fields: Sequence[int], kernel: str, of_block: int, resident: int) -> None:
+        multiprocessors = device_attributes()["multiprocessors"]
+        grid = min(blocks(fields[5], launch.FIND_THREADS * of_block), resident * multiprocessors)
+        jobs.add(turn, kernel, launch.FIND_THREADS, grid, (*fields, grid))
+        grid = 0 if self._simple else min(self.scope.chars // launch.FIND_LONG, launch.FIND_BLOCKS * multiprocessors)
+        if grid:
+            jobs.add(turn + 1, "dict_find_long", launch.FIND_THREADS, grid, (*fields, grid))
 
     @property
     def itemsize_known(self) -> bool:
@@ -179,21 +200,23 @@ class Numbered:
 
     def find(self, jobs: Jobs) -> None:
         """Fill the table, and number the values."""
-        strings, rows, nbytes = self.scope.strings, self.scope.rows, _nbytes(self.slots)
-        self._find(jobs, 0, rows, self._kept, nbytes, False)
-        fields = (
-            *(self._table, self.slots, self.found_at, self.scope.offsets, strings.offsets_itemsize == 8, rows),
-            *(self._marks, self._before, self._map, self.firsts),
+        strings, rows = self.scope.strings, self.scope.rows
+        fields = self._fields(0, rows, self._kept, 1, False)
+        ranked = (
+            *(self._table, self.slots, self._stride, self.found_at, self.scope.offsets, strings.offsets_itemsize == 8),
+            *(rows, self._marks, self._before, self._map, self.firsts),
         )
-        of_slots = blocks(self.slots, launch.FIND_THREADS)
         if self._few:
-            jobs.add(2, "dict_rank_few", launch.FIND_THREADS, 1, fields)
+            self._find(jobs, 0, fields, "dict_find_few", launch.FEW_ROWS, launch.FEW_BLOCKS)
+            jobs.add(2, "dict_rank_few", launch.FIND_THREADS, 1, ranked)
             return
-        jobs.add(2, "dict_mark", launch.FIND_THREADS, of_slots, fields)
+        self._find(jobs, 0, fields, "dict_find", 1, launch.FIND_BLOCKS)
+        of_slots = blocks(self.slots, launch.FIND_THREADS)
+        jobs.add(2, "dict_mark", launch.FIND_THREADS, of_slots, ranked)
         chunks = blocks(rows, launch.RANK_CHUNK)
-        jobs.add(3, "dict_count", launch.FIND_THREADS, blocks(chunks, launch.FIND_THREADS // 32), fields)
-        jobs.add(4, "dict_scan", launch.SCAN_THREADS, 1, fields)
-        jobs.add(5, "dict_rank", launch.FIND_THREADS, of_slots, fields)
+        jobs.add(3, "dict_count", launch.FIND_THREADS, blocks(chunks, launch.FIND_THREADS // 32), ranked)
+        jobs.add(4, "dict_scan", launch.SCAN_THREADS, 1, ranked)
+        jobs.add(5, "dict_rank", launch.FIND_THREADS, of_slots, ranked)
 
     def complete(self, found: Sequence[int]) -> bool:
         """Take the numbers; False: there are too many values."""
@@ -203,37 +226,56 @@ class Numbered:
             raise CharactersUnderNulls(f"{found[_NULL_CHARS]} characters under nulls")
         self.values, self.chars, self.longest = found[_VALUES], found[_VALUE_CHARS], found[_LONGEST]
         self.null_count = found[_NULLS]
+        if not (self._few or found[_CLASHES] or found[_LONG]) and self._finding is not self._staying:
+            self._simple = True  # numbers are all that is needed
+            assert self._finding is not None
+            self._finding.release()
         return True
 
     def look_up(self, tables: Tables, first: int, rows: int, out: int) -> None:
         """Write the codes of some rows; of null rows, anything."""
-        self._lane.zero(self.found_at, _WORD * _COUNT)
+        if self._few:  # which finds long rows again
+            self._lane.zero(self.found_at, _WORD * _COUNT)
         jobs = Jobs()
-        self._find(jobs, first, rows, out, plan.itemsize(self.values), True)
+        self._look_up(jobs, first, rows, out)
         jobs.place(tables)
 
-    def renumbered(self, jobs: Jobs, buffers: list[Any]) -> int:
+    def _look_up(self, jobs: Jobs, first: int, rows: int, out: int) -> None:
+        fields = self._fields(first, rows, out, self.itemsize, True)
+        if self._few:
+            self._find(jobs, 6, fields, "dict_find_few", launch.FEW_ROWS, launch.FEW_BLOCKS)
+        else:
+            self._find(jobs, 6, fields, "dict_number", launch.NUMBER_ROWS, launch.NUMBER_BLOCKS)
+
+    def codes(self, jobs: Jobs, buffers: list[Any]) -> int:
         """Address of the codes of all rows, once `jobs` are done; they lie in a new one of `buffers`, or here.
 
         Where the bytes of a code are known, this may be called before it is known what the values are.
         """
-        rows, old, new = self.scope.rows, _nbytes(self.slots), self.itemsize
-        out = self._kept
-        if self._renumbered:
-            return out
-        self._renumbered = new == old
-        if new != old:
-            buffers.append(self._lane.allocate(rows * new))
-            out = buffers[-1].ptr
+        rows = self.scope.rows
+        if self._few and self._renumbered:
+            return self._kept
+        if not self._few:
+            buffers.append(self._lane.allocate(rows * self.itemsize))
+            self._look_up(jobs, 0, rows, int(buffers[-1].ptr))
+            return int(buffers[-1].ptr)
+        self._renumbered = True
         grid = min(blocks(rows, 4096), 8 * device_attributes()["multiprocessors"])
-        fields = self._kept, old, rows, self._map, out, new, grid
-        jobs.add(0, "dict_renumber", launch.FIND_THREADS, grid, fields)
-        return out
+        jobs.add(6, "dict_renumber", launch.FIND_THREADS, grid, (self._kept, rows, self._map, grid))
+        return self._kept
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that it has, and of those that its codes will have."""
+        works = {self._finding, self._staying} - {None}
+        held = sum(work.nbytes for work in works if work is not None and work.buffer is not None)
+        return held + (0 if self._few or not self.kept else self.scope.rows * self.itemsize)
 
     def release(self) -> None:
         """Give the memory back, of all that share it."""
-        if self._work is not None:
-            self._work.release()
+        for work in (self._finding, self._staying):
+            if work is not None:
+                work.release()
 
 
 def _kernel(name: str) -> Any:
@@ -242,18 +284,21 @@ def _kernel(name: str) -> Any:
 
 def searches_of(scopes: Sequence[tuple[Scope, int, bool]], lane: Lane) -> list[Numbered]:
     """Make ready to find the values of scopes: with tables of so many slots, to be kept or not; they share memory."""
-    made, work = [Numbered(*one, lane) for one in scopes], Workspace()
-    found_nbytes = align(_WORD * _COUNT * len(made), ALIGNMENT)
-    nbytes = found_nbytes + sum(one.zeros_nbytes for one in made)
-    zeros = work.reserve(nbytes)
+    made, staying = [Numbered(*one, lane) for one in scopes], Workspace()
+    finding = staying if len(made) > 1 else Workspace()
+    found_nbytes, zeros_nbytes = _WORD * _COUNT * len(made), sum(one.zeros_nbytes for one in made)
+    found, zeros = staying.reserve(found_nbytes), finding.reserve(zeros_nbytes)
     for one in made:
-        one.reserve(work)
-    work.take(lane)
-    begin = work[zeros]
-    lane.zero(begin, nbytes)
-    at = begin + found_nbytes
-    for i, one in enumerate(made):
-        one.place(begin + _WORD * _COUNT * i, at)
+        one.reserve(finding, staying)
+    staying.take(lane)
+    if finding is not staying:
+        finding.take(lane)
+    lane.zero(staying[found], found_nbytes)
+    lane.zero(finding[zeros], zeros_nbytes)
+    found_at, at = staying[found], finding[zeros]
+    for one in made:
+        one.place(found_at, at)
+        found_at += _WORD * _COUNT
         at += one.zeros_nbytes
     return made
 
@@ -286,11 +331,13 @@ def number(
         tables, jobs, tried = Tables(), Jobs(), []
         for i, sizes in left:
             scope = scopes[i]
-            # Numbers of fewer bytes than slots have are written beside these.
-            nbytes = scope.rows * (_nbytes(sizes[0]) + (_nbytes(sizes[0]) > 1) * plan.itemsize(scope.guess))
+            nbytes = scope.rows * _nbytes(sizes[0])
             keep = nbytes <= room
-            room -= nbytes * keep
             (one,) = searches_of([(scope, sizes[0], keep)], lane)
+            if one.itemsize_known:
+                room -= nbytes * keep
+            else:
+                one.kept = False
             one.find(jobs)
             tried.append((i, sizes[1:], one))
         jobs.place(tables)
@@ -307,6 +354,10 @@ def number(
         for (i, rest, one), numbers in zip(tried, found, strict=True):
             if one.complete(numbers.tolist()):
                 results[i] = one
+                nbytes = scopes[i].rows * one.itemsize
+                if not one.itemsize_known and nbytes <= room:
+                    room -= nbytes
+                    one.kept = True
             else:
                 one.release()
                 if rest:

@@ -85,6 +85,7 @@ class Short:
         self._searches: list[cuda_find.Numbered] = []
         self._of: list[Column] = []  # whose searches they are
         self._numbers: Any = None  # what is downloaded of them
+        self._buffers: list[Any] = []  # of codes
         self._decided: dict[cuda_find.Numbered, Scope] = {}  # those with a dictionary
         self._owners: list[tuple[cuda_find.Numbered, bool]] = []  # of `tasks`; whether it is validity
 
@@ -108,6 +109,7 @@ class Short:
             raise
 
     def _release(self) -> None:
+        self._buffers.clear()
         for one in self._searches[:1]:  # they share memory
             one.release()
 
@@ -140,7 +142,7 @@ class Short:
         if not asked:
             return ()
         self._searches = cuda_find.searches_of(asked, self._lane)
-        tables, jobs, renumber = Tables(), cuda_find.Jobs(), cuda_find.Jobs()
+        tables, jobs = Tables(), cuda_find.Jobs()
         tasks: list[fixed.Task] = []
         for one in self._searches:
             one.find(jobs)
@@ -150,11 +152,10 @@ class Short:
             if one.null_count:
                 tasks.append(validity_task(one))
                 self._owners.append((one, True))
-            codes = code_tasks(one, one.renumbered(renumber, []))
+            codes = code_tasks(one, one.codes(jobs, self._buffers))
             tasks += codes
             self._owners += [(one, False)] * len(codes)
         jobs.place(tables)
-        renumber.place(tables)
         tables.launch(self._lane)
         self._numbers = cuda_find.download(self._searches, self._lane)
         return tasks
