@@ -151,7 +151,7 @@ def some_rows(rng: np.random.Generator, count: int, values: Sequence[bytes], nul
 
 #: Values of lengths around those of words, of what is kept in shared memory, and of what a thread block does.
 EDGES = [
-    b"x" * n + t for n in (0, 1, 6, 7, 8, 15, 16, 31, 32, 33, 63, 128, 511, 512, 513, 5000) for t in (b"", b"a", b"\0")
+    b"x" * n + t for n in (0, 1, 7, 8, 16, 22, 23, 32, 33, 53, 54, 55, 128, 511, 512, 5000) for t in (b"", b"a", b"\0")
 ]
 
 
@@ -163,6 +163,36 @@ def test_numbers(schedule: str, room: int, gpu: Gpu, rng: np.random.Generator) -
     for wide, shift, bit, nulls in ((False, 0, 0, 0.0), (True, 3, 5, 0.2), (False, 13, 0, 0.0)):
         rows = some_rows(rng, 900, EDGES, nulls)
         check(gpu.number(rows, wide=wide, shift=shift, bit=bit, room=room), rows)
+
+
+@pytest.fixture
+def large(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of all columns are those of long ones: with the bytes of values."""
+    monkeypatch.setattr(gpu.find, "_stride", lambda scope, slots: launch.SLOT_WORDS if slots > launch.FIND_THREADS else 1)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("room", [0, 1 << 30])
+def test_numbers_of_long_columns(room: int, schedule: str, gpu: Gpu, large: None, rng: np.random.Generator) -> None:
+    """Words of a key that would be 0 are not one."""
+    gpu.emulator.schedule = schedule
+    zero = plan.HASH_MULTIPLIERS[0].to_bytes(8, "little")
+    values = [*EDGES, zero, zero + b"x" * 15, b"x" * 24 + zero, b"y" * 16 + zero[:7], zero * 5]
+    for wide, shift, bit, nulls in ((False, 0, 0, 0.0), (True, 3, 5, 0.2), (False, 13, 0, 0.0)):
+        rows = some_rows(rng, 900, values, nulls)
+        check(gpu.number(rows, guess=500, wide=wide, shift=shift, bit=bit, room=room), rows)
+        assert {"dict_find", "dict_number"} <= set(gpu.device.launches)
+
+
+@pytest.mark.parametrize("room", [0, 1 << 30])
+def test_hashes_that_are_equal(room: int, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All values of a length have the same hash: rows are compared wherever they are looked up."""
+    monkeypatch.setitem(launch.FIND_DEFINES, "HASH_NEXT", 0)
+    values = [*EDGES, *(b"%03d" % i for i in range(60))]
+    for wide in (False, True):
+        monkeypatch.setattr(gpu.find, "_stride", lambda scope, slots, wide=wide: launch.SLOT_WORDS if wide else 1)
+        rows = some_rows(rng, 700, values, 0.1)
+        check(gpu.number(rows, guess=500, room=room), rows)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
