@@ -30,8 +30,8 @@ def concat(columns: Sequence[CompressedFrame]) -> CompressedFrame: ...
 def concat(columns: Sequence[Any]) -> Any:
     """Put columns, or frames, one after another.
 
-    The result shares their parts. Small things are made anew: a null mask that ends within a byte, offsets of lists, and
-    codes of categories whose order differs. Dictionaries of strings become one where that is smaller: each value is
+    The result shares their parts. Small things are made anew: a null mask that ends within a byte, offsets of lists,
+    and codes of categories whose order differs. Dictionaries of strings become one where that is smaller: each value is
     there once, and the rows' codes are numbered anew. Nothing else is encoded again.
 
     Parameters

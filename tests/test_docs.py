@@ -223,8 +223,10 @@ CONSTANTS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "parquet": (
         ("more than {} row groups", "parquet.sources._FEW"),
-        ("at most 2^{} rows and ", "parquet.sources._PIECE_ROWS.bit_length() - 1"),
-        ("and {} MiB in Parquet's encodings", "parquet.sources._PIECE_NBYTES >> 20"),
+        ("at most 2^{} rows and ", "parquet.sources._FEW_ROWS.bit_length() - 1"),
+        ("and {} MiB in Parquet's encodings", "parquet.sources._FEW_NBYTES >> 20"),
+        ("up to 2^{} rows and ", "parquet.sources._PIECE_ROWS.bit_length() - 1"),
+        ("rows and {} MiB. Otherwise", "parquet.sources._PIECE_NBYTES >> 20"),
         ("decoded as it is read, about {} MiB at a time", "batches.PIECE_NBYTES >> 20"),
     ),
     "tuning": (("at least {:.0f} % faster", "100 * autotune._WORTH - 100"),),

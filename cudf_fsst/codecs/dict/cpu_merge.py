@@ -42,7 +42,8 @@ def merge(scopes: Sequence[Node]) -> list[Node]:
     """
     found: list[Node] = []
     for plain, some in groupby(scopes, lambda scope: is_strings(scope.type)):
-        found += some if plain else _merged(list(some))
+        one = list(some)
+        found += one if plain else _merged(one)
     return found
 
 
@@ -100,7 +101,9 @@ def _one(members: Sequence[_Member], values: HostStrings) -> Node:
         bitmap = np.zeros(-(-rows // 8), np.uint8)
         for one, start in zip(members, edges, strict=False):
             bits = bits_of(one.scope, 0, one.scope.rows)
-            put(bitmap, start, bits if bits.size else rebased(np.full(-(-one.scope.rows // 8), 255, np.uint8), 0, one.scope.rows))
+            if not bits.size:  # no nulls
+                bits = rebased(np.full(-(-one.scope.rows // 8), 255, np.uint8), 0, one.scope.rows)
+            put(bitmap, start, bits)
         validity = fixed.compress(bitmap, what=of_validity(None))
     itemsize = plan.itemsize(values.rows)
     codes: list[Packed] = []
@@ -125,6 +128,8 @@ def _renumber(member: _Member, first: int, last: int, out: Codes) -> None:
         out[:] = 0
         return
     codes, numbers = codes_of(member.scope, first, last), member.numbers.astype(out.dtype)
-    work = [partial(kernels.look_up_codes, codes[a:b], numbers, out[a:b]) for a, b in fsst.cut(0, last - first, _STEP_ROWS)]
+    work = [
+        partial(kernels.look_up_codes, codes[a:b], numbers, out[a:b]) for a, b in fsst.cut(0, last - first, _STEP_ROWS)
+    ]
     if not all(fsst.run(work, last - first, 0)):
         raise damaged()
