@@ -16,7 +16,7 @@ import reference_match
 from checker import same_parts
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings
 from cudf_fsst.codecs import host
-from cudf_fsst.codecs.dict import launch, plan
+from cudf_fsst.codecs.dict import cpu_merge, launch, plan
 from cudf_fsst.codecs.fsst import plan as fsst_plan
 from cudf_fsst.codecs.fsst import search
 from cudf_fsst.codecs.node import Node, Wanted, of_scopes
@@ -304,6 +304,12 @@ class Whole:
 
         return node.with_parts(map(part, node.parts))
 
+    def merge(self, scopes: Sequence[Node]) -> list[Node]:
+        with self.gpu.memory.Lane(self.device.stream()) as lane:
+            found: list[Node] = self.there.merge(scopes, lane=lane)
+            lane.synchronize()
+        return found
+
     def strings(self, found: ColumnBuffers) -> list[bytes | None]:
         """What a column that was read holds."""
         self.device.default.synchronize()
@@ -588,6 +594,35 @@ def test_lanes_that_fill_the_stage(whole: Whole) -> None:
     (node,) = whole.compress(rows, codec="dict")
     assert whole.read(node) == rows
     assert whole.read(node, 16, len(rows)) == rows[16:]
+
+
+@pytest.mark.parametrize("room", [False, True])
+def test_merging(room: bool, whole: Whole, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scopes become one as they do on the host, with the same bytes, and rows stay what they are."""
+    if not room:  # windows of codes, and several pieces
+        monkeypatch.setattr(plan, "PIECE_CODES", 4096)
+        monkeypatch.setattr(importlib.import_module("cudf_fsst.codecs.dict.cuda_pack"), "_WINDOW_NBYTES", 4 << 10)
+    many = [b"Clerk#%09d" % i for i in range(500)]
+    pieces = [
+        *(some_rows(rng, 1500, WORDS, 0.1), some_rows(rng, 1300, [*WORDS, b"BIKE"]), some_rows(rng, 2100, WORDS[:3])),
+        [b"%d" % i for i in rng.integers(0, 1 << 40, 900)],
+        *(some_rows(rng, 1900, many[:90]), some_rows(rng, 3000, many, 0.2), some_rows(rng, 2000, many[200:])),
+        *([None] * 1100, some_rows(rng, 1700, many[:30])),
+    ]
+    found: list[Node] = []
+    for piece in pieces:
+        (node,) = whole.compress(piece, codec="fsst" if len(piece) == 900 else "dict")
+        found += node.scopes or (node,)
+    merged = whole.merge(found)
+    of_host = cpu_merge.merge([whole.download(one) for one in found])
+    assert len(merged) == len(of_host) < len(found) - 2
+    for one, other in zip(merged, of_host, strict=True):
+        same(whole.download(one), other)
+    node = of_scopes(pa.string(), merged)
+    rows = [row for piece in pieces for row in piece]
+    assert whole.read(node) == rows
+    assert whole.take(node, np.arange(0, len(rows), 7)) == rows[::7]
+    failing_every_allocation(whole.device, lambda: bool(whole.merge(merged[:1] + found[:2])))
 
 
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])

@@ -254,8 +254,10 @@ class DeviceBackend:
         return array.unpackbits(array.asarray(column.owners[0]), bitorder="little")[: column.rows]
 
     def merged(self, scopes: Sequence[Node]) -> list[Node]:
-        """As on the host; not built yet: every scope keeps its dictionary."""
-        return list(scopes)
+        """Consecutive scopes of strings; of neighbours with dictionaries those are one that are smaller so."""
+        with self.current(), _gpu().Lane() as lane:
+            found: list[Node] = _gpu().codecs.merge(scopes, lane=lane)
+            return found
 
     def encode(self, values: Any, kind: Any) -> Node:
         """Compress an array of unsigned integers."""

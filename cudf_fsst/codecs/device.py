@@ -15,6 +15,7 @@ from ..device.memory import Lane
 from ..device.transfer import Outbox
 from .device_read import read, receive, take
 from .dict import cuda_compress as dictionary
+from .dict import cuda_merge
 from .dict import cuda_read as coded
 from .dict import cuda_short as short
 from .fsst import cuda_compress as fsst
@@ -29,7 +30,7 @@ from .values import cuda as fixed
 from .values import cuda_read as fixed_read
 from .values import plan
 
-__all__ = ["compare", "compress", "count", "is_in", "match", "read", "receive", "remap", "take", "validity"]
+__all__ = ["compare", "compress", "count", "is_in", "match", "merge", "read", "receive", "remap", "take", "validity"]
 
 
 def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:
@@ -188,6 +189,11 @@ def remap(node: Node, table: int, itemsize: int, *, lane: Lane, start: int = 0, 
     out = lane.allocate((stop - start) * itemsize)
     coded.remap(node, table, itemsize, out.ptr, lane=lane, start=start, stop=stop)
     return out
+
+
+def merge(scopes: Sequence[Node], *, lane: Lane) -> list[Node]:
+    """Consecutive scopes of strings; neighbours with dictionaries are one where that is smaller (`plan.merges`)."""
+    return cuda_merge.merge(scopes, lane=lane)
 
 
 def _has_validity(column: ColumnBuffers) -> bool:

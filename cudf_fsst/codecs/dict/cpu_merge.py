@@ -25,7 +25,7 @@ _VALUES_NBYTES = 2**26
 _STEP_ROWS = 2**16
 
 
-class _Member(NamedTuple):
+class Member(NamedTuple):
     """A scope, and the number of each of its values among those of all."""
 
     scope: Node
@@ -50,7 +50,7 @@ def merge(scopes: Sequence[Node]) -> list[Node]:
 def _merged(scopes: list[Node]) -> list[Node]:
     found: list[Node] = []
     while scopes:
-        members, values = _together(scopes)
+        members, values = together(scopes)
         found.append(_one(members, values) if len(members) > 1 else scopes[0])
         scopes = scopes[len(members) :]
     return found
@@ -60,11 +60,14 @@ def _size(scope: Node) -> plan.Size:
     return plan.Size(scope.rows, scope.children[0].rows, scope.children[0].chars_nbytes)
 
 
-def _together(scopes: Sequence[Node]) -> tuple[list[_Member], HostStrings]:
-    """The scopes from the first one on that become one, at least that one, and their values."""
+def together(scopes: Sequence[Node]) -> tuple[list[Member], HostStrings]:
+    """The scopes from the first one on that become one, at least that one, and their values.
+
+    Of their parts only those of their values are read.
+    """
     first = scopes[0]
     size, chars = _size(first), first.chars
-    members = [_Member(first, np.arange(size.values, dtype=np.uint32))]
+    members = [Member(first, np.arange(size.values, dtype=np.uint32))]
     values = fsst.read(first.children[0].segments)
     while len(members) < len(scopes):
         batch, nbytes = list[Node](), 0
@@ -84,13 +87,13 @@ def _together(scopes: Sequence[Node]) -> tuple[list[_Member], HostStrings]:
             union = plan.Size(size.rows + scope.rows, table.count, size.chars + more)
             if not plan.merges(size, _size(scope), union.rows, chars + scope.chars, union):
                 return members, fsst.gather(strings, table.firsts[: size.values])
-            members.append(_Member(scope, numbers))
+            members.append(Member(scope, numbers))
             size, chars = union, chars + scope.chars
         values = fsst.gather(strings, table.firsts)
     return members, values
 
 
-def _one(members: Sequence[_Member], values: HostStrings) -> Node:
+def _one(members: Sequence[Member], values: HostStrings) -> Node:
     """The scope that some become."""
     first = members[0].scope
     rows, nulls = sum(one.scope.rows for one in members), sum(one.scope.null_count for one in members)
@@ -122,7 +125,7 @@ def _one(members: Sequence[_Member], values: HostStrings) -> Node:
     return Node(dictionary_of(own.type, itemsize), rows, nulls, validity, (tuple(codes),), (), (own,), chars)
 
 
-def _renumber(member: _Member, first: int, last: int, out: Codes) -> None:
+def _renumber(member: Member, first: int, last: int, out: Codes) -> None:
     """Write codes of rows `first` to ``last - 1`` of a scope."""
     if not member.numbers.size:  # nulls alone
         out[:] = 0

@@ -172,6 +172,14 @@ class Numbered:
             )
         )
 
+    @property
+    def rows(self) -> int:
+        return self.scope.rows
+
+    @property
+    def validity(self) -> tuple[int, int]:
+        return self.scope.validity
+
     def _fields(self, first: int, rows: int, out: int, nbytes: int, number: bool) -> tuple[int, ...]:
         scope, strings = self.scope, self.scope.strings
         return (

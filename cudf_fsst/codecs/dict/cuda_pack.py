@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,15 +26,29 @@ _WINDOW_NBYTES = 32 << 20
 _PIECE_NBYTES = 1 << 20
 
 
+class Coded(Protocol):
+    """Rows that have codes, which are not kept."""
+
+    rows: int
+    null_count: int
+    #: Bytes of a code.
+    itemsize: int
+    #: Address of a bitmap, the bit of the first row; 0: no nulls.
+    validity: tuple[int, int]
+
+    def look_up(self, tables: Tables, first: int, rows: int, out: int) -> None:
+        """Write the codes of some rows, now or when `tables` are launched; of null rows, anything."""
+
+
 def validity_task(one: cuda_find.Numbered) -> fixed.Task:
     """Which rows of a scope are not null."""
-    validity, offset = one.scope.validity
-    return fixed.Task(fixed.Source.bitmap(validity, offset, one.scope.rows), what=of_validity(one.scope.what))
+    validity, offset = one.validity
+    return fixed.Task(fixed.Source.bitmap(validity, offset, one.rows), what=of_validity(one.scope.what))
 
 
 def code_tasks(one: cuda_find.Numbered, address: int) -> list[fixed.Task]:
     """Codes of all rows of a scope, which lie at an address, as they are cut."""
-    return [fixed.Task(source, choice=plan.CODES) for source in _sources(one, address, 0, one.scope.rows)]
+    return [fixed.Task(source, choice=plan.CODES) for source in _sources(one, address, 0, one.rows)]
 
 
 def pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None, *, room: int = 0) -> Steps:
@@ -84,7 +98,7 @@ def pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None, 
     for number, one in enumerate(made):
         if one.kept:
             continue
-        for part in (yield from _pack_pieces(one, room, lane)):
+        for part in (yield from pack_pieces(one, room, lane)):
             keep([(number, 1)], [(part,) if outbox is None else tuple(outbox.send_parts([part], lane))])
         one.release()
     return [(validity, codes) for validity, codes in results]
@@ -96,7 +110,7 @@ class _Piece:
     What is looked up and measured is still there to be packed if it is one window.
     """
 
-    def __init__(self, one: cuda_find.Numbered, first: int, rows: int, lane: Lane) -> None:
+    def __init__(self, one: Coded, first: int, rows: int, lane: Lane) -> None:
         self._one, self._first, self._lane = one, first, lane
         itemsize, step = one.itemsize, _step(one)
         self._windows = [(start, min(step, rows - start)) for start in range(0, rows, step)]
@@ -109,6 +123,8 @@ class _Piece:
         self._job.place(work, work[totals])
         tables = Tables()
         for start, count in self._windows:
+            tables.launch(lane)
+            tables = Tables()
             self._look_up(tables, start, count)
             self._add(tables, bitpack.measure_kernel(itemsize), self._job.measure(self._values, start, count))
         tables.add_jobs(bitpack.scan_kernel(), bitpack.SCAN_THREADS, [1], self._job.scan())
@@ -135,6 +151,8 @@ class _Piece:
         meta, codes = lane.allocate(job.meta_nbytes), lane.allocate(job.codes_nbytes)
         for start, count in self._windows:
             if len(self._windows) > 1:
+                tables.launch(lane)
+                tables = Tables()
                 self._look_up(tables, start, count)
             to = int(meta.ptr), int(codes.ptr)
             self._add(tables, bitpack.pack_kernel(self._one.itemsize), job.pack(self._values, start, count, *to))
@@ -146,14 +164,12 @@ class _Piece:
         self._work.release()
 
 
-def _step(one: cuda_find.Numbered) -> int:
+def _step(one: Coded) -> int:
     """Rows of a window."""
     return _WINDOW_NBYTES // (one.itemsize * (2 if one.null_count else 1)) // FILL_BLOCK * FILL_BLOCK
 
 
-def _pack_pieces(
-    one: cuda_find.Numbered, room: int, lane: Lane
-) -> Generator[None, None, list[Packed]]:
+def pack_pieces(one: Coded, room: int, lane: Lane) -> Generator[None, None, list[Packed]]:
     """Codes of a scope, a piece at a time; two where there is room, so that the GPU works while the host waits."""
     begun: deque[_Piece] = deque()
     parts: list[Packed] = []
@@ -167,8 +183,8 @@ def _pack_pieces(
             piece.release()
 
     try:
-        for first in range(0, one.scope.rows, plan.PIECE_CODES):
-            begun.append(_Piece(one, first, min(plan.PIECE_CODES, one.scope.rows - first), lane))
+        for first in range(0, one.rows, plan.PIECE_CODES):
+            begun.append(_Piece(one, first, min(plan.PIECE_CODES, one.rows - first), lane))
             if len(begun) == most:
                 if not parts:
                     yield  # for others, whose work is beside it
@@ -183,10 +199,10 @@ def _pack_pieces(
             piece.release()
 
 
-def _sources(one: cuda_find.Numbered, address: int, first: int, rows: int) -> Iterator[fixed.Source]:
+def _sources(one: Coded, address: int, first: int, rows: int) -> Iterator[fixed.Source]:
     """Codes of rows from `first` on, which lie at an address, as they are cut."""
     itemsize = one.itemsize
-    validity, offset = one.scope.validity if one.null_count else (0, 0)
+    validity, offset = one.validity if one.null_count else (0, 0)
     for start in range(0, rows, plan.PIECE_CODES):
         count = min(plan.PIECE_CODES, rows - start)
         yield fixed.Source(address + start * itemsize, count, itemsize, None, validity, offset + first + start)
