@@ -14,12 +14,13 @@ import ctypes
 import errno
 import mmap
 import os
-import threading
 from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from ..workers import map_items
 
 _HUGE_PAGE = 2 << 20
 # From linux/mman.h.
@@ -88,23 +89,12 @@ def _filled_in(nbytes: int) -> npt.NDArray[np.uint8] | None:
     _madvise(address, nbytes, _MADV_HUGEPAGE)  # refused where there are none
     share = max(-(-nbytes // _THREADS), _SHARE)
     share = -(-share // _HUGE_PAGE) * _HUGE_PAGE
-    errors: list[int] = []
 
-    def fill_in(start: int) -> None:
-        errors.append(_madvise(address + start, min(share, nbytes - start), _MADV_POPULATE_WRITE))
+    def fill_in(start: int) -> int:
+        part = pages[start : start + share]
+        return _madvise(part.ctypes.data, part.size, _MADV_POPULATE_WRITE)
 
-    threads = []
-    for start in range(share, nbytes, share):
-        thread = threading.Thread(target=fill_in, args=(start,))
-        try:
-            thread.start()
-        except RuntimeError:  # no more threads here, or at the end of the interpreter
-            fill_in(start)
-        else:
-            threads.append(thread)
-    fill_in(0)
-    for thread in threads:
-        thread.join()
+    errors = map_items(fill_in, range(0, nbytes, share), _THREADS)
     return None if any(errors) else pages
 
 
