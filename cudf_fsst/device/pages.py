@@ -14,6 +14,7 @@ import ctypes
 import errno
 import mmap
 import os
+import sys
 from functools import cache
 from typing import Any
 
@@ -35,11 +36,24 @@ _own_pages = True
 
 
 class Pages:
-    """Pinned memory that was taken in one piece; it stays until `release`, whoever holds this object."""
+    """Pinned memory that was taken in one piece; it stays until `release`, or as long as somebody holds this object."""
 
     def __init__(self, address: int, nbytes: int, area: Any = None) -> None:
         self.address, self.nbytes = address, nbytes
         self._area = area  # keeps the mapping, of pages of our own
+        self._registered = False  # or about to be
+        self._owner = os.getpid()
+
+    def register(self) -> bool:
+        """Pin pages of our own; False where that is refused."""
+        from cupy.cuda import runtime
+
+        self._registered = True  # no interrupt comes between this and the call
+        try:
+            runtime.hostRegister(self.address, self.nbytes, _FLAGS)
+        except runtime.CUDARuntimeError:
+            self._registered = False
+        return self._registered
 
     def release(self) -> None:
         """Give the memory back to the system; nothing uses it any more."""
@@ -47,9 +61,15 @@ class Pages:
 
         if self._area is None:
             runtime.freeHost(self.address)
-        else:
+        elif self._registered:
+            self._registered = False
             runtime.hostUnregister(self.address)
             self._area = None
+
+    def __del__(self) -> None:
+        # Whoever made it was interrupted. What is registered must not become somebody else's memory.
+        if self._registered and not sys.is_finalizing() and os.getpid() == self._owner:
+            self.release()
 
 
 def pin(nbytes: int) -> Pages:
@@ -62,13 +82,9 @@ def pin(nbytes: int) -> Pages:
     if _own_pages:
         area = _filled_in(nbytes)
         if area is not None:
-            address = area.ctypes.data
-            try:
-                runtime.hostRegister(address, nbytes, _FLAGS)
-            except runtime.CUDARuntimeError:
-                area = None
-            else:
-                return Pages(address, nbytes, area)
+            made = Pages(area.ctypes.data, nbytes, area)
+            if made.register():
+                return made
         _own_pages = False
     try:
         return Pages(runtime.hostAlloc(nbytes, _FLAGS), nbytes)

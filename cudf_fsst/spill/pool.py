@@ -41,6 +41,7 @@ class _Prefetch:
             self.pool._bring(self.name)
         except BaseException as error:  # raised by who asks for the result
             self.future.set_exception(error)
+            del self  # it has the error, and that this frame
         else:
             self.future.set_result(None)
 
