@@ -59,12 +59,12 @@ class _Here(threading.local):
     Attributes
     ----------
     of_pool : bool
-    slots : deque or None
-        Of the call whose item it is at.
+    spare : deque or None
+        Of the call whose item it is at: an entry for each thread that this may have besides those it has.
     """
 
     of_pool = False
-    slots: deque[None] | None = None
+    spare: deque[None] | None = None
 
 
 _here = _Here()
@@ -75,12 +75,13 @@ class _Work:
 
     Parameters
     ----------
-    slots : deque
-        As many as threads may be at work. A thread has one of them meanwhile.
+    most : int
+        Threads that may be at work at the same time.
     """
 
-    def __init__(self, slots: deque[None]) -> None:
-        self.slots = slots
+    def __init__(self, most: int) -> None:
+        #: A thread has one of these while it is at work.
+        self.slots: deque[None] = deque([None] * most)
         #: What has not begun.
         self.items: deque[Any] = deque()
         #: Whether somebody waits for the end, and what the threads then say it by.
@@ -89,6 +90,9 @@ class _Work:
     def take(self) -> None:
         """Take items and do them until there are none; raises nothing."""
         raise NotImplementedError
+
+    def left(self) -> None:
+        """A thread that was sent has nothing more to do here."""
 
     def settle(self) -> BaseException | None:
         """Drop what has not begun, and wait for the rest, however often that is interrupted.
@@ -182,8 +186,9 @@ class _Pool:
             self.forget(work)
             # More may have come just now, from somebody who saw that there is a thread.
             if self.stopped or not (work.items and work.slots):
-                return
+                break
             self.wanted.append(work)
+        work.left()
 
     def _help(self, work: _Work) -> None:
         while work.items:
@@ -218,7 +223,7 @@ def _start_anew() -> None:
     """In a forked process: it has this one thread."""
     global _pool
     _pool = _Pool()
-    _here.of_pool, _here.slots = False, None
+    _here.of_pool, _here.spare = False, None
 
 
 def _stop() -> None:
@@ -232,9 +237,9 @@ if hasattr(os, "register_at_fork"):
 class _Call(_Work, Generic[_T, _R]):
     """Items of `map_items`."""
 
-    def __init__(self, function: Callable[[_T], _R], of: Sequence[_T], slots: deque[None]) -> None:
-        super().__init__(slots)
-        self._function, self._of = function, of
+    def __init__(self, function: Callable[[_T], _R], of: Sequence[_T], most: int, spare: deque[None]) -> None:
+        super().__init__(most)
+        self._function, self._of, self._spare = function, of, spare
         self._results: list[Any] = [None] * len(of)
         self._errors: dict[int, BaseException] = {}
         self.items.extend(range(len(of)))
@@ -242,7 +247,7 @@ class _Call(_Work, Generic[_T, _R]):
 
     def take(self) -> None:
         """Take items and do them until there are none, or one fails."""
-        outer, _here.slots = _here.slots, self.slots
+        outer, _here.spare = _here.spare, self._spare
         try:
             while True:
                 try:
@@ -255,7 +260,11 @@ class _Call(_Work, Generic[_T, _R]):
                     self._errors[number] = error
                     self.items.clear()
         finally:
-            _here.slots = outer
+            _here.spare = outer
+
+    def left(self) -> None:
+        """The thread may be had by a call of an item."""
+        self._spare.append(None)
 
     def wait(self) -> None:
         """Until all has ended."""
@@ -299,20 +308,32 @@ def map_items(function: Callable[[_T], _R], items: Sequence[_T], threads: int | 
         What the first item that failed raised, after all that had begun have ended; those behind it do not begin. Or
         KeyboardInterrupt, in the same way.
     """
-    threads = min(num_threads() if threads is None else threads, len(items))
-    slots = _here.slots
-    if slots is not None:
-        threads = min(threads, len(slots) + 1)
-    if threads <= 1:
+    asked = num_threads() if threads is None else threads
+    count, spare = min(asked, len(items)), _here.spare
+    nested = spare is not None
+    if spare is None:
+        spare = deque([None] * (asked - count))
+    else:
+        count = _taken(spare, count - 1)  # besides this one
+    if count + nested <= 1:
         return [function(item) for item in items]
-    call = _Call(function, items, deque([None] * threads) if slots is None else slots)
-    nested = slots is not None
+    call = _Call(function, items, count, spare)
     with call, call, call:  # see the top
-        enough = _pool.send(call, threads - nested)
-        if nested or (not enough and call.slots):  # there may be no other thread
+        enough = _pool.send(call, count)
+        if nested or (not enough and _taken(call.slots, 1)):  # there may be no other thread
             call.take()
         call.wait()
     return call.results()
+
+
+def _taken(of: deque[None], most: int) -> int:
+    """Take so many, or as many as there are; how many these were."""
+    for taken in range(most):
+        try:
+            of.pop()
+        except IndexError:
+            return taken
+    return max(most, 0)
 
 
 class TaskGroup(_Work):
@@ -327,7 +348,7 @@ class TaskGroup(_Work):
     """
 
     def __init__(self, threads: int) -> None:
-        super().__init__(deque([None] * threads))
+        super().__init__(threads)
         self._most = threads
 
     def begin(self, task: Callable[[], object]) -> None:

@@ -3,7 +3,9 @@
 It is a process of its own, for a crash ends it. KIND says when interrupts come:
 
 * ``signals``: from the system, up to three of them, at a time that is drawn;
-* ``starts``: where a thread has been started, and where one is about to be.
+* ``starts``: where a thread has been started, and where one is about to be;
+* ``steps``: after a function that is called or has returned, wherever threads are dealt with;
+* ``all``: COUNT of each.
 
 After each, no thread is at work, nobody writes into memory that was let go of, and the operation gives what it should.
 It prints how many interrupts each operation met. What goes wrong ends it with a message, a hang with all stacks.
@@ -28,29 +30,34 @@ os.environ["CUDF_FSST_QUIET"] = "1"
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import cudf_fsst
 from cudf_fsst.codecs.fsst import cpu, plan
 from cudf_fsst.codecs.values import plan as values_plan
 from cudf_fsst.files import storage
 
+try:
+    from cudf_fsst import workers
+except ImportError:
+    workers = None
 #: An operation hangs if it takes longer (seconds).
 HANGS = 60
-ROWS = 60_000
+ROWS = 12_000
 
 Operation = Callable[[], Any]
 
 
 def small_parts() -> None:
     """Many work items in small columns."""
-    plan.segment_size = lambda chars: 100_000
-    plan.TABLE_SCOPE = 400_000
+    plan.segment_size = lambda chars: 40_000
+    plan.TABLE_SCOPE = 80_000
     cpu._CHUNK_BLOCKS = 2
-    cpu._CHUNK_ROW_BLOCKS = 16
-    cpu._CHUNK_ROWS = 4096
+    cpu._CHUNK_ROW_BLOCKS = 4
+    cpu._CHUNK_ROWS = 1024
     cpu._FEW_ROWS = cpu._FEW_CHARS = 1000
-    values_plan.PIECE_NBYTES = 2**16
-    storage._WORTH_THREADS = 2**14
+    values_plan.PIECE_NBYTES = 2**14
+    storage._WORTH_THREADS = 2**12
 
 
 def same(found: Any, wanted: Any) -> None:
@@ -106,7 +113,7 @@ def operations(folder: Path) -> dict[str, Operation]:
         compressed.to_parquet(out)
         same(pd.read_parquet(out), frame)
 
-    pool = cudf_fsst.SpillPool(host_limit="4 MiB", directory=folder / "pool")
+    pool = cudf_fsst.SpillPool(host_limit="1 MiB", directory=folder / "pool")
     for key in range(3):
         pool[key] = frame
 
@@ -117,7 +124,7 @@ def operations(folder: Path) -> dict[str, Operation]:
         same(pool["other"], text)
         del pool["other"]
         assert len(pool) == 3
-        assert pool.host_nbytes <= 4 << 20
+        assert pool.host_nbytes <= 1 << 20
 
     def prefetch() -> None:
         pool.prefetch(1)
@@ -126,13 +133,13 @@ def operations(folder: Path) -> dict[str, Operation]:
         same(pool[1], frame)
 
     def closing() -> None:
-        with cudf_fsst.SpillPool(host_limit="1 MiB", directory=folder / "other") as other:
+        with cudf_fsst.SpillPool(host_limit="256 KiB", directory=folder / "other") as other:
             other["a"] = frame
             other.prefetch("a")
 
     return {
         "compress": lambda: same(text.fsst.compress().nbytes, column.nbytes),
-        "compress_max": lambda: text.fsst.compress(level="max"),
+        "compress_max": lambda: same(text[:1500].fsst.compress(level="max").decompress(), text[:1500]),
         "compress_numbers": lambda: same(number.fsst.compress().nbytes, numbers.nbytes),
         "compress_frame": lambda: same(frame.fsst.compress().nbytes, compressed.nbytes),
         "decompress": lambda: same(column.decompress(), text),
@@ -186,9 +193,7 @@ class Interrupts:
 
 def at_work() -> list[Any]:
     """Threads that are still at work."""
-    try:
-        from cudf_fsst import workers
-    except ImportError:
+    if workers is None:
         return [one for one in threading.enumerate() if one is not threading.main_thread()]
     return list(workers._pool.busy)
 
@@ -212,29 +217,98 @@ def check_after(name: str, operation: Operation, running: list[Any]) -> None:
     canary.check()
 
 
-def signals(seed: int, count: int, chosen: dict[str, Operation], met: Counter[str]) -> None:
-    rng = np.random.default_rng(seed)
+def settled(name: str) -> list[Any]:
+    """Threads that are at work though nothing waits for them; what a pool prefetches may go on."""
+    while name in ("prefetch", "spill") and at_work():
+        time.sleep(0.001)
+    return at_work()
+
+
+def seconds_of(operation: Operation) -> float:
+    operation()
+    start = time.perf_counter()
+    operation()
+    return time.perf_counter() - start
+
+
+def signals(rng: np.random.Generator, count: int, chosen: dict[str, Operation], met: Counter[str]) -> None:
     interrupts = Interrupts()
-    took = {}
-    for name, operation in chosen.items():
-        operation()
-        start = time.perf_counter()
-        operation()
-        took[name] = time.perf_counter() - start
-    names = list(chosen)
-    for number in range(count):
-        name = names[number % len(names)]
+    took = {name: seconds_of(operation) for name, operation in chosen.items()}
+    often = np.array(list(took.values())) ** -0.5
+    for number, name in enumerate(rng.choice(list(chosen), count, p=often / often.sum()).tolist()):
         after = max(float(rng.random()) * took[name], 1e-5)
-        again = int(rng.integers(1, 4))
-        apart = float(10 ** rng.uniform(-5, -2.5))
+        again, apart = int(rng.integers(1, 4)), float(10 ** rng.uniform(-5, -2.5))
         faulthandler.dump_traceback_later(HANGS, exit=True)
         met[name] += interrupts.during(chosen[name], again, after, apart)
-        running = at_work()
-        if running and name in ("prefetch", "spill"):  # in the background
-            while at_work():
-                time.sleep(0.001)
-            running = []
-        check_after(f"{name}, signals {number}", chosen[name], running)
+        check_after(f"{name}, signals {number}", chosen[name], settled(name))
+
+
+def starts(rng: np.random.Generator, count: int, chosen: dict[str, Operation], met: Counter[str]) -> None:
+    """Threads are few again each time, or they would be started once."""
+    interrupts = Interrupts()
+    for number in range(count):
+        name = str(rng.choice(list(chosen)))
+        left = [int(rng.integers(1, 5))]
+        late = bool(rng.integers(2))
+
+        def interrupted(start: Callable[..., Any], left: list[int] = left, late: bool = late) -> Callable[..., Any]:
+            def begin(*args: Any) -> Any:
+                left[0] -= threading.current_thread() is threading.main_thread()
+                if left[0] == 0 and not late:
+                    raise KeyboardInterrupt
+                made = start(*args)
+                if left[0] == 0:
+                    raise KeyboardInterrupt
+                return made
+
+            return begin
+
+        faulthandler.dump_traceback_later(HANGS, exit=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(threading.Thread, "start", interrupted(threading.Thread.start))
+            if workers is not None:
+                patch.setattr(workers, "_pool", workers._Pool())
+                patch.setattr(workers, "_start_thread", interrupted(workers._start_thread))
+            # And another one by a signal, mostly while it waits for the threads.
+            interrupts.during(chosen[name], int(rng.integers(3)), 1e-3, 5e-4)
+            met[name] += left[0] <= 0
+            running = settled(name)
+        check_after(f"{name}, start {number}", chosen[name], running)
+
+
+def steps(rng: np.random.Generator, count: int, chosen: dict[str, Operation], met: Counter[str]) -> None:
+    """After each function that is called or returns in the modules that know of threads, as a signal can."""
+    interrupts = Interrupts()
+    modules = [f"cudf_fsst/{name}" for name in ("workers", "parquet/reads", "spill/")]
+    noted = [0, 0]
+
+    def profile(frame: Any, event: str, _: Any) -> None:
+        if event in ("call", "c_return") and any(name in frame.f_code.co_filename for name in modules):
+            noted[0] += 1
+            if noted[0] == noted[1]:
+                raise KeyboardInterrupt
+
+    def profiled(operation: Operation, at: int) -> None:
+        noted[:] = 0, at
+        sys.setprofile(profile)
+        try:
+            operation()
+        finally:
+            sys.setprofile(None)
+
+    totals = {}
+    for name, operation in chosen.items():
+        operation()
+        profiled(operation, -1)
+        totals[name] = noted[0]
+    chosen = {name: operation for name, operation in chosen.items() if totals[name]}
+    for number in range(count):
+        name = list(chosen)[number % len(chosen)]
+        faulthandler.dump_traceback_later(HANGS, exit=True)
+        at = int(rng.integers(totals[name])) + 1
+        interrupts.during(lambda name=name, at=at: profiled(chosen[name], at), 0, 1, 0)
+        met[name] += noted[0] >= at
+        check_after(f"{name}, step {at}", chosen[name], settled(name))
 
 
 def main() -> None:
@@ -244,7 +318,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = operations(Path(folder))
         chosen = {name: found[name] for name in sys.argv[4:] or found}
-        {"signals": signals}[kind](seed, count, chosen, met)
+        kinds = {"signals": signals, "starts": starts, "steps": steps}
+        for one in kinds if kind == "all" else [kind]:
+            kinds[one](np.random.default_rng(seed), count, chosen, met)
     faulthandler.cancel_dump_traceback_later()
     print(dict(met))
 
