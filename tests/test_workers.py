@@ -494,6 +494,8 @@ group = TaskGroup(2)
 begun = threading.Semaphore(0)
 def work(number):
     begun.release()
+    while not workers._pool.stopped:
+        time.sleep(0.001)
     time.sleep(0.1)
     print(number, flush=True)
 for number in range(9):

@@ -87,10 +87,17 @@ class Lane:
 
     def __exit__(self, error: object, *_: object) -> None:
         if error is not None:
-            self.stream.synchronize()  # copies into pinned arrays may be under way
+            # Copies into pinned arrays may be under way; in other streams too, where an interrupt came on the way into
+            # what would have waited for them.
+            runtime.deviceSynchronize()
         else:
             self.rejoin()
         self._held.clear()
+
+    def __del__(self) -> None:
+        # An interrupt came on the way out, so nothing is ordered; or on the way in.
+        if getattr(self, "_held", None) and not sys.is_finalizing():
+            self.stream.synchronize()
 
     def rejoin(self) -> None:
         """Make the default stream wait for what is enqueued here until now, for whatever works or frees there next."""
@@ -299,6 +306,7 @@ class Apart:
         return self
 
     def __exit__(self, *_: object) -> None:
+        _of_thread.apart = None  # that may have been interrupted
         _cudf_stream()[0].wait_event(_event(self._stream))
         self._free.append(self._stream)
 
@@ -312,7 +320,8 @@ class Apart:
         try:
             yield
         finally:
-            _of_thread.apart = None
+            if _of_thread.apart is self._pair:  # else an interrupt came before, and this is what clears up
+                _of_thread.apart = None
             if not beside:
                 default.wait_event(_event(self._stream))
 

@@ -38,10 +38,11 @@ _own_pages = True
 class Pages:
     """Pinned memory that was taken in one piece; it stays until `release`, or as long as somebody holds this object."""
 
+    _registered = False  # or about to be
+
     def __init__(self, address: int, nbytes: int, area: Any = None) -> None:
         self.address, self.nbytes = address, nbytes
         self._area = area  # keeps the mapping, of pages of our own
-        self._registered = False  # or about to be
         self._owner = os.getpid()
 
     def register(self) -> bool:

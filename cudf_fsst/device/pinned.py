@@ -10,6 +10,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 
 import numpy as np
@@ -63,7 +64,8 @@ class _Memory:
             self._returned.append(rest)
 
     def __del__(self) -> None:
-        self._returned.append(self._range)
+        with suppress(AttributeError):  # whoever made it was interrupted
+            self._returned.append(self._range)
 
 
 def _count() -> int:
