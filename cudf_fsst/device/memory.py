@@ -80,23 +80,29 @@ class Lane:
             raise TypeError(f"stream must be a CUDA stream or None, not {type(stream).__name__}")
         self._forked = stream is not None and self.stream.ptr != self.default.ptr
         self._held: dict[int, Any] = {}  # by id, until the default stream waits for the work that uses them
+        self._ordered = True  # whether it does
 
     def __enter__(self) -> Lane:
+        self._ordered = not self._forked
         self._follow_default()
         return self
 
     def __exit__(self, error: object, *_: object) -> None:
-        if error is not None:
-            # Copies into pinned arrays may be under way; in other streams too, where an interrupt came on the way into
-            # what would have waited for them.
-            runtime.deviceSynchronize()
-        else:
-            self.rejoin()
+        try:
+            if error is None:
+                self.rejoin()
+            self._ordered = error is None
+        finally:
+            if not self._ordered or error is not None:
+                # Copies into pinned arrays may be under way; in other streams too, where an interrupt came on the way
+                # into what would have waited for them.
+                runtime.deviceSynchronize()
+                self._ordered = True
         self._held.clear()
 
     def __del__(self) -> None:
-        # An interrupt came on the way out, so nothing is ordered; or on the way in.
-        if getattr(self, "_held", None) and not sys.is_finalizing():
+        # An interrupt came on the way out. (Or on the way in: then there is not even this.)
+        if not getattr(self, "_ordered", True) and not sys.is_finalizing():
             self.stream.synchronize()
 
     def rejoin(self) -> None:
