@@ -19,7 +19,7 @@ import pytest
 import cudf_fsst
 import fresh
 from cli_cases import parquet_files_that_cannot_be_read
-from cudf_fsst import batches
+from cudf_fsst import batches, workers
 from cudf_fsst.parquet import host, reads, sources
 from test_cli_frames import table_of_many_types
 
@@ -352,7 +352,7 @@ def test_the_next_row_group_is_read_meanwhile(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(host.HostReader, "compress", watched_compress)
     assert len(read(tmp_path / "in.parquet")) == 40
     assert threading.current_thread() not in threads
-    assert not any(thread.is_alive() for thread in threads)
+    assert workers.at_work() == 0
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,9 @@ def read_parquet(
     if not interop_cudf.on_gpu(device):
         source = find(path, columns, filters)
         return _read(source, HostReader(source, codecs, level))
-    with Begun(path, columns, filters) as begun:
+    begun = Begun(path, columns, filters)
+    with begun, begun, begun:  # for an interrupt on the way out, see `workers`
+        begun.begin()
         source = find(path, columns, filters)
         return _read(source, DeviceReader(source, codecs, level, begun))
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cudf_fsst import workers
 from cudf_fsst.codecs.fsst import cpu, cpu_equal, cpu_match, row_lengths, search
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES, SegmentLayout
 from cudf_fsst.codecs.fsst.search import ByteCount, Count, Find, IsIn, Length, Like, Question
@@ -230,7 +231,7 @@ def test_little_memory() -> None:
     peak = tracemalloc.get_traced_memory()[1] - found.nbytes
     tracemalloc.stop()
     assert found.all()
-    assert peak < 2**20 * (1 + cpu.num_threads())
+    assert peak < 2**20 * (1 + workers.num_threads())
 
 
 # --- damage ---------------------------------------------------------------------------------------------------------

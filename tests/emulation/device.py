@@ -23,7 +23,7 @@ import types
 import weakref
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -211,6 +211,10 @@ class _HostPool:
     def give(self, address: int, pages: None, nbytes: int) -> None:
         pass
 
+    def restore(self, taken: Iterable[tuple[int, None, int]]) -> None:
+        left = {address for address, _, _ in taken}
+        self.areas = {address: area for address, area in self.areas.items() if address in left}
+
 
 class _Returned(deque[tuple[int, None, int]]):
     """What was given back is gone at once."""
@@ -343,6 +347,11 @@ class FakeDevice:
 
     # -- cupy.cuda.runtime
 
+    def _synchronize(self) -> None:
+        for stream in self._streams.values():
+            if not isinstance(stream, _OtherDefault):
+                stream.synchronize()
+
     def _memcpy(self, to: int, source: int, nbytes: int, kind: str, stream: int) -> None:
         emulator, queue = self.emulator, self._streams[stream]
         if kind == "to device":
@@ -414,6 +423,7 @@ class FakeDevice:
             "cupy.cuda.runtime",
             getDevice=lambda: 0,
             getDeviceProperties=lambda device: {"name": GPU_NAME.encode(), "major": 0, "minor": 0},
+            deviceSynchronize=self._synchronize,
             memcpyAsync=self._memcpy,
             memsetAsync=self._memset,
             memcpyHostToDevice="to device",

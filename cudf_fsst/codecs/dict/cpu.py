@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ...naming import What
+from ...workers import num_threads
 from ..bitmap import put, rebased
 from ..chosen import parts_of, shares_of
 from ..fsst import cpu as fsst
@@ -53,6 +54,7 @@ class Table:
     def __init__(self, strings: HostStrings, slots: int = _SLOTS) -> None:
         validity = _NONE if strings.validity is None else strings.validity
         chars = address(strings.chars)
+        self._strings = strings  # holds what `of` has addresses of
         self.of = chars, chars + strings.chars.size, strings.offsets, validity, strings.validity_offset
         self.table = np.zeros(slots, np.uint32)
         self.facts, self.rows = np.empty((slots // 2, 4), np.uint64), np.empty(slots // 2, np.int64)
@@ -124,7 +126,7 @@ class Distinct:
         self._chunks: list[tuple[_Chunk, Codes]] = []  # with the numbers of their values among all
         rows, chars = strings.rows, int(strings.offsets[-1] - strings.offsets[0])
         self._room = max(_HELD_NBYTES, (chars + 4 * rows) // 16) // rows  # bytes of a code
-        threads = fsst.num_threads()
+        threads = num_threads()
         chunks = fsst.cut(0, rows, _CHUNK_ROWS)
         #: Whether there are at most so many.
         self.complete = False
@@ -470,6 +472,21 @@ def count_chars(scope: Node) -> int:
     return total
 
 
+def _write(
+    codes: npt.NDArray[Any],
+    bits: npt.NDArray[np.uint8],
+    first: int,
+    values: _Values,
+    start: int,
+    end: int,
+    offsets: npt.NDArray[Any],
+    chars: npt.NDArray[np.uint8],
+) -> None:
+    """Strings of codes of rows from `first` on, which are `start` to ``end - 1`` of the characters."""
+    to = start, end, offsets, address(chars)
+    kernels.expand(codes, bits, first, values.starts, values.sizes, values.longest, *to)
+
+
 def _expand(
     codes: npt.NDArray[Any],
     bits: npt.NDArray[np.uint8],
@@ -483,8 +500,7 @@ def _expand(
     work: list[Callable[[], None]] = []
     start = position
     for (a, b), nbytes in zip(fsst.cut(0, codes.size, _STEP_ROWS), lengths, strict=True):
-        to = position, position + nbytes, offsets[a:b], address(chars)
-        work.append(partial(kernels.expand, codes[a:b], bits, a, values.starts, values.sizes, values.longest, *to))
+        work.append(partial(_write, codes[a:b], bits, a, values, position, position + nbytes, offsets[a:b], chars))
         position += nbytes
     if position > chars.size:
         raise damaged()

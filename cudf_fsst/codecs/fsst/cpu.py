@@ -1,18 +1,17 @@
 """FSST on the host: strings to segments and back, in Numba without the GIL.
 
-Work is cut into chunks of whole blocks of tiles, which threads take from a pool of their own (Numba's own thread
-pools must not be entered from several Python threads at once; plain threads over nogil kernels may). What is stored
-does not depend on the number of threads.
+Work is cut into chunks of whole blocks of tiles, for the threads of the process (Numba's own thread pools must not be
+entered from several Python threads at once; plain threads over nogil kernels may). What is stored does not depend on
+the number of threads.
 
-Kernels take addresses: one compiled version serves every kind of array. Decoding checks every code, so damaged codes
-end in `ValueError`, never in a read or write out of bounds.
+Kernels take addresses: one compiled version serves every kind of array. Addresses are taken where a kernel is called,
+of arrays that the work item holds. Decoding checks every code, so damaged codes end in `ValueError`, never in a read or
+write out of bounds.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, Literal, TypeVar
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...buffers import HostStrings
+from ...workers import map_items, num_threads
 from ..bitmap import put, rebased
 from ..chosen import chosen, parts_of, shares_of
 from ..part import edges_of
@@ -36,7 +36,7 @@ from .train import train_table
 from .train_max import train_table_max
 from .validate import check
 
-__all__ = ["check", "compress", "num_threads", "read", "take", "train", "validity"]
+__all__ = ["check", "compress", "read", "take", "train", "validity"]
 
 #: Blocks of tiles a thread takes at once.
 _CHUNK_BLOCKS = 16
@@ -51,33 +51,7 @@ _LONG_ROW = 2**20
 #: Rows and characters up to which a range is decoded before threads would have started.
 _FEW_ROWS, _FEW_CHARS = 2**16, 2**20
 
-_T = TypeVar("_T")
 _R = TypeVar("_R")
-
-
-def num_threads() -> int:
-    """Threads a call may use: environment variable CUDF_FSST_NUM_THREADS, else the CPUs this process may run on.
-
-    Raises
-    ------
-    ValueError
-        The variable is neither empty nor a positive number.
-    """
-    text = os.environ.get("CUDF_FSST_NUM_THREADS", "")
-    if not text:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise ValueError(f"CUDF_FSST_NUM_THREADS must be a positive number, not {text!r}")
-    return int(text)
-
-
-def _map(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
-    """``[function(item) for item in items]`` in threads."""
-    threads = min(num_threads(), len(items))
-    if threads <= 1:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(threads, thread_name_prefix="cudf_fsst") as pool:
-        return list(pool.map(function, items))
 
 
 def cut(first: int, last: int, step: int) -> list[tuple[int, int]]:
@@ -217,7 +191,7 @@ def encode(
     tile = plan.auto_tile_size(nbytes) if tile_size == "auto" else int(tile_size)
     if table is None:
         spans = [(int(offsets[scope[0][0]]) - base, int(offsets[scope[-1][1]]) - base) for scope in scopes]
-        tables = _map(lambda span: _train_scope(chars, span[0], span[1] - span[0], level), spans)
+        tables = map_items(lambda span: _train_scope(chars, span[0], span[1] - span[0], level), spans)
     else:
         tables = [table] * len(scopes)
     return [
@@ -257,15 +231,15 @@ def _compress_segment(
 
     block_starts = segment.section("block_starts")
     tiles = layout.tiles
-    chars_address = address(chars) + start
-    lengths_address = address(meta) + layout.sections["tile_lengths"].offset
+    own_chars, tile_lengths = chars[start:end], segment.section("tile_lengths")
     parser = automaton(table) if level == "max" else None
 
     def encode(chunk: tuple[int, int]) -> npt.NDArray[np.uint8]:
         tile_first, tile_last = chunk[0] * TILE_BLOCK, min(chunk[1] * TILE_BLOCK, tiles)
         codes = np.empty((tile_last - tile_first) * tile_size, np.uint8)
-        tiles_of_chunk = chars_address, chars_address + layout.chars, tile_size, tile_first, tile_last
-        to = address(codes), lengths_address, block_starts[1:]
+        begin = address(own_chars)
+        tiles_of_chunk = begin, begin + layout.chars, tile_size, tile_first, tile_last
+        to = address(codes), address(tile_lengths), block_starts[1:]
         if parser is not None:
             nbytes = kernels.encode_tiles_max(*tiles_of_chunk, *parser, table.decode_lengths, *to)
         else:
@@ -283,7 +257,7 @@ def _compress_segment(
         return codes[:nbytes].copy()
 
     chunks = cut(0, layout.blocks, _CHUNK_BLOCKS)
-    pieces = _map(encode, chunks)
+    pieces = map_items(encode, chunks)
     for (first_block, last_block), before in zip(chunks, accumulate([0, *map(len, pieces)]), strict=False):
         block_starts[1:][first_block:last_block] += np.uint64(before)
     codes = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, np.uint8), *pieces])
@@ -336,18 +310,22 @@ class Reader:
         end: int = unpack_ends(*self.rows, first, row, 0, 0, 8)
         return end if end >= 0 else self.damaged_rows(-1 - end)
 
-    def unpack(self, first: int, last: int, end: int, shift: int, out: int, itemsize: int) -> None:
+    def unpack(self, first: int, last: int, end: int, shift: int, out: npt.NDArray[Any]) -> None:
         """Write where rows end; `end`: what is known of where the last one does, or -1."""
-        found = unpack_ends(*self.rows, first, last, shift, out, itemsize)
+        if out.size != last - first:
+            self.damaged_rows(first // ROW_BLOCK)
+        found = unpack_ends(*self.rows, first, last, shift, address(out), out.itemsize)
         if found < 0:
             self.damaged_rows(-1 - found)
         if end >= 0 and found != end:
             self.damaged_rows((last - 1) // ROW_BLOCK)
 
-    def decode(self, first: int, last: int, out: int) -> None:
+    def decode(self, first: int, last: int, out: npt.NDArray[np.uint8]) -> None:
         """Write characters `first` to ``last - 1``."""
+        if out.size != last - first:
+            self.damaged_tile(first // self.segment.layout.tile_size)
         scratch = self.scratch()
-        bad = kernels.decode_chars(*self.tiles, first, last, out, address(scratch), *self.symbols)
+        bad = kernels.decode_chars(*self.tiles, first, last, address(out), address(scratch), *self.symbols)
         if bad >= 0:
             self.damaged_tile(bad)
 
@@ -385,7 +363,7 @@ def run(work: Sequence[Callable[[], _R]], rows: int, chars: int) -> list[_R]:
     # Small steps, as small segments make them, go to a thread together.
     together = max(1, len(work) // (64 * num_threads()))
     parts = [work[i : i + together] for i in range(0, len(work), together)]
-    return [result for part in _map(lambda steps: [step() for step in steps], parts) for result in part]
+    return [result for part in map_items(lambda steps: [step() for step in steps], parts) for result in part]
 
 
 def read(
@@ -429,16 +407,16 @@ def read(
 
     chars = np.empty(sum(part[4] - part[3] for part in parts), np.uint8)
     offsets = np.zeros(stop - start + 1, offset_dtype(chars.size))
-    chars_address, offsets_address, itemsize = address(chars), address(offsets), offsets.itemsize
     work: list[Callable[[], None]] = []
     row, position = 0, 0
     for reader, first, last, first_char, last_char in parts:
         for a, b in cut(first, last, _CHUNK_ROW_BLOCKS * ROW_BLOCK):
             end = last_char if b == last else -1
-            to = offsets_address + itemsize * (row + a - first + 1)
-            work.append(partial(reader.unpack, a, b, end, position - first_char, to, itemsize))
+            to = row - first + 1
+            work.append(partial(reader.unpack, a, b, end, position - first_char, offsets[to + a : to + b]))
         for a, b in cut(first_char, last_char, _CHUNK_BLOCKS * TILE_BLOCK * reader.segment.layout.tile_size):
-            work.append(partial(reader.decode, a, b, chars_address + position + a - first_char))
+            to = position - first_char
+            work.append(partial(reader.decode, a, b, chars[to + a : to + b]))
         row += last - first
         position += last_char - first_char
     run(work, stop - start, chars.size)
@@ -452,8 +430,8 @@ def row_ends(segments: Sequence[Segment]) -> npt.NDArray[np.int64]:
     ends = np.empty(sum(segment.rows for segment in segments), np.int64)
     row = position = 0
     for segment in segments:
-        to = address(ends) + ends.itemsize * row
-        Reader(segment).unpack(0, segment.rows, segment.chars, position, to, ends.itemsize)
+        to = ends[row : row + segment.rows]
+        Reader(segment).unpack(0, segment.rows, segment.chars, position, to)
         row += segment.rows
         position += segment.chars
     return ends
@@ -584,9 +562,8 @@ def gather(strings: HostStrings, rows: npt.NDArray[np.int64], base: int = 0) -> 
     offsets = np.empty(rows.size + 1, np.int64)
     kernels.chosen_offsets(strings.offsets, rows, base, offsets)
     chars = np.empty(int(offsets[-1]), np.uint8)
-    places = address(strings.chars), address(chars)
     work = [
-        partial(kernels.copy_rows, strings.offsets, places[0], rows[a:b], base, offsets[a : b + 1], places[1])
+        partial(_copy_rows, strings, rows[a:b], base, offsets[a : b + 1], chars)
         for a, b in cut(0, rows.size, _CHUNK_ROWS)
     ]
     run(work, rows.size, chars.size)
@@ -597,6 +574,12 @@ def gather(strings: HostStrings, rows: npt.NDArray[np.int64], base: int = 0) -> 
         null_count = rows.size - int(np.count_nonzero(valid))
         validity = np.packbits(valid, bitorder="little") if null_count else None
     return HostStrings(rows.size, chars, offsets.astype(offset_dtype(chars.size), copy=False), validity, 0, null_count)
+
+
+def _copy_rows(
+    strings: HostStrings, rows: npt.NDArray[np.int64], base: int, offsets: Any, chars: npt.NDArray[np.uint8]
+) -> None:
+    kernels.copy_rows(strings.offsets, address(strings.chars), rows, base, offsets, address(chars))
 
 
 def _long_rows(
@@ -615,5 +598,5 @@ def _long_rows(
             continue
         before = start, size, to
         for a, b in cut(start, start + size, _CHUNK_BLOCKS * TILE_BLOCK * reader.segment.layout.tile_size):
-            decoding.append(partial(reader.decode, a, b, address(chars) + to + a - start))
+            decoding.append(partial(reader.decode, a, b, chars[to - start + a : to - start + b]))
     return decoding, copying

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -12,9 +11,9 @@ import numpy.typing as npt
 
 from ...naming import What
 from ...profiling import MEASURE
+from ...workers import map_items
 from ..chosen import chosen, parts_of, shares_of
 from ..contract import Host
-from ..fsst.cpu import num_threads
 from ..jit import njit
 from ..part import Packed, edges_of
 from ..registry import of_values
@@ -69,14 +68,6 @@ def fill_nulls(values: npt.NDArray[Any], validity: npt.NDArray[np.uint8], offset
     return out
 
 
-def _map(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    count = min(num_threads(), len(items))
-    if count <= 1:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(count) as threads:
-        return list(threads.map(function, items))
-
-
 @MEASURE
 def choose(
     values: npt.NDArray[Any], *, floats: bool, signed: bool, codec: str | None, what: What = None
@@ -120,7 +111,7 @@ def compress(
         choice = choose(values, floats=floats, signed=signed, codec=codec, what=what)
     module, options = side(choice.codec), dict(choice.options)
     cut = [values[start:stop] for start, stop in plan.pieces(values.size, values.itemsize)]
-    return tuple(_map(lambda piece: module.encode(piece, signed=signed, **options), cut))
+    return tuple(map_items(lambda piece: module.encode(piece, signed=signed, **options), cut))
 
 
 def read(
@@ -150,7 +141,7 @@ def read(
             for a, b in _cut(first, last, _step(piece, _JOB_NBYTES))
         )
     if jobs:
-        _map(lambda job: _decode_some(*job), jobs)
+        map_items(lambda job: _decode_some(*job), jobs)
     return out
 
 
@@ -220,7 +211,7 @@ def take(
         for share in shares:
             work(share)
     else:
-        _map(work, shares)
+        map_items(work, shares)
     return out
 
 
@@ -292,7 +283,7 @@ def survey(stream: Sequence[Packed], look: Callable[[npt.NDArray[Any]], _T]) -> 
     """
     if not stream:
         return []
-    return [found for some in _map(lambda piece: list(map(look, _walk(piece))), stream) for found in some]
+    return [found for some in map_items(lambda piece: list(map(look, _walk(piece))), stream) for found in some]
 
 
 def check(stream: Iterable[Packed]) -> None:
