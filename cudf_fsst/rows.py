@@ -170,7 +170,9 @@ class Rows:
             start, stop, step = key.indices(len(self))
             if step == 1:
                 return self._out(self._range(start, max(start, stop)))
-            return self._out(self._take(np.arange(start, stop, step, dtype=np.int64), key=key))
+            with self._backend.current():
+                rows = self._backend.row_range(start, stop, step)
+            return self._out(self._take(rows, key=key))
         if not isinstance(key, (bool, np.bool_)):
             try:
                 number = operator.index(key)

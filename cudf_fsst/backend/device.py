@@ -22,6 +22,9 @@ from ..naming import naming
 from ..profiling import DECODE, DESCRIBE, MATCH
 from .content import Asked, Described, log_made
 
+#: Row numbers that are made in host memory.
+_FEW_ROWS = 4096
+
 
 class _Gpu(NamedTuple):
     """What works on a GPU: modules and classes."""
@@ -216,6 +219,11 @@ class DeviceBackend:
         import cupy
 
         return cupy
+
+    def row_range(self, start: int, stop: int, step: int) -> Any:
+        """Numbers of rows, as `take` takes them: few go to the GPU with other things."""
+        array = np if len(range(start, stop, step)) <= _FEW_ROWS else self.arrays
+        return array.arange(start, stop, step, dtype=np.int64)
 
     def as_array(self, column: ColumnBuffers) -> Any:
         """The values that were read, as bytes."""

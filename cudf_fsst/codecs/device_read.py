@@ -19,8 +19,8 @@ from ..device.transfer import Inbox
 from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import Rows
 from .dict import cuda_read as dictionary
+from .fsst import cuda_gather, cuda_reading
 from .fsst import cuda_read as fsst
-from .fsst import cuda_take
 from .fsst.segment import Segments
 from .node import Node, is_strings
 from .values import cuda_read as fixed
@@ -30,6 +30,8 @@ _u32, _u64 = np.uint32, np.uint64
 _THREADS = 256
 _OFFSETS_LIMIT = 2**31 - 1
 _COUNTERS = 64
+#: Rows from which on it is found out how much memory a call that takes them may need beside its result.
+_MANY_ROWS = 1 << 16
 #: Columns that arrive are decompressed together, so many of them that they have this many compressed bytes.
 _BATCH_NBYTES = 16 << 20
 #: Batches whose copies are under way while one is decompressed.
@@ -121,7 +123,8 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[ColumnBuffers]
     ValueError
         Sizes do not fit together, or lists have 2^31 values or more.
     """
-    reader = _Reader(lane)
+    many = rows.size >= _MANY_ROWS
+    reader = _Reader(lane, cuda_reading.scratch_limit(sum(node.uncompressed_nbytes for node in nodes)) if many else 0)
     chosen = _Chosen(rows, reader.address(rows, nodes), int(rows.size))
     made = [reader.ask(node, chosen) for node in nodes]
     reader.run()
@@ -193,10 +196,13 @@ def _made_shape(node: Node) -> _Shape:
 
 
 class _Reader:
-    """Columns that are read together, with their children: level by level, as the offsets of lists allow."""
+    """Columns that are read together, with their children: level by level, as the offsets of lists allow.
 
-    def __init__(self, lane: Lane) -> None:
-        self._lane = lane
+    `room`: bytes that taking rows may need beside the result, if that is known.
+    """
+
+    def __init__(self, lane: Lane, room: int = 0) -> None:
+        self._lane, self._room = lane, room
         self._jobs: list[fixed.Job] = []
         self._taken: dict[Rows, list[fixed.Job]] = {}
         self._strings: list[tuple[ColumnBuffers, Node, _Range | _Chosen]] = []
@@ -292,7 +298,7 @@ class _Reader:
             self._jobs, self._taken, self._strings, self._lists = [], {}, [], []
             fixed.decompress(jobs, lane=lane)
             for rows, some in taken.items():
-                fixed.take(some, rows, lane=lane)
+                fixed.take(some, rows, lane=lane, room=self._room)
             self._read_strings(strings)
             self._descend(lists)
         if not self._counted:
@@ -328,8 +334,8 @@ class _Reader:
         segments = [node.segments for node in nodes]
         if isinstance(wanted, _Chosen):
             if coded:
-                return dictionary.take(nodes, wanted.owner, lane=lane)
-            return cuda_take.take(segments, wanted.owner, lane=lane)
+                return dictionary.take(nodes, wanted.owner, lane=lane, room=self._room)
+            return cuda_gather.take(segments, wanted.owner, lane=lane, room=self._room)
         start, stop = (0, None) if wanted.stop < 0 else (wanted.start, wanted.stop)
         if coded:
             return dictionary.read(nodes, lane=lane, start=start, stop=stop)

@@ -507,6 +507,7 @@ _GPU_MODULES = (
             "cuda_reading",
             "cuda_take",
             "cuda_read",
+            "cuda_gather",
             "cuda_match_layout",
             "cuda_match",
             "cuda",

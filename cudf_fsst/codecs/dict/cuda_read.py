@@ -16,8 +16,8 @@ from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Rows, Tables
 from ..fsst import cpu as fsst_cpu
+from ..fsst import cuda_gather, cuda_reading, cuda_take, search
 from ..fsst import cuda_read as fsst
-from ..fsst import cuda_reading, cuda_take, search
 from ..fsst.segment import Segment, Segments
 from ..node import Node, is_strings
 from ..values import cuda_read as fixed
@@ -475,8 +475,8 @@ class _Numbers:
         self.__cuda_array_interface__ = {"data": place, "shape": (count,), "typestr": "<i8", "version": 3}
 
 
-def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[DeviceStrings]:
-    """Rows of columns of strings with scopes by number, as `cudf_fsst.codecs.fsst.cuda_take.take`."""
+def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, room: int = 0) -> list[DeviceStrings]:
+    """Rows of columns of strings with scopes by number, as `cudf_fsst.codecs.fsst.cuda_gather.take`."""
     if rows.size == 0:
         return cuda_take.take([()] * len(nodes), rows, lane=lane)
     count, there = int(rows.size), None
@@ -488,29 +488,33 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[DeviceStrings]
         with lane.stream:
             rows = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
         address = int(rows.data.ptr)
-    return [_take(node, address, count, lane) for node in nodes]
+    return [_take(node, address, count, lane, room) for node in nodes]
 
 
-def _take(node: Node, address: int, count: int, lane: Lane) -> DeviceStrings:
+def _take(node: Node, address: int, count: int, lane: Lane, room: int) -> DeviceStrings:
+    keep: list[Any] = []
+    if len(node.scopes) == 1:
+        # Codes are numbers of rows of the values.
+        (scope,) = node.scopes
+        segments = scope.children[0].segments if not is_strings(scope.type) else ()
+        if segments and cuda_gather.reads_all(segments, count, room):
+            codes, mask, counter = _codes_of(scope, Rows(address, count), keep, lane, room)
+            numbers = cuda_gather.Numbers(codes, scope.values[0][0].itemsize, count, mask)
+            made = cuda_gather.gather(segments, numbers, lane=lane, room=room)
+            if mask:
+                nulls = int(lane.read(counter, 1, np.int64)[0])
+                if nulls:
+                    made.validity, made.null_count = mask, nulls
+                    made.owners = (*made.owners[:2], keep[-1])
+            return made
     joined = _joined(node)
     words: list[int] = []
-    keep: list[Any] = []
     base = 0
     for scope, first in zip(node.scopes, joined.firsts, strict=True):
         codes = itemsize = values = mask = 0
         if not is_strings(scope.type):
-            rows = Rows(address, count, -base % 2**64)
             itemsize, values = scope.values[0][0].itemsize, scope.children[0].rows
-            keep.append(lane.allocate(count * itemsize))
-            codes = keep[-1].ptr
-            lane.zero(codes, count * itemsize)
-            fixed.take([fixed.Job(scope.values, codes)], rows, lane=lane)
-            if scope.null_count:
-                keep.append(lane.allocate(blocks(count, 512) * 64 + 8))
-                mask = keep[-1].ptr
-                counter = mask + keep[-1].size - 8
-                lane.zero(mask, keep[-1].size)
-                fixed.take([fixed.Job((scope.validity,), mask, nulls=counter)], rows, lane=lane)
+            codes, mask, _ = _codes_of(scope, Rows(address, count, -base % 2**64), keep, lane, room)
         words += [base, scope.rows, first, codes, itemsize, values, mask]
         base += scope.rows
     table, out = lane.allocate(8 * len(words)), lane.allocate(8 * count)
@@ -521,9 +525,30 @@ def _take(node: Node, address: int, count: int, lane: Lane) -> DeviceStrings:
     )
     with lane.stream:
         numbers = cupy.asarray(_Numbers(out, count))
+    del keep  # what has become of the codes is in `out`
     segments = Segments((*joined.segments, _null_segment(lane))) if joined.nulls else joined.segments
-    (found,) = cuda_take.take([segments], numbers, lane=lane)
+    (found,) = cuda_gather.take([segments], numbers, lane=lane, room=room)
     return found
+
+
+def _codes_of(scope: Node, rows: Rows, keep: list[Any], lane: Lane, room: int) -> tuple[int, int, int]:
+    """Addresses of the codes of rows of a scope with a dictionary, of their validity or 0, and of how many are null.
+
+    Rows that the scope does not have have the code 0. `keep`: gets what keeps these.
+    """
+    count, itemsize = rows.count, scope.values[0][0].itemsize
+    keep.append(lane.allocate(count * itemsize))
+    codes, mask, counter = int(keep[-1].ptr), 0, 0
+    lane.zero(codes, count * itemsize)
+    fixed.take([fixed.Job(scope.values, codes)], rows, lane=lane, room=room)
+    if scope.null_count:
+        nbytes = blocks(count, 512) * 64
+        keep += [lane.allocate(8), lane.allocate(nbytes)]
+        counter, mask = int(keep[-2].ptr), int(keep[-1].ptr)
+        lane.zero(counter, 8)
+        lane.zero(mask, nbytes)
+        fixed.take([fixed.Job((scope.validity,), mask, nulls=counter)], rows, lane=lane, room=room)
+    return codes, mask, counter
 
 
 # ---- answers
