@@ -88,8 +88,27 @@ class Chosen(NamedTuple):
         return _sorted_by(self.rows, np.empty(0, np.int64), shift, (self.highest >> shift).bit_length())
 
 
-def chosen(rows: npt.NDArray[np.int64], count: int) -> Chosen:
-    """Look at rows of `count`; IndexError where one is not there."""
+#: Rows that are wanted: numbers, numbers that were looked at, or numbers at equal distances, which were checked.
+Selected = npt.NDArray[np.int64] | Chosen | range
+
+
+def numbers_of(rows: Selected) -> npt.NDArray[np.int64]:
+    """Rows that are wanted as an array."""
+    if isinstance(rows, Chosen):
+        return rows.rows
+    return np.arange(rows.start, rows.stop, rows.step, dtype=np.int64) if isinstance(rows, range) else rows
+
+
+def chosen(rows: Selected, count: int) -> Chosen:
+    """Look at rows of `count`, once; IndexError where one is not there."""
+    if isinstance(rows, Chosen):
+        if rows.highest >= count:
+            raise IndexError(f"rows {rows.lowest} to {rows.highest} of {count}")
+        return rows
+    if isinstance(rows, range):
+        up, ends = rows.step > 0, (-1, -1) if not rows else (min(rows[0], rows[-1]), max(rows[0], rows[-1]))
+        made = Chosen(numbers_of(rows), *ends, up or not rows, not up or not rows, rows.step == 1 and len(rows) > 0)
+        return chosen(made, count)
     rows = np.ascontiguousarray(rows, np.int64)
     if rows.size == 0:
         return Chosen(rows, -1, -1, True, True, False)

@@ -15,7 +15,7 @@ from ...buffers import DeviceStrings
 from ...device.memory import Lane, device_attributes
 from . import cuda_read, cuda_reading, cuda_take, launch
 from .cuda_kernels import blocks, get_kernel
-from .cuda_reading import MASK_BITS, Reading, new_mask, reading_of
+from .cuda_reading import Reading, new_mask, reading_of
 from .layout import ROW_BLOCK
 from .segment import Segment
 
