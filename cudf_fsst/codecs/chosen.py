@@ -109,13 +109,26 @@ def chosen(rows: Selected, count: int) -> Chosen:
         up, ends = rows.step > 0, (-1, -1) if not rows else (min(rows[0], rows[-1]), max(rows[0], rows[-1]))
         made = Chosen(numbers_of(rows), *ends, up or not rows, not up or not rows, rows.step == 1 and len(rows) > 0)
         return chosen(made, count)
-    rows = np.ascontiguousarray(rows, np.int64)
+    made = looked_at(np.ascontiguousarray(rows, np.int64))
+    if made.rows.size and (made.lowest < 0 or made.highest >= count):
+        raise IndexError(f"rows {made.lowest} to {made.highest} of {count}")
+    return made
+
+
+def looked_at(rows: npt.NDArray[np.int64]) -> Chosen:
+    """What a look at contiguous numbers finds, which need not be there."""
     if rows.size == 0:
         return Chosen(rows, -1, -1, True, True, False)
     lowest, highest, up, down, steps = _look(rows)
-    if lowest < 0 or highest >= count:
-        raise IndexError(f"rows {lowest} to {highest} of {count}")
     return Chosen(rows, int(lowest), int(highest), bool(up), bool(down), bool(steps))
+
+
+def ascending(rows: npt.NDArray[np.int64]) -> Chosen:
+    """Rows that are known to ascend, each once, as those of a mask."""
+    if rows.size == 0:
+        return looked_at(rows)
+    lowest, highest = int(rows[0]), int(rows[-1])
+    return Chosen(rows, lowest, highest, True, rows.size == 1, highest - lowest + 1 == rows.size)
 
 
 def _sorted_by(

@@ -14,7 +14,7 @@ from ..jit import njit
 from ..part import Packed
 
 #: Bytes of values that a thread decompresses at once, to pick from them.
-_WINDOW_NBYTES = 2**19
+_WINDOW_NBYTES = 2**22
 #: Chosen rows that a thread takes at once.
 _CHUNK_ROWS = 2**16
 
