@@ -217,16 +217,27 @@ def categorical(column: ColumnBuffers, dtype: Any) -> Any:
 
 def factorized(series: Any) -> tuple[npt.NDArray[np.int64], Any]:
     """Numbers of values by first appearance, -1 of missing ones, and a Series of the values."""
-    present = series[series.notna()].drop_duplicates(ignore_index=True)
     codes, _ = pd.factorize(series)
-    return codes, present
+    return codes, distinct(series[series.notna()])
+
+
+def distinct(series: Any) -> Any:
+    """Each value once, in order of first appearance, labelled from 0."""
+    # Not `drop_duplicates`, which makes Python's strings, and cannot of bytes that are not UTF-8.
+    codes, _ = pd.factorize(series, use_na_sentinel=False)
+    _, firsts = np.unique(codes, return_index=True)
+    return series.iloc[np.sort(firsts)].reset_index(drop=True)
 
 
 def counted(values: Any, counts: npt.NDArray[np.int64], *, normalize: bool, sort: bool, ascending: bool) -> Any:
     """What ``value_counts`` gives: distinct values, which may have a missing one, and how often each is there."""
     like = values.value_counts(sort=False, dropna=False)  # whose order and dtype the library decides
-    place = pd.Series(np.arange(len(values)), index=pd.Index(values))
-    found = counts[place.index.get_indexer_for(like.index)]
+    # Where each of them is among the values. Not by an index, which would decode bytes that are not UTF-8.
+    both = pd.concat([values, pd.Series(like.index, dtype=values.dtype)], ignore_index=True)
+    codes, _ = pd.factorize(both, use_na_sentinel=False)
+    place = np.empty(len(values), np.int64)
+    place[codes[: len(values)]] = np.arange(len(values))
+    found = counts[place[codes[len(values) :]]]
     made = pd.Series(found, index=like.index, name="proportion" if normalize else "count").astype(like.dtype)
     if sort:
         made = made.sort_values(ascending=ascending, kind="stable")
