@@ -147,7 +147,21 @@ def concat_labels(names: Sequence[Any], indexes: Sequence[Any]) -> tuple[Any, An
 
 def concat(results: Sequence[Any]) -> Any:
     """Join the results of a function called on consecutive pieces, labels kept."""
-    return pd.concat(results)
+    made = pd.concat(results)
+    labels = [result.index for result in results]
+    if not is_object(made.index.dtype) and all(is_object(one.dtype) and one.nlevels == 1 for one in labels):
+        # pandas would have them `str`. They were not when they were together.
+        made.index = pd.Index(np.concatenate(labels), dtype=object, name=made.index.name)
+    return made
+
+
+def joined_dtype(dtype: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What says the dtype of labels that ``pandas.concat`` makes of others of strings; `dtype` says theirs."""
+    if dtype != {"kind": "object"}:
+        return dtype
+    some = pd.Index(["a"], dtype=object)
+    _, made = concat_labels([None, None], [some, some])
+    return dtypes.encode_dtype(made.dtype)
 
 
 def concat_values(results: Sequence[Any]) -> Any:
