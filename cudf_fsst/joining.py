@@ -184,9 +184,7 @@ def _nulls(content: Content, like: Content) -> Content:
     return _compressed(column, like)
 
 
-def join_indexes(
-    found: Sequence[CompressedIndex], backend: Backend, *, as_concat: bool = False
-) -> CompressedIndex:
+def join_indexes(found: Sequence[CompressedIndex], backend: Backend, *, as_concat: bool = False) -> CompressedIndex:
     """The index of all rows; levels that are alike are put together as columns are.
 
     `as_concat`: dtypes are those of ``pandas.concat``, which makes `str` of strings in an object index.

@@ -11,7 +11,7 @@ import numpy as np
 from . import selection
 from .backend import Backend, DeviceBackend, HostBackend
 from .backend.content import move
-from .codecs.chosen import Chosen
+from .codecs.chosen import Chosen, Ordered
 from .codecs.node import Content, Node
 from .index import CompressedIndex
 from .interop import cudf as interop_cudf
@@ -201,11 +201,9 @@ class Rows:
         """Chosen rows; `key`: the slice that they come from."""
         backend, index = self._backend, self._index
         backend.check_stream(stream)
-        numbers = rows
-        if isinstance(rows, Chosen):
-            numbers = rows.rows
-            if rows.a_range:
-                key = slice(rows.lowest, rows.highest + 1)
+        numbers = rows.rows if isinstance(rows, (Chosen, Ordered)) else rows
+        if isinstance(rows, Chosen) and rows.a_range and backend.device == "cpu":
+            key = slice(rows.lowest, rows.highest + 1)
         with backend.current():
             labels = index.chosen(backend, numbers, key)
             if labels is not None:

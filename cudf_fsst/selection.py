@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .codecs.chosen import ascending, looked_at
+from .codecs.chosen import Ordered, ascending, looked_at
 from .codecs.fsst.layout import ROW_BLOCK
 from .codecs.fsst.segment import Segment
 from .codecs.node import Node
@@ -230,8 +230,8 @@ def numbers(key: Any, length: int, backend: Any, how: Callable[[Any, int], Any] 
 
     Returns
     -------
-    ndarray of int64 or Chosen
-        Of NumPy or CuPy; what was found out about rows in host memory on the way.
+    ndarray of int64, Chosen or Ordered
+        With what was found out about them on the way; on a GPU what is there.
     """
     if how is None and (key is None or isinstance(key, (str, bytes, bool, np.bool_, tuple, dict, type(Ellipsis)))):
         raise TypeError(f"rows are selected by position: an int, a slice, integers or a mask, not {key!r}")
@@ -240,11 +240,11 @@ def numbers(key: Any, length: int, backend: Any, how: Callable[[Any, int], Any] 
         values = backend.interop.row_values(key)
         how = how or (mask_rows if values.dtype.kind == "b" else row_numbers)
         if not isinstance(values, np.ndarray):
-            return how(values, length)
+            return Ordered(how(values, length), int(how is mask_rows))
         if how is mask_rows:
             return ascending(mask_rows(values, length))
         if values.dtype == np.int64 and values.ndim == 1 and values.flags.c_contiguous and values.size:
             found = looked_at(values)
-            if 0 <= found.lowest and found.highest < length:
+            if found.lowest >= 0 and found.highest < length:
                 return found
         return how(values, length)

@@ -4,7 +4,8 @@
 //   gather_lengths  length and validity of each row that the piece has; behind it, of all pieces, every row has its length
 //   gather_sums     characters before each GATHER_ROWS rows, and the total
 //   gather_offsets  lengths become offsets
-//   gather_chars    characters of the rows that the piece has
+//   gather_chars    characters of the rows that the piece has; gather_rows does the same where it has few of neighbouring rows
+//   gather_edges    which rows a piece has, of rows in order
 //
 // Numbers of rows have 1, 2, 4 or 8 bytes: codes of a dictionary are such numbers. The first three have a row a thread. In gather_chars a
 // thread writes aligned eight bytes, whatever rows they are of, so that long and short rows take the same time; `gridDim.y` thread blocks
@@ -27,9 +28,10 @@ struct Numbers {
   u64 validity;  // bitmap: a number whose bit is 0 is that of no row, and its row is empty. 0: all are
 };
 
-// What a launch reads.
+// What a launch reads. The thread blocks' first rows are those of group `first_group`.
 struct Job {
   Numbers numbers;
+  u64 first_group;
   Piece piece;
 };
 
@@ -80,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(GATHER_ROWS)
     gather_lengths(const Job* __restrict__ job, u32* lengths, u32* validity_to, u64* nulls) {
   const Numbers numbers = job->numbers;
   const Piece piece = job->piece;
-  const u64 i = blockIdx.x * u64(GATHER_ROWS) + threadIdx.x;
+  const u64 i = (job->first_group + blockIdx.x) * GATHER_ROWS + threadIdx.x;
   const bool inside = i < numbers.count, some = inside && (numbers.validity == 0 || bit_at(numbers.validity, i));
   const u64 row = some ? number_at(numbers, i) - piece.first : ~0ull;
   const bool here = row < piece.rows;
@@ -117,18 +119,18 @@ extern "C" __global__ void __launch_bounds__(GATHER_ROWS)
   if (!last) return;
   __threadfence();
   u64 before = 0;
-  for (u32 first = 0; first < gridDim.x; first += 4 * GATHER_ROWS) {
-    u64 values[4], mine = 0, all;
+  for (u32 first = 0; first < gridDim.x; first += 8 * GATHER_ROWS) {
+    u64 values[8], mine = 0, all;
 #pragma unroll
-    for (u32 k = 0; k < 4; ++k) {
-      const u32 g = first + 4 * threadIdx.x + k;
+    for (u32 k = 0; k < 8; ++k) {
+      const u32 g = first + 8 * threadIdx.x + k;
       values[k] = g < gridDim.x ? __ldcg(sums + g) : 0;
       mine += values[k];
     }
     u64 at = before + block_sum_before(mine, &all);
 #pragma unroll
-    for (u32 k = 0; k < 4; ++k) {
-      const u32 g = first + 4 * threadIdx.x + k;
+    for (u32 k = 0; k < 8; ++k) {
+      const u32 g = first + 8 * threadIdx.x + k;
       if (g < gridDim.x) sums[g] = at;
       at += values[k];
     }
@@ -175,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(GATHER_ROWS, 4)
   const Numbers& numbers = job->numbers;
   const Piece& piece = job->piece;
   const u32 t = threadIdx.x;
-  const u64 first = blockIdx.x * u64(GATHER_ROWS), i = min(first + t, numbers.count);
+  const u64 first = (job->first_group + blockIdx.x) * GATHER_ROWS, i = min(first + t, numbers.count);
   const u64 group_at = offset_at(offsets, wide, first);
   const u64 end = offset_at(offsets, wide, min(first + GATHER_ROWS, numbers.count)) - group_at;
   if (end == 0) return;
@@ -226,4 +228,64 @@ extern "C" __global__ void __launch_bounds__(GATHER_ROWS, 4)
       for (u32 k = 0; k < 8; ++k)
         if (known >> k & 1) reinterpret_cast<u8*>(address)[k] = u8(bytes >> (8 * k));
   }
+}
+
+// As gather_chars, of short rows of which neighbours are in several pieces: 8 threads have a row. grid: (groups, 1).
+extern "C" __global__ void __launch_bounds__(GATHER_ROWS, 4)
+    gather_rows(const Job* __restrict__ job, u64 offsets, u32 wide, u64 chars) {
+  __shared__ u64 sources[GATHER_ROWS];
+  __shared__ u64 targets[GATHER_ROWS];
+  __shared__ u32 lengths[GATHER_ROWS];
+  __shared__ u32 found;
+  const Numbers& numbers = job->numbers;
+  const Piece& piece = job->piece;
+  const u32 t = threadIdx.x;
+  const u64 i = (job->first_group + blockIdx.x) * GATHER_ROWS + t;
+  if (t == 0) found = 0;
+  __syncthreads();
+  if (i < numbers.count) {
+    const u64 row = number_at(numbers, i) - piece.first;
+    if (row < piece.rows) {
+      u64 length;
+      const u64 source = place_of(piece, row, &length), at = offset_at(offsets, wide, i);
+      // The same as when lengths were written, unless memory has changed.
+      if (length > 0 && length == offset_at(offsets, wide, i + 1) - at) {
+        const u32 slot = atomicAdd(&found, 1u);
+        sources[slot] = piece.chars + source;
+        targets[slot] = chars + at;
+        lengths[slot] = u32(length);
+      }
+    }
+  }
+  __syncthreads();
+  for (u32 slot = t / 8; slot < found; slot += GATHER_ROWS / 8) {
+    const u64 to = targets[slot], end = to + lengths[slot];
+    for (u64 address = to / 8 * 8 + t % 8 * 8; address < end; address += 64) {
+      const u64 begin = max(address, to);
+      const u32 count = u32(min(address + 8, end) - begin);
+      u64 bytes = load_eight(sources[slot] + (begin - to));
+      if (count == 8) {
+        *reinterpret_cast<u64*>(address) = bytes;
+      } else {
+        u8* out = reinterpret_cast<u8*>(begin);
+        for (u32 k = 0; k < count; ++k, bytes >>= 8) out[k] = u8(bytes);
+      }
+    }
+  }
+}
+
+// Of numbers in order: how many stand before the first one that is not below an edge; `down`: the first one that is. A thread an edge.
+extern "C" __global__ void __launch_bounds__(GATHER_ROWS)
+    gather_edges(const u64* numbers, u64 count, u32 down, const u64* edges, u32 several, u64* places) {
+  const u32 e = blockIdx.x * GATHER_ROWS + threadIdx.x;
+  if (e >= several) return;
+  u64 low = 0, high = count;
+  while (low < high) {
+    const u64 middle = (low + high) / 2;
+    if ((numbers[middle] < edges[e]) != (down != 0))
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  places[e] = low;
 }

@@ -200,6 +200,11 @@ WAYS: dict[str, dict[str, float]] = {
 }
 
 
+def order_of(rows: npt.NDArray[np.int64]) -> int:
+    """As `cudf_fsst.codecs.chosen.Ordered` has it."""
+    return 1 if (np.diff(rows) >= 0).all() else -1 if (np.diff(rows) <= 0).all() else 0
+
+
 def take_in_a_way(
     way: str, gpu: Gpu, columns: list[list[Segment]], rows: npt.NDArray[np.int64], shares: int | None = None
 ) -> list[DeviceStrings]:
@@ -220,8 +225,8 @@ def take_in_a_way(
         if way in ("whole", "pieces"):
             patch.setattr(launch, "TAKE_ROWS", 0)
             launches = len(gpu.device.launches)
-            found = cuda_gather.take(columns, rows, lane=lane)
-            assert not rows.size or "gather_chars" in gpu.device.launches[launches:]
+            found = cuda_gather.take(columns, rows, lane=lane, order=order_of(rows))
+            assert not rows.size or {"gather_chars", "gather_rows"} & set(gpu.device.launches[launches:])
             return found
         readings = [cuda_reading.Reading(segments) for segments in columns]
         return cuda_take.Take(readings, rows, lane).many()

@@ -60,9 +60,7 @@ def test_labels_of_rows(index: Any) -> None:
         pd.testing.assert_series_equal(frame.column("str")[key], data["str"].iloc[key], obj=name)
 
 
-SLICES = [
-    slice(a, b, step) for a in (None, 0, 3, 20, -3) for b in (None, 0, 3, 1, -9) for step in (None, 1, 2, -1, -3)
-]
+SLICES = [slice(a, b, step) for a in (None, 0, 3, 20, -3) for b in (None, 0, 3, 1, -9) for step in (None, 1, 2, -1, -3)]
 
 
 @pytest.mark.parametrize("labels", [pd.RangeIndex(10), pd.RangeIndex(5, 55, 5), pd.Index(list("abcdefghij"))], ids=str)
@@ -85,7 +83,11 @@ def test_an_index_of_objects(labels: list[Any]) -> None:
     index = pd.Index(labels * 2000, dtype=object, name="key")
     frame = pd.DataFrame({"a": np.arange(4000), "b": np.arange(4000.0)}, index=index)
     compressed = frame.fsst.compress()
-    for some, plain in ((compressed, frame), (compressed.column("a"), frame["a"]), (frame["a"].fsst.compress(), frame["a"])):
+    for some, plain in (
+        (compressed, frame),
+        (compressed.column("a"), frame["a"]),
+        (frame["a"].fsst.compress(), frame["a"]),
+    ):
         found = some.map_chunks(lambda piece: piece.isna(), chunk_bytes=9000)
         (pd.testing.assert_frame_equal if plain is frame else pd.testing.assert_series_equal)(found, plain.isna())
     short = frame[:6]

@@ -594,6 +594,13 @@ def test_isin_of_texts_with_nul(dtype: Any) -> None:
     series = pd.Series(["a", "a\0", "\0a", "a\0b", "b", "", "\0", None] * 40, dtype=dtype)
     columns = [series.fsst.compress(codec=codec) for codec in (None, "fsst", "dict")]
     texts = ["a\0b", "\0a", "b"]
-    for values in (np.array(texts), np.array(texts, object), texts, pd.Series(texts), pd.Index(texts), np.array(["b\0"])):
+    for values in (
+        np.array(texts),
+        np.array(texts, object),
+        texts,
+        pd.Series(texts),
+        pd.Index(texts),
+        np.array(["b\0"]),
+    ):
         for column in columns:
             pd.testing.assert_series_equal(column.isin(values), series.isin(values))

@@ -253,8 +253,8 @@ def test_pools_have_folders_of_their_own(tmp_path: Path) -> None:
 
 def test_directory_in_one_that_is_missing(tmp_path: Path) -> None:
     """A path that is spelt wrong makes no folders."""
-    with pytest.raises(FileNotFoundError, match="spelt"):
-        SpillPool(directory=tmp_path / "mis" / "spelt")
+    with pytest.raises(FileNotFoundError, match="there"):
+        SpillPool(directory=tmp_path / "not" / "there")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):

@@ -72,6 +72,11 @@ class Chosen(NamedTuple):
     descending: bool
     a_range: bool
 
+    @property
+    def order(self) -> int:
+        """As of `Ordered`."""
+        return 1 if self.ascending else -1 if self.descending else 0
+
     def sorted(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The rows in ascending order, and where each of them was; () where it is where it was."""
         rows, places = self.rows, np.empty(0, np.int64)
@@ -86,6 +91,20 @@ class Chosen(NamedTuple):
     def grouped(self, shift: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The rows in groups of ``2**shift`` numbers; where each of them was; where each group ends."""
         return _sorted_by(self.rows, np.empty(0, np.int64), shift, (self.highest >> shift).bit_length())
+
+
+class Ordered(NamedTuple):
+    """Row numbers in GPU memory, or few of them, of which something is known.
+
+    Attributes
+    ----------
+    rows : cupy.ndarray or numpy.ndarray of int64
+    order : int
+        1: no row is smaller than the one before it; -1: none is larger; 0: nobody knows.
+    """
+
+    rows: Any
+    order: int
 
 
 #: Rows that are wanted: numbers, numbers that were looked at, or numbers at equal distances, which were checked.

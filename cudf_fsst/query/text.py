@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -55,9 +56,13 @@ def naming_bytes(column: Source) -> Iterator[None]:
             for start, stop in column._default_pieces():
                 strings = column._backend.host_strings(column._content.node, start, stop)
                 found = to_arrow(strings, pa.large_string())
-                with decoding(found, lambda row, start=start: f"in row {start + row}"):
+                with decoding(found, partial(_in_row, start)):
                     found.validate(full=True)
         raise
+
+
+def _in_row(start: int, row: int) -> str:
+    return f"in row {start + row}"
 
 
 def _is_text(column: Source, start: int, stop: int) -> bool:

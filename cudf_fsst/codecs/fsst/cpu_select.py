@@ -55,9 +55,7 @@ class Item(NamedTuple):
         """Write how many characters chosen rows have."""
         _sizes(self._starts(), rows[self.chosen], self.base + self.first, sizes[self.chosen])
 
-    def copy(
-        self, rows: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]
-    ) -> None:
+    def copy(self, rows: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]) -> None:
         """Write the characters of chosen rows, whose offsets are known."""
         starts, reader = self._starts(), self.reader
         begin, end = int(starts[0]), int(starts[-1])
@@ -102,9 +100,7 @@ def _sizes(starts: Any, rows: Any, base: int, sizes: Any) -> None:
         sizes[i] = starts[row + 1] - starts[row]
 
 
-def measure_part(
-    strings: HostStrings, first: int, rows: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
-) -> None:
+def measure_part(strings: HostStrings, first: int, rows: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> None:
     """Write sizes of those of `rows`, in any order, that are among the strings, whose first has the number `first`."""
     _sizes_of_part(strings.offsets, rows, first, sizes)
 
