@@ -583,33 +583,37 @@ def _taken_mask(scope: Node, rows: Rows, lane: Lane) -> tuple[Any, Any]:
 
 
 def _spell(turn: Sequence[_Taking], lane: Lane) -> dict[int, DeviceStrings]:
+    """Strings by their place. Codes of which there are several windows are taken twice."""
     several = any(len(one.firsts) > 1 for one in turn)
-    tables = Tables()
+
+    def launched(add: Callable[[Tables, Sequence[Any]], None], some: Sequence[Any]) -> None:
+        tables = Tables()
+        add(tables, some)
+        tables.launch(lane)
+
+    every = []
     for one in turn:
         for first in one.firsts:
-            spelling = one.codes(first)
-            cuda_packed.Spelling.measure(tables, [spelling])
+            every.append(one.codes(first))
             if several:
-                tables.launch(lane)
-                tables = Tables()
-    tables.launch(lane)
+                launched(cuda_packed.Spelling.measure, every[-1:])
+    if not several:
+        launched(cuda_packed.Spelling.measure, every)
     sums = [[spelling.download() for spelling in one.spellings] for one in turn]
     nulls = [None if one.counter is None else lane.fetch(one.counter.ptr, 1, np.int64) for one in turn]
     lane.synchronize()
     found: dict[int, DeviceStrings] = {}
-    tables = Tables()
+    targets = []
     for one, own, missing in zip(turn, sums, nulls, strict=True):
         chars = [int(some.sum()) for some in own]
         count, itemsize = one.rows.count, 4 if sum(chars) < 2**31 else 8
         offsets, out = lane.allocate(itemsize * (count + 1)), lane.allocate(sum(chars))
         before = 0
-        for first, spelling, size in zip(one.firsts, one.spellings, chars, strict=True):
-            one.codes(first)
+        for first, size in zip(one.firsts, chars, strict=True):
             to = cuda_text.Target(offsets.ptr + first * itemsize, itemsize, before, out.ptr + before, size)
-            cuda_packed.Spelling.write(tables, [(spelling, to)])
+            targets.append((one.codes(first), to))
             if several:
-                tables.launch(lane)
-                tables = Tables()
+                launched(cuda_packed.Spelling.write, targets[-1:])
             before += size
         null_count = 0 if missing is None else int(missing[0])
         mask = one.mask if null_count else None
@@ -617,7 +621,8 @@ def _spell(turn: Sequence[_Taking], lane: Lane) -> dict[int, DeviceStrings]:
         found[one.place] = DeviceStrings(
             count, out.ptr, offsets.ptr, itemsize, address, 0, null_count, owners=(offsets, out, mask)
         )
-    tables.launch(lane)
+    if not several:
+        launched(cuda_packed.Spelling.write, targets)
     return found
 
 
