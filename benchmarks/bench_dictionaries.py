@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,9 @@ def median_ms(call: Callable[[], Any], repeat: int, wait: Callable[[], Any]) -> 
     return 1e3 * statistics.median(seconds[1:])
 
 
-def measure(lineitem: Any, series_of: Callable[[list[str]], Any], wait: Callable[[], Any], gpu: bool) -> Iterator[Record]:
+def measure(
+    lineitem: Any, series_of: Callable[[list[str]], Any], wait: Callable[[], Any], gpu: bool
+) -> Iterator[Record]:
     """All records."""
     few = 15 if gpu else 3
 
@@ -129,7 +132,7 @@ def measure(lineitem: Any, series_of: Callable[[list[str]], Any], wait: Callable
         one = series.fsst.compress()
         for count in (10, 20):
             edges = np.linspace(0, ROWS, count + 1).astype(int).tolist()
-            pieces = [series.iloc[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+            pieces = [series.iloc[a:b] for a, b in pairwise(edges)]
             columns = [piece.fsst.compress() for piece in pieces]
             joined = cudf_fsst.concat(columns)
             compressor = cudf_fsst.Compressor()
@@ -160,7 +163,9 @@ def measure(lineitem: Any, series_of: Callable[[list[str]], Any], wait: Callable
             yield record(f"made.paths.{writer}", "value_counts_ms", took, **common)
 
     # Parts of a frame, as a pool keeps them.
-    parts = [lineitem.iloc[at : at + 100_000].fsst.compress() for at in range(0, min(len(lineitem), 1_000_000), 100_000)]
+    parts = [
+        lineitem.iloc[at : at + 100_000].fsst.compress() for at in range(0, min(len(lineitem), 1_000_000), 100_000)
+    ]
     whole = lineitem.iloc[:1_000_000].fsst.compress()
     kept = sum(part.nbytes for part in parts)
     yield record("tpch.lineitem.1m", "parts_of_whole_ratio", whole.nbytes / kept, parts=len(parts))

@@ -106,9 +106,9 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_begins(const u64
 struct SampleJob {
   u64 chars, offsets, wide;
   u64 validity, validity_offset;  // 0: no nulls
-  u64 begin, end;                 // addresses of the scope's first row, and the one behind its last; or 0, and how many rows there are
-  u64 set;                        // address of u64[2 * SAMPLE_ROWS], zeros
-  u64 found;                      // address of u64[3], zeros: rows that are not null, different hashes, characters of the scope
+  u64 begin, end;  // addresses of the scope's first row, and the one behind its last; or 0, and how many rows there are
+  u64 set;         // address of u64[2 * SAMPLE_ROWS], zeros
+  u64 found;       // address of u64[3], zeros: rows that are not null, different hashes, characters of the scope
 };
 
 __device__ __forceinline__ u32 scramble(u32 i) {
@@ -300,7 +300,8 @@ __device__ __forceinline__ u64 hash_text(const Text& text) {
   return text.nbytes <= SHORT_NBYTES ? hash & ~IS_LONGER : hash | IS_LONGER;
 }
 
-__device__ __forceinline__ bool equal_rows(const FindJob& job, bool wide, const u64* bounds, const Text& text, u32 other) {
+__device__ __forceinline__ bool equal_rows(const FindJob& job, bool wide, const u64* bounds, const Text& text,
+                                           u32 other) {
   const u64 begin = offset_at(job.offsets, wide, other);
   const Text there(job.chars + begin, offset_at(job.offsets, wide, u64(other) + 1) - begin, bounds[0], bounds[1]);
   if (there.nbytes != text.nbytes) return false;

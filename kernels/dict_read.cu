@@ -237,7 +237,8 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS, 3) dict_chars(const u
     }
     for (u64 base = low; base < job.rows; base += 32) {
       const u64 row = base + lane_id();
-      u64 at = end, from = 0, length = 0;  // each lane looks for a row's characters, so none waits for those of the row before
+      u64 at = end, from = 0,
+          length = 0;  // each lane looks for a row's characters, so none waits for those of the row before
       if (row < job.rows) at = offset_at(job.out_offsets, wide, row) - job.first_char;
       if (at < end) {
         const u32 code = code_at(job, row);

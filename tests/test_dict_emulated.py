@@ -168,7 +168,9 @@ def test_numbers(schedule: str, room: int, gpu: Gpu, rng: np.random.Generator) -
 @pytest.fixture
 def large(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables of all columns are those of long ones: with the bytes of values."""
-    monkeypatch.setattr(gpu.find, "_stride", lambda scope, slots: launch.SLOT_WORDS if slots > launch.FIND_THREADS else 1)
+    monkeypatch.setattr(
+        gpu.find, "_stride", lambda scope, slots: launch.SLOT_WORDS if slots > launch.FIND_THREADS else 1
+    )
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -334,9 +336,9 @@ class Whole:
             lane.synchronize()
             return self.strings(found)
 
-    def take(self, node: Node, rows: Any) -> list[bytes | None]:
+    def take(self, node: Node, rows: Any, order: int = 0) -> list[bytes | None]:
         with self.gpu.memory.Lane(self.device.stream()) as lane:
-            (found,) = self.there.take([node], rows, lane=lane)
+            (found,) = self.there.take([node], rows, lane=lane, order=order)
             lane.synchronize()
             return self.strings(found)
 
@@ -494,6 +496,44 @@ def test_rows(whole: Whole, rng: np.random.Generator) -> None:
             numbers = rng.integers(0, len(rows), count)
             assert whole.take(node, numbers) == [rows[i] for i in numbers]
             assert whole.take(node, whole.device.array(numbers)) == [rows[i] for i in numbers]
+
+
+@pytest.mark.parametrize("windows", [False, True])
+def test_rows_of_which_most_are_wanted(
+    windows: bool, whole: Whole, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All values are decoded, and codes are taken: short values are spelled, others gathered."""
+    gather: Any = importlib.import_module("cudf_fsst.codecs.fsst.cuda_gather")
+    monkeypatch.setattr(gather, "_TILE_COST", 1.0)
+    if windows:
+        read: Any = importlib.import_module("cudf_fsst.codecs.dict.cuda_read")
+        monkeypatch.setattr(read, "_CODES_NBYTES", 600)
+        monkeypatch.setattr(read, "_TAKEN_ROWS", 512)
+    many = [b"Clerk#%09d" % i for i in range(400)]
+    columns = {
+        "few": (some_rows(rng, 2500, WORDS), "dict_spell"),
+        "nulls": (some_rows(rng, 2000, [*WORDS, b""], 0.3), "dict_spell"),
+        "two bytes": (some_rows(rng, 3000, many, 0.1), "dict_spell"),
+        "long values": (some_rows(rng, 1500, [*WORDS, b"x" * 100, b"y" * 300], 0.2), "gather_chars"),
+    }
+    nodes = {name: whole.compress(rows, codec="dict")[0] for name, (rows, _) in columns.items()}
+    for name, (rows, kernel) in columns.items():
+        every = np.arange(len(rows))
+        mask = np.flatnonzero(rng.random(len(rows)) < 0.6)
+        for numbers, order in ((rng.permutation(every), 0), (mask, 1), (every[::-1].copy(), -1), (mask[:300], 0)):
+            whole.device.launches.clear()
+            assert whole.take(nodes[name], whole.device.array(numbers), order) == [rows[i] for i in numbers]
+            assert kernel in whole.device.launches
+    # Together, in one launch for codes of each size.
+    some = [name for name in nodes if name != "long values"]
+    numbers = rng.integers(0, 2000, 700)
+    whole.device.launches.clear()
+    with whole.gpu.memory.Lane(whole.device.stream()) as lane:
+        found = whole.there.take([nodes[name] for name in some], whole.device.array(numbers), lane=lane)
+        lane.synchronize()
+        assert windows or whole.device.launches.count("dict_spell") == 2
+        for name, strings in zip(some, found, strict=True):
+            assert whole.strings(strings) == [columns[name][0][i] for i in numbers]
 
 
 def test_scopes(whole: Whole, rng: np.random.Generator) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,9 @@ def concat(parts: list[pd.Series], codec: str | None = None) -> Any:
 
 @pytest.mark.parametrize("dtype", [*DTYPES.values(), pd.ArrowDtype(pa.binary())], ids=[*DTYPES, "binary"])
 def test_pieces_take_what_one_call_takes(dtype: Any) -> None:
-    rows = [value if value is None or dtype != pd.ArrowDtype(pa.binary()) else value.encode() for value in paths(60_000)]
+    rows = [
+        value if value is None or dtype != pd.ArrowDtype(pa.binary()) else value.encode() for value in paths(60_000)
+    ]
     whole = pd.Series(rows, dtype=dtype, name="path")
     one = whole.fsst.compress()
     assert one.codec == "dict"
@@ -102,7 +105,7 @@ def test_any_pieces(data: st.DataObject) -> None:
     numbers = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, len(words), sum(sizes))
     whole = pd.Series([words[i] for i in numbers], dtype=STR)
     edges = np.cumsum([0, *sizes]).tolist()
-    parts = [whole.iloc[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    parts = [whole.iloc[a:b] for a, b in pairwise(edges)]
     columns = [part.fsst.compress(codec="dict") for part in parts]
     joined = cudf_fsst.concat(columns)
     at = data.draw(st.integers(1, len(columns)))

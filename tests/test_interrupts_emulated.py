@@ -41,7 +41,7 @@ def module(name: str) -> Any:
 
 
 def interrupting(at: int) -> tuple[list[int], Callable[[Any, str, Any], None]]:
-    """Raise an interrupt where a function of the package begins, or what it called has returned; and a count of these."""
+    """Raise an interrupt where a function of the package begins or what it called returns; and a count of these."""
     seen = [0]
 
     def profile(frame: Any, event: str, _: Any) -> None:

@@ -589,3 +589,21 @@ def test_hard_patterns_of_like(caplog: pytest.LogCaptureFixture) -> None:
         assert not column.str.like(pattern).any()
         assert caplog.messages in (["like: codes"], ["like: codes, 0 candidates"])
     assert column.str.like("_" * 50).sum() == 100
+
+
+@pytest.mark.parametrize("dtype", ["str", object, "string", pd.ArrowDtype(pa.string())], ids=str)
+def test_isin_of_texts_with_nul(dtype: Any) -> None:
+    """Whatever the codec: of arrays of NumPy's texts, Arrow's types take less."""
+    series = pd.Series(["a", "a\0", "\0a", "a\0b", "b", "", "\0", None] * 40, dtype=dtype)
+    columns = [series.fsst.compress(codec=codec) for codec in (None, "fsst", "dict")]
+    texts = ["a\0b", "\0a", "b"]
+    for values in (
+        np.array(texts),
+        np.array(texts, object),
+        texts,
+        pd.Series(texts),
+        pd.Index(texts),
+        np.array(["b\0"]),
+    ):
+        for column in columns:
+            pd.testing.assert_series_equal(column.isin(values), series.isin(values))

@@ -253,6 +253,11 @@ def factorized(series: Any) -> tuple[Any, Any]:
     return codes, cudf_module().Series(values, name=series.name)
 
 
+def distinct(series: Any) -> Any:
+    """Each value once, in order of first appearance, labelled from 0."""
+    return series.drop_duplicates(ignore_index=True)
+
+
 def counted(values: Any, counts: Any, *, normalize: bool, sort: bool, ascending: bool) -> Any:
     """What ``value_counts`` gives: distinct values, which may have a missing one, and how often each is there."""
     cudf = cudf_module()

@@ -126,6 +126,8 @@ def _asked_values(values: Any) -> asked.Request | None:
             return None
         if isinstance(getattr(inner, "dtype", None), pd.CategoricalDtype):
             return None  # of which Arrow's types of strings take none
+        if isinstance(inner, np.ndarray) and inner.dtype.kind == "U" and any("\0" in value for value in inner):
+            return None  # Arrow's types of strings take them up to the NUL alone
         return asked.of_values(list(inner), inner)
     return None
 

@@ -60,7 +60,8 @@ class SpillPool(MutableMapping[Hashable, Any]):
     host_limit : int or str, optional
         Bytes of host memory for all entries, in the same way.
     directory : path, optional
-        Where the pool makes a folder of its own for files. The folder is removed by `close`, when the pool is no longer
+        Where the pool makes a folder of its own for files. The directory itself is made where there is none, if there
+        is the one that it is in. The folder is removed by `close`, when the pool is no longer
         used, or when Python ends. If the process is killed, the next pool in the same directory on the same host
         removes it. None means that nothing goes to disk.
 
@@ -68,6 +69,8 @@ class SpillPool(MutableMapping[Hashable, Any]):
     ------
     ValueError, TypeError
         A limit is no size.
+    FileNotFoundError
+        `directory` is in a directory that there is not.
     OSError
         The folder cannot be made.
 

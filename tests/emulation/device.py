@@ -517,6 +517,7 @@ _GPU_MODULES = (
             "cuda_reading",
             "cuda_take",
             "cuda_read",
+            "cuda_gather",
             "cuda_match_layout",
             "cuda_match",
             "cuda",
@@ -524,7 +525,10 @@ _GPU_MODULES = (
     ),
     *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
     *(f"cudf_fsst.codecs.values.{name}" for name in ("cuda_compress", "cuda_read", "cuda")),
-    *(f"cudf_fsst.codecs.dict.cuda_{name}" for name in ("find", "text", "packed", "choose", "pack", "compress", "short", "read", "merge")),
+    *(
+        f"cudf_fsst.codecs.dict.cuda_{name}"
+        for name in ("find", "text", "packed", "choose", "pack", "compress", "short", "read", "merge")
+    ),
     "cudf_fsst.codecs.device_read",
     "cudf_fsst.codecs.device",
     "cudf_fsst.codecs.ahead",

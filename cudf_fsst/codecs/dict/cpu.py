@@ -18,7 +18,7 @@ from ...buffers import HostStrings
 from ...naming import What
 from ...workers import num_threads
 from ..bitmap import put, rebased
-from ..chosen import parts_of, shares_of
+from ..chosen import Selected, numbers_of, parts_of, shares_of
 from ..fsst import cpu as fsst
 from ..fsst import plan as strings_plan
 from ..fsst.segment import Segments
@@ -620,23 +620,22 @@ def validity(node: Node) -> tuple[npt.NDArray[np.uint8] | None, int]:
     return bitmap, node.rows - int(np.bitwise_count(bitmap).sum(dtype=np.int64))
 
 
-def take(node: Node, rows: npt.NDArray[np.int64]) -> HostStrings:
+def take(node: Node, rows: Selected, *, room: int = fixed.ROOM_NBYTES) -> HostStrings:
     """Rows of strings with scopes, in any order, repeated or not, each of which is there."""
+    if len(node.scopes) == 1:
+        return _taken(node.scopes[0], rows, room)
+    rows = numbers_of(rows)
     if not rows.size:
         return read(node, 0, 0)
     places = np.empty(0, np.int64)
     order = rows
-    if len(node.scopes) > 1 and (np.diff(rows) < 0).any():
+    if (np.diff(rows) < 0).any():
         places = np.argsort(rows, kind="stable")
         order = rows[places]
-    found = (
-        [
-            _taken(node.scopes[number], order[first:last] - int(node.scope_edges[number]))
-            for number, first, last in shares_of(order, node.scope_edges)
-        ]
-        if len(node.scopes) > 1
-        else [_taken(node.scopes[0], rows)]
-    )
+    found = [
+        _taken(node.scopes[number], order[first:last] - int(node.scope_edges[number]), room)
+        for number, first, last in shares_of(order, node.scope_edges)
+    ]
     made = found[0] if len(found) == 1 else joined(found)
     if not places.size:
         return made
@@ -645,23 +644,26 @@ def take(node: Node, rows: npt.NDArray[np.int64]) -> HostStrings:
     return fsst.gather(made, back)
 
 
-def _taken(scope: Node, rows: npt.NDArray[np.int64]) -> HostStrings:
+def _taken(scope: Node, wanted: Selected, room: int) -> HostStrings:
     if is_strings(scope.type):
-        return fsst.take(scope.segments, rows, edges=scope.segment_edges)
+        return fsst.take(scope.segments, wanted, edges=scope.segment_edges, room=room)
     (parts,), (edges,) = scope.values, scope.values_edges
-    codes = fixed.take(parts, parts[0].itemsize, rows, edges=edges).astype(np.int64)
-    bits, nulls = None, 0
+    codes = fixed.take(parts, parts[0].itemsize, wanted, edges=edges, room=room).astype(np.int64)
+    count, bits, nulls = codes.size, None, 0
+    if not count:
+        return HostStrings(0, _NONE, np.zeros(1, np.int32))
     if scope.validity:
-        valid = fixed.take(scope.validity, 1, rows >> 3, edges=scope.validity_edges) >> (rows & 7).astype(np.uint8) & 1
-        nulls = rows.size - int(np.count_nonzero(valid))
-        bits = np.packbits(valid, bitorder="little") if nulls else None
+        bits = fixed.take_bits(scope.validity, wanted, edges=scope.validity_edges)
+        valid = np.unpackbits(bits, count=count, bitorder="little")
+        nulls = count - int(np.count_nonzero(valid))
+        bits = bits if nulls else None
         codes[valid == 0] = 0
     own = scope.children[0]
-    if nulls == rows.size:
-        return HostStrings(rows.size, _NONE, np.zeros(rows.size + 1, np.int32), bits, 0, nulls)
+    if nulls == count:
+        return HostStrings(count, _NONE, np.zeros(count + 1, np.int32), bits, 0, nulls)
     if int(codes.max()) >= own.rows:
         raise damaged()
-    if 4 * rows.size < own.rows:
+    if 4 * count < own.rows:
         wanted, codes = np.unique(codes, return_inverse=True)
         strings = fsst.take(own.segments, wanted, edges=own.segment_edges)
     else:

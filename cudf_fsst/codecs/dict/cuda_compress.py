@@ -12,23 +12,15 @@ from dataclasses import dataclass, field
 from operator import is_
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...buffers import DeviceStrings
-from ...device.memory import Lane, Workspace
+from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps, together
 from ...naming import What
-from ..bitpack import cuda as bitpack
-from ..cuda_kernels import get_kernel
-from ..cuda_tables import Tables
 from ..fsst import cuda_compress as fsst
 from ..fsst.segment import Segment
-from ..node import Node, Parts, dictionary_of, of_scopes, of_validity
-from ..part import Packed
+from ..node import Node, Parts, dictionary_of, of_scopes
 from ..registry import DICTIONARIES, STRINGS
-from ..values import cuda as fixed
-from ..values.launch import DEFINES, FILL_BLOCK
 from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
 from .cuda_pack import pack
 

@@ -162,7 +162,8 @@ class Numbered:
     def place(self, found_at: int, zeros_at: int) -> None:
         """Call when the memory has been taken; `found_at`: address of zeros for `_COUNT` numbers."""
         finding, staying = self._finding, self._staying
-        assert finding is not None and staying is not None
+        assert finding is not None
+        assert staying is not None
         self.found_at, self._table = found_at, zeros_at
         self._marks = zeros_at + align(self._zeros[0], ALIGNMENT)
         self._before, self._long, self._map, self.firsts, self._kept = (

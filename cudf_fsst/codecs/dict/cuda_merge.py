@@ -108,8 +108,8 @@ def _compress(own: Node, values: HostStrings, lane: Lane) -> Generator[None, Non
         return own
     offsets, chars = values.offsets.astype(np.int32), values.chars
     there = lane.allocate(offsets.nbytes), lane.allocate(chars.nbytes)
-    for buffer, array in zip(there, (offsets, chars), strict=True):
-        lane.upload(int(buffer.ptr), array)
+    lane.upload(int(there[0].ptr), offsets)
+    lane.upload(int(there[1].ptr), chars)
     strings = DeviceStrings(
         values.rows, int(there[1].ptr), int(there[0].ptr), 4, owners=(*there, None), chars_limit=chars.nbytes
     )

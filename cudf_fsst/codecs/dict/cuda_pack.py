@@ -29,12 +29,19 @@ _PIECE_NBYTES = 1 << 20
 class Coded(Protocol):
     """Rows that have codes, which are not kept."""
 
-    rows: int
-    null_count: int
-    #: Bytes of a code.
-    itemsize: int
-    #: Address of a bitmap, the bit of the first row; 0: no nulls.
-    validity: tuple[int, int]
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def null_count(self) -> int: ...
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a code."""
+
+    @property
+    def validity(self) -> tuple[int, int]:
+        """Address of a bitmap, the bit of the first row; 0: no nulls."""
 
     def look_up(self, tables: Tables, first: int, rows: int, out: int) -> None:
         """Write the codes of some rows, now or when `tables` are launched; of null rows, anything."""
@@ -173,7 +180,7 @@ def pack_pieces(one: Coded, room: int, lane: Lane) -> Generator[None, None, list
     """Codes of a scope, a piece at a time; two where there is room, so that the GPU works while the host waits."""
     begun: deque[_Piece] = deque()
     parts: list[Packed] = []
-    most = 2 if 2 * (_WINDOW_NBYTES + _PIECE_NBYTES) <= room else 1
+    most = 2 if room >= 2 * (_WINDOW_NBYTES + _PIECE_NBYTES) else 1
 
     def pack_first() -> None:
         piece = begun.popleft()

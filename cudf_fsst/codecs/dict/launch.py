@@ -77,10 +77,11 @@ COUNT_BLOCKS = 4
 
 
 @cache
-def packed_defines(itemsize: int) -> dict[str, int]:
-    """Constants of dict_packed.cu and dict_count.cu for codes of so many bytes."""
+def packed_defines(itemsize: int, plain: bool = False) -> dict[str, int]:
+    """Constants of dict_packed.cu and dict_count.cu for codes of so many bytes; `plain`: which are not packed."""
     return {
         **bitpack.defines(itemsize),
+        "PLAIN_CODES": int(plain),
         "BITPACK_WARPS": PACKED_WARPS,
         "SPELL_BLOCKS": SPELL_BLOCKS,
         "LENGTHS_PARTS": LENGTHS_PARTS,
@@ -91,6 +92,6 @@ def packed_defines(itemsize: int) -> dict[str, int]:
 VARIANTS = {
     "dict_find": (FIND_DEFINES,),
     "dict_read": (READ_DEFINES,),
-    "dict_packed": tuple(packed_defines(itemsize) for itemsize in (1, 2, 4)),
+    "dict_packed": tuple(packed_defines(itemsize, plain) for plain in (False, True) for itemsize in (1, 2, 4)),
     "dict_count": tuple(packed_defines(itemsize) for itemsize in (1, 2, 4)),
 }

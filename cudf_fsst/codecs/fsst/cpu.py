@@ -22,11 +22,11 @@ import numpy.typing as npt
 from ...buffers import HostStrings
 from ...workers import map_items, num_threads
 from ..bitmap import put, rebased
-from ..chosen import chosen, parts_of, shares_of
+from ..chosen import Chosen, Selected, chosen, parts_of, shares_of
 from ..part import edges_of
 from ..unaligned import address
 from . import cpu_kernels as kernels
-from . import plan
+from . import cpu_select, plan
 from .automaton import automaton
 from .layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from .row_lengths import check_ascending, measure, pack, unpack_ends
@@ -46,6 +46,10 @@ _CHUNK_ROW_BLOCKS = 256
 _CHUNK_ROWS = 2**15
 #: Rows in order are taken from all those between, decoded, where they are at least such a part of them.
 _DENSE = 0.6
+#: So many at least.
+_FEW_DENSE = 2**12
+#: Bytes of strings that are decoded at once, of rows in no order, if nobody knows that there may be more.
+_ROOM_NBYTES = 64 << 20
 #: Characters of a row from which threads share it.
 _LONG_ROW = 2**20
 #: Rows and characters up to which a range is decoded before threads would have started.
@@ -480,18 +484,26 @@ def _validity(parts: Sequence[tuple[Segment, int, int]]) -> tuple[npt.NDArray[np
 
 
 def take(
-    segments: Sequence[Segment], rows: npt.NDArray[np.int64], *, edges: npt.NDArray[np.int64] | None = None
+    segments: Sequence[Segment],
+    rows: Selected,
+    *,
+    edges: npt.NDArray[np.int64] | None = None,
+    room: int = _ROOM_NBYTES,
 ) -> HostStrings:
     """Decode rows in any order, repeated or not, and only the tiles they touch, each once.
+
+    Where they touch most, what lies between is decoded, too.
 
     Parameters
     ----------
     segments
         Host segments.
-    rows : ndarray of int64
+    rows : ndarray of int64, Chosen or range
         From 0 to the column's rows less 1.
     edges : ndarray of int64
         `edges_of` the segments, if that is at hand.
+    room : int
+        Bytes of strings that are decoded at once, of rows in no order.
 
     Returns
     -------
@@ -510,11 +522,19 @@ def take(
     if wanted.a_range:
         return read(segments, wanted.lowest, wanted.highest + 1, edges=edges)
     span = wanted.highest - wanted.lowest + 1
-    in_order = wanted.ascending or wanted.descending
-    if not in_order or wanted.rows.size >= _DENSE * span:
+    if wanted.ascending or wanted.descending:
+        if wanted.rows.size >= max(_DENSE * span, _FEW_DENSE):
+            readers = {
+                number: Reader(segments[number])
+                for number in range(*parts_of(edges, wanted.lowest, wanted.highest + 1))
+            }
+            items = cpu_select.items(readers, edges, wanted)
+            if items is not None:
+                return _in_order(items, wanted.rows)
+    else:
         some = segments[slice(*parts_of(edges, wanted.lowest, wanted.highest + 1))]
         if sum(segment.layout.tiles for segment in some) <= wanted.rows.size:
-            return gather(read(segments, wanted.lowest, wanted.highest + 1, edges=edges), wanted.rows, wanted.lowest)
+            return _from_parts(segments, wanted, edges, room)
     rows, places = wanted.sorted()
     count = rows.size
     starts, offsets = np.empty(count, np.int64), np.zeros(count + 1, np.int64)
@@ -552,6 +572,61 @@ def take(
     run(work, count, chars.size)
     run(copying, count, chars.size)
 
+    null_count = 0 if valid is None else count - int(np.count_nonzero(valid))
+    validity = np.packbits(valid, bitorder="little") if valid is not None and null_count else None
+    return HostStrings(count, chars, offsets.astype(offset_dtype(chars.size), copy=False), validity, 0, null_count)
+
+
+def _in_order(items: Sequence[cpu_select.Item], rows: npt.NDArray[np.int64]) -> HostStrings:
+    """Rows that ascend or descend, of work items."""
+    count = rows.size
+    offsets = np.zeros(count + 1, np.int64)
+    run([partial(item.measure, rows, offsets[1:]) for item in items], count, 0)
+    np.cumsum(offsets, out=offsets)
+    chars = np.empty(int(offsets[-1]), np.uint8)
+    run([partial(item.copy, rows, offsets, chars) for item in items], count, chars.size)
+    validity, null_count = None, 0
+    if any(item.reader.segment.null_count for item in items):
+        valid = np.ones(count, np.bool_)
+        for item in items:
+            if item.reader.segment.null_count:
+                bits, local = item.reader.segment.section("validity"), rows[item.chosen] - item.base
+                valid[item.chosen] = bits[local >> 3] >> (local & 7).astype(np.uint8) & 1
+        null_count = count - int(np.count_nonzero(valid))
+        validity = np.packbits(valid, bitorder="little") if null_count else None
+    return HostStrings(count, chars, offsets.astype(offset_dtype(chars.size), copy=False), validity, 0, null_count)
+
+
+def _from_parts(segments: Sequence[Segment], wanted: Chosen, edges: npt.NDArray[np.int64], room: int) -> HostStrings:
+    """Rows in no order, of the rows between the lowest and the highest, which are decoded some at a time."""
+    first, last = wanted.lowest, wanted.highest + 1
+    numbers = range(*parts_of(edges, first, last))
+    nbytes = sum(segments[number].chars + 4 * segments[number].rows for number in numbers)
+    if nbytes <= room:
+        return gather(read(segments, first, last, edges=edges), wanted.rows, first)
+    step = max(room * (last - first) // nbytes // ROW_BLOCK, 1) * ROW_BLOCK
+    parts = [(a, min(a + step, last)) for a in range(first, last, step)]
+    rows, count = wanted.rows, wanted.rows.size
+    offsets, valid = np.zeros(count + 1, np.int64), None
+    pieces = cut(0, count, _CHUNK_ROWS)
+    for start, stop in parts:
+        strings = read(segments, start, stop, edges=edges)
+        run(
+            [partial(cpu_select.measure_part, strings, start, rows[a:b], offsets[1:][a:b]) for a, b in pieces], count, 0
+        )
+        if strings.validity is not None:
+            valid = np.ones(count, np.bool_) if valid is None else valid
+            here = np.flatnonzero((rows >= start) & (rows < stop))
+            local = rows[here] - start
+            valid[here] = strings.validity[local >> 3] >> (local & 7).astype(np.uint8) & 1
+        del strings
+    np.cumsum(offsets, out=offsets)
+    chars = np.empty(int(offsets[-1]), np.uint8)
+    for start, stop in parts:
+        strings = read(segments, start, stop, edges=edges)
+        work = [partial(cpu_select.copy_part, strings, start, rows[a:b], offsets[a : b + 1], chars) for a, b in pieces]
+        run(work, count, chars.size)
+        del strings, work
     null_count = 0 if valid is None else count - int(np.count_nonzero(valid))
     validity = np.packbits(valid, bitorder="little") if valid is not None and null_count else None
     return HostStrings(count, chars, offsets.astype(offset_dtype(chars.size), copy=False), validity, 0, null_count)

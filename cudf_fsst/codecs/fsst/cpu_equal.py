@@ -104,7 +104,7 @@ def _match_blocks(reader: Reader, first: int, last: int, values: Values, answers
         nbytes = int(offsets[end] - offsets[begin])
         if highest - lowest <= _DENSE * nbytes:
             chars = np.empty(highest - lowest + 8, np.uint8)
-            reader.decode(lowest, highest, address(chars))
+            reader.decode(lowest, highest, chars[: highest - lowest])
             places = starts[begin:end] - lowest
         else:
             chars = np.empty(nbytes + 8, np.uint8)
