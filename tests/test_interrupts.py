@@ -28,5 +28,5 @@ def test_some_of_each_kind() -> None:
 @pytest.mark.parametrize(("kind", "count"), [("signals", 2000), ("starts", 400), ("steps", 600)])
 def test_many(kind: str, count: int) -> None:
     met = interrupted(kind, 2, count)
-    assert sum(met.values()) > count / 2
+    assert sum(met.values()) > count / 3  # an operation may start fewer threads than were drawn
     assert len([name for name, number in met.items() if number]) >= 18
