@@ -395,6 +395,17 @@ def test_same_bytes_as_on_the_host(whole: Whole, rng: np.random.Generator) -> No
         assert whole.read(node) == rows
 
 
+@pytest.mark.parametrize("nbytes", [0, 60_000])
+def test_no_room_for_all_searches(
+    nbytes: int, whole: Whole, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns that do not fit are looked at afterwards."""
+    monkeypatch.setattr(importlib.import_module("cudf_fsst.codecs.dict.cuda_short"), "_SEARCH_NBYTES", nbytes)
+    some = columns_of(rng)
+    for rows, node in zip(some.values(), whole.compress(*some.values()), strict=True):
+        same(whole.download(node), of_host(rows))
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("codec", [None, "dict"])
 def test_scopes_of_a_column(codec: str | None, whole: Whole, small_segments: None, rng: np.random.Generator) -> None:
@@ -517,6 +528,8 @@ def test_rows_of_which_most_are_wanted(
         "long values": (some_rows(rng, 1500, [*WORDS, b"x" * 100, b"y" * 300], 0.2), "gather_chars"),
     }
     nodes = {name: whole.compress(rows, codec="dict")[0] for name, (rows, _) in columns.items()}
+    (nothing,) = whole.compress([None] * 700, codec="dict")
+    assert whole.take(nothing, np.arange(700)) == [None] * 700
     for name, (rows, kernel) in columns.items():
         every = np.arange(len(rows))
         mask = np.flatnonzero(rng.random(len(rows)) < 0.6)

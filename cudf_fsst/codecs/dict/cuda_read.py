@@ -500,7 +500,8 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, room: int = 0, order: 
         if (
             len(node.scopes) > 1
             or is_strings(scope.type)
-            or not cuda_gather.reads_all(scope.children[0].segments, count, room)
+            or not (own := scope.children[0].segments)
+            or not cuda_gather.reads_all(own, count, room)
         ):
             found[place] = _take(node, chosen, lane, room)
         elif cuda_packed.packed(scope.values[0]):

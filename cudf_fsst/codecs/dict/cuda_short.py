@@ -84,7 +84,7 @@ class Short:
         self._fsst: Steps | None = None  # has begun
         self._searches: list[cuda_find.Numbered] = []
         self._of: list[Column] = []  # whose searches they are
-        self._numbers: Any = None  # what is downloaded of them
+        self._numbers: Any = ()  # what is downloaded of them
         self._buffers: list[Any] = []  # of codes
         self._decided: dict[cuda_find.Numbered, Scope] = {}  # those with a dictionary
         self._owners: list[tuple[cuda_find.Numbered, bool]] = []  # of `tasks`; whether it is validity
@@ -135,8 +135,8 @@ class Short:
         for column in self.columns:
             for number in column.most:
                 scope = column.search(number)
-                room -= scope.most_nbytes
-                if room >= 0:
+                if scope.most_nbytes <= room:
+                    room -= scope.most_nbytes
                     self._of.append(column)
                     asked.append((scope, cuda_find.slots_of(scope)[0], True))
         if not asked:
