@@ -15,10 +15,12 @@ import pyarrow.parquet as pq
 
 Path = str | os.PathLike[str]
 
-#: Row groups of a file up to which each is a piece by itself.
+#: Files of more row groups have larger pieces.
 _FEW = 32
 #: Rows, and bytes in Parquet's encodings, of a piece of several row groups.
 _PIECE_ROWS, _PIECE_NBYTES = 1 << 24, 640 << 20
+#: The same of files of few row groups, which are small, or were written in large ones.
+_FEW_ROWS, _FEW_NBYTES = 1 << 21, 128 << 20
 
 
 def bounds_of(noted: dict[str, Any]) -> range:
@@ -143,25 +145,25 @@ def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: 
 
 
 def _together(groups: Sequence[Any]) -> Iterator[list[Any]]:
-    """Which row groups of a file are a piece: each by itself, of many that are small several.
+    """Which row groups of a file are a piece: one that is large by itself, else several.
 
-    Small pieces take long to compress, and each has symbol tables of its own. The rule knows nothing but what the file
-    says of its row groups.
+    Small pieces take long to compress, each has symbol tables of its own, and in few rows fewer values repeat. The rule
+    knows nothing but what the file says of its row groups.
     """
-    if len(groups) <= _FEW:
-        yield from ([group] for group in groups)
-        return
+    few = len(groups) <= _FEW
+    most_rows, most_nbytes = (_FEW_ROWS, _FEW_NBYTES) if few else (_PIECE_ROWS, _PIECE_NBYTES)
     piece: list[Any] = []
     rows = nbytes = 0
     for group in groups:
         own_rows, own_nbytes = group.num_rows, group.total_byte_size
-        if piece and (rows + own_rows > _PIECE_ROWS or nbytes + own_nbytes > _PIECE_NBYTES):
+        if piece and (rows + own_rows > most_rows or nbytes + own_nbytes > most_nbytes):
             yield piece
             piece, rows, nbytes = [], 0, 0
         piece.append(group)
         rows += own_rows
         nbytes += own_nbytes
-    yield piece
+    if piece:
+        yield piece
 
 
 def _files(source: Path | Sequence[Path]) -> Any:
