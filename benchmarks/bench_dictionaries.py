@@ -37,7 +37,7 @@ import cudf_fsst
 
 ROWS = 2_000_000
 #: How often these rows follow each other where GB/s are measured.
-TIMES = 16
+TIMES = 30
 #: Rows of a row group: what DuckDB and pandas write.
 ROW_GROUPS = {"duckdb": 122_880, "pandas": 1_048_576}
 
