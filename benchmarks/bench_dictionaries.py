@@ -36,12 +36,16 @@ from records import Record, as_text
 import cudf_fsst
 
 ROWS = 2_000_000
+#: How often these rows follow each other where GB/s are measured.
+TIMES = 30
 #: Rows of a row group: what DuckDB and pandas write.
 ROW_GROUPS = {"duckdb": 122_880, "pandas": 1_048_576}
 
 
 def words(count: int, parts: int, seed: int) -> np.ndarray[Any, Any]:
-    """Distinct words of some syllables, of which there are thirty: many fewer words than so many syllables make."""
+    """Distinct words of some syllables."""
+    if count > 0.8 * len(SYLLABLES) ** parts:
+        raise ValueError(f"{count} words of {parts} syllables")
     random, found = np.random.default_rng(seed), dict[str, None]()
     while len(found) < count:
         chosen = random.integers(0, len(SYLLABLES), (count, parts))
@@ -65,11 +69,11 @@ def paths(rows: int, seed: int = SEED) -> list[str]:
 
 def made(rows: int) -> dict[str, list[str]]:
     """Columns of values that repeat, few of them to many."""
-    titles = np.array([f"{a} {b}" for a, b in zip(words(60_000, 3, 5), words(60_000, 4, 6), strict=True)], object)
+    titles = np.array([f"{a} {b}" for a, b in zip(words(60_000, 4, 5), words(60_000, 4, 6), strict=True)], object)
     return {
         "paths": paths(rows),
         "cities": skewed(words(3000, 3, 1), rows, 0.9, 2),
-        "last_names": skewed(words(40_000, 3, 3), rows, 1.0, 4),
+        "last_names": skewed(words(20_000, 3, 3), rows, 1.0, 4),
         "titles": skewed(titles, rows, 0.7, 7),
     }
 
@@ -127,7 +131,12 @@ def measure(
             took = median_ms(lambda series=series, codec=codec: series.fsst.compress(codec=codec), few, wait)
             yield record(f"made.{name}", "compress_ms", took, own, **facts)
             if gpu:
+                large = sys.modules["cudf"].concat([series] * TIMES, ignore_index=True)
+                column = large.fsst.compress(codec=codec)
+                took = median_ms(lambda large=large, codec=codec: large.fsst.compress(codec=codec), few, wait)
+                facts |= {"rows": TIMES * ROWS, "bytes": column.chars_nbytes, "chosen": column.codec}
                 yield record(f"made.{name}", "compress_gbps", column.chars_nbytes / took / 1e6, own, **facts)
+                del large, column
         # Pieces.
         one = series.fsst.compress()
         for count in (10, 20):

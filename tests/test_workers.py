@@ -497,7 +497,7 @@ def work(number):
     while not workers._pool.stopped:
         time.sleep(0.001)
     time.sleep(0.1)
-    os.write(1, f"{number}\n".encode())  # print would write the number and the end of the line apart
+    os.write(1, f"{number}\\n".encode())  # print would write the number and the end of the line apart
 for number in range(9):
     group.begin(lambda number=number: work(number))
 begun.acquire()
