@@ -60,7 +60,11 @@ class HostReader:
         for i, field in enumerate(template):
             if not _is_text(field.type) and isinstance(natural_dtype(field.type), pd.ArrowDtype):
                 template = template.set(i, pa.field(field.name, pa.null()))  # which is for the labels alone
-        empty = template.empty_table().to_pandas()
+        with reading(source.paths[0]):
+            try:
+                empty = template.empty_table().to_pandas()
+            except (LookupError, TypeError, AttributeError) as error:
+                raise ValueError(f"the notes that pandas leaves are damaged: {error!r}") from error
         #: Of the frame's columns.
         self.labels = empty.columns
         self._levels = source.levels
@@ -127,7 +131,11 @@ class HostReader:
 
     def compress(self, found: Sequence[tuple[Read, Any]]) -> list[Compressed]:
         """What has become of tables that were read."""
-        return [self._compressed(table, coded, read.share == 0) for read, (table, coded) in found]
+        made = []
+        for read, (table, coded) in found:
+            with reading(self._source.pieces[read.piece].path) if self._source.pieces else nullcontext():
+                made.append(self._compressed(table, coded, read.share == 0))
+        return made
 
     def _compressed(self, table: Any, coded: Mapping[str, CodedColumn], first: bool) -> Compressed:
         """Of columns of a piece, and of its index if they are the first."""

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from . import footer
+
 Path = str | os.PathLike[str]
 
 #: Files of more row groups have larger pieces.
@@ -123,6 +125,7 @@ def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: 
     with reading(shown):
         dataset = pq.ParquetDataset(where)
         fragments = dataset.fragments
+        _check_notes(dataset.schema.pandas_metadata)
     if not fragments:
         raise FileNotFoundError(f"{shown}: no Parquet file in this folder")
     expression = None if filters is None else pq.filters_to_expression(filters)
@@ -135,6 +138,7 @@ def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: 
             if value not in values:
                 values.append(value)
         with reading(fragment.path):
+            footer.check(fragment.path, fragment.metadata)
             split = fragment.split_by_row_group(expression, schema=dataset.schema)
             for some in _together([one.row_groups[0] for one in split]):
                 numbers, rows = [group.id for group in some], sum(group.num_rows for group in some)
@@ -142,6 +146,25 @@ def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: 
     schema = _selected(dataset.schema, columns, shown)
     paths = tuple(fragment.path for fragment in fragments)
     return Source(dataset.schema, schema, columns, filters, expression, tuple(found), keys, paths)
+
+
+def _check_notes(notes: Any) -> None:
+    """Raise ValueError where pandas' notes are not what pandas writes, which pyarrow and we look things up in."""
+    if notes is None:
+        return
+    columns, levels = (notes.get(name, []) if isinstance(notes, dict) else None for name in ("columns", "index_columns"))
+    if not isinstance(columns, list) or not isinstance(levels, list):
+        raise ValueError("the notes that pandas leaves are damaged")
+    for one in columns:
+        if not isinstance(one, dict) or not {"name", "pandas_type", "numpy_type", "metadata"} <= one.keys():
+            raise ValueError(f"the notes that pandas leaves are damaged: {one!r:.100} describes no column")
+    for one in levels:
+        if isinstance(one, dict):
+            numbers = [one.get(name) for name in ("start", "stop", "step")]
+            if not all(isinstance(number, int) for number in numbers) or numbers[2] == 0 or "name" not in one:
+                raise ValueError(f"the notes that pandas leaves are damaged: {one!r:.100} is no range")
+        elif not isinstance(one, str):
+            raise ValueError(f"the notes that pandas leaves are damaged: {one!r:.100} names no column")
 
 
 def _together(groups: Sequence[Any]) -> Iterator[list[Any]]:
