@@ -232,7 +232,7 @@ def _without_ranges(schema: Any) -> Any:
     notes = schema.pandas_metadata
     if notes is None:
         return schema.metadata
-    notes["index_columns"] = [one for one in notes["index_columns"] if isinstance(one, str)]
+    notes["index_columns"] = [one for one in notes.get("index_columns", []) if isinstance(one, str)]
     return {**schema.metadata, b"pandas": json.dumps(notes).encode()}
 
 

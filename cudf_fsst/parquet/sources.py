@@ -152,9 +152,9 @@ def _check_notes(notes: Any) -> None:
     """Raise ValueError where pandas' notes are not what pandas writes, which pyarrow and we look things up in."""
     if notes is None:
         return
-    columns, levels = (notes.get(name, []) if isinstance(notes, dict) else None for name in ("columns", "index_columns"))
+    columns, levels = (notes.get("columns"), notes.get("index_columns", [])) if isinstance(notes, dict) else (None, None)
     if not isinstance(columns, list) or not isinstance(levels, list):
-        raise ValueError("the notes that pandas leaves are damaged")
+        raise ValueError("the notes that pandas leaves are damaged: they list no columns")
     for one in columns:
         if not isinstance(one, dict) or not {"name", "pandas_type", "numpy_type", "metadata"} <= one.keys():
             raise ValueError(f"the notes that pandas leaves are damaged: {one!r:.100} describes no column")
