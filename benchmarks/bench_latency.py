@@ -148,7 +148,9 @@ def measure_frame(frame: Any, tools: Tools, failed: list[str]) -> Iterator[Found
         for label in frame:
             check(found[label], wanted[label], measure)
         del found, wanted
-        yield from milliseconds(measure, ours, plain, tools, -(-tools.repeat // (3 if count < 10**7 else 9)), rows=count)
+        yield from milliseconds(
+            measure, ours, plain, tools, -(-tools.repeat // (3 if count < 10**7 else 9)), rows=count
+        )
 
 
 def measure_first(frame: Any, tools: Tools, failed: list[str]) -> Iterator[Found]:

@@ -435,7 +435,7 @@ class CompressedFrame(Rows):
                 for label, content in zip(self._labels, whole._columns, strict=True)
             ]
             fields = [(field.name, column.type) for field, column in zip(self._arrow_schema(), columns, strict=True)]
-            return pa.Table.from_arrays(columns, schema=schema.with_labels(fields, self._labels))
+            return pa.Table.from_arrays(columns, schema=schema.with_labels(fields, self._labels, len(self)))
         there = self.to_host()
         return pa.Table.from_arrays(batches.arrays(there._columns, 0, len(self)), schema=self._arrow_schema())
 

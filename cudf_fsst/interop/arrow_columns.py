@@ -63,9 +63,9 @@ def describe(array: Any) -> ColumnBuffers:
 def check(array: Any) -> None:
     """Raise ValueError where an array refers to values that are not there; who made it need not have looked.
 
-    All that comes from Arrow goes through this before anything looks at its values. Offsets of strings between the first
-    and the last are for the codec to check, which reads them anyway. So a column of strings takes some microseconds, one
-    of dictionaries a look at its indices, views as long as pyarrow takes to look at each.
+    All that comes from Arrow goes through this before anything looks at its values. Offsets of strings between the
+    first and the last are for the codec to check, which reads them anyway. So a column of strings takes some
+    microseconds, one of dictionaries a look at its indices, views as long as pyarrow takes to look at each.
 
     Parameters
     ----------
@@ -131,13 +131,31 @@ def _inside(array: Any) -> Any:
     return pa.StructArray.from_arrays([array.keys, array.items], fields=list(entries(array.type)))
 
 
+def cast_views(array: Any, kind: Any) -> Any:
+    """Views of strings, which are checked, as strings of a type.
+
+    pyarrow looks at views of null rows too, which may be anything.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        return pa.chunked_array([cast_views(chunk, kind) for chunk in array.chunks], kind)
+    if array.null_count:
+        buffers, first, rows = array.buffers(), array.offset, len(array)
+        views = np.frombuffer(buffers[1], np.uint64).reshape(-1, 2)[first : first + rows]
+        null = array.is_null().to_numpy(zero_copy_only=False)
+        if views[null].any():
+            validity = pa.py_buffer(np.packbits(~null, bitorder="little"))
+            buffers[:2] = [validity, pa.py_buffer(np.where(null[:, None], np.uint64(0), views))]
+            array = pa.Array.from_buffers(array.type, rows, buffers, array.null_count)
+    return array.cast(kind)
+
+
 def _without_view(array: Any) -> Any:
     """The same values in the layout of `plain`."""
     kind = array.type
     if _types.is_run_end_encoded(kind):
         return pc.run_end_decode(array)
     if not (_types.is_list_view(kind) or _types.is_large_list_view(kind)):
-        return array.cast(plain(kind))
+        return cast_views(array, plain(kind))
     # pyarrow's own cast was seen to make arrays that are not valid.
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     sizes = np.where(valid, array.sizes.to_numpy(), 0).astype(np.int64)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..arrow_types import is_view, within
 from .arrow import decoding
-from .arrow_columns import check, holds_dictionary, no_rows, one_row
+from .arrow_columns import cast_views, check, holds_dictionary, no_rows, one_row
 from .dtypes import MASKED, NULLABLE, VIEWS, decode_string_dtype, encode_dtype, is_interval
 from .objects import changed_objects, one_missing, reason
 
@@ -80,7 +80,7 @@ def _without_views(array: Any) -> Any:
     if wanted is None:
         return array
     check(array)
-    return array.cast(wanted)
+    return cast_views(array, wanted)
 
 
 def _of_one_exact_type(series: Any, kind: Any) -> bool:

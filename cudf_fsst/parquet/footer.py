@@ -1,7 +1,7 @@
 """What a Parquet file's footer says of its column chunks, looked at before pyarrow is asked.
 
-pyarrow's ``RowGroupMetaData.column``, and filters of its datasets, end the process where Arrow's C++ code refuses what a
-column chunk says of itself: sizes of levels that do not fit the schema, a chunk that is encrypted; and a row group of
+pyarrow's ``RowGroupMetaData.column``, and filters of its datasets, end the process where Arrow's C++ code refuses what
+a column chunk says of itself: sizes of levels that do not fit the schema, a chunk that is encrypted. And a row group of
 more columns than the schema has is read out of bounds. So the footer is walked through here first. It is a struct of
 Thrift's compact protocol (https://github.com/apache/parquet-format, ``parquet.thrift``).
 """
@@ -18,19 +18,23 @@ from ..codecs.jit import njit
 
 _MAGIC = b"PAR1"
 #: Kinds of values.
-_I64, _BINARY, _LIST, _SET, _MAP, _STRUCT = 6, 8, 9, 10, 11, 12
+_I32, _I64, _BINARY, _LIST, _SET, _MAP, _STRUCT = 5, 6, 8, 9, 10, 11, 12
+#: Physical types, by their numbers.
+_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+_BYTE_ARRAY = _TYPES.index("BYTE_ARRAY")
 #: Where a value stands; elsewhere nothing is looked at.
 _FILE, _GROUPS, _GROUP, _CHUNKS, _CHUNK, _COLUMN, _SIZES, _REPEATED, _DEFINED = range(1, 10)
 #: Structs within structs, as Thrift's own readers allow them.
 _DEPTH = 64
 #: What `_walk` has found.
-_FINE, _BROKEN, _UNUSUAL, _COLUMNS, _LEVELS, _ENCRYPTED = range(6)
+_FINE, _BROKEN, _UNUSUAL, _COLUMNS, _LEVELS, _ENCRYPTED, _TYPE = range(7)
 _REASONS = {
     _BROKEN: "its footer is damaged",
     _UNUSUAL: "its footer is damaged: fields of another kind, or in another order, than Parquet's",
     _COLUMNS: "row group {group} has not the {leaves} columns of the schema",
     _LEVELS: "row group {group}: sizes of column {column} do not fit the schema",
     _ENCRYPTED: "row group {group}: column {column} is encrypted",
+    _TYPE: "row group {group}: column {column} is not of the schema's type",
 }
 
 
@@ -53,8 +57,8 @@ def check(path: str | os.PathLike[str], metadata: Any) -> None:
     leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
     repeated = np.array([leaf.max_repetition_level for leaf in leaves], np.int64)
     defined = np.array([leaf.max_definition_level for leaf in leaves], np.int64)
-    of_bytes = np.array([leaf.physical_type == "BYTE_ARRAY" for leaf in leaves], np.bool_)
-    found, group, column = _walk(np.frombuffer(footer, np.uint8), repeated, defined, of_bytes)
+    types = np.array([_TYPES.index(leaf.physical_type) for leaf in leaves], np.int64)
+    found, group, column = _walk(np.frombuffer(footer, np.uint8), repeated, defined, types)
     if found != _FINE:
         raise ValueError(_REASONS[found].format(group=group, column=column, leaves=len(leaves)))
 
@@ -89,14 +93,15 @@ def _number(data: npt.NDArray[np.uint8], at: int) -> tuple[int, int]:
 
 
 @njit()
-def _walk(data: Any, repeated: Any, defined: Any, of_bytes: Any) -> tuple[int, int, int]:
-    """What is wrong, and of which row group and column; levels and kinds by the schema's columns."""
+def _walk(data: Any, repeated: Any, defined: Any, types: Any) -> tuple[int, int, int]:
+    """What is wrong, and of which row group and column; levels and types by the schema's columns."""
     size, leaves = data.size, repeated.size
     # Of each struct, list or map that is open: its kind, elements left, their kinds, the last field, where it stands.
     kinds, left, one, other, last, where = np.zeros((6, _DEPTH + 1), np.int64)
     kinds[0], where[0] = _STRUCT, _FILE
     top = at = 0
     group = column = -1
+    typed = False  # the column says its type
     while top >= 0:
         own, inner = where[top], 0
         if kinds[top] == _STRUCT:
@@ -107,6 +112,8 @@ def _walk(data: Any, repeated: Any, defined: Any, of_bytes: Any) -> tuple[int, i
             if header == 0:
                 if own == _GROUP and column + 1 != leaves:
                     return _COLUMNS, group, column
+                if own == _CHUNK and not typed:
+                    return _TYPE, group, column
                 top -= 1
                 continue
             kind, field = header & 15, int(last[top]) + (header >> 4)
@@ -127,11 +134,17 @@ def _walk(data: Any, repeated: Any, defined: Any, of_bytes: Any) -> tuple[int, i
                     wanted, inner = _STRUCT, _COLUMN
                 elif own == _CHUNK and field == 8:
                     return _ENCRYPTED, group, column
+                elif own == _COLUMN and field == 1:
+                    wanted = _I32
+                    value, _ = _number(data, at)
+                    if value != 2 * types[column]:  # signed numbers are twice as large
+                        return _TYPE, group, column
+                    typed = True
                 elif own == _COLUMN and field == 16:
                     wanted, inner = _STRUCT, _SIZES
                 elif own == _SIZES and field == 1:
                     wanted = _I64
-                    if not of_bytes[column]:
+                    if types[column] != _BYTE_ARRAY:
                         return _LEVELS, group, column
                 elif own == _SIZES and field == 2:
                     wanted, inner = _LIST, _REPEATED
@@ -155,12 +168,12 @@ def _walk(data: Any, repeated: Any, defined: Any, of_bytes: Any) -> tuple[int, i
                 if own == _GROUPS:
                     group, column, inner = group + 1, -1, _GROUP
                 else:
-                    column, inner = column + 1, _CHUNK
+                    column, inner, typed = column + 1, _CHUNK, False
                     if column >= leaves:
                         return _COLUMNS, group, column
         if kind in (1, 2, 3):
             at += 1
-        elif kind in (4, 5, _I64):
+        elif kind in (4, _I32, _I64):
             _, at = _number(data, at)
         elif kind == 7:
             at += 8

@@ -150,6 +150,8 @@ class HostReader:
                 values = self._with_one_dictionary(name, table[name])
                 if pa.types.is_dictionary(values.type):  # pandas' dtype has the categories
                     dtype = pa.table({"": values[:0]}).to_pandas().dtypes.iloc[0]
+                if isinstance(dtype, pd.ArrowDtype) and pa.types.is_temporal(values.type):
+                    values = values.cast(dtype.pyarrow_dtype)  # Parquet has no date64, and no seconds
                 array, stored = encode_arrow(values, dtype)
                 check_codec(codec, array.type)
                 [node] = host.compress([Wanted(arrow_columns.describe(array), codec, self._strings)])

@@ -152,7 +152,9 @@ def _check_notes(notes: Any) -> None:
     """Raise ValueError where pandas' notes are not what pandas writes, which pyarrow and we look things up in."""
     if notes is None:
         return
-    columns, levels = (notes.get("columns"), notes.get("index_columns", [])) if isinstance(notes, dict) else (None, None)
+    columns, levels = (
+        (notes.get("columns"), notes.get("index_columns", [])) if isinstance(notes, dict) else (None, None)
+    )
     if not isinstance(columns, list) or not isinstance(levels, list):
         raise ValueError("the notes that pandas leaves are damaged: they list no columns")
     for one in columns:
