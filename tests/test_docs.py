@@ -215,11 +215,9 @@ CONSTANTS: dict[str, tuple[tuple[str, str], ...]] = {
         ("has up to {} symbols", "codecs.fsst.symbols.MAX_SYMBOLS"),
     ),
     "questions": (
-        ("on a GPU up to {:,} strings", "query.asked.MOST_VALUES"),
-        ("in host memory up to {}, some more", "(codecs.fsst.search.MAX_STATES - 1) // codecs.fsst.search.LEAST_END"),
+        ("`isin` of strings | up to {:,} strings", "query.asked.MOST_VALUES"),
         ("a tuple of up to {} strings", "query.asked._MOST_ENDS"),
         ("a pattern of more than {} bytes", "codecs.fsst.search.MAX_PATTERN"),
-        ("or more than {} bytes together", "codecs.fsst.search.MAX_STATES - 1"),
     ),
     "performance": (
         ("segments of 1/{} of its characters", "round(2**32 / codecs.fsst.plan.segment_size(2**32))"),
@@ -228,8 +226,10 @@ CONSTANTS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "parquet": (
         ("more than {} row groups", "parquet.sources._FEW"),
-        ("at most 2^{} rows and ", "parquet.sources._PIECE_ROWS.bit_length() - 1"),
-        ("and {} MiB in Parquet's encodings", "parquet.sources._PIECE_NBYTES >> 20"),
+        ("at most 2^{} rows and ", "parquet.sources._FEW_ROWS.bit_length() - 1"),
+        ("and {} MiB in Parquet's encodings", "parquet.sources._FEW_NBYTES >> 20"),
+        ("up to 2^{} rows and ", "parquet.sources._PIECE_ROWS.bit_length() - 1"),
+        ("rows and {} MiB. Otherwise", "parquet.sources._PIECE_NBYTES >> 20"),
         ("decoded as it is read, about {} MiB at a time", "batches.PIECE_NBYTES >> 20"),
     ),
     "tuning": (("at least {:.0f} % faster", "100 * autotune._WORTH - 100"),),

@@ -125,7 +125,7 @@ def test_page_of_a_frame() -> None:
     frame = data().fsst.compress()
     page = Page(frame._repr_html_())
     check(page)
-    assert {"price", "text", "<i>&", "fsst", f"{frame.column('text').nbytes:,}"} <= set(page.seen)
+    assert {"price", "text", "<i>&", "dict", f"{frame.column('text').nbytes:,}"} <= set(page.seen)
     nodes = [column.node for column in frame._columns]
     widest = max(node.uncompressed_nbytes for node in nodes)
     wanted = [100 * size / widest for node in nodes for size in (node.uncompressed_nbytes, node.nbytes)]
