@@ -20,7 +20,6 @@ import argparse
 import ast
 import datetime
 import hashlib
-import json
 import os
 import sys
 import sysconfig

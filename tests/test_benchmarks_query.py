@@ -30,7 +30,15 @@ COMMENTS = "tpch.l_comment.sf10"
 def modules() -> Iterator[dict[str, ModuleType]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "benchmarks")
-        names = ("bench_query", "bench_query_cpu", "bench_real_text", "bench_tpch", "query_page", "readme_table", "records")
+        names = (
+            "bench_query",
+            "bench_query_cpu",
+            "bench_real_text",
+            "bench_tpch",
+            "query_page",
+            "readme_table",
+            "records",
+        )
         yield {name: importlib.import_module(name) for name in names}
 
 

@@ -97,7 +97,7 @@ def progress_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
     """What a terminal was sent, without Rich's own escapes (colours, the cursor)."""
     sent = io.StringIO()
     terminal = Console(file=sent, force_terminal=True, width=150, markup=False, emoji=False)
-    monkeypatch.setattr(progress, "Console", lambda **_: terminal)
+    monkeypatch.setattr(progress, "console", lambda: terminal)
     return lambda: re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", sent.getvalue())
 
 

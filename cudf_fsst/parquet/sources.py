@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from . import footer
 
@@ -120,6 +118,9 @@ class Source:
 
 def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: Any) -> Source:
     """Look at the files, and read what they say of themselves; see `read_parquet`."""
+    import pyarrow.dataset as ds  # these take long to import
+    import pyarrow.parquet as pq
+
     where = _files(source)
     shown = os.fsdecode(where) if isinstance(where, (str, bytes, os.PathLike)) else os.fsdecode(where[0])
     with reading(shown):
