@@ -8,7 +8,8 @@ move a little with what is installed; the results name the versions.
 
 ``nbytes`` counts all that is kept of a column. pandas' columns are of its ``str`` dtype, in Arrow's memory, and
 ``pandas.category`` is the same column of categories. ``arrow`` is what ratios refer to, as
-`CompressedColumn.uncompressed_nbytes` has it. Parquet files have one column, Zstd, and else the defaults of `pyarrow.parquet.write_table`.
+`CompressedColumn.uncompressed_nbytes` has it. Parquet files have one column, Zstd, and else the defaults of
+`pyarrow.parquet.write_table`.
 
 Questions are asked of ours, of pandas' column and of one of Polars, with one thread each. Milliseconds are the best of
 the repetitions, in which all take turns. Answers are compared before anything is timed.

@@ -141,11 +141,11 @@ def render_real_text(content: dict[str, Any]) -> str:
         [
             *lines,
             "",
-            f"**Parquet is the better file**: our columns take {larger} times the bytes of one with Zstd. They are for text in "
-            "memory that is read and asked.",
+            f"**Parquet is the better file**: our columns take {larger} times the bytes of one with Zstd. "
+            "They are for text in memory that is read and asked.",
             f"**Without a GPU**, a search for a word takes {against('contains a word', 'pandas')} of pandas' time and "
             f"{against('contains a word', 'polars')} of Polars'. Prefixes, `==` and",
-            f"regular expressions are slower: {worst['pandas']} times pandas' time, {worst['polars']} times Polars' "
+            f"regular expressions take {worst['pandas']} of pandas' time, and {worst['polars']} of Polars' "
             "([all questions](docs/questions.md#in-host-memory)).",
         ]
     )
