@@ -134,14 +134,23 @@ def measure_frame(frame: Any, tools: Tools, failed: list[str]) -> Iterator[Found
         for codec, call in (("cudf_fsst", ours), ("cudf", partial(frame.copy, deep=True))):
             rate = nbytes / 1e9 / tools.events(call, few)
             yield codec, {"measure": f"frame_{measure}_gbps", "value": rate, "bytes": nbytes, "rows": len(frame)}
-    mask = tools.library.Series(random.random(len(frame)) < SELECTED)
-    rows = tools.library.Series(random.integers(0, len(frame), 1_000_000))
+    library = tools.library
+    mask, half = (library.Series(random.random(len(frame)) < share) for share in (SELECTED, 0.5))
+    rows = library.Series(random.integers(0, len(frame), 1_000_000))
+    every = library.Series(random.permutation(len(frame)))
     for measure, ours, plain, count in (
-        ("mask", partial(compressed.__getitem__, mask), partial(frame.__getitem__, mask), int(mask.sum())),
-        ("take1m", partial(compressed.take, rows), partial(frame.take, rows), len(rows)),
+        ("frame_mask_ms", partial(compressed.__getitem__, mask), partial(frame.__getitem__, mask), int(mask.sum())),
+        ("frame_take1m_ms", partial(compressed.take, rows), partial(frame.take, rows), len(rows)),
+        ("mask_half_ms", partial(compressed.__getitem__, half), partial(frame.__getitem__, half), int(half.sum())),
+        ("take_all_ms", partial(compressed.take, every), partial(frame.take, every), len(every)),
     ):
-        check(ours(), plain(), measure)
-        yield from milliseconds(f"frame_{measure}_ms", ours, plain, tools, -(-tools.repeat // 3), rows=count)
+        found, wanted = ours(), plain()
+        for label in frame:
+            check(found[label], wanted[label], measure)
+        del found, wanted
+        yield from milliseconds(
+            measure, ours, plain, tools, -(-tools.repeat // (3 if count < 10**7 else 9)), rows=count
+        )
 
 
 def measure_first(frame: Any, tools: Tools, failed: list[str]) -> Iterator[Found]:

@@ -19,8 +19,8 @@ from datasets import characters, offsets
 from records import best_chunk
 from rmm.pylibrmm.stream import Stream as RmmStream
 
-from cudf_fsst.codecs.fsst.cpu import num_threads
 from cudf_fsst.device.memory import pinned
+from cudf_fsst.workers import num_threads
 
 #: What nvCOMP has for bytes. Gzip is Deflate in another envelope.
 NVCOMP = ("LZ4", "Snappy", "Zstd", "Deflate", "GDeflate", "ANS", "Bitcomp", "Cascaded")

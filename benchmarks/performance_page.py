@@ -484,6 +484,8 @@ CALLS = {
     "filter_ms": "l_comment, whole: `filter` to {filter_ms:.1f} million rows, ms",
     "frame_mask_ms": "lineitem, whole: `f[mask]` of {frame_mask_ms:.1f} million rows, ms",
     "frame_take1m_ms": "lineitem, whole: `take` of a million random rows, ms",
+    "mask_half_ms": "lineitem, whole: `f[mask]` of {mask_half_ms:.0f} million rows, ms",
+    "take_all_ms": "lineitem, whole: `take` of all {take_all_ms:.0f} million rows, in random order, ms",
     "frame_compress_gbps": "lineitem, whole: `compress()`, GB/s",
     "frame_decompress_gbps": "lineitem, whole: `decompress()`, GB/s",
     "first_to_host_gbps": "lineitem, whole: the first `to_host()` of a process, GB/s",

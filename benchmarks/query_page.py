@@ -1,6 +1,6 @@
 """Write docs/questions.md's tables, and its pictures: python benchmarks/query_page.py.
 
-They are made of benchmarks/results/query.json, query_cpu.json and tpch.json; a test compares them.
+They are made of benchmarks/results/query.json, query_cpu.json, real_text.json and tpch.json; a test compares them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import matplotlib
 from measured import DATASET
-from plots import BLUE, DARK_PALE, GREY, ORANGE, PALE_BLUE, PICTURES, STYLE, Picture, new_figure, put_heading
+from plots import BLUE, GREY, ORANGE, PALE_BLUE, PICTURES, STYLE, Picture, new_figure, put_heading
 from spill_page import END, RESULTS, ROOT, provenance, read, table
 
 PAGE = ROOT / "docs" / "questions.md"
@@ -33,8 +33,6 @@ MEASURES = {
 }
 #: Inches of a picture, which a phone shows whole.
 WIDTH = 5.4
-#: Letters over a line.
-BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.3}
 #: What is shown of the TPC-H queries: measure, heading, unit.
 SHARES = (
     ("seconds", "time", 1e-3, "ms"),
@@ -163,6 +161,25 @@ def cpu(folder: Path = RESULTS) -> str:
     return "\n\n".join([table(head, lines), f"{machine['cpu']}, {content['date']}: {source}"])
 
 
+def real_text(folder: Path = RESULTS) -> str:
+    """Questions of real text in host memory, beside pandas' and Polars'."""
+    content = read("real_text", folder)
+    if content is None:
+        return "Not measured yet."
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for record in content["records"]:
+        if record["measure"] == "ms":
+            found.setdefault((record["dataset"], record["question"]), {})[record["codec"]] = record["value"]
+    lines = [
+        [*names, *(f"{one[codec]:,.2f}" for codec in ("cudf_fsst.cpu", "pandas", "polars"))]
+        for names, one in found.items()
+    ]
+    machine = content["machine"]
+    source = f"[`real_text.json`](RESULTS/real_text.json), `{content['command']}`."
+    head = ["column", "question", "compressed, ms", "pandas", "Polars"]
+    return "\n\n".join([table(head, lines), f"{machine['cpu']}, {content['date']}: {source}"])
+
+
 def queries(content: dict[str, Any]) -> dict[str, dict[str, dict[str, float]]]:
     """Query -> codec -> measure -> value."""
     found: dict[str, dict[str, dict[str, float]]] = {}
@@ -232,12 +249,12 @@ def draw_tpch(content: dict[str, Any]) -> Picture:
         for y, name in enumerate(names):
             ours, plain = (found[name][codec][measure] for codec in ("cudf_fsst", "cudf"))
             share = ours / plain
-            axes.barh(y, share, 0.7, color=ORANGE if share <= 1 else DARK_PALE)
-            label = f" {ours / scale:,.2g} of {plain / scale:,.2g} {unit}"
-            axes.text(share, y, label, va="center", fontsize=8.5, color=GREY, bbox=BEHIND)
+            axes.barh(y, share, 0.7, color=ORANGE)
+            label = f"{ours / scale:,.2g} of {plain / scale:,.2g} {unit}"
+            axes.text(max(share, 1) + 0.04, y, label, va="center", fontsize=8.5, color=GREY)  # right of the line
         axes.axvline(1, color=GREY, linewidth=1)
-        axes.set_xlim(0, 2.4)
-        axes.set_xticks([0, 0.5, 1, 1.5, 2], [] if i < len(SHARES) - 1 else None)
+        axes.set_xlim(0, 1.8)
+        axes.set_xticks([0, 0.5, 1, 1.5], [] if i < len(SHARES) - 1 else None)
         axes.set_ylim(-0.6, len(names) - 0.4)
         axes.set_title(title)
         axes.tick_params(axis="y", length=0)
@@ -251,6 +268,7 @@ PARTS = {
     "columns": columns,
     "sizes": sizes,
     "cpu": cpu,
+    "real_text": real_text,
     "tpch": tpch,
 }
 DRAWINGS = {"questions": ("query", draw_questions), "tpch": ("tpch", draw_tpch)}

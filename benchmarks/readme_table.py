@@ -1,7 +1,9 @@
-"""Write the README's table of measured numbers from benchmarks/results/*.json: python benchmarks/readme_table.py.
+"""Write the README's tables of measured numbers from benchmarks/results/*.json: python benchmarks/readme_table.py.
 
-The README holds no number of its own: the text between the two markers is exactly what `render` makes of the newest
-results that a GPU produced, and a test compares them.
+That of real text stands in docs/compress.md, too.
+
+The README holds no number of its own: what stands between the markers is exactly what `render` makes of the newest
+results that a GPU produced, and `render_real_text` of those of real text; a test compares them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "compress.md"
 BEGIN = "<!-- measured: benchmarks/readme_table.py writes what stands between these markers -->"
+BEGIN_REAL = "<!-- measured: real text, by benchmarks/readme_table.py -->"
 END = "<!-- measured: end -->"
 
 #: What of the results the table shows: beginnings of datasets; codecs, all but the first on the first dataset only.
@@ -73,17 +77,102 @@ def render(results: tuple[str, dict[str, Any]] | None) -> str:
     return "\n".join(lines)
 
 
-def measured_part(readme: str) -> str:
+def real_text(folder: Path = RESULTS) -> dict[str, Any]:
+    """Results of bench_real_text.py."""
+    return json.loads((folder / "real_text.json").read_text())
+
+
+def nbytes_of(content: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Dataset -> codec -> bytes."""
+    found: dict[str, dict[str, float]] = {}
+    for record in content["records"]:
+        if record["measure"] == "nbytes":
+            found.setdefault(record["dataset"], {})[record["codec"]] = record["value"]
+    return found
+
+
+def times_of(content: dict[str, Any]) -> dict[str, list[dict[str, float]]]:
+    """Question -> for each dataset that is asked, codec -> milliseconds."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for record in content["records"]:
+        if record["measure"] == "ms":
+            by_dataset = found.setdefault(record["question"], {})
+            by_dataset.setdefault(record["dataset"], {})[record["codec"]] = record["value"]
+    return {question: list(by_dataset.values()) for question, by_dataset in found.items()}
+
+
+def span(values: list[float]) -> str:
+    """The smallest and the largest, with two digits that count."""
+    low, high = (f"{value:.2g}" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def render_real_text(content: dict[str, Any]) -> str:
+    """Markdown of what real text takes, and what a machine without a GPU gets."""
+    rows = {one["dataset"]: one["rows"] for one in content["records"]}
+    found = nbytes_of(content)
+    packages = ", ".join(f"{name} {content['machine']['versions'][name]}" for name in ("pandas", "pyarrow"))
+    lines = [
+        "Text that comes with Python and its packages, in MB "
+        f"({packages}, {content['date']}: [all results](benchmarks/results/real_text.json)).",
+        "*pandas* is its `str` dtype in memory, *category* the same as categories, *ratio* Arrow's bytes / ours:",
+        "",
+        "| text | rows | pandas | category | cudf-fsst | ratio | Parquet, Zstd |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name, sizes in found.items():
+        plain, category, ours, file = (
+            f"{sizes[codec] / 1e6:.2f}" for codec in ("pandas", "pandas.category", "cudf_fsst.cpu", "parquet.zstd")
+        )
+        ratio = sizes["arrow"] / sizes["cudf_fsst.cpu"]
+        lines.append(f"| {name} | {rows[name]:,} | {plain} | {category} | {ours} | {ratio:.2f} | {file} |")
+    larger = span([one["cudf_fsst.cpu"] / one["parquet.zstd"] for one in found.values()])
+    times = times_of(content)
+
+    def against(question: str, other: str) -> str:
+        return span([one["cudf_fsst.cpu"] / one[other] for one in times[question]])
+
+    slower = ("starts with", "==", "regular expression")
+    worst = {
+        other: span([one["cudf_fsst.cpu"] / one[other] for question in slower for one in times[question]])
+        for other in ("pandas", "polars")
+    }
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"**Parquet is the better file**: our columns take {larger} times the bytes of one with Zstd. "
+            "They are for text in memory that is read and asked.",
+            f"**Without a GPU**, a search for a word takes {against('contains a word', 'pandas')} of pandas' time and "
+            f"{against('contains a word', 'polars')} of Polars'. Prefixes, `==` and",
+            f"regular expressions take {worst['pandas']} of pandas' time, and {worst['polars']} of Polars' "
+            "([all questions](docs/questions.md#in-host-memory)).",
+        ]
+    )
+
+
+def measured_part(readme: str, begin: str = BEGIN) -> str:
     """What stands between the markers."""
-    return readme.split(BEGIN)[1].split(END)[0].strip()
+    return readme.split(begin)[1].split(END)[0].strip()
+
+
+def written(readme: str, begin: str, text: str) -> str:
+    """The README with another measured part."""
+    before, rest = readme.split(begin)
+    return f"{before}{begin}\n{text}\n{END}{rest.split(END, 1)[1]}"
+
+
+def of_page(text: str) -> str:
+    """What stands in the README as a page of docs/ has it."""
+    return text.replace("](benchmarks/", "](../benchmarks/").replace("](docs/", "](")
 
 
 def main() -> None:
-    """Rewrite the README's measured part."""
-    readme = README.read_text()
-    before, rest = readme.split(BEGIN)
-    after = rest.split(END, 1)[1]
-    README.write_text(f"{before}{BEGIN}\n{render(newest())}\n{END}{after}")
+    """Rewrite the measured parts."""
+    text = render_real_text(real_text())
+    readme = written(README.read_text(), BEGIN, render(newest()))
+    README.write_text(written(readme, BEGIN_REAL, text))
+    PAGE.write_text(written(PAGE.read_text(), BEGIN_REAL, of_page(text)))
 
 
 if __name__ == "__main__":

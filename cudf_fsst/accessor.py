@@ -50,7 +50,7 @@ class FsstAccessor:
             The stream to work on. None takes cuDF's default stream. Only for data on a GPU.
         codec : str, optional
             The codec for the values, one of those that ``df.fsst.compress(codecs=...)`` takes. None takes ``"dict"``
-            for strings that repeat, in columns of 262,144 rows and more, where that is expected to be smaller. Other
+            for strings that repeat, in columns of 4,096 rows and more, where that is expected to be smaller. Other
             strings get ``"fsst"``. Other values get the codec that is smallest on a sample.
 
         Returns
@@ -119,7 +119,7 @@ class FsstFrameAccessor:
             each distinct value once, and a code for each row. ``"bitpack"`` takes integers, dates, decimals, booleans
             and codes of categories. ``"gfc"`` takes values of 4 or 8 bytes. ``"gpulz"`` and ``"raw"`` take all values
             of fixed width. For lists and structs the name counts for their leaves, for categories for their codes.
-            Strings that are not named get ``"fsst"``, or ``"dict"`` where they repeat in 262,144 rows and more and that
+            Strings that are not named get ``"fsst"``, or ``"dict"`` where they repeat in 4,096 rows and more and that
             is expected to be smaller. Other columns that are not named get what is smallest on a sample,
             ``"raw"`` where nothing saves a twentieth, and never ``"gpulz"``.
         tile_size, level, stream

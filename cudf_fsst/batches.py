@@ -9,8 +9,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow.pandas_compat import get_logical_type
 
 from . import selection
 from .backend import HostBackend
@@ -79,6 +77,8 @@ def write_parquet(
 
 
 def _writer(path: Any, fields: Any, compression: Any) -> Any:
+    import pyarrow.parquet as pq  # which takes long to import
+
     try:
         return pq.ParquetWriter(path, fields, compression=compression)
     except pa.ArrowException as error:
@@ -119,6 +119,8 @@ class _Levels:
 
 def _schema(contents: Sequence[Content], labels: Any, dtypes: Sequence[Any], levels: _Levels) -> Any:
     """Fields of columns and levels, with the notes that pandas puts into a Parquet file."""
+    from pyarrow.pandas_compat import get_logical_type
+
     none = levels.empty[:0]
     empty = pd.DataFrame({i: _without_rows(dtype, none) for i, dtype in enumerate(dtypes)}, index=none)
     empty.columns = labels

@@ -147,12 +147,6 @@ def _show_demo(reports: Sequence[Report], title: str) -> None:
     _print_table(shown)
     total, taken = sum(report.rows for report in reports), max(report.taken_rows for report in reports)
     lines = [f"All {total:,} rows came back equal, and so did {taken:,} of each column, taken at random."]
-    for report in reports:
-        if report.category_nbytes is not None and 2 * report.category_nbytes < report.nbytes:
-            lines.append(
-                f"{_shown(report.column)} has few different values: as a category it takes "
-                f"{_size(report.category_nbytes)}."
-            )
     small = [_shown(report.column) for report in reports if report.chars_nbytes < _SMALL]
     if small:
         lines.append(f"Too small to show the device's speed: {', '.join(small)}. A larger --scale does.")

@@ -40,8 +40,6 @@ _WARM_UP_ROWS = 1000
 #: The best of so many calls is shown, or of those that end within so many seconds; of two at least, as the first of
 #: them may have waited for a compiler.
 _CALLS, _SECONDS = 5, 1.0
-#: As a category a column with so few different values among its first rows is tried.
-_DISTINCT, _DISTINCT_ROWS = 1000, 50_000
 
 
 class DemoError(Exception):
@@ -50,10 +48,7 @@ class DemoError(Exception):
 
 @dataclass(frozen=True)
 class Report:
-    """What the demo saw on one column: sizes in bytes, times in seconds, of the best of several calls.
-
-    `category_nbytes` is what the column takes as a category, None where its values are too many for one.
-    """
+    """What the demo saw on one column: sizes in bytes, times in seconds, of the best of several calls."""
 
     column: str
     rows: int
@@ -65,7 +60,6 @@ class Report:
     decompress_seconds: float
     taken_rows: int
     take_seconds: float
-    category_nbytes: int | None = None
 
 
 def table_of(column: str) -> str:
@@ -157,7 +151,6 @@ def run_column(engine: Engine, path: Path, column: str, rows: int | None = None,
         decompress_seconds=decompress_seconds,
         taken_rows=count,
         take_seconds=take_seconds,
-        category_nbytes=_category_nbytes(series),
     )
 
 
@@ -172,12 +165,6 @@ def _timed(engine: Engine, work: Callable[[], Any]) -> tuple[Any, float]:
         engine.synchronize()
         seconds.append(perf_counter() - start)
     return result, min(seconds)
-
-
-def _category_nbytes(series: Any) -> int | None:
-    if series.iloc[:_DISTINCT_ROWS].nunique() > _DISTINCT:
-        return None
-    return int(series.astype("category").fsst.compress().nbytes)
 
 
 def _compare(got: Any, expected: Any, what: str) -> None:

@@ -76,7 +76,7 @@ def find_engine(choice: DeviceChoice = "auto") -> Engine:
         return _gpu_engine()
     import pandas
 
-    from .codecs.fsst.cpu import num_threads
+    from .workers import num_threads
 
     return Engine(pandas, f"CPU, {num_threads()} threads", on_gpu=False)
 

@@ -53,7 +53,7 @@ def from_arrow(data: Any) -> CompressedColumn | CompressedFrame:
     for name, array in zip(data.column_names, data.columns, strict=True):
         with naming(f"column {name!r}"):
             columns.append(_column(array))
-    return _frame(columns, schema.labels_of(data.schema))
+    return _frame(columns, *schema.labels_of(data.schema))
 
 
 def _column(array: Any) -> CompressedColumn:
@@ -69,7 +69,7 @@ def _column(array: Any) -> CompressedColumn:
     return found[0] if len(found) == 1 else concat(found)
 
 
-def _frame(columns: Sequence[CompressedColumn], noted: Any) -> CompressedFrame:
+def _frame(columns: Sequence[CompressedColumn], noted: Any, noted_rows: int) -> CompressedFrame:
     rows = {len(column) for column in columns}
     if len(rows) > 1:
         raise ValueError(f"the columns have different numbers of rows: {', '.join(map(str, sorted(rows)))}")
@@ -77,6 +77,6 @@ def _frame(columns: Sequence[CompressedColumn], noted: Any) -> CompressedFrame:
     # Of a table whose columns were chosen anew, what was noted of all of them says nothing.
     kept = noted is not None and list(noted) == names
     labels = noted if kept else pd.Index(names, tupleize_cols=False)
-    backend, count = HostBackend(), max(rows, default=0)
+    backend, count = HostBackend(), max(rows, default=noted_rows)
     index = indexes.compress(pd.RangeIndex(count), backend)
     return CompressedFrame._make(backend, [column._content for column in columns], labels, index)

@@ -436,7 +436,7 @@ class CompressedFrame(Rows):
                 for label, content in zip(self._labels, whole._columns, strict=True)
             ]
             fields = [(field.name, column.type) for field, column in zip(self._arrow_schema(), columns, strict=True)]
-            return pa.Table.from_arrays(columns, schema=schema.with_labels(fields, self._labels))
+            return pa.Table.from_arrays(columns, schema=schema.with_labels(fields, self._labels, len(self)))
         there = self.to_host()
         return pa.Table.from_arrays(batches.arrays(there._columns, 0, len(self)), schema=self._arrow_schema())
 
@@ -595,7 +595,7 @@ def compress_frame(
     strings = {"tile_size": tile_size, "level": level}
     asked = [
         Asked(series, wanted.get(label), strings, partial("column {!r}".format, label))
-        for label, series in zip(labels.astype(object).tolist(), backend.interop.columns(data), strict=True)
+        for label, series in zip(labels.tolist(), backend.interop.columns(data), strict=True)
     ]
     found = None if backend.device == "cpu" else indexes.of_range(data.index, backend)
     plain, names = (None, []) if found is not None else indexes.unnamed(data.index, backend)
@@ -619,7 +619,7 @@ def check_codecs(
     if codecs is not None and not isinstance(codecs, Mapping):
         raise TypeError(f"codecs must be a dict of column labels and codecs, not {type(codecs).__name__}")
     wanted = {(names or {}).get(label, label): codec for label, codec in (codecs or {}).items()}
-    known = set(labels)  # not the index itself, which has parts of a MultiIndex' labels too
+    known = set(labels) if wanted else ()  # not the index itself, which has parts of a MultiIndex' labels too
     for label, codec in wanted.items():
         if label not in known:
             raise KeyError(f"codecs names a column that the frame does not have: {label!r}")

@@ -21,6 +21,7 @@ from .column import CompressedColumn, compress, holds_text
 from .frame import CompressedFrame, compress_frame
 from .index import CompressedIndex
 from .interop import arrow_columns
+from .interop import pandas as interop_pandas
 
 
 @overload
@@ -30,8 +31,9 @@ def concat(columns: Sequence[CompressedFrame]) -> CompressedFrame: ...
 def concat(columns: Sequence[Any]) -> Any:
     """Put columns, or frames, one after another.
 
-    The result shares their parts, and no values are encoded again. Small things are made anew: a null mask that ends
-    within a byte, offsets of lists, and codes of categories whose order differs.
+    The result shares their parts. Small things are made anew: a null mask that ends within a byte, offsets of lists,
+    and codes of categories whose order differs. Dictionaries of strings become one where that is smaller: each value is
+    there once, and the rows' codes are numbered anew. Nothing else is encoded again.
 
     Parameters
     ----------
@@ -76,7 +78,7 @@ def _columns(columns: Sequence[CompressedColumn]) -> CompressedColumn:
     content = _contents([column._content for column in columns], backend)
     nothing = pd.RangeIndex(0) if isinstance(backend, HostBackend) else backend.interop.cudf_module().RangeIndex(0)
     name, _ = backend.interop.concat_labels([column._name for column in columns], [nothing] * len(columns))
-    index = join_indexes([column._index for column in columns], backend)
+    index = join_indexes([column._index for column in columns], backend, as_concat=True)
     proxied = any(column._proxied for column in columns)
     return CompressedColumn._make(content, backend, name, index, first._dtype, proxied)
 
@@ -95,7 +97,7 @@ def _frames(frames: Sequence[CompressedFrame]) -> CompressedFrame:
         _contents([frame._columns[place] for frame in frames], backend, f"column {label!r}")
         for place, label in enumerate(first._labels)
     ]
-    index = join_indexes([frame._index for frame in frames], backend)
+    index = join_indexes([frame._index for frame in frames], backend, as_concat=True)
     labels = first._labels
     if any(frame._labels.names != labels.names for frame in frames):  # as pandas has it, what differs is no name
         named = zip(*(frame._labels.names for frame in frames), strict=True)
@@ -183,8 +185,11 @@ def _nulls(content: Content, like: Content) -> Content:
     return _compressed(column, like)
 
 
-def join_indexes(found: Sequence[CompressedIndex], backend: Backend) -> CompressedIndex:
-    """The index of all rows; levels that are alike are put together as columns are."""
+def join_indexes(found: Sequence[CompressedIndex], backend: Backend, *, as_concat: bool = False) -> CompressedIndex:
+    """The index of all rows; levels that are alike are put together as columns are.
+
+    `as_concat`: dtypes are those of ``pandas.concat``, which makes `str` of strings in an object index.
+    """
     first, rows = found[0], sum(map(len, found))
     if first.levels and all(
         one.levels
@@ -196,11 +201,20 @@ def join_indexes(found: Sequence[CompressedIndex], backend: Backend) -> Compress
         plain = not any(pa.types.is_dictionary(level.type) for level in first.levels)
         if plain and not any(freq is not None for freq in first.notes["freqs"]):
             levels = [_contents(list(same), backend) for same in zip(*(one.levels for one in found), strict=True)]
-            return CompressedIndex(first.notes, rows, levels, names=first.names)
+            notes = first.notes
+            if as_concat and isinstance(backend, HostBackend) and not notes["multi"] and _has_strings(levels[0]):
+                notes = {**notes, "dtypes": [interop_pandas.joined_dtype(notes["dtypes"][0])]}
+            return CompressedIndex(notes, rows, levels, names=first.names)
     names = [None] * len(found)
     _, made = backend.interop.concat_labels(names, [one.whole(backend) for one in found])
     kept = isinstance(backend, HostBackend) and any(one.is_kept for one in found)
     return indexes.keep(made) if kept else indexes.compress(made, backend)
+
+
+def _has_strings(level: Content) -> bool:
+    """Whether labels are texts, some of which are there."""
+    is_text = pa.types.is_string(level.type) or pa.types.is_large_string(level.type)
+    return is_text and level.node.null_count < level.node.rows
 
 
 # Nodes ------------------------------------------------------------------------------------------------------------
@@ -213,7 +227,7 @@ def join_nodes(nodes: Sequence[Node], backend: Backend) -> Node:
     if len(nodes) == 1:
         return first
     if any(node.scopes for node in nodes):
-        return of_scopes(first.type, [scope for node in nodes for scope in node.scopes or (node,)])
+        return of_scopes(first.type, backend.merged([scope for node in nodes for scope in node.scopes or (node,)]))
     rows, nulls = sum(node.rows for node in nodes), sum(node.null_count for node in nodes)
     validity: Parts = ()
     if any(node.validity for node in nodes):

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from types import TracebackType
+from typing import Any
 
-from rich import progress as rich
-from rich.console import Console
+
+def console() -> Any:
+    """Rich's console on standard error; None where that is no terminal, so that Rich need not be imported."""
+    forced = os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE") == "1"
+    if not forced and not (hasattr(sys.stderr, "isatty") and sys.stderr.isatty()):
+        return None
+    from rich.console import Console
+
+    made = Console(stderr=True, markup=False, emoji=False)
+    return made if made.is_terminal else None
 
 
 class Progress:
@@ -20,24 +31,29 @@ class Progress:
     """
 
     def __init__(self, what: str, steps: int) -> None:
-        columns = [rich.TextColumn("{task.description}", markup=False), rich.BarColumn()]
+        self._bar: Any = None
+        if (terminal := console()) is None:
+            return
+        from rich import progress as rich
+
+        columns: list[Any] = [rich.TextColumn("{task.description}", markup=False), rich.BarColumn()]
         if steps > 1:
             columns.append(rich.MofNCompleteColumn())
-        console = Console(stderr=True, markup=False, emoji=False)
-        self._bar = rich.Progress(
-            *columns, rich.TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
-        )
+        self._bar = rich.Progress(*columns, rich.TimeElapsedColumn(), console=terminal, transient=True)
         self._task = self._bar.add_task(what, total=steps if steps > 1 else None)
 
     def __enter__(self) -> Progress:
-        self._bar.start()
+        if self._bar is not None:
+            self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def step(self) -> None:
         """One more is done."""
-        self._bar.advance(self._task)
+        if self._bar is not None:
+            self._bar.advance(self._task)

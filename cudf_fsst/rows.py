@@ -11,6 +11,7 @@ import numpy as np
 from . import selection
 from .backend import Backend, DeviceBackend, HostBackend
 from .backend.content import move
+from .codecs.chosen import Chosen, Ordered
 from .codecs.node import Content, Node
 from .index import CompressedIndex
 from .interop import cudf as interop_cudf
@@ -169,8 +170,10 @@ class Rows:
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
             if step == 1:
-                return self._out(self._range(start, max(start, stop)))
-            return self._out(self._take(np.arange(start, stop, step, dtype=np.int64), key=key))
+                return self._out(self._range(start, stop))
+            with self._backend.current():
+                rows = self._backend.row_range(start, stop, step)
+            return self._out(self._take(rows, key=key))
         if not isinstance(key, (bool, np.bool_)):
             try:
                 number = operator.index(key)
@@ -198,8 +201,11 @@ class Rows:
         """Chosen rows; `key`: the slice that they come from."""
         backend, index = self._backend, self._index
         backend.check_stream(stream)
+        numbers = rows.rows if isinstance(rows, (Chosen, Ordered)) else rows
+        if isinstance(rows, Chosen) and rows.a_range and backend.device == "cpu":
+            key = slice(rows.lowest, rows.highest + 1)
         with backend.current():
-            labels = index.chosen(backend, rows, key)
+            labels = index.chosen(backend, numbers, key)
             if labels is not None:
                 return self._built(backend.take(self._nodes, rows, stream=stream), labels)
             levels = index.nodes
@@ -207,11 +213,12 @@ class Rows:
             return self._built(found[len(levels) :], index.build(backend, found[: len(levels)]))
 
     def _range(self, start: int, stop: int | None, stream: Any = None) -> Any:
-        """Rows one after another; all of them without a `stop`."""
+        """Rows one after another; all of them without a `stop`, none where it is below `start`."""
         backend, index = self._backend, self._index
         with backend.current():
             levels = index.nodes
-            found = backend.read([*levels, *self._nodes], start, stop, stream=stream)
+            end = stop if stop is None else max(start, stop)
+            found = backend.read([*levels, *self._nodes], start, end, stream=stream)
             return self._built(found[len(levels) :], index.build(backend, found[: len(levels)], start, stop))
 
     def map_chunks(self, func: Callable[[Any], Any], *, chunk_bytes: int | None = None) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .codecs.chosen import Ordered, ascending, looked_at
 from .codecs.fsst.layout import ROW_BLOCK
 from .codecs.fsst.segment import Segment
 from .codecs.node import Node
@@ -123,6 +124,8 @@ class Positions:
 def last_rows(n: Any, length: int) -> slice:
     """Where the last `n` of `length` rows are; of a negative number, all but the first ``-n``."""
     n = operator.index(n)
+    if n == 0:
+        return slice(0, 0)  # as pandas has it, whose labels of no rows begin there
     return slice(max(length - n, 0), None) if n >= 0 else slice(-n, None)
 
 
@@ -224,6 +227,11 @@ def numbers(key: Any, length: int, backend: Any, how: Callable[[Any, int], Any] 
         Of the rows; what is on its GPU stays there.
     how
         `row_numbers` or `mask_rows`; None: the key's type says which.
+
+    Returns
+    -------
+    ndarray of int64, Chosen or Ordered
+        With what was found out about them on the way; on a GPU what is there.
     """
     if how is None and (key is None or isinstance(key, (str, bytes, bool, np.bool_, tuple, dict, type(Ellipsis)))):
         raise TypeError(f"rows are selected by position: an int, a slice, integers or a mask, not {key!r}")
@@ -231,4 +239,12 @@ def numbers(key: Any, length: int, backend: Any, how: Callable[[Any, int], Any] 
     with backend.current():
         values = backend.interop.row_values(key)
         how = how or (mask_rows if values.dtype.kind == "b" else row_numbers)
+        if not isinstance(values, np.ndarray):
+            return Ordered(how(values, length), int(how is mask_rows))
+        if how is mask_rows:
+            return ascending(mask_rows(values, length))
+        if values.dtype == np.int64 and values.ndim == 1 and values.flags.c_contiguous and values.size:
+            found = looked_at(values)
+            if found.lowest >= 0 and found.highest < length:
+                return found
         return how(values, length)

@@ -54,6 +54,41 @@ __device__ __forceinline__ u32 valid_bits(const CodesJob& job, u32 row) {
 template <typename Use>
 __device__ __forceinline__ void read_codes(const CodesJob& job, const Turn& turn, const Use& use) {
   const u32 none = none_of(job);
+#if PLAIN_CODES
+  // Not packed: the codes of rows from 0 on, one after another, at a multiple of 16 bytes, with room for the last block's.
+#pragma unroll 1
+  for (u32 number = turn.first; number < turn.last; ++number) {
+    const u32 begin = number * BITPACK_BLOCK;
+#pragma unroll 1
+    for (u32 row = 0; row < ROWS; ++row) {
+      const u32 end = u32(again(job.end)), at = begin + row * ROW;
+      if (at >= end) break;
+      const u32 own = at + lane_id() * VECTOR;
+      const uint4 raw = *reinterpret_cast<const uint4*>(again(job.segment.codes) + u64(own) * ITEM_NBYTES);
+      const u32 words[4] = {raw.x, raw.y, raw.z, raw.w};
+      Number codes[VECTOR];
+#pragma unroll
+      for (u32 v = 0; v < VECTOR; ++v)
+        codes[v] = min(words[v * ITEM_NBYTES / 4] >> v * ITEM_NBYTES % 4 * 8 & LOW_BITS, none);
+      const bool whole = end - at >= ROW;
+      if (!whole || again(job.validity) != 0) {
+        u32 bits = 0;
+        if (whole) {
+          bits = valid_bits(job, own);
+        } else {
+#pragma unroll 1
+          for (u32 v = 0; v < VECTOR; ++v)
+            if (own + v < end && (job.validity == 0 || bit_at(job.validity, job.validity_offset + own + v)))
+              bits |= 1u << v;
+        }
+#pragma unroll
+        for (u32 v = 0; v < VECTOR; ++v)
+          if ((bits >> v & 1) == 0) codes[v] = none;
+      }
+      use(own, codes, whole);
+    }
+  }
+#else
 #pragma unroll 1
   for (u32 from = turn.first; from < turn.last; from += 31) {
     const Share share(job.segment, from, 31, turn.last);
@@ -94,4 +129,5 @@ __device__ __forceinline__ void read_codes(const CodesJob& job, const Turn& turn
       }
     }
   }
+#endif
 }

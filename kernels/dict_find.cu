@@ -30,14 +30,16 @@
 
 #define EMPTY u64(0)
 #define NO_SLOT 0xffffffffu
-#define CACHE_PROBES 2
+#define PROBES 4
 // Thread blocks of dict_find on a multiprocessor: code for other GPUs spills with the registers that are left then.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 #define RESIDENT FIND_BLOCKS
 #define RESIDENT_FEW FEW_BLOCKS
+#define RESIDENT_NUMBER NUMBER_BLOCKS
 #else
 #define RESIDENT 3
 #define RESIDENT_FEW 2
+#define RESIDENT_NUMBER 4
 #endif
 
 // The largest of the warp's numbers.
@@ -104,9 +106,9 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_begins(const u64
 struct SampleJob {
   u64 chars, offsets, wide;
   u64 validity, validity_offset;  // 0: no nulls
-  u64 begin, end;                 // addresses of the scope's first row, and the one behind its last
-  u64 set;                        // address of u64[2 * SAMPLE_ROWS], zeros
-  u64 found;                      // address of u64[2], zeros: rows that are not null, different hashes
+  u64 begin, end;  // addresses of the scope's first row, and the one behind its last; or 0, and how many rows there are
+  u64 set;         // address of u64[2 * SAMPLE_ROWS], zeros
+  u64 found;       // address of u64[3], zeros: rows that are not null, different hashes, characters of the scope
 };
 
 __device__ __forceinline__ u32 scramble(u32 i) {
@@ -132,8 +134,12 @@ __device__ __forceinline__ u64 sample_hash(const Text& text) {
 extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_sample(const u64* table, u32 jobs) {
   __shared__ SampleJob job;
   const u32 i = load_job(table, jobs, job) * FIND_THREADS + threadIdx.x;
-  const u64 begin = *reinterpret_cast<const u64*>(job.begin), end = *reinterpret_cast<const u64*>(job.end);
+  const u64 begin = job.begin == 0 ? 0 : *reinterpret_cast<const u64*>(job.begin);
+  const u64 end = job.begin == 0 ? job.end : *reinterpret_cast<const u64*>(job.end);
   const u64 rows = end - begin;
+  if (i == 0)
+    reinterpret_cast<u64*>(job.found)[2] =
+        offset_at(job.offsets, job.wide != 0, end) - offset_at(job.offsets, job.wide != 0, begin);
   u64 row = i;
   bool some = i < rows;
   if (rows > SAMPLE_ROWS) {
@@ -173,12 +179,12 @@ struct FindJob {
   u64 scope_rows;                 // rows of the scope
   u64 first, rows;                // which of them are wanted
   u64 validity, validity_offset;  // 0: no nulls; the bit of the scope's first row
-  u64 table, slots;               // slots: a power of 2
+  u64 table, slots, stride;       // slots: a power of 2; words of 8 bytes from one to the next: 1 or SLOT_WORDS
   u64 limit;                      // values, at most
   u64 found;                      // address of u64[FOUND_...]
   u64 long_rows;                  // address of u32s, for as many rows as can be long
   u64 out, out_nbytes;            // address where each row's slot or number goes, bytes of one; 0: nowhere
-  u64 map;                        // address of u32s, number of each slot's value; 0: slots are written
+  u64 map;                        // address of u64s, numbers of slots' values (number_of); 0: slots are written
   u64 blocks;                     // thread blocks
 };
 
@@ -190,6 +196,7 @@ struct FindJob {
 #define FOUND_NULL_CHARS 4
 #define FOUND_VALUE_CHARS 5
 #define FOUND_LONGEST 6
+#define FOUND_CLASHES 7
 
 __device__ __forceinline__ u64* found_at(const FindJob& job, u32 place) {
   return reinterpret_cast<u64*>(job.found) + place;
@@ -207,7 +214,7 @@ __device__ __forceinline__ void write_code(u64 out, u64 nbytes, u64 i, u32 code)
 __device__ __forceinline__ void write_slot(const FindJob& job, u64 row, u32 slot) {
   if (job.out == 0) return;
   u32 code = 0;
-  if (slot != NO_SLOT) code = job.map != 0 ? reinterpret_cast<const u32*>(job.map)[slot] : slot;
+  if (slot != NO_SLOT) code = job.map != 0 ? u32(reinterpret_cast<const u64*>(job.map)[slot]) : slot;
   write_code(job.out, job.out_nbytes, row - job.first, code);
 }
 
@@ -217,25 +224,29 @@ __device__ __forceinline__ void count_value(const FindJob& job) {
 }
 
 // The slot of a value; NO_SLOT where the table is full, or where there are too many values, which is seen some time. `equal` compares with
-// a row.
-template <typename Equal>
-__device__ __forceinline__ u32 find_slot(const FindJob& job, u64 hash, u32 row, const Equal& equal) {
-  u64* table = reinterpret_cast<u64*>(job.table);
+// a row; `fill` is called by the thread that has put a value into the table, with the slot's address.
+template <typename Equal, typename Fill>
+__device__ __forceinline__ u32 find_slot(const FindJob& job, u64 hash, u32 row, const Equal& equal, const Fill& fill) {
   const u64 mine = make_entry(hash, row);
   const u32 mask = u32(job.slots) - 1;
   u32 slot = u32(hash) & mask;
   for (u32 steps = 1; steps <= mask; ++steps) {
-    u64 entry = table[slot];
+    u64* const at = reinterpret_cast<u64*>(job.table) + u64(slot) * u32(job.stride);
+    u64 entry = *at;
     if (entry == EMPTY) {
-      entry = atomicCAS(table + slot, EMPTY, mine);
+      entry = atomicCAS(at, EMPTY, mine);
       if (entry == EMPTY) {
         count_value(job);
+        fill(at);
         return slot;
       }
     }
-    if (entry >> 32 == mine >> 32 && (entry == mine || equal(row_of_entry(entry)))) {
-      if (mine > entry) atomicMax(table + slot, mine);
-      return slot;
+    if (entry >> 32 == mine >> 32) {
+      if (entry == mine || equal(row_of_entry(entry))) {
+        if (mine > entry) atomicMax(at, mine);
+        return slot;
+      }
+      *found_at(job, FOUND_CLASHES) = 1;
     }
     slot = slot + 1 & mask;
     if (steps % 32 == 0 && load_volatile(job.found + 8 * FOUND_TOO_MANY) != 0) return NO_SLOT;
@@ -244,155 +255,274 @@ __device__ __forceinline__ u32 find_slot(const FindJob& job, u64 hash, u32 row, 
   return NO_SLOT;
 }
 
-// Values that a thread block keeps. An entry has the bytes of a value + 1, and below that its slot. Once it is filled, it stays.
-#define ENTRY_BITS 26
-#define ENTRY_FILLING (63u << ENTRY_BITS)
-static_assert(8 * FIND_WORDS + 1 < 63, "an entry says how long a value is");
+// ---- all rows, where there are many values
 
-// Words of shared memory by which threads of a block hand on what they have written: a thread that reads what store_release has put
-// there sees all that the other thread wrote before.
-__device__ __forceinline__ u32 load_acquire(const u32* shared) {
-#ifdef __CUDA_ARCH__
-  u32 value;
-  asm volatile("ld.acquire.cta.shared.u32 %0, [%1];"
-               : "=r"(value)
-               : "r"(u32(__cvta_generic_to_shared(shared)))
-               : "memory");
-  return value;
-#else
-  const u32 value = *const_cast<const volatile u32*>(shared);
-  __threadfence_block();
-  return value;
-#endif
-}
-__device__ __forceinline__ void store_release(u32* shared, u32 value) {
-#ifdef __CUDA_ARCH__
-  asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(u32(__cvta_generic_to_shared(shared))), "r"(value)
-               : "memory");
-#else
-  __threadfence_block();
-  *const_cast<volatile u32*>(shared) = value;
-#endif
+// Beside its entry a slot of SLOT_WORDS has the value's bytes, so that most rows read nothing else. Of a value of up to SHORT_NBYTES these
+// are three words, in the entry's own 32 bytes, of one of up to KEY_NBYTES seven; of longer ones, none. The last of these words has the
+// number of bytes + 1 at its top. What is written of a word is not 0, which stands for what is not written yet: so words that are equal
+// are those of an equal value, whenever they were read, and nothing has to be ordered. Values of three words and of seven differ in
+// what the entry has of their hashes.
+#define SHORT_WORDS 3
+#define KEY_WORDS (SLOT_WORDS - 1)
+#define SHORT_NBYTES (8 * SHORT_WORDS - 1)
+#define KEY_NBYTES (8 * KEY_WORDS - 1)
+static_assert(SLOT_WORDS == 8, "slots are read 16 bytes at a time");
+#define IS_LONGER (u64(1) << 32)
+
+// The words of a key that is made of a value's, none of them 0; false of a value one of whose words would be.
+template <u32 count>
+__device__ __forceinline__ bool make_key(u64 (&words)[count], u32 nbytes) {
+  words[count - 1] |= u64(nbytes + 1) << 56;
+  bool whole = true;
+#pragma unroll
+  for (u32 w = 0; w < count; ++w) {
+    words[w] ^= HASH_FIRST;
+    whole = whole && words[w] != 0;
+  }
+  return whole;
 }
 
-struct Cache {
-  u64* words;    // [FIND_WORDS][FIND_CACHE]
-  u32* entries;  // 0: free
-  u32* rows;     // a row that has the value; the table's is not above it
-
-  // Where a value is, or `free`, if there is such a place; else FIND_CACHE.
-  template <u32 count>
-  __device__ __forceinline__ u32 slot_of(const u64 (&key)[count], u32 nbytes, u32 hash, u32 row, u32& free) const {
-    free = FIND_CACHE;
+// The hash that a table is looked up by. Equal values have the same, whatever way it is made.
+template <u32 count>
+__device__ __forceinline__ u64 hash_words(const u64 (&words)[count], u32 nbytes) {
+  u64 hash = nbytes * HASH_FIRST;
+#pragma unroll
+  for (u32 w = 0; w < count; ++w)
+    if (8 * w < nbytes) hash = mix(hash, words[w]);
+  hash = finish(hash);
+  return count == SHORT_WORDS ? hash & ~IS_LONGER : hash | IS_LONGER;
+}
+__device__ __forceinline__ u64 hash_text(const Text& text) {
+  u64 hash = text.nbytes * HASH_FIRST;
 #pragma unroll 1
-    for (u32 probe = 0; probe < CACHE_PROBES; ++probe) {
-      const u32 c = hash + probe & FIND_CACHE - 1, entry = load_acquire(entries + c);
-      if (entry == 0) {
-        free = c;
-        break;
-      }
-      if (entry >> ENTRY_BITS != nbytes + 1) continue;
-      bool same = true;
-#pragma unroll
-      for (u32 w = 0; w < count; ++w)
-        if (8 * w < nbytes) same = same && words[w * FIND_CACHE + c] == key[w];
-      if (same) return row >= rows[c] ? entry & (1u << ENTRY_BITS) - 1 : NO_SLOT;
-    }
-    return NO_SLOT;
-  }
+  for (u64 at = 0; at < text.nbytes; at += 8) hash = mix(hash, text.from(at));
+  hash = finish(hash);
+  return text.nbytes <= SHORT_NBYTES ? hash & ~IS_LONGER : hash | IS_LONGER;
+}
 
-  template <u32 count>
-  __device__ __forceinline__ void fill(u32 c, const u64 (&key)[count], u32 nbytes, u32 slot, u32 row) const {
-    if (atomicCAS(entries + c, 0u, ENTRY_FILLING) != 0) return;
+__device__ __forceinline__ bool equal_rows(const FindJob& job, bool wide, const u64* bounds, const Text& text,
+                                           u32 other) {
+  const u64 begin = offset_at(job.offsets, wide, other);
+  const Text there(job.chars + begin, offset_at(job.offsets, wide, u64(other) + 1) - begin, bounds[0], bounds[1]);
+  if (there.nbytes != text.nbytes) return false;
+#pragma unroll 1
+  for (u64 at = 0; at < text.nbytes; at += 8)
+    if (there.from(at) != text.from(at)) return false;
+  return true;
+}
+
+// Looks for a row's value in slots with keys, without waiting for anybody. Whether it is there; else find_slot has to look.
+template <u32 count>
+__device__ __forceinline__ bool in_table(const FindJob& job, const Text& text, u32 row) {
+  u64 key[count];
+  text.all(key);
+  const u64 hash = hash_words(key, u32(text.nbytes));
+  if (!make_key(key, u32(text.nbytes))) return false;
+  const u32 mask = u32(job.slots) - 1;
+  u32 slot = u32(hash) & mask;
+#pragma unroll 1
+  for (u32 probe = 0; probe < PROBES; ++probe) {
+    u64* const at = reinterpret_cast<u64*>(job.table) + u64(slot) * SLOT_WORDS;
+    u64 there[count + 1];
 #pragma unroll
-    for (u32 w = 0; w < count; ++w) words[w * FIND_CACHE + c] = key[w];
-    rows[c] = row;
-    store_release(entries + c, nbytes + 1 << ENTRY_BITS | slot);
+    for (u32 w = 0; w <= count; w += 2) {
+      const ulonglong2 two = *reinterpret_cast<const ulonglong2*>(at + w);
+      there[w] = two.x, there[w + 1] = two.y;
+    }
+    bool same = there[0] != EMPTY && there[0] >> 32 == hash >> 32;
+#pragma unroll
+    for (u32 w = 0; w < count; ++w) same = same && there[w + 1] == key[w];
+    if (same) {
+      if (row < row_of_entry(there[0])) atomicMax(at, make_entry(hash, row));
+      return true;
+    }
+    if (there[0] == EMPTY) return false;
+    slot = slot + 1 & mask;
   }
-};
+  return false;
+}
 
 // `Offset`: u32 or u64. `job` and `bounds`, which are what rows' words may be read from, stay in shared memory: registers are scarce.
 template <typename Offset>
-__device__ __forceinline__ void find_rows(const FindJob& job, u32 in_job, const Cache& cache, const u64* bounds) {
+__device__ __forceinline__ void find_rows(const FindJob& job, u32 in_job, const u64* bounds) {
   constexpr bool wide = sizeof(Offset) == 8;
-  const u64 chars = job.chars, offsets = job.offsets + job.first * sizeof(Offset);
+  const u64 chars = job.chars, offsets = job.offsets;
   const u32 rows = u32(job.rows), step = u32(job.blocks) * FIND_THREADS;
-  u32 i = in_job * FIND_THREADS + threadIdx.x, turn = 0, nulls = 0;
+  u32 row = in_job * FIND_THREADS + threadIdx.x, turn = 0, nulls = 0;
   Offset ahead = 0, ahead_end = 0;  // the next row's, on their way while there is work on this one
-  if (i < rows) {
-    ahead = load<Offset>(offsets + u64(i) * sizeof(Offset));
-    ahead_end = load<Offset>(offsets + u64(i + 1) * sizeof(Offset));
+  if (row < rows) {
+    ahead = load<Offset>(offsets + u64(row) * sizeof(Offset));
+    ahead_end = load<Offset>(offsets + u64(row + 1) * sizeof(Offset));
   }
 #pragma unroll 1
-  for (; i < rows; i += step) {
+  for (; row < rows; row += step) {
     if (turn++ % 16 == 0 && load_volatile(job.found + 8 * FOUND_TOO_MANY) != 0) break;
-    const u32 row = u32(job.first) + i;
     const Text text(chars + ahead, ahead_end - ahead, bounds[0], bounds[1]);
-    if (i + step < rows) {
-      ahead = load<Offset>(offsets + u64(i + step) * sizeof(Offset));
-      ahead_end = load<Offset>(offsets + u64(i + step + 1) * sizeof(Offset));
+    if (row + step < rows) {
+      ahead = load<Offset>(offsets + u64(row + step) * sizeof(Offset));
+      ahead_end = load<Offset>(offsets + u64(row + step + 1) * sizeof(Offset));
     }
     if (job.validity != 0 && !bit_at(job.validity, job.validity_offset + row)) {
       ++nulls;
       if (text.nbytes != 0) atomicAdd(found_at(job, FOUND_NULL_CHARS), text.nbytes);
-      write_slot(job, row, NO_SLOT);
       continue;
     }
     if (text.nbytes > FIND_LONG) {
-      const u64 place = atomicAdd(found_at(job, FOUND_LONG), u64(1));
-      reinterpret_cast<u32*>(job.long_rows)[place] = row;
+      reinterpret_cast<u32*>(job.long_rows)[atomicAdd(found_at(job, FOUND_LONG), u64(1))] = row;
       continue;
     }
-    u64 hash = text.nbytes * HASH_FIRST;
-    u32 slot = NO_SLOT, free = FIND_CACHE;
-    if (text.nbytes <= 8 * FIND_WORDS && text.inside) {
-      u64 key[FIND_WORDS];
-      text.all(key);
-#pragma unroll
-      for (u32 w = 0; w < FIND_WORDS; ++w)
-        if (8 * w < text.nbytes) hash = mix(hash, key[w]);
-      slot = cache.slot_of(key, u32(text.nbytes), u32(hash), row, free);
-    } else {
-#pragma unroll 1
-      for (u64 at = 0; at < text.nbytes; at += 8) hash = mix(hash, text.from(at));
-    }
-    if (slot == NO_SLOT) {
-      slot = find_slot(job, finish(hash), row, [&](u32 other) {
-        const u64 begin = offset_at(job.offsets, wide, other);
-        const Text there(chars + begin, offset_at(job.offsets, wide, u64(other) + 1) - begin, bounds[0], bounds[1]);
-        if (there.nbytes != text.nbytes) return false;
-#pragma unroll 1
-        for (u64 at = 0; at < text.nbytes; at += 8)
-          if (there.from(at) != text.from(at)) return false;
-        return true;
-      });
-      if (slot != NO_SLOT && free != FIND_CACHE) {
-        u64 key[FIND_WORDS];
-        text.all(key);  // again: few come here, and registers are scarce
-        cache.fill(free, key, u32(text.nbytes), slot, row);
+    if (job.stride == SLOT_WORDS && text.inside) {
+      if (text.nbytes <= SHORT_NBYTES) {
+        if (in_table<SHORT_WORDS>(job, text, row)) continue;
+      } else if (text.nbytes <= KEY_NBYTES) {
+        if (in_table<KEY_WORDS>(job, text, row)) continue;
       }
     }
-    write_slot(job, row, slot);
+    find_slot(
+        job, hash_text(text), row, [&](u32 other) { return equal_rows(job, wide, bounds, text, other); },
+        [&](u64* at) {
+          if (job.stride == 1 || text.nbytes > KEY_NBYTES) return;
+          const u32 count = text.nbytes <= SHORT_NBYTES ? SHORT_WORDS : KEY_WORDS;
+#pragma unroll 1
+          for (u32 w = 0; w < count; ++w) {
+            u64 word = 8 * w < text.nbytes ? text.from(8 * w) : 0;
+            if (w + 1 == count) word |= (text.nbytes + 1) << 56;
+            at[w + 1] = word ^ HASH_FIRST;
+          }
+        });
   }
   if (nulls != 0) atomicAdd(found_at(job, FOUND_NULLS), u64(nulls));
 }
 
+// Fills the table with the values of all rows of a scope.
 extern "C" __global__ void __launch_bounds__(FIND_THREADS, RESIDENT) dict_find(const u64* table, u32 jobs) {
   __shared__ FindJob job;
-  __shared__ u64 words[FIND_WORDS * FIND_CACHE];
-  __shared__ u32 entries[FIND_CACHE];
-  __shared__ u32 rows[FIND_CACHE];
   __shared__ u64 bounds[2];
-  for (u32 i = threadIdx.x; i < FIND_CACHE; i += FIND_THREADS) entries[i] = 0;
   const u32 in_job = load_job(table, jobs, job);
   if (threadIdx.x < 2)
     bounds[threadIdx.x] = job.chars + offset_at(job.offsets, job.wide != 0, threadIdx.x == 0 ? 0 : job.scope_rows);
   __syncthreads();
-  const Cache cache = {words, entries, rows};
   if (job.wide != 0)
-    find_rows<u64>(job, in_job, cache, bounds);
+    find_rows<u64>(job, in_job, bounds);
   else
-    find_rows<u32>(job, in_job, cache, bounds);
+    find_rows<u32>(job, in_job, bounds);
+}
+
+// ---- numbers of rows, where there are many values
+
+// A row's number, by the numbers of slots: each has the upper bits of its value's hash and, below, the value's number. The value is in
+// the table. So where no two values have met that have these bits in common, nothing is compared.
+__device__ __forceinline__ u32 number_of(const FindJob& job, u64 hash) {
+  const u32 mask = u32(job.slots) - 1;
+  u32 slot = u32(hash) & mask;
+  u64 there = load<u64>(job.map + 8 * u64(slot));
+#pragma unroll 1
+  for (u32 steps = 0; there >> 32 != hash >> 32 && steps < mask; ++steps) {
+    slot = slot + 1 & mask;
+    there = load<u64>(job.map + 8 * u64(slot));
+  }
+  return u32(there);
+}
+
+// The same where values have met.
+__device__ __forceinline__ u32 number_of_row(const FindJob& job, bool wide, const u64* bounds, const Text& text) {
+  const u64 hash = hash_text(text);
+  const u32 mask = u32(job.slots) - 1;
+  u32 slot = u32(hash) & mask;
+#pragma unroll 1
+  for (u32 steps = 0; steps < mask; ++steps) {
+    const u64 entry = reinterpret_cast<const u64*>(job.table)[u64(slot) * u32(job.stride)];
+    if (entry == EMPTY) break;
+    if (entry >> 32 == hash >> 32 && equal_rows(job, wide, bounds, text, row_of_entry(entry)))
+      return u32(reinterpret_cast<const u64*>(job.map)[slot]);
+    slot = slot + 1 & mask;
+  }
+  return 0;
+}
+
+template <typename Offset>
+__device__ __forceinline__ void number_rows(const FindJob& job, u32 in_job, const u64* bounds) {
+  constexpr bool wide = sizeof(Offset) == 8;
+  const u64 chars = job.chars, offsets = job.offsets + job.first * sizeof(Offset);
+  const u32 rows = u32(job.rows), step = u32(job.blocks) * FIND_THREADS * NUMBER_ROWS;
+  const bool clashes = *found_at(job, FOUND_CLASHES) != 0;
+#pragma unroll 1
+  for (u32 start = in_job * FIND_THREADS * NUMBER_ROWS; start < rows; start += step) {
+    const u32 i = start + threadIdx.x / 32 * (32 * NUMBER_ROWS) + lane_id();
+    Offset begin[NUMBER_ROWS], end[NUMBER_ROWS];
+    bool known = !clashes;
+#pragma unroll
+    for (u32 j = 0; j < NUMBER_ROWS; ++j) {
+      const u64 place = offsets + u64(min(i + 32 * j, rows - 1)) * sizeof(Offset);
+      begin[j] = load<Offset>(place);
+      end[j] = load<Offset>(place + sizeof(Offset));
+    }
+#pragma unroll
+    for (u32 j = 0; j < NUMBER_ROWS; ++j) {
+      const Text text(chars + begin[j], end[j] - begin[j], bounds[0], bounds[1]);
+      known = known && text.nbytes <= SHORT_NBYTES && text.inside;
+    }
+    if (__all_sync(ALL_LANES, known)) {
+      u64 hash[NUMBER_ROWS], there[NUMBER_ROWS];
+#pragma unroll
+      for (u32 j = 0; j < NUMBER_ROWS; ++j) {
+        u64 words[SHORT_WORDS];
+        const Text text(chars + begin[j], end[j] - begin[j], bounds[0], bounds[1]);
+        text.all(words);
+        hash[j] = hash_words(words, u32(text.nbytes));
+      }
+      const u32 mask = u32(job.slots) - 1;
+#pragma unroll
+      for (u32 j = 0; j < NUMBER_ROWS; ++j) there[j] = load<u64>(job.map + 8 * u64(u32(hash[j]) & mask));
+#pragma unroll
+      for (u32 j = 0; j < NUMBER_ROWS; ++j) {
+        if (i + 32 * j >= rows) continue;
+        if (job.validity != 0 && !bit_at(job.validity, job.validity_offset + job.first + (i + 32 * j))) {
+          there[j] = 0;
+        } else if (there[j] >> 32 != hash[j] >> 32) {
+          there[j] = number_of(job, hash[j]);
+        }
+        write_code(job.out, job.out_nbytes, i + 32 * j, u32(there[j]));
+      }
+      continue;
+    }
+#pragma unroll 1
+    for (u32 j = 0; j < NUMBER_ROWS; ++j) {
+      if (i + 32 * j >= rows) continue;
+      const u64 place = offsets + u64(i + 32 * j) * sizeof(Offset);
+      const u64 at = load<Offset>(place);
+      const Text text(chars + at, load<Offset>(place + sizeof(Offset)) - at, bounds[0], bounds[1]);
+      if (text.nbytes > FIND_LONG) continue;  // dict_find_long has it
+      u32 code = 0;
+      if (job.validity == 0 || bit_at(job.validity, job.validity_offset + job.first + (i + 32 * j))) {
+        if (clashes) {
+          code = number_of_row(job, wide, bounds, text);
+        } else if (text.nbytes <= SHORT_NBYTES || text.nbytes > KEY_NBYTES || !text.inside) {
+          code = number_of(job, hash_text(text));
+        } else {
+          u64 words[KEY_WORDS];
+          text.all(words);
+          code = number_of(job, hash_words(words, u32(text.nbytes)));
+        }
+      }
+      write_code(job.out, job.out_nbytes, i + 32 * j, code);
+    }
+  }
+}
+
+// Writes the number of every row's value; of null rows, 0. Of long rows dict_find_long does.
+extern "C" __global__ void __launch_bounds__(FIND_THREADS, RESIDENT_NUMBER) dict_number(const u64* table, u32 jobs) {
+  __shared__ FindJob job;
+  __shared__ u64 bounds[2];
+  const u32 in_job = load_job(table, jobs, job);
+  if (*found_at(job, FOUND_TOO_MANY) != 0) return;
+  if (threadIdx.x < 2)
+    bounds[threadIdx.x] = job.chars + offset_at(job.offsets, job.wide != 0, threadIdx.x == 0 ? 0 : job.scope_rows);
+  __syncthreads();
+  if (job.wide != 0)
+    number_rows<u64>(job, in_job, bounds);
+  else
+    number_rows<u32>(job, in_job, bounds);
 }
 
 // ---- all rows, where there are few values
@@ -459,7 +589,7 @@ __device__ __forceinline__ bool keep_values(const FindJob& job, const Kept& kept
         key[w] = u32(word), key[w + 1] = u32(word >> 32);
       }
       u32 c = first_place(key, u32(nbytes));
-      const u32 code = job.map != 0 ? reinterpret_cast<const u32*>(job.map)[threadIdx.x] : threadIdx.x;
+      const u32 code = job.map != 0 ? u32(reinterpret_cast<const u64*>(job.map)[threadIdx.x]) : threadIdx.x;
       const u32 meta = u32(nbytes) + 1 << FEW_SHIFT | code;
       while (atomicCAS(&kept.heads[c].z, 0u, meta) != 0) c = c + 1 & FEW_PLACES - 1;
       kept.heads[c].x = key[0], kept.heads[c].y = key[1], kept.heads[c].w = row;
@@ -500,18 +630,8 @@ __device__ __forceinline__ void kept_codes(const Kept& kept, u64 base, const u32
 __device__ __forceinline__ u32 slot_of_row(const FindJob& job, u32 row, const Text& text, bool wide,
                                            const u64* bounds) {
   if (text.nbytes > FIND_LONG) return NO_SLOT;
-  u64 hash = text.nbytes * HASH_FIRST;
-#pragma unroll 1
-  for (u64 at = 0; at < text.nbytes; at += 8) hash = mix(hash, text.from(at));
-  return find_slot(job, finish(hash), row, [&](u32 other) {
-    const u64 begin = offset_at(job.offsets, wide, other);
-    const Text there(job.chars + begin, offset_at(job.offsets, wide, u64(other) + 1) - begin, bounds[0], bounds[1]);
-    if (there.nbytes != text.nbytes) return false;
-#pragma unroll 1
-    for (u64 at = 0; at < text.nbytes; at += 8)
-      if (there.from(at) != text.from(at)) return false;
-    return true;
-  });
+  return find_slot(
+      job, hash_text(text), row, [&](u32 other) { return equal_rows(job, wide, bounds, text, other); }, [](u64*) {});
 }
 
 template <typename Offset>
@@ -634,10 +754,10 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_find_long(const 
   const u64 low = job.chars + offset_at(job.offsets, wide, 0);
   const u64 high = job.chars + offset_at(job.offsets, wide, job.scope_rows);
   const u64 count = *found_at(job, FOUND_LONG);
-  u64* slots = reinterpret_cast<u64*>(job.table);
   const u32 mask = u32(job.slots) - 1;
   for (u64 i = in_job; i < count; i += job.blocks) {
     const u32 row = reinterpret_cast<const u32*>(job.long_rows)[i];
+    if (row < job.first || row - job.first >= job.rows) continue;
     const u64 begin = offset_at(job.offsets, wide, row);
     const Text text(job.chars + begin, offset_at(job.offsets, wide, u64(row) + 1) - begin, low, high);
     __syncthreads();  // all have read what is there of the row before
@@ -653,11 +773,12 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_find_long(const 
     const u64 mine = make_entry(hash, row);
     u32 slot = u32(hash) & mask, steps = 0;
     while (true) {
+      u64* const place = reinterpret_cast<u64*>(job.table) + u64(slot) * u32(job.stride);
       __syncthreads();
       if (threadIdx.x == 0) {
-        u64 entry = load_volatile(reinterpret_cast<u64>(slots + slot));
+        u64 entry = load_volatile(reinterpret_cast<u64>(place));
         if (entry == EMPTY) {
-          entry = atomicCAS(slots + slot, EMPTY, mine);
+          entry = atomicCAS(place, EMPTY, mine);
           if (entry == EMPTY) {
             count_value(job);
             entry = mine;
@@ -676,9 +797,10 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_find_long(const 
           differs = there.from(at) != text.from(at);
       }
       if (!__syncthreads_or(differs)) {
-        if (threadIdx.x == 0 && mine > entry) atomicMax(slots + slot, mine);
+        if (threadIdx.x == 0 && mine > entry) atomicMax(place, mine);
         break;
       }
+      if (threadIdx.x == 0 && entry >> 32 == mine >> 32) *found_at(job, FOUND_CLASHES) = 1;
       slot = slot + 1 & mask;
       if (++steps >= mask) {
         if (threadIdx.x == 0) *found_at(job, FOUND_TOO_MANY) = 1;
@@ -693,13 +815,13 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_find_long(const 
 // ---- numbers by first appearance
 
 struct RankJob {
-  u64 table, slots;
+  u64 table, slots, stride;
   u64 found;
   u64 offsets, wide;
   u64 rows;
   u64 marks;   // address of u32s, zeros: a bit for each row; whole chunks
   u64 before;  // address of u32s, one for each RANK_CHUNK rows
-  u64 map;     // address of u32s, one for each slot
+  u64 map;     // address of u64s, one for each slot: number_of
   u64 firsts;  // address of u32s, one for each value: its first row
 };
 
@@ -712,18 +834,26 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_mark(const u64* 
   __shared__ RankJob job;
   const u64 slot = u64(load_job(table, jobs, job)) * FIND_THREADS + threadIdx.x;
   if (slot >= job.slots || too_many(job)) return;
-  const u64 entry = reinterpret_cast<const u64*>(job.table)[slot];
+  const u64 entry = reinterpret_cast<const u64*>(job.table)[slot * job.stride];
   if (entry == EMPTY) return;
   const u32 row = row_of_entry(entry);
   atomicOr(reinterpret_cast<u32*>(job.marks) + row / 32, 1u << row % 32);
 }
 
-// A warp has a chunk, of 32 words.
+#define CHUNK_WORDS (RANK_CHUNK / 32)
+static_assert(CHUNK_WORDS == 128, "a lane of dict_count has four words");
+
+__device__ __forceinline__ u32 count_bits(const uint4& words) {
+  return __popc(words.x) + __popc(words.y) + __popc(words.z) + __popc(words.w);
+}
+
+// A warp has a chunk.
 extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_count(const u64* table, u32 jobs) {
   __shared__ RankJob job;
   const u64 chunk = u64(load_job(table, jobs, job)) * (FIND_THREADS / 32) + threadIdx.x / 32;
   if (chunk * RANK_CHUNK >= job.rows || too_many(job)) return;
-  const u32 sum = warp_inclusive_sum(u32(__popc(reinterpret_cast<const u32*>(job.marks)[chunk * 32 + lane_id()])));
+  const uint4 words = reinterpret_cast<const uint4*>(job.marks)[chunk * 32 + lane_id()];
+  const u32 sum = warp_inclusive_sum(count_bits(words));
   if (lane_id() == 31) reinterpret_cast<u32*>(job.before)[chunk] = sum;
 }
 
@@ -759,9 +889,10 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) dict_scan(const u6
 // A slot's value has this number. For whole warps; EMPTY slots have none.
 __device__ __forceinline__ void number_value(const RankJob& job, u64 slot, u64 entry, u32 number) {
   u64 nbytes = 0;
+  if (slot < job.slots)
+    reinterpret_cast<u64*>(job.map)[slot] = entry == EMPTY ? u64(0) : entry & ~u64(0xffffffff) | number;
   if (entry != EMPTY) {
     const u32 row = row_of_entry(entry);
-    reinterpret_cast<u32*>(job.map)[slot] = number;
     reinterpret_cast<u32*>(job.firsts)[number] = row;
     nbytes = offset_at(job.offsets, job.wide != 0, u64(row) + 1) - offset_at(job.offsets, job.wide != 0, row);
   }
@@ -781,13 +912,15 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_rank(const u64* 
   __shared__ RankJob job;
   const u64 slot = u64(load_job(table, jobs, job)) * FIND_THREADS + threadIdx.x;
   if (too_many(job)) return;
-  const u64 entry = slot < job.slots ? reinterpret_cast<const u64*>(job.table)[slot] : EMPTY;
+  const u64 entry = slot < job.slots ? reinterpret_cast<const u64*>(job.table)[slot * job.stride] : EMPTY;
   u32 number = 0;
   if (entry != EMPTY) {
     const u32 row = row_of_entry(entry), chunk = row / RANK_CHUNK;
     const u32* marks = reinterpret_cast<const u32*>(job.marks);
     number = reinterpret_cast<const u32*>(job.before)[chunk];
-    for (u32 word = chunk * (RANK_CHUNK / 32); word < row / 32; ++word) number += __popc(marks[word]);
+    u32 word = chunk * CHUNK_WORDS;
+    for (; word + 4 <= row / 32; word += 4) number += count_bits(*reinterpret_cast<const uint4*>(marks + word));
+    for (; word < row / 32; ++word) number += __popc(marks[word]);
     number += __popc(marks[row / 32] & (1u << row % 32) - 1);
   }
   number_value(job, slot, entry, number);
@@ -810,42 +943,31 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_rank_few(const u
 // ---- slots that were kept become numbers
 
 struct RenumberJob {
-  u64 slots, slot_nbytes, rows;  // address, bytes of one, how many
+  u64 slots, rows;  // address of bytes, which are overwritten; how many
   u64 map;
-  u64 out, out_nbytes;  // may be the same address if the size is
   u64 blocks;
 };
 
-__device__ __forceinline__ u32 read_code(u64 codes, u64 nbytes, u64 i) {
-  return nbytes == 1   ? reinterpret_cast<const u8*>(codes)[i]
-         : nbytes == 2 ? reinterpret_cast<const u16*>(codes)[i]
-                       : reinterpret_cast<const u32*>(codes)[i];
-}
-
-// A thread has 16 bytes of slots that are one byte each, as their numbers are; else one.
+// A thread has 16 slots; their address is a multiple of 16.
 extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_renumber(const u64* table, u32 jobs) {
   __shared__ RenumberJob job;
   __shared__ u8 numbers[256];
   const u64 in_job = load_job(table, jobs, job), step = job.blocks * FIND_THREADS;
-  const u32* map = reinterpret_cast<const u32*>(job.map);
-  const bool bytes = job.slot_nbytes == 1 && job.out_nbytes == 1 && (job.slots | job.out) % 16 == 0;
-  if (bytes) {
-    for (u32 i = threadIdx.x; i < 256; i += FIND_THREADS) numbers[i] = u8(map[i]);
-    __syncthreads();
-    for (u64 i = in_job * FIND_THREADS + threadIdx.x; i < job.rows / 16; i += step) {
-      const uint4 old = reinterpret_cast<const uint4*>(job.slots)[i];
-      const u32 in[4] = {old.x, old.y, old.z, old.w};
-      u32 made[4];
+  for (u32 i = threadIdx.x; i < 256; i += FIND_THREADS) numbers[i] = u8(reinterpret_cast<const u64*>(job.map)[i]);
+  __syncthreads();
+  for (u64 i = in_job * FIND_THREADS + threadIdx.x; i < job.rows / 16; i += step) {
+    const uint4 old = reinterpret_cast<const uint4*>(job.slots)[i];
+    const u32 in[4] = {old.x, old.y, old.z, old.w};
+    u32 made[4];
 #pragma unroll
-      for (u32 w = 0; w < 4; ++w) {
-        made[w] = 0;
+    for (u32 w = 0; w < 4; ++w) {
+      made[w] = 0;
 #pragma unroll
-        for (u32 b = 0; b < 32; b += 8) made[w] |= u32(numbers[in[w] >> b & 255]) << b;
-      }
-      reinterpret_cast<uint4*>(job.out)[i] = {made[0], made[1], made[2], made[3]};
+      for (u32 b = 0; b < 32; b += 8) made[w] |= u32(numbers[in[w] >> b & 255]) << b;
     }
+    reinterpret_cast<uint4*>(job.slots)[i] = {made[0], made[1], made[2], made[3]};
   }
-  const u64 done = bytes ? job.rows / 16 * 16 : 0;
-  for (u64 i = done + in_job * FIND_THREADS + threadIdx.x; i < job.rows; i += step)
-    write_code(job.out, job.out_nbytes, i, map[read_code(job.slots, job.slot_nbytes, i)]);
+  u8* slots = reinterpret_cast<u8*>(job.slots);
+  for (u64 i = job.rows / 16 * 16 + in_job * FIND_THREADS + threadIdx.x; i < job.rows; i += step)
+    slots[i] = numbers[slots[i]];
 }

@@ -235,16 +235,26 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS, 3) dict_chars(const u
       low += (max(count, 1u) - 1) * part;
       high = min(high, low + part);
     }
-    for (u64 row = low; row < job.rows; ++row) {
-      const u64 at = offset_at(job.out_offsets, wide, row) - job.first_char;
-      if (at >= end) break;
-      const u32 code = code_at(job, row);
-      if (code >= job.values || (job.validity != 0 && !bit_at(job.validity, job.validity_offset + row))) continue;
-      const u64 from = offset_at(job.offsets, from_wide, code);
-      const u64 length = offset_at(job.offsets, from_wide, u64(code) + 1) - from;
-      const u64 stop = min(end, at + length);
-      for (u64 i = max(at, begin) + lane_id(); i < stop; i += 32)
-        reinterpret_cast<u8*>(job.out_chars)[i] = reinterpret_cast<const u8*>(job.chars)[from + (i - at)];
+    for (u64 base = low; base < job.rows; base += 32) {
+      const u64 row = base + lane_id();
+      u64 at = end, from = 0,
+          length = 0;  // each lane looks for a row's characters, so none waits for those of the row before
+      if (row < job.rows) at = offset_at(job.out_offsets, wide, row) - job.first_char;
+      if (at < end) {
+        const u32 code = code_at(job, row);
+        if (code < job.values && (job.validity == 0 || bit_at(job.validity, job.validity_offset + row))) {
+          from = offset_at(job.offsets, from_wide, code);
+          length = offset_at(job.offsets, from_wide, u64(code) + 1) - from;
+        }
+      }
+      const u32 count = __popc(__ballot_sync(ALL_LANES, at < end));
+      for (u32 k = 0; k < count; ++k) {
+        const u64 to = __shfl_sync(ALL_LANES, at, k), source = job.chars + __shfl_sync(ALL_LANES, from, k);
+        const u64 stop = min(end, to + __shfl_sync(ALL_LANES, length, k));
+        for (u64 i = max(to, begin) + lane_id(); i < stop; i += 32)
+          reinterpret_cast<u8*>(job.out_chars)[i] = reinterpret_cast<const u8*>(source)[i - to];
+      }
+      if (count < 32) break;
     }
   }
 }

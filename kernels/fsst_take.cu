@@ -6,8 +6,8 @@
 //
 // Characters: a thread decodes one tile from its start on, for one row or for a run of rows that ascend in it, as those that a mask
 // chooses do. Rows of any length balance over the threads of a block, since a long row has many tiles, and over `gridDim.z` blocks.
-// While it skips what lies before a row, a thread looks up four codes at once. take_copy is for columns of which most tiles are
-// wanted: they are decoded whole, by fsst_decode, and it copies the rows.
+// While it skips what lies before a row, a thread looks up four codes at once. Columns of which most tiles are wanted are decoded
+// whole, and fsst_gather.cu copies the rows.
 //
 // What was there before: a thread for each row and tile, which it looked for in sums over all rows, tables in global memory, and
 // characters written one by one: 0.365 ms for 1 M random rows of TPC-H SF 10 l_comment on an H200, and 0.174 to find them.
@@ -36,8 +36,6 @@ struct TakeColumn {
   u64 places;       // address of u64[count] that take_measure leaves for fsst_take, 0: it looks again
   u64 groups;       // address of u64[groups]: characters of each; take_measure leaves the sum of those before
   u64 totals;       // address of a TakeTotals, which take_measure needs to be zero at first
-  u64 plain;        // address of characters plain_begin .. plain_end of the column, decoded (take_copy)
-  u64 plain_begin, plain_end;
 };
 
 struct TakeTotals {
@@ -434,63 +432,4 @@ extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
     totals->nulls = nulls;
   }
   if (chars <= capacity) decode_group(c, row, chars_before, chars, c.chars_to);
-}
-
-// Eight bytes from any address on; what lies up to 15 bytes behind it must be readable.
-__device__ __forceinline__ u64 load_eight(u64 address) {
-  const u64* word = reinterpret_cast<const u64*>(address / 8 * 8);
-  const u32 shift = 8 * u32(address % 8);
-  return shift == 0 ? word[0] : word[0] >> shift | word[1] << (64 - shift);
-}
-
-// As fsst_take, of the characters that `plain` has already; offsets with the first of them. A thread writes aligned eight bytes.
-// grid and block: as fsst_take.
-extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
-    take_copy(const TakeColumn* __restrict__ columns, const u64* __restrict__ rows, u64 count) {
-  __shared__ u64 starts[TAKE_ROWS];
-  __shared__ u64 chars_before[TAKE_ROWS + 1];
-  const TakeColumn& c = columns[blockIdx.y];
-  const u32 t = threadIdx.x;
-  const u64 i = u64(blockIdx.x) * TAKE_ROWS + t;
-  const Row row = find_row(c, rows, count, i);
-  u64 chars;
-  const u64 mine = block_sum_before(row.length, &chars), group_at = reinterpret_cast<const u64*>(c.groups)[blockIdx.x];
-  if (blockIdx.z == 0 && c.plain_begin == 0) write_offset(c, i, count, group_at + mine, row.length);
-  const u64 start = reinterpret_cast<const SegmentView*>(c.segments)[row.segment].out_char + row.start;
-  if (t < TAKE_ROWS) {
-    starts[t] = start;
-    chars_before[t] = mine;
-  }
-  if (t == 0) chars_before[TAKE_ROWS] = chars;
-  const bool here = row.length > 0 && start < c.plain_end && start + row.length > c.plain_begin;
-  if (!__syncthreads_or(here)) return;
-  const u64 to = c.chars_to + group_at, first_word = to / 8, words = (to + chars + 7) / 8 - first_word;
-  for (u64 w = u64(blockIdx.z) * TAKE_THREADS + t; w < words; w += u64(gridDim.z) * TAKE_THREADS) {
-    const u64 address = 8 * (first_word + w);
-    u64 at = max(address, to) - to;
-    const u64 end = min(address + 8 - to, chars);
-    u64 bytes = 0;
-    u32 known = 0;  // a bit a byte
-    for (u32 r = last_not_above(chars_before, at); at < end; ++r) {
-      u64 stop = min(end, chars_before[r + 1]);
-      for (u64 from = starts[r] + (at - chars_before[r]); at < stop;) {
-        const u32 place = u32(to + at - address);
-        u64 count_here = stop - at;
-        if (from < c.plain_begin) {
-          count_here = min(count_here, c.plain_begin - from);
-        } else if (from < c.plain_end) {
-          count_here = min(count_here, c.plain_end - from);
-          const u64 found = load_eight(c.plain + (from - c.plain_begin)) & shift_right(~0ull, 64 - 8 * u32(count_here));
-          bytes |= found << (8 * place);
-          known |= ((1u << count_here) - 1) << place;
-        }
-        at += count_here, from += count_here;
-      }
-    }
-    if (known == 255)
-      *reinterpret_cast<u64*>(address) = bytes;
-    else
-      for (u32 k = 0; k < 8; ++k)
-        if (known >> k & 1) reinterpret_cast<u8*>(address)[k] = u8(bytes >> (8 * k));
-  }
 }

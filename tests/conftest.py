@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import fake_gpu
 from column_cases import VALUES
 from cudf_fsst.codecs.dict import plan as dictionaries
 from cudf_fsst.codecs.fsst import plan
+from emulation import trained
 
 pytest.register_assert_rewrite("cli_cases", "frame_cases", "fsst_gpu", "nasty_values", "spill_cases", "values_gpu")
 
@@ -29,6 +31,10 @@ hypothesis.settings.register_profile("deep", max_examples=2000, **_COMMON)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 DBTEXT_VARIABLE = "CUDF_FSST_DBTEXT"
+
+# Hundreds of processes import the package: Python shall compile it once.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -87,6 +93,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if reason is not None:
         for item in wanted:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Emulated kernels train tables where a test asks for it."""
+    by_kernels = item.get_closest_marker("trains") or os.environ.get("CUDF_FSST_EMULATED_TRAINING") == "1"
+    with trained.training_on_host(not by_kernels):
+        return (yield)
 
 
 @pytest.hookimpl(trylast=True)

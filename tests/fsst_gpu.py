@@ -193,27 +193,41 @@ def damaged_in_many_places(whole: Segment, rng: np.random.Generator, spared: flo
 WAYS: dict[str, dict[str, float]] = {
     "few": {},
     "few do not fit": {"FEW_CHARS": 1},
-    "tiles": {"_TILE_COST": 0},
-    "tiles, looked up twice": {"_TILE_COST": 0, "SCRATCH": 1024, "SCRATCH_PART": 1 << 40},
+    "tiles": {},
+    "tiles, looked up twice": {"SCRATCH": 1024, "SCRATCH_PART": 1 << 40},
     "whole": {"_TILE_COST": 1},
-    "windows": {"_TILE_COST": 1, "SCRATCH": SEGMENT, "SCRATCH_PART": 1 << 40},
+    "pieces": {"_TILE_COST": 1, "SCRATCH": 2 * SEGMENT, "SCRATCH_PART": 1 << 40, "_LEFT": 0},
 }
+
+
+def order_of(rows: npt.NDArray[np.int64]) -> int:
+    """As `cudf_fsst.codecs.chosen.Ordered` has it."""
+    return 1 if (np.diff(rows) >= 0).all() else -1 if (np.diff(rows) <= 0).all() else 0
 
 
 def take_in_a_way(
     way: str, gpu: Gpu, columns: list[list[Segment]], rows: npt.NDArray[np.int64], shares: int | None = None
 ) -> list[DeviceStrings]:
     """All but the first two with the kernels for many rows, however few there are."""
-    from cudf_fsst.codecs.fsst import cuda_reading, cuda_take
+    from cudf_fsst.codecs.fsst import cuda_gather, cuda_reading, cuda_take
     from cudf_fsst.device.memory import Lane
 
     with pytest.MonkeyPatch.context() as patch, Lane() as lane:
         for name, value in WAYS[way].items():
-            patch.setattr(cuda_reading if name.startswith("SCRATCH") else cuda_take, name, value)
+            patch.setattr(
+                next(one for one in (cuda_reading, cuda_take, cuda_gather) if hasattr(one, name)), name, value
+            )
         if shares is not None:
             patch.setattr(cuda_take, "_shares", lambda *_: shares)
+            patch.setattr(cuda_gather, "_shares", lambda *_: shares)
         if way in ("few", "few do not fit"):
             return cuda_take.take(columns, rows, lane=lane)
+        if way in ("whole", "pieces"):
+            patch.setattr(launch, "TAKE_ROWS", 0)
+            launches = len(gpu.device.launches)
+            found = cuda_gather.take(columns, rows, lane=lane, order=order_of(rows))
+            assert not rows.size or {"gather_chars", "gather_rows"} & set(gpu.device.launches[launches:])
+            return found
         readings = [cuda_reading.Reading(segments) for segments in columns]
         return cuda_take.Take(readings, rows, lane).many()
 

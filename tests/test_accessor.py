@@ -162,7 +162,7 @@ assert {wanted!r} in str(one.message), one
     run(check + USE, tmp_path)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("error", BROKEN)
 def test_the_command_line_says_once_that_cudf_is_broken(error: str, tmp_path: Path) -> None:
     (tmp_path / "cudf.py").write_text(error if error.startswith("import") else f"raise {error}\n")

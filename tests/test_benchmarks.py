@@ -232,6 +232,8 @@ LATENCY = {
         "frame_decompress_gbps",
         "frame_mask_ms",
         "frame_take1m_ms",
+        "mask_half_ms",
+        "take_all_ms",
     ],
     "first:tpch.lineitem.sf10": ["first_to_host_gbps"],
 }

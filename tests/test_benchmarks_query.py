@@ -30,7 +30,15 @@ COMMENTS = "tpch.l_comment.sf10"
 def modules() -> Iterator[dict[str, ModuleType]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "benchmarks")
-        names = ("bench_query", "bench_query_cpu", "bench_tpch", "query_page", "records")
+        names = (
+            "bench_query",
+            "bench_query_cpu",
+            "bench_real_text",
+            "bench_tpch",
+            "query_page",
+            "readme_table",
+            "records",
+        )
         yield {name: importlib.import_module(name) for name in names}
 
 
@@ -92,6 +100,31 @@ def test_questions_on_the_cpu(modules: dict[str, ModuleType], tmp_path: Path, mo
         for one in written["records"]:
             assert f"{one['value']:.2f}" in shown
     assert page.cpu(tmp_path / "nowhere") == "Not measured yet."
+
+
+def test_real_text(modules: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, out = modules["bench_real_text"], tmp_path / "real_text.json"
+    for name in ("CUDF_FSST_NUM_THREADS", "POLARS_MAX_THREADS"):
+        monkeypatch.setenv(name, "1")
+    assert any("pytest" in path for path in bench.paths())
+    few = {
+        "source lines": lambda: bench.source_lines()[:2000],
+        "docstrings": lambda: ["One.\n\nTwo."] * 9,
+        "time zones": bench.time_zones,
+    }
+    monkeypatch.setattr(bench, "DATASETS", few)
+    monkeypatch.setattr("sys.argv", ["bench_real_text.py", "--repeat", "1", "--out", str(out)])
+    bench.main()
+    content = json.loads(out.read_text())
+    nbytes = modules["readme_table"].nbytes_of(content)
+    zones = nbytes["time zones"]
+    assert zones["cudf_fsst.cpu"] < zones["arrow"] / 10
+    assert zones["pandas.category"] < zones["pandas"] / 10
+    assert {one["dataset"] for one in content["records"] if one["measure"] == "ms"} == {"source lines"}
+    shown = modules["readme_table"].render_real_text(content)
+    assert f"| docstrings | 9 | {nbytes['docstrings']['pandas'] / 1e6:.2f} |" in shown
+    assert modules["query_page"].real_text(tmp_path).count("\n| source lines |") == len(bench.QUESTIONS)
+    assert modules["query_page"].real_text(tmp_path / "nowhere") == "Not measured yet."
 
 
 @pytest.mark.usefixtures("plain_methods")

@@ -82,6 +82,7 @@ def test_ranges(itemsize: int, gpu: Gpu) -> None:
             np.testing.assert_array_equal(span.of(values.view(f"u{itemsize}")), wanted)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("itemsize", launch.ITEMSIZES)
 def test_values_among_others(itemsize: int, gpu: Gpu) -> None:
     rng = np.random.default_rng(itemsize)

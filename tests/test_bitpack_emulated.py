@@ -93,6 +93,7 @@ def test_cases(itemsize: int, gpu: Gpu) -> None:
             round_trip(gpu, values, signed, divide=0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("itemsize", launch.ITEMSIZES)
 def test_unaligned_addresses(itemsize: int, gpu: Gpu) -> None:
     names = "1 random", "1025 random", "1 bits", "kinds of blocks", "around zero, signed", "steps of 10", "full range"
@@ -102,6 +103,7 @@ def test_unaligned_addresses(itemsize: int, gpu: Gpu) -> None:
             round_trip(gpu, values, signed, offset)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("itemsize", launch.ITEMSIZES)
 def test_schedules(itemsize: int, schedule: str, gpu: Gpu) -> None:

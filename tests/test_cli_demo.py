@@ -21,8 +21,6 @@ def test_demo_checks_and_shows_every_column(tmp_path: Path) -> None:
     assert all(name in shown for name in columns)
     assert "CPU" in shown
     assert "came back equal" in shown
-    assert "l_shipinstruct has few different values: as a category it takes" in shown
-    assert "l_comment has few" not in shown
     assert "Too small to show the device's speed: l_comment, l_shipinstruct, c_address" in shown
 
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
@@ -31,6 +29,7 @@ def test_demo_checks_and_shows_every_column(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")} == made
 
 
+@pytest.mark.slow
 def test_demo_notices_a_changed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     decompress = cudf_fsst.CompressedColumn.decompress
 

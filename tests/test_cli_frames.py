@@ -213,10 +213,10 @@ def test_inspect_a_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     frame.save(tmp_path / "frame.fsst")
     monkeypatch.setattr("cudf_fsst.codecs.host.read", None)
     shown = run_ok("inspect", tmp_path / "frame.fsst")
-    assert re.search(r"format version +2\b", shown)
+    assert re.search(r"format version +3\b", shown)
     assert re.search(r"rows +10,000\b", shown)
     assert re.search(r" n +int64 +bitpack +0 +80,000 +[\d,]+ +[\d.]+ ", shown)
-    assert re.search(r" \[red\]s +str +fsst +5,000 ", shown)
+    assert re.search(r" \[red\]s +str +dict +5,000 ", shown)
     assert re.search(r" days +object: date32\[day\] +bitpack +0 +40,000 ", shown)
     assert re.search(r" \(index\) key +int64 ", shown)
     total = f" total +{frame.uncompressed_nbytes:,} +{frame.nbytes:,} +{frame.ratio:.3f} "

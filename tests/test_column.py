@@ -23,6 +23,7 @@ from cudf_fsst.interop.pandas import is_object
 # Every path, every edge case ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("case", cases_for(any_bytes=True))
 def test_host_codec(case: Case, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,6 +31,7 @@ def test_host_codec(case: Case, level: str, monkeypatch: pytest.MonkeyPatch) -> 
     check(HostCodec(), case, level=level)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 def test_pandas(dtype, monkeypatch, subtests) -> None:
     variant = PandasColumn(dtype)

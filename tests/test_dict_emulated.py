@@ -16,7 +16,7 @@ import reference_match
 from checker import same_parts
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings
 from cudf_fsst.codecs import host
-from cudf_fsst.codecs.dict import launch, plan
+from cudf_fsst.codecs.dict import cpu_merge, launch, plan
 from cudf_fsst.codecs.fsst import plan as fsst_plan
 from cudf_fsst.codecs.fsst import search
 from cudf_fsst.codecs.node import Node, Wanted, of_scopes
@@ -69,7 +69,7 @@ class Gpu:
             nbytes, keep, tables = plan.itemsize(found.values), [], self.tables.Tables()
             if found.kept:
                 jobs = self.find.Jobs()
-                at = found.renumbered(jobs, keep)
+                at = found.codes(jobs, keep)
                 jobs.place(tables)
                 tables.launch(lane)
             else:
@@ -151,7 +151,7 @@ def some_rows(rng: np.random.Generator, count: int, values: Sequence[bytes], nul
 
 #: Values of lengths around those of words, of what is kept in shared memory, and of what a thread block does.
 EDGES = [
-    b"x" * n + t for n in (0, 1, 6, 7, 8, 15, 16, 31, 32, 33, 63, 128, 511, 512, 513, 5000) for t in (b"", b"a", b"\0")
+    b"x" * n + t for n in (0, 1, 7, 8, 16, 22, 23, 32, 33, 53, 54, 55, 128, 511, 512, 5000) for t in (b"", b"a", b"\0")
 ]
 
 
@@ -163,6 +163,38 @@ def test_numbers(schedule: str, room: int, gpu: Gpu, rng: np.random.Generator) -
     for wide, shift, bit, nulls in ((False, 0, 0, 0.0), (True, 3, 5, 0.2), (False, 13, 0, 0.0)):
         rows = some_rows(rng, 900, EDGES, nulls)
         check(gpu.number(rows, wide=wide, shift=shift, bit=bit, room=room), rows)
+
+
+@pytest.fixture
+def large(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of all columns are those of long ones: with the bytes of values."""
+    monkeypatch.setattr(
+        gpu.find, "_stride", lambda scope, slots: launch.SLOT_WORDS if slots > launch.FIND_THREADS else 1
+    )
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("room", [0, 1 << 30])
+def test_numbers_of_long_columns(room: int, schedule: str, gpu: Gpu, large: None, rng: np.random.Generator) -> None:
+    """Words of a key that would be 0 are not one."""
+    gpu.emulator.schedule = schedule
+    zero = plan.HASH_MULTIPLIERS[0].to_bytes(8, "little")
+    values = [*EDGES, zero, zero + b"x" * 15, b"x" * 24 + zero, b"y" * 16 + zero[:7], zero * 5]
+    for wide, shift, bit, nulls in ((False, 0, 0, 0.0), (True, 3, 5, 0.2), (False, 13, 0, 0.0)):
+        rows = some_rows(rng, 900, values, nulls)
+        check(gpu.number(rows, guess=500, wide=wide, shift=shift, bit=bit, room=room), rows)
+        assert {"dict_find", "dict_number"} <= set(gpu.device.launches)
+
+
+@pytest.mark.parametrize("room", [0, 1 << 30])
+def test_hashes_that_are_equal(room: int, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All values of a length have the same hash: rows are compared wherever they are looked up."""
+    monkeypatch.setitem(launch.FIND_DEFINES, "HASH_NEXT", 0)
+    values = [*EDGES, *(b"%03d" % i for i in range(60))]
+    for wide in (False, True):
+        monkeypatch.setattr(gpu.find, "_stride", lambda scope, slots, wide=wide: launch.SLOT_WORDS if wide else 1)
+        rows = some_rows(rng, 700, values, 0.1)
+        check(gpu.number(rows, guess=500, room=room), rows)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -219,6 +251,7 @@ def code_array(rng: np.random.Generator, count: int, values: int, itemsize: int)
     return rng.integers(0, values, count).astype(f"u{itemsize}")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("itemsize", [1, 2, 4])
 def test_strings(itemsize: int, schedule: str, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -274,6 +307,12 @@ class Whole:
 
         return node.with_parts(map(part, node.parts))
 
+    def merge(self, scopes: Sequence[Node]) -> list[Node]:
+        with self.gpu.memory.Lane(self.device.stream()) as lane:
+            found: list[Node] = self.there.merge(scopes, lane=lane)
+            lane.synchronize()
+        return found
+
     def strings(self, found: ColumnBuffers) -> list[bytes | None]:
         """What a column that was read holds."""
         self.device.default.synchronize()
@@ -298,9 +337,9 @@ class Whole:
             lane.synchronize()
             return self.strings(found)
 
-    def take(self, node: Node, rows: Any) -> list[bytes | None]:
+    def take(self, node: Node, rows: Any, order: int = 0) -> list[bytes | None]:
         with self.gpu.memory.Lane(self.device.stream()) as lane:
-            (found,) = self.there.take([node], rows, lane=lane)
+            (found,) = self.there.take([node], rows, lane=lane, order=order)
             lane.synchronize()
             return self.strings(found)
 
@@ -357,6 +396,17 @@ def test_same_bytes_as_on_the_host(whole: Whole, rng: np.random.Generator) -> No
         assert whole.read(node) == rows
 
 
+@pytest.mark.parametrize("nbytes", [0, 60_000])
+def test_no_room_for_all_searches(
+    nbytes: int, whole: Whole, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns that do not fit are looked at afterwards."""
+    monkeypatch.setattr(importlib.import_module("cudf_fsst.codecs.dict.cuda_short"), "_SEARCH_NBYTES", nbytes)
+    some = columns_of(rng)
+    for rows, node in zip(some.values(), whole.compress(*some.values()), strict=True):
+        same(whole.download(node), of_host(rows))
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("codec", [None, "dict"])
 def test_scopes_of_a_column(codec: str | None, whole: Whole, small_segments: None, rng: np.random.Generator) -> None:
@@ -370,12 +420,13 @@ def test_scopes_of_a_column(codec: str | None, whole: Whole, small_segments: Non
         assert whole.read(node) == rows
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("values", [100, 300, 70_000])
 def test_no_room_for_codes(values: int, whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then they are looked up window by window, once to be measured and once to be packed."""
     module: Any = importlib.import_module("cudf_fsst.codecs.dict.cuda_compress")
     monkeypatch.setattr(module, "scratch", lambda *_: 0)
-    monkeypatch.setattr(module, "_WINDOW_NBYTES", 16 << 10)
+    monkeypatch.setattr(importlib.import_module("cudf_fsst.codecs.dict.cuda_pack"), "_WINDOW_NBYTES", 16 << 10)
     rows: list[bytes | None] = [b"%d" % (i * i % values) for i in range(min(values, 9000))]
     if values == 70_000:
         rows = [b"%d" % i for i in range(values)]
@@ -458,6 +509,46 @@ def test_rows(whole: Whole, rng: np.random.Generator) -> None:
             numbers = rng.integers(0, len(rows), count)
             assert whole.take(node, numbers) == [rows[i] for i in numbers]
             assert whole.take(node, whole.device.array(numbers)) == [rows[i] for i in numbers]
+
+
+@pytest.mark.parametrize("windows", [False, True])
+def test_rows_of_which_most_are_wanted(
+    windows: bool, whole: Whole, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All values are decoded, and codes are taken: short values are spelled, others gathered."""
+    gather: Any = importlib.import_module("cudf_fsst.codecs.fsst.cuda_gather")
+    monkeypatch.setattr(gather, "_TILE_COST", 1.0)
+    if windows:
+        read: Any = importlib.import_module("cudf_fsst.codecs.dict.cuda_read")
+        monkeypatch.setattr(read, "_CODES_NBYTES", 600)
+        monkeypatch.setattr(read, "_TAKEN_ROWS", 512)
+    many = [b"Clerk#%09d" % i for i in range(400)]
+    columns = {
+        "few": (some_rows(rng, 2500, WORDS), "dict_spell"),
+        "nulls": (some_rows(rng, 2000, [*WORDS, b""], 0.3), "dict_spell"),
+        "two bytes": (some_rows(rng, 3000, many, 0.1), "dict_spell"),
+        "long values": (some_rows(rng, 1500, [*WORDS, b"x" * 100, b"y" * 300], 0.2), "gather_chars"),
+    }
+    nodes = {name: whole.compress(rows, codec="dict")[0] for name, (rows, _) in columns.items()}
+    (nothing,) = whole.compress([None] * 700, codec="dict")
+    assert whole.take(nothing, np.arange(700)) == [None] * 700
+    for name, (rows, kernel) in columns.items():
+        every = np.arange(len(rows))
+        mask = np.flatnonzero(rng.random(len(rows)) < 0.6)
+        for numbers, order in ((rng.permutation(every), 0), (mask, 1), (every[::-1].copy(), -1), (mask[:300], 0)):
+            whole.device.launches.clear()
+            assert whole.take(nodes[name], whole.device.array(numbers), order) == [rows[i] for i in numbers]
+            assert kernel in whole.device.launches
+    # Together, in one launch for codes of each size.
+    some = [name for name in nodes if name != "long values"]
+    numbers = rng.integers(0, 2000, 700)
+    whole.device.launches.clear()
+    with whole.gpu.memory.Lane(whole.device.stream()) as lane:
+        found = whole.there.take([nodes[name] for name in some], whole.device.array(numbers), lane=lane)
+        lane.synchronize()
+        assert windows or whole.device.launches.count("dict_spell") == 2
+        for name, strings in zip(some, found, strict=True):
+            assert whole.strings(strings) == [columns[name][0][i] for i in numbers]
 
 
 def test_scopes(whole: Whole, rng: np.random.Generator) -> None:
@@ -560,6 +651,35 @@ def test_lanes_that_fill_the_stage(whole: Whole) -> None:
     assert whole.read(node, 16, len(rows)) == rows[16:]
 
 
+@pytest.mark.parametrize("room", [False, True])
+def test_merging(room: bool, whole: Whole, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scopes become one as they do on the host, with the same bytes, and rows stay what they are."""
+    if not room:  # windows of codes, and several pieces
+        monkeypatch.setattr(plan, "PIECE_CODES", 4096)
+        monkeypatch.setattr(importlib.import_module("cudf_fsst.codecs.dict.cuda_pack"), "_WINDOW_NBYTES", 4 << 10)
+    many = [b"Clerk#%09d" % i for i in range(500)]
+    pieces = [
+        *(some_rows(rng, 1500, WORDS, 0.1), some_rows(rng, 1300, [*WORDS, b"BIKE"]), some_rows(rng, 2100, WORDS[:3])),
+        [b"%d" % i for i in rng.integers(0, 1 << 40, 900)],
+        *(some_rows(rng, 1900, many[:90]), some_rows(rng, 3000, many, 0.2), some_rows(rng, 2000, many[200:])),
+        *([None] * 1100, some_rows(rng, 1700, many[:30])),
+    ]
+    found: list[Node] = []
+    for piece in pieces:
+        (node,) = whole.compress(piece, codec="fsst" if len(piece) == 900 else "dict")
+        found += node.scopes or (node,)
+    merged = whole.merge(found)
+    of_host = cpu_merge.merge([whole.download(one) for one in found])
+    assert len(merged) == len(of_host) < len(found) - 2
+    for one, other in zip(merged, of_host, strict=True):
+        same(whole.download(one), other)
+    node = of_scopes(pa.string(), merged)
+    rows = [row for piece in pieces for row in piece]
+    assert whole.read(node) == rows
+    assert whole.take(node, np.arange(0, len(rows), 7)) == rows[::7]
+    failing_every_allocation(whole.device, lambda: bool(whole.merge(merged[:1] + found[:2])))
+
+
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 def test_entries_by_code(itemsize: int, whole: Whole, rng: np.random.Generator) -> None:
     for values in (WORDS, [b"Clerk#%09d" % i for i in range(600)]):
@@ -576,6 +696,7 @@ def test_entries_by_code(itemsize: int, whole: Whole, rng: np.random.Generator) 
         np.testing.assert_array_equal(found, table[np.array(codes[3:5001])])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("values", [1, 7, 40, 600, 9000])
 def test_counts(values: int, whole: Whole, rng: np.random.Generator) -> None:
     """Counters of each lane, of some lanes together, of all; and more values than a thread block has counters."""

@@ -249,8 +249,9 @@ def test_what_users_name() -> None:
 
 
 def mixed(dtype: Any = STR) -> tuple[Any, pd.Series]:
-    """A column of scopes of both kinds, whose dictionaries differ, and its rows."""
+    """A column of scopes of both kinds, whose dictionaries have no value in common, and its rows."""
     pieces = [modes(700, dtype, seed=1), modes(900, dtype, nulls=False, seed=2)[::-1], modes(300, dtype, seed=3)]
+    pieces[2] = pieces[2].str.lower().astype(dtype)
     codecs = ["fsst", "dict", "dict"]
     parts = [piece.fsst.compress(codec=codec) for piece, codec in zip(pieces, codecs, strict=True)]
     return cudf_fsst.concat([*parts, parts[0], parts[0]]), pd.concat([*pieces, pieces[0], pieces[0]])
@@ -401,6 +402,7 @@ def test_dask() -> None:
 # Questions ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 def test_questions(dtype: Any, caplog: pytest.LogCaptureFixture) -> None:
     whole = modes(1500, dtype)
@@ -425,6 +427,7 @@ def test_questions(dtype: Any, caplog: pytest.LogCaptureFixture) -> None:
         pd.testing.assert_series_equal(column.str.upper(), series.str.upper())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 def test_distinct_values(dtype: Any, caplog: pytest.LogCaptureFixture) -> None:
     none = pd.Series([None] * 40, dtype=dtype, name="mode")
@@ -461,6 +464,40 @@ def test_bytes() -> None:
     pd.testing.assert_series_equal(column.decompress(), series)
     assert column.nunique() == 3
     assert column.value_counts().to_dict() == series.value_counts().to_dict()
+
+
+def texts_of(values: list[Any]) -> pa.Array:
+    """Bytes that Arrow takes for texts without a look at them."""
+    array = pa.array(values, pa.large_binary())
+    return pa.Array.from_buffers(pa.large_string(), len(array), array.buffers(), array.null_count)
+
+
+@pytest.mark.parametrize("dtype", ["str", "string", pd.ArrowDtype(pa.large_string())], ids=str)
+def test_distinct_texts_that_are_no_utf8(dtype: Any) -> None:
+    """Counts are those of pandas, which cannot make categories of them."""
+    kind = pd.Series([], dtype=dtype).dtype
+    values = [b"\xff\xfe", b"ab", None, b"ab", b"\x80", b"c"] * 300
+    series = pd.Series(kind.construct_array_type()(pa.chunked_array([texts_of(values)])).astype(kind))
+    coded, plain = (series.fsst.compress(codec=codec) for codec in ("dict", "fsst"))
+    for pieces in ([coded], [coded, coded], [coded, plain], [plain]):
+        column = pieces[0] if len(pieces) == 1 else cudf_fsst.concat(pieces)
+        whole = pd.concat([series] * len(pieces), ignore_index=True)
+        for options in ({}, {"dropna": False}, {"sort": False}, {"normalize": True}):
+            found, wanted = column.value_counts(**options), whole.value_counts(**options)
+            assert found.dtype == wanted.dtype
+            assert found.to_list() == wanted.to_list()
+            assert [*map(as_bytes, (found.index, column.unique()))] == [*map(as_bytes, (wanted.index, whole.unique()))]
+        assert column.nunique() == whole.nunique() == 4
+        with pytest.raises(UnicodeDecodeError, match="in row 0"):
+            column.to_categorical()
+    with pytest.raises(UnicodeDecodeError, match="in row 0"):
+        pd.DataFrame({"a": series}).fsst.compress(codecs={"a": "dict"}).decompress(categories=True)
+
+
+def as_bytes(values: Any) -> list[Any]:
+    """What an Index or an array of texts has."""
+    array = pa.chunked_array([pa.array(getattr(values, "array", values))])
+    return [None if value is None else bytes(value) for value in array.cast(pa.large_binary()).to_pylist()]
 
 
 def test_categories_decode_no_row(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_frames_and_row_groups(series: Any, tmp_path: Any) -> None:
 
 def test_sample_that_is_wrong() -> None:
     """Rows that repeat in the sample alone, or outside of it alone: the first are found out, in a bounded time."""
-    rows = 2 * plan.LEAST_ROWS
+    rows = 1 << 19
     starts, run = plan.sample_runs(rows)
     sampled = (starts[:, None] + np.arange(run)).ravel()
     different = np.char.zfill(np.arange(rows).astype("U"), 12).astype(object)

@@ -31,6 +31,7 @@ from frame_cases import (
 )
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("name", COLUMNS)
 def test_dtype(name: str, tmp_path: Path) -> None:
     data = COLUMNS[name]().to_frame("the column")

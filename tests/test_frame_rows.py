@@ -44,12 +44,14 @@ INDEXES: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 def test_rows_of_all_dtypes(key: Any) -> None:
     data = whole()
     same(data.fsst.compress().iloc[key], data.iloc[key])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
 def test_labels_of_rows(index: Any) -> None:
     data = whole()[["int8", "str"]].set_axis(index)
@@ -58,6 +60,45 @@ def test_labels_of_rows(index: Any) -> None:
         pd.testing.assert_frame_equal(frame.iloc[key], data.iloc[key], obj=name)
         pd.testing.assert_series_equal(column.iloc[key], data["int8"].iloc[key], obj=name)
         pd.testing.assert_series_equal(frame.column("str")[key], data["str"].iloc[key], obj=name)
+
+
+SLICES = [slice(a, b, step) for a in (None, 0, 3, 20, -3) for b in (None, 0, 3, 1, -9) for step in (None, 1, 2, -1, -3)]
+
+
+@pytest.mark.parametrize("labels", [pd.RangeIndex(10), pd.RangeIndex(5, 55, 5), pd.Index(list("abcdefghij"))], ids=str)
+def test_labels_of_slices(labels: pd.Index) -> None:
+    """Exactly those of pandas, where there are no rows, too."""
+    series = pd.Series(np.arange(10), index=labels, name="a")
+    for compressed, plain in ((series.fsst.compress(), series), (series.to_frame().fsst.compress(), series.to_frame())):
+        for key in SLICES:
+            pd.testing.assert_index_equal(compressed.iloc[key].index, plain.iloc[key].index, exact=True)
+            assert getattr(compressed.iloc[key].index, "stop", 0) == getattr(plain.iloc[key].index, "stop", 0)
+        for n in (0, 3, 30, -3, -30):
+            for found, wanted in ((compressed.head(n), plain.head(n)), (compressed.tail(n), plain.tail(n))):
+                pd.testing.assert_index_equal(found.index, wanted.index, exact=True)
+                assert getattr(found.index, "start", 0) == getattr(wanted.index, "start", 0)
+
+
+@pytest.mark.parametrize("labels", [["a", "b"], ["a", None], [b"a", b"b"], [None, None]], ids=str)
+def test_an_index_of_objects(labels: list[Any]) -> None:
+    """It stays one in pieces; put together, it is what pandas makes of it."""
+    index = pd.Index(labels * 2000, dtype=object, name="key")
+    frame = pd.DataFrame({"a": np.arange(4000), "b": np.arange(4000.0)}, index=index)
+    compressed = frame.fsst.compress()
+    for some, plain in (
+        (compressed, frame),
+        (compressed.column("a"), frame["a"]),
+        (frame["a"].fsst.compress(), frame["a"]),
+    ):
+        found = some.map_chunks(lambda piece: piece.isna(), chunk_bytes=9000)
+        (pd.testing.assert_frame_equal if plain is frame else pd.testing.assert_series_equal)(found, plain.isna())
+    short = frame[:6]
+    for pieces in ([short], [short, short], [short[:0], short], [short[:0], short[:0]]):
+        joined = cudf_fsst.concat([piece.fsst.compress() for piece in pieces])
+        pd.testing.assert_frame_equal(joined.decompress(), pd.concat(pieces))
+        pd.testing.assert_series_equal(joined.column("a").decompress(), pd.concat(pieces)["a"])
+        joined = cudf_fsst.concat([piece["a"].fsst.compress() for piece in pieces])
+        pd.testing.assert_series_equal(joined.decompress(), pd.concat([piece["a"] for piece in pieces]))
 
 
 def test_masks_and_numbers() -> None:
@@ -179,7 +220,7 @@ def test_map_chunks() -> None:
 # Put together -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cuts", [[], [8, 64], [1, 14, 14, 77], [255, 256]], ids=str)
 @pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
 def test_concat(cuts: list[int], index: Any, tmp_path: Path) -> None:
@@ -213,6 +254,7 @@ def test_concat_of_several_codecs(tmp_path: Path) -> None:
     fresh.same_frame(tmp_path / "frame", wanted)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.parametrize(
     "values",
@@ -309,6 +351,7 @@ def test_concat_refuses() -> None:
 # Columns of other dtypes --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("name", COLUMNS)
 def test_files_of_columns(name: str, tmp_path: Path) -> None:
     series = COLUMNS[name]().rename(("a", 1))

@@ -22,6 +22,7 @@ from fsst_gpu import CASES, SEGMENT, WORDS, Gpu, any_rows, column, columns, gpu,
 __all__ = ["emulator", "gpu"]
 
 
+@pytest.mark.trains
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("case", CASES)
@@ -71,7 +72,7 @@ def test_any_rows(rows: list[bytes | None], copies: int, tile_size: int, level: 
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("level", LEVELS)
@@ -85,6 +86,7 @@ def test_tile_sizes_and_gpus(level: str, tile_size: int, gpu: Gpu, rng: np.rando
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("escapes", [0, 9, 20, 60])
 def test_tiles_that_are_almost_raw(tile_size: int, escapes: int, gpu: Gpu) -> None:
@@ -123,6 +125,7 @@ def test_pieces_a_warp(
         same_strings(gpu.download(gpu.cuda.take_range(segments, start, stop)), cpu.read(host, start, stop))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("schedule", SCHEDULES[1:])
 @pytest.mark.parametrize("level", LEVELS)
 def test_other_schedules(level: str, schedule: str, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -135,7 +138,7 @@ def test_other_schedules(level: str, schedule: str, gpu: Gpu, rng: np.random.Gen
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("offset", [1, 2, 7, 8, 15])
 @pytest.mark.parametrize("level", LEVELS)
 def test_slices(level: str, offset: int, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -186,6 +189,7 @@ def test_largest_tables_of_level_max(tile_size: int, gpu: Gpu, rng: np.random.Ge
     assert staged == [False, True]
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("level", LEVELS)
 def test_train(level: str, gpu: Gpu, rng: np.random.Generator) -> None:
     for rows in ([b""] * 5, text(rng, 500), text(rng, 3 * SEGMENT)):

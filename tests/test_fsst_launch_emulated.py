@@ -142,6 +142,7 @@ def test_codes_that_need_whole_slots(gpu: Gpu, rng: np.random.Generator) -> None
     same_segments(gpu.cuda.to_host(segments), cpu.compress(strings))
 
 
+@pytest.mark.trains
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("forked", [False, True], indirect=True, ids=["default stream", "own stream"])
 @pytest.mark.parametrize("order", ORDERS)

@@ -14,23 +14,17 @@ from hypothesis import strategies as st
 
 from cudf_fsst.codecs.fsst import launch, plan, train
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
-from cudf_fsst.codecs.fsst.train import train_table
 from emulation.conftest import emulator
 from emulation.device import GPUS
 from emulation.emulator import SCHEDULES, Emulator
+from emulation.trained import table_of
+from emulation.trained import train as train_on_host
 from fsst_gpu import found_segments
 
 __all__ = ["emulator"]
 
 TEN_FILES = ("c_name", "chinese", "city", "faust", "genome", "hex", "l_comment", "movies", "urls2", "uuid")
 WHOLE = plan.SAMPLE_CHUNK * plan.SAMPLE_CHUNKS["default"]
-
-
-def on_cpu(chars: bytes) -> SymbolTable:
-    starts, length = plan.sample_positions(0, len(chars))
-    chunks = [chars[start : start + length] for start in starts.tolist()]
-    sizes = np.array([0, *map(len, chunks)], np.int64)
-    return train_table(np.frombuffer(b"".join(chunks), np.uint8), np.cumsum(sizes)[:-1])
 
 
 def same_tables(
@@ -41,10 +35,11 @@ def same_tables(
     shared: int = GPUS["sm_90"][0],
     offset: int = 0,
     cluster: bool = False,
+    on_host: bool = False,
 ) -> None:
     """Train a table for every `per_table` of `scopes`, on both sides; compare what is exported, and for the encoder.
 
-    `cluster`: by fsst_train_cluster.
+    `cluster`: by fsst_train_cluster. `on_host`: by what stands for the kernels in tests of other things.
     """
     kept = [scope for scope in scopes if scope]
     joined = [b"".join(kept[i : i + per_table]) for i in range(0, len(kept), per_table)]
@@ -60,7 +55,13 @@ def same_tables(
     tables = np.zeros(blocks * launch.ENCODE_TABLES_NBYTES, np.uint8)
     exported = np.zeros(blocks, launch.TRAINED_TABLE)
     defines = {name: f"{value}u" for name, value in launch.train_defines(shared).items()}
-    if cluster:
+    if on_host:
+        written = [emulator.buffer(one) for one in (views, tables, exported)]
+        addresses = [np.uint64(one.address) for one in written]
+        train_on_host(emulator, "fsst_train", blocks, addresses)
+        train_on_host(emulator, "fsst_train_cluster", launch.TRAIN_CLUSTER * blocks, addresses)
+        tables, exported = written[1].read(), written[2].read(launch.TRAINED_TABLE)
+    elif cluster:
         emulator.load("fsst_train_cluster.cu", defines).launch(
             "fsst_train_cluster",
             launch.TRAIN_CLUSTER * blocks,
@@ -78,7 +79,7 @@ def same_tables(
         )
     assert not counts.any(), "the counts are left as they were found"
     for block in range(blocks):
-        expected = on_cpu(joined[block] if block < len(joined) else b"")
+        expected = table_of(joined[block] if block < len(joined) else b"")
         found = launch.trained_tables(exported)[block]
         assert found == expected
         assert SymbolTable.from_symbols(found.symbols) == found
@@ -132,14 +133,14 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("cluster", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name: str, cluster: bool, emulator: Emulator) -> None:
     same_tables(emulator, [CASES[name]], cluster=cluster)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shared", [64 << 10, 163 << 10, 227 << 10, 0])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_gpus_and_schedules(shared: int, schedule: str, emulator: Emulator) -> None:
@@ -167,6 +168,13 @@ def test_scopes(per_table: int, emulator: Emulator) -> None:
     scopes = [b"", texts[0], b"", b"", texts[1], b"z", texts[2], b""]
     same_tables(emulator, scopes, per_table=per_table, offset=1)
     same_tables(emulator, [b""] * 35 + scopes[:5], per_table=40)
+
+
+@pytest.mark.parametrize("per_table", [1, 2, 40])
+def test_what_stands_for_the_kernels(per_table: int, emulator: Emulator) -> None:
+    scopes = [b"", *(CASES[name] for name in ("text", "noise", "one byte", "a sample of more")), b"", words(4, 900)]
+    same_tables(emulator, scopes, per_table=per_table, offset=3, on_host=True)
+    same_tables(emulator, [*scopes, b""], per_table=per_table, on_host=True)
 
 
 @given(

@@ -99,6 +99,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name: str, emulator: Emulator) -> None:
     same_tables(emulator, [CASES[name]])

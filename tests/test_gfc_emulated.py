@@ -80,7 +80,7 @@ def gpu(emulator: Emulator) -> Iterator[Gpu]:
         yield Gpu(device, cuda)
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", CASES)
 def test_same_as_on_the_cpu(case: str, gpu: Gpu) -> None:
     values = cases()[case]

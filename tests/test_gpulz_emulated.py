@@ -86,7 +86,7 @@ def test_same_bytes(options: dict[str, int], gpu: Gpu, rng: np.random.Generator)
         assert gpu.decompress(found).tobytes() == values.tobytes(), name
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("symbol", launch.SYMBOLS)
 @pytest.mark.parametrize(("chunk", "window"), [(16384, 255), (2048, 128), (4096, 64)])
 def test_shapes(symbol: int, chunk: int, window: int, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -166,6 +166,7 @@ def test_out_of_memory(gpu: Gpu, rng: np.random.Generator) -> None:
     gpu.same(gpu.compress(values), cpu.encode(values))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", gpulz_cases.OPTIONS, ids=str)
 def test_damage(options: dict[str, int], gpu: Gpu, rng: np.random.Generator) -> None:
     """Wrong values are fine; memory of others is not, and the sanitizers watch."""

@@ -30,7 +30,7 @@ __all__ = ["emulator"]
 
 HERE = Path(__file__).parent
 #: Cases of the test that always runs, of the whole campaign, of them with bounds checked, on the emulated GPU.
-QUICK = 400
+QUICK = 200
 CASES = int(os.environ.get("CUDF_FSST_HOSTILE_CASES", "8000"))
 CHECKED = CASES * 3 // 20
 EMULATED = CASES // 40

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 import types
 from contextlib import nullcontext
 from functools import partial
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from cudf_fsst import notices
+from cudf_fsst import notices, workers
 from cudf_fsst.device import kernels
 
 DISK: set[tuple[str, tuple[str, ...]]] = set()
@@ -129,18 +130,15 @@ def test_a_record_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     assert "once per machine" in caplog.text
 
 
-def compiling() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "cudf_fsst-compile"]
-
-
 def test_ahead(unhandled: logging.Logger, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     monkeypatch.setattr(sys.modules[__name__], "BESIDE", threading.Barrier(3))
     made = [partial(kernels.kernel, "fsst_encode", "fsst_encode", {"TILE": tile}) for tile in (128, 256, 512)]
     kernels.ahead([*made, partial(kernels.kernel, "fsst_encode", "broken", {"TILE": 1024})])
-    for thread in compiling():
-        thread.join(20)
-    assert not compiling()
+    until = time.monotonic() + 20
+    while workers._pool.wanted and time.monotonic() < until:
+        time.sleep(0.001)
+    assert not workers._pool.wanted
     assert len(DISK) == 3  # beside each other, or the barrier would have broken
     made[0]()
     assert capfd.readouterr() == ("", "")  # nobody waited

@@ -119,7 +119,7 @@ def _frame_sizes(cubin: bytes) -> dict[int, int]:
     return frames
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("file", "variant", "architecture"), COMPILED)
 def test_compiles(
     file: str, variant: Any, architecture: int, compile_kernels: Callable[[str, Any, int], bytes]

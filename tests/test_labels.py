@@ -56,6 +56,7 @@ def test_index_without_rows(index: pd.Index, tmp_path: Path) -> None:
     fresh.same_series(tmp_path / "column", series)
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
 @pytest.mark.parametrize("rows", [6, 0])
 @pytest.mark.parametrize("loaded", [False, True])

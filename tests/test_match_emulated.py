@@ -174,7 +174,7 @@ def mixed(rng: np.random.Generator, chars: int, *, nulls: bool = False, noise: b
     return rows
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_questions(tile_size: int, level: str, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -187,7 +187,7 @@ def test_questions(tile_size: int, level: str, gpu: Gpu, rng: np.random.Generato
         check(gpu, rows, there, question)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -211,7 +211,7 @@ def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Genera
         assert ("fsst_search_large" in names) == (gpu.device.shared_per_block < 128 << 10)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("symbols", [[], [b"a"], [b"ab", b"b", b"final de", b"fin", b"al", b"\x80\x81", b"s"]])
 def test_any_parse(symbols: list[bytes], tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -349,6 +349,7 @@ def launched(gpu: Gpu, rows: Rows, segments: Sequence[Segment], question: Questi
     return {name for name in gpu.device.launches if name.startswith("match_")}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_values(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
     """Rows as long as a value are compared, and where that is most rows, a search says which."""
@@ -391,7 +392,7 @@ def test_values_of_one_hash(gpu: Gpu, rng: np.random.Generator, monkeypatch: pyt
     assert len(set(map(values.hash_of, some))) == len(some)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("order", ORDERS)
 def test_rounds(order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call takes no more memory than it may, in any order of streams, and waits for nothing."""

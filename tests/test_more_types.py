@@ -108,6 +108,7 @@ def same_values(loaded: Any, kind: str, values: list[Any]) -> None:
     assert found.to_pylist() == values
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", sorted(set(ARRAYS) - NOT_IN_PARQUET))
 def test_parquet(name: str, tmp_path: Path) -> None:
     path = tmp_path / "in.parquet"

@@ -19,7 +19,7 @@ import pytest
 import cudf_fsst
 import fresh
 from cli_cases import parquet_files_that_cannot_be_read
-from cudf_fsst import batches
+from cudf_fsst import batches, workers
 from cudf_fsst.parquet import host, reads, sources
 from test_cli_frames import table_of_many_types
 
@@ -73,6 +73,7 @@ INDEXES = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", INDEXES)
 def test_index(name: str, tmp_path: Path) -> None:
     index = INDEXES[name]
@@ -116,6 +117,13 @@ def test_labels_and_codecs(labels: Any, tmp_path: Path) -> None:
         assert found.codecs.tolist() == ["raw", "fsst"]
 
 
+@pytest.fixture
+def row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every row group of a file is a piece."""
+    monkeypatch.setattr(sources, "_FEW_ROWS", 1)
+
+
+@pytest.mark.usefixtures("row_groups")
 def test_rows_of_a_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = pd.DataFrame({"n": range(100), "text": [f"row {i}" for i in range(100)]})
     frame.to_parquet(tmp_path / "in.parquet", row_group_size=10)
@@ -205,6 +213,7 @@ def test_nothing(columns: int, tmp_path: Path) -> None:
 # How it is read ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("row_groups")
 def test_bytes_are_those_of_each_row_group(tmp_path: Path) -> None:
     random = np.random.default_rng(5)
     words = ["alpha", "beta", "gamma", "delta"]
@@ -231,6 +240,8 @@ def bytes_of_levels(frame: Any) -> list[bytes]:
     return [bytes(memoryview(part.codes)) for level in frame._index.levels for part in level.node.parts]
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.usefixtures("row_groups")
 @pytest.mark.parametrize("nbytes", [1, 12_000])
 @pytest.mark.parametrize("name", ["plain", "texts", "pairs"])
 def test_columns_are_read_apart(name: str, nbytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,8 +286,9 @@ def test_many_small_row_groups_are_read_together(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(sources, "_PIECE_NBYTES", 1)
     assert len(read(tmp_path / "in.parquet")) == 500
     assert len(seen) == 50
+    monkeypatch.setattr(sources, "_FEW_ROWS", 20)
     read(tmp_path / "in.parquet", filters=[("n", "<", 25)])
-    assert seen[50:] == [[0], [1], [2]], "few that have such rows"
+    assert seen[50:] == [[0, 1], [2]], "few that have such rows"
 
 
 def test_notes_for_other_readers(tmp_path: Path) -> None:
@@ -319,6 +331,7 @@ def test_nulls_that_appear_late(tmp_path: Path) -> None:
     assert found.column("n").to_arrow().equals(table["n"].combine_chunks())
 
 
+@pytest.mark.usefixtures("row_groups")
 def test_the_next_row_group_is_read_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pd.DataFrame({"n": range(40)}).to_parquet(tmp_path / "in.parquet", row_group_size=10)
     began = [threading.Event() for _ in range(4)]
@@ -341,7 +354,7 @@ def test_the_next_row_group_is_read_meanwhile(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(host.HostReader, "compress", watched_compress)
     assert len(read(tmp_path / "in.parquet")) == 40
     assert threading.current_thread() not in threads
-    assert not any(thread.is_alive() for thread in threads)
+    assert workers.at_work() == 0
 
 
 @pytest.fixture(scope="module")
@@ -371,6 +384,7 @@ def arrow_peak(call: Any) -> int:
     return int(pool.max_memory())
 
 
+@pytest.mark.usefixtures("row_groups")
 def test_memory_of_reading(large: Path) -> None:
     found = []
     assert arrow_peak(lambda: found.append(read(large))) < 8_000_000

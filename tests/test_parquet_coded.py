@@ -60,7 +60,7 @@ def same_frames(one: cudf_fsst.CompressedFrame, other: cudf_fsst.CompressedFrame
         same_nodes(content.node, wanted.node)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("group", [ROWS, 1500])
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 @pytest.mark.parametrize("codec", [None, "dict"])

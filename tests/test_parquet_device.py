@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cudf_fsst
-from cudf_fsst.parquet import device, reads
+from cudf_fsst.parquet import device, reads, sources
 
 pytestmark = pytest.mark.gpu
 
@@ -75,14 +75,18 @@ def test_index(index: pd.Index, tmp_path: Path) -> None:
     same(cudf_fsst.read_parquet(tmp_path / "in.parquet", device="gpu"), cudf.read_parquet(tmp_path / "in.parquet"))
 
 
-def test_bytes_of_each_row_group(tmp_path: Path) -> None:
-    """As if each were compressed by itself, on either device."""
+@pytest.mark.parametrize("together", [True, False])
+def test_bytes_of_row_groups(together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if small ones that follow each other were compressed in one call, on either device; others each by itself."""
     import cudf
 
     path = tmp_path / "in.parquet"
     pq.write_table(table(5300), path, row_group_size=1000)
+    if not together:
+        monkeypatch.setattr(sources, "_FEW_ROWS", 1)
     found = cudf_fsst.read_parquet(path, device="gpu")
-    pieces = [cudf.read_parquet(path, row_groups=[[i]]).reset_index(drop=True).fsst.compress() for i in range(6)]
+    groups = [list(range(6))] if together else [[i] for i in range(6)]
+    pieces = [cudf.read_parquet(path, row_groups=[some]).reset_index(drop=True).fsst.compress() for some in groups]
     wanted = cudf_fsst.concat(pieces)
     for label in found:
         parts = [[bytes(buffer.get()) for buffer in parts_of(one.column(label))] for one in (found, wanted)]
@@ -175,6 +179,7 @@ def test_columns_are_read_apart(nbytes: int, tmp_path: Path, monkeypatch: pytest
     import cudf
 
     monkeypatch.setattr(reads, "_SHARE_NBYTES", nbytes)
+    monkeypatch.setattr(sources, "_FEW_ROWS", 1)
     monkeypatch.setattr(device.DeviceReader, "ahead", reads.Ahead(3, 2 * nbytes, 2))
     path = tmp_path / "in.parquet"
     some = table(30_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import threading
 import time
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cudf_fsst import workers
 from cudf_fsst.parquet import reads, sources
 from cudf_fsst.parquet.reads import Ahead, Read, read_ahead
 
@@ -178,27 +180,30 @@ def test_errors_end_all_threads(threads: int) -> None:
     found = read_ahead([Read(i, 0, 1, calls[0]) for i in range(9)], Ahead(threads, 4, 9), nullcontext)
     next(found)
     found.close()
-    assert not [thread for thread in threading.enumerate() if "parquet" in thread.name]
+    assert workers.at_work() == 0
 
 
-def test_a_thread_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a thread that has read would have begun the next reads: nobody waits for those for ever."""
-    start, ended, wrong = threading.Thread.start, threading.Event(), list[BaseException]()
+@pytest.mark.parametrize("started", [0, 1])
+def test_threads_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, started: int) -> None:
+    """Without any it is an error, else there are fewer; nobody waits for ever."""
+    start, ended, made = _thread.start_new_thread, threading.Event(), list[Any]()
 
-    def refuse(thread: threading.Thread) -> None:
-        if "parquet" in threading.current_thread().name:
+    def refuse(*args: Any) -> None:
+        if len(workers._pool.threads) == started:
             raise RuntimeError("can't start new thread")
-        start(thread)
+        start(*args)
 
     def read() -> None:
-        first = Read(0, 0, 9, lambda: 0, 1)  # alone
+        first = Read(0, 0, 9, lambda: 0, 1)  # alone; who has read it begins the next ones
+        others = [Read(i, 0, 1, lambda: 1) for i in range(1, 6)]
         try:
-            list(read_ahead([first, *(Read(i, 0, 1, lambda: 1) for i in range(1, 6))], Ahead(4, 9, 2), nullcontext))
+            made.extend(data for some in read_ahead([first, *others], Ahead(4, 9, 2), nullcontext) for _, data in some)
         except RuntimeError as error:
-            wrong.append(error)
+            made.append(str(error))
         ended.set()
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(workers, "_pool", workers._Pool())
+    monkeypatch.setattr(workers, "_start_thread", refuse)
     threading.Thread(target=read, daemon=True).start()
     assert ended.wait(20)
-    assert [str(error) for error in wrong] == ["can't start new thread"]
+    assert made == ([0, 1, 1, 1, 1, 1] if started else ["can't start new thread"])

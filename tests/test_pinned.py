@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 import cudf_fsst.device
+from cudf_fsst import workers
 from cudf_fsst.device import host_pool, pages
 from cudf_fsst.device.host_pool import HostPool
 
@@ -406,7 +407,8 @@ def test_cuda_allocates_where_a_step_is_refused(
 
 def test_no_threads_to_fill_in_pages(cuda: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = cuda("hostAlloc")
-    monkeypatch.setattr(pages.threading, "Thread", Mock(return_value=Mock(start=Mock(side_effect=RuntimeError))))
+    monkeypatch.setattr(workers, "_pool", workers._Pool())
+    monkeypatch.setattr(workers, "_start_thread", Mock(side_effect=RuntimeError))
     made = pages.pin(40 << 20)
     _write(made)
     assert runtime.registered == {made.address: made.nbytes}

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import cudf_fsst
 from column_cases import DTYPES
 from cudf_fsst import selection
 from cudf_fsst.backend import DeviceBackend
@@ -184,6 +185,17 @@ class TestGpu:
             ):
                 (said,) = check(column, call, name_of(call))
                 assert said.endswith(": codes")
+
+    @pytest.mark.parametrize("pieces", [1, 3])
+    def test_values_of_dictionaries(self, pieces: int, subtests: Any) -> None:
+        values = (texts(300) * 4)[: 1000 - pieces]
+        parts = [cudf_series(values, "str").fsst.compress(codec="dict") for _ in range(pieces)]
+        column = parts[0] if pieces == 1 else cudf_fsst.concat(parts)
+        for call in [*(call for calls in METHODS.values() for call in calls), *COMPARISONS]:
+            with subtests.test(name_of(call)):
+                check(column, call, name_of(call))
+        (said,) = check(column, method("contains", "q.*k"), "contains")
+        assert said.endswith("distinct values")
 
     def test_masks_of_frames(self) -> None:
         import cudf

@@ -70,6 +70,7 @@ def ways_of(column: Any, some: list[Call], what: str) -> set[str]:
     return said
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_integers(kind: str) -> None:
     for name, series in integers(kind).items():
@@ -77,6 +78,7 @@ def test_integers(kind: str) -> None:
         assert {f"{sign}: codes" for sign in (*SIGNS, "between")} <= said
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", TIMES)
 def test_times(kind: str) -> None:
     said = ways_of(times(kind).fsst.compress(), calls(times(kind), kind), kind)

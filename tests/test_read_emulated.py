@@ -125,7 +125,7 @@ def test_validity_alone(case: str, gpu: Gpu) -> None:
         assert np.unpackbits(bits, count=ROWS, bitorder="little").tolist() == array.is_valid().to_pylist()
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("order", ["lazy", "random"])
 @pytest.mark.parametrize("case", COLUMNS)
 def test_rows(case: str, order: str, gpu: Gpu, rng: np.random.Generator) -> None:
@@ -139,7 +139,7 @@ def test_rows(case: str, order: str, gpu: Gpu, rng: np.random.Generator) -> None
         assert arrow(gpu, found, array.type).equals(wanted), name
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("codec", ["bitpack", "gfc", "gpulz", "raw"])
 @pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "i8", "f4", "f8", "decimal"])
 @pytest.mark.parametrize("few", [600, 4096])
@@ -206,6 +206,7 @@ def test_masks_end_in_zeros(gpu: Gpu) -> None:
         assert not np.unpackbits(mask, bitorder="little")[found.rows :].any()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 def test_cases_of_bitpack(itemsize: int, gpu: Gpu, rng: np.random.Generator) -> None:
     for name, (values, signed) in cases(itemsize).items():
@@ -253,7 +254,7 @@ def damaged(packed: Packed, rng: np.random.Generator) -> Packed:
     return replace(packed, meta=meta, codes=codes)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("codec", ["bitpack", "gfc", "gpulz", "raw"])
 @pytest.mark.parametrize("case", ["int64", "float64 with nulls", "decimal128 with nulls", "int32 with nulls"])
 def test_damage(case: str, codec: str, gpu: Gpu, rng: np.random.Generator) -> None:

@@ -237,7 +237,7 @@ def test_incompressible_data_goes_to_disk_all_the_same(tmp_path: Path) -> None:
 
 def test_pools_have_folders_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "mine.fsst").write_text("of somebody else")
-    folder = tmp_path / "not" / "there"
+    folder = tmp_path / "not there"
     with SpillPool(host_limit=0, directory=folder) as one, SpillPool(host_limit=0, directory=folder) as other:
         one["a"], other["a"] = text(1), text(2)
         assert len(list(folder.iterdir())) == 2
@@ -249,6 +249,16 @@ def test_pools_have_folders_of_their_own(tmp_path: Path) -> None:
         assert len(files_under(folder)) == 1
     assert list(folder.iterdir()) == []
     assert (tmp_path / "mine.fsst").exists()
+
+
+def test_directory_in_one_that_is_missing(tmp_path: Path) -> None:
+    """A path that is spelt wrong makes no folders."""
+    with pytest.raises(FileNotFoundError, match="there"):
+        SpillPool(directory=tmp_path / "not" / "there")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        SpillPool(directory=tmp_path / "file")
 
 
 def test_closed(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def test_notes_are_right_after_every_step(world: World, tmp_path: Path) -> None:
     check_noted(pool)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["_count", "_queue", "_take_out"])
 def test_interrupted_while_something_is_noted(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -292,6 +292,7 @@ def _scenario(pool: SpillPool, make: Callable[[int], Any]) -> Iterator[tuple[str
     yield "get", 0, lambda: pool[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("error", ERRORS)
 def test_every_move_fails_once(world: World, tmp_path: Path, error: str) -> None:
     """A failure anywhere costs nothing: values, books and files are right after it, and all goes on."""
@@ -408,6 +409,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_while_it_spills_leaves_no_half_file(tmp_path: Path) -> None:
     """Whatever a killed process leaves under its final name is whole; the rest has a name that nobody reads."""
     environment = {**os.environ, "PYTHONPATH": str(Path(cudf_fsst.__file__).parents[1])}

@@ -70,6 +70,7 @@ def _line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_the_next_pool_removes_what_a_killed_process_left(
     directory: Path, start: Start, how: int, caplog: pytest.LogCaptureFixture

@@ -82,6 +82,7 @@ def _uses(pool: SpillPool) -> dict[str, Callable[[], Any]]:
     }
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("use", _uses(SpillPool()))
 def test_what_a_forked_process_asks_is_refused_at_once(tmp_path: Path, use: str) -> None:
     """Even if a thread of the parent held every lock of the pool when it was forked."""
@@ -211,6 +212,7 @@ def test_a_pool_of_the_childs_own_in_the_same_directory(tmp_path: Path) -> None:
     assert len(files_under(tmp_path)) == 1
 
 
+@pytest.mark.slow
 def test_forked_while_threads_use_it(tmp_path: Path) -> None:
     """Whatever the threads hold at that moment, every child ends."""
     pool = SpillPool(host_limit=PLAIN + SLACK, directory=tmp_path)

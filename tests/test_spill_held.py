@@ -19,6 +19,7 @@ from nasty_values import KEPT, ROWS, STAYS, frame, identical, labels, noted, obj
 from spill_cases import PLAIN, SLACK, check_books, fake, text
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("make", KEPT.values(), ids=KEPT)
 def test_goes_to_disk_and_comes_back_the_same(tmp_path: Path, make: Callable[[], Any]) -> None:
     wanted = make()
@@ -39,6 +40,7 @@ def test_comes_back_the_same_without_spilling(make: Callable[[], Any]) -> None:
     identical(pool["value"], wanted)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("make", STAYS.values(), ids=STAYS)
 def test_what_would_change_is_not_compressed(tmp_path: Path, make: Callable[[], Any]) -> None:
     wanted = make()

@@ -73,9 +73,7 @@ def _soak(
         thread.start()
     for thread in threads:
         thread.join()
-    if pool._executor is not None:  # what is still being prefetched
-        pool._executor.shutdown(wait=True, cancel_futures=True)
-        pool._executor = None
+    pool._prefetching.close()  # what is still being prefetched
     assert failures == []
     return held
 

@@ -388,6 +388,7 @@ def test_save_onto_a_folder(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["folder"]
 
 
+@pytest.mark.slow
 def test_damage_of_a_big_file_is_found_in_threads(tmp_path: Path) -> None:
     path = tmp_path / "c.fsst"
     segments = [handmade_segment([bytes([number]) * 300_000], TABLE, tile_size=1024) for number in range(4)]

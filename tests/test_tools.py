@@ -125,7 +125,7 @@ def test_page_of_a_frame() -> None:
     frame = data().fsst.compress()
     page = Page(frame._repr_html_())
     check(page)
-    assert {"price", "text", "<i>&", "fsst", f"{frame.column('text').nbytes:,}"} <= set(page.seen)
+    assert {"price", "text", "<i>&", "dict", f"{frame.column('text').nbytes:,}"} <= set(page.seen)
     nodes = [column.node for column in frame._columns]
     widest = max(node.uncompressed_nbytes for node in nodes)
     wanted = [100 * size / widest for node in nodes for size in (node.uncompressed_nbytes, node.nbytes)]
@@ -254,6 +254,7 @@ def test_ranges_end_with_an_error(domain: Domain) -> None:
     assert not domain.open
 
 
+@pytest.mark.slow
 def test_with_and_without_the_package(tmp_path: Path) -> None:
     """In a process of its own: what it is asked for is what `nvtx` has."""
     work = "import sys, pandas as pd, cudf_fsst; pd.Series([1.5] * 99).fsst.compress(codec='raw').decompress()"

@@ -37,6 +37,7 @@ def some_columns(rows: int, rng: np.random.Generator, *, texts: bool) -> dict[st
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("texts", [False, True])
 @pytest.mark.parametrize("sampled", [False, True])
 def test_launches_and_waits_of_a_frame(
@@ -70,7 +71,7 @@ def test_launches_and_waits_of_a_frame(
     assert launched <= (19, 31)[sampled] + 10 * texts
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", ["lazy", "random"])
 @pytest.mark.parametrize("codec", [None, *(one.NAME for one in registry.VALUES)])
 def test_the_room_is_used_again(

@@ -51,7 +51,7 @@ from values_gpu import (
 __all__ = ["emulator", "gpu", "own_stream_gpu"]
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("order", ["lazy", "random"])
 @pytest.mark.parametrize("case", CASES)
 def test_same_as_on_the_host(case: str, order: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +75,7 @@ def test_same_as_on_the_host(case: str, order: str, gpu: Gpu, monkeypatch: pytes
         assert arrow_columns.rebuild(gpu.download(found), array.type).equals(array)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", ["int32 with nulls", "float64 with nulls", "decimal128 with nulls", "list", "strings"])
 def test_choices_are_logged_as_on_the_host(
     case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -187,7 +188,7 @@ def test_thousands_of_pieces(forked: bool, gpu: Gpu, monkeypatch: pytest.MonkeyP
     assert arrow_columns.rebuild(decompressed(gpu, wanted), array.type).equals(array)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("case", ["decimal128 with nulls", "strings", "list", "dictionary"])
 def test_default_stream_of_the_thread(case: str, order: str, own_stream_gpu: Gpu) -> None:

@@ -19,7 +19,7 @@ class FakeLane:
     """One that notes what happens."""
 
     def __init__(self, done: list[str], failing: bool = False) -> None:
-        self.done, self.failing = done, failing
+        self.done, self.failing, self.stream = done, failing, self
 
     def synchronize(self) -> None:
         self.done.append("wait")

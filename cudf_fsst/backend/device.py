@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..buffers import CharactersUnderNulls, ColumnBuffers, HostStrings
+from ..codecs.chosen import Chosen, Ordered
 from ..codecs.fsst import search
 from ..codecs.fsst.segment import Segment
 from ..codecs.fsst.symbols import SymbolTable
@@ -21,6 +22,9 @@ from ..interop import cudf
 from ..naming import naming
 from ..profiling import DECODE, DESCRIBE, MATCH
 from .content import Asked, Described, log_made
+
+#: Row numbers that are made in host memory.
+_FEW_ROWS = 4096
 
 
 class _Gpu(NamedTuple):
@@ -140,8 +144,11 @@ class DeviceBackend:
 
     def take(self, nodes: Sequence[Node], rows: Any, *, stream: Any = None) -> list[ColumnBuffers]:
         """Rows by number."""
+        order = 0
+        if isinstance(rows, (Chosen, Ordered)):
+            rows, order = rows.rows, rows.order
         with self.current(), DECODE, _gpu().Lane(stream) as lane:
-            return _gpu().codecs.take(nodes, rows, lane=lane)
+            return _gpu().codecs.take(nodes, rows, lane=lane, order=order)
 
     def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
         """Answer a question about strings on their codes; see `HostBackend.match`."""
@@ -217,6 +224,11 @@ class DeviceBackend:
 
         return cupy
 
+    def row_range(self, start: int, stop: int, step: int) -> Any:
+        """Numbers of rows, as `take` takes them: few go to the GPU with other things."""
+        array = np if len(range(start, stop, step)) <= _FEW_ROWS else self.arrays
+        return Ordered(array.arange(start, stop, step, dtype=np.int64), 1 if step > 0 else -1)
+
     def as_array(self, column: ColumnBuffers) -> Any:
         """The values that were read, as bytes."""
         return self.arrays.asarray(column.owners[1])
@@ -252,6 +264,12 @@ class DeviceBackend:
         """A byte for every row of a column that has nulls, 0 where it is null."""
         array = self.arrays
         return array.unpackbits(array.asarray(column.owners[0]), bitorder="little")[: column.rows]
+
+    def merged(self, scopes: Sequence[Node]) -> list[Node]:
+        """Consecutive scopes of strings; of neighbours with dictionaries those are one that are smaller so."""
+        with self.current(), _gpu().Lane() as lane:
+            found: list[Node] = _gpu().codecs.merge(scopes, lane=lane)
+            return found
 
     def encode(self, values: Any, kind: Any) -> Node:
         """Compress an array of unsigned integers."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from ..buffers import ColumnBuffers, HostStrings
 from ..codecs import host
 from ..codecs.dict import cpu as dictionary
+from ..codecs.dict import cpu_merge
 from ..codecs.fsst import cpu as fsst
 from ..codecs.fsst import search
 from ..codecs.fsst.segment import Segment
@@ -94,15 +95,12 @@ class HostBackend:
         """
         self.check_stream(stream)
         try:
-            matched = host.match(node, plan)
+            values, exact = host.match(node, plan)
         except OverflowError:  # a number that 32 bits do not hold
-            return None
-        if matched is None:
             return None
         found = host.validity(node)
         found.type = pa.bool_() if search.answer_dtype(plan.question) is np.bool_ else pa.int32()
-        found.values, exact = matched
-        found.itemsize = found.values.itemsize
+        found.values, found.itemsize = values, values.itemsize
         return found, exact
 
     @MATCH
@@ -139,6 +137,10 @@ class HostBackend:
         """What computes with arrays here."""
         return np
 
+    def row_range(self, start: int, stop: int, step: int) -> Any:
+        """Numbers of rows, as `take` takes them."""
+        return range(start, stop, step)
+
     def as_array(self, column: ColumnBuffers) -> Any:
         """The values that were read."""
         return column.values
@@ -160,6 +162,10 @@ class HostBackend:
     def as_bits(self, column: ColumnBuffers) -> Any:
         """A byte for every row of a column that has nulls, 0 where it is null."""
         return np.unpackbits(column.validity, count=column.rows, bitorder="little")
+
+    def merged(self, scopes: Sequence[Node]) -> list[Node]:
+        """Consecutive scopes of strings; of neighbours with dictionaries those are one that are smaller so."""
+        return cpu_merge.merge(scopes)
 
     def encode(self, values: Any, kind: Any) -> Node:
         """Compress an array of unsigned integers."""

@@ -72,6 +72,11 @@ class Chosen(NamedTuple):
     descending: bool
     a_range: bool
 
+    @property
+    def order(self) -> int:
+        """As of `Ordered`."""
+        return 1 if self.ascending else -1 if self.descending else 0
+
     def sorted(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The rows in ascending order, and where each of them was; () where it is where it was."""
         rows, places = self.rows, np.empty(0, np.int64)
@@ -88,15 +93,61 @@ class Chosen(NamedTuple):
         return _sorted_by(self.rows, np.empty(0, np.int64), shift, (self.highest >> shift).bit_length())
 
 
-def chosen(rows: npt.NDArray[np.int64], count: int) -> Chosen:
-    """Look at rows of `count`; IndexError where one is not there."""
-    rows = np.ascontiguousarray(rows, np.int64)
+class Ordered(NamedTuple):
+    """Row numbers in GPU memory, or few of them, of which something is known.
+
+    Attributes
+    ----------
+    rows : cupy.ndarray or numpy.ndarray of int64
+    order : int
+        1: no row is smaller than the one before it; -1: none is larger; 0: nobody knows.
+    """
+
+    rows: Any
+    order: int
+
+
+#: Rows that are wanted: numbers, numbers that were looked at, or numbers at equal distances, which were checked.
+Selected = npt.NDArray[np.int64] | Chosen | range
+
+
+def numbers_of(rows: Selected) -> npt.NDArray[np.int64]:
+    """Rows that are wanted as an array."""
+    if isinstance(rows, Chosen):
+        return rows.rows
+    return np.arange(rows.start, rows.stop, rows.step, dtype=np.int64) if isinstance(rows, range) else rows
+
+
+def chosen(rows: Selected, count: int) -> Chosen:
+    """Look at rows of `count`, once; IndexError where one is not there."""
+    if isinstance(rows, Chosen):
+        if rows.highest >= count:
+            raise IndexError(f"rows {rows.lowest} to {rows.highest} of {count}")
+        return rows
+    if isinstance(rows, range):
+        up, ends = rows.step > 0, (-1, -1) if not rows else (min(rows[0], rows[-1]), max(rows[0], rows[-1]))
+        made = Chosen(numbers_of(rows), *ends, up or not rows, not up or not rows, rows.step == 1 and len(rows) > 0)
+        return chosen(made, count)
+    made = looked_at(np.ascontiguousarray(rows, np.int64))
+    if made.rows.size and (made.lowest < 0 or made.highest >= count):
+        raise IndexError(f"rows {made.lowest} to {made.highest} of {count}")
+    return made
+
+
+def looked_at(rows: npt.NDArray[np.int64]) -> Chosen:
+    """What a look at contiguous numbers finds, which need not be there."""
     if rows.size == 0:
         return Chosen(rows, -1, -1, True, True, False)
     lowest, highest, up, down, steps = _look(rows)
-    if lowest < 0 or highest >= count:
-        raise IndexError(f"rows {lowest} to {highest} of {count}")
     return Chosen(rows, int(lowest), int(highest), bool(up), bool(down), bool(steps))
+
+
+def ascending(rows: npt.NDArray[np.int64]) -> Chosen:
+    """Rows that are known to ascend, each once, as those of a mask."""
+    if rows.size == 0:
+        return looked_at(rows)
+    lowest, highest = int(rows[0]), int(rows[-1])
+    return Chosen(rows, lowest, highest, True, rows.size == 1, highest - lowest + 1 == rows.size)
 
 
 def _sorted_by(

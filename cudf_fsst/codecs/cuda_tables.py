@@ -49,11 +49,14 @@ class Rows:
     count : int
     shift : int
         What is added to each.
+    order : int
+        As `chosen.Ordered` has it.
     """
 
     address: int
     count: int
     shift: int = 0
+    order: int = 0
 
     @property
     def arguments(self) -> tuple[Any, ...]:

@@ -15,7 +15,9 @@ from ..device.memory import Lane
 from ..device.transfer import Outbox
 from .device_read import read, receive, take
 from .dict import cuda_compress as dictionary
+from .dict import cuda_merge
 from .dict import cuda_read as coded
+from .dict import cuda_short as short
 from .fsst import cuda_compress as fsst
 from .fsst import cuda_match, search
 from .fsst import cuda_read as fsst_read
@@ -28,7 +30,7 @@ from .values import cuda as fixed
 from .values import cuda_read as fixed_read
 from .values import plan
 
-__all__ = ["compare", "compress", "count", "is_in", "match", "read", "receive", "remap", "take", "validity"]
+__all__ = ["compare", "compress", "count", "is_in", "match", "merge", "read", "receive", "remap", "take", "validity"]
 
 
 def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:
@@ -57,10 +59,26 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]
             raise
+    others = sum(task.source.rows * task.source.itemsize for task in values)
+    if any(task.may_have for task in asked) and (limits := short.limits_of(asked, others)) is not None:
+        strings = short.Short(asked, limits, lane, outbox, others)
+        steps = strings.steps(), fixed.compress(values, lane=lane, outbox=outbox, beside=strings)
+        plain, streams = waits.run(lane, *steps)
+        strings.take(streams[len(values) :])
+        found = strings.columns
+    else:
+        found, plain, streams = _compress_long(asked, values, others, lane, outbox)
+    made, rest = iter(streams), dictionary.nodes(found, iter(plain))
+    return [_build(one.column, made, rest) for one in columns]
+
+
+def _compress_long(
+    asked: Sequence[dictionary.Task], values: Sequence[fixed.Task], others: int, lane: Lane, outbox: Outbox | None
+) -> tuple[list[dictionary.Column], Sequence[Sequence[Segment]], Sequence[Parts]]:
+    """Columns of strings, the segments of those without a dictionary, and streams of values."""
     found, begun = _choose(asked, lane, outbox)
     if any(column.most for column in found):
         # Dictionaries take all the workspace that the memory rule allows.
-        others = sum(task.source.rows * task.source.itemsize for task in values)
         waits.run(lane, dictionary.dictionaries(found, lane=lane, outbox=outbox, others_nbytes=others))
     strings = dictionary.plain_tasks(found)
     # Strings first: their tables are trained meanwhile.
@@ -76,9 +94,7 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         made = [waits.run(lane, one)[0] for one in steps]
     else:
         made = waits.run(lane, *steps)
-    rest = dictionary.nodes(found, iter(made[0] if strings else ()))
-    streams = iter(made[-1] if values else ())
-    return [_build(one.column, streams, rest) for one in columns]
+    return found, made[0] if strings else (), made[-1] if values else ()
 
 
 def _choose(
@@ -173,6 +189,11 @@ def remap(node: Node, table: int, itemsize: int, *, lane: Lane, start: int = 0, 
     out = lane.allocate((stop - start) * itemsize)
     coded.remap(node, table, itemsize, out.ptr, lane=lane, start=start, stop=stop)
     return out
+
+
+def merge(scopes: Sequence[Node], *, lane: Lane) -> list[Node]:
+    """Consecutive scopes of strings; neighbours with dictionaries are one where that is smaller (`plan.merges`)."""
+    return cuda_merge.merge(scopes, lane=lane)
 
 
 def _has_validity(column: ColumnBuffers) -> bool:

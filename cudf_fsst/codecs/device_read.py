@@ -19,8 +19,8 @@ from ..device.transfer import Inbox
 from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import Rows
 from .dict import cuda_read as dictionary
+from .fsst import cuda_gather, cuda_reading
 from .fsst import cuda_read as fsst
-from .fsst import cuda_take
 from .fsst.segment import Segments
 from .node import Node, is_strings
 from .values import cuda_read as fixed
@@ -30,6 +30,8 @@ _u32, _u64 = np.uint32, np.uint64
 _THREADS = 256
 _OFFSETS_LIMIT = 2**31 - 1
 _COUNTERS = 64
+#: Rows from which on it is found out how much memory a call that takes them may need beside its result.
+_MANY_ROWS = 1 << 16
 #: Columns that arrive are decompressed together, so many of them that they have this many compressed bytes.
 _BATCH_NBYTES = 16 << 20
 #: Batches whose copies are under way while one is decompressed.
@@ -108,21 +110,24 @@ def _parts(nodes: Sequence[Node]) -> list[Any]:
     return [part for node in nodes for part in node.parts]
 
 
-def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[ColumnBuffers]:
+def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, order: int = 0) -> list[ColumnBuffers]:
     """Rows of columns by number.
 
     Parameters
     ----------
     rows : cupy.ndarray or numpy.ndarray of int64
         Below the number of rows and not negative, in any order, repeated or not.
+    order : int
+        As `chosen.Ordered` has it.
 
     Raises
     ------
     ValueError
         Sizes do not fit together, or lists have 2^31 values or more.
     """
-    reader = _Reader(lane)
-    chosen = _Chosen(rows, reader.address(rows, nodes), int(rows.size))
+    many = rows.size >= _MANY_ROWS
+    reader = _Reader(lane, cuda_reading.scratch_limit(sum(node.uncompressed_nbytes for node in nodes)) if many else 0)
+    chosen = _Chosen(rows, reader.address(rows, nodes), int(rows.size), order)
     made = [reader.ask(node, chosen) for node in nodes]
     reader.run()
     return made
@@ -140,11 +145,12 @@ class _Range:
 
 @dataclass(frozen=True, eq=False)
 class _Chosen:
-    """Row numbers: what keeps them alive, their address, and how many there are."""
+    """Row numbers: what keeps them alive, their address, how many there are, and their order (`chosen.Ordered`)."""
 
     owner: Any = field(repr=False)
     address: int
     rows: int
+    order: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,10 +199,13 @@ def _made_shape(node: Node) -> _Shape:
 
 
 class _Reader:
-    """Columns that are read together, with their children: level by level, as the offsets of lists allow."""
+    """Columns that are read together, with their children: level by level, as the offsets of lists allow.
 
-    def __init__(self, lane: Lane) -> None:
-        self._lane = lane
+    `room`: bytes that taking rows may need beside the result, if that is known.
+    """
+
+    def __init__(self, lane: Lane, room: int = 0) -> None:
+        self._lane, self._room = lane, room
         self._jobs: list[fixed.Job] = []
         self._taken: dict[Rows, list[fixed.Job]] = {}
         self._strings: list[tuple[ColumnBuffers, Node, _Range | _Chosen]] = []
@@ -235,7 +244,7 @@ class _Reader:
             elif isinstance(wanted, _Range):
                 self._jobs.append(fixed.Job(node.values, values.ptr, wanted.start, wanted.stop))
             else:
-                self._take(Rows(wanted.address, rows), fixed.Job(node.values, values.ptr))
+                self._take(Rows(wanted.address, rows, 0, wanted.order), fixed.Job(node.values, values.ptr))
         made.owners = validity, values
         if not node.children or shape.strings:
             pass
@@ -264,7 +273,10 @@ class _Reader:
             self._counters.append(self._lane.allocate(8 * _COUNTERS))
             self._lane.zero(self._counters[-1].ptr, 8 * _COUNTERS)
         self._counted.append(made)
-        rows = Rows(0, wanted.rows, wanted.start) if isinstance(wanted, _Range) else Rows(wanted.address, wanted.rows)
+        if isinstance(wanted, _Range):
+            rows = Rows(0, wanted.rows, wanted.start, 1)
+        else:
+            rows = Rows(wanted.address, wanted.rows, 0, wanted.order)
         self._take(rows, fixed.Job((node.validity,), validity.ptr, nulls=self._counters[-1].ptr + 8 * place))
         return validity
 
@@ -281,7 +293,8 @@ class _Reader:
         room = self._lane.allocate(2 * max(wanted.rows, 1) * itemsize)
         ends = room.ptr + wanted.rows * itemsize
         for shift, address in enumerate((room.ptr, ends)):
-            self._take(Rows(wanted.address, wanted.rows, shift), fixed.Job(node.values, address))
+            rows = Rows(wanted.address, wanted.rows, shift, wanted.order)
+            self._take(rows, fixed.Job(node.values, address))
         self._lists.append(_List(made, node, wanted, room.ptr, ends, room))
 
     def run(self) -> None:
@@ -292,7 +305,7 @@ class _Reader:
             self._jobs, self._taken, self._strings, self._lists = [], {}, [], []
             fixed.decompress(jobs, lane=lane)
             for rows, some in taken.items():
-                fixed.take(some, rows, lane=lane)
+                fixed.take(some, rows, lane=lane, room=self._room)
             self._read_strings(strings)
             self._descend(lists)
         if not self._counted:
@@ -328,8 +341,8 @@ class _Reader:
         segments = [node.segments for node in nodes]
         if isinstance(wanted, _Chosen):
             if coded:
-                return dictionary.take(nodes, wanted.owner, lane=lane)
-            return cuda_take.take(segments, wanted.owner, lane=lane)
+                return dictionary.take(nodes, wanted.owner, lane=lane, room=self._room, order=wanted.order)
+            return cuda_gather.take(segments, wanted.owner, lane=lane, room=self._room, order=wanted.order)
         start, stop = (0, None) if wanted.stop < 0 else (wanted.start, wanted.stop)
         if coded:
             return dictionary.read(nodes, lane=lane, start=start, stop=stop)
@@ -361,6 +374,7 @@ class _Reader:
             one.made.children = (self.ask(child, _Range(first, last)),)
         for one, (first, ends, total) in zip(chosen, summed, strict=True):
             (child,) = one.node.children
+            order = one.wanted.order if isinstance(one.wanted, _Chosen) else 1
             count, [values] = one.wanted.rows, total.tolist()
             if values > _OFFSETS_LIMIT and one.made.itemsize == 4:
                 raise ValueError(f"these lists have {values} values, more than the {_OFFSETS_LIMIT} of one column")
@@ -371,7 +385,7 @@ class _Reader:
             sources = _u64(first.ptr), _u64(ends.data.ptr), _u64(count), _u64(values), _u64(rows.ptr)
             lane.launch(get_kernel("values", "list_rows", DEFINES), blocks(values, _THREADS), _THREADS, sources)
             with lane.stream:
-                wanted = _Chosen(cupy.asarray(_Array(rows, values)), rows.ptr, values)
+                wanted = _Chosen(cupy.asarray(_Array(rows, values)), rows.ptr, values, max(order, 0))
             self._keep.append(rows)
             one.made.children = (self.ask(child, wanted),)
 

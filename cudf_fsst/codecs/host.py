@@ -14,7 +14,7 @@ from ..arrow_types import has_offsets, list_size
 from ..buffers import ColumnBuffers, HostStrings
 from ..naming import What
 from .bitmap import rebased
-from .chosen import chosen
+from .chosen import Chosen, Selected, chosen, numbers_of
 from .dict import cpu as dictionary
 from .fsst import cpu as fsst
 from .fsst import search
@@ -23,6 +23,10 @@ from .registry import STRING_NAMES
 from .span import Span
 from .values import cpu as fixed
 
+#: Rows from which on it is found out how much memory a call that takes them may need beside its result, and which part
+#: of the uncompressed bytes that is.
+_MANY_ROWS = 1 << 16
+_ROOM_DIVISOR = 8
 #: Rows that are decoded to be compared: what the cache of a core holds.
 _COMPARED_ROWS = 1 << 17
 
@@ -55,14 +59,15 @@ def read(nodes: Sequence[Node], start: int = 0, stop: int | None = None) -> list
     return [_range(node, start, node.rows if stop is None else stop) for node in nodes]
 
 
-def take(nodes: Sequence[Node], rows: npt.NDArray[np.int64]) -> list[ColumnBuffers]:
+def take(nodes: Sequence[Node], rows: Selected) -> list[ColumnBuffers]:
     """Rows of columns in any order, repeated or not, decoding only the blocks they lie in, each once.
 
     Parameters
     ----------
     nodes
         Of the same number of rows.
-    rows : ndarray of int64
+    rows : ndarray of int64, or range
+        A range is of rows that are there.
 
     Returns
     -------
@@ -80,10 +85,13 @@ def take(nodes: Sequence[Node], rows: npt.NDArray[np.int64]) -> list[ColumnBuffe
     """
     if not nodes:
         return []
-    wanted = chosen(rows, nodes[0].rows)
-    if wanted.a_range:
+    wanted = rows if isinstance(rows, range) else chosen(rows, nodes[0].rows)
+    if isinstance(wanted, Chosen) and wanted.a_range:
         return read(nodes, wanted.lowest, wanted.highest + 1)
-    return [_rows(node, wanted.rows) for node in nodes]
+    room = fixed.ROOM_NBYTES
+    if _count(wanted) >= _MANY_ROWS:
+        room = max(room, sum(node.uncompressed_nbytes for node in nodes) // _ROOM_DIVISOR)
+    return [_rows(node, wanted, room) for node in nodes]
 
 
 def validity(node: Node) -> ColumnBuffers:
@@ -110,14 +118,14 @@ def compare(node: Node, span: Span) -> npt.NDArray[np.bool_]:
     return found
 
 
-def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool] | None:
+def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]:
     """Answer a question about strings for every row; distinct values are asked once.
 
     Returns
     -------
-    (ndarray of bool or int32, shape (rows,), bool) or None
+    (ndarray of bool or int32, shape (rows,), bool)
         As `fsst.cpu_match.match` gives, of null rows it means nothing; and whether that is the answer: else the rows
-        found are candidates. None: the rows have to be decoded.
+        found are candidates.
 
     Raises
     ------
@@ -135,10 +143,8 @@ def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]
         if not plain and (values := dictionary.few_of(scope)) is not None:
             dictionary.look_up(scope, values.answers(plan.question), out)
             continue
-        asked = _searched(scope if plain else scope.children[0], plan)
-        if asked is None:
-            return None
-        found, exact = asked[0], exact and asked[1]
+        found, is_answer = _searched(scope if plain else scope.children[0], plan)
+        exact = exact and is_answer
         if plain:
             out[:] = found
         else:
@@ -146,12 +152,10 @@ def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]
     return answers, exact
 
 
-def _searched(strings: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool] | None:
+def _searched(strings: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]:
     from .fsst import cpu_match  # compiled where it is needed
 
-    if isinstance(plan.question, search.IsIn) and not plan.searches:
-        return None
-    return cpu_match.match(strings.segments, plan), plan.exact
+    return cpu_match.match(strings.segments, plan), plan.exact or search.values_of(plan.question) is not None
 
 
 class Compressor:
@@ -258,39 +262,42 @@ def _range(node: Node, start: int, stop: int) -> ColumnBuffers:
     return found
 
 
-def _rows(node: Node, rows: npt.NDArray[np.int64]) -> ColumnBuffers:
-    kind = node.type
+def _count(rows: Selected) -> int:
+    return len(numbers_of(rows)) if isinstance(rows, Chosen) else len(rows)
+
+
+def _rows(node: Node, wanted: Selected, room: int) -> ColumnBuffers:
+    kind, count = node.type, _count(wanted)
     if is_strings(kind):
         if node.scopes:
-            return _of_strings(kind, dictionary.take(node, rows))
-        return _of_strings(kind, fsst.take(node.segments, rows, edges=node.segment_edges))
+            return _of_strings(kind, dictionary.take(node, wanted, room=room))
+        return _of_strings(kind, fsst.take(node.segments, wanted, edges=node.segment_edges, room=room))
     if pa.types.is_null(kind):
-        return ColumnBuffers(kind, rows.size, rows.size)
-    if rows.size == 0:  # of a list, one offset all the same
+        return ColumnBuffers(kind, count, count)
+    if count == 0:  # of a list, one offset all the same
         return _range(node, 0, 0)
-    found = ColumnBuffers(kind, rows.size)
+    found = ColumnBuffers(kind, count)
     if node.validity:
-        bits = fixed.take(node.validity, 1, rows >> 3, edges=node.validity_edges) >> (rows & 7).astype(np.uint8) & 1
-        _set_validity(found, np.packbits(bits, bitorder="little"))
+        _set_validity(found, fixed.take_bits(node.validity, wanted, edges=node.validity_edges))
     if pa.types.is_dictionary(kind):
         found.children = (_range(node.children[0], 0, node.children[0].rows),)
-    wanted = rows
+    values = wanted
     if has_offsets(kind):
-        wanted = np.repeat(rows, 2)
-        wanted[1::2] += 1
+        values = np.repeat(numbers_of(wanted), 2)
+        values[1::2] += 1
     _set_values(
         found,
         [
-            fixed.take(parts, parts[0].itemsize, wanted, edges=edges)
+            fixed.take(parts, parts[0].itemsize, values, edges=edges, room=room)
             for parts, edges in zip(node.values, node.values_edges, strict=True)
         ],
     )
     if has_offsets(kind):
-        found.values, rows = _lists(kind, found.values[::2], found.values[1::2])
+        found.values, wanted = _lists(kind, found.values[::2], found.values[1::2])
     if (size := list_size(kind)) is not None:
-        rows = (rows[:, np.newaxis] * size + np.arange(size, dtype=np.int64)).ravel()
+        wanted = (numbers_of(wanted)[:, np.newaxis] * size + np.arange(size, dtype=np.int64)).ravel()
     if not found.children:
-        found.children = tuple(_rows(child, rows) for child in node.children)
+        found.children = tuple(_rows(child, wanted, room) for child in node.children)
     return found
 
 

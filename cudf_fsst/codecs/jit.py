@@ -1,109 +1,64 @@
-"""Numba's `njit`, as all kernels use it.
+"""Numba's `njit`, as all kernels use it: Numba is imported when the first of them is called.
 
-What was compiled is kept on disk. Numba's own files for that can be mixed up by processes that compile one function for
-several types at the same time: each takes the first free number for its file, and the index of one then leads to the
-code of another, which reads its arguments as what they are not. Here a file's name says what is in it.
-
-The first call of a process that has to compile says so (`notices.tell`): all kernels together take several seconds.
+Importing it takes as long as importing pandas. Compiled functions find those that they call here by the type that Numba
+asks any object for, ``_numba_type_``.
 """
 
 from __future__ import annotations
 
-import hashlib
-import time
+import threading
 from collections.abc import Callable
-from contextlib import suppress
-from glob import escape
-from pathlib import Path
 from typing import Any
 
-import numba
-from numba.core import caching, event
-
-from ..notices import tell
-
-#: Seconds of compiling after which a process says so.
-_LONG = 0.5
-
-
-class _DataFile(caching.IndexDataCacheFile):
-    """An index, and a data file for each of its keys whose name is made of all that decides what is in it."""
-
-    def save(self, key: Any, data: Any) -> None:
-        # Data first: whoever finds it in the index can read it. Of two indexes that are written at the same time one
-        # is lost, and a later process compiles some of it again.
-        name = self._name_of(key)
-        overloads = self._load_index()
-        if not overloads:  # what there is was compiled of another source
-            for old in Path(self._cache_path).glob(f"{escape(self._base)}*.nbc"):
-                old.unlink(missing_ok=True)
-        self._save_data(name, data)
-        overloads = self._load_index()
-        overloads[key] = name
-        self._save_index(overloads)
-
-    def _name_of(self, key: Any) -> str:
-        text = repr((self._version, self._source_stamp, key))
-        return f"{self._base}{hashlib.sha256(text.encode()).hexdigest()[:16]}.nbc"
-
-    @property
-    def _base(self) -> str:
-        return str(self._index_name.removesuffix("nbi"))
-
-
-class _Cache(caching.FunctionCache):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
-        stamp = self._impl.locator.get_source_stamp()
-        self._cache_file: Any = _DataFile(self._cache_path, self._impl.filename_base, stamp)
+_lock = threading.RLock()
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function that runs without the GIL, and keep what was compiled where there is a place for it."""
-
-    def decorate(function: Callable[..., Any]) -> Any:
-        made = numba.njit(nogil=True, **options)(function)
-        with suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written
-            made._cache = _Cache(function)
-        return made
-
-    return decorate
+    return lambda function: _Function(function, options)
 
 
-class _Waiting(event.Listener):
-    """Counts the time that functions of this package take to compile. Numba has a lock: one thread compiles at once."""
+class _Function:
+    """What Numba makes of a function, which is made when it is wanted."""
 
-    def __init__(self) -> None:
-        self._depth = 0
-        self._start = self._seconds = 0.0
-        self._told = self._kept = False
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
+        self.__wrapped__ = function
+        self._options = options
+        self._made: Any = None
 
-    def on_start(self, found: Any) -> None:
-        if self._depth == 0 and _is_ours(found):
-            self._start = time.perf_counter()
-            self._kept = isinstance(getattr(found.data["dispatcher"], "_cache", None), caching.Cache)
-            self._depth = 1
-        elif self._depth:  # functions that it calls are compiled meanwhile
-            self._depth += 1
+    def __call__(self, *args: Any) -> Any:
+        return (self._made or self._make())(*args)
 
-    def on_end(self, found: Any) -> None:
-        if self._depth == 0:
-            return
-        self._depth -= 1
-        seconds = self._seconds + time.perf_counter() - self._start
-        if self._depth == 0:
-            self._seconds = seconds
-        if seconds > _LONG and not self._told:
-            self._told = True
-            how_often = "once for each codec: Numba keeps it on disk"
-            if not self._kept:
-                how_often = "in every process: see NUMBA_CACHE_DIR"
-            tell(f"compiling for the CPU, which takes some seconds ({how_often})")
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._make(), name)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self._make()._numba_type_
+
+    def _make(self) -> Any:
+        with _lock:
+            if self._made is None:
+                from .compiled import compiled
+
+                self._made = compiled(self.__wrapped__, self._options)
+            return self._made
 
 
-def _is_ours(found: Any) -> bool:
-    function = getattr(found.data["dispatcher"], "py_func", None)
-    return getattr(function, "__module__", "").startswith(f"{__package__}.")
+class Intrinsic:
+    """One of `intrinsics`, for functions that Numba compiles."""
 
+    def __init__(self, name: str) -> None:
+        self._name = name
 
-event.register("numba:compile", _Waiting())
+    def __call__(self, *args: Any) -> Any:
+        raise TypeError(f"{self._name} is for functions that Numba compiles")
+
+    @property
+    def _numba_type_(self) -> Any:
+        from numba.core.registry import cpu_target
+
+        from . import intrinsics
+
+        return cpu_target.typing_context.resolve_value_type(getattr(intrinsics, self._name))

@@ -7,7 +7,7 @@ RMM's pool doubles. It would also order what is given back by streams; here noth
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .pages import Pages, pin
@@ -28,6 +28,8 @@ def rounded(nbytes: int) -> int:
 class HostPool:
     """Ranges of pinned memory. Not for several threads at once.
 
+    After an interrupt, or any other error, it is to be put right by `restore`.
+
     Attributes
     ----------
     nbytes : int
@@ -36,6 +38,7 @@ class HostPool:
 
     def __init__(self) -> None:
         self.nbytes = 0
+        self._pages: list[Pages] = []
         self._taken = self._peak = 0
         self._free: list[Any] = []  # (bytes, address, where it lies), in order
         self._starts: dict[int, tuple[int, int, Pages]] = {}
@@ -77,6 +80,22 @@ class HostPool:
             nbytes += after[0]
         self._add((nbytes, address, pages))
 
+    def restore(self, taken: Iterable[tuple[int, Pages, int]]) -> None:
+        """Find out anew what is free: all but these ranges, each as `give` takes it."""
+        self.nbytes = self._taken = 0
+        self._free, self._starts, self._ends = [], {}, {}
+        within: dict[int, list[tuple[int, int]]] = {id(pages): [] for pages in self._pages}
+        for address, pages, nbytes in taken:
+            within[id(pages)].append((address, nbytes))
+            self._taken += nbytes
+        for pages in self._pages:
+            self.nbytes += pages.nbytes
+            begin = pages.address
+            for address, nbytes in [*sorted(within[id(pages)]), (pages.address + pages.nbytes, 0)]:
+                if address > begin:
+                    self._add((address - begin, begin, pages))
+                begin = address + nbytes
+
     def _fit(self, nbytes: int) -> tuple[int, Pages] | None:
         """The smallest free range that holds so much, if there is one."""
         place = bisect_left(self._free, (nbytes,))
@@ -104,6 +123,7 @@ class HostPool:
             nbytes = max(nbytes, min(_GROWTH, max(_FIRST, self.nbytes), limit - self.nbytes))
         self._release(nbytes, min(limit, 2 * self._peak))
         pages = pin(nbytes)
+        self._pages.append(pages)
         self.nbytes += pages.nbytes
         self._add((pages.nbytes, pages.address, pages))
 
@@ -115,4 +135,5 @@ class HostPool:
             if address == pages.address and size == pages.nbytes:
                 self._drop((size, address, pages))
                 self.nbytes -= size
+                self._pages.remove(pages)
                 pages.release()

@@ -9,19 +9,18 @@ nobody waits for yet.
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import re
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..notices import tell
+from ..workers import TaskGroup
 
 #: Options every kernel is compiled with, beside the constants of its codec.
 OPTIONS = ("-std=c++17",)
@@ -164,34 +163,25 @@ def ahead(wanted: Iterable[Callable[[], object]]) -> None:
     """
     import cupy
 
-    device, left = cupy.cuda.Device(), deque(wanted)
-    threads = [
-        threading.Thread(target=_make_all, args=(left, device), name="cudf_fsst-compile", daemon=True)
-        for _ in range(min(len(left), _MOST_THREADS, os.cpu_count() or 1))
-    ]
-
-    def stop() -> None:  # the compiler must not run while the process takes its libraries down
-        left.clear()
-        for thread in threads:
-            thread.join()
-
-    atexit.register(stop)
-    for thread in threads:
-        thread.start()
+    device = cupy.cuda.Device()
+    # The compiler must not run while the process takes its libraries down: `workers` sees to that.
+    group = TaskGroup(min(_MOST_THREADS, os.cpu_count() or 1))
+    for make in wanted:
+        try:
+            group.begin(partial(_make, make, device))
+        except RuntimeError:  # there is no thread for it
+            return
 
 
-def _make_all(left: deque[Callable[[], object]], device: Any) -> None:
+def _make(make: Callable[[], object], device: Any) -> None:
     _ahead.here = True
-    with device:
-        while True:
-            try:
-                make = left.popleft()
-            except IndexError:
-                return
-            try:
-                make()
-            except Exception as error:  # whatever CuPy and the compiler raise: who needs the kernel gets it again
-                _log.debug("could not compile ahead: %r", error)
+    try:
+        with device:
+            make()
+    except Exception as error:  # whatever CuPy and the compiler raise: who needs the kernel gets it again
+        _log.debug("could not compile ahead: %r", error)
+    finally:
+        _ahead.here = False
 
 
 def _tell(name: str, seconds: float) -> None:

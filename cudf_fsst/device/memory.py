@@ -80,17 +80,30 @@ class Lane:
             raise TypeError(f"stream must be a CUDA stream or None, not {type(stream).__name__}")
         self._forked = stream is not None and self.stream.ptr != self.default.ptr
         self._held: dict[int, Any] = {}  # by id, until the default stream waits for the work that uses them
+        self._ordered = True  # whether it does
 
     def __enter__(self) -> Lane:
+        self._ordered = not self._forked
         self._follow_default()
         return self
 
     def __exit__(self, error: object, *_: object) -> None:
-        if error is not None:
-            self.stream.synchronize()  # copies into pinned arrays may be under way
-        else:
-            self.rejoin()
+        try:
+            if error is None:
+                self.rejoin()
+            self._ordered = error is None
+        finally:
+            if not self._ordered or error is not None:
+                # Copies into pinned arrays may be under way; in other streams too, where an interrupt came on the way
+                # into what would have waited for them.
+                runtime.deviceSynchronize()
+                self._ordered = True
         self._held.clear()
+
+    def __del__(self) -> None:
+        # An interrupt came on the way out. (Or on the way in: then there is not even this.)
+        if not getattr(self, "_ordered", True) and not sys.is_finalizing():
+            self.stream.synchronize()
 
     def rejoin(self) -> None:
         """Make the default stream wait for what is enqueued here until now, for whatever works or frees there next."""
@@ -299,6 +312,7 @@ class Apart:
         return self
 
     def __exit__(self, *_: object) -> None:
+        _of_thread.apart = None  # that may have been interrupted
         _cudf_stream()[0].wait_event(_event(self._stream))
         self._free.append(self._stream)
 
@@ -312,7 +326,8 @@ class Apart:
         try:
             yield
         finally:
-            _of_thread.apart = None
+            if _of_thread.apart is self._pair:  # else an interrupt came before, and this is what clears up
+                _of_thread.apart = None
             if not beside:
                 default.wait_event(_event(self._stream))
 

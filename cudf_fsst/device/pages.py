@@ -14,12 +14,14 @@ import ctypes
 import errno
 import mmap
 import os
-import threading
+import sys
 from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from ..workers import map_items
 
 _HUGE_PAGE = 2 << 20
 # From linux/mman.h.
@@ -34,11 +36,25 @@ _own_pages = True
 
 
 class Pages:
-    """Pinned memory that was taken in one piece; it stays until `release`, whoever holds this object."""
+    """Pinned memory that was taken in one piece; it stays until `release`, or as long as somebody holds this object."""
+
+    _registered = False  # or about to be
 
     def __init__(self, address: int, nbytes: int, area: Any = None) -> None:
         self.address, self.nbytes = address, nbytes
         self._area = area  # keeps the mapping, of pages of our own
+        self._owner = os.getpid()
+
+    def register(self) -> bool:
+        """Pin pages of our own; False where that is refused."""
+        from cupy.cuda import runtime
+
+        self._registered = True  # no interrupt comes between this and the call
+        try:
+            runtime.hostRegister(self.address, self.nbytes, _FLAGS)
+        except runtime.CUDARuntimeError:
+            self._registered = False
+        return self._registered
 
     def release(self) -> None:
         """Give the memory back to the system; nothing uses it any more."""
@@ -46,9 +62,15 @@ class Pages:
 
         if self._area is None:
             runtime.freeHost(self.address)
-        else:
+        elif self._registered:
+            self._registered = False
             runtime.hostUnregister(self.address)
             self._area = None
+
+    def __del__(self) -> None:
+        # Whoever made it was interrupted. What is registered must not become somebody else's memory.
+        if self._registered and not sys.is_finalizing() and os.getpid() == self._owner:
+            self.release()
 
 
 def pin(nbytes: int) -> Pages:
@@ -61,13 +83,9 @@ def pin(nbytes: int) -> Pages:
     if _own_pages:
         area = _filled_in(nbytes)
         if area is not None:
-            address = area.ctypes.data
-            try:
-                runtime.hostRegister(address, nbytes, _FLAGS)
-            except runtime.CUDARuntimeError:
-                area = None
-            else:
-                return Pages(address, nbytes, area)
+            made = Pages(area.ctypes.data, nbytes, area)
+            if made.register():
+                return made
         _own_pages = False
     try:
         return Pages(runtime.hostAlloc(nbytes, _FLAGS), nbytes)
@@ -88,23 +106,12 @@ def _filled_in(nbytes: int) -> npt.NDArray[np.uint8] | None:
     _madvise(address, nbytes, _MADV_HUGEPAGE)  # refused where there are none
     share = max(-(-nbytes // _THREADS), _SHARE)
     share = -(-share // _HUGE_PAGE) * _HUGE_PAGE
-    errors: list[int] = []
 
-    def fill_in(start: int) -> None:
-        errors.append(_madvise(address + start, min(share, nbytes - start), _MADV_POPULATE_WRITE))
+    def fill_in(start: int) -> int:
+        part = pages[start : start + share]
+        return _madvise(part.ctypes.data, part.size, _MADV_POPULATE_WRITE)
 
-    threads = []
-    for start in range(share, nbytes, share):
-        thread = threading.Thread(target=fill_in, args=(start,))
-        try:
-            thread.start()
-        except RuntimeError:  # no more threads here, or at the end of the interpreter
-            fill_in(start)
-        else:
-            threads.append(thread)
-    fill_in(0)
-    for thread in threads:
-        thread.join()
+    errors = map_items(fill_in, range(0, nbytes, share), _THREADS)
     return None if any(errors) else pages
 
 

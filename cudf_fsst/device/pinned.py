@@ -10,6 +10,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 
 import numpy as np
@@ -19,18 +20,24 @@ from ..sizes import parse_limit
 from .host_pool import HostPool, rounded
 from .pages import Pages, memory_nbytes
 
+#: Address, what it lies in, bytes.
+Range = tuple[int, Pages, int]
+
 _lock = threading.Lock()
 _pool = HostPool()
 _limit: int | None = None
 _in_use = 0
+# Ranges in use, by their addresses. An interrupt may leave the pool half changed; then it is made anew of these.
+_held: dict[int, Range] = {}
+_sound = True
 # Ranges that were given back. Memory is let go of anywhere, also where this thread holds the lock.
-_returned: deque[tuple[int, Pages, int]] = deque()
+_returned: deque[Range] = deque()
 
 
 def _start_anew() -> None:
     """In a forked process: what its parent pinned is the parent's, and arrays that it has may only be read."""
-    global _lock, _pool, _in_use, _returned
-    _lock, _pool, _in_use, _returned = threading.Lock(), HostPool(), 0, deque()
+    global _lock, _pool, _in_use, _held, _sound, _returned
+    _lock, _pool, _in_use, _held, _sound, _returned = threading.Lock(), HostPool(), 0, {}, True, deque()
 
 
 if hasattr(os, "register_at_fork"):
@@ -40,30 +47,42 @@ if hasattr(os, "register_at_fork"):
 class _Memory:
     """What a numpy array of pinned memory is based on; the memory goes back to the pool with it."""
 
-    __slots__ = ("__array_interface__", "_range", "_returned")
+    __slots__ = ("__array_interface__", "_held", "_range", "_returned")
 
     def __init__(self, address: int, pages: Pages, nbytes: int) -> None:
-        self._range, self._returned = (address, pages, rounded(nbytes)), _returned
+        self._range, self._held, self._returned = (address, pages, rounded(nbytes)), _held, _returned
+        _held[address] = self._range
         self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
 
     def keep(self, nbytes: int) -> None:
         """Give all but the first bytes back to the pool."""
         address, pages, taken = self._range
         if rounded(nbytes) < taken:
-            self._range = address, pages, rounded(nbytes)
-            self._returned.append((address + rounded(nbytes), pages, taken - rounded(nbytes)))
+            rest = address + rounded(nbytes), pages, taken - rounded(nbytes)
+            self._held[rest[0]] = rest
+            self._held[address] = self._range = address, pages, rounded(nbytes)
+            self._returned.append(rest)
 
     def __del__(self) -> None:
-        self._returned.append(self._range)
+        with suppress(AttributeError):  # whoever made it was interrupted
+            self._returned.append(self._range)
 
 
 def _count() -> int:
     """Bytes in use, what was given back in the pool; who calls holds the lock."""
-    global _in_use
+    global _in_use, _sound
+    if not _sound:
+        _pool.restore(_held.values())
+        _in_use = sum(nbytes for _, _, nbytes in _held.values())
+    _sound = False
     while _returned:
-        given = _returned.popleft()
-        _in_use -= given[2]
-        _pool.give(*given)
+        given = _returned[0]
+        if _held.get(given[0]) is given:  # else that was interrupted when it had been given
+            _pool.give(*given)
+            _in_use -= given[2]
+            del _held[given[0]]
+        _returned.popleft()
+    _sound = True
     return _in_use
 
 
@@ -119,10 +138,11 @@ def host_buffers(sizes: Sequence[int]) -> list[npt.NDArray[np.uint8]]:
 
     If the pool must grow, it grows once for all of them.
     """
-    global _in_use
+    global _in_use, _sound
     made = []
     with _lock:
         count, limit = _count(), _current_limit()
+        _sound = False
         wanted = []
         for nbytes in sizes:
             fits = nbytes > 0 and count + rounded(nbytes) <= limit
@@ -136,6 +156,7 @@ def host_buffers(sizes: Sequence[int]) -> list[npt.NDArray[np.uint8]]:
             else:
                 _in_use += size
                 made.append(np.asarray(_Memory(*taken, nbytes)))
+        _sound = True
     return made
 
 

@@ -85,7 +85,7 @@ def run(lane: Lane, *generators: Steps) -> list[Any]:
                 lane.synchronize()
     except BaseException:
         try:
-            lane.synchronize()  # copies into what the others hold may be under way
+            lane.stream.synchronize()  # copies into what the others hold may be under way; no step comes before this
         finally:
             for generator in waiting.values():
                 generator.close()

@@ -8,7 +8,6 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, BinaryIO
@@ -18,7 +17,6 @@ import numpy.typing as npt
 import xxhash
 
 from ..codecs import bitpack
-from ..codecs.fsst.cpu import num_threads
 from ..codecs.fsst.layout import TILE_SIZES, SegmentLayout
 from ..codecs.fsst.segment import Segment
 from ..codecs.fsst.symbols import SymbolTable
@@ -26,6 +24,7 @@ from ..codecs.fsst.validate import check
 from ..codecs.part import PARAMETERS, Packed, align
 from ..codecs.registry import STREAMS, STRINGS, of_values
 from ..codecs.values import cpu as values
+from ..workers import map_items
 from .disk import Reader, Writer, replacing
 from .versions import EXACT_VERSION, FORMAT_VERSION, FRAME_VERSION
 
@@ -383,12 +382,7 @@ def _share(function: Callable[[Any], None], items: Sequence[Any], sizes: Sequenc
         for item in run:
             function(item)
 
-    if len(runs) == 1:
-        work(runs[0])
-        return
-    with ThreadPoolExecutor(num_threads()) as pool:
-        for _ in pool.map(work, runs):  # the first error is raised
-            pass
+    map_items(work, runs)
 
 
 def _read(file: Reader, nbytes: int, name: str) -> npt.NDArray[np.uint8]:

@@ -50,46 +50,70 @@ def describe(array: Any) -> ColumnBuffers:
     ValueError
         Buffers that are too short, offsets that decrease, or indices of a dictionary that lie outside it.
     """
+    check(array)
     if isinstance(array, pa.ChunkedArray):
-        for chunk in array.chunks:
-            _check(chunk)
         if is_view(array.type):
             return describe(pa.chunked_array(map(_without_view, array.chunks or [no_rows(array.type)])))
         if _is_strings(array.type):  # which may be more characters than the type's offsets can count
             return ColumnBuffers(array.type, len(array), array.null_count, strings=from_arrow(array))
         array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [no_rows(array.type)])
-    else:
-        _check(array)
     return _described(array)
 
 
-def _check(array: Any) -> None:
+def check(array: Any) -> None:
     """Raise ValueError where an array refers to values that are not there; who made it need not have looked.
 
-    Offsets of strings are for the codec to check.
+    All that comes from Arrow goes through this before anything looks at its values. Offsets of strings between the
+    first and the last are for the codec to check, which reads them anyway. So a column of strings takes some
+    microseconds, one of dictionaries a look at its indices, views as long as pyarrow takes to look at each.
+
+    Parameters
+    ----------
+    array : pyarrow.Array or pyarrow.ChunkedArray
     """
-    array.validate(full=is_view(array.type))  # sizes of buffers and children; what a view refers to
+    if isinstance(array, pa.ChunkedArray):
+        for chunk in array.chunks:
+            check(chunk)
+        return
+    try:
+        array.validate(full=is_view(array.type))  # sizes of buffers and children; what a view refers to
+    except pa.ArrowIndexError as error:  # which is no ValueError
+        raise ValueError(str(error)) from error
     if isinstance(array.type, pa.BaseExtensionType):
-        _check(array.storage)
+        check(array.storage)
         return
     kind = array.type
+    validity = array.buffers()[0] if array.null_count else None
+    if validity is not None:
+        nulls = len(array) - _bits_set(np.frombuffer(validity, np.uint8), array.offset, len(array))
+        if nulls != array.null_count:
+            raise ValueError(f"an array with {nulls} missing values says that it has {array.null_count}")
     if _types.is_dictionary(kind):
         codes = _values(array.indices)
         if codes.size and int(codes.max()) >= len(array.dictionary):  # perhaps of a null row, where any will do
             codes = codes[array.is_valid().to_numpy(zero_copy_only=False)]
             if codes.size and int(codes.max()) >= len(array.dictionary):
                 raise ValueError(f"an index of a dictionary of {len(array.dictionary)} values lies outside it")
-        _check(array.dictionary)
+        check(array.dictionary)
     elif has_offsets(kind):
         offsets = _offsets(array)
         if (offsets[1:] < offsets[:-1]).any():  # differences could wrap
             raise ValueError("offsets of lists decrease")
-        _check(_inside(array))
+        check(_inside(array))
     elif _types.is_fixed_size_list(kind):
-        _check(array.values)
+        check(array.values)
     elif _types.is_struct(kind):
         for i in range(kind.num_fields):
-            _check(array.field(i))
+            check(array.field(i))
+
+
+def _bits_set(bits: npt.NDArray[np.uint8], first: int, count: int) -> int:
+    """How many of some bits are set."""
+    inside = bits[first // 8 : (first + count + 7) // 8].copy()
+    if count:
+        inside[0] &= 0xFF << first % 8 & 0xFF
+        inside[-1] &= 0xFF >> -(first + count) % 8
+    return int(np.bitwise_count(inside).sum(dtype=np.int64))
 
 
 def _offsets(array: Any) -> npt.NDArray[Any]:
@@ -107,23 +131,43 @@ def _inside(array: Any) -> Any:
     return pa.StructArray.from_arrays([array.keys, array.items], fields=list(entries(array.type)))
 
 
+def cast_views(array: Any, kind: Any) -> Any:
+    """Views of strings, which are checked, as strings of a type.
+
+    pyarrow looks at views of null rows too, which may be anything.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        return pa.chunked_array([cast_views(chunk, kind) for chunk in array.chunks], kind)
+    if array.null_count:
+        buffers, first, rows = array.buffers(), array.offset, len(array)
+        views = np.frombuffer(buffers[1], np.uint64).reshape(-1, 2)[first : first + rows]
+        null = array.is_null().to_numpy(zero_copy_only=False)
+        if views[null].any():
+            validity = pa.py_buffer(np.packbits(~null, bitorder="little"))
+            buffers[:2] = [validity, pa.py_buffer(np.where(null[:, None], np.uint64(0), views))]
+            array = pa.Array.from_buffers(array.type, rows, buffers, array.null_count)
+    return array.cast(kind)
+
+
 def _without_view(array: Any) -> Any:
     """The same values in the layout of `plain`."""
     kind = array.type
     if _types.is_run_end_encoded(kind):
         return pc.run_end_decode(array)
     if not (_types.is_list_view(kind) or _types.is_large_list_view(kind)):
-        return array.cast(plain(kind))
+        return cast_views(array, plain(kind))
     # pyarrow's own cast was seen to make arrays that are not valid.
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     sizes = np.where(valid, array.sizes.to_numpy(), 0).astype(np.int64)
     ends = np.concatenate([[0], np.cumsum(sizes)])
-    rows = np.repeat(array.offsets.to_numpy().astype(np.int64) - ends[:-1], sizes) + np.arange(ends[-1])
     wide = _types.is_large_list_view(kind)
+    if not wide and ends[-1] >= 2**31:  # rows may share values
+        raise ValueError(f"rows of {kind} have {ends[-1]} values together, more than offsets of 32 bits can count")
+    rows = np.repeat(array.offsets.to_numpy().astype(np.int64) - ends[:-1], sizes) + np.arange(ends[-1])
     offsets = pa.py_buffer(ends.astype("<i8" if wide else "<i4"))
     validity = pa.py_buffer(np.packbits(valid, bitorder="little")) if array.null_count else None
     values = _without_view(array.values) if is_view(kind.value_type) else array.values
-    if not (rows == np.arange(len(values))[: rows.size]).all():
+    if not np.array_equal(rows, np.arange(rows.size)):
         values = values.take(pa.array(rows))
     made = pa.large_list(values.type) if wide else pa.list_(values.type)
     return pa.Array.from_buffers(made, len(array), [validity, offsets], array.null_count, children=[values])

@@ -52,11 +52,19 @@ def array_of(values: list[bytes]) -> Any:
 
 
 def values_of(array: Any) -> list[Any] | None:
-    """The bytes of each value of an array, without a copy; None of an array that cannot hold columns."""
+    """The bytes of each value of an array, without a copy; None of an array that cannot hold columns.
+
+    Raises
+    ------
+    ValueError
+        Offsets, or views, that point outside the array's buffers.
+    """
     if isinstance(array.type, ColumnType):
         chunks = [chunk.storage for chunk in array.chunks] if isinstance(array, pa.ChunkedArray) else [array.storage]
     elif is_binary(array.type):
         chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     else:
         return None
+    for chunk in chunks:
+        chunk.validate(full=True)
     return [value.as_buffer() for chunk in chunks for value in chunk]

@@ -193,6 +193,11 @@ def concat_values(results: Sequence[Any]) -> Any:
     return cudf_module().concat(results, ignore_index=True)
 
 
+def rows_of(series: Any, numbers: Any) -> Any:
+    """Values at some positions, some of them often; labels are left out."""
+    return series.take(numbers).reset_index(drop=True)
+
+
 def all_missing(series: Any) -> bool:
     """Whether there are rows, and none has a value."""
     return 0 < len(series) == series.null_count
@@ -246,6 +251,11 @@ def factorized(series: Any) -> tuple[Any, Any]:
     """Numbers of values by first appearance, -1 of missing ones, and a Series of the values."""
     codes, values = series.factorize()
     return codes, cudf_module().Series(values, name=series.name)
+
+
+def distinct(series: Any) -> Any:
+    """Each value once, in order of first appearance, labelled from 0."""
+    return series.drop_duplicates(ignore_index=True)
 
 
 def counted(values: Any, counts: Any, *, normalize: bool, sort: bool, ascending: bool) -> Any:

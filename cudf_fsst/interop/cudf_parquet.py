@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 
+from ..workers import Promise, TaskGroup
 from .cudf import columns as columns_of
 from .cudf import cudf_module, current_device, on_device, with_dtype
 
@@ -75,7 +75,7 @@ class Begun:
     """What libcudf has to know of files. Threads look for it while pyarrow looks at the same files.
 
     Of a file of 524 row groups that takes pyarrow 13 ms, libcudf 7 for the footer and 11 for a frame without rows. Use
-    it as a context, on the device that reads.
+    it as a context, several times over as a `TaskGroup`, on the device that reads.
 
     Parameters
     ----------
@@ -84,35 +84,43 @@ class Begun:
     """
 
     def __init__(self, path: Any, columns: Sequence[str] | None, filters: Any) -> None:
+        self._asked = path, columns, filters
         self._device = on_device(current_device())
-        self._pool = ThreadPoolExecutor(2, "cudf-fsst-footers")
-        self._lock, self._footers = threading.Lock(), dict[str, Future[_Footer]]()
-        self._empty: dict[str, Future[Any]] = {}
+        self._group = TaskGroup(2)
+        self._lock, self._footers = threading.Lock(), dict[str, Promise[_Footer]]()
+        self._empty: dict[str, Promise[Any]] = {}
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        self._group.__exit__(*error)
+
+    def begin(self) -> None:
+        """Have threads look."""
+        path, columns, filters = self._asked
         if isinstance(path, (str, os.PathLike)) and os.path.isfile(path):
             name = os.fsdecode(path)
             if columns is None:
-                self._empty[name] = self._pool.submit(self._in_thread, _empty, name, None)
+                self._empty[name] = self._promise(_empty, name, None)
             if filters is None:
                 self.expect(name)
 
-    def __enter__(self) -> Begun:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown()
-
-    def expect(self, path: str) -> Future[_Footer]:
+    def expect(self, path: str) -> Promise[_Footer]:
         """The footer of a file, which is parsed once for all reads; in any thread."""
         with self._lock:
             if path not in self._footers:
                 if len(self._footers) == _FOOTERS:  # files are read one after another
                     del self._footers[next(iter(self._footers))]
-                self._footers[path] = self._pool.submit(self._in_thread, _Footer, path)
+                self._footers[path] = self._promise(_Footer, path)
             return self._footers[path]
 
-    def _in_thread(self, call: Callable[..., _T], *arguments: Any) -> _T:
-        with self._device:
-            return call(*arguments)
+    def _promise(self, call: Callable[..., _T], *arguments: Any) -> Promise[_T]:
+        def make() -> _T:
+            with self._device:
+                return call(*arguments)
+
+        return Promise(self._group, make)
 
     def empty(self, path: str, columns: Sequence[str] | None) -> Any:
         """A DataFrame of columns of a file, without rows."""

@@ -147,12 +147,35 @@ def concat_labels(names: Sequence[Any], indexes: Sequence[Any]) -> tuple[Any, An
 
 def concat(results: Sequence[Any]) -> Any:
     """Join the results of a function called on consecutive pieces, labels kept."""
-    return pd.concat(results)
+    made = pd.concat(results)
+    labels = [result.index for result in results]
+    if not is_object(made.index.dtype) and all(is_object(one.dtype) and one.nlevels == 1 for one in labels):
+        # pandas would have them `str`. They were not when they were together.
+        made.index = pd.Index(np.concatenate(labels), dtype=object, name=made.index.name)
+    return made
+
+
+def joined_dtype(dtype: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What says the dtype of labels that ``pandas.concat`` makes of others of strings; `dtype` says theirs."""
+    if dtype != {"kind": "object"}:
+        return dtype
+    some = pd.Index(["a"], dtype=object)
+    _, made = concat_labels([None, None], [some, some])
+    return dtypes.encode_dtype(made.dtype)
 
 
 def concat_values(results: Sequence[Any]) -> Any:
     """Join Series of consecutive pieces; their labels are left out."""
     return pd.concat(results, ignore_index=True)
+
+
+def rows_of(series: Any, numbers: npt.NDArray[Any]) -> Any:
+    """Values at some positions, some of them often; labels are left out. No two rows share a list."""
+    made = series.iloc[numbers].reset_index(drop=True)
+    if made.dtype == object and any(isinstance(value, list) for value in series):
+        values = [value[:] if isinstance(value, list) else value for value in made]
+        made = pd.Series(values, dtype=object, name=made.name)
+    return made
 
 
 def all_missing(series: Any) -> bool:
@@ -217,16 +240,27 @@ def categorical(column: ColumnBuffers, dtype: Any) -> Any:
 
 def factorized(series: Any) -> tuple[npt.NDArray[np.int64], Any]:
     """Numbers of values by first appearance, -1 of missing ones, and a Series of the values."""
-    present = series[series.notna()].drop_duplicates(ignore_index=True)
     codes, _ = pd.factorize(series)
-    return codes, present
+    return codes, distinct(series[series.notna()])
+
+
+def distinct(series: Any) -> Any:
+    """Each value once, in order of first appearance, labelled from 0."""
+    # Not `drop_duplicates`, which makes Python's strings, and cannot of bytes that are not UTF-8.
+    codes, _ = pd.factorize(series, use_na_sentinel=False)
+    _, firsts = np.unique(codes, return_index=True)
+    return series.iloc[np.sort(firsts)].reset_index(drop=True)
 
 
 def counted(values: Any, counts: npt.NDArray[np.int64], *, normalize: bool, sort: bool, ascending: bool) -> Any:
     """What ``value_counts`` gives: distinct values, which may have a missing one, and how often each is there."""
     like = values.value_counts(sort=False, dropna=False)  # whose order and dtype the library decides
-    place = pd.Series(np.arange(len(values)), index=pd.Index(values))
-    found = counts[place.index.get_indexer_for(like.index)]
+    # Where each of them is among the values. Not by an index, which would decode bytes that are not UTF-8.
+    both = pd.concat([values, pd.Series(like.index, dtype=values.dtype)], ignore_index=True)
+    codes, _ = pd.factorize(both, use_na_sentinel=False)
+    place = np.empty(len(values), np.int64)
+    place[codes[: len(values)]] = np.arange(len(values))
+    found = counts[place[codes[len(values) :]]]
     made = pd.Series(found, index=like.index, name="proportion" if normalize else "count").astype(like.dtype)
     if sort:
         made = made.sort_values(ascending=ascending, kind="stable")

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..arrow_types import is_view, within
 from .arrow import decoding
-from .arrow_columns import holds_dictionary, no_rows, one_row
+from .arrow_columns import cast_views, check, holds_dictionary, no_rows, one_row
 from .dtypes import MASKED, NULLABLE, VIEWS, decode_string_dtype, encode_dtype, is_interval
 from .objects import changed_objects, one_missing, reason
 
@@ -77,7 +77,10 @@ def encode_arrow(column: Any, dtype: Any) -> tuple[Any, dict[str, Any] | None]:
 def _without_views(array: Any) -> Any:
     """Views of strings as the strings that columns of them are stored as; those inside others stay."""
     wanted = VIEWS.get(str(array.type))
-    return array if wanted is None else array.cast(wanted)
+    if wanted is None:
+        return array
+    check(array)
+    return cast_views(array, wanted)
 
 
 def _of_one_exact_type(series: Any, kind: Any) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -106,23 +107,29 @@ def of_fields(fields: Iterable[tuple[str, Any]]) -> Any:
     return pa.schema([_field(name, kind) for name, kind in fields])
 
 
-def with_labels(fields: Iterable[tuple[str, Any]], labels: Any) -> Any:
-    """The schema that `of_fields` makes, with labels in its metadata where they can be said there."""
+def with_labels(fields: Iterable[tuple[str, Any]], labels: Any, rows: int) -> Any:
+    """The schema that `of_fields` makes, with labels in its metadata where they can be said there.
+
+    Without fields it says how many rows there are, which nothing else does.
+    """
     schema = of_fields(fields)
-    try:
-        notes = {"labels": encode_labels(labels)}
-    except TypeError:
-        return schema
-    return schema.with_metadata({_KEY: json.dumps(notes).encode()})
+    notes: dict[str, Any] = {} if len(schema) else {"rows": rows}
+    with suppress(TypeError):
+        notes["labels"] = encode_labels(labels)
+    return schema.with_metadata({_KEY: json.dumps(notes).encode()}) if notes else schema
 
 
-def labels_of(schema: Any) -> Any:
-    """The labels that `with_labels` wrote, or None; ValueError where they cannot be read."""
+def labels_of(schema: Any) -> tuple[Any, int]:
+    """The labels that `with_labels` wrote, or None, and the rows, or 0; ValueError where they cannot be read."""
     notes = (schema.metadata or {}).get(_KEY)
     if notes is None:
-        return None
+        return None, 0
     try:
-        return decode_labels(json.loads(notes)["labels"])
+        read = json.loads(notes)
+        labels, rows = read.get("labels"), read.get("rows", 0)
+        if type(rows) is not int or not 0 <= rows < 2**63:
+            raise ValueError(f"{rows!r:.50} rows")
+        return None if labels is None else decode_labels(labels), rows
     except MemoryError:
         raise
     except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..buffers import HostStrings
 from ..codecs.dict.cpu import Coded
@@ -55,6 +54,8 @@ def coded_columns(piece: Piece, names: Sequence[str], schema: Any) -> dict[str, 
     wanted = _with_dictionaries(piece, names, schema)
     found: dict[str, CodedColumn] = {}
     if wanted:
+        import pyarrow.parquet as pq
+
         with pq.ParquetFile(piece.path, metadata=piece.fragment.metadata, read_dictionary=wanted) as file:
             table = file.read_row_groups(piece.groups, columns=wanted)
         for name in wanted:

@@ -60,7 +60,11 @@ class HostReader:
         for i, field in enumerate(template):
             if not _is_text(field.type) and isinstance(natural_dtype(field.type), pd.ArrowDtype):
                 template = template.set(i, pa.field(field.name, pa.null()))  # which is for the labels alone
-        empty = template.empty_table().to_pandas()
+        with reading(source.paths[0]):
+            try:
+                empty = template.empty_table().to_pandas()
+            except (LookupError, TypeError, AttributeError) as error:
+                raise ValueError(f"the notes that pandas leaves are damaged: {error!r}") from error
         #: Of the frame's columns.
         self.labels = empty.columns
         self._levels = source.levels
@@ -127,7 +131,11 @@ class HostReader:
 
     def compress(self, found: Sequence[tuple[Read, Any]]) -> list[Compressed]:
         """What has become of tables that were read."""
-        return [self._compressed(table, coded, read.share == 0) for read, (table, coded) in found]
+        made = []
+        for read, (table, coded) in found:
+            with reading(self._source.pieces[read.piece].path) if self._source.pieces else nullcontext():
+                made.append(self._compressed(table, coded, read.share == 0))
+        return made
 
     def _compressed(self, table: Any, coded: Mapping[str, CodedColumn], first: bool) -> Compressed:
         """Of columns of a piece, and of its index if they are the first."""
@@ -142,6 +150,8 @@ class HostReader:
                 values = self._with_one_dictionary(name, table[name])
                 if pa.types.is_dictionary(values.type):  # pandas' dtype has the categories
                     dtype = pa.table({"": values[:0]}).to_pandas().dtypes.iloc[0]
+                if isinstance(dtype, pd.ArrowDtype) and pa.types.is_temporal(values.type):
+                    values = values.cast(dtype.pyarrow_dtype)  # Parquet has no date64, and no seconds
                 array, stored = encode_arrow(values, dtype)
                 check_codec(codec, array.type)
                 [node] = host.compress([Wanted(arrow_columns.describe(array), codec, self._strings)])
@@ -224,7 +234,7 @@ def _without_ranges(schema: Any) -> Any:
     notes = schema.pandas_metadata
     if notes is None:
         return schema.metadata
-    notes["index_columns"] = [one for one in notes["index_columns"] if isinstance(one, str)]
+    notes["index_columns"] = [one for one in notes.get("index_columns", []) if isinstance(one, str)]
     return {**schema.metadata, b"pandas": json.dumps(notes).encode()}
 
 

@@ -30,13 +30,13 @@ def read_parquet(
     level: str = "default",
     device: str = "auto",
 ) -> CompressedFrame:
-    """Read Parquet files into a compressed frame, row group by row group.
+    """Read Parquet files into a compressed frame, piece by piece.
 
     The table is read, and compressed, piece by piece: while pieces are compressed the next ones are read. So one of
     several pieces is never in memory uncompressed as a whole. The frame
-    is `concat` of the pieces, each compressed by itself, whatever memory there is. A piece is a row group; of a file
-    with more than 32 of them it is as many as have at most 2^24 rows and 640 MiB in Parquet's encodings together. On a
-    terminal a bar shows how far it has come.
+    is `concat` of the pieces, each compressed by itself, whatever memory there is. A piece is a large row group, or
+    consecutive small ones: at most 2^21 rows and 128 MiB in Parquet's encodings, or, in a file with more than 32 row
+    groups, 2^24 rows and 640 MiB. On a terminal a bar shows how far it has come.
 
     Parameters
     ----------
@@ -79,7 +79,9 @@ def read_parquet(
     if not interop_cudf.on_gpu(device):
         source = find(path, columns, filters)
         return _read(source, HostReader(source, codecs, level))
-    with Begun(path, columns, filters) as begun:
+    begun = Begun(path, columns, filters)
+    with begun, begun, begun:  # for an interrupt on the way out, see `workers`
+        begun.begin()
         source = find(path, columns, filters)
         return _read(source, DeviceReader(source, codecs, level, begun))
 

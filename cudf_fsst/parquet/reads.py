@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ..codecs.node import Content
 from ..index import CompressedIndex
+from ..workers import TaskGroup
 from .sources import Piece
 
 #: Bytes of a value in memory, at least; of strings an offset and some characters, which Parquet does not tell.
@@ -163,58 +163,70 @@ def read_ahead(
         Makes what a thread reads in.
     """
     waiting = deque(enumerate(reads))
-    ended: SimpleQueue[tuple[int, Read, Future[Any]]] = SimpleQueue()
-    lock, taken, running = threading.Lock(), 0, 0
+    ended: SimpleQueue[tuple[int, Read, Any, BaseException | None]] = SimpleQueue()
+    #: Bytes and reads that are done with, until `begin` takes them off `taken` and `running`.
+    freed: deque[tuple[int, int]] = deque()
+    beginning, taken, running = threading.Lock(), 0, 0
 
-    def work(read: Read) -> Any:
-        nonlocal taken, running
+    def work(number: int, read: Read) -> None:
+        found, wrong = None, None
         try:
             with context():
-                return read.call()
-        finally:
-            with lock:
-                taken -= read.nbytes - read.left_nbytes
-                running -= 1
+                found = read.call()
+        except BaseException as error:  # raised by who waits
+            wrong = error
+        freed.append((read.nbytes - read.left_nbytes, 1))
+        ended.put((number, read, found, wrong))
+        del found, wrong
+        begin()  # whatever what has ended is used for meanwhile
 
     def begin() -> None:
         nonlocal taken, running
-        with lock:
-            while waiting and running < ahead.threads and (not taken or taken + waiting[0][1].nbytes <= ahead.nbytes):
-                number, read = waiting.popleft()
+        # Nobody waits for this lock, which an interrupt may leave as it is. Who has it looks again after that.
+        while beginning.acquire(blocking=False):
+            try:
+                while freed:
+                    nbytes, count = freed.popleft()
+                    taken -= nbytes
+                    running -= count
+                while (
+                    waiting and running < ahead.threads and (not taken or taken + waiting[0][1].nbytes <= ahead.nbytes)
+                ):
+                    number, read = waiting.popleft()
+                    taken += read.nbytes
+                    running += 1
+                    try:
+                        group.begin(partial(work, number, read))
+                    except RuntimeError as error:  # there is no thread; who waits is told, whichever thread this is
+                        waiting.clear()
+                        ended.put((number, read, None, error))
+            finally:
+                beginning.release()
+            if not freed:
+                return
+
+    left, there = len(reads), list[tuple[int, Read, Any, BaseException | None]]()
+    group = TaskGroup(ahead.threads)
+    with group, group, group:
+        begin()
+        while left:
+            while not there or not ended.empty():
+                there.append(ended.get())
+            there.sort(key=itemgetter(0))
+            some, there = there[: ahead.at_once], there[ahead.at_once :]
+            wrong = next((error for _, _, _, error in some if error is not None), None)
+            if wrong is not None:
                 try:
-                    future = pool.submit(work, read)
-                except Exception as error:  # no thread could be started; who waits is told, whichever thread this is
-                    waiting.clear()
-                    future = Future()
-                    future.set_exception(error)
-                    ended.put((number, read, future))
-                    return
-                taken += read.nbytes
-                running += 1
-                future.add_done_callback(partial(end, number, read))
-
-    def end(number: int, read: Read, future: Future[Any]) -> None:
-        ended.put((number, read, future))
-        begin()  # whatever what has ended is used for meanwhile
-
-    left, there = len(reads), list[tuple[int, Read, Future[Any]]]()
-    with ThreadPoolExecutor(ahead.threads, "cudf-fsst-parquet") as pool:
-        try:
+                    raise wrong
+                finally:  # its traceback has this frame
+                    del wrong
+                    some.clear()
+                    there.clear()
+            found = [(read, data) for _, read, data, _ in some]
+            some.clear()
+            left -= len(found)
+            used = sum(read.left_nbytes for read, _ in found)
+            yield found
+            found.clear()
+            freed.append((used, 0))
             begin()
-            while left:
-                while not there or not ended.empty():
-                    there.append(ended.get())
-                there.sort(key=itemgetter(0))
-                some, there = there[: ahead.at_once], there[ahead.at_once :]
-                found = [(read, future.result()) for _, read, future in some]
-                some.clear()
-                left -= len(found)
-                used = sum(read.left_nbytes for read, _ in found)
-                yield found
-                found.clear()
-                with lock:
-                    taken -= used
-                begin()
-        finally:
-            with lock:
-                waiting.clear()

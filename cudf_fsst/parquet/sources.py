@@ -10,15 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
+
+from . import footer
 
 Path = str | os.PathLike[str]
 
-#: Row groups of a file up to which each is a piece by itself.
+#: Files of more row groups have larger pieces.
 _FEW = 32
 #: Rows, and bytes in Parquet's encodings, of a piece of several row groups.
 _PIECE_ROWS, _PIECE_NBYTES = 1 << 24, 640 << 20
+#: The same of files of few row groups, which are small, or were written in large ones.
+_FEW_ROWS, _FEW_NBYTES = 1 << 21, 128 << 20
 
 
 def bounds_of(noted: dict[str, Any]) -> range:
@@ -116,11 +118,15 @@ class Source:
 
 def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: Any) -> Source:
     """Look at the files, and read what they say of themselves; see `read_parquet`."""
+    import pyarrow.dataset as ds  # these take long to import
+    import pyarrow.parquet as pq
+
     where = _files(source)
     shown = os.fsdecode(where) if isinstance(where, (str, bytes, os.PathLike)) else os.fsdecode(where[0])
     with reading(shown):
         dataset = pq.ParquetDataset(where)
         fragments = dataset.fragments
+        _check_notes(dataset.schema.pandas_metadata)
     if not fragments:
         raise FileNotFoundError(f"{shown}: no Parquet file in this folder")
     expression = None if filters is None else pq.filters_to_expression(filters)
@@ -133,6 +139,7 @@ def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: 
             if value not in values:
                 values.append(value)
         with reading(fragment.path):
+            footer.check(fragment.path, fragment.metadata)
             split = fragment.split_by_row_group(expression, schema=dataset.schema)
             for some in _together([one.row_groups[0] for one in split]):
                 numbers, rows = [group.id for group in some], sum(group.num_rows for group in some)
@@ -142,26 +149,47 @@ def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: 
     return Source(dataset.schema, schema, columns, filters, expression, tuple(found), keys, paths)
 
 
-def _together(groups: Sequence[Any]) -> Iterator[list[Any]]:
-    """Which row groups of a file are a piece: each by itself, of many that are small several.
-
-    Small pieces take long to compress, and each has symbol tables of its own. The rule knows nothing but what the file
-    says of its row groups.
-    """
-    if len(groups) <= _FEW:
-        yield from ([group] for group in groups)
+def _check_notes(notes: Any) -> None:
+    """Raise ValueError where pandas' notes are not what pandas writes, which pyarrow and we look things up in."""
+    if notes is None:
         return
+    columns, levels = (
+        (notes.get("columns"), notes.get("index_columns", [])) if isinstance(notes, dict) else (None, None)
+    )
+    if not isinstance(columns, list) or not isinstance(levels, list):
+        raise ValueError("the notes that pandas leaves are damaged: they list no columns")
+    for one in columns:
+        if not isinstance(one, dict) or not {"name", "pandas_type", "numpy_type", "metadata"} <= one.keys():
+            raise ValueError(f"the notes that pandas leaves are damaged: {one!r:.100} describes no column")
+    for one in levels:
+        if isinstance(one, dict):
+            numbers = [one.get(name) for name in ("start", "stop", "step")]
+            if not all(isinstance(number, int) for number in numbers) or numbers[2] == 0 or "name" not in one:
+                raise ValueError(f"the notes that pandas leaves are damaged: {one!r:.100} is no range")
+        elif not isinstance(one, str):
+            raise ValueError(f"the notes that pandas leaves are damaged: {one!r:.100} names no column")
+
+
+def _together(groups: Sequence[Any]) -> Iterator[list[Any]]:
+    """Which row groups of a file are a piece: one that is large by itself, else several.
+
+    Small pieces take long to compress, each has symbol tables of its own, and in few rows fewer values repeat. The rule
+    knows nothing but what the file says of its row groups.
+    """
+    few = len(groups) <= _FEW
+    most_rows, most_nbytes = (_FEW_ROWS, _FEW_NBYTES) if few else (_PIECE_ROWS, _PIECE_NBYTES)
     piece: list[Any] = []
     rows = nbytes = 0
     for group in groups:
         own_rows, own_nbytes = group.num_rows, group.total_byte_size
-        if piece and (rows + own_rows > _PIECE_ROWS or nbytes + own_nbytes > _PIECE_NBYTES):
+        if piece and (rows + own_rows > most_rows or nbytes + own_nbytes > most_nbytes):
             yield piece
             piece, rows, nbytes = [], 0, 0
         piece.append(group)
         rows += own_rows
         nbytes += own_nbytes
-    yield piece
+    if piece:
+        yield piece
 
 
 def _files(source: Path | Sequence[Path]) -> Any:

@@ -41,7 +41,7 @@ def compare(column: Source, other: Any, name: str) -> Any:
             found = numbers.compare(column, sign, other)
         if found is not None:
             return column._out(found)
-        return decoded.in_pieces(column, sign, lambda piece: how(piece, other))
+        return decoded.row_by_row(column, sign, lambda piece: how(piece, other))
     rows = _rows_of(column, other)
     if rows is not None:
         return decoded.in_pieces(column, sign, how, rows)
@@ -100,7 +100,7 @@ def between(column: Source, left: Any, right: Any, inclusive: str) -> Any:
         found = numbers.between(column, left, right, inclusive)
         if found is not None:
             return column._out(found)
-        return decoded.in_pieces(column, "between", ask)
+        return decoded.row_by_row(column, "between", ask)
     return decoded.as_a_whole(column, "between", ask)
 
 
@@ -114,7 +114,7 @@ def isin(column: Source, values: Any) -> Any:
         found = numbers.isin(column, values)
     if found is not None:
         return column._out(found)
-    return decoded.in_pieces(column, "isin", lambda piece: piece.isin(values))
+    return decoded.row_by_row(column, "isin", lambda piece: piece.isin(values))
 
 
 def _asked_values(values: Any) -> asked.Request | None:
@@ -126,6 +126,8 @@ def _asked_values(values: Any) -> asked.Request | None:
             return None
         if isinstance(getattr(inner, "dtype", None), pd.CategoricalDtype):
             return None  # of which Arrow's types of strings take none
+        if isinstance(inner, np.ndarray) and inner.dtype.kind == "U" and any("\0" in value for value in inner):
+            return None  # Arrow's types of strings take them up to the NUL alone
         return asked.of_values(list(inner), inner)
     return None
 

@@ -1,12 +1,76 @@
-"""Answers by decoding: piece by piece, or the whole column."""
+"""Answers by decoding: the distinct values of a dictionary, piece by piece, or the whole column."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from ..codecs.node import is_strings
 from ..interop import pandas as interop_pandas
 from .source import LOGGER, Source
+
+#: Rows that get their answers at a time from those of distinct values: on the host, and on a GPU.
+_HOST_ROWS, _DEVICE_ROWS = 1 << 20, 1 << 24
+
+
+def row_by_row(column: Source, name: str, ask: Callable[[Any], Any], *, raw: bool = False) -> Any:
+    """Ask something whose answer depends on the value of each row alone: once a distinct value where there is a choice.
+
+    Parameters
+    ----------
+    column
+    name
+        What the log calls the call.
+    ask
+        Gets a Series that is labelled from 0; gives a Series with a value for each row, the same for equal values.
+    raw
+        Ask the library itself, where the column came from a proxy of cudf.pandas.
+
+    Returns
+    -------
+    Series
+        With the column's index. Needs memory for itself twice.
+    """
+    made = _by_values(column, name, ask, raw)
+    return in_pieces(column, name, ask, raw=raw) if made is None else made
+
+
+def _by_values(column: Source, name: str, ask: Callable[[Any], Any], raw: bool) -> Any:
+    """The answer from the values of dictionaries; None unless all rows have one."""
+    backend, scopes = column._backend, column._content.node.scopes
+    proxied = column._proxied and not raw
+    # Of strings that are all missing, libraries make other results: they are for `in_pieces`.
+    if proxied or not scopes or any(is_strings(scope.type) for scope in scopes) or column.null_count == len(column):
+        return None
+    interop, array = backend.interop, backend.arrays
+    with backend.current():
+        try:
+            values = [column._series_of(one) for one in backend.read([scope.children[0] for scope in scopes])]
+            if column.null_count:
+                missing = int(backend.as_bits(backend.validity(column._content.node)).argmin())
+                values.append(column._unlabelled(missing, missing + 1))
+        except UnicodeDecodeError:  # whose row is to be named
+            return None
+        counts = [scope.children[0].rows for scope in scopes]
+        values = [some for some in values if len(some)]
+        together = values[0] if len(values) == 1 else interop.concat_values(values)
+        answers = ask(together)
+        step = _HOST_ROWS if backend.device == "cpu" else _DEVICE_ROWS
+        pieces, first = [], 0
+        for scope, count in zip(scopes, counts, strict=True):
+            for start in range(0, scope.rows, step):
+                (codes,) = backend.read([scope.numbers], start, min(start + step, scope.rows))
+                numbers = backend.as_array(codes).view(f"<u{codes.itemsize}").astype(np.int32) + np.int32(first)
+                if codes.null_count:
+                    numbers = array.where(backend.as_bits(codes).view(np.bool_), numbers, np.int32(sum(counts)))
+                pieces.append(interop.rows_of(answers, numbers))
+            first += count
+        LOGGER.debug("%s: decoded %d distinct values", name, first)
+        made = pieces[0] if len(pieces) == 1 else interop.concat_values(pieces)
+        made = interop.with_labels(made, column._index.shared(backend))
+        return column._out(made) if raw else made
 
 
 def in_pieces(column: Source, name: str, ask: Callable[..., Any], *others: Any, raw: bool = False) -> Any:

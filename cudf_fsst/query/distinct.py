@@ -17,6 +17,7 @@ from ..buffers import ColumnBuffers
 from ..codecs.node import Node, is_strings
 from . import decoded
 from .source import LOGGER, Source
+from .text import naming_bytes
 
 #: Rows whose codes are held at a time on the host.
 _WINDOW_ROWS = 1 << 20
@@ -48,7 +49,8 @@ class _Scope(NamedTuple):
 def to_categorical(column: Source) -> Any:
     """The column as categories: what ``column.decompress().astype("category")`` gives."""
     if not column._content.node.scopes:
-        return decoded.as_a_whole(column, "to_categorical", lambda series: series.astype("category"))
+        with naming_bytes(column):
+            return decoded.as_a_whole(column, "to_categorical", lambda series: series.astype("category"))
     LOGGER.debug("to_categorical: codes")
     backend = column._backend
     with backend.current():
@@ -63,7 +65,8 @@ def categorical(column: Source) -> Any:
     known = _kept.get(node)
     scopes = _scopes(column) if known is None or any(plain) else []
     if known is None:
-        numbers, dtype = backend.interop.categories(_together(column, scopes))
+        with naming_bytes(column):
+            numbers, dtype = backend.interop.categories(_together(column, scopes))
         ends = np.cumsum([0, *(len(scope.values) for scope in scopes)]).tolist()
         known = [numbers[start:stop] for start, stop in pairwise(ends)], dtype
         if len(numbers) <= _MOST_KEPT:
@@ -119,8 +122,8 @@ def value_counts(column: Source, normalize: bool, sort: bool, ascending: bool, b
         if len(scopes) == 1:
             numbers, count = array.arange(len(scopes[0].values)), len(scopes[0].values)
         else:  # the same values in several scopes
-            numbers, dtype = backend.interop.categories(_together(column, scopes))
-            count = len(dtype.categories)
+            numbers, found = backend.interop.factorized(_together(column, scopes))
+            count = len(found)
         counts = array.zeros(count, np.int64)
         at = 0
         for scope in scopes:
@@ -139,8 +142,11 @@ def value_counts(column: Source, normalize: bool, sort: bool, ascending: bool, b
                     counts[own] += array.bincount(some, minlength=own.size)
         # In the order of the values, of which a missing one has its own count.
         if len(scopes) > 1:
-            values = values.drop_duplicates(ignore_index=True)
-            numbers, _ = backend.interop.categories(values)  # -1 of a missing one, as only this has
+            values = backend.interop.distinct(values)
+            # They are in the order of the numbers, but for a missing one, which has the last count.
+            missing = array.asarray(backend.interop.row_values(values.isna()))
+            numbers = array.cumsum(~missing) - 1
+            numbers[missing] = count
             counts = array.concatenate([counts, array.full(1, column.null_count, np.int64)])[numbers]
         elif len(values) > count:
             at = int(array.argmax(array.asarray(backend.interop.row_values(values.isna()))))

@@ -41,7 +41,8 @@ class StringMethods:
     * Answered on the codes: `contains`, `startswith`, `endswith`, ``match``, ``fullmatch``, `count` and `find` of
       literals, `like`, `len`, `byte_count`.
     * Decoded piece by piece: regular expressions, ``case=False``, ``flags``, and all other methods where a row's result
-      depends on that row alone.
+      depends on that row alone. Where all rows have a dictionary, each of its values is decoded and asked once, unless
+      an argument is a function.
     * Decoded whole: methods whose result is a table (``extract``, ``partition``, ``split(expand=True)``) or that join
       rows (``cat``).
     """
@@ -73,7 +74,7 @@ class StringMethods:
     def __getitem__(self, key: Any) -> Any:
         if not self._column._is_text or not isinstance(key, (int, slice)):
             return decoded.as_a_whole(self._column, "[]", lambda series: series.str[key])
-        return decoded.in_pieces(self._column, "[]", lambda piece: piece.str[key])
+        return decoded.row_by_row(self._column, "[]", lambda piece: piece.str[key])
 
     def __iter__(self) -> Any:
         return iter(self._example().str)  # which refuses
@@ -94,7 +95,9 @@ class StringMethods:
             return call(series, *args, **options)
 
         if column._is_text and (own or _is_row_by_row(name, args, options)):
-            return decoded.in_pieces(column, name, ask, raw=own)
+            # A function may answer differently each time it is called, so it is called for every row.
+            some = decoded.in_pieces if any(map(callable, (*args, *options.values()))) else decoded.row_by_row
+            return some(column, name, ask, raw=own)
         return decoded.as_a_whole(column, name, ask)
 
     def _method(self, name: str) -> Callable[..., Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -10,7 +13,7 @@ import pyarrow as pa
 
 from ..codecs.fsst import search
 from ..codecs.node import Node
-from ..interop.arrow import to_arrow
+from ..interop.arrow import decoding, to_arrow
 from ..interop.pandas import is_object
 from .source import Source
 
@@ -41,6 +44,25 @@ def is_text(column: Source) -> bool:
     if found is None:
         found = _known[node] = all(_is_text(column, start, stop) for start, stop in column._default_pieces())
     return found
+
+
+@contextmanager
+def naming_bytes(column: Source) -> Iterator[None]:
+    """Raise UnicodeDecodeError, which names the row, where Arrow makes Python's strings of bytes that are not UTF-8."""
+    try:
+        yield
+    except pa.ArrowException:
+        if column._is_text:
+            for start, stop in column._default_pieces():
+                strings = column._backend.host_strings(column._content.node, start, stop)
+                found = to_arrow(strings, pa.large_string())
+                with decoding(found, partial(_in_row, start)):
+                    found.validate(full=True)
+        raise
+
+
+def _in_row(start: int, row: int) -> str:
+    return f"in row {start + row}"
 
 
 def _is_text(column: Source, start: int, stop: int) -> bool:

@@ -92,18 +92,24 @@ class Books:
 
     @contextmanager
     def changing(self, entry: Entry) -> Iterator[None]:
-        """Change forms of an entry, listed or not, or what else decides where it stands."""
-        with self.lock:
-            listed = self.entries.get(entry.name) is entry
-            if listed:
-                self._make_sound()
-                self._sound = False
-                self._count(entry, -1)
-            yield
-            if listed:
-                self._count(entry, 1)
-                self._queue(entry)
-                self._sound = True
+        """Change forms of an entry, listed or not, or what else decides where it stands.
+
+        Who calls holds the lock by a ``with`` of its own: this is a generator, which an interrupt may leave half run.
+        """
+        listed = self.entries.get(entry.name) is entry
+        if listed:
+            self._make_sound()
+            self._sound = False
+            self._count(entry, -1)
+        yield
+        if listed:
+            self._count(entry, 1)
+            self._queue(entry)
+            self._sound = True
+
+    def doubt(self) -> None:
+        """Go through all entries before the next look: one was changed without the lock, by who was interrupted."""
+        self._sound = False
 
     def all(self) -> list[Entry]:
         """Entries in the order in which they were put."""

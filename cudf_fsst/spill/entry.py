@@ -164,19 +164,19 @@ class Entry:
         return any(form in self.forms for form in forms)
 
     def _add(self, kind: str, form: Form) -> None:
-        with self._books.changing(self):
+        with self._books.lock, self._books.changing(self):
             self.forms[kind] = form
 
     def drop(self, *forms: str) -> None:
         """Drop forms; another is there."""
         dropped = []  # memory is freed when the books have been let go of
-        with self._books.changing(self):
+        with self._books.lock, self._books.changing(self):
             for form in forms:
                 dropped.append(self.forms.pop(form, None))
 
     def refuse(self, step: str) -> None:
         """A step failed in a way that would fail again."""
-        with self._books.changing(self):
+        with self._books.lock, self._books.changing(self):
             self.refused.add(step)
 
     def discard(self) -> None:
@@ -191,15 +191,17 @@ class Entry:
     def reserved(self, tier: str, nbytes: int) -> Iterator[None]:
         """Count bytes as there while they are brought there."""
         try:
-            with self._books.changing(self):
+            with self._books.lock, self._books.changing(self):
                 self.pending[tier] = nbytes
             yield
         finally:
             try:
-                with self._books.changing(self):
+                with self._books.lock, self._books.changing(self):
                     self.pending.pop(tier, None)
             finally:
-                self.pending.pop(tier, None)  # that was interrupted
+                if tier in self.pending:  # that was interrupted
+                    self.pending.pop(tier, None)
+                    self._books.doubt()
 
     # Moves ---------------------------------------------------------------------------------------------------------
 

@@ -38,8 +38,8 @@ class Folder:
     Parameters
     ----------
     directory
-        Where to make it; it is made itself where there is none. Folders that processes of this host have left there
-        are removed.
+        Where to make it; it is made itself where there is none, but not the folder that it is in. Folders that
+        processes of this host have left there are removed.
 
     Attributes
     ----------
@@ -48,7 +48,9 @@ class Folder:
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         where = os.path.abspath(os.fsdecode(directory))
-        os.makedirs(where, exist_ok=True)
+        if not os.path.isdir(where):
+            with suppress(FileExistsError):  # another pool has been faster; if it is a file, the next step says so
+                os.mkdir(where)
         _clean(where)
         self._owner = os.getpid()
         self._lock: int | None = None

@@ -141,14 +141,20 @@ class Answer:
         if os.getpid() != self._owner:  # a fork: the pool is not its own, and locks may be held for ever
             return False
         # Compressing allocates, too, and must not come back here: it fails, and the next entry is tried.
-        if self._thread == threading.get_ident() or not self._lock.acquire(timeout=_PATIENCE):
+        if self._thread == threading.get_ident():
             return False
+        held: list[bool] = []
         try:
+            # One step, so that no interrupt comes between the lock and the note of it.
+            held.extend(map(self._lock.acquire, (True,), (_PATIENCE,)))
+            if not held[0]:
+                return False
             self._thread = threading.get_ident()
             return self._make_room(nbytes)
         finally:
-            self._thread = None
-            self._lock.release()
+            if True in held:
+                self._thread = None
+                self._lock.release()
 
     def _make_room(self, nbytes: int) -> bool:
         pool = self._pool

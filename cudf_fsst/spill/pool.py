@@ -7,19 +7,43 @@ import os
 import time
 import weakref
 from collections.abc import Hashable, Iterator, MutableMapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from ..sizes import format_bytes, parse_bytes, parse_limit
 from ..tables import as_html
+from ..workers import TaskGroup
 from .entry import DEVICE, DISK, HOST, Entry
 from .folder import Folder
 from .stats import SpillStats, as_text, moves_table
 from .tiers import Tiers
 
+#: Values that are brought back in the background at the same time.
+_PREFETCHED = 2
 #: Lines of the table that ``repr`` shows.
 _SHOWN = 20
 _NO_DEFAULT = object()
+
+
+@dataclass(frozen=True, eq=False)
+class _Prefetch:
+    """What a thread does for `SpillPool.prefetch`."""
+
+    pool: SpillPool
+    name: Hashable
+    future: Future[None]
+
+    def __call__(self) -> None:
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            self.pool._bring(self.name)
+        except BaseException as error:  # raised by who asks for the result
+            self.future.set_exception(error)
+            del self  # it has the error, and that this frame
+        else:
+            self.future.set_result(None)
 
 
 class SpillPool(MutableMapping[Hashable, Any]):
@@ -36,7 +60,8 @@ class SpillPool(MutableMapping[Hashable, Any]):
     host_limit : int or str, optional
         Bytes of host memory for all entries, in the same way.
     directory : path, optional
-        Where the pool makes a folder of its own for files. The folder is removed by `close`, when the pool is no longer
+        Where the pool makes a folder of its own for files. The directory itself is made where there is none, if there
+        is the one that it is in. The folder is removed by `close`, when the pool is no longer
         used, or when Python ends. If the process is killed, the next pool in the same directory on the same host
         removes it. None means that nothing goes to disk.
 
@@ -44,6 +69,8 @@ class SpillPool(MutableMapping[Hashable, Any]):
     ------
     ValueError, TypeError
         A limit is no size.
+    FileNotFoundError
+        `directory` is in a directory that there is not.
     OSError
         The folder cannot be made.
 
@@ -77,7 +104,8 @@ class SpillPool(MutableMapping[Hashable, Any]):
         self._owner = os.getpid()
         self._of_owner = Tiers(*limits, None if folder is None else folder.path)
         self._left: dict[Entry, None] = {}  # entries that were replaced, until nothing of them is left
-        self._executor: ThreadPoolExecutor | None = None
+        self._prefetching = TaskGroup(_PREFETCHED)
+        self._dropped: list[_Prefetch] = []  # of these, what will not be done, until who waits is told
         self._closed = False
 
     @property
@@ -255,16 +283,15 @@ class SpillPool(MutableMapping[Hashable, Any]):
         ------
         KeyError
             There is no value of this name.
+        RuntimeError
+            There is no thread, and none can be started.
         """
+        future: Future[None] = Future()
         with self._tiers.lock:
             self._check_open()
             self._tiers.entries[name]
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(max_workers=2, thread_name_prefix="cudf-fsst-prefetch")
-            return self._executor.submit(self._prefetch, name)
-
-    def _prefetch(self, name: Hashable) -> None:
-        self._bring(name)
+            self._prefetching.begin(_Prefetch(self, name, future))
+        return future
 
     def make_room(self, nbytes: int | str, *, device: str | None = None, compress: bool = True) -> int:
         """Free GPU memory now. `spilling` calls it when RMM has none left.
@@ -326,10 +353,12 @@ class SpillPool(MutableMapping[Hashable, Any]):
             return
         with self._tiers.lock:
             self._closed = True
-            executor, self._executor = self._executor, None
+            self._dropped.extend(self._prefetching.items)
             self._left.update(dict.fromkeys(self._tiers.remove_all()))
-        if executor is not None:
-            executor.shutdown(wait=True, cancel_futures=True)
+        self._prefetching.close()
+        while self._dropped:
+            self._dropped[-1].future.cancel()
+            self._dropped.pop()
         self._clear_left()
         if self._finalizer is not None:
             self._finalizer()

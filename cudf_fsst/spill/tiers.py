@@ -165,12 +165,14 @@ class Tiers(Books):
             for entry in step.entries:
                 if step.name in entry.refused or not step.applies(entry):
                     continue
-                if not entry.lock.acquire(blocking=False):
-                    if trouble is not None:
-                        trouble.busy = entry
-                    continue
-                before = 0
+                before, held = 0, list[bool]()
                 try:
+                    # One step, so that no interrupt comes between the lock and the note of it.
+                    held.extend(map(entry.lock.acquire, (False,)))
+                    if not held[0]:
+                        if trouble is not None:
+                            trouble.busy = entry
+                        continue
                     before = entry.nbytes_in(tier)
                     if entry.dead or not step.applies(entry):
                         continue
@@ -185,8 +187,11 @@ class Tiers(Books):
                     if trouble is not None:
                         trouble.error = trouble.error or error
                 finally:
-                    freed = before - entry.nbytes_in(tier)
-                    entry.lock.release()
+                    try:
+                        freed = before - entry.nbytes_in(tier)
+                    finally:
+                        if True in held:
+                            entry.lock.release()
                 if freed > 0 and enough(freed):
                     return True
         return False

@@ -37,6 +37,7 @@ def round_trip(values: npt.NDArray[Any], signed: bool) -> Packed:
     return packed
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize(("itemsize", "name"), CASES)
 def test_cases(itemsize: int, name: str) -> None:
     values, signed = cases(itemsize)[name]

@@ -115,6 +115,7 @@ def test_registry() -> None:
         registry.of_values(registry.STRINGS.NAME)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("codec", "itemsize"), KINDS)
 def test_plan(codec: Codec, itemsize: int) -> None:
     values = shapes(itemsize)["steps"]
@@ -134,6 +135,7 @@ def test_a_codec_takes_its_sizes_alone() -> None:
                 plan.candidates(itemsize, floats=False, codec=codec.NAME)
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize(("codec", "itemsize", "name"), CASES)
 def test_values(codec: Codec, itemsize: int, name: str) -> None:
     values = shapes(itemsize)[name]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cudf_fsst import workers
 from cudf_fsst.buffers import HostStrings
 from cudf_fsst.codecs.fsst import cpu, plan, row_lengths
 from cudf_fsst.codecs.fsst.layout import TILE_SIZES
@@ -91,6 +92,7 @@ EDGE_CASES: dict[str, Rows] = {
 }
 
 
+@pytest.mark.sampled(70)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("table", [None, SOME_TABLE, SymbolTable(())], ids=["trained", "given", "no_symbols"])
 @pytest.mark.parametrize("name", EDGE_CASES)
@@ -279,7 +281,7 @@ def test_same_bytes_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -
 def test_few_rows_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     segments = compress([*mixed_rows(40000), b"abcdef" * 200_000])
     monkeypatch.setenv("CUDF_FSST_NUM_THREADS", "4")
-    monkeypatch.setattr(cpu, "ThreadPoolExecutor", lambda *_, **__: pytest.fail("started threads"))
+    monkeypatch.setattr(cpu, "map_items", lambda *_: pytest.fail("started threads"))
     assert values(cpu.read(segments, 39, 40)) == mixed_rows(40000)[39:40]
     with pytest.raises(pytest.fail.Exception, match="started threads"):
         cpu.read(segments)
@@ -294,14 +296,14 @@ def test_calls_from_several_threads() -> None:
 
 def test_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDF_FSST_NUM_THREADS", raising=False)
-    unset = cpu.num_threads()
+    unset = workers.num_threads()
     assert unset >= 1
     monkeypatch.setenv("CUDF_FSST_NUM_THREADS", "")
-    assert cpu.num_threads() == unset
+    assert workers.num_threads() == unset
     for wrong in ("0", "-1", "many", " "):
         monkeypatch.setenv("CUDF_FSST_NUM_THREADS", wrong)
         with pytest.raises(ValueError, match="CUDF_FSST_NUM_THREADS"):
-            cpu.num_threads()
+            workers.num_threads()
 
 
 def test_import_where_nothing_can_be_cached() -> None:

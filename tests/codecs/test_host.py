@@ -109,6 +109,7 @@ def exact(column: ColumnBuffers) -> None:
 RANGES = [(0, 0), (0, 1), (0, ROWS), (ROWS, ROWS), (7, 8), (255, 2049), (1024, 2048), (99, 1301), (4999, ROWS)]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", CASES)
 def test_ranges(case: str) -> None:
     array = arrays()[case]
@@ -139,6 +140,7 @@ def takes() -> dict[str, Any]:
     }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", CASES)
 def test_takes(case: str) -> None:
     array = arrays()[case]

@@ -12,13 +12,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from numba.core import caching, event
 
 import cudf_fsst
-from cudf_fsst.codecs import jit
+from cudf_fsst.codecs import compiled, jit
 
 SOURCE = """
 from cudf_fsst.codecs.jit import njit
@@ -107,24 +106,24 @@ def test_without_a_place(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_kernel_is_kept_so() -> None:
     from cudf_fsst.codecs.fsst import cpu_kernels
 
-    kernels = [one for one in vars(cpu_kernels).values() if isinstance(one, numba.core.registry.CPUDispatcher)]
+    kernels = [one for one in vars(cpu_kernels).values() if isinstance(one, jit._Function)]
     assert len(kernels) > 10
-    assert all(isinstance(kernel._cache._cache_file, jit._DataFile) for kernel in kernels)
+    assert all(isinstance(kernel._cache._cache_file, compiled._DataFile) for kernel in kernels)
 
 
 class _Dispatcher:
     def __init__(self, module: str, *, kept: bool = False) -> None:
         self.py_func = type("function", (), {"__module__": module})
-        self._cache = object.__new__(jit._Cache) if kept else None
+        self._cache = object.__new__(compiled._Cache) if kept else None
 
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_who_waits_is_told_once(kept: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    listener = jit._Waiting()
+    listener = compiled._Waiting()
 
-    def compiled(module: str, seconds: float) -> None:
+    def compile_one(module: str, seconds: float) -> None:
         data = {"dispatcher": _Dispatcher(module, kept=kept)}
         listener.on_start(event.Event("numba:compile", event.EventStatus.START, data))
         inner = {"dispatcher": _Dispatcher("numba.np")}
@@ -134,11 +133,11 @@ def test_who_waits_is_told_once(kept: bool, caplog: pytest.LogCaptureFixture, mo
         listener.on_end(event.Event("numba:compile", event.EventStatus.END, data))
 
     with caplog.at_level(logging.INFO, "cudf_fsst"):
-        compiled("somebody.elses", 100)
-        compiled("cudf_fsst.codecs.fsst.cpu_kernels", 0.3)
+        compile_one("somebody.elses", 100)
+        compile_one("cudf_fsst.codecs.fsst.cpu_kernels", 0.3)
         assert not caplog.messages
-        compiled("cudf_fsst.codecs.fsst.cpu_kernels", 0.3)
-        compiled("cudf_fsst.codecs.fsst.cpu_kernels", 2)
+        compile_one("cudf_fsst.codecs.fsst.cpu_kernels", 0.3)
+        compile_one("cudf_fsst.codecs.fsst.cpu_kernels", 2)
     how_often = "once for each codec: Numba keeps it on disk" if kept else "in every process: see NUMBA_CACHE_DIR"
     assert caplog.messages == [f"compiling for the CPU, which takes some seconds ({how_often})"]
 

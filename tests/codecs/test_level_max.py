@@ -88,6 +88,7 @@ def test_parse_is_the_written_one(text: bytes, table: SymbolTable, tile_size: in
     assert cpu.read(segments).chars.tobytes() == text
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_parse_with_a_trained_table(tile_size: int) -> None:
     text = text_like(0, 9000) + np.random.default_rng(0).bytes(1500) + text_like(0, 700)
@@ -201,7 +202,7 @@ def bytes_at(level: str, text: bytes) -> int:
     return sum(segment.codes_nbytes for segment in segments) + sum(one.nbytes for one in {s.table for s in segments})
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", kinds_of_text())
 def test_never_larger_than_by_default(kind: str) -> None:
     text = kinds_of_text()[kind]

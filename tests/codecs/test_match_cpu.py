@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudf_fsst.codecs.fsst import cpu, cpu_match, row_lengths, search
+from cudf_fsst import workers
+from cudf_fsst.codecs.fsst import cpu, cpu_equal, cpu_match, row_lengths, search
 from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES, SegmentLayout
 from cudf_fsst.codecs.fsst.search import ByteCount, Count, Find, IsIn, Length, Like, Question
 from cudf_fsst.codecs.fsst.segment import Segment, Segments
@@ -28,7 +29,8 @@ def check(rows: Rows, segments: list[Segment], asked: list[Question]) -> None:
         found = cpu_match.match(kept, planned)
         assert found.dtype == search.answer_dtype(question)
         expected = np.array([answer(question, row) for row in rows], found.dtype)
-        wrong = found != expected if planned.exact else expected & ~found
+        exact = planned.exact or search.values_of(question) is not None
+        wrong = found != expected if exact else expected & ~found
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             pytest.fail(f"{question}: row {row} {rows[row]!r} gives {found[row]}, not {expected[row]}")
@@ -42,7 +44,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_match, "_CHUNK_CHARS", 2**12)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("level", LEVELS)
@@ -103,6 +105,26 @@ def test_long_patterns(size: int) -> None:
     assert planned is not None
     assert planned.exact == (size <= search.MAX_PATTERN)
     assert not cpu_match.match(segments, planned).all()
+
+
+@pytest.mark.parametrize("together", [1, 2**20])
+def test_values(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of sizes near each other and far apart, alike in their first words or in all but the last byte."""
+    monkeypatch.setattr(cpu_equal, "_DECODED_CHARS", together)
+    rng = np.random.default_rng(3)
+    words = [b"abcdefgh", b"abcdefgi", b"\xff" * 8, bytes(8)]
+    rows: Rows = [
+        b"".join(words[i] for i in rng.integers(0, 4, rng.integers(0, 5))) + b"xyz"[: rng.integers(0, 4)]
+        for _ in range(2000)
+    ]
+    rows[::7] = [None] * len(rows[::7])
+    long = b"long row " * 130_000
+    rows += [long, long[:-1] + b"?", long[:5000], b"", b"\x00", b"\x00\x00"] * 3
+    segments = cpu.compress(column(rows))
+    there = list(dict.fromkeys(row for row in rows if row is not None))
+    missing = [row[:-1] + b"!" for row in there[:40] if row]
+    for some in (there[:1], there[:40], missing, [*there[:40], *missing], there, [long], [long[:-1]], [b""], []):
+        check(rows, segments, [IsIn(tuple(some)), *(Like((value,)) for value in some[:3])])
 
 
 def test_matches_across_tiles_and_lanes() -> None:
@@ -209,7 +231,7 @@ def test_little_memory() -> None:
     peak = tracemalloc.get_traced_memory()[1] - found.nbytes
     tracemalloc.stop()
     assert found.all()
-    assert peak < 2**20 * (1 + cpu.num_threads())
+    assert peak < 2**20 * (1 + workers.num_threads())
 
 
 # --- damage ---------------------------------------------------------------------------------------------------------

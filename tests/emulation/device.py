@@ -23,7 +23,7 @@ import types
 import weakref
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -32,6 +32,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from . import trained
 from .emulator import Buffer, Emulator, EmulatorError
 
 #: Shared memory (bytes of one block, of a multiprocessor) by compute capability.
@@ -211,6 +212,10 @@ class _HostPool:
     def give(self, address: int, pages: None, nbytes: int) -> None:
         pass
 
+    def restore(self, taken: Iterable[tuple[int, None, int]]) -> None:
+        left = {address for address, _, _ in taken}
+        self.areas = {address: area for address, area in self.areas.items() if address in left}
+
 
 class _Returned(deque[tuple[int, None, int]]):
     """What was given back is gone at once."""
@@ -248,7 +253,10 @@ class _Kernel:
         assert asked <= self._device.shared_per_block, f"{self.name}: {asked} bytes of shared memory on this GPU"
         self._device.launches.append(self.name)
         self._device.shapes[self.name].add((grid, block))
-        stream.enqueue(partial(self._module.launch, self.name, grid, block, args, shared_mem=shared_mem))
+        if self.name in trained.KERNELS and trained.on_host():
+            stream.enqueue(partial(trained.train, self._device.emulator, self.name, grid[0], args))
+        else:
+            stream.enqueue(partial(self._module.launch, self.name, grid, block, args, shared_mem=shared_mem))
 
 
 class FakeDevice:
@@ -343,6 +351,11 @@ class FakeDevice:
 
     # -- cupy.cuda.runtime
 
+    def _synchronize(self) -> None:
+        for stream in self._streams.values():
+            if not isinstance(stream, _OtherDefault):
+                stream.synchronize()
+
     def _memcpy(self, to: int, source: int, nbytes: int, kind: str, stream: int) -> None:
         emulator, queue = self.emulator, self._streams[stream]
         if kind == "to device":
@@ -414,6 +427,7 @@ class FakeDevice:
             "cupy.cuda.runtime",
             getDevice=lambda: 0,
             getDeviceProperties=lambda device: {"name": GPU_NAME.encode(), "major": 0, "minor": 0},
+            deviceSynchronize=self._synchronize,
             memcpyAsync=self._memcpy,
             memsetAsync=self._memset,
             memcpyHostToDevice="to device",
@@ -507,6 +521,7 @@ _GPU_MODULES = (
             "cuda_reading",
             "cuda_take",
             "cuda_read",
+            "cuda_gather",
             "cuda_match_layout",
             "cuda_match",
             "cuda",
@@ -514,7 +529,10 @@ _GPU_MODULES = (
     ),
     *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
     *(f"cudf_fsst.codecs.values.{name}" for name in ("cuda_compress", "cuda_read", "cuda")),
-    *(f"cudf_fsst.codecs.dict.cuda_{name}" for name in ("find", "text", "packed", "choose", "compress", "read")),
+    *(
+        f"cudf_fsst.codecs.dict.cuda_{name}"
+        for name in ("find", "text", "packed", "choose", "pack", "compress", "short", "read", "merge")
+    ),
     "cudf_fsst.codecs.device_read",
     "cudf_fsst.codecs.device",
     "cudf_fsst.codecs.ahead",

@@ -22,6 +22,7 @@ def toys(emulator: Emulator) -> Module:
 # ---------------------------------------------------------------------------------------------------- it computes
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("block", [32, 128, 1024])
 def test_block_scan(toys: Module, schedule: str, block: int, rng: np.random.Generator) -> None:

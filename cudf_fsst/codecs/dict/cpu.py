@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ...naming import What
+from ...workers import num_threads
 from ..bitmap import put, rebased
-from ..chosen import parts_of, shares_of
+from ..chosen import Selected, numbers_of, parts_of, shares_of
 from ..fsst import cpu as fsst
 from ..fsst import plan as strings_plan
 from ..fsst.segment import Segments
@@ -47,12 +48,13 @@ _ALL: npt.NDArray[np.int64] = np.empty(0, np.int64)
 Codes = npt.NDArray[Any]
 
 
-class _Table:
+class Table:
     """Distinct values of rows of a scope, in order of first appearance."""
 
     def __init__(self, strings: HostStrings, slots: int = _SLOTS) -> None:
         validity = _NONE if strings.validity is None else strings.validity
         chars = address(strings.chars)
+        self._strings = strings  # holds what `of` has addresses of
         self.of = chars, chars + strings.chars.size, strings.offsets, validity, strings.validity_offset
         self.table = np.zeros(slots, np.uint32)
         self.facts, self.rows = np.empty((slots // 2, 4), np.uint64), np.empty(slots // 2, np.int64)
@@ -120,11 +122,11 @@ class Distinct:
 
     def __init__(self, strings: HostStrings, most: int) -> None:
         self._strings = strings
-        self._table = _Table(strings)
+        self._table = Table(strings)
         self._chunks: list[tuple[_Chunk, Codes]] = []  # with the numbers of their values among all
         rows, chars = strings.rows, int(strings.offsets[-1] - strings.offsets[0])
         self._room = max(_HELD_NBYTES, (chars + 4 * rows) // 16) // rows  # bytes of a code
-        threads = fsst.num_threads()
+        threads = num_threads()
         chunks = fsst.cut(0, rows, _CHUNK_ROWS)
         #: Whether there are at most so many.
         self.complete = False
@@ -138,7 +140,7 @@ class Distinct:
         self.complete = True
 
     def _look(self, strings: HostStrings, first: int, last: int, most: int) -> _Chunk | None:
-        own = _Table(strings)
+        own = Table(strings)
         codes = own.insert(first, last, most)
         if codes is None:
             return None
@@ -188,7 +190,7 @@ def sampled(strings: HostStrings | Coded) -> tuple[int, int]:
         strings = strings.strings((starts[:, None] + np.arange(run)).ravel())
         starts, run = np.zeros(1, np.int64), strings.rows
     table = np.zeros(2 * plan.SAMPLE_RUNS * plan.RUN_ROWS, np.uint64)
-    rows, distinct = kernels.sample(*_Table(strings).of, starts, run, table)
+    rows, distinct = kernels.sample(*Table(strings).of, starts, run, table)
     return rows, distinct
 
 
@@ -234,7 +236,7 @@ class _CodedDistinct:
     def __init__(self, coded: Coded, most: int) -> None:
         values = self._values = coded.all_values
         self._codes = coded.all_codes
-        table = _Table(values)
+        table = Table(values)
         same = table.insert(0, values.rows, values.rows + 1)
         assert same is not None
         #: Number + 1 of each distinct value, 0 of one that no row has; the values by their numbers.
@@ -395,7 +397,7 @@ def _values(scope: Node) -> _Values:
     return _Values(offsets[:-1] + address(chars), sizes, chars, int(sizes.max(initial=0)))
 
 
-def _bits(scope: Node, first: int, last: int) -> npt.NDArray[np.uint8]:
+def bits_of(scope: Node, first: int, last: int) -> npt.NDArray[np.uint8]:
     """The validity of rows, from bit 0; () without nulls."""
     if not scope.validity:
         return _NONE
@@ -430,10 +432,10 @@ def look_up(scope: Node, answers: npt.NDArray[Any], out: npt.NDArray[Any]) -> No
         for a, b in fsst.cut(0, last - first, _STEP_ROWS):
             work.append(partial(kernels.look_up_codes, codes[a:b], answers, out[first + a : first + b]))
         if not all(fsst.run(work, last - first, 0)):
-            raise _damaged()
+            raise damaged()
 
 
-def _damaged() -> ValueError:
+def damaged() -> ValueError:
     return ValueError("damaged segment: a code of a value that the dictionary does not have")
 
 
@@ -443,7 +445,7 @@ def _lengths(codes: npt.NDArray[Any], bits: npt.NDArray[np.uint8], values: _Valu
     work = [partial(kernels.expanded_chars, codes[a:b], bits, a, values.sizes) for a, b in steps]
     found = fsst.run(work, codes.size, 0)
     if min(found, default=0) < 0:
-        raise _damaged()
+        raise damaged()
     return found
 
 
@@ -460,7 +462,7 @@ def count_chars(scope: Node) -> int:
     known = _Values(_ALL, sizes, _NONE)
     total = seen = 0
     for a, b in fsst.cut(0, scope.rows, _LOOK_ROWS):
-        codes, bits = codes_of(scope, a, b), _bits(scope, a, b)
+        codes, bits = codes_of(scope, a, b), bits_of(scope, a, b)
         seen = kernels.first_seen(codes, bits, seen)
         if seen < 0:
             raise ValueError("damaged segment: codes that do not number values by first appearance")
@@ -468,6 +470,21 @@ def count_chars(scope: Node) -> int:
     if seen != sizes.size:
         raise ValueError(f"damaged segment: {sizes.size} values, of which rows have {seen}")
     return total
+
+
+def _write(
+    codes: npt.NDArray[Any],
+    bits: npt.NDArray[np.uint8],
+    first: int,
+    values: _Values,
+    start: int,
+    end: int,
+    offsets: npt.NDArray[Any],
+    chars: npt.NDArray[np.uint8],
+) -> None:
+    """Strings of codes of rows from `first` on, which are `start` to ``end - 1`` of the characters."""
+    to = start, end, offsets, address(chars)
+    kernels.expand(codes, bits, first, values.starts, values.sizes, values.longest, *to)
 
 
 def _expand(
@@ -483,11 +500,10 @@ def _expand(
     work: list[Callable[[], None]] = []
     start = position
     for (a, b), nbytes in zip(fsst.cut(0, codes.size, _STEP_ROWS), lengths, strict=True):
-        to = position, position + nbytes, offsets[a:b], address(chars)
-        work.append(partial(kernels.expand, codes[a:b], bits, a, values.starts, values.sizes, values.longest, *to))
+        work.append(partial(_write, codes[a:b], bits, a, values, position, position + nbytes, offsets[a:b], chars))
         position += nbytes
     if position > chars.size:
-        raise _damaged()
+        raise damaged()
     fsst.run(work, codes.size, position - start)
     return position
 
@@ -565,7 +581,7 @@ class _Coded(_Made):
             self.chars += sum(self._held[2])
 
     def _codes(self, window: tuple[int, int]) -> tuple[Any, Any, list[int]]:
-        codes, bits = codes_of(self._scope, *window), _bits(self._scope, *window)
+        codes, bits = codes_of(self._scope, *window), bits_of(self._scope, *window)
         return codes, bits, _lengths(codes, bits, self._values)
 
     def write(self, position: int, offsets: npt.NDArray[Any], chars: npt.NDArray[np.uint8]) -> tuple[Any, int]:
@@ -575,8 +591,8 @@ class _Coded(_Made):
             codes, bits, lengths = held
             end = _expand(codes, bits, self._values, lengths, end, offsets[a - self._first : b - self._first], chars)
         if end != position + self.chars:
-            raise _damaged()
-        found = _bits(self._scope, self._first, self._first + self.rows)
+            raise damaged()
+        found = bits_of(self._scope, self._first, self._first + self.rows)
         if not found.size:
             return None, 0
         return found, self.rows - int(np.bitwise_count(found).sum(dtype=np.int64))
@@ -596,7 +612,7 @@ def validity(node: Node) -> tuple[npt.NDArray[np.uint8] | None, int]:
         if is_strings(scope.type):
             bits, _ = fsst.validity(scope.segments)
         else:
-            bits = _bits(scope, 0, scope.rows) if scope.validity else None
+            bits = bits_of(scope, 0, scope.rows) if scope.validity else None
         if bits is None:
             bits = rebased(np.full(-(-scope.rows // 8), 255, np.uint8), 0, scope.rows)
         put(bitmap, row, bits)
@@ -604,24 +620,23 @@ def validity(node: Node) -> tuple[npt.NDArray[np.uint8] | None, int]:
     return bitmap, node.rows - int(np.bitwise_count(bitmap).sum(dtype=np.int64))
 
 
-def take(node: Node, rows: npt.NDArray[np.int64]) -> HostStrings:
+def take(node: Node, rows: Selected, *, room: int = fixed.ROOM_NBYTES) -> HostStrings:
     """Rows of strings with scopes, in any order, repeated or not, each of which is there."""
+    if len(node.scopes) == 1:
+        return _taken(node.scopes[0], rows, room)
+    rows = numbers_of(rows)
     if not rows.size:
         return read(node, 0, 0)
     places = np.empty(0, np.int64)
     order = rows
-    if len(node.scopes) > 1 and (np.diff(rows) < 0).any():
+    if (np.diff(rows) < 0).any():
         places = np.argsort(rows, kind="stable")
         order = rows[places]
-    found = (
-        [
-            _taken(node.scopes[number], order[first:last] - int(node.scope_edges[number]))
-            for number, first, last in shares_of(order, node.scope_edges)
-        ]
-        if len(node.scopes) > 1
-        else [_taken(node.scopes[0], rows)]
-    )
-    made = found[0] if len(found) == 1 else _joined(found)
+    found = [
+        _taken(node.scopes[number], order[first:last] - int(node.scope_edges[number]), room)
+        for number, first, last in shares_of(order, node.scope_edges)
+    ]
+    made = found[0] if len(found) == 1 else joined(found)
     if not places.size:
         return made
     back = np.empty(rows.size, np.int64)
@@ -629,23 +644,26 @@ def take(node: Node, rows: npt.NDArray[np.int64]) -> HostStrings:
     return fsst.gather(made, back)
 
 
-def _taken(scope: Node, rows: npt.NDArray[np.int64]) -> HostStrings:
+def _taken(scope: Node, wanted: Selected, room: int) -> HostStrings:
     if is_strings(scope.type):
-        return fsst.take(scope.segments, rows, edges=scope.segment_edges)
+        return fsst.take(scope.segments, wanted, edges=scope.segment_edges, room=room)
     (parts,), (edges,) = scope.values, scope.values_edges
-    codes = fixed.take(parts, parts[0].itemsize, rows, edges=edges).astype(np.int64)
-    bits, nulls = None, 0
+    codes = fixed.take(parts, parts[0].itemsize, wanted, edges=edges, room=room).astype(np.int64)
+    count, bits, nulls = codes.size, None, 0
+    if not count:
+        return HostStrings(0, _NONE, np.zeros(1, np.int32))
     if scope.validity:
-        valid = fixed.take(scope.validity, 1, rows >> 3, edges=scope.validity_edges) >> (rows & 7).astype(np.uint8) & 1
-        nulls = rows.size - int(np.count_nonzero(valid))
-        bits = np.packbits(valid, bitorder="little") if nulls else None
+        bits = fixed.take_bits(scope.validity, wanted, edges=scope.validity_edges)
+        valid = np.unpackbits(bits, count=count, bitorder="little")
+        nulls = count - int(np.count_nonzero(valid))
+        bits = bits if nulls else None
         codes[valid == 0] = 0
     own = scope.children[0]
-    if nulls == rows.size:
-        return HostStrings(rows.size, _NONE, np.zeros(rows.size + 1, np.int32), bits, 0, nulls)
+    if nulls == count:
+        return HostStrings(count, _NONE, np.zeros(count + 1, np.int32), bits, 0, nulls)
     if int(codes.max()) >= own.rows:
-        raise _damaged()
-    if 4 * rows.size < own.rows:
+        raise damaged()
+    if 4 * count < own.rows:
         wanted, codes = np.unique(codes, return_inverse=True)
         strings = fsst.take(own.segments, wanted, edges=own.segment_edges)
     else:
@@ -659,7 +677,7 @@ def _taken(scope: Node, rows: npt.NDArray[np.int64]) -> HostStrings:
     return HostStrings(made.rows, made.chars, made.offsets, bits, 0, nulls)
 
 
-def _joined(found: Sequence[HostStrings]) -> HostStrings:
+def joined(found: Sequence[HostStrings]) -> HostStrings:
     """Strings one after another."""
     rows, total = sum(one.rows for one in found), sum(one.chars.size for one in found)
     offsets, bitmap = np.zeros(rows + 1, fsst.offset_dtype(total)), np.zeros(-(-rows // 8), np.uint8)

@@ -18,6 +18,8 @@ from ..fsst.cuda_room import Room
 from . import launch, plan
 
 _WORD = 8
+#: Numbers that are found of a scope: rows of the sample that are not null, different hashes, characters of the scope.
+_COUNTS = 3
 _SET_NBYTES = 2 * launch.SAMPLE_ROWS * _WORD
 #: Samples that are looked at together.
 _TOGETHER = 64
@@ -67,7 +69,7 @@ class _Cuts(NamedTuple):
             ends = [*(segments[k] for k in range(0, len(segments), self.per_scope)), self.segments]
             return [Found(rows[a], rows[b] - rows[a], chars[b] - chars[a]) for a, b in pairwise(ends)], False
         return [
-            Found(rows[a], rows[b] - rows[a], chars[b] - chars[a], *counts[2 * k : 2 * k + 2])
+            Found(rows[a], rows[b] - rows[a], chars[b] - chars[a], *counts[_COUNTS * k : _COUNTS * k + 2])
             for k, (a, b) in enumerate(self.edges)
         ], True
 
@@ -77,9 +79,9 @@ class _Sampling:
 
     def __init__(self, work: Workspace, most: int) -> None:
         self._work, self._together = work, min(most, _TOGETHER)
-        self._counts_nbytes = 2 * _WORD * most
+        self._counts_nbytes = _COUNTS * _WORD * most
         self._zeros = work.reserve(self._counts_nbytes + _SET_NBYTES * self._together)
-        #: Of each scope: rows of its sample that are not null, and different hashes.
+        #: Of each scope `_COUNTS` numbers.
         self.counts: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
     def clear(self, lane: Lane) -> None:
@@ -103,13 +105,13 @@ class _Sampling:
                 validity = strings.validity if strings.null_count else 0
                 fields += (strings.chars, strings.offsets, strings.offsets_itemsize == 8, validity)
                 fields += (strings.validity_offset, *edges, sets_at + _SET_NBYTES * k)
-                fields.append(counts_at + 2 * _WORD * (start + k))
+                fields.append(counts_at + _COUNTS * _WORD * (start + k))
             grid = launch.SAMPLE_ROWS // launch.FIND_THREADS
             tables.add_jobs(_kernel("dict_sample"), launch.FIND_THREADS, [grid] * len(some), fields)
             tables.launch(lane, tables_at)
         if not scopes:
             tables.launch(lane, tables_at)
-        self.counts = lane.fetch(counts_at, 2 * len(scopes), np.int64)
+        self.counts = lane.fetch(counts_at, _COUNTS * len(scopes), np.int64)
 
 
 def scopes(columns: Sequence[Wished], lane: Lane) -> Generator[None, None, list[list[Found]]]:
@@ -148,14 +150,38 @@ def scopes(columns: Sequence[Wished], lane: Lane) -> Generator[None, None, list[
         for i, (column, own) in enumerate(zip(columns, cuts, strict=True)):
             rows, chars = numbers[first : first + own.segments + 1], numbers[first + own.segments + 1 :]
             first += 2 * (own.segments + 1)
-            of_column, known = own.scopes(rows, chars, [0] * 2 * own.segments if column.named else counts)
-            counts = counts[2 * sampled[i] :]
+            of_column, known = own.scopes(rows, chars, [0] * _COUNTS * own.segments if column.named else counts)
+            counts = counts[_COUNTS * sampled[i] :]
             found.append(of_column)
             if not (known or column.named):
                 again.append(i)
         if again:
             yield from _sample_again(columns, found, again, lane)
         return found
+
+
+class Samples:
+    """Samples of columns of one scope each, which are under way; the columns are looked at in the order given."""
+
+    def __init__(self, columns: Sequence[DeviceStrings], lane: Lane) -> None:
+        self._columns = columns
+        with Workspace() as work:
+            self._sampling = _Sampling(work, len(columns))
+            tables_at = work.reserve(_WORD * _JOB_WORDS * len(columns))
+            work.take(lane)
+            self._sampling.clear(lane)
+            wanted = [(strings, (0, strings.rows)) for strings in columns]
+            self._sampling.launch(wanted, lane, Tables(), work[tables_at])
+        self._event = lane.event()
+
+    def found(self) -> list[Found]:
+        """The only scope of each column; waits for the samples, and for nothing behind them."""
+        self._event.synchronize()
+        counts = self._sampling.counts.reshape(-1, _COUNTS).tolist()
+        return [
+            Found(0, strings.rows, chars, sampled, different)
+            for strings, (sampled, different, chars) in zip(self._columns, counts, strict=True)
+        ]
 
 
 class Carried:
@@ -207,7 +233,7 @@ class Carried:
             return None
         counts = self._sampling.counts.tolist()
         begun = [(number, cuts, begins.tolist()) for number, cuts, begins in self._found]
-        if not any(map(plan.repeats, counts[::2], counts[1::2])) and all(
+        if not any(map(plan.repeats, counts[::_COUNTS], counts[1::_COUNTS])) and all(
             row < following for _, cuts, numbers in begun for row, following in pairwise(numbers[: cuts.segments + 1])
         ):
             return {}
@@ -216,7 +242,7 @@ class Carried:
             every[number], known = cuts.scopes(numbers, numbers[cuts.segments + 1 :], counts)
             if not known:
                 return None
-            counts = counts[2 * len(every[number]) :]
+            counts = counts[_COUNTS * len(every[number]) :]
         return every
 
 
@@ -250,5 +276,5 @@ def _sample_again(
         wanted = [(columns[i].strings, own) for (i, _), own in zip(scopes, edges, strict=True)]
         sampling.launch(wanted, lane, Tables(), work[tables_at])
         yield
-        for (i, k), own in zip(scopes, sampling.counts.reshape(-1, 2).tolist(), strict=True):
+        for (i, k), own in zip(scopes, sampling.counts.reshape(-1, _COUNTS).tolist(), strict=True):
             found[i][k] = found[i][k]._replace(sampled=own[0], different=own[1])

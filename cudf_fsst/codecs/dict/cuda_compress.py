@@ -12,24 +12,17 @@ from dataclasses import dataclass, field
 from operator import is_
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...buffers import DeviceStrings
-from ...device.memory import Lane, Workspace
+from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps, together
 from ...naming import What
-from ..bitpack import cuda as bitpack
-from ..cuda_kernels import get_kernel
-from ..cuda_tables import Tables
 from ..fsst import cuda_compress as fsst
 from ..fsst.segment import Segment
-from ..node import Node, Parts, dictionary_of, of_scopes, of_validity
-from ..part import Packed
+from ..node import Node, Parts, dictionary_of, of_scopes
 from ..registry import DICTIONARIES, STRINGS
-from ..values import cuda as fixed
-from ..values.launch import DEFINES, FILL_BLOCK
 from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
+from .cuda_pack import pack
 
 #: Memory of a call beside input and result: so much, or this part of the uncompressed bytes.
 _SCRATCH, _SCRATCH_PART = 64 << 20, 8
@@ -37,10 +30,8 @@ _SCRATCH, _SCRATCH_PART = 64 << 20, 8
 #: what is measured of their codes.
 _PACKING, _PACKING_NULLS = 2 << 20, 20 << 20
 _ROWS_PER_BYTE = 32
-#: Bytes for codes that are looked up at once, where there is no room for all: those of a whole piece of two bytes each.
-_WINDOW_NBYTES = 32 << 20
-#: Characters of values that are gathered before FSST takes them; so few that it does so while codes are packed.
-_VALUES_NBYTES, _FEW_VALUES_NBYTES = plan.MOST_CHARS, 256 << 10
+#: Bytes of values that are gathered before FSST takes them; so few that it does so while codes are packed.
+_VALUES_NBYTES, _FEW_VALUES_NBYTES = plan.MOST_CHARS, 2 << 20
 #: Characters a row from which on no dictionary is expected: the first work for FSST is not put off then.
 _LONG_ROWS = 24
 
@@ -143,6 +134,21 @@ class Column:
             if most := plan.most_values(one.rows, one.chars, named=named):
                 self.most[number] = most
 
+    def search(self, number: int) -> cuda_find.Scope:
+        """A scope that may have a dictionary, for its values to be found."""
+        one, strings = self.scopes[number], self.task.strings
+        what = self.task.what
+        return cuda_find.Scope(strings, one.first, one.rows, one.chars, self.most[number], one.different, what)
+
+    def decide(self, number: int, found: cuda_find.Numbered) -> Scope | None:
+        """The scope, if it has a dictionary, now that its values are found."""
+        of = self.scopes[number]
+        if not plan.accepts(of.rows, of.chars, found.values, found.chars, named=self.task.named):
+            return None
+        scope = Scope(of, found.firsts, found.values, found.chars, found.longest, found.null_count)
+        self.dictionaries[number] = scope
+        return scope
+
 
 def scratch(tasks: Sequence[Task], others_nbytes: int) -> int:
     """Bytes of memory that a call may use beside its input and its result."""
@@ -187,11 +193,16 @@ def carried(tasks: Sequence[Task], chars: Sequence[int | None]) -> cuda_choose.C
         for number, (task, nbytes) in enumerate(zip(tasks, chars, strict=True))
         if task.strings.rows and nbytes is not None
     ]
-    seldom = all(
-        task.may_have and not task.named and nbytes >= _LONG_ROWS * strings.rows
-        for (_, strings, nbytes), task in ((one, tasks[one[0]]) for one in some)
+    return cuda_choose.Carried(some) if some and seldom(tasks, chars) else None
+
+
+def seldom(tasks: Sequence[Task], chars: Sequence[int | None]) -> bool:
+    """Whether it is likely that no column has a dictionary."""
+    return all(
+        task.may_have and not task.named and nbytes >= _LONG_ROWS * task.strings.rows
+        for task, nbytes in zip(tasks, chars, strict=True)
+        if task.strings.rows and nbytes is not None
     )
-    return cuda_choose.Carried(some) if some and seldom else None
 
 
 def dictionaries(columns: Sequence[Column], *, lane: Lane, outbox: Outbox | None, others_nbytes: int = 0) -> Steps:
@@ -208,15 +219,8 @@ def dictionaries(columns: Sequence[Column], *, lane: Lane, outbox: Outbox | None
     others_nbytes
         Uncompressed bytes of the call's other columns.
     """
-    asked: list[tuple[Column, int, bool]] = []
-    searches: list[cuda_find.Scope] = []
-    for column in columns:
-        for number, most in column.most.items():
-            asked.append((column, number, column.task.named))
-            one, strings = column.scopes[number], column.task.strings
-            searches.append(
-                cuda_find.Scope(strings, one.first, one.rows, one.chars, most, one.different, column.task.what)
-            )
+    asked = [(column, number) for column in columns for number in column.most]
+    searches = [column.search(number) for column, number in asked]
     if not asked:
         return
     tasks = [column.task for column in columns]
@@ -243,7 +247,7 @@ def _rounds(searches: Sequence[cuda_find.Scope], room: int) -> Iterator[tuple[in
 
 def _round(
     searches: Sequence[cuda_find.Scope],
-    asked: Sequence[tuple[Column, int, bool]],
+    asked: Sequence[tuple[Column, int]],
     room: int,
     waiting: list[tuple[Column, Scope]],
     lane: Lane,
@@ -262,7 +266,7 @@ def _round(
     def begin(found: Sequence[cuda_find.Numbered]) -> None:
         """Measure the codes before it is known how many values there are: most often, a dictionary pays."""
         if all(_known(one) for one in found):
-            early.append(_pack(found, lane, outbox))
+            early.append(pack(found, lane, outbox))
             early_of.extend(found)
             next(early[0])
             measured.append(lane.event())
@@ -271,21 +275,21 @@ def _round(
     made: list[tuple[cuda_find.Numbered, Scope]] = []
     gathered: list[tuple[Column, Scope]] = []
     try:
-        for (column, number, name), search, one in zip(asked, searches, numbered, strict=True):
+        for (column, number), one in zip(asked, numbered, strict=True):
             if one is None:
                 continue
-            if not plan.accepts(search.rows, search.chars, one.values, one.chars, named=name):
+            if (scope := column.decide(number, one)) is None:
                 one.release()
                 continue
-            scope = Scope(column.scopes[number], one.firsts, one.values, one.chars, one.longest, one.null_count)
-            column.dictionaries[number] = scope
             gathered.append((column, scope))
             made.append((one, scope))
         if early and not (len(made) == len(early_of) and all(map(is_, early_of, (one for one, _ in made)))):
             yield  # codes are being measured
             early.pop().close()
-        pack = early[0] if early else _pack([one for one, _ in made], lane, outbox)
-        few = sum(scope.values_chars + 4 * scope.values for _, scope in gathered) <= _FEW_VALUES_NBYTES
+        values_nbytes = sum(scope.values_chars + 4 * scope.values for _, scope in gathered)
+        few = values_nbytes <= _FEW_VALUES_NBYTES
+        spare = room - packing - sum(one.nbytes for one, _ in made) - 4 * values_nbytes * few
+        packing_steps = early[0] if early else pack([one for one, _ in made], lane, outbox, room=spare)
         values = _compress_values(gathered if few else [], lane, outbox)
         if not few:
             for one, scope in made:  # they are wanted when the rest has been given back
@@ -294,9 +298,9 @@ def _round(
                 scope.firsts = int(scope.held.ptr)
             waiting += gathered
         if early:
-            packed = yield from _pack_beside(pack, measured[0], values, lane)
+            packed = yield from _pack_beside(packing_steps, measured[0], values, lane)
         else:
-            packed, _ = yield from together(pack, values)
+            packed, _ = yield from together(packing_steps, values)
         for (_, scope), (validity, codes) in zip(made, packed, strict=True):
             scope.validity, scope.codes = validity, codes
     finally:
@@ -337,102 +341,6 @@ def _known(one: cuda_find.Numbered) -> bool:
     return True
 
 
-def _pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None) -> Steps:
-    """Validity and codes of scopes: those that are kept together, others piece by piece; a list of pairs of parts."""
-    tasks: list[fixed.Task] = []
-    owners: list[tuple[int, int]] = []
-    buffers: list[Any] = []
-    tables, jobs = Tables(), cuda_find.Jobs()
-    results: list[list[Parts]] = [[(), ()] for _ in made]
-
-    def keep(owners: Sequence[tuple[int, int]], parts: Sequence[Parts]) -> None:
-        for (number, place), own in zip(owners, parts, strict=True):
-            results[number][place] += own
-
-    for number, one in enumerate(made):
-        if one.null_count:
-            validity, offset = one.scope.validity
-            bits = fixed.Source.bitmap(validity, offset, one.scope.rows)
-            tasks.append(fixed.Task(bits, what=of_validity(one.scope.what)))
-            owners.append((number, 0))
-        if one.kept:
-            address = one.renumbered(jobs, buffers)
-            for source in _sources(one, address, 0, one.scope.rows):
-                tasks.append(fixed.Task(source, choice=plan.CODES))
-                owners.append((number, 1))
-    jobs.place(tables)
-    tables.launch(lane)
-    if tasks:
-        keep(owners, (yield from fixed.compress(tasks, lane=lane, outbox=outbox)))
-    buffers.clear()
-    for one in made:
-        if one.kept:
-            one.release()
-    for number, one in enumerate(made):
-        if one.kept:
-            continue
-        for first in range(0, one.scope.rows, plan.PIECE_CODES):
-            rows = min(plan.PIECE_CODES, one.scope.rows - first)
-            part = yield from _pack_piece(one, first, rows, lane)
-            keep([(number, 1)], [(part,) if outbox is None else tuple(outbox.send_parts([part], lane))])
-        one.release()
-    return [(validity, codes) for validity, codes in results]
-
-
-def _pack_piece(one: cuda_find.Numbered, first: int, rows: int, lane: Lane) -> Generator[None, None, Packed]:
-    """Codes of rows from `first` on, which are looked up as they are measured and as they are packed, window by window.
-
-    What is looked up and measured is still there to be packed if it is one window.
-    """
-    itemsize, work = plan.itemsize(one.values), Workspace()
-    step = _WINDOW_NBYTES // (itemsize * (2 if one.null_count else 1)) // FILL_BLOCK * FILL_BLOCK
-    windows = [(start, min(step, rows - start)) for start in range(0, rows, step)]
-    job = bitpack.Job(rows, itemsize, False, work)
-    totals, room = work.reserve(24), work.reserve(min(step, rows) * itemsize)
-    filled = work.reserve(min(step, rows) * itemsize if one.null_count else 0)
-    with work:
-        work.take(lane)
-        job.place(work, work[totals])
-        values = work[filled] if one.null_count else work[room]
-
-        def look_up(tables: Tables, start: int, count: int) -> None:
-            one.look_up(tables, first + start, count, work[room])
-            if one.null_count:
-                (source,) = _sources(one, work[room], first + start, count)
-                grid, fields = source.gather(0, count, values)
-                tables.add_jobs(get_kernel("values", "gather_values", DEFINES), bitpack.THREADS, [grid], fields)
-
-        def add(tables: Tables, kernel: Any, work_of: tuple[int, tuple[int, ...]]) -> None:
-            tables.add_jobs(kernel, bitpack.THREADS, [work_of[0]], work_of[1])
-
-        tables = Tables()
-        for start, count in windows:
-            look_up(tables, start, count)
-            add(tables, bitpack.measure_kernel(itemsize), job.measure(values, start, count))
-        tables.add_jobs(bitpack.scan_kernel(), bitpack.SCAN_THREADS, [1], job.scan())
-        tables.launch(lane)
-        found = lane.fetch(work[totals], 3, np.uint64)
-        yield
-        job.measured(*found.tolist())
-        meta, codes = lane.allocate(job.meta_nbytes), lane.allocate(job.codes_nbytes)
-        tables = Tables()
-        for start, count in windows:
-            if len(windows) > 1:
-                look_up(tables, start, count)
-            add(tables, bitpack.pack_kernel(itemsize), job.pack(values, start, count, int(meta.ptr), int(codes.ptr)))
-        tables.launch(lane)
-        return job.packed(meta, codes)
-
-
-def _sources(one: cuda_find.Numbered, address: int, first: int, rows: int) -> Iterator[fixed.Source]:
-    """Codes of rows from `first` on, which lie at an address, as they are cut."""
-    itemsize = plan.itemsize(one.values)
-    validity, offset = one.scope.validity if one.null_count else (0, 0)
-    for start in range(0, rows, plan.PIECE_CODES):
-        count = min(plan.PIECE_CODES, rows - start)
-        yield fixed.Source(address + start * itemsize, count, itemsize, None, validity, offset + first + start)
-
-
 def _groups(waiting: Sequence[tuple[Column, Scope]]) -> Iterator[list[tuple[Column, Scope]]]:
     """Dictionaries whose values are in memory together."""
     some: list[tuple[Column, Scope]] = []
@@ -447,10 +355,8 @@ def _groups(waiting: Sequence[tuple[Column, Scope]]) -> Iterator[list[tuple[Colu
         yield some
 
 
-def _compress_values(some: Sequence[tuple[Column, Scope]], lane: Lane, outbox: Outbox | None) -> Steps:
-    """Gather the values of dictionaries, and compress them."""
-    if not some:
-        return
+def gather_values(some: Sequence[tuple[Column, Scope]], lane: Lane) -> list[fsst.Task]:
+    """Gather the values of dictionaries, for FSST to compress."""
     tasks, gatherings = [], []
     for column, scope in some:
         strings, rows, nbytes = column.task.strings, scope.values, scope.values_chars
@@ -464,7 +370,14 @@ def _compress_values(some: Sequence[tuple[Column, Scope]], lane: Lane, outbox: O
         options = {name: value for name, value in column.task.options.items() if name != "table"}
         tasks.append(fsst.Task(gathered, **options))
     cuda_text.gather(gatherings, lane)
-    found = yield from fsst.compress(tasks, lane=lane, outbox=outbox)
+    return tasks
+
+
+def _compress_values(some: Sequence[tuple[Column, Scope]], lane: Lane, outbox: Outbox | None) -> Steps:
+    """Gather the values of dictionaries, and compress them."""
+    if not some:
+        return
+    found = yield from fsst.compress(gather_values(some, lane), lane=lane, outbox=outbox)
     for (_, scope), segments in zip(some, found, strict=True):
         scope.segments, scope.held = segments, None
 

@@ -8,19 +8,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...buffers import CharactersUnderNulls, DeviceStrings
-from ...device.memory import Lane, Workspace, device_attributes
+from ...device.memory import ALIGNMENT, Lane, Workspace, device_attributes
 from ...naming import What
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Tables
+from ..part import align
 from . import launch, plan
 
 _WORD = 8
 #: Numbers that the kernels find, `FOUND_...` of dict_find.cu.
-_VALUES, _TOO_MANY, _LONG, _NULLS, _NULL_CHARS, _VALUE_CHARS, _LONGEST, _COUNT = range(8)
-#: Slots of a table: a byte says which, two bytes do, four do.
+_VALUES, _TOO_MANY, _LONG, _NULLS, _NULL_CHARS, _VALUE_CHARS, _LONGEST, _CLASHES, _COUNT = range(9)
+#: Slots of a table: a byte says which; values have two bytes; the more are free, the sooner a value is found.
 _FEW, _MORE, _MANY = 256, 65536, 1 << 18
 #: Different rows of a sample up to which a table of so few slots is tried.
 _GUESSES = {_FEW: 160, _MORE: 8192, _MANY: 16384}
+#: Rows from which on a larger table, with the bytes of values, takes less time than it takes to clear it.
+_LARGE_ROWS = 1 << 20
 
 
 class Scope(NamedTuple):
@@ -60,26 +63,36 @@ class Scope(NamedTuple):
 
     @property
     def most_nbytes(self) -> int:
-        """Bytes of memory that finding its values takes, if all rows are kept with the first table that is tried."""
-        slots = _sizes(self)[0]
+        """Bytes of memory that finding its values takes, if all codes are kept with the first table that is tried."""
+        slots = slots_of(self)[0]
         return _table_nbytes(self, slots) + self.rows * _nbytes(slots)
 
 
-def _sizes(scope: Scope) -> list[int]:
+def slots_of(scope: Scope) -> list[int]:
     """Slots of the tables that are tried one after another."""
     most = max(1 << (4 * min(scope.limit, scope.rows) // 3).bit_length(), _FEW)  # a quarter of them stays empty
-    return [slots for slots, guess in _GUESSES.items() if scope.guess <= guess and slots < most] + [most]
+    return [
+        slots
+        for slots, guess in _GUESSES.items()
+        if scope.guess <= guess and slots < most and not (slots == _MORE and scope.rows >= _LARGE_ROWS)
+    ] + [most]
 
 
 def _nbytes(slots: int) -> int:
-    """Bytes of a slot's number."""
-    return 1 if slots <= _FEW else 2 if slots <= _MORE else 4
+    """Bytes of a code, probably."""
+    return 1 if slots <= _FEW else 2
+
+
+def _stride(scope: Scope, slots: int) -> int:
+    """Words of 8 bytes of a slot: with the bytes of its value where many rows look for theirs."""
+    return launch.SLOT_WORDS if _MORE < slots <= _MANY and scope.rows >= _LARGE_ROWS else 1
 
 
 def _table_nbytes(scope: Scope, slots: int) -> int:
     """Bytes of memory for a table, and for what makes numbers of its slots."""
     rows = 0 if slots == _FEW else scope.rows // 8 + scope.rows // (launch.RANK_CHUNK // 4)
-    return 12 * slots + 4 * min(scope.limit, slots) + rows + scope.chars // (launch.FIND_LONG // 4)
+    of_slot = 8 * _stride(scope, slots) + 8
+    return of_slot * slots + 4 * min(scope.limit, slots) + rows + scope.chars // (launch.FIND_LONG // 4)
 
 
 class Jobs:
@@ -108,81 +121,111 @@ class Numbered:
     scope : Scope
     values, chars, longest, null_count : int
         How many values, their characters, the longest's, and rows that are null.
+    slots : int
+        Of the table.
     kept : bool
-        Whether the slot of every row is there.
+        Whether there is room for the codes of all rows.
     firsts : int
         Address of u32: first row of each value, counted from the scope's.
     """
 
     def __init__(self, scope: Scope, slots: int, keep: bool, lane: Lane) -> None:
-        self.scope, self.kept, self._slots, self._lane = scope, keep, slots, lane
+        self.scope, self.kept, self.slots, self._lane = scope, keep, slots, lane
         self._few, self._renumbered = slots == _FEW, False
+        self._stride = _stride(scope, slots)
         self._limit = min(scope.limit, slots - slots // 4)
         self.values = self.chars = self.longest = self.null_count = 0
-        work = self._work = Workspace()
+        self._simple = False
         chunks = blocks(scope.rows, launch.RANK_CHUNK)
-        zeros = [_WORD * _COUNT, _WORD * slots, 0 if self._few else launch.RANK_CHUNK // 8 * chunks]
-        places = [work.reserve(nbytes) for nbytes in zeros]
-        before = work.reserve(0 if self._few else 4 * chunks)
-        rest = [
-            work.reserve(nbytes) for nbytes in (4 * slots, 4 * self._limit, 4 * (scope.chars // launch.FIND_LONG + 1))
-        ]
-        kept = work.reserve(scope.rows * _nbytes(slots) if keep else 0)
-        work.take(lane)
-        self._found, self._table, self._marks = (
-            work[place] if nbytes else 0 for place, nbytes in zip(places, zeros, strict=True)
+        self._zeros = _WORD * self._stride * slots, 0 if self._few else launch.RANK_CHUNK // 8 * chunks
+        # What finds values, then what stays.
+        self._sizes = (
+            *(0 if self._few else 4 * chunks, 4 * (scope.chars // launch.FIND_LONG + 1)),
+            *(_WORD * slots, 4 * self._limit, scope.rows if keep and self._few else 0),
         )
-        self._before = 0 if self._few else work[before]
-        self._map, self.firsts, self._long = (work[place] for place in rest)
-        for place, nbytes in zip((self._found, self._table, self._marks), zeros, strict=True):
-            lane.zero(place, nbytes)
-        self._kept = work[kept] if keep else 0
+        self._finding: Workspace | None = None
+        self._staying: Workspace | None = None
 
-    def _find(self, jobs: Jobs, first: int, rows: int, out: int, nbytes: int, number: bool) -> None:
+    @property
+    def zeros_nbytes(self) -> int:
+        """Bytes that have to be zeros before `find`."""
+        return sum(align(nbytes, ALIGNMENT) for nbytes in self._zeros)
+
+    def reserve(self, finding: Workspace, staying: Workspace) -> None:
+        """Ask for the other memory."""
+        self._finding, self._staying = finding, staying
+        self._places = [
+            work.reserve(nbytes)
+            for work, nbytes in zip((finding, finding, staying, staying, staying), self._sizes, strict=True)
+        ]
+
+    def place(self, found_at: int, zeros_at: int) -> None:
+        """Call when the memory has been taken; `found_at`: address of zeros for `_COUNT` numbers."""
+        finding, staying = self._finding, self._staying
+        assert finding is not None
+        assert staying is not None
+        self.found_at, self._table = found_at, zeros_at
+        self._marks = zeros_at + align(self._zeros[0], ALIGNMENT)
+        self._before, self._long, self._map, self.firsts, self._kept = (
+            work[place] if nbytes else 0
+            for work, place, nbytes in zip(
+                (finding, finding, staying, staying, staying), self._places, self._sizes, strict=True
+            )
+        )
+
+    @property
+    def rows(self) -> int:
+        return self.scope.rows
+
+    @property
+    def validity(self) -> tuple[int, int]:
+        return self.scope.validity
+
+    def _fields(self, first: int, rows: int, out: int, nbytes: int, number: bool) -> tuple[int, ...]:
         scope, strings = self.scope, self.scope.strings
-        multiprocessors = device_attributes()["multiprocessors"]
-        resident = launch.FIND_BLOCKS * multiprocessors
-        grid_long = min(scope.chars // launch.FIND_LONG, resident)
-        fields = (
+        return (
             *(strings.chars, scope.offsets, strings.offsets_itemsize == 8, scope.rows, first, rows, *scope.validity),
-            *(self._table, self._slots, self._limit, self._found, self._long),
+            *(self._table, self.slots, self._stride, self._limit, self.found_at, self._long),
             *(out, nbytes, self._map if number else 0),
         )
-        if self._few:
-            kernel, of_block, most = "dict_find_few", launch.FEW_ROWS, launch.FEW_BLOCKS * multiprocessors
-        else:
-            kernel, of_block, most = "dict_find", 1, resident
-        grid = min(blocks(rows, launch.FIND_THREADS * of_block), most)
-        jobs.add(0, kernel, launch.FIND_THREADS, grid, (*fields, grid))
-        if grid_long:
-            jobs.add(1, "dict_find_long", launch.FIND_THREADS, grid_long, (*fields, grid_long))
+
+    def _find(self, jobs: Jobs, turn: int, fields: Sequence[int], kernel: str, of_block: int, resident: int) -> None:
+        multiprocessors = device_attributes()["multiprocessors"]
+        grid = min(blocks(fields[5], launch.FIND_THREADS * of_block), resident * multiprocessors)
+        jobs.add(turn, kernel, launch.FIND_THREADS, grid, (*fields, grid))
+        grid = 0 if self._simple else min(self.scope.chars // launch.FIND_LONG, launch.FIND_BLOCKS * multiprocessors)
+        if grid:
+            jobs.add(turn + 1, "dict_find_long", launch.FIND_THREADS, grid, (*fields, grid))
 
     @property
     def itemsize_known(self) -> bool:
-        """Whether codes have a byte each, however many values there will be."""
-        return self._few
+        """Whether it is known how many bytes codes have, however many values there will be."""
+        return self._few or (self.slots <= _MORE and self.scope.guess > _FEW)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a code."""
+        return plan.itemsize(self.values) if self.values or not self.itemsize_known else _nbytes(self.slots)
 
     def find(self, jobs: Jobs) -> None:
         """Fill the table, and number the values."""
-        strings, rows, nbytes = self.scope.strings, self.scope.rows, _nbytes(self._slots)
-        self._find(jobs, 0, rows, self._kept, nbytes, False)
-        fields = (
-            *(self._table, self._slots, self._found, self.scope.offsets, strings.offsets_itemsize == 8, rows),
-            *(self._marks, self._before, self._map, self.firsts),
+        strings, rows = self.scope.strings, self.scope.rows
+        fields = self._fields(0, rows, self._kept, 1, False)
+        ranked = (
+            *(self._table, self.slots, self._stride, self.found_at, self.scope.offsets, strings.offsets_itemsize == 8),
+            *(rows, self._marks, self._before, self._map, self.firsts),
         )
-        of_slots = blocks(self._slots, launch.FIND_THREADS)
         if self._few:
-            jobs.add(2, "dict_rank_few", launch.FIND_THREADS, 1, fields)
+            self._find(jobs, 0, fields, "dict_find_few", launch.FEW_ROWS, launch.FEW_BLOCKS)
+            jobs.add(2, "dict_rank_few", launch.FIND_THREADS, 1, ranked)
             return
-        jobs.add(2, "dict_mark", launch.FIND_THREADS, of_slots, fields)
+        self._find(jobs, 0, fields, "dict_find", 1, launch.FIND_BLOCKS)
+        of_slots = blocks(self.slots, launch.FIND_THREADS)
+        jobs.add(2, "dict_mark", launch.FIND_THREADS, of_slots, ranked)
         chunks = blocks(rows, launch.RANK_CHUNK)
-        jobs.add(3, "dict_count", launch.FIND_THREADS, blocks(chunks, launch.FIND_THREADS // 32), fields)
-        jobs.add(4, "dict_scan", launch.SCAN_THREADS, 1, fields)
-        jobs.add(5, "dict_rank", launch.FIND_THREADS, of_slots, fields)
-
-    def download(self) -> Any:
-        """Numbers that were found, which arrive with a wait."""
-        return self._lane.fetch(self._found, _COUNT, np.uint64)
+        jobs.add(3, "dict_count", launch.FIND_THREADS, blocks(chunks, launch.FIND_THREADS // 32), ranked)
+        jobs.add(4, "dict_scan", launch.SCAN_THREADS, 1, ranked)
+        jobs.add(5, "dict_rank", launch.FIND_THREADS, of_slots, ranked)
 
     def complete(self, found: Sequence[int]) -> bool:
         """Take the numbers; False: there are too many values."""
@@ -192,37 +235,86 @@ class Numbered:
             raise CharactersUnderNulls(f"{found[_NULL_CHARS]} characters under nulls")
         self.values, self.chars, self.longest = found[_VALUES], found[_VALUE_CHARS], found[_LONGEST]
         self.null_count = found[_NULLS]
+        if not (self._few or found[_CLASHES] or found[_LONG]) and self._finding is not self._staying:
+            self._simple = True  # numbers are all that is needed
+            assert self._finding is not None
+            self._finding.release()
         return True
 
     def look_up(self, tables: Tables, first: int, rows: int, out: int) -> None:
         """Write the codes of some rows; of null rows, anything."""
-        self._lane.zero(self._found, _WORD * _COUNT)
+        if self._few:  # which finds long rows again
+            self._lane.zero(self.found_at, _WORD * _COUNT)
         jobs = Jobs()
-        self._find(jobs, first, rows, out, plan.itemsize(self.values), True)
+        self._look_up(jobs, first, rows, out)
         jobs.place(tables)
 
-    def renumbered(self, jobs: Jobs, buffers: list[Any]) -> int:
-        """Address of the codes of all rows, once `jobs` are done; they lie in a new one of `buffers`, or here."""
-        rows, old, new = self.scope.rows, _nbytes(self._slots), plan.itemsize(self.values)
-        out = self._kept
-        if self._renumbered:
-            return out
-        self._renumbered = new == old
-        if new != old:
-            buffers.append(self._lane.allocate(rows * new))
-            out = buffers[-1].ptr
+    def _look_up(self, jobs: Jobs, first: int, rows: int, out: int) -> None:
+        fields = self._fields(first, rows, out, self.itemsize, True)
+        if self._few:
+            self._find(jobs, 6, fields, "dict_find_few", launch.FEW_ROWS, launch.FEW_BLOCKS)
+        else:
+            self._find(jobs, 6, fields, "dict_number", launch.NUMBER_ROWS, launch.NUMBER_BLOCKS)
+
+    def codes(self, jobs: Jobs, buffers: list[Any]) -> int:
+        """Address of the codes of all rows, once `jobs` are done; they lie in a new one of `buffers`, or here.
+
+        Where the bytes of a code are known, this may be called before it is known what the values are.
+        """
+        rows = self.scope.rows
+        if self._few and self._renumbered:
+            return self._kept
+        if not self._few:
+            buffers.append(self._lane.allocate(rows * self.itemsize))
+            self._look_up(jobs, 0, rows, int(buffers[-1].ptr))
+            return int(buffers[-1].ptr)
+        self._renumbered = True
         grid = min(blocks(rows, 4096), 8 * device_attributes()["multiprocessors"])
-        fields = self._kept, old, rows, self._map, out, new, grid
-        jobs.add(0, "dict_renumber", launch.FIND_THREADS, grid, fields)
-        return out
+        jobs.add(6, "dict_renumber", launch.FIND_THREADS, grid, (self._kept, rows, self._map, grid))
+        return self._kept
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that it has, and of those that its codes will have."""
+        works = {self._finding, self._staying} - {None}
+        held = sum(work.nbytes for work in works if work is not None and work.buffer is not None)
+        return held + (0 if self._few or not self.kept else self.scope.rows * self.itemsize)
 
     def release(self) -> None:
-        """Give the memory back."""
-        self._work.release()
+        """Give the memory back, of all that share it."""
+        for work in (self._finding, self._staying):
+            if work is not None:
+                work.release()
 
 
 def _kernel(name: str) -> Any:
     return get_kernel("dict_find", name, launch.FIND_DEFINES)
+
+
+def searches_of(scopes: Sequence[tuple[Scope, int, bool]], lane: Lane) -> list[Numbered]:
+    """Make ready to find the values of scopes: with tables of so many slots, to be kept or not; they share memory."""
+    made, staying = [Numbered(*one, lane) for one in scopes], Workspace()
+    finding = staying if len(made) > 1 else Workspace()
+    found_nbytes, zeros_nbytes = _WORD * _COUNT * len(made), sum(one.zeros_nbytes for one in made)
+    found, zeros = staying.reserve(found_nbytes), finding.reserve(zeros_nbytes)
+    for one in made:
+        one.reserve(finding, staying)
+    staying.take(lane)
+    if finding is not staying:
+        finding.take(lane)
+    lane.zero(staying[found], found_nbytes)
+    lane.zero(finding[zeros], zeros_nbytes)
+    found_at, at = staying[found], finding[zeros]
+    for one in made:
+        one.place(found_at, at)
+        found_at += _WORD * _COUNT
+        at += one.zeros_nbytes
+    return made
+
+
+def download(together: Sequence[Numbered], lane: Lane) -> Any:
+    """Numbers that were found of scopes that share memory, all of them, an array of rows; they arrive with a wait."""
+    return lane.fetch(together[0].found_at, _COUNT * len(together), np.uint64).reshape(-1, _COUNT)
 
 
 def number(
@@ -242,22 +334,24 @@ def number(
         wait is no yield, and ends before this work does.
     """
     results: list[Numbered | None] = [None] * len(scopes)
-    left = [(i, _sizes(scope)) for i, scope in enumerate(scopes)]
+    left = [(i, slots_of(scope)) for i, scope in enumerate(scopes)]
     room -= sum(_table_nbytes(scopes[i], sizes[0]) for i, sizes in left)
     while left:
         tables, jobs, tried = Tables(), Jobs(), []
         for i, sizes in left:
             scope = scopes[i]
-            # Numbers of fewer bytes than slots have are written beside these.
-            nbytes = scope.rows * (_nbytes(sizes[0]) + (_nbytes(sizes[0]) > 1) * plan.itemsize(scope.guess))
+            nbytes = scope.rows * _nbytes(sizes[0])
             keep = nbytes <= room
-            room -= nbytes * keep
-            one = Numbered(scope, sizes[0], keep, lane)
+            (one,) = searches_of([(scope, sizes[0], keep)], lane)
+            if one.itemsize_known:
+                room -= nbytes * keep
+            else:
+                one.kept = False
             one.find(jobs)
             tried.append((i, sizes[1:], one))
         jobs.place(tables)
         tables.launch(lane)
-        found = [one.download() for _, _, one in tried]
+        found = [download([one], lane)[0] for _, _, one in tried]
         if beside is None:
             yield
         else:  # What is launched there is not waited for.
@@ -269,6 +363,10 @@ def number(
         for (i, rest, one), numbers in zip(tried, found, strict=True):
             if one.complete(numbers.tolist()):
                 results[i] = one
+                nbytes = scopes[i].rows * one.itemsize
+                if not one.itemsize_known and nbytes <= room:
+                    room -= nbytes
+                    one.kept = True
             else:
                 one.release()
                 if rest:

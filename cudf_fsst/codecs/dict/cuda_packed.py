@@ -51,6 +51,28 @@ class _Piece(NamedTuple):
         return (*bitpack.describe(self.packed), self.begin, self.end, *place, values, grid)
 
 
+class _Plain(NamedTuple):
+    """Codes that are not packed, at an address; `before` as of `_Piece`, and which bit the first one's validity is."""
+
+    address: int
+    rows: int
+    first_bit: int
+    before: int = 0
+
+    @property
+    def blocks(self) -> int:
+        return blocks(self.rows, BLOCK)
+
+    def fields(self, validity: int, values: int, grid: int) -> tuple[int, ...]:
+        segment = 0, 0, 0, self.address, 0, self.rows, 1
+        return (*segment, 0, self.rows, validity, self.first_bit if validity else 0, values, grid)
+
+
+def plain_nbytes(rows: int, itemsize: int) -> int:
+    """Bytes of codes that are not packed, as the kernels read them."""
+    return align(rows, BLOCK) * itemsize
+
+
 def _pieces(parts: Parts, start: int, stop: int) -> Iterator[_Piece]:
     at = 0
     for packed in parts:
@@ -79,7 +101,7 @@ def _stride(dictionary: Dictionary) -> int:
     return align(dictionary.longest, 8)
 
 
-def _grids(pieces: Sequence[_Piece], resident: int) -> list[int]:
+def _grids(pieces: Sequence[_Piece | _Plain], resident: int) -> list[int]:
     """Thread blocks of pieces that are on the GPU together."""
     every = sum(piece.blocks for piece in pieces)
     wanted = min(resident, blocks(every, launch.PACKED_WARPS))
@@ -87,19 +109,22 @@ def _grids(pieces: Sequence[_Piece], resident: int) -> list[int]:
 
 
 class Layout:
-    """How the kernels share rows ``start:stop`` of a scope: all that does not change from call to call.
+    """How the kernels share rows: all that does not change from call to call.
 
     Parameters
     ----------
     values, longest : int
         Of the dictionary: how many, and bytes of the longest.
-    parts
-        Codes.
+    itemsize : int
+        Bytes of a code.
+    pieces
     """
 
-    def __init__(self, values: int, longest: int, parts: Parts, start: int, stop: int) -> None:
-        self.itemsize, self.values, self.stride = parts[0].itemsize, values, align(longest, 8)
-        self.pieces = list(_pieces(parts, start, stop))
+    def __init__(self, values: int, longest: int, itemsize: int, pieces: Sequence[_Piece | _Plain]) -> None:
+        self.itemsize, self.values, self.stride = itemsize, values, align(longest, 8)
+        self.pieces = pieces
+        #: Of which kernels: those for codes of so many bytes, packed or not.
+        self.kind = itemsize, isinstance(pieces[0], _Plain)
         row = 32 * (16 // self.itemsize)  # rows that a warp has at a time
         self.image_nbytes = self.stride * (values + 1)
         self.staged = min(row * self.stride, launch.PACKED_STAGED) + 16
@@ -108,6 +133,16 @@ class Layout:
         self.grids = _grids(self.pieces, _resident(shared_nbytes(self.staged, self.near, self.kept)))
         self.sums_count = launch.LENGTHS_PARTS * launch.PACKED_WARPS * sum(self.grids)
         self._jobs = [piece.fields(0, values, grid) for piece, grid in zip(self.pieces, self.grids, strict=True)]
+
+    @classmethod
+    def packed(cls, values: int, longest: int, parts: Parts, start: int, stop: int) -> Layout:
+        """Of rows ``start:stop`` of packed codes."""
+        return cls(values, longest, parts[0].itemsize, list(_pieces(parts, start, stop)))
+
+    @classmethod
+    def plain(cls, values: int, longest: int, itemsize: int, address: int, rows: int, first_bit: int) -> Layout:
+        """Of codes in `plain_nbytes` at an address, a multiple of 16; `first_bit` of the validity is the first's."""
+        return cls(values, longest, itemsize, [_Plain(address, rows, first_bit)])
 
     def fields(self, validity: int, dictionary: Dictionary, image: int, sums: int, to: Target) -> list[int]:
         """``SpellJob`` of each piece."""
@@ -159,13 +194,13 @@ class Spelling:
     @classmethod
     def measure(cls, tables: Tables, every: Iterable[Spelling]) -> None:
         """Find the characters of rows, and make what `write` reads."""
-        for itemsize, some in _by_itemsize(every):
+        for kind, some in _by_kind(every):
             jobs = _Jobs()
             for one in some:
                 jobs.add(one, _NOWHERE)
             grids = [launch.LENGTHS_PARTS * grid for one in some for grid in one.layout.grids]
             kept = max(one.layout.kept for one in some)
-            kernel = _kernel("dict_lengths", itemsize)
+            kernel = _kernel("dict_lengths", *kind)
             tables.add_jobs(
                 kernel, launch.PACKED_THREADS, grids, jobs.fields, _u32(kept), shared=kept, data=jobs.images
             )
@@ -174,7 +209,7 @@ class Spelling:
     def write(cls, tables: Tables, every: Iterable[tuple[Spelling, Target]]) -> None:
         """Write offsets and characters of rows that are measured; of the last row its end too."""
         targets = dict(every)
-        for itemsize, some in _by_itemsize(targets):
+        for kind, some in _by_kind(targets):
             jobs = _Jobs()
             for one in some:
                 jobs.add(one, targets[one])
@@ -182,7 +217,7 @@ class Spelling:
             grids = [grid for layout in layouts for grid in layout.grids]
             staged, near, kept = (max(map(attrgetter(name), layouts)) for name in ("staged", "near", "kept"))
             shared, room = shared_nbytes(staged, near, kept), (_u32(staged), _u32(align(near)), _u32(kept))
-            kernel = _kernel("dict_spell", itemsize)
+            kernel = _kernel("dict_spell", *kind)
             tables.add_jobs(kernel, launch.PACKED_THREADS, grids, jobs.fields, *room, shared=shared, data=jobs.images)
 
     def download(self) -> Any:
@@ -205,10 +240,10 @@ class _Jobs:
             self.images += ((field + _IMAGE_FIELD, image) for field in range(begin, len(self.fields), _SPELL_FIELDS))
 
 
-def _by_itemsize(every: Iterable[Spelling]) -> Iterator[tuple[int, list[Spelling]]]:
-    found: dict[int, list[Spelling]] = {}
+def _by_kind(every: Iterable[Spelling]) -> Iterator[tuple[tuple[int, bool], list[Spelling]]]:
+    found: dict[tuple[int, bool], list[Spelling]] = {}
     for one in every:
-        found.setdefault(one.layout.itemsize, []).append(one)
+        found.setdefault(one.layout.kind, []).append(one)
     yield from found.items()
 
 
@@ -295,5 +330,5 @@ def count(tables: Tables, parts: Parts, values: int, out: int, *, validity: int 
     tables.add_jobs(kernel, launch.PACKED_THREADS, codes.grids, fields, _u32(room), shared=4 * room)
 
 
-def _kernel(name: str, itemsize: int) -> Any:
-    return get_kernel("dict_packed", name, launch.packed_defines(itemsize), shared=name == "dict_spell")
+def _kernel(name: str, itemsize: int, plain: bool = False) -> Any:
+    return get_kernel("dict_packed", name, launch.packed_defines(itemsize, plain), shared=name == "dict_spell")

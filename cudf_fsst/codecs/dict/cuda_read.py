@@ -16,8 +16,8 @@ from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Rows, Tables
 from ..fsst import cpu as fsst_cpu
+from ..fsst import cuda_gather, cuda_reading, cuda_take, search
 from ..fsst import cuda_read as fsst
-from ..fsst import cuda_reading, cuda_take, search
 from ..fsst.segment import Segment, Segments
 from ..node import Node, is_strings
 from ..values import cuda_read as fixed
@@ -28,6 +28,8 @@ _u32, _u64 = np.uint32, np.uint64
 _VALUES_NBYTES = 24 << 20
 #: Scopes whose few values are decoded together.
 _FEW_SCOPES = _VALUES_NBYTES // (few.MOST * few.SHORT)
+#: Codes that are taken at a time are a multiple of this.
+_TAKEN_ROWS = 1 << 16
 #: Bytes of codes that are unpacked at once, at least.
 _CODES_NBYTES = 24 << 20
 
@@ -270,14 +272,16 @@ def _read(columns: Sequence[Sequence[_Share]], lane: Lane) -> list[DeviceStrings
 def _layout(share: _Share, dictionary: cuda_text.Dictionary) -> cuda_packed.Layout:
     if share.whole and dictionary.longest == _segments(share.scope.children[0]).original.longest:
         return _whole(share.scope)
-    return cuda_packed.Layout(dictionary.values, dictionary.longest, share.scope.values[0], share.start, share.stop)
+    return cuda_packed.Layout.packed(
+        dictionary.values, dictionary.longest, share.scope.values[0], share.start, share.stop
+    )
 
 
 @kept_with()
 def _whole(scope: Node) -> cuda_packed.Layout:
     """Of all rows, whose values have been read."""
     (values,), (codes,) = scope.children, scope.values
-    return cuda_packed.Layout(values.rows, _segments(values).original.longest or 0, codes, 0, scope.rows)
+    return cuda_packed.Layout.packed(values.rows, _segments(values).original.longest or 0, codes, 0, scope.rows)
 
 
 class _Windows:
@@ -475,8 +479,8 @@ class _Numbers:
         self.__cuda_array_interface__ = {"data": place, "shape": (count,), "typestr": "<i8", "version": 3}
 
 
-def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[DeviceStrings]:
-    """Rows of columns of strings with scopes by number, as `cudf_fsst.codecs.fsst.cuda_take.take`."""
+def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, room: int = 0, order: int = 0) -> list[DeviceStrings]:
+    """Rows of columns of strings with scopes by number, as `cudf_fsst.codecs.fsst.cuda_gather.take`."""
     if rows.size == 0:
         return cuda_take.take([()] * len(nodes), rows, lane=lane)
     count, there = int(rows.size), None
@@ -488,29 +492,166 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane) -> list[DeviceStrings]
         with lane.stream:
             rows = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
         address = int(rows.data.ptr)
-    return [_take(node, address, count, lane) for node in nodes]
+    chosen = Rows(address, count, 0, order)
+    found: dict[int, DeviceStrings] = {}
+    spelled: list[tuple[int, Node]] = []
+    for place, node in enumerate(nodes):
+        scope = node.scopes[0]
+        if (
+            len(node.scopes) > 1
+            or is_strings(scope.type)
+            or not (own := scope.children[0].segments)
+            or not cuda_gather.reads_all(own, count, room)
+        ):
+            found[place] = _take(node, chosen, lane, room)
+        elif cuda_packed.packed(scope.values[0]):
+            spelled.append((place, scope))
+        else:
+            found[place] = _gathered(scope, chosen, lane, room)
+    found.update(_spelled(spelled, chosen, lane, room))
+    return [found[place] for place in range(len(nodes))]
 
 
-def _take(node: Node, address: int, count: int, lane: Lane) -> DeviceStrings:
+def _spelled(some: Sequence[tuple[int, Node]], rows: Rows, lane: Lane, room: int) -> dict[int, DeviceStrings]:
+    """Rows of scopes with a dictionary, all values of which are decoded, by their place."""
+    limit = max(room // 2, _CODES_NBYTES)
+    found: dict[int, DeviceStrings] = {}
+    turn: list[_Taking] = []
+    used = 0
+    for place, scope in some:
+        nbytes = _values_nbytes(scope)
+        dictionary, owner = _decoded([scope], lane)[0] if nbytes <= _VALUES_NBYTES else (None, None)
+        if dictionary is None or not cuda_packed.short(dictionary):
+            found[place] = _gathered(scope, rows, lane, room)
+            continue
+        one = _Taking(place, scope, dictionary, owner, rows, limit, lane)
+        nbytes += one.codes_nbytes
+        if turn and used + nbytes > limit:
+            found.update(_spell(turn, lane))
+            turn, used = [], 0
+        turn.append(one)
+        used += nbytes
+    if turn:
+        found.update(_spell(turn, lane))
+    return found
+
+
+class _Taking:
+    """Rows of a scope with a dictionary of short values that are taken: their codes, as many at a time as have room."""
+
+    def __init__(
+        self, place: int, scope: Node, dictionary: Any, owner: Any, rows: Rows, limit: int, lane: Lane
+    ) -> None:
+        self.place, self.scope, self.dictionary, self.owner = place, scope, dictionary, owner
+        self.rows, self.lane, self.limit = rows, lane, limit
+        self.itemsize = scope.values[0][0].itemsize
+        self.step = min(max(limit // self.itemsize // _TAKEN_ROWS, 1) * _TAKEN_ROWS, rows.count)
+        self.firsts = range(0, rows.count, self.step)
+        self.codes_nbytes = cuda_packed.plain_nbytes(self.step, self.itemsize)
+        self.mask, self.counter = _taken_mask(scope, rows, lane)
+        self._room: Any = None
+        self._there: int | None = None
+        self.spellings: list[cuda_packed.Spelling] = []
+
+    def codes(self, first: int) -> cuda_packed.Spelling:
+        """Take the codes of rows from `first` on, unless they are there."""
+        count = min(self.step, self.rows.count - first)
+        if self._room is None:
+            self._room = self.lane.allocate(self.codes_nbytes)
+        address = int(self._room.ptr)
+        if self._there != first:
+            some = Rows(self.rows.address + 8 * first, count, self.rows.shift, self.rows.order)
+            fixed.take([fixed.Job(self.scope.values, address)], some, lane=self.lane, room=self.limit)
+            self._there = first
+        number = first // self.step
+        if number == len(self.spellings):
+            one = self.dictionary
+            layout = cuda_packed.Layout.plain(one.values, one.longest, self.itemsize, address, count, first)
+            validity = 0 if self.mask is None else int(self.mask.ptr)
+            self.spellings.append(cuda_packed.Spelling(one, layout, validity=validity, lane=self.lane))
+        return self.spellings[number]
+
+
+def _taken_mask(scope: Node, rows: Rows, lane: Lane) -> tuple[Any, Any]:
+    """The validity of rows of a scope with a dictionary that are taken, and what counts nulls; or None."""
+    if not scope.null_count:
+        return None, None
+    counter, mask = lane.allocate(8), lane.allocate(blocks(rows.count, 512) * 64)
+    lane.zero(counter.ptr, 8)
+    lane.zero(mask.ptr, mask.size)
+    fixed.take([fixed.Job((scope.validity,), mask.ptr, nulls=counter.ptr)], rows, lane=lane)
+    return mask, counter
+
+
+def _spell(turn: Sequence[_Taking], lane: Lane) -> dict[int, DeviceStrings]:
+    """Strings by their place. Codes of which there are several windows are taken twice."""
+    several = any(len(one.firsts) > 1 for one in turn)
+
+    def launched(add: Callable[[Tables, Sequence[Any]], None], some: Sequence[Any]) -> None:
+        tables = Tables()
+        add(tables, some)
+        tables.launch(lane)
+
+    every = []
+    for one in turn:
+        for first in one.firsts:
+            every.append(one.codes(first))
+            if several:
+                launched(cuda_packed.Spelling.measure, every[-1:])
+    if not several:
+        launched(cuda_packed.Spelling.measure, every)
+    sums = [[spelling.download() for spelling in one.spellings] for one in turn]
+    nulls = [None if one.counter is None else lane.fetch(one.counter.ptr, 1, np.int64) for one in turn]
+    lane.synchronize()
+    found: dict[int, DeviceStrings] = {}
+    targets = []
+    for one, own, missing in zip(turn, sums, nulls, strict=True):
+        chars = [int(some.sum()) for some in own]
+        count, itemsize = one.rows.count, 4 if sum(chars) < 2**31 else 8
+        offsets, out = lane.allocate(itemsize * (count + 1)), lane.allocate(sum(chars))
+        before = 0
+        for first, size in zip(one.firsts, chars, strict=True):
+            to = cuda_text.Target(offsets.ptr + first * itemsize, itemsize, before, out.ptr + before, size)
+            targets.append((one.codes(first), to))
+            if several:
+                launched(cuda_packed.Spelling.write, targets[-1:])
+            before += size
+        null_count = 0 if missing is None else int(missing[0])
+        mask = one.mask if null_count else None
+        address = 0 if mask is None else int(mask.ptr)
+        found[one.place] = DeviceStrings(
+            count, out.ptr, offsets.ptr, itemsize, address, 0, null_count, owners=(offsets, out, mask)
+        )
+    if not several:
+        launched(cuda_packed.Spelling.write, targets)
+    return found
+
+
+def _gathered(scope: Node, rows: Rows, lane: Lane, room: int) -> DeviceStrings:
+    """Rows of a scope with a dictionary, whose codes are numbers of rows of the values."""
+    keep: list[Any] = []
+    codes, mask, counter = _codes_of(scope, rows, keep, lane, room)
+    numbers = cuda_gather.Numbers(codes, scope.values[0][0].itemsize, rows.count, mask)
+    made = cuda_gather.gather(scope.children[0].segments, numbers, lane=lane, room=room)
+    if mask:
+        nulls = int(lane.read(counter, 1, np.int64)[0])
+        if nulls:
+            made.validity, made.null_count = mask, nulls
+            made.owners = (*made.owners[:2], keep[-1])
+    return made
+
+
+def _take(node: Node, rows: Rows, lane: Lane, room: int) -> DeviceStrings:
+    keep: list[Any] = []
+    address, count = rows.address, rows.count
     joined = _joined(node)
     words: list[int] = []
-    keep: list[Any] = []
     base = 0
     for scope, first in zip(node.scopes, joined.firsts, strict=True):
         codes = itemsize = values = mask = 0
         if not is_strings(scope.type):
-            rows = Rows(address, count, -base % 2**64)
             itemsize, values = scope.values[0][0].itemsize, scope.children[0].rows
-            keep.append(lane.allocate(count * itemsize))
-            codes = keep[-1].ptr
-            lane.zero(codes, count * itemsize)
-            fixed.take([fixed.Job(scope.values, codes)], rows, lane=lane)
-            if scope.null_count:
-                keep.append(lane.allocate(blocks(count, 512) * 64 + 8))
-                mask = keep[-1].ptr
-                counter = mask + keep[-1].size - 8
-                lane.zero(mask, keep[-1].size)
-                fixed.take([fixed.Job((scope.validity,), mask, nulls=counter)], rows, lane=lane)
+            codes, mask, _ = _codes_of(scope, Rows(address, count, -base % 2**64, rows.order), keep, lane, room)
         words += [base, scope.rows, first, codes, itemsize, values, mask]
         base += scope.rows
     table, out = lane.allocate(8 * len(words)), lane.allocate(8 * count)
@@ -521,9 +662,26 @@ def _take(node: Node, address: int, count: int, lane: Lane) -> DeviceStrings:
     )
     with lane.stream:
         numbers = cupy.asarray(_Numbers(out, count))
+    del keep  # what has become of the codes is in `out`
     segments = Segments((*joined.segments, _null_segment(lane))) if joined.nulls else joined.segments
-    (found,) = cuda_take.take([segments], numbers, lane=lane)
+    (found,) = cuda_gather.take([segments], numbers, lane=lane, room=room)
     return found
+
+
+def _codes_of(scope: Node, rows: Rows, keep: list[Any], lane: Lane, room: int) -> tuple[int, int, int]:
+    """Addresses of the codes of rows of a scope with a dictionary, of their validity or 0, and of how many are null.
+
+    Rows that the scope does not have have the code 0. `keep`: gets what keeps these.
+    """
+    count, itemsize = rows.count, scope.values[0][0].itemsize
+    keep.append(lane.allocate(count * itemsize))
+    codes, mask, counter = int(keep[-1].ptr), 0, 0
+    lane.zero(codes, count * itemsize)
+    fixed.take([fixed.Job(scope.values, codes)], rows, lane=lane, room=room)
+    if scope.null_count:
+        keep += reversed(_taken_mask(scope, rows, lane))
+        counter, mask = int(keep[-2].ptr), int(keep[-1].ptr)
+    return codes, mask, counter
 
 
 # ---- answers

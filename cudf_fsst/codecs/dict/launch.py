@@ -9,15 +9,17 @@ from . import plan
 
 #: Threads of a block of dict_find.cu, and thread blocks of dict_find on a multiprocessor.
 FIND_THREADS, FIND_BLOCKS = 256, 4
-#: Values that a thread block keeps, and words of 8 bytes that they may have.
-FIND_CACHE, FIND_WORDS = 256, 4
-#: The same of dict_find_few: places for values, words of 4 bytes that these may have, rows of a thread at once, turns
+#: Words of 8 bytes of a slot that has its value's bytes.
+SLOT_WORDS = 8
+#: Rows of a thread of dict_number at once, and its thread blocks on a multiprocessor.
+NUMBER_ROWS, NUMBER_BLOCKS = 2, 5
+#: What dict_find_few keeps: places for values, words of 4 bytes that these may have, rows of a thread at once, turns
 #: after which values that were missed are taken in, thread blocks on a multiprocessor.
 FEW_PLACES, FEW_WORDS, FEW_ROWS, FEW_TURNS, FEW_BLOCKS = 512, 8, 4, 8, 4
 #: Bytes of a row from which on a thread block looks for it.
 FIND_LONG = 512
 #: Rows that are counted together when values are numbered.
-RANK_CHUNK = 1024
+RANK_CHUNK = 4096
 #: Threads of the thread block that sums up.
 SCAN_THREADS = 1024
 #: Rows of the sample.
@@ -25,8 +27,9 @@ SAMPLE_ROWS = plan.SAMPLE_RUNS * plan.RUN_ROWS
 FIND_DEFINES = {
     "FIND_THREADS": FIND_THREADS,
     "FIND_BLOCKS": FIND_BLOCKS,
-    "FIND_CACHE": FIND_CACHE,
-    "FIND_WORDS": FIND_WORDS,
+    "SLOT_WORDS": SLOT_WORDS,
+    "NUMBER_ROWS": NUMBER_ROWS,
+    "NUMBER_BLOCKS": NUMBER_BLOCKS,
     "FEW_PLACES": FEW_PLACES,
     "FEW_WORDS": FEW_WORDS,
     "FEW_ROWS": FEW_ROWS,
@@ -74,10 +77,11 @@ COUNT_BLOCKS = 4
 
 
 @cache
-def packed_defines(itemsize: int) -> dict[str, int]:
-    """Constants of dict_packed.cu and dict_count.cu for codes of so many bytes."""
+def packed_defines(itemsize: int, plain: bool = False) -> dict[str, int]:
+    """Constants of dict_packed.cu and dict_count.cu for codes of so many bytes; `plain`: which are not packed."""
     return {
         **bitpack.defines(itemsize),
+        "PLAIN_CODES": int(plain),
         "BITPACK_WARPS": PACKED_WARPS,
         "SPELL_BLOCKS": SPELL_BLOCKS,
         "LENGTHS_PARTS": LENGTHS_PARTS,
@@ -88,6 +92,6 @@ def packed_defines(itemsize: int) -> dict[str, int]:
 VARIANTS = {
     "dict_find": (FIND_DEFINES,),
     "dict_read": (READ_DEFINES,),
-    "dict_packed": tuple(packed_defines(itemsize) for itemsize in (1, 2, 4)),
+    "dict_packed": tuple(packed_defines(itemsize, plain) for plain in (False, True) for itemsize in (1, 2, 4)),
     "dict_count": tuple(packed_defines(itemsize) for itemsize in (1, 2, 4)),
 }

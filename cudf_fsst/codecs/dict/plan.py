@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,9 @@ from ..values.plan import Choice
 PIECE_CODES = 1 << 24
 #: What packs them. They are small and have no common divisor that would pay for looking.
 CODES = Choice(BITPACK)
-#: Columns of fewer rows have no dictionary, unless it is asked for.
-LEAST_ROWS = 1 << 18
+#: Columns of fewer rows have no dictionary, unless it is asked for. Less than a kilobyte is to be won there, and a GPU
+#: would take some steps more.
+LEAST_ROWS = 1 << 12
 #: Scopes of fewer rows neither.
 _LEAST_SCOPE_ROWS = 1024
 #: Rows are counted with 31 bits.
@@ -40,6 +42,8 @@ MOST_CHARS = 24 << 20
 _FSST_SIXTEENTHS = 12
 #: Bytes that a dictionary takes beside codes and values.
 _OVERHEAD = 128
+#: Characters of all rows of a merged scope are fewer.
+_MOST_MERGED_CHARS = 2**31
 
 
 def eligible(rows: int, *, named: bool = False) -> bool:
@@ -127,3 +131,36 @@ def pays(rows: int, chars: int, values: int, values_chars: int) -> bool:
 def _values_bound(rows: int, chars: int, bits: int) -> int:
     """Values up to which codes of so many bits are smaller than FSST of so many characters."""
     return chars * _FSST_SIXTEENTHS // 16 - -(-rows * bits // 8) - _OVERHEAD - 1
+
+
+def merges(one: Size, other: Size, rows: int, chars: int, union: Size) -> bool:
+    """Whether two consecutive scopes with dictionaries become one.
+
+    Parameters
+    ----------
+    one, other, union : Size
+        Of the two scopes, and of one that has the values of both, each once.
+    rows, chars
+        Of both together.
+    """
+    return (
+        rows <= _MAX_ROWS
+        and chars < _MOST_MERGED_CHARS
+        and union.values <= max(_MIN_MOST, (chars + 4 * rows) // _NBYTES_PER_VALUE)
+        and union.chars <= MOST_CHARS
+        and union.nbytes <= one.nbytes + other.nbytes
+    )
+
+
+class Size(NamedTuple):
+    """A scope with a dictionary: its rows, its distinct values, and the characters of these."""
+
+    rows: int
+    values: int
+    chars: int
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes, by the estimates of `pays`."""
+        bits = max(self.values - 1, 0).bit_length()
+        return -(-self.rows * bits // 8) + self.values + self.chars * _FSST_SIXTEENTHS // 16 + _OVERHEAD

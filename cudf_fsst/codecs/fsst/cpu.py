@@ -1,18 +1,17 @@
 """FSST on the host: strings to segments and back, in Numba without the GIL.
 
-Work is cut into chunks of whole blocks of tiles, which threads take from a pool of their own (Numba's own thread
-pools must not be entered from several Python threads at once; plain threads over nogil kernels may). What is stored
-does not depend on the number of threads.
+Work is cut into chunks of whole blocks of tiles, for the threads of the process (Numba's own thread pools must not be
+entered from several Python threads at once; plain threads over nogil kernels may). What is stored does not depend on
+the number of threads.
 
-Kernels take addresses: one compiled version serves every kind of array. Decoding checks every code, so damaged codes
-end in `ValueError`, never in a read or write out of bounds.
+Kernels take addresses: one compiled version serves every kind of array. Addresses are taken where a kernel is called,
+of arrays that the work item holds. Decoding checks every code, so damaged codes end in `ValueError`, never in a read or
+write out of bounds.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, Literal, TypeVar
@@ -21,12 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...buffers import HostStrings
+from ...workers import map_items, num_threads
 from ..bitmap import put, rebased
-from ..chosen import chosen, parts_of, shares_of
+from ..chosen import Chosen, Selected, chosen, parts_of, shares_of
 from ..part import edges_of
 from ..unaligned import address
 from . import cpu_kernels as kernels
-from . import plan
+from . import cpu_select, plan
 from .automaton import automaton
 from .layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from .row_lengths import check_ascending, measure, pack, unpack_ends
@@ -36,7 +36,7 @@ from .train import train_table
 from .train_max import train_table_max
 from .validate import check
 
-__all__ = ["check", "compress", "num_threads", "read", "take", "train", "validity"]
+__all__ = ["check", "compress", "read", "take", "train", "validity"]
 
 #: Blocks of tiles a thread takes at once.
 _CHUNK_BLOCKS = 16
@@ -46,38 +46,16 @@ _CHUNK_ROW_BLOCKS = 256
 _CHUNK_ROWS = 2**15
 #: Rows in order are taken from all those between, decoded, where they are at least such a part of them.
 _DENSE = 0.6
+#: So many at least.
+_FEW_DENSE = 2**12
+#: Bytes of strings that are decoded at once, of rows in no order, if nobody knows that there may be more.
+_ROOM_NBYTES = 64 << 20
 #: Characters of a row from which threads share it.
 _LONG_ROW = 2**20
 #: Rows and characters up to which a range is decoded before threads would have started.
 _FEW_ROWS, _FEW_CHARS = 2**16, 2**20
 
-_T = TypeVar("_T")
 _R = TypeVar("_R")
-
-
-def num_threads() -> int:
-    """Threads a call may use: environment variable CUDF_FSST_NUM_THREADS, else the CPUs this process may run on.
-
-    Raises
-    ------
-    ValueError
-        The variable is neither empty nor a positive number.
-    """
-    text = os.environ.get("CUDF_FSST_NUM_THREADS", "")
-    if not text:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise ValueError(f"CUDF_FSST_NUM_THREADS must be a positive number, not {text!r}")
-    return int(text)
-
-
-def _map(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
-    """``[function(item) for item in items]`` in threads."""
-    threads = min(num_threads(), len(items))
-    if threads <= 1:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(threads, thread_name_prefix="cudf_fsst") as pool:
-        return list(pool.map(function, items))
 
 
 def cut(first: int, last: int, step: int) -> list[tuple[int, int]]:
@@ -217,7 +195,7 @@ def encode(
     tile = plan.auto_tile_size(nbytes) if tile_size == "auto" else int(tile_size)
     if table is None:
         spans = [(int(offsets[scope[0][0]]) - base, int(offsets[scope[-1][1]]) - base) for scope in scopes]
-        tables = _map(lambda span: _train_scope(chars, span[0], span[1] - span[0], level), spans)
+        tables = map_items(lambda span: _train_scope(chars, span[0], span[1] - span[0], level), spans)
     else:
         tables = [table] * len(scopes)
     return [
@@ -257,15 +235,15 @@ def _compress_segment(
 
     block_starts = segment.section("block_starts")
     tiles = layout.tiles
-    chars_address = address(chars) + start
-    lengths_address = address(meta) + layout.sections["tile_lengths"].offset
+    own_chars, tile_lengths = chars[start:end], segment.section("tile_lengths")
     parser = automaton(table) if level == "max" else None
 
     def encode(chunk: tuple[int, int]) -> npt.NDArray[np.uint8]:
         tile_first, tile_last = chunk[0] * TILE_BLOCK, min(chunk[1] * TILE_BLOCK, tiles)
         codes = np.empty((tile_last - tile_first) * tile_size, np.uint8)
-        tiles_of_chunk = chars_address, chars_address + layout.chars, tile_size, tile_first, tile_last
-        to = address(codes), lengths_address, block_starts[1:]
+        begin = address(own_chars)
+        tiles_of_chunk = begin, begin + layout.chars, tile_size, tile_first, tile_last
+        to = address(codes), address(tile_lengths), block_starts[1:]
         if parser is not None:
             nbytes = kernels.encode_tiles_max(*tiles_of_chunk, *parser, table.decode_lengths, *to)
         else:
@@ -283,7 +261,7 @@ def _compress_segment(
         return codes[:nbytes].copy()
 
     chunks = cut(0, layout.blocks, _CHUNK_BLOCKS)
-    pieces = _map(encode, chunks)
+    pieces = map_items(encode, chunks)
     for (first_block, last_block), before in zip(chunks, accumulate([0, *map(len, pieces)]), strict=False):
         block_starts[1:][first_block:last_block] += np.uint64(before)
     codes = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, np.uint8), *pieces])
@@ -336,18 +314,22 @@ class Reader:
         end: int = unpack_ends(*self.rows, first, row, 0, 0, 8)
         return end if end >= 0 else self.damaged_rows(-1 - end)
 
-    def unpack(self, first: int, last: int, end: int, shift: int, out: int, itemsize: int) -> None:
+    def unpack(self, first: int, last: int, end: int, shift: int, out: npt.NDArray[Any]) -> None:
         """Write where rows end; `end`: what is known of where the last one does, or -1."""
-        found = unpack_ends(*self.rows, first, last, shift, out, itemsize)
+        if out.size != last - first:
+            self.damaged_rows(first // ROW_BLOCK)
+        found = unpack_ends(*self.rows, first, last, shift, address(out), out.itemsize)
         if found < 0:
             self.damaged_rows(-1 - found)
         if end >= 0 and found != end:
             self.damaged_rows((last - 1) // ROW_BLOCK)
 
-    def decode(self, first: int, last: int, out: int) -> None:
+    def decode(self, first: int, last: int, out: npt.NDArray[np.uint8]) -> None:
         """Write characters `first` to ``last - 1``."""
+        if out.size != last - first:
+            self.damaged_tile(first // self.segment.layout.tile_size)
         scratch = self.scratch()
-        bad = kernels.decode_chars(*self.tiles, first, last, out, address(scratch), *self.symbols)
+        bad = kernels.decode_chars(*self.tiles, first, last, address(out), address(scratch), *self.symbols)
         if bad >= 0:
             self.damaged_tile(bad)
 
@@ -357,11 +339,13 @@ class Reader:
         bad = kernels.row_spans(*self.rows, rows, base, places, starts, sizes, scratch)
         return self.damaged_rows(bad) if bad >= 0 else int(scratch[-1])
 
-    def decode_rows(self, starts: Any, places: Any, offsets: Any, out: npt.NDArray[np.uint8]) -> None:
+    def decode_rows(
+        self, starts: Any, places: Any, offsets: Any, out: npt.NDArray[np.uint8], *, long: int = _LONG_ROW
+    ) -> None:
         """Decode rows but the long ones (`kernels.decode_rows`)."""
         scratch = self.scratch()
         to = address(out), address(scratch)
-        bad = kernels.decode_rows(*self.tiles, starts, places, offsets, _LONG_ROW, *to, *self.symbols)
+        bad = kernels.decode_rows(*self.tiles, starts, places, offsets, long, *to, *self.symbols)
         if bad >= 0:
             self.damaged_tile(bad)
 
@@ -383,7 +367,7 @@ def run(work: Sequence[Callable[[], _R]], rows: int, chars: int) -> list[_R]:
     # Small steps, as small segments make them, go to a thread together.
     together = max(1, len(work) // (64 * num_threads()))
     parts = [work[i : i + together] for i in range(0, len(work), together)]
-    return [result for part in _map(lambda steps: [step() for step in steps], parts) for result in part]
+    return [result for part in map_items(lambda steps: [step() for step in steps], parts) for result in part]
 
 
 def read(
@@ -427,16 +411,16 @@ def read(
 
     chars = np.empty(sum(part[4] - part[3] for part in parts), np.uint8)
     offsets = np.zeros(stop - start + 1, offset_dtype(chars.size))
-    chars_address, offsets_address, itemsize = address(chars), address(offsets), offsets.itemsize
     work: list[Callable[[], None]] = []
     row, position = 0, 0
     for reader, first, last, first_char, last_char in parts:
         for a, b in cut(first, last, _CHUNK_ROW_BLOCKS * ROW_BLOCK):
             end = last_char if b == last else -1
-            to = offsets_address + itemsize * (row + a - first + 1)
-            work.append(partial(reader.unpack, a, b, end, position - first_char, to, itemsize))
+            to = row - first + 1
+            work.append(partial(reader.unpack, a, b, end, position - first_char, offsets[to + a : to + b]))
         for a, b in cut(first_char, last_char, _CHUNK_BLOCKS * TILE_BLOCK * reader.segment.layout.tile_size):
-            work.append(partial(reader.decode, a, b, chars_address + position + a - first_char))
+            to = position - first_char
+            work.append(partial(reader.decode, a, b, chars[to + a : to + b]))
         row += last - first
         position += last_char - first_char
     run(work, stop - start, chars.size)
@@ -450,8 +434,8 @@ def row_ends(segments: Sequence[Segment]) -> npt.NDArray[np.int64]:
     ends = np.empty(sum(segment.rows for segment in segments), np.int64)
     row = position = 0
     for segment in segments:
-        to = address(ends) + ends.itemsize * row
-        Reader(segment).unpack(0, segment.rows, segment.chars, position, to, ends.itemsize)
+        to = ends[row : row + segment.rows]
+        Reader(segment).unpack(0, segment.rows, segment.chars, position, to)
         row += segment.rows
         position += segment.chars
     return ends
@@ -500,18 +484,26 @@ def _validity(parts: Sequence[tuple[Segment, int, int]]) -> tuple[npt.NDArray[np
 
 
 def take(
-    segments: Sequence[Segment], rows: npt.NDArray[np.int64], *, edges: npt.NDArray[np.int64] | None = None
+    segments: Sequence[Segment],
+    rows: Selected,
+    *,
+    edges: npt.NDArray[np.int64] | None = None,
+    room: int = _ROOM_NBYTES,
 ) -> HostStrings:
     """Decode rows in any order, repeated or not, and only the tiles they touch, each once.
+
+    Where they touch most, what lies between is decoded, too.
 
     Parameters
     ----------
     segments
         Host segments.
-    rows : ndarray of int64
+    rows : ndarray of int64, Chosen or range
         From 0 to the column's rows less 1.
     edges : ndarray of int64
         `edges_of` the segments, if that is at hand.
+    room : int
+        Bytes of strings that are decoded at once, of rows in no order.
 
     Returns
     -------
@@ -530,11 +522,19 @@ def take(
     if wanted.a_range:
         return read(segments, wanted.lowest, wanted.highest + 1, edges=edges)
     span = wanted.highest - wanted.lowest + 1
-    in_order = wanted.ascending or wanted.descending
-    if not in_order or wanted.rows.size >= _DENSE * span:
+    if wanted.ascending or wanted.descending:
+        if wanted.rows.size >= max(_DENSE * span, _FEW_DENSE):
+            readers = {
+                number: Reader(segments[number])
+                for number in range(*parts_of(edges, wanted.lowest, wanted.highest + 1))
+            }
+            items = cpu_select.items(readers, edges, wanted)
+            if items is not None:
+                return _in_order(items, wanted.rows)
+    else:
         some = segments[slice(*parts_of(edges, wanted.lowest, wanted.highest + 1))]
         if sum(segment.layout.tiles for segment in some) <= wanted.rows.size:
-            return gather(read(segments, wanted.lowest, wanted.highest + 1, edges=edges), wanted.rows, wanted.lowest)
+            return _from_parts(segments, wanted, edges, room)
     rows, places = wanted.sorted()
     count = rows.size
     starts, offsets = np.empty(count, np.int64), np.zeros(count + 1, np.int64)
@@ -577,14 +577,68 @@ def take(
     return HostStrings(count, chars, offsets.astype(offset_dtype(chars.size), copy=False), validity, 0, null_count)
 
 
+def _in_order(items: Sequence[cpu_select.Item], rows: npt.NDArray[np.int64]) -> HostStrings:
+    """Rows that ascend or descend, of work items."""
+    count = rows.size
+    offsets = np.zeros(count + 1, np.int64)
+    run([partial(item.measure, rows, offsets[1:]) for item in items], count, 0)
+    np.cumsum(offsets, out=offsets)
+    chars = np.empty(int(offsets[-1]), np.uint8)
+    run([partial(item.copy, rows, offsets, chars) for item in items], count, chars.size)
+    validity, null_count = None, 0
+    if any(item.reader.segment.null_count for item in items):
+        valid = np.ones(count, np.bool_)
+        for item in items:
+            if item.reader.segment.null_count:
+                bits, local = item.reader.segment.section("validity"), rows[item.chosen] - item.base
+                valid[item.chosen] = bits[local >> 3] >> (local & 7).astype(np.uint8) & 1
+        null_count = count - int(np.count_nonzero(valid))
+        validity = np.packbits(valid, bitorder="little") if null_count else None
+    return HostStrings(count, chars, offsets.astype(offset_dtype(chars.size), copy=False), validity, 0, null_count)
+
+
+def _from_parts(segments: Sequence[Segment], wanted: Chosen, edges: npt.NDArray[np.int64], room: int) -> HostStrings:
+    """Rows in no order, of the rows between the lowest and the highest, which are decoded some at a time."""
+    first, last = wanted.lowest, wanted.highest + 1
+    numbers = range(*parts_of(edges, first, last))
+    nbytes = sum(segments[number].chars + 4 * segments[number].rows for number in numbers)
+    if nbytes <= room:
+        return gather(read(segments, first, last, edges=edges), wanted.rows, first)
+    step = max(room * (last - first) // nbytes // ROW_BLOCK, 1) * ROW_BLOCK
+    parts = [(a, min(a + step, last)) for a in range(first, last, step)]
+    rows, count = wanted.rows, wanted.rows.size
+    offsets, valid = np.zeros(count + 1, np.int64), None
+    pieces = cut(0, count, _CHUNK_ROWS)
+    for start, stop in parts:
+        strings = read(segments, start, stop, edges=edges)
+        run(
+            [partial(cpu_select.measure_part, strings, start, rows[a:b], offsets[1:][a:b]) for a, b in pieces], count, 0
+        )
+        if strings.validity is not None:
+            valid = np.ones(count, np.bool_) if valid is None else valid
+            here = np.flatnonzero((rows >= start) & (rows < stop))
+            local = rows[here] - start
+            valid[here] = strings.validity[local >> 3] >> (local & 7).astype(np.uint8) & 1
+        del strings
+    np.cumsum(offsets, out=offsets)
+    chars = np.empty(int(offsets[-1]), np.uint8)
+    for start, stop in parts:
+        strings = read(segments, start, stop, edges=edges)
+        work = [partial(cpu_select.copy_part, strings, start, rows[a:b], offsets[a : b + 1], chars) for a, b in pieces]
+        run(work, count, chars.size)
+        del strings, work
+    null_count = 0 if valid is None else count - int(np.count_nonzero(valid))
+    validity = np.packbits(valid, bitorder="little") if valid is not None and null_count else None
+    return HostStrings(count, chars, offsets.astype(offset_dtype(chars.size), copy=False), validity, 0, null_count)
+
+
 def gather(strings: HostStrings, rows: npt.NDArray[np.int64], base: int = 0) -> HostStrings:
     """Rows of strings, the first of which has the number `base`; validity from bit 0."""
     offsets = np.empty(rows.size + 1, np.int64)
     kernels.chosen_offsets(strings.offsets, rows, base, offsets)
     chars = np.empty(int(offsets[-1]), np.uint8)
-    places = address(strings.chars), address(chars)
     work = [
-        partial(kernels.copy_rows, strings.offsets, places[0], rows[a:b], base, offsets[a : b + 1], places[1])
+        partial(_copy_rows, strings, rows[a:b], base, offsets[a : b + 1], chars)
         for a, b in cut(0, rows.size, _CHUNK_ROWS)
     ]
     run(work, rows.size, chars.size)
@@ -595,6 +649,12 @@ def gather(strings: HostStrings, rows: npt.NDArray[np.int64], base: int = 0) -> 
         null_count = rows.size - int(np.count_nonzero(valid))
         validity = np.packbits(valid, bitorder="little") if null_count else None
     return HostStrings(rows.size, chars, offsets.astype(offset_dtype(chars.size), copy=False), validity, 0, null_count)
+
+
+def _copy_rows(
+    strings: HostStrings, rows: npt.NDArray[np.int64], base: int, offsets: Any, chars: npt.NDArray[np.uint8]
+) -> None:
+    kernels.copy_rows(strings.offsets, address(strings.chars), rows, base, offsets, address(chars))
 
 
 def _long_rows(
@@ -613,5 +673,5 @@ def _long_rows(
             continue
         before = start, size, to
         for a, b in cut(start, start + size, _CHUNK_BLOCKS * TILE_BLOCK * reader.segment.layout.tile_size):
-            decoding.append(partial(reader.decode, a, b, address(chars) + to + a - start))
+            decoding.append(partial(reader.decode, a, b, chars[to - start + a : to - start + b]))
     return decoding, copying

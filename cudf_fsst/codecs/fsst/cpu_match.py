@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from ..part import edges_of
 from ..unaligned import address
+from . import cpu_equal
 from . import cpu_match_kernels as kernels
 from . import cpu_search_kernels as searching
 from .cpu import Reader, cut, run, validity
 from .layout import ROW_BLOCK
-from .search import Automaton, Count, Find, IsIn, Length, Like, Plan, answer_dtype
+from .search import Automaton, Count, Find, Length, Like, Plan, answer_dtype, values_of
 from .segment import Segment, Segments
 from .symbols import SymbolTable
 
@@ -35,7 +36,7 @@ def match(segments: Sequence[Segment], plan: Plan) -> npt.NDArray[np.bool_] | np
     segments
         Host segments. A `Segments` keeps what is found of it: whether bytes continue a character.
     plan
-        Of the question. Where it is not exact, more rows may be true than are.
+        Of the question. Where it is not exact, more rows may be true than are, unless it is about whole values.
 
     Returns
     -------
@@ -49,6 +50,9 @@ def match(segments: Sequence[Segment], plan: Plan) -> npt.NDArray[np.bool_] | np
     ValueError
         A segment is damaged, as far as was looked at: lengths of row blocks without a match are not.
     """
+    values = values_of(plan.question)
+    if values is not None:
+        return cpu_equal.match(segments, values)
     edges = edges_of(segments)
     answers: npt.NDArray[np.bool_] | npt.NDArray[np.int32] = np.zeros(int(edges[-1]), answer_dtype(plan.question))
     question, numbers, parts = _parameters(plan)
@@ -86,9 +90,7 @@ def _parameters(plan: Plan) -> tuple[int, npt.NDArray[np.int64], npt.NDArray[np.
         kind, test = kernels.LIKE, plan.test
         assert test is not None
         parts = list(zip(test.planes, test.lengths, strict=True))
-        numbers = [test.prefix and test.equal < 0, test.suffix, test.least, test.equal]
-    elif isinstance(question, IsIn):
-        kind, numbers = kernels.IS_IN, plan.lengths
+        numbers = [test.prefix, test.suffix, test.least]
     elif isinstance(question, Count):
         kind, numbers = kernels.COUNT, [len(question.pattern)]
     elif isinstance(question, Find):

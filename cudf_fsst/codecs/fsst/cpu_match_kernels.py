@@ -27,7 +27,7 @@ from .layout import ROW_BLOCK
 from .row_lengths import unpack_ends
 
 #: Questions of rows; how many bytes they have is `LENGTH` without a search.
-LIKE, IS_IN, COUNT, FIND, LENGTH = range(5)
+LIKE, COUNT, FIND, LENGTH = range(4)
 #: What `match_rows` may find wrong.
 FINE, BAD_TILE, BAD_ROWS, TOO_LARGE = range(4)
 
@@ -85,12 +85,12 @@ def _like(
     ends: Any, count: int, start: int, planes: int, plane_nbytes: int, windows: Any, numbers: Any, parts: Any, out: int
 ) -> tuple[int, int]:
     kept = windows[-1]
-    prefix, suffix, least, equal = numbers[0] > 0, numbers[1] > 0, numbers[2], numbers[3]
+    prefix, suffix, least = numbers[0] > 0, numbers[1] > 0, numbers[2]
     middle = parts.shape[0] - np.int64(suffix)
     for row in range(count):
         end = ends[row]
         size = end - start
-        if size >= least and (equal < 0 or size == equal):
+        if size >= least:
             part, place = 0, start  # the part that is missing, and where it may begin
             fits = True
             while True:
@@ -145,31 +145,13 @@ def _begins_or_ends(
     ends: Any, count: int, start: int, plane: int, begin: int, numbers: Any, size: int, out: int
 ) -> None:
     """As `_like` of one part of `size` bytes, which begins or ends rows that the window has; without a branch."""
-    prefix, least, equal = numbers[0] > 0, numbers[2], numbers[3]
-    most = equal if equal >= 0 else np.int64(2**62)
+    prefix, least = numbers[0] > 0, numbers[2]
     for row in range(count):
         end = ends[row]
         at = min(start + size, end) if prefix else end
-        fits = (end - start >= least) & (end - start <= most) & _bit(plane, max(at - 1 - begin, 0))
+        fits = (end - start >= least) & _bit(plane, max(at - 1 - begin, 0))
         store8(out + row, np.uint8(fits))
         start = end
-
-
-@njit()
-def _is_in(ends: Any, count: int, start: int, planes: int, windows: Any, numbers: Any, out: int) -> tuple[int, int]:
-    kept = windows[-1]
-    for row in range(count):
-        end = ends[row]
-        while end > kept[END]:
-            bad = next_window(*windows)
-            if bad >= 0:
-                return BAD_TILE, bad
-        if end == start or _bit(planes, end - 1 - kept[BEGIN]):
-            for i in range(numbers.size):
-                if numbers[i] == end - start:
-                    store8(out + row, np.uint8(1))
-        start = end
-    return FINE, 0
 
 
 @njit()
@@ -277,11 +259,10 @@ def match_rows(
     tiles, rows : tuple of int
         What `cpu.Reader` says of a segment.
     question : int
-        `LIKE`, `IS_IN`, `COUNT`, `FIND` or `LENGTH`.
+        `LIKE`, `COUNT`, `FIND` or `LENGTH`.
     numbers : ndarray of int64
-        `LIKE`: whether the first part begins a row, and the last one ends it, the bytes of a row at least, and exactly
-        or -1. `IS_IN`: bytes of rows that count. `COUNT`: those of the pattern. `FIND`: these, and how many of them
-        continue no character.
+        `LIKE`: whether the first part begins a row, and the last one ends it, and the bytes of a row at least.
+        `COUNT`: those of the pattern. `FIND`: these, and how many of them continue no character.
     parts : ndarray of int64, (parts, 2)
         `LIKE`: plane and bytes of every part.
     searches : ndarray of int64, (searches, 4)
@@ -295,7 +276,7 @@ def match_rows(
     kept : ndarray of int64, (4 + 2 * searches,)
         Zeros. Afterwards its last ones say whether a search set any bit.
     out
-        Address of the answers: a byte each for `LIKE` and `IS_IN`, else an int32. They are 0.
+        Address of the answers: a byte each for `LIKE`, else an int32. They are 0.
 
     Returns
     -------
@@ -326,10 +307,6 @@ def match_rows(
     windows = tiles, last_tile, searches, places, lanes, room, planes, kept
     # Row blocks without a match need not be unpacked.
     skipping = 0 if question == LENGTH else 1 if question == FIND else count
-    if question == IS_IN:
-        for i in range(numbers.size):
-            if numbers[i] == 0:
-                skipping = 0
     single = question == LIKE and parts.shape[0] == 1
     for block in range(first, last):
         start = stop
@@ -348,7 +325,7 @@ def match_rows(
                 if question == FIND:
                     for i in range(number):
                         store32(out + 4 * i, np.uint32(0xFFFFFFFF))
-                out += number if question in (LIKE, IS_IN) else 4 * number
+                out += number if question == LIKE else 4 * number
                 continue
         if unpack_ends(*rows, row, row + number, 0, np.int64(ends.ctypes.data), 8) < 0:
             return BAD_ROWS, block
@@ -361,8 +338,6 @@ def match_rows(
                 _begins_or_ends(ends, number, start, plane, begin, numbers, parts[0, 1], out)
         elif question == LIKE:
             reason, where = _like(ends, number, start, plane, plane_nbytes, windows, numbers, parts, out)
-        elif question == IS_IN:
-            reason, where = _is_in(ends, number, start, plane, windows, numbers, out)
         elif question == COUNT:
             reason, where = _count(ends, number, start, plane, windows, numbers, out)
         elif question == FIND:
@@ -372,5 +347,5 @@ def match_rows(
             reason, where = _measure(ends, number, start, plane if count > 0 else 0, windows, out)
         if reason != FINE:
             return reason, row + where if reason == TOO_LARGE else where
-        out += number if question in (LIKE, IS_IN) else 4 * number
+        out += number if question == LIKE else 4 * number
     return FINE, 0

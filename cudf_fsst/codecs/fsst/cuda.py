@@ -8,7 +8,7 @@ from typing import Any
 from ...buffers import DeviceStrings
 from ...device.memory import Lane
 from ...device.transfer import to_device, to_host
-from . import cuda_read, cuda_take
+from . import cuda_gather, cuda_read
 from .cuda_compress import compress_one as compress
 from .cuda_compress import train
 from .cuda_read import receive
@@ -30,6 +30,6 @@ def take_range(segments: Sequence[Segment], start: int, stop: int, *, stream: An
 
 
 def take(segments: Sequence[Segment], rows: Any, *, stream: Any = None) -> DeviceStrings:
-    """Rows by number; see `cuda_take.take`."""
+    """Rows by number; see `cuda_gather.take`."""
     with Lane(stream) as lane:
-        return cuda_take.take([segments], rows, lane=lane)[0]
+        return cuda_gather.take([segments], rows, lane=lane)[0]

@@ -25,7 +25,13 @@ _GROUPS = 8
 
 
 def read(
-    columns: Sequence[Sequence[Segment]], *, lane: Lane, start: int = 0, stop: int | None = None
+    columns: Sequence[Sequence[Segment]],
+    *,
+    lane: Lane,
+    start: int = 0,
+    stop: int | None = None,
+    spare: int = 0,
+    chars: bool = True,
 ) -> list[DeviceStrings]:
     """Rows ``start:stop`` of columns of strings in GPU memory; only the tiles they touch are decoded.
 
@@ -38,12 +44,16 @@ def read(
     lane
     start, stop : int
         ``0 <= start``; `stop` is at most the number of rows, or None for all.
+    spare : int
+        Bytes that the buffers of characters have behind these.
+    chars : bool
+        False: without the characters.
 
     Returns
     -------
     list of DeviceStrings
         ``owners`` are the buffers of offsets, characters and validity (None without nulls); offsets are int32, or int64
-        from 2^31 characters on.
+        from 2^31 characters on. Of many rows ``chars_limit`` is how many characters they have.
 
     Raises
     ------
@@ -62,13 +72,14 @@ def read(
     if not readings:
         return [result for result in results if result is not None]
     if all(whole):
-        found = _run(readings[0].whole(*readings[1:]), lane)
+        found = _run(readings[0].whole(*readings[1:]), lane, spare=spare, chars=chars)
     else:
-        found = (
-            _read_few(readings, lane, start, stop)
-            or _read_segments(readings, lane, start, stop)
-            or _read_ranges(readings, lane, start, stop)
-        )
+        few = None if spare or not chars else _read_few(readings, lane, start, stop)
+        if few is not None:
+            found = few
+        else:
+            plan, masks = _plan_segments(readings, start, stop) or _plan_ranges(readings, lane, start, stop)
+            found = _run(plan, lane, masks=masks, spare=spare, chars=chars)
     for i, result in zip(wanted, found, strict=True):
         results[i] = result
     return [result for result in results if result is not None]
@@ -133,8 +144,10 @@ def _run(
     lane: Lane,
     arrivals: Sequence[tuple[slice, Callable[[], Any]]] = (),
     masks: Sequence[Any] | None = None,
+    spare: int = 0,
+    chars: bool = True,
 ) -> list[DeviceStrings]:
-    """Read what a plan says.
+    """Read what a plan says; `spare` and `chars` as of `read`.
 
     `arrivals`: groups of segments that are not there yet, and what starts to bring them and gives an event behind that.
     `masks`: validity bitmaps that are there already.
@@ -146,28 +159,29 @@ def _run(
     results = []
     for i, (column, first_bit) in enumerate(zip(plan.columns, plan.first_bits, strict=True)):
         offsets = lane.allocate(column.itemsize * (column.rows + 1))
-        chars = lane.allocate(column.chars)
+        out = lane.allocate(column.chars + spare if chars else 0)
         validity = masks[i] if masks is not None else new_mask(lane, column.rows) if column.masked else None
         part = words[column.group]
         part[:, FIELDS["offsets_to"]] = offsets.ptr
-        part[:, FIELDS["chars_to"]] = chars.ptr
+        part[:, FIELDS["chars_to"]] = out.ptr
         if validity is not None:
             part[:, FIELDS["validity_to"]] = _before(validity, first_bit)
         results.append(
             DeviceStrings(
                 column.rows,
-                chars.ptr,
+                out.ptr,
                 offsets.ptr,
                 column.itemsize,
                 validity.ptr if validity is not None else 0,
                 null_count=column.null_count,
-                owners=(offsets, chars, validity),
+                owners=(offsets, out, validity),
+                chars_limit=column.chars,
             )
         )
     lane.upload(buffer.ptr, image)
     address = buffer.ptr + plan.place
     events = [arrive() for _, arrive in arrivals]
-    if not arrivals:
+    if not arrivals and chars:
         decode(plan.decodes, lane, buffer.ptr, address)
     for (group, _), event in zip(arrivals, events, strict=True):
         lane.stream.wait_event(event)
@@ -212,7 +226,7 @@ def _read_few(readings: Sequence[Reading], lane: Lane, start: int, stop: int | N
     return cuda_take.Take(readings, np.arange(start, start + count), lane).few()
 
 
-def _read_segments(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> list[DeviceStrings] | None:
+def _plan_segments(readings: Sequence[Reading], start: int, stop: int | None) -> tuple[Plan, None] | None:
     """Rows ``start:stop`` of columns where they are whole segments of each, whose sizes are known; else None."""
     views, columns, at = [], [], 0
     for reading in readings:
@@ -229,11 +243,11 @@ def _read_segments(readings: Sequence[Reading], lane: Lane, start: int, stop: in
             Column(slice(at, at + view.size), end - start, int(view["chars"].astype(np.int64).sum()), nulls, nulls > 0)
         )
         at += view.size
-    return _run(Plan(views, columns).complete([reading.tables for reading in readings]), lane)
+    return Plan(views, columns).complete([reading.tables for reading in readings]), None
 
 
-def _read_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> list[DeviceStrings]:
-    """Rows ``start:stop`` of columns, at least one of each."""
+def _plan_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> tuple[Plan, list[Any]]:
+    """Rows ``start:stop`` of columns, at least one of each, and their validity; the GPU is waited for."""
     views, columns, at = [], [], 0
     for reading in readings:
         first, last = (int(i) for i in np.searchsorted(reading.row_ends, [start, (stop or 2**63) - 1], side="right"))
@@ -292,4 +306,4 @@ def _read_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int 
         if nulls == 0:
             masks[i] = None
     plan.columns = known
-    return _run(plan.complete([reading.tables for reading in readings]), lane, masks=masks)
+    return plan.complete([reading.tables for reading in readings]), masks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,19 +12,13 @@ from ...device.memory import Lane, device_attributes
 from ..part import align
 from . import cuda_reading, launch
 from .cuda_kernels import get_kernel
-from .cuda_reading import FIELDS, MASK_BITS, Plan, Reading, decode, empty, new_mask, reading_of
+from .cuda_reading import FIELDS, MASK_BITS, Reading, empty, new_mask, reading_of
 from .segment import Segment
 
 _u64 = np.uint64
 
 #: Characters of a column that `take_few` has room for, and that `fetch` brings to the host.
 FEW_CHARS = 16384
-#: What decides between two ways to take rows: seconds for a tile of 256 bytes decoded by itself, for a character
-#: decoded with all others, for one copied, and for the launches of a window.
-_TILE_COST = 0.25e-9
-_CHAR_COST = 0.75e-12
-_COPY_COST = 2e-12
-_WINDOW_COST = 20e-6
 
 
 def take(columns: Sequence[Sequence[Segment]], rows: Any, *, lane: Lane) -> list[DeviceStrings]:
@@ -101,11 +95,10 @@ class Take:
         every = [*tables, words.ravel(), np.array(columns + totals, _u64), *rows]
         self.lane.upload(self.buffer.ptr, np.concatenate(every))
 
-    def _upload_columns(self, columns: Sequence[Mapping[str, int]]) -> int:
+    def _upload_columns(self) -> None:
         # Nobody reads what is there any more.
         at = int(self.buffer.ptr) + self._columns_at
-        self.lane.upload(at, np.array([[*own.values()] for own in columns], _u64))
-        return at
+        self.lane.upload(at, np.array([[*own.values()] for own in self.columns], _u64))
 
     def _launch(self, name: str, grid: tuple[int, ...], *more: Any) -> None:
         arguments = _u64(self.buffer.ptr + self._columns_at), _u64(self.rows), _u64(self.count), *more
@@ -186,21 +179,14 @@ class Take:
         totals = self._totals()
 
         results: list[DeviceStrings] = []
-        dense: list[tuple[Reading, dict[str, int]]] = []
-        sparse: list[tuple[Reading, dict[str, int]]] = []
-        left = max(scratch - work.size, cuda_reading.SCRATCH // 4)
         for own, reading, mask, total in zip(self.columns, self.readings, masks, totals, strict=True):
             column = reading.column._replace(rows=count, chars=total["chars"])
             chars, offsets = lane.allocate(column.chars), lane.allocate(column.itemsize * (count + 1))
             own["offsets_to"], own["chars_to"], own["wide_offsets"] = offsets.ptr, chars.ptr, column.itemsize == 8
             results.append(self._result(offsets, chars, mask, column.itemsize, total["nulls"]))
-            (dense if self._is_dense(reading, total, left) else sparse).append((reading, own))
         shares = _shares(max(own["most_tiles"] for own in totals), groups * several)
-        if sparse:
-            self._upload_columns([own for _, own in sparse])
-            self._launch("fsst_take", (groups, len(sparse), shares))
-        for reading, own in dense:
-            self._copy(reading, own, (groups, 1, shares), left)
+        self._upload_columns()
+        self._launch("fsst_take", (groups, several, shares))
         return results
 
     def _result(self, offsets: Any, chars: Any, mask: Any, itemsize: int, nulls: int) -> DeviceStrings:
@@ -214,30 +200,6 @@ class Take:
             owners=(offsets, chars, mask),
         )
 
-    def _is_dense(self, reading: Reading, total: Mapping[str, int], scratch: int) -> bool:
-        """Whether to decode the whole column costs less than to decode the tiles of every row by themselves."""
-        whole = reading.column.chars
-        alone = total["tiles"] * _TILE_COST * (1 << reading.shifts[-1]) / 256
-        windows = -(-whole // scratch)
-        return alone > whole * _CHAR_COST + total["chars"] * _COPY_COST + windows * _WINDOW_COST
-
-    def _copy(self, reading: Reading, own: Mapping[str, int], grid: tuple[int, ...], scratch: int) -> None:
-        """Decode a column, in windows of so many bytes, and copy what is wanted of each."""
-        lane, whole = self.lane, reading.column.chars
-        room = lane.allocate(min(scratch, whole) + 16)
-        for begin in range(0, whole, scratch):
-            end = min(begin + scratch, whole)
-            plan = reading.whole() if end - begin == whole else _window(reading, begin, end)
-            image = plan.image.copy()
-            buffer = lane.allocate(image.nbytes)
-            words = plan.words(image)
-            words[:, FIELDS["table"]] += _u64(buffer.ptr)
-            words[:, FIELDS["chars_to"]] = room.ptr
-            lane.upload(buffer.ptr, image)
-            decode(plan.decodes, lane, buffer.ptr, buffer.ptr + plan.place)
-            self._upload_columns([{**own, "plain": room.ptr, "plain_begin": begin, "plain_end": end}])
-            self._launch("take_copy", grid)
-
 
 def _shares(tiles: int, blocks_there: int) -> int:
     """Thread blocks for each group of rows, of which one has so many tiles: groups of giant rows need many."""
@@ -245,13 +207,3 @@ def _shares(tiles: int, blocks_there: int) -> int:
     shares = -(-tiles // (16 * threads))
     wanted = -(-4 * device_attributes()["multiprocessors"] // blocks_there)
     return max(1, min(max(shares, wanted), -(-tiles // threads), 65535))
-
-
-def _window(reading: Reading, begin: int, end: int) -> Plan:
-    """What decodes characters ``begin:end`` of a column."""
-    view = reading.view.copy()
-    first = view["out_char"].astype(np.int64)
-    chars = view["chars"].astype(np.int64)
-    view["char_begin"], view["char_end"] = np.clip(begin - first, 0, chars), np.clip(end - first, 0, chars)
-    view["out_char"] = np.maximum(first - begin, 0)
-    return Plan([view], [reading.column]).complete([reading.tables])

@@ -33,6 +33,8 @@ LOCATE_LANES = 8
 TAKE_ROWS, TAKE_THREADS = 224, 256
 TAKE_TABLES = 4
 PLACE_BITS = 40
+#: Rows of a thread block of fsst_gather.cu, and as many threads.
+GATHER_ROWS = 256
 #: Constants compiled into the kernels.
 DEFINES = {
     "TILE_BLOCK": TILE_BLOCK,
@@ -46,6 +48,7 @@ DEFINES = {
     "TAKE_THREADS": TAKE_THREADS,
     "TAKE_TABLES": TAKE_TABLES,
     "PLACE_BITS": PLACE_BITS,
+    "GATHER_ROWS": GATHER_ROWS,
     "SECTION_ALIGNMENT": ALIGNMENT,
 }
 
@@ -298,7 +301,7 @@ def _all_u64(*names: str) -> np.dtype[Any]:
 #: `TakeColumn` and `TakeTotals` of kernels/fsst_take.cu.
 TAKE_COLUMN = _all_u64(
     *("segments", "segment_count", "tables", "offsets_to", "wide_offsets", "chars_to", "validity_to"),
-    *("places", "groups", "totals", "plain", "plain_begin", "plain_end"),
+    *("places", "groups", "totals"),
 )
 TAKE_TOTALS = _all_u64("chars", "nulls", "tiles", "most_tiles", "groups_done")
 

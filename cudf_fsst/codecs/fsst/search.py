@@ -102,6 +102,13 @@ def answer_dtype(question: Question) -> type[np.generic]:
     return np.bool_ if isinstance(question, Like | IsIn) else np.int32
 
 
+def values_of(question: Question) -> tuple[bytes, ...] | None:
+    """The values, one of which a row has to be; None where that is not the question."""
+    if isinstance(question, IsIn):
+        return question.values
+    return question.parts if isinstance(question, Like) and len(question.parts) == 1 else None
+
+
 def answer(question: Question, row: bytes) -> int:
     """The answer for one row whose bytes are there: what all ways of searching have to find."""
     if isinstance(question, IsIn):

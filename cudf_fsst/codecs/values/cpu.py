@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -12,13 +11,13 @@ import numpy.typing as npt
 
 from ...naming import What
 from ...profiling import MEASURE
-from ..chosen import chosen, parts_of, shares_of
+from ...workers import map_items
+from ..chosen import Selected, chosen, numbers_of, parts_of, shares_of
 from ..contract import Host
-from ..fsst.cpu import num_threads
 from ..jit import njit
 from ..part import Packed, edges_of
 from ..registry import of_values
-from . import plan
+from . import cpu_select, plan
 from .launch import FILL_BLOCK
 
 #: Bytes of values that a thread decodes at once, at least a unit.
@@ -31,6 +30,10 @@ _WALK_NBYTES = 2**18
 _DENSE = 32
 #: The same in a window, of rows that ascend or descend.
 _DENSE_IN_ORDER = 16
+#: Bytes of values that chosen rows in no order are taken from at once, if nobody knows that there may be more.
+ROOM_NBYTES = 64 << 20
+#: Rows whose bits are taken at a time, a multiple of 8.
+_BITS_ROWS = 1 << 20
 #: Chosen rows for which no threads are started.
 _FEW_ROWS = 2**12
 _T = TypeVar("_T")
@@ -67,14 +70,6 @@ def fill_nulls(values: npt.NDArray[Any], validity: npt.NDArray[np.uint8], offset
     out = np.empty_like(values)
     _fill(values, validity, offset, out)
     return out
-
-
-def _map(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    count = min(num_threads(), len(items))
-    if count <= 1:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(count) as threads:
-        return list(threads.map(function, items))
 
 
 @MEASURE
@@ -120,7 +115,7 @@ def compress(
         choice = choose(values, floats=floats, signed=signed, codec=codec, what=what)
     module, options = side(choice.codec), dict(choice.options)
     cut = [values[start:stop] for start, stop in plan.pieces(values.size, values.itemsize)]
-    return tuple(_map(lambda piece: module.encode(piece, signed=signed, **options), cut))
+    return tuple(map_items(lambda piece: module.encode(piece, signed=signed, **options), cut))
 
 
 def read(
@@ -150,12 +145,17 @@ def read(
             for a, b in _cut(first, last, _step(piece, _JOB_NBYTES))
         )
     if jobs:
-        _map(lambda job: _decode_some(*job), jobs)
+        map_items(lambda job: _decode_some(*job), jobs)
     return out
 
 
 def take(
-    stream: Sequence[Packed], itemsize: int, rows: npt.NDArray[np.int64], *, edges: Edges = None
+    stream: Sequence[Packed],
+    itemsize: int,
+    rows: Selected,
+    *,
+    edges: Edges = None,
+    room: int = ROOM_NBYTES,
 ) -> npt.NDArray[Any]:
     """Values `rows` of a stream, in any order, repeated or not, as unsigned integers.
 
@@ -164,6 +164,8 @@ def take(
 
     Parameters
     ----------
+    room : int
+        Bytes of values that are decompressed at once.
     edges : ndarray of int64
         `edges_of` the stream, if that is at hand.
 
@@ -176,12 +178,22 @@ def take(
     """
     edges = edges_of(stream) if edges is None else edges
     total = int(edges[-1])
+    if isinstance(rows, range) and len(rows) > _FEW_ROWS and abs(rows.step) <= _DENSE_IN_ORDER:
+        out = np.empty(len(rows), f"<u{itemsize}")
+        cpu_select.every(stream, rows, edges, out, _decode_some, lambda piece: side(piece.codec).unit(piece))
+        return out
     wanted = chosen(rows, total)
     if wanted.a_range:
         return read(stream, itemsize, wanted.lowest, wanted.highest + 1, edges=edges)
     in_order = wanted.ascending or wanted.descending
     if not in_order and wanted.rows.size * _DENSE >= total:
-        return read(stream, itemsize, edges=edges)[wanted.rows]
+        out = np.empty(wanted.rows.size, f"<u{itemsize}")
+        span = max(room // itemsize, 1)
+        for start in range(wanted.lowest, wanted.highest + 1, span):
+            values = read(stream, itemsize, start, min(start + span, wanted.highest + 1), edges=edges)
+            cpu_select.pick(values, wanted.rows, start, out)
+            del values
+        return out
     out = np.empty(wanted.rows.size, f"<u{itemsize}")
     step = max(1, _WINDOW_NBYTES // itemsize)
     rows, places = wanted.rows, np.empty(0, np.int64)
@@ -220,7 +232,7 @@ def take(
         for share in shares:
             work(share)
     else:
-        _map(work, shares)
+        map_items(work, shares)
     return out
 
 
@@ -228,6 +240,25 @@ def take(
 def _pick(values: Any, rows: Any, base: int, out: Any) -> None:
     for i in range(rows.size):
         out[i] = values[rows[i] - base]
+
+
+def take_bits(stream: Sequence[Packed], rows: Selected, *, edges: Edges = None) -> npt.NDArray[np.uint8]:
+    """A bitmap of chosen rows of a bitmap, zeros past the last."""
+    edges = edges_of(stream) if edges is None else edges
+    if isinstance(rows, range):
+        # Bytes of the result at a time.
+        made = np.empty(-(-len(rows) // 8), np.uint8)
+        for at in range(0, len(rows), _BITS_ROWS):
+            some = rows[at : at + _BITS_ROWS]
+            first, last = min(some[0], some[-1]), max(some[0], some[-1])
+            found = read(stream, 1, first // 8, last // 8 + 1, edges=edges)
+            bits = np.unpackbits(found, bitorder="little")[first % 8 :][: last + 1 - first]
+            part = np.packbits(bits[:: some.step], bitorder="little")
+            made[at // 8 :][: part.size] = part
+        return made
+    numbers = numbers_of(rows)
+    found = take(stream, 1, numbers >> 3, edges=edges)
+    return np.packbits(found >> (numbers & 7).astype(np.uint8) & 1, bitorder="little")
 
 
 def _windows(rows: npt.NDArray[np.int64], first: int, last: int, step: int) -> list[tuple[int, int]]:
@@ -292,7 +323,7 @@ def survey(stream: Sequence[Packed], look: Callable[[npt.NDArray[Any]], _T]) -> 
     """
     if not stream:
         return []
-    return [found for some in _map(lambda piece: list(map(look, _walk(piece))), stream) for found in some]
+    return [found for some in map_items(lambda piece: list(map(look, _walk(piece))), stream) for found in some]
 
 
 def check(stream: Iterable[Packed]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -389,8 +389,18 @@ def _gather(tables: Tables, jobs: _Jobs) -> None:
         _add(tables, get_kernel("values", "gather_values", DEFINES), _THREADS, jobs)
 
 
+class Beside(Protocol):
+    """Has more streams, which are not known when the call begins."""
+
+    def tasks(self) -> Sequence[Task]:
+        """The streams, each with its choice of a codec; asked for once, before anything is launched."""
+
+    def wanted(self) -> Sequence[bool]:
+        """Of each whether it is packed; asked for once, when all are measured."""
+
+
 def compress(
-    tasks: Sequence[Task], *, lane: Lane, outbox: Outbox | None = None
+    tasks: Sequence[Task], *, lane: Lane, outbox: Outbox | None = None, beside: Beside | None = None
 ) -> Generator[None, None, list[tuple[Packed, ...]]]:
     """Compress streams of values.
 
@@ -401,11 +411,13 @@ def compress(
         What the work runs on, and has to be waited for at each yield: at most twice, but for codec gpulz.
     outbox
         Where parts go as soon as they are made.
+    beside
+        Whose streams are compressed along, behind the tasks.
 
     Returns
     -------
     list
-        Of each task the parts of its stream: the bytes of `cpu.compress`.
+        Of each task the parts of its stream: the bytes of `cpu.compress`. Those that are not wanted have none.
 
     Raises
     ------
@@ -437,7 +449,16 @@ def compress(
             else:
                 sample = (runs[0][1], runs[1][0]) if len(runs) > 1 else ()
                 samples.append((number, batch.add(task, choices, 0, rows, *sample)))
+        if beside is not None:
+            more = beside.tasks()
+            tasks = [*tasks, *more]
+            for number, task in enumerate(more, len(made)):
+                made.append([])
+                for piece in plan.pieces(task.source.rows, task.source.itemsize):
+                    whole.append((number, batch.add(task, task.choices, *piece)))
         yield from batch.measure(lane)
+        if beside is not None and not all(wanted := beside.wanted()):
+            whole = [(number, item) for number, item in whole if number < len(found) or wanted[number - len(found)]]
         later = [(number, item.choose(tasks[number].codec, tasks[number].what)) for number, item in samples]
         pack(batch, whole)
     with _Batch() as batch:

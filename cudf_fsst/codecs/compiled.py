@@ -1,0 +1,108 @@
+"""What `jit.njit` makes with Numba, which takes long to import.
+
+What was compiled is kept on disk. Numba's own files for that can be mixed up by processes that compile one function for
+several types at the same time: each takes the first free number for its file, and the index of one then leads to the
+code of another, which reads its arguments as what they are not. Here a file's name says what is in it.
+
+The first call of a process that has to compile says so (`notices.tell`): all kernels together take several seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import caching, event
+
+from ..notices import tell
+from . import intrinsics
+
+__all__ = ["compiled", "intrinsics"]
+
+#: Seconds of compiling after which a process says so.
+_LONG = 0.5
+
+
+class _DataFile(caching.IndexDataCacheFile):
+    """An index, and a data file for each of its keys whose name is made of all that decides what is in it."""
+
+    def save(self, key: Any, data: Any) -> None:
+        # Data first: whoever finds it in the index can read it. Of two indexes that are written at the same time one
+        # is lost, and a later process compiles some of it again.
+        name = self._name_of(key)
+        overloads = self._load_index()
+        if not overloads:  # what there is was compiled of another source
+            for old in Path(self._cache_path).glob(f"{escape(self._base)}*.nbc"):
+                old.unlink(missing_ok=True)
+        self._save_data(name, data)
+        overloads = self._load_index()
+        overloads[key] = name
+        self._save_index(overloads)
+
+    def _name_of(self, key: Any) -> str:
+        text = repr((self._version, self._source_stamp, key))
+        return f"{self._base}{hashlib.sha256(text.encode()).hexdigest()[:16]}.nbc"
+
+    @property
+    def _base(self) -> str:
+        return str(self._index_name.removesuffix("nbi"))
+
+
+class _Cache(caching.FunctionCache):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file: Any = _DataFile(self._cache_path, self._impl.filename_base, stamp)
+
+
+def compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """Numba's function, which is compiled when it is called; kept where there is a place for it."""
+    made = numba.njit(nogil=True, **options)(function)
+    with suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written
+        made._cache = _Cache(function)
+    return made
+
+
+class _Waiting(event.Listener):
+    """Counts the time that functions of this package take to compile. Numba has a lock: one thread compiles at once."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._start = self._seconds = 0.0
+        self._told = self._kept = False
+
+    def on_start(self, found: Any) -> None:
+        if self._depth == 0 and _is_ours(found):
+            self._start = time.perf_counter()
+            self._kept = isinstance(getattr(found.data["dispatcher"], "_cache", None), caching.Cache)
+            self._depth = 1
+        elif self._depth:  # functions that it calls are compiled meanwhile
+            self._depth += 1
+
+    def on_end(self, found: Any) -> None:
+        if self._depth == 0:
+            return
+        self._depth -= 1
+        seconds = self._seconds + time.perf_counter() - self._start
+        if self._depth == 0:
+            self._seconds = seconds
+        if seconds > _LONG and not self._told:
+            self._told = True
+            how_often = "once for each codec: Numba keeps it on disk"
+            if not self._kept:
+                how_often = "in every process: see NUMBA_CACHE_DIR"
+            tell(f"compiling for the CPU, which takes some seconds ({how_often})")
+
+
+def _is_ours(found: Any) -> bool:
+    function = getattr(found.data["dispatcher"], "py_func", None)
+    return getattr(function, "__module__", "").startswith(f"{__package__}.")
+
+
+event.register("numba:compile", _Waiting())

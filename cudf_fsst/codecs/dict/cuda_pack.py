@@ -1,0 +1,215 @@
+"""Codes of dictionaries on the GPU, packed: of rows whose slots were kept at once, of others window by window."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...device.memory import Lane, Workspace
+from ...device.transfer import Outbox
+from ...device.waits import Steps
+from ..bitpack import cuda as bitpack
+from ..cuda_kernels import get_kernel
+from ..cuda_tables import Tables
+from ..node import Parts, of_validity
+from ..part import Packed
+from ..values import cuda as fixed
+from ..values.launch import DEFINES, FILL_BLOCK
+from . import cuda_find, plan
+
+#: Bytes for codes that are looked up at once, where there is no room for all: those of a whole piece of two bytes each.
+_WINDOW_NBYTES = 32 << 20
+#: Bytes that measuring a piece takes beside them.
+_PIECE_NBYTES = 1 << 20
+
+
+class Coded(Protocol):
+    """Rows that have codes, which are not kept."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def null_count(self) -> int: ...
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a code."""
+
+    @property
+    def validity(self) -> tuple[int, int]:
+        """Address of a bitmap, the bit of the first row; 0: no nulls."""
+
+    def look_up(self, tables: Tables, first: int, rows: int, out: int) -> None:
+        """Write the codes of some rows, now or when `tables` are launched; of null rows, anything."""
+
+
+def validity_task(one: cuda_find.Numbered) -> fixed.Task:
+    """Which rows of a scope are not null."""
+    validity, offset = one.validity
+    return fixed.Task(fixed.Source.bitmap(validity, offset, one.rows), what=of_validity(one.scope.what))
+
+
+def code_tasks(one: cuda_find.Numbered, address: int) -> list[fixed.Task]:
+    """Codes of all rows of a scope, which lie at an address, as they are cut."""
+    return [fixed.Task(source, choice=plan.CODES) for source in _sources(one, address, 0, one.rows)]
+
+
+def pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None, *, room: int = 0) -> Steps:
+    """Validity and codes of scopes: those that are kept together, others piece by piece.
+
+    Parameters
+    ----------
+    made
+        Their memory is given back.
+    lane
+        Waited for at each yield.
+    outbox
+        Where parts go as soon as they are made.
+    room
+        Bytes that may be used for pieces.
+
+    Returns
+    -------
+    list of (Parts, Parts)
+    """
+    tasks: list[fixed.Task] = []
+    owners: list[tuple[int, int]] = []
+    buffers: list[Any] = []
+    tables, jobs = Tables(), cuda_find.Jobs()
+    results: list[list[Parts]] = [[(), ()] for _ in made]
+
+    def keep(owners: Sequence[tuple[int, int]], parts: Sequence[Parts]) -> None:
+        for (number, place), own in zip(owners, parts, strict=True):
+            results[number][place] += own
+
+    for number, one in enumerate(made):
+        if one.null_count:
+            tasks.append(validity_task(one))
+            owners.append((number, 0))
+        if one.kept:
+            own = code_tasks(one, one.codes(jobs, buffers))
+            tasks += own
+            owners += [(number, 1)] * len(own)
+    jobs.place(tables)
+    tables.launch(lane)
+    if tasks:
+        keep(owners, (yield from fixed.compress(tasks, lane=lane, outbox=outbox)))
+    buffers.clear()
+    for one in made:
+        if one.kept:
+            one.release()
+    for number, one in enumerate(made):
+        if one.kept:
+            continue
+        for part in (yield from pack_pieces(one, room, lane)):
+            keep([(number, 1)], [(part,) if outbox is None else tuple(outbox.send_parts([part], lane))])
+        one.release()
+    return [(validity, codes) for validity, codes in results]
+
+
+class _Piece:
+    """Codes of rows from `first` on, which are looked up as they are measured and as they are packed, window by window.
+
+    What is looked up and measured is still there to be packed if it is one window.
+    """
+
+    def __init__(self, one: Coded, first: int, rows: int, lane: Lane) -> None:
+        self._one, self._first, self._lane = one, first, lane
+        itemsize, step = one.itemsize, _step(one)
+        self._windows = [(start, min(step, rows - start)) for start in range(0, rows, step)]
+        work = self._work = Workspace()
+        self._job = bitpack.Job(rows, itemsize, False, work)
+        totals, room = work.reserve(24), work.reserve(min(step, rows) * itemsize)
+        filled = work.reserve(min(step, rows) * itemsize if one.null_count else 0)
+        work.take(lane)
+        self._room, self._values = work[room], work[filled] if one.null_count else work[room]
+        self._job.place(work, work[totals])
+        tables = Tables()
+        for start, count in self._windows:
+            tables.launch(lane)
+            tables = Tables()
+            self._look_up(tables, start, count)
+            self._add(tables, bitpack.measure_kernel(itemsize), self._job.measure(self._values, start, count))
+        tables.add_jobs(bitpack.scan_kernel(), bitpack.SCAN_THREADS, [1], self._job.scan())
+        tables.launch(lane)
+        self._found = lane.fetch(work[totals], 3, np.uint64)
+        self._measured = lane.event()
+
+    def _look_up(self, tables: Tables, start: int, count: int) -> None:
+        one, first = self._one, self._first + start
+        one.look_up(tables, first, count, self._room)
+        if one.null_count:
+            (source,) = _sources(one, self._room, first, count)
+            grid, fields = source.gather(0, count, self._values)
+            tables.add_jobs(get_kernel("values", "gather_values", DEFINES), bitpack.THREADS, [grid], fields)
+
+    def _add(self, tables: Tables, kernel: Any, work_of: tuple[int, tuple[int, ...]]) -> None:
+        tables.add_jobs(kernel, bitpack.THREADS, [work_of[0]], work_of[1])
+
+    def packed(self) -> Packed:
+        """Wait until it is measured, and pack it."""
+        self._measured.synchronize()
+        job, lane, tables = self._job, self._lane, Tables()
+        job.measured(*self._found.tolist())
+        meta, codes = lane.allocate(job.meta_nbytes), lane.allocate(job.codes_nbytes)
+        for start, count in self._windows:
+            if len(self._windows) > 1:
+                tables.launch(lane)
+                tables = Tables()
+                self._look_up(tables, start, count)
+            to = int(meta.ptr), int(codes.ptr)
+            self._add(tables, bitpack.pack_kernel(self._one.itemsize), job.pack(self._values, start, count, *to))
+        tables.launch(lane)
+        return job.packed(meta, codes)
+
+    def release(self) -> None:
+        """Give the memory back."""
+        self._work.release()
+
+
+def _step(one: Coded) -> int:
+    """Rows of a window."""
+    return _WINDOW_NBYTES // (one.itemsize * (2 if one.null_count else 1)) // FILL_BLOCK * FILL_BLOCK
+
+
+def pack_pieces(one: Coded, room: int, lane: Lane) -> Generator[None, None, list[Packed]]:
+    """Codes of a scope, a piece at a time; two where there is room, so that the GPU works while the host waits."""
+    begun: deque[_Piece] = deque()
+    parts: list[Packed] = []
+    most = 2 if room >= 2 * (_WINDOW_NBYTES + _PIECE_NBYTES) else 1
+
+    def pack_first() -> None:
+        piece = begun.popleft()
+        try:
+            parts.append(piece.packed())
+        finally:
+            piece.release()
+
+    try:
+        for first in range(0, one.rows, plan.PIECE_CODES):
+            begun.append(_Piece(one, first, min(plan.PIECE_CODES, one.rows - first), lane))
+            if len(begun) == most:
+                if not parts:
+                    yield  # for others, whose work is beside it
+                pack_first()
+        while begun:
+            if not parts:
+                yield
+            pack_first()
+        return parts
+    finally:
+        for piece in begun:
+            piece.release()
+
+
+def _sources(one: Coded, address: int, first: int, rows: int) -> Iterator[fixed.Source]:
+    """Codes of rows from `first` on, which lie at an address, as they are cut."""
+    itemsize = one.itemsize
+    validity, offset = one.validity if one.null_count else (0, 0)
+    for start in range(0, rows, plan.PIECE_CODES):
+        count = min(plan.PIECE_CODES, rows - start)
+        yield fixed.Source(address + start * itemsize, count, itemsize, None, validity, offset + first + start)

@@ -1,0 +1,205 @@
+"""Dictionaries of short columns, along with all other leaves of a call: as many waits as the call has without them.
+
+The host's time is what such a call takes. So nothing of a dictionary has a round of its own:
+
+1. All columns are sampled, in one launch, while the host describes the call's values (`Short.steps`).
+2. The values of those that repeat are found, numbered, and codes made of all rows, in one launch each for all columns.
+   Codes are measured as if they were wanted, in the launches that measure the call's values (`Short.tasks`).
+3. After a wait for all of that it is known which columns have a dictionary. Their codes are packed with the call's
+   values (`Short.wanted`), and their values go through FSST with the columns that have none.
+
+Where nothing repeats, FSST begins after step 1, or before it where rows are long, as those seldom repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...device.memory import Lane
+from ...device.transfer import Outbox
+from ...device.waits import Steps, together
+from ..cuda_tables import Tables
+from ..fsst import cuda_compress as fsst
+from ..fsst import plan as fsst_plan
+from ..node import Parts
+from ..values import cuda as fixed
+from . import cuda_choose, cuda_find
+from .cuda_compress import Column, Scope, Task, dictionaries, gather_values, plain_tasks, seldom
+from .cuda_pack import code_tasks, pack, validity_task
+
+#: Uncompressed bytes of a call all of whose columns are short: its work fits the memory rule as it is.
+_NBYTES = 32 << 20
+#: Bytes for what is found of all columns; columns beyond that are looked at afterwards.
+_SEARCH_NBYTES = 8 << 20
+
+
+def limits_of(tasks: Sequence[Task], others_nbytes: int) -> list[int] | None:
+    """Characters of each column, at most, if all are short; else None.
+
+    Parameters
+    ----------
+    tasks
+    others_nbytes
+        Uncompressed bytes of the call's other columns.
+    """
+    nbytes, limits = others_nbytes, list[int]()
+    for task in tasks:
+        limit = task.strings.chars_limit if task.strings.rows else 0
+        if limit is None or fsst_plan.segment_count(limit) > 1:
+            return None
+        nbytes += limit + 4 * task.strings.rows
+        limits.append(limit)
+    return limits if nbytes <= _NBYTES else None
+
+
+class Short:
+    """Short columns of strings on their way: `steps`, beside `fixed.compress`, which asks for `tasks` and `wanted`.
+
+    Parameters
+    ----------
+    tasks
+        Of columns of one scope each, some of which may have a dictionary.
+    limits
+        What `limits_of` has found.
+    lane
+        What the work runs on.
+    outbox
+        Where parts go as soon as they are made.
+    others_nbytes
+        Uncompressed bytes of the call's other columns.
+
+    Attributes
+    ----------
+    columns : list of Column
+    """
+
+    def __init__(
+        self, tasks: Sequence[Task], limits: Sequence[int], lane: Lane, outbox: Outbox | None, others_nbytes: int
+    ) -> None:
+        self.columns = [Column(task, limit) for task, limit in zip(tasks, limits, strict=True)]
+        self._lane, self._outbox, self._others_nbytes = lane, outbox, others_nbytes
+        self._wished = [column for column in self.columns if column.task.may_have]
+        self._samples: cuda_choose.Samples | None = None
+        self._fsst: Steps | None = None  # has begun
+        self._searches: list[cuda_find.Numbered] = []
+        self._of: list[Column] = []  # whose searches they are
+        self._numbers: Any = ()  # what is downloaded of them
+        self._buffers: list[Any] = []  # of codes
+        self._decided: dict[cuda_find.Numbered, Scope] = {}  # those with a dictionary
+        self._owners: list[tuple[cuda_find.Numbered, bool]] = []  # of `tasks`; whether it is validity
+
+    def steps(self) -> Steps:
+        """Compress all columns, but for codes, which come back to `take`; the segments of `plain_tasks`."""
+        try:
+            self._samples = cuda_choose.Samples([column.task.strings for column in self._wished], self._lane)
+            if seldom([column.task for column in self.columns], [column.chars for column in self.columns]):
+                self._begin()
+            yield
+            if self._fsst is not None and not any(column.most for column in self.columns):
+                return (yield from together(self._fsst))[0]
+            if self._fsst is not None:  # in vain
+                self._fsst.close()
+                self._fsst = None
+            return (yield from self._finish())
+        except BaseException:
+            if self._fsst is not None:
+                self._fsst.close()
+            self._release()
+            raise
+
+    def _release(self) -> None:
+        self._buffers.clear()
+        for one in self._searches[:1]:  # they share memory
+            one.release()
+
+    def _begin(self) -> None:
+        """Start FSST for all columns, as if none had a dictionary."""
+        self._fsst = fsst.compress(plain_tasks(self.columns), lane=self._lane, outbox=self._outbox)
+        next(self._fsst)
+
+    def tasks(self) -> Sequence[fixed.Task]:
+        """Codes and validity of columns that are expected to have a dictionary."""
+        assert self._samples is not None
+        for column, found in zip(self._wished, self._samples.found(), strict=True):
+            column.take([found])
+        if self._fsst is None:
+            if any(column.most for column in self.columns):
+                return self._search()
+            self._begin()
+        return ()  # long rows that repeat are searched when FSST has let go of its memory
+
+    def _search(self) -> Sequence[fixed.Task]:
+        """Find the values of columns, and number the codes of those of which it is known how many bytes they have."""
+        asked, room = [], _SEARCH_NBYTES
+        for column in self.columns:
+            for number in column.most:
+                scope = column.search(number)
+                if scope.most_nbytes <= room:
+                    room -= scope.most_nbytes
+                    self._of.append(column)
+                    asked.append((scope, cuda_find.slots_of(scope)[0], True))
+        if not asked:
+            return ()
+        self._searches = cuda_find.searches_of(asked, self._lane)
+        tables, jobs = Tables(), cuda_find.Jobs()
+        tasks: list[fixed.Task] = []
+        for one in self._searches:
+            one.find(jobs)
+            if not one.itemsize_known:
+                continue
+            one.null_count = one.scope.strings.null_count
+            if one.null_count:
+                tasks.append(validity_task(one))
+                self._owners.append((one, True))
+            codes = code_tasks(one, one.codes(jobs, self._buffers))
+            tasks += codes
+            self._owners += [(one, False)] * len(codes)
+        jobs.place(tables)
+        tables.launch(self._lane)
+        self._numbers = cuda_find.download(self._searches, self._lane)
+        return tasks
+
+    def _finish(self) -> Steps:
+        """Decide, and compress values along with what has no dictionary."""
+        gathered: list[tuple[Column, Scope]] = []
+        later: list[tuple[cuda_find.Numbered, Scope]] = []
+        for column, one, numbers in zip(self._of, self._searches, self._numbers, strict=True):
+            if not one.complete(numbers.tolist()):
+                column.scopes[0] = column.scopes[0]._replace(different=one.slots)  # a larger table is next
+                continue
+            del column.most[0]
+            if (scope := column.decide(0, one)) is None:
+                continue
+            gathered.append((column, scope))
+            self._decided[one] = scope
+            if not one.itemsize_known:
+                later.append((one, scope))
+        rest = [column for column in self.columns if column.most]
+        yield from dictionaries(rest, lane=self._lane, outbox=self._outbox, others_nbytes=self._others_nbytes)
+        plain = plain_tasks(self.columns)
+        tasks = [*plain, *gather_values(gathered, self._lane)]
+        made, packed = yield from together(
+            fsst.compress(tasks, lane=self._lane, outbox=self._outbox),
+            pack([one for one, _ in later], self._lane, self._outbox),
+        )
+        for (_, scope), parts in zip(later, packed, strict=True):
+            scope.validity, scope.codes = parts
+        for (_, scope), segments in zip(gathered, made[len(plain) :], strict=True):
+            scope.segments = segments
+        return made[: len(plain)]
+
+    def wanted(self) -> Sequence[bool]:
+        """Of each of `tasks` whether its column has a dictionary."""
+        return [one in self._decided for one, _ in self._owners]
+
+    def take(self, parts: Sequence[Parts]) -> None:
+        """Take what has become of `tasks`, when all is done."""
+        for (one, validity), own in zip(self._owners, parts, strict=True):
+            if (scope := self._decided.get(one)) is None:
+                continue
+            if validity:
+                scope.validity = own
+            else:
+                scope.codes += own
+        self._release()

@@ -1,0 +1,261 @@
+"""Rows of strings on the GPU by number, of a column of which most is wanted: it is decoded, some of it at a time.
+
+`cuda_take` decodes the tiles of every row by themselves, and finds each row by itself, which is better for few.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...buffers import DeviceStrings
+from ...device.memory import Lane, device_attributes
+from . import cuda_read, cuda_reading, cuda_take, launch
+from .cuda_kernels import blocks, get_kernel
+from .cuda_reading import Reading, new_mask, reading_of
+from .layout import ROW_BLOCK
+from .segment import Segment
+
+_u32, _u64 = np.uint32, np.uint64
+
+#: What decides between two ways to take rows: seconds for a tile of 256 bytes decoded by itself and the row found; for
+#: a character decoded with all others; for a row, and a character of it, that are copied; for a row in no order that a
+#: piece does not have; for a piece that is read.
+_TILE_COST = 0.34e-9
+_CHAR_COST = 0.75e-12
+_ROW_COST = 0.05e-9
+_COPY_COST = 2e-12
+_PASS_COST = 25e-12
+_PIECE_COST = 120e-6
+#: Bytes that a call takes beside a piece, where there is as much.
+_LEFT = 1 << 20
+#: Bytes behind the characters of a piece that are read, and not used.
+_SPARE = 16
+#: Characters of a piece: its offsets have 32 bits.
+_PIECE_CHARS = 2**31 - 1
+#: Characters of GATHER_ROWS rows from which on several thread blocks share them.
+_SHARED_CHARS = 64 << 10
+_TOTALS = 4
+
+
+class Numbers(NamedTuple):
+    """Rows that are wanted: ``Numbers`` of kernels/fsst_gather.cu.
+
+    Attributes
+    ----------
+    address, nbytes, rows : int
+        Numbers in GPU memory of 1, 2, 4 or 8 bytes each, within bounds; how many.
+    validity : int
+        Address of a bitmap: a number whose bit is 0 means nothing, and its row is empty. 0: there is none.
+    order : int
+        As `chosen.Ordered` has it, of numbers of 8 bytes.
+    """
+
+    address: int
+    nbytes: int
+    rows: int
+    validity: int = 0
+    order: int = 0
+
+
+def take(
+    columns: Sequence[Sequence[Segment]], rows: Any, *, lane: Lane, room: int = 0, order: int = 0
+) -> list[DeviceStrings]:
+    """Rows of columns of strings in GPU memory by number, in any order, repeated or not.
+
+    The GPU is waited for once, or once for each column of which most is wanted.
+
+    Parameters
+    ----------
+    columns
+        As in `cuda_read.read`; all have the same rows.
+    rows
+        int64 row numbers within bounds: a numpy array, or anything on the GPU that CuPy can see.
+    lane
+    room : int
+        Bytes that the call may take beside its result, if they are more than for these columns.
+    order : int
+        As `chosen.Ordered` has it.
+    """
+    count = int(rows.size)
+    whole = [bool(segments) and reads_all(segments, count, room, order) for segments in columns]
+    if not any(whole):
+        return cuda_take.take(columns, rows, lane=lane)
+    there = None
+    if isinstance(rows, np.ndarray):
+        there = lane.allocate(8 * count)
+        lane.upload(there.ptr, np.ascontiguousarray(rows, np.int64))
+        address = int(there.ptr)
+    else:
+        import cupy
+
+        with lane.stream:
+            rows = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
+        address = int(rows.data.ptr)
+    few = [segments for segments, own in zip(columns, whole, strict=True) if not own]
+    rest = iter(cuda_take.take(few, rows, lane=lane) if few else ())
+    numbers = Numbers(address, 8, count, 0, order)
+    return [
+        gather(segments, numbers, lane=lane, room=room) if own else next(rest)
+        for segments, own in zip(columns, whole, strict=True)
+    ]
+
+
+def reads_all(segments: Sequence[Segment], count: int, room: int = 0, order: int = 0) -> bool:
+    """Whether to decode all of a column, to take so many rows of it, costs less than to decode what they touch."""
+    if count <= launch.TAKE_ROWS:
+        return False
+    reading = reading_of(segments)
+    column = reading.column
+    if not column.chars:
+        return True
+    pieces = _pieces(reading, _limit(reading, count, room))
+    if pieces is None:
+        return False
+    chars, tile = column.chars / column.rows, 1 << reading.shifts[-1]
+    alone = count * (1 + chars / tile) * tile / 256 * _TILE_COST
+    row = _ROW_COST + chars * _COPY_COST + (0 if order else (len(pieces) - 1) * _PASS_COST)
+    return alone > column.chars * _CHAR_COST + count * row + len(pieces) * _PIECE_COST
+
+
+def _limit(reading: Reading, count: int, room: int) -> int:
+    """Bytes that a piece may take."""
+    limit = max(room, cuda_reading.scratch_limit(reading.column.chars + 4 * reading.column.rows))
+    return max(limit - 8 * blocks(count, launch.GATHER_ROWS) - _LEFT, limit // 2)
+
+
+def _pieces(reading: Reading, limit: int) -> list[tuple[int, int]] | None:
+    """Ranges of rows that have at most `limit` bytes decoded: whole segments, or rows of one. None: one has more."""
+    found: list[tuple[int, int]] = []
+    start = first = chars = 0
+    for rows, own in zip(reading.view["rows"].tolist(), reading.view["chars"].tolist(), strict=True):
+        fits = (limit - own - _SPARE) // 5 // ROW_BLOCK * ROW_BLOCK  # rows of 4 bytes for an offset, and a bit
+        if fits <= 0 or own > _PIECE_CHARS:
+            return None
+        together = chars + own
+        if start > first and (together + 5 * (start + rows - first) > limit - _SPARE or together > _PIECE_CHARS):
+            found.append((first, start))
+            first, together = start, own
+        if rows > fits:
+            cut = range(start + fits, start + rows, fits)
+            found += zip([first, *cut], [*cut, start + rows], strict=True)
+            first, together = start + rows, 0
+        start, chars = start + rows, together
+    return [*found, (first, start)] if start > first else found
+
+
+def gather(segments: Sequence[Segment], numbers: Numbers, *, lane: Lane, room: int = 0) -> DeviceStrings:
+    """Rows of a column of strings of which `_pieces` has some, of numbers that are on the GPU; it is waited for."""
+    reading = reading_of(segments)
+    pieces = _pieces(reading, _limit(reading, numbers.rows, room)) or []
+    count, groups = numbers.rows, blocks(numbers.rows, launch.GATHER_ROWS)
+    lengths = lane.allocate(4 * (count + 1))
+    lane.zero(lengths.ptr, lengths.size)
+    mask = new_mask(lane, count) if reading.column.masked else None
+    if mask is not None:
+        lane.zero(mask.ptr, mask.size)
+    work = lane.allocate(8 * (_TOTALS + groups))
+    totals, sums = int(work.ptr), int(work.ptr) + 8 * _TOTALS
+    lane.zero(totals, 8 * _TOTALS)
+    nulls = totals + 8 * (_TOTALS - 1)
+    places = _places(numbers, pieces, lane)
+    once = len(pieces) == 1
+    there: _Part | None = None
+    for piece, place in zip(pieces, places, strict=True):
+        there = None  # before the next one is read
+        there = _Part(segments, numbers, piece, place, lane, chars=once)
+        there.launch("gather_lengths", 1, _u64(lengths.ptr), _u64(0 if mask is None else mask.ptr), _u64(nulls))
+    if not once:
+        there = None
+    _launch("gather_sums", groups, (_u64(lengths.ptr), _u64(count), _u64(sums), _u64(totals)), lane)
+    chars, longest, _, null_count = lane.read(totals, _TOTALS, _u64).tolist()
+    wide = chars >= 2**31
+    offsets = lane.allocate(8 * (count + 1)) if wide else lengths
+    _launch("gather_offsets", groups, (_u64(lengths.ptr), _u64(count), _u64(sums), _u64(offsets.ptr), _u32(wide)), lane)
+    del lengths
+    out = lane.allocate(chars)
+    # Rows in no order that several pieces have are copied row by row, unless some are long.
+    by_rows = not once and not numbers.order and longest <= _SHARED_CHARS
+    shares = 1 if by_rows else _shares(longest, groups)
+    for piece, place in zip(pieces, places, strict=True):
+        if not once:
+            there = None
+            there = _Part(segments, numbers, piece, place, lane)
+        assert there is not None
+        kernel = "gather_rows" if by_rows else "gather_chars"
+        there.launch(kernel, shares, _u64(offsets.ptr), _u32(wide), _u64(out.ptr))
+    if null_count == 0:
+        mask = None
+    return DeviceStrings(
+        count,
+        out.ptr,
+        offsets.ptr,
+        8 if wide else 4,
+        0 if mask is None else mask.ptr,
+        null_count=null_count,
+        owners=(offsets, out, mask),
+    )
+
+
+def _launch(name: str, grid: int | tuple[int, ...], arguments: tuple[Any, ...], lane: Lane) -> None:
+    lane.launch(get_kernel("fsst_gather", name), grid, launch.GATHER_ROWS, arguments)
+
+
+class _Part:
+    """A piece of a column, decoded, and the job of the kernels, uploaded. Without `chars` the characters are not there.
+
+    `place`: which of the wanted rows may be in it.
+    """
+
+    def __init__(
+        self,
+        segments: Sequence[Segment],
+        numbers: Numbers,
+        piece: tuple[int, int],
+        place: tuple[int, int],
+        lane: Lane,
+        *,
+        chars: bool = True,
+    ) -> None:
+        start, stop = piece
+        first = place[0] // launch.GATHER_ROWS
+        self._lane, self._groups = lane, blocks(place[1], launch.GATHER_ROWS) - first if place[0] < place[1] else 0
+        if not self._groups:
+            return
+        (self._read,) = (read,) = cuda_read.read(
+            [segments], lane=lane, start=start, stop=stop, spare=_SPARE, chars=chars
+        )
+        fields = [numbers.address, numbers.nbytes, numbers.rows, numbers.validity, first, start, stop - start]
+        fields += [read.offsets, read.offsets_itemsize == 8, read.chars, read.chars_limit or 0, read.validity]
+        self._job = lane.allocate(8 * len(fields))
+        lane.send(self._job.ptr, array("Q", fields))
+
+    def launch(self, name: str, shares: int, *arguments: Any) -> None:
+        """A kernel on groups of rows, some thread blocks each."""
+        if self._groups:
+            _launch(name, (self._groups, shares), (_u64(self._job.ptr), *arguments), self._lane)
+
+
+def _places(numbers: Numbers, pieces: Sequence[tuple[int, int]], lane: Lane) -> list[tuple[int, int]]:
+    """Which of the wanted rows each piece may have; of rows in order those that it has, for which the GPU is waited."""
+    if not numbers.order or len(pieces) == 1:
+        return [(0, numbers.rows)] * len(pieces)
+    edges = np.array([start for start, _ in pieces] + [pieces[-1][1]], _u64)
+    there = lane.allocate(2 * edges.nbytes)
+    lane.upload(there.ptr, edges)
+    found = there.ptr + edges.nbytes
+    of = _u64(numbers.address), _u64(numbers.rows), _u32(numbers.order < 0)
+    arguments = *of, _u64(there.ptr), _u32(edges.size), _u64(found)
+    _launch("gather_edges", blocks(edges.size, launch.GATHER_ROWS), arguments, lane)
+    places = lane.read(found, edges.size, np.int64).tolist()
+    return [(min(a, b), max(a, b)) for a, b in pairwise(places)]
+
+
+def _shares(longest: int, groups: int) -> int:
+    """Thread blocks for each group of rows, of which one has so many characters."""
+    enough = -(-4 * device_attributes()["multiprocessors"] // groups)
+    return max(1, min(max(enough, longest // _SHARED_CHARS), longest // (8 * launch.GATHER_ROWS) + 1, 65535))

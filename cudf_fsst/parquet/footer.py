@@ -1,0 +1,218 @@
+"""What a Parquet file's footer says of its column chunks, looked at before pyarrow is asked.
+
+pyarrow's ``RowGroupMetaData.column``, and filters of its datasets, end the process where Arrow's C++ code refuses what
+a column chunk says of itself: sizes of levels that do not fit the schema, a chunk that is encrypted. And a row group of
+more columns than the schema has is read out of bounds. So the footer is walked through here first. It is a struct of
+Thrift's compact protocol (https://github.com/apache/parquet-format, ``parquet.thrift``).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..codecs.jit import njit
+
+_MAGIC = b"PAR1"
+#: Kinds of values.
+_I32, _I64, _BINARY, _LIST, _SET, _MAP, _STRUCT = 5, 6, 8, 9, 10, 11, 12
+#: Physical types, by their numbers.
+_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+_BYTE_ARRAY = _TYPES.index("BYTE_ARRAY")
+#: Where a value stands; elsewhere nothing is looked at.
+_FILE, _GROUPS, _GROUP, _CHUNKS, _CHUNK, _COLUMN, _SIZES, _REPEATED, _DEFINED = range(1, 10)
+#: Structs within structs, as Thrift's own readers allow them.
+_DEPTH = 64
+#: What `_walk` has found.
+_FINE, _BROKEN, _UNUSUAL, _COLUMNS, _LEVELS, _ENCRYPTED, _TYPE = range(7)
+_REASONS = {
+    _BROKEN: "its footer is damaged",
+    _UNUSUAL: "its footer is damaged: fields of another kind, or in another order, than Parquet's",
+    _COLUMNS: "row group {group} has not the {leaves} columns of the schema",
+    _LEVELS: "row group {group}: sizes of column {column} do not fit the schema",
+    _ENCRYPTED: "row group {group}: column {column} is encrypted",
+    _TYPE: "row group {group}: column {column} is not of the schema's type",
+}
+
+
+def check(path: str | os.PathLike[str], metadata: Any) -> None:
+    """Raise ValueError where a file's column chunks are not such that pyarrow can be asked of them.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    metadata : pyarrow.parquet.FileMetaData
+        Of the same file.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    """
+    footer = _footer(path)
+    leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+    repeated = np.array([leaf.max_repetition_level for leaf in leaves], np.int64)
+    defined = np.array([leaf.max_definition_level for leaf in leaves], np.int64)
+    types = np.array([_TYPES.index(leaf.physical_type) for leaf in leaves], np.int64)
+    found, group, column = _walk(np.frombuffer(footer, np.uint8), repeated, defined, types)
+    if found != _FINE:
+        raise ValueError(_REASONS[found].format(group=group, column=column, leaves=len(leaves)))
+
+
+def _footer(path: str | os.PathLike[str]) -> bytes:
+    with open(path, "rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(end - 8, 0))
+        tail = file.read()
+        nbytes = int.from_bytes(tail[:4], "little")
+        if tail[4:] != _MAGIC or nbytes > end - 8:
+            raise ValueError("it does not end as a Parquet file does")
+        file.seek(end - 8 - nbytes)
+        return file.read(nbytes)
+
+
+@njit()
+def _number(data: npt.NDArray[np.uint8], at: int) -> tuple[int, int]:
+    """A number of up to 64 bits, and where it ends: -1, it does not, or it is too large for a length."""
+    value = shift = 0
+    while at < data.size and shift < 70:
+        byte = int(data[at])
+        at += 1
+        if shift < 56:
+            value |= (byte & 127) << shift
+        elif byte & 127:
+            value = -1  # no length
+        if byte < 128:
+            return value, at
+        shift += 7
+    return -1, -1
+
+
+@njit()
+def _walk(data: Any, repeated: Any, defined: Any, types: Any) -> tuple[int, int, int]:
+    """What is wrong, and of which row group and column; levels and types by the schema's columns."""
+    size, leaves = data.size, repeated.size
+    # Of each struct, list or map that is open: its kind, elements left, their kinds, the last field, where it stands.
+    kinds, left, one, other, last, where = np.zeros((6, _DEPTH + 1), np.int64)
+    kinds[0], where[0] = _STRUCT, _FILE
+    top = at = 0
+    group = column = -1
+    typed = False  # the column says its type
+    while top >= 0:
+        own, inner = where[top], 0
+        if kinds[top] == _STRUCT:
+            if at >= size:
+                return _BROKEN, group, column
+            header = int(data[at])
+            at += 1
+            if header == 0:
+                if own == _GROUP and column + 1 != leaves:
+                    return _COLUMNS, group, column
+                if own == _CHUNK and not typed:
+                    return _TYPE, group, column
+                top -= 1
+                continue
+            kind, field = header & 15, int(last[top]) + (header >> 4)
+            if header < 16:
+                value, at = _number(data, at)
+                if at < 0:
+                    return _BROKEN, group, column
+                field = (value >> 1) ^ -(value & 1)
+            if own != 0:
+                if field <= last[top]:
+                    return _UNUSUAL, group, column
+                wanted = 0
+                if own == _FILE and field == 4:
+                    wanted, inner = _LIST, _GROUPS
+                elif own == _GROUP and field == 1:
+                    wanted, inner = _LIST, _CHUNKS
+                elif own == _CHUNK and field == 3:
+                    wanted, inner = _STRUCT, _COLUMN
+                elif own == _CHUNK and field == 8:
+                    return _ENCRYPTED, group, column
+                elif own == _COLUMN and field == 1:
+                    wanted = _I32
+                    value, _ = _number(data, at)
+                    if value != 2 * types[column]:  # signed numbers are twice as large
+                        return _TYPE, group, column
+                    typed = True
+                elif own == _COLUMN and field == 16:
+                    wanted, inner = _STRUCT, _SIZES
+                elif own == _SIZES and field == 1:
+                    wanted = _I64
+                    if types[column] != _BYTE_ARRAY:
+                        return _LEVELS, group, column
+                elif own == _SIZES and field == 2:
+                    wanted, inner = _LIST, _REPEATED
+                elif own == _SIZES and field == 3:
+                    wanted, inner = _LIST, _DEFINED
+                if wanted not in (0, kind):
+                    return _UNUSUAL, group, column
+            last[top] = field
+            if kind in (1, 2):  # a truth value, which the kind says
+                continue
+        else:
+            if left[top] == 0:
+                top -= 1
+                continue
+            left[top] -= 1
+            kind = one[top]
+            one[top], other[top] = other[top], one[top]  # keys and values of maps
+            if own in (_GROUPS, _CHUNKS):
+                if kind != _STRUCT:
+                    return _UNUSUAL, group, column
+                if own == _GROUPS:
+                    group, column, inner = group + 1, -1, _GROUP
+                else:
+                    column, inner, typed = column + 1, _CHUNK, False
+                    if column >= leaves:
+                        return _COLUMNS, group, column
+        if kind in (1, 2, 3):
+            at += 1
+        elif kind in (4, _I32, _I64):
+            _, at = _number(data, at)
+        elif kind == 7:
+            at += 8
+        elif kind == _BINARY:
+            value, at = _number(data, at)
+            if value < 0 or value > size - at:
+                return _BROKEN, group, column
+            at += value
+        elif kind in (_LIST, _SET, _MAP, _STRUCT):
+            if top == _DEPTH:
+                return _BROKEN, group, column
+            top += 1
+            kinds[top], where[top], last[top], left[top] = kind, inner, 0, 0
+            if kind == _MAP:
+                value, at = _number(data, at)
+                if value < 0 or value > size - at:
+                    return _BROKEN, group, column
+                if value:
+                    if at >= size:
+                        return _BROKEN, group, column
+                    one[top], other[top], left[top] = data[at] >> 4, data[at] & 15, 2 * value
+                    at += 1
+            elif kind != _STRUCT:
+                if at >= size:
+                    return _BROKEN, group, column
+                value, element = int(data[at]) >> 4, data[at] & 15
+                at += 1
+                if value == 15:
+                    value, at = _number(data, at)
+                if value < 0 or value > size - at:  # an element has a byte at least
+                    return _BROKEN, group, column
+                one[top], other[top], left[top] = element, element, value
+                if inner in (_REPEATED, _DEFINED) and value:
+                    if element != _I64:
+                        return _UNUSUAL, group, column
+                    if value != 1 + (repeated[column] if inner == _REPEATED else defined[column]):
+                        return _LEVELS, group, column
+        else:
+            return _BROKEN, group, column
+        if at < 0 or at > size:
+            return _BROKEN, group, column
+    return _FINE, group, column
