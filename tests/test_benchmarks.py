@@ -28,7 +28,7 @@ RUN = {"date": "2026-01-02", "command": "python compare.py"}
 def modules() -> Iterator[dict[str, ModuleType]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "benchmarks")
-        names = ("bench_latency", "compare", "datasets", "measured", "profile_kernels", "records")
+        names = ("bench_dictionaries", "bench_latency", "compare", "datasets", "measured", "profile_kernels", "records")
         yield {name: importlib.import_module(name) for name in names}
 
 
@@ -317,3 +317,18 @@ def test_unknown_counters_are_dropped(modules: dict[str, ModuleType], tmp_path: 
     ncu.write_text("#!/bin/sh\necho no permission; exit 1\n")
     with pytest.raises(RuntimeError, match="ncu gave 1: no permission"):
         modules["profile_kernels"].profiled(["program"], str(ncu))
+
+
+def test_dictionaries(modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU, of few rows; what is measured of pieces."""
+    bench = modules["bench_dictionaries"]
+    monkeypatch.setattr(bench, "ROWS", 60_000)
+    monkeypatch.setattr(bench, "median_ms", lambda call, repeat, wait: call() is not None)
+    found = list(bench.measure(lineitem(5000), lambda values: pd.Series(values, dtype="str"), lambda: None, gpu=False))
+    over = {
+        (one["dataset"], one["measure"]): one["value"] for one in found if "pieces" not in one or one["pieces"] == 10
+    }
+    for name in ("paths", "cities", "last_names", "titles"):
+        assert over[f"made.{name}", "concat_over_one_call"] == pytest.approx(1, abs=0.03)
+        assert over[f"made.{name}", "compressor_over_one_call"] == pytest.approx(1, abs=0.03)
+        assert over[f"made.{name}.duckdb", "file_over_one_call"] == pytest.approx(1, abs=0.03)

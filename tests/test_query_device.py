@@ -188,7 +188,8 @@ class TestGpu:
 
     @pytest.mark.parametrize("pieces", [1, 3])
     def test_values_of_dictionaries(self, pieces: int, subtests: Any) -> None:
-        values = (texts(300) * 4)[: 1000 - pieces]
+        # cuDF's translate leaves bytes unwritten behind a NUL (26.10), so that it says other things of the same text.
+        values = [text and text.replace("\0", " ") for text in (texts(300) * 4)[: 1000 - pieces]]
         parts = [cudf_series(values, "str").fsst.compress(codec="dict") for _ in range(pieces)]
         column = parts[0] if pieces == 1 else cudf_fsst.concat(parts)
         for call in [*(call for calls in METHODS.values() for call in calls), *COMPARISONS]:
