@@ -467,12 +467,13 @@ class CompressedFrame(Rows):
         ``is_in``, ``str.starts_with``, ``str.ends_with``, ``str.contains`` of literals and ``str.len_*``; joined by
         ``&``, ``|`` and ``~``. The rows that are left are decoded, of the columns that the query uses alone, and Polars
         filters again. The logger ``cudf_fsst.query`` says at DEBUG which parts of a filter were answered so.
+        A frame on a GPU moves to host memory, compressed, first.
 
         Parameters
         ----------
         where : polars.Expr, optional
-            Rows for which it is not true are left out, as ``lazy().filter(where)`` does it. A GPU engine does not tell
-            what it filters by. So there this is the way to have it answered on the codes.
+            Rows for which it is not true are left out, as ``lazy().filter(where)`` does it. Polars' GPU engine does not
+            tell what it filters by. There this is the way to have it answered on the codes.
 
         Returns
         -------
@@ -492,7 +493,8 @@ class CompressedFrame(Rows):
         return engines.lazy(self._engine_table(), where)
 
     def _engine_table(self) -> engines.Table:
-        return engines.Table(self._backend, tuple(map(str, self._labels)), self._columns, len(self))
+        there = self.to_host()
+        return engines.Table(there._backend, tuple(map(str, self._labels)), there._columns, len(self))
 
     def _arrow_schema(self) -> Any:
         """Of `to_arrow`."""

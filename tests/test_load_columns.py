@@ -31,7 +31,8 @@ def test_some_columns_in_the_order_asked(name: str, tmp_path: Path) -> None:
     labels = list(whole.columns)
     for some in (labels, labels[::-1], labels[1:2], labels[-1:] + labels[:1], []):
         found = cudf_fsst.load(path, columns=some)
-        assert found.equals(whole[some]) and list(found.columns) == some
+        assert found.equals(whole[some])
+        assert list(found.columns) == some
         assert found.to_arrow().equals(whole[some].to_arrow())
         assert found.index.equals(whole.index)
 
@@ -77,14 +78,15 @@ def test_damage_is_found_in_what_is_read(tmp_path: Path) -> None:
             try:
                 found = cudf_fsst.load(path, columns=[label])
             except ValueError as error:
-                assert place.name in str(error)
+                said = str(error)
+                assert place.name in said
                 seen.add((label, place.name.partition(" ")[0]))
             else:
                 pd.testing.assert_frame_equal(found.decompress(), frame[[label]])
     assert seen >= {(label, kind) for label in frame for kind in ("schema", "codes")} | {("s", "symbol"), ("s", "meta")}
     for cut in (0, 30, 64, 100, len(data) // 2, len(data) - 1):
         path.write_bytes(data[:cut])
-        with pytest.raises(ValueError, match="f.fsst: "):
+        with pytest.raises(ValueError, match=r"f\.fsst: "):
             cudf_fsst.load(path, columns=["a"])
 
 

@@ -216,7 +216,8 @@ def test_types_are_those_of_polars() -> None:
             try:
                 lazy = one.lazy()
             except TypeError as error:
-                assert f"column {label!r}: Polars has no type for {one.to_arrow().schema.types[0]}" in str(error)
+                said = str(error)
+                assert f"column {label!r}: Polars has no type for {one.to_arrow().schema.types[0]}" in said
                 refused.append(label)
                 continue
             found = lazy.collect()
@@ -315,5 +316,5 @@ def test_scan_refused(tmp_path: Path, frame: cudf_fsst.CompressedFrame) -> None:
     lazy = cudf_fsst.scan(tmp_path / "f")
     data = (tmp_path / "f").read_bytes()
     (tmp_path / "f").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(ValueError, match="f: .*checksum"):
+    with pytest.raises(ValueError, match=r"f: .*checksum"):
         lazy.collect()

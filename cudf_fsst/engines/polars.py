@@ -59,7 +59,9 @@ def polars_module() -> Any:
     try:
         import polars
     except ImportError as error:
-        raise ImportError(f"Polars is missing; pip install 'cudf-fsst[polars]' ({error})", name="polars") from error
+        raise ImportError(
+            f"this needs Polars ({error}); in a clone of cudf-fsst: pip install '.[polars]'", name="polars"
+        ) from error
     return polars
 
 
