@@ -11,7 +11,7 @@ from .codecs.fsst.symbols import SymbolTable
 from .column import CompressedColumn, train
 from .device.pinned import set_pinned_limit
 from .engines.polars import scan
-from .exchange import from_arrow
+from .exchange import compress, from_arrow
 from .frame import CompressedFrame, load
 from .interop import arrow_extension
 from .joining import Compressor, concat
@@ -26,6 +26,7 @@ __all__ = [
     "FsstFrameAccessor",
     "SpillPool",
     "SymbolTable",
+    "compress",
     "concat",
     "from_arrow",
     "load",
