@@ -12,8 +12,12 @@ from .. import selection
 from ..backend import Backend
 from ..codecs.node import Content
 from ..index import CompressedIndex
+from ..naming import naming
 from ..rows import Rows
 from .groups import Groups
+
+#: From one of so many rows on, whole columns are decoded on the host.
+_MANY = 4
 
 _F = TypeVar("_F", bound="Frames")
 
@@ -70,17 +74,17 @@ class Frames(Rows):
         DataFrame
         """
         labels = by if isinstance(by, list) else [by]
-        return self._rows_of(labels, lambda keys: keys.sort_values(by, **options), "sort_values", ignore_index)
+        return self._rows_of(labels, lambda keys: keys.sort_values(by, **options), ignore_index)
 
     def nlargest(self, n: int, columns: Any, keep: str = "first") -> Any:
         """The `n` rows with the largest values of some columns; see `sort_values`."""
         labels = columns if isinstance(columns, list) else [columns]
-        return self._rows_of(labels, lambda keys: keys.nlargest(n, columns, keep=keep), "nlargest")
+        return self._rows_of(labels, lambda keys: keys.nlargest(n, columns, keep=keep))
 
     def nsmallest(self, n: int, columns: Any, keep: str = "first") -> Any:
         """The `n` rows with the smallest values of some columns; see `sort_values`."""
         labels = columns if isinstance(columns, list) else [columns]
-        return self._rows_of(labels, lambda keys: keys.nsmallest(n, columns, keep=keep), "nsmallest")
+        return self._rows_of(labels, lambda keys: keys.nsmallest(n, columns, keep=keep))
 
     def drop_duplicates(self, subset: Any = None, *, keep: Any = "first", ignore_index: bool = False) -> Any:
         """The rows whose values of some columns, or of all, are not those of another row; a DataFrame."""
@@ -94,7 +98,7 @@ class Frames(Rows):
         if options.get("axis", 0) not in (0, "index"):
             raise TypeError("dropna drops rows; f.decompress().dropna(axis=...) drops columns")
         labels = None if subset is None else subset if isinstance(subset, list) else [subset]
-        return self._rows_of(labels, lambda keys: keys.dropna(subset=subset, **options), "dropna", ignore_index)
+        return self._rows_of(labels, lambda keys: keys.dropna(subset=subset, **options), ignore_index)
 
     def drop(self: _F, *, columns: Any, errors: Any = "raise") -> _F:
         """A compressed frame without some columns; it shares the others."""
@@ -111,10 +115,9 @@ class Frames(Rows):
         return self._make(self._backend, columns, plan.columns, self._index, self._proxied)
 
     def _rows_of(
-        self, labels: Any, ask: Callable[[Any], Any], name: str, ignore_index: bool = False
+        self, labels: Any, ask: Callable[[Any], Any], ignore_index: bool = False
     ) -> Any:
         """Rows that the library chooses, by the labels from 0 of the rows of `labels`' columns (None: of all)."""
-        del name
         known = self._labels
         simple = known.nlevels == 1 and known.is_unique
         if labels is None:
@@ -131,13 +134,22 @@ class Frames(Rows):
             numbers = CompressedIndex({"names": [None], "range": [0, len(self), 1]}, len(self))
             keys = part._made_of(part._columns, self._backend, numbers)._range(0, None)
             chosen = ask(keys)
-            if labels is None:  # everything is there
-                rows = self._numbers(chosen.index.values, selection.row_numbers)
-                made = chosen.reset_index(drop=True) if ignore_index else None
-                if made is not None:
-                    return self._out(made)
-            else:
-                rows = self._numbers(chosen.index.values, selection.row_numbers)
+            rows = self._numbers(chosen.index.values, selection.row_numbers)
             del keys, chosen
-            made = self._take(rows)
+            made = self._many(rows)
         return self._out(made.reset_index(drop=True) if ignore_index else made)
+
+    def _many(self, rows: Any) -> Any:
+        """Chosen rows. On the host, many are chosen from whole columns, which are decoded one after another."""
+        backend = self._backend
+        if backend.device != "cpu" or len(rows) * _MANY < len(self):
+            return self._take(rows)
+        made = []
+        for content, label in zip(self._columns, self._labels, strict=True):
+            with naming(f"column {label!r}"):
+                (some,) = backend.read([content.node])
+                nullable = content.node.null_count > 0
+                series = backend.interop.build(some, content.type, content.stored, nullable=nullable)
+                made.append(series.take(rows))
+        labels = backend.interop.take_labels(self._index.whole(backend), rows)
+        return backend.interop.frame(made, self._labels.view(), labels)
