@@ -31,7 +31,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 
 def read(folder: Path, on_gpu: bool) -> Any:
-    """The table, with floats for decimals, which pandas would make objects of."""
+    """The table, with floats for decimals and times for dates, which pandas would make objects of."""
     files = sorted(folder.glob("*.parquet"))
     named = [file for file in files if "lineitem" in file.name] or files
     if on_gpu:
@@ -45,6 +45,8 @@ def read(folder: Path, on_gpu: bool) -> Any:
     df = pd.concat([pd.read_parquet(file) for file in named], ignore_index=True)
     for label in ("l_quantity", "l_extendedprice", "l_discount", "l_tax"):
         df[label] = df[label].astype("float64")
+    for label in ("l_shipdate", "l_commitdate", "l_receiptdate"):
+        df[label] = pd.to_datetime(df[label])
     return df
 
 

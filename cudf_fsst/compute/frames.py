@@ -90,7 +90,7 @@ class Frames(Rows):
         """The rows whose values of some columns, or of all, are not those of another row; a DataFrame."""
         labels = None if subset is None else subset if isinstance(subset, list) else [subset]
         return self._rows_of(
-            labels, lambda keys: keys.drop_duplicates(subset, keep=keep), "drop_duplicates", ignore_index
+            labels, lambda keys: keys.drop_duplicates(subset, keep=keep), ignore_index
         )
 
     def dropna(self, *, subset: Any = None, ignore_index: bool = False, **options: Any) -> Any:
