@@ -144,7 +144,9 @@ def test_what_is_not_there_names_the_way() -> None:
 def test_only_what_is_needed_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     f = frame().fsst.compress()
     read, seen = f._backend.read, []
-    monkeypatch.setattr(type(f._backend), "read", lambda self, nodes, *a, **k: seen.extend(nodes) or read(nodes, *a, **k))
+    monkeypatch.setattr(
+        type(f._backend), "read", lambda self, nodes, *a, **k: seen.extend(nodes) or read(nodes, *a, **k)
+    )
     f.groupby("mode")["price"].sum()
     f.nlargest(5, "price")
     assert f.column("price")._content.node in seen

@@ -32,7 +32,12 @@ class Frames(Rows):
 
     @classmethod
     def _make(
-        cls: type[_F], backend: Backend, columns: Sequence[Content], labels: Any, index: CompressedIndex, proxied: bool = False
+        cls: type[_F],
+        backend: Backend,
+        columns: Sequence[Content],
+        labels: Any,
+        index: CompressedIndex,
+        proxied: bool = False,
     ) -> _F:
         raise NotImplementedError
 
@@ -89,9 +94,7 @@ class Frames(Rows):
     def drop_duplicates(self, subset: Any = None, *, keep: Any = "first", ignore_index: bool = False) -> Any:
         """The rows whose values of some columns, or of all, are not those of another row; a DataFrame."""
         labels = None if subset is None else subset if isinstance(subset, list) else [subset]
-        return self._rows_of(
-            labels, lambda keys: keys.drop_duplicates(subset, keep=keep), ignore_index
-        )
+        return self._rows_of(labels, lambda keys: keys.drop_duplicates(subset, keep=keep), ignore_index)
 
     def dropna(self, *, subset: Any = None, ignore_index: bool = False, **options: Any) -> Any:
         """The rows without missing values in some columns, or in all; ``how`` and ``thresh`` as the library has them."""
@@ -114,9 +117,7 @@ class Frames(Rows):
         columns = [self._columns[place] for place in plan.iloc[0]]
         return self._make(self._backend, columns, plan.columns, self._index, self._proxied)
 
-    def _rows_of(
-        self, labels: Any, ask: Callable[[Any], Any], ignore_index: bool = False
-    ) -> Any:
+    def _rows_of(self, labels: Any, ask: Callable[[Any], Any], ignore_index: bool = False) -> Any:
         """Rows that the library chooses, by the labels from 0 of the rows of `labels`' columns (None: of all)."""
         known = self._labels
         simple = known.nlevels == 1 and known.is_unique

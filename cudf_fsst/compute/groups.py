@@ -50,7 +50,9 @@ class Groups:
         if isinstance(func, Mapping):
             named = all(isinstance(one, str) for one in func.values())
         elif func is None:
-            named = bool(options) and all(isinstance(spec, tuple) and isinstance(spec[-1], str) for spec in options.values())
+            named = bool(options) and all(
+                isinstance(spec, tuple) and isinstance(spec[-1], str) for spec in options.values()
+            )
         return self._ask("agg", columns, named, *(() if func is None else (func,)), **options)
 
     aggregate = agg
@@ -115,7 +117,11 @@ class Groups:
         frame = self._frame
         labels = frame.columns
         keys = self._by if isinstance(self._by, list) else [self._by]
-        known = labels.is_unique and labels.nlevels == 1 and all(isinstance(key, Hashable) and key in labels for key in keys)
+        known = (
+            labels.is_unique
+            and labels.nlevels == 1
+            and all(isinstance(key, Hashable) and key in labels for key in keys)
+        )
         if not known:  # labels of rows, arrays, functions
             return self._called(frame.decompress(), method, args, options)
         if self._selected is not None:
@@ -128,9 +134,7 @@ class Groups:
         dtypes = part._dtypes(categories=False)
         # Of keys that are objects, pandas infers other dtypes now and then.
         coded = [
-            place
-            for place in places
-            if part._columns[place].node.scopes and isinstance(dtypes[place], pd.StringDtype)
+            place for place in places if part._columns[place].node.scopes and isinstance(dtypes[place], pd.StringDtype)
         ]
         one_each = len(set(places)) == len(places) and not (columns and set(keys) & set(columns))
         if not (by_codes and coded and one_each and len(part) and not frame._proxied):
@@ -155,7 +159,9 @@ def _with_keys(made: Any, keys: list[Any], dtypes: Mapping[Any, Any], interop: A
             return made
     if len(keys) > 1 and list(made.index.names) == keys:
         levels = [made.index.get_level_values(number) for number in range(len(keys))]
-        levels = [level.astype(dtypes[key]) if key in dtypes else level for key, level in zip(keys, levels, strict=True)]
+        levels = [
+            level.astype(dtypes[key]) if key in dtypes else level for key, level in zip(keys, levels, strict=True)
+        ]
         made.index = type(made.index).from_arrays(levels, names=keys)
         return made
     for key, dtype in dtypes.items():
