@@ -2,7 +2,7 @@
 
     python benchmarks/bench_analytics.py --lineitem DIR --out benchmarks/results/analytics.json
 
-``--lineitem`` names a folder with lineitem as Parquet (tpchgen-cli parquet -s 10). It works on a GPU with cuDF, and with
+``--lineitem`` names a folder with lineitem as Parquet (tpchgen-cli parquet -s 10). On a GPU it works with cuDF, with
 ``--cpu`` in host memory with pandas. Both take turns, after one call of each; milliseconds are the best. Answers are
 compared before anything is timed. Records with ``codec`` "cudf" (or "pandas") are those of the plain frame.
 """

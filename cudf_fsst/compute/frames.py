@@ -58,7 +58,7 @@ class Frames(Rows):
         Returns
         -------
         Groups
-            Its methods give a Series or a DataFrame of the library. They decode the keys and the columns they aggregate.
+            Its methods give a Series or a DataFrame of the library. They decode keys and the columns they aggregate.
         """
         return Groups(self, by, options)  # type: ignore[arg-type]  # a frame has all of it
 
@@ -97,7 +97,7 @@ class Frames(Rows):
         return self._rows_of(labels, lambda keys: keys.drop_duplicates(subset, keep=keep), ignore_index)
 
     def dropna(self, *, subset: Any = None, ignore_index: bool = False, **options: Any) -> Any:
-        """The rows without missing values in some columns, or in all; ``how`` and ``thresh`` as the library has them."""
+        """The rows without missing values in some columns, or in all; ``how`` and ``thresh`` as the library's."""
         if options.get("axis", 0) not in (0, "index"):
             raise TypeError("dropna drops rows; f.decompress().dropna(axis=...) drops columns")
         labels = None if subset is None else subset if isinstance(subset, list) else [subset]

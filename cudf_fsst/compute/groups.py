@@ -11,7 +11,7 @@ from .source import Source
 
 
 class Groups:
-    """Groups of a compressed frame's rows. ``f.groupby(by)`` makes one; its methods give what those of pandas or cuDF do.
+    """Groups of a compressed frame's rows: ``f.groupby(by)``. Its methods give what those of pandas or cuDF do.
 
     A call decodes the keys and the columns that it aggregates. Keys of strings with a dictionary are not decoded: the
     library groups their codes. ``groups["x"]`` and ``groups[["x", "y"]]`` select columns.
@@ -38,7 +38,7 @@ class Groups:
         raise AttributeError(said, name=name, obj=self)
 
     def agg(self, func: Any = None, **options: Any) -> Any:
-        """Aggregate by a name, a list of names, a dict of columns, or ``result=(column, name)``, as the library does."""
+        """Aggregate by a name, a list of names, a dict of columns, or ``result=(column, name)``, as the library."""
         columns: list[Hashable] | None = None
         if isinstance(func, Mapping):
             columns = list(func)
@@ -153,10 +153,9 @@ class Groups:
 
 def _with_keys(made: Any, keys: list[Any], dtypes: Mapping[Any, Any], interop: Any) -> Any:
     """The result with keys of their own dtypes instead of categories."""
-    if len(keys) == 1 and len(made.index.names) == 1 and list(made.index.names) == keys and keys[0] in dtypes:
-        if getattr(made, "ndim", 2) == 1 or keys[0] not in made.columns:
-            made.index = made.index.astype(dtypes[keys[0]])
-            return made
+    if len(keys) == 1 and list(made.index.names) == keys and (made.ndim == 1 or keys[0] not in made.columns):
+        made.index = made.index.astype(dtypes[keys[0]])
+        return made
     if len(keys) > 1 and list(made.index.names) == keys:
         levels = [made.index.get_level_values(number) for number in range(len(keys))]
         levels = [
