@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from . import batches, selection
+from . import batches, compute, selection
 from . import index as indexes
 from .backend import Asked, Backend, HostBackend, check_options, of_frame
 from .codecs.node import Content, Node
@@ -26,7 +26,6 @@ from .index import CompressedIndex
 from .interop import cudf as interop_cudf
 from .interop import schema
 from .naming import naming
-from .rows import Rows
 from .tables import as_html
 
 #: Columns that a notebook shows.
@@ -35,7 +34,7 @@ _SHOWN = 60
 _KEPT_PARTS = 8
 
 
-class CompressedFrame(Rows):
+class CompressedFrame(compute.Frames):
     """A compressed DataFrame, in host memory or on a GPU.
 
     ``df.fsst.compress()``, `read_parquet`, `concat`, `load` and `Compressor` make one. The class itself cannot be
@@ -85,6 +84,13 @@ class CompressedFrame(Rows):
 
     def _is_like(self, other: CompressedFrame) -> bool:
         return bool(self._labels.equals(other._labels)) and self._dtypes() == other._dtypes()
+
+    def __getattr__(self, name: str) -> Any:
+        """Say which way there is, where a DataFrame has the attribute."""
+        if not name.startswith("_") and name in self._labels:
+            raise AttributeError(f"a column is f[{name!r}], or compressed f.column({name!r})", name=name, obj=self)
+        way = 'f["x"] is a Series, f.map_chunks(...) goes piece by piece, f.decompress() gives the DataFrame'
+        raise compute.no_attribute(self, name, pd.DataFrame, way)
 
     # What it is ---------------------------------------------------------------------------------------------------
 
@@ -237,11 +243,14 @@ class CompressedFrame(Rows):
             return self._out(self._categories(stream))
         return self._out(self._range(0, None, stream=stream))
 
-    def _categories(self, stream: Any) -> Any:
-        """A DataFrame in which strings that have a dictionary are categories."""
+    def _categories(self, stream: Any, places: Sequence[int] | None = None) -> Any:
+        """A DataFrame in which strings that have a dictionary are categories; `places`: of these columns alone."""
         backend, index = self._backend, self._index
         with backend.current():
-            coded = [bool(column.node.scopes) for column in self._columns]
+            coded = [
+                bool(column.node.scopes) and (places is None or place in places)
+                for place, column in enumerate(self._columns)
+            ]
             plain = [column.node for column, own in zip(self._columns, coded, strict=True) if not own]
             buffers = backend.read([*index.nodes, *plain], stream=stream)
             labels = index.build(backend, buffers[: len(index.levels)])
