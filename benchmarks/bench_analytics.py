@@ -54,6 +54,8 @@ def check(found: Any, wanted: Any, on_gpu: bool) -> None:
     """Raise AssertionError where answers differ; rows of equal keys may be in another order on a GPU."""
     if on_gpu:
         found, wanted = found.to_pandas(), wanted.to_pandas()
+        if len(wanted) < 1000:  # groups, whose order cuDF leaves open
+            found, wanted = found.sort_index(), wanted.sort_index()
     if len(wanted) <= 1000:
         compare = pd.testing.assert_series_equal if wanted.ndim == 1 else pd.testing.assert_frame_equal
         compare(found, wanted, check_index_type="equiv")

@@ -14,6 +14,8 @@ NAMES = [
     "sum of one", "nulls are a group", "two keys", "named", "no index", "size", "dict of lists", "key of numbers too",
     "sort", "sort, from 0", "nlargest", "nsmallest", "duplicates", "dropna of some",
 ]  # fmt: skip
+#: Whose order cuDF leaves open.
+OPEN = {*NAMES[:4], *NAMES[5:8], "duplicates"}
 
 
 def on_host(made: Any) -> Any:
@@ -27,6 +29,8 @@ def test_as_cudf(name: str) -> None:
     df = cudf.from_pandas(frame().drop(columns=[7]))
     f = df.fsst.compress()
     found, wanted = on_host(CALLS[name](f)), on_host(CALLS[name](df))
-    if name == "duplicates":  # whose order cuDF leaves open
-        found, wanted = found.sort_index(), wanted.sort_index()
+    if name in OPEN:
+        found, wanted = (one.sort_index() for one in (found, wanted))
+    elif name == "no index":
+        found, wanted = (one.sort_values("mode", ignore_index=True) for one in (found, wanted))
     pd.testing.assert_frame_equal(found, wanted, check_index_type="equiv")
