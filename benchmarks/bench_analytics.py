@@ -10,13 +10,16 @@ compared before anything is timed. Records with ``codec`` "cudf" (or "pandas") a
 from __future__ import annotations
 
 import argparse
-import json
+import datetime
+import platform
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from records import as_text
 
 import cudf_fsst  # noqa: F401 - registers the accessor
 
@@ -84,7 +87,7 @@ def timed(call: Callable[[], Any], on_gpu: bool) -> float:
 def measure(df: Any, dataset: str, repeats: int, on_gpu: bool) -> list[dict[str, Any]]:
     """Records of all measures."""
     f = df.fsst.compress()
-    names = ("fsst", "cudf" if on_gpu else "pandas")
+    names = ("cudf_fsst", "cudf" if on_gpu else "pandas")
     records = []
     for name, call in CALLS.items():
         if name != "sort_ms" or not on_gpu:
@@ -96,7 +99,7 @@ def measure(df: Any, dataset: str, repeats: int, on_gpu: bool) -> list[dict[str,
                 best[one] = min(best[one], taken) if number else best[one]
         for one, value in best.items():
             records.append({"dataset": dataset, "codec": one, "measure": name, "value": round(value, 3), "unit": "ms"})
-        print(f"{name:18} fsst {best['fsst']:9.2f}  {names[1]} {best[names[1]]:9.2f}", flush=True)
+        print(f"{name:18} {names[0]} {best[names[0]]:9.2f}  {names[1]} {best[names[1]]:9.2f}", flush=True)
     return records
 
 
@@ -113,7 +116,17 @@ def main() -> None:
     print(f"{len(df):,} rows, {len(df.columns)} columns")
     records = measure(df, options.dataset, options.repeats, not options.cpu)
     if options.out:
-        options.out.write_text(json.dumps({"rows": len(df), "records": records}, indent=1) + "\n")
+        arguments = [Path(part).name if Path(part).is_absolute() else part for part in sys.argv]
+        head: dict[str, Any] = {
+            "machine": {"python": platform.python_version(), "pandas": pd.__version__},
+            "date": datetime.date.today().isoformat(),
+            "command": " ".join(["python", *arguments]),
+        }
+        if not options.cpu:
+            import timing
+
+            head = {"machine": timing.machine(), **timing.run()}
+        options.out.write_text(as_text({**head, "rows": len(df), "records": records}))
 
 
 if __name__ == "__main__":
