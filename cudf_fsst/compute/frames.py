@@ -12,12 +12,8 @@ from .. import selection
 from ..backend import Backend
 from ..codecs.node import Content
 from ..index import CompressedIndex
-from ..naming import naming
 from ..rows import Rows
 from .groups import Groups
-
-#: From one of so many rows on, whole columns are decoded on the host.
-_MANY = 4
 
 _F = TypeVar("_F", bound="Frames")
 
@@ -137,20 +133,5 @@ class Frames(Rows):
             chosen = ask(keys)
             rows = self._numbers(chosen.index.values, selection.row_numbers)
             del keys, chosen
-            made = self._many(rows)
+            made = self._take(rows)
         return self._out(made.reset_index(drop=True) if ignore_index else made)
-
-    def _many(self, rows: Any) -> Any:
-        """Chosen rows. On the host, many are chosen from whole columns, which are decoded one after another."""
-        backend = self._backend
-        if backend.device != "cpu" or len(rows) * _MANY < len(self):
-            return self._take(rows)
-        made = []
-        for content, label in zip(self._columns, self._labels, strict=True):
-            with naming(f"column {label!r}"):
-                (some,) = backend.read([content.node])
-                nullable = content.node.null_count > 0
-                series = backend.interop.build(some, content.type, content.stored, nullable=nullable)
-                made.append(series.take(rows))
-        labels = backend.interop.take_labels(self._index.whole(backend), rows)
-        return backend.interop.frame(made, self._labels.view(), labels)
