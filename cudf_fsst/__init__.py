@@ -10,7 +10,8 @@ from .accessor import FsstAccessor, FsstFrameAccessor, register
 from .codecs.fsst.symbols import SymbolTable
 from .column import CompressedColumn, train
 from .device.pinned import set_pinned_limit
-from .exchange import from_arrow
+from .engines.polars import scan
+from .exchange import compress, from_arrow
 from .frame import CompressedFrame, load
 from .interop import arrow_extension
 from .joining import Compressor, concat
@@ -25,10 +26,12 @@ __all__ = [
     "FsstFrameAccessor",
     "SpillPool",
     "SymbolTable",
+    "compress",
     "concat",
     "from_arrow",
     "load",
     "read_parquet",
+    "scan",
     "set_pinned_limit",
     "spilling",
     "train",

@@ -88,8 +88,8 @@ class CompressedColumn(Rows, query.Questions):
     # What it is ---------------------------------------------------------------------------------------------------
 
     def __bool__(self) -> bool:
-        """Refused, as a Series refuses it: a column has a truth value for each row, see `len`."""
-        return bool(self._unlabelled(0, 0))
+        """Refused, as a Series refuses it; see `len`."""
+        raise ValueError("the truth value of a column is ambiguous; len(column) is its number of rows")
 
     def __contains__(self, label: object) -> bool:
         """Whether a label is in the index, as a Series has it; ``column.isin([value])`` looks for values."""

@@ -43,7 +43,7 @@ try:
     from distributed.protocol import dask_deserialize, dask_serialize
     from distributed.protocol.cuda import cuda_deserialize, cuda_serialize
 except ModuleNotFoundError as error:
-    raise ImportError(f'{__name__} needs Dask ({error}); install it with: pip install "cudf-fsst[dask]"') from error
+    raise ImportError(f"{__name__} needs Dask ({error}); in a clone of cudf-fsst: pip install '.[dask]'") from error
 
 from .backend import DeviceBackend, HostBackend, check_options
 from .column import CompressedColumn

@@ -78,7 +78,7 @@ def make_table(table: str, scale: float, folder: Path) -> Path:
     # Beside this interpreter first: a virtual environment need not be activated.
     program = shutil.which("tpchgen-cli", path=sysconfig.get_path("scripts")) or shutil.which("tpchgen-cli")
     if program is None:
-        raise DemoError("tpchgen-cli is missing; install it with: pip install 'cudf-fsst[demo]'")
+        raise DemoError("tpchgen-cli is missing; in a clone of cudf-fsst: pip install '.[demo]'")
     made.parent.mkdir(parents=True, exist_ok=True)
     # Made elsewhere and renamed: an interrupted run leaves no half-written table to be found by the next one.
     with tempfile.TemporaryDirectory(dir=made.parent) as unfinished:

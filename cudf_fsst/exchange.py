@@ -1,8 +1,8 @@
-"""Compressed columns and frames out of Arrow's arrays and tables that carry them compressed."""
+"""Compressed columns and frames of what speaks Arrow, and of Arrow's tables that carry them compressed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,9 +13,137 @@ from . import index as indexes
 from .backend import HostBackend
 from .column import CompressedColumn
 from .frame import CompressedFrame
-from .interop import arrow_extension, schema
-from .joining import concat
+from .interop import arrow_columns, arrow_extension, schema
+from .joining import Compressor, concat
 from .naming import naming
+
+#: Rows that are compressed together.
+_PIECE_ROWS = 1 << 20
+_DEVICES = ("auto", "cpu", "gpu")
+
+
+def compress(
+    data: Any, *, codecs: Mapping[Any, str] | str | None = None, level: str = "default", device: str = "auto"
+) -> CompressedColumn | CompressedFrame:
+    """Compress a table or a column of any library that speaks Arrow: Polars, DuckDB, pyarrow, pandas, cuDF.
+
+    Streams are read, and compressed, 1,048,576 rows at a time, and pieces are put together as `concat` does it. So the
+    result does not depend on how batches were cut.
+
+    Parameters
+    ----------
+    data
+        A DataFrame or Series of pandas or cuDF. Or what has ``__arrow_c_stream__`` or ``__arrow_c_array__``: a
+        DataFrame or Series of Polars, a relation of DuckDB, a Table, RecordBatchReader, RecordBatch, ChunkedArray or
+        Array of pyarrow.
+    codecs : mapping or str, optional
+        Of a table, codecs by column, as in ``df.fsst.compress()``. Of a column, its codec.
+    level : str
+        As in ``df.fsst.compress()``.
+    device : str
+        Where the result is: ``"cpu"``, ``"gpu"``, or ``"auto"``, where the data is.
+
+    Returns
+    -------
+    CompressedColumn or CompressedFrame
+        Columns keep Arrow's types exactly, as `pandas.ArrowDtype`. A table that pandas has made brings pandas' dtypes
+        and index.
+
+    Raises
+    ------
+    TypeError
+        Something else, or a column of a type that cannot be compressed, which is named.
+    ValueError
+        Arrow data that is damaged; `level`, `device` or a codec that there is not.
+    KeyError
+        `codecs` names a column that there is not.
+    """
+    if device not in _DEVICES:
+        raise ValueError(f"device must be one of {_DEVICES}, not {device!r}")
+    if isinstance(data, (CompressedColumn, CompressedFrame)):
+        raise TypeError(f"this is compressed already: a {type(data).__name__}")
+    made: Any
+    if type(data).__module__.partition(".")[0] in ("pandas", "cudf") and hasattr(data, "fsst"):
+        pieces = iter([data])
+    elif isinstance(data, (pa.Array, pa.ChunkedArray)):
+        pieces = _series(pa.chunked_array([data]) if isinstance(data, pa.Array) else data, None)
+    elif (table := _reader(data)) is not None:
+        pieces = _tables(table)
+    elif hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
+        array = pa.chunked_array(data) if hasattr(data, "__arrow_c_stream__") else pa.chunked_array([pa.array(data)])
+        pieces = _series(array, getattr(data, "name", None))
+    else:
+        what = "a DataFrame, a Series, or what has __arrow_c_stream__ or __arrow_c_array__"
+        raise TypeError(f"expected {what}, not {type(data).__name__}")
+    compressor: Compressor | None = None
+    for piece in pieces:
+        if compressor is None:
+            if hasattr(piece, "columns"):
+                if codecs is not None and not isinstance(codecs, Mapping):
+                    raise TypeError(f"codecs of a table must be a dict of columns and codecs, not {codecs!r}")
+                compressor = Compressor(codecs=codecs, level=level)
+            else:
+                if codecs is not None and not isinstance(codecs, str):
+                    raise TypeError(f"codecs of a column must be the name of one, not {codecs!r}")
+                compressor = Compressor(codec=codecs, level=level)
+        compressor.append(piece)
+    assert compressor is not None
+    made = compressor.finish()
+    if device == "auto" or device == made.device.partition(":")[0].replace("cuda", "gpu"):
+        return made
+    return made.to_host() if device == "cpu" else made.to_device()
+
+
+def _reader(data: Any) -> Any:
+    """Batches of a table, or None of something else."""
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
+    # A Series of structs streams what could be a table.
+    if not hasattr(data, "__arrow_c_stream__") or (hasattr(data, "name") and not hasattr(data, "columns")):
+        return None
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowInvalid, TypeError):  # a stream of arrays that are no rows of a table
+        return None
+
+
+def _tables(reader: Any) -> Iterator[Any]:
+    """DataFrames of so many rows each, whose columns are Arrow's."""
+    for field in reader.schema:
+        if isinstance(field.type, arrow_extension.ColumnType):
+            raise TypeError(f"column {field.name!r} is compressed already; from_arrow() takes it")
+    # What pandas noted says its own dtypes.
+    mapper = None if reader.schema.pandas_metadata else pd.ArrowDtype
+    some: list[Any] = []
+    rows, first = 0, True
+    for batch in reader:
+        while batch.num_rows:
+            part = batch.slice(0, _PIECE_ROWS - rows)
+            batch = batch.slice(part.num_rows)
+            some.append(part)
+            rows += part.num_rows
+            if rows == _PIECE_ROWS:
+                yield _frame_of(some, reader.schema, mapper)
+                some, rows, first = [], 0, False
+    if some or first:
+        yield _frame_of(some, reader.schema, mapper)
+
+
+def _frame_of(batches: Sequence[Any], kind: Any, mapper: Any) -> Any:
+    table = pa.Table.from_batches(batches, kind).unify_dictionaries()
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        with naming(f"column {name!r}"):
+            arrow_columns.check(column)  # before pandas looks at it
+    return table.to_pandas(types_mapper=mapper)
+
+
+def _series(array: Any, name: Any) -> Iterator[Any]:
+    """Series of so many rows each."""
+    for start in range(0, max(len(array), 1), _PIECE_ROWS):
+        part = array.slice(start, _PIECE_ROWS)
+        yield pd.Series(pd.arrays.ArrowExtensionArray(part), name=name if isinstance(name, str) else None, copy=False)
 
 
 def from_arrow(data: Any) -> CompressedColumn | CompressedFrame:
@@ -59,7 +187,7 @@ def from_arrow(data: Any) -> CompressedColumn | CompressedFrame:
 def _column(array: Any) -> CompressedColumn:
     values = arrow_extension.values_of(array)
     if values is None:
-        raise TypeError(f"Arrow type {array.type} is no cudf_fsst.column; series.fsst.compress() compresses values")
+        raise TypeError(f"Arrow type {array.type} is no cudf_fsst.column; cudf_fsst.compress() compresses values")
     if not values:
         raise ValueError("an array without values holds no column")
     missing = [number for number, value in enumerate(values) if value is None]

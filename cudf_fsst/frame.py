@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,19 +13,19 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from . import batches, selection
+from . import batches, compute, selection
 from . import index as indexes
 from .backend import Asked, Backend, HostBackend, check_options, of_frame
 from .codecs.node import Content, Node
 from .codecs.registry import NAMES
 from .column import CompressedColumn, dtype_of
 from .column import of_loaded as column_of
+from .engines import polars as engines
 from .files import columns as files
 from .index import CompressedIndex
 from .interop import cudf as interop_cudf
 from .interop import schema
 from .naming import naming
-from .rows import Rows
 from .tables import as_html
 
 #: Columns that a notebook shows.
@@ -34,7 +34,7 @@ _SHOWN = 60
 _KEPT_PARTS = 8
 
 
-class CompressedFrame(Rows):
+class CompressedFrame(compute.Frames):
     """A compressed DataFrame, in host memory or on a GPU.
 
     ``df.fsst.compress()``, `read_parquet`, `concat`, `load` and `Compressor` make one. The class itself cannot be
@@ -84,6 +84,13 @@ class CompressedFrame(Rows):
 
     def _is_like(self, other: CompressedFrame) -> bool:
         return bool(self._labels.equals(other._labels)) and self._dtypes() == other._dtypes()
+
+    def __getattr__(self, name: str) -> Any:
+        """Say which way there is, where a DataFrame has the attribute."""
+        if not name.startswith("_") and name in self._labels:
+            raise AttributeError(f"a column is f[{name!r}], or compressed f.column({name!r})", name=name, obj=self)
+        way = 'f["x"] is a Series, f.map_chunks(...) goes piece by piece, f.decompress() gives the DataFrame'
+        raise compute.no_attribute(self, name, pd.DataFrame, way)
 
     # What it is ---------------------------------------------------------------------------------------------------
 
@@ -236,11 +243,14 @@ class CompressedFrame(Rows):
             return self._out(self._categories(stream))
         return self._out(self._range(0, None, stream=stream))
 
-    def _categories(self, stream: Any) -> Any:
-        """A DataFrame in which strings that have a dictionary are categories."""
+    def _categories(self, stream: Any, places: Sequence[int] | None = None) -> Any:
+        """A DataFrame in which strings that have a dictionary are categories; `places`: of these columns alone."""
         backend, index = self._backend, self._index
         with backend.current():
-            coded = [bool(column.node.scopes) for column in self._columns]
+            coded = [
+                bool(column.node.scopes) and (places is None or place in places)
+                for place, column in enumerate(self._columns)
+            ]
             plain = [column.node for column, own in zip(self._columns, coded, strict=True) if not own]
             buffers = backend.read([*index.nodes, *plain], stream=stream)
             labels = index.build(backend, buffers[: len(index.levels)])
@@ -458,6 +468,43 @@ class CompressedFrame(Rows):
         reader = batches.reader(there._columns, self._arrow_schema(), len(self))
         return reader.__arrow_c_stream__(requested_schema)
 
+    def lazy(self, where: Any = None) -> Any:
+        """The columns, without the index, as a LazyFrame of Polars, which decodes what a query needs, piece by piece.
+
+        What Polars filters by is answered on the codes where that can be: comparisons of integers, booleans, dates,
+        times, durations and decimals with a constant, ``is_between``, ``is_in`` and ``is_null``; of strings ``==``,
+        ``is_in``, ``str.starts_with``, ``str.ends_with``, ``str.contains`` of literals and ``str.len_*``; joined by
+        ``&``, ``|`` and ``~``. The rows that are left are decoded, of the columns that the query uses alone, and Polars
+        filters again. The logger ``cudf_fsst.query`` says at DEBUG which parts of a filter were answered so.
+        A frame on a GPU moves to host memory, compressed, first.
+
+        Parameters
+        ----------
+        where : polars.Expr, optional
+            Rows for which it is not true are left out, as ``lazy().filter(where)`` does it. Polars' GPU engine does not
+            tell what it filters by. There this is the way to have it answered on the codes.
+
+        Returns
+        -------
+        polars.LazyFrame
+            Its columns have the labels as texts. Values and types are those that Polars makes of `to_arrow`, but
+            ordered categories are an Enum.
+
+        Raises
+        ------
+        ImportError
+            Polars is missing.
+        TypeError
+            Polars has no such type; the column is named. Or `where` is no expression.
+        ValueError
+            Two columns have the same label as a text.
+        """
+        return engines.lazy(self._engine_table(), where)
+
+    def _engine_table(self) -> engines.Table:
+        there = self.to_host()
+        return engines.Table(there._backend, tuple(map(str, self._labels)), there._columns, len(self))
+
     def _arrow_schema(self) -> Any:
         """Of `to_arrow`."""
         fields = zip(map(str, self._labels), (column.type for column in self._columns), strict=True)
@@ -592,13 +639,18 @@ def check_codecs(
     return wanted
 
 
-def load(path: str | os.PathLike[str]) -> CompressedColumn | CompressedFrame:
+def load(
+    path: str | os.PathLike[str], *, columns: Sequence[Hashable] | None = None
+) -> CompressedColumn | CompressedFrame:
     """Read a column or a frame that ``save`` wrote.
 
     Parameters
     ----------
     path : path
-        The file. All of it is checked before it is used.
+        The file. All of it that is read is checked before it is used.
+    columns : sequence of labels, optional
+        Columns of a frame, in the order in which the result has them. They and the index alone are read, besides what
+        says where they are. None: all.
 
     Returns
     -------
@@ -610,11 +662,34 @@ def load(path: str | os.PathLike[str]) -> CompressedColumn | CompressedFrame:
     ------
     ValueError
         The bytes are damaged, the file holds something else, or its format version is not known. The message says
-        which part is wrong, and how.
+        which part is wrong, and how. Or `columns` are asked of the file of a column.
+    KeyError
+        The frame has no such column, or several.
+    TypeError
+        `columns` is a text, or no sequence.
     OSError
         The file cannot be read.
     """
-    loaded = files.load(path)
+    if columns is not None:
+        if isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable):
+            raise TypeError(f"columns must be labels of columns in a list, not {columns!r}")
+        columns = list(columns)
+    loaded = files.load(path, None if columns is None else partial(_places_of, columns))
     if loaded.holds == "column":
         return column_of(loaded)
     return CompressedFrame._make(HostBackend(), loaded.columns, loaded.labels, indexes.of_loaded(loaded))
+
+
+def _places_of(wanted: Sequence[Hashable], labels: Any, types: Any) -> list[int]:
+    """Which columns have these labels."""
+    del types
+    places = []
+    for label in wanted:
+        try:
+            place = labels.get_loc(label)
+        except (KeyError, TypeError, pd.errors.InvalidIndexError):
+            raise KeyError(f"the frame has no column {label!r}") from None
+        if not isinstance(place, (int, np.integer)):
+            raise KeyError(f"{label!r} names several columns")
+        places.append(int(place))
+    return places

@@ -187,6 +187,10 @@ class Interrupts:
                 self.left = 0
         except KeyboardInterrupt:
             self.left = 0
+        except SystemError as error:  # Python's own, where a signal comes while C code handles an error
+            self.left = 0
+            if not isinstance(error.__cause__, KeyboardInterrupt):
+                raise
         signal.setitimer(signal.ITIMER_REAL, 0)
         return self.raised > before
 

@@ -73,7 +73,7 @@ def test_demo_errors(tmp_path: Path, arguments: list[str], message: str) -> None
 
 def test_demo_without_the_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cudf_fsst.demo.shutil.which", lambda *args, **kwargs: None)
-    assert "pip install 'cudf-fsst[demo]'" in run_bad("demo", "--device", "cpu", "--data", tmp_path)
+    assert "pip install '.[demo]'" in run_bad("demo", "--device", "cpu", "--data", tmp_path)
 
 
 @pytest.mark.gpu

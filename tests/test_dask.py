@@ -83,7 +83,7 @@ def test_without_dask() -> None:
     code = "import sys; sys.modules['dask'] = None; import cudf_fsst; import cudf_fsst.dask"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "needs Dask" in done.stderr
-    assert 'pip install "cudf-fsst[dask]"' in done.stderr
+    assert "pip install '.[dask]'" in done.stderr
 
 
 # One process --------------------------------------------------------------------------------------------------------

@@ -410,5 +410,5 @@ def test_errors_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # None in sys.modules makes the import fail, also where cuDF is installed.
     compressed = column()
     monkeypatch.setitem(sys.modules, "cudf", None)
-    with pytest.raises(ImportError, match=r"cudf-fsst\[cuda12\]"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[cuda12\]'"):
         compressed.to_cudf()

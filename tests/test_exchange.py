@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cudf_fsst
+from cudf_fsst import exchange
 from cudf_fsst.interop.arrow_extension import ColumnType
 from test_frame_refused import ROWS, whole
 
@@ -184,3 +185,103 @@ def test_from_the_gpu() -> None:
     found = cudf_fsst.from_arrow(data.fsst.compress().to_arrow(compressed=True))
     assert found.device == "cpu"
     assert found.to_device().decompress().equals(data)
+
+
+# compress(data) -------------------------------------------------------------------------------------------------------
+
+
+def codes_of(frame: Any) -> list[bytes]:
+    return [bytes(memoryview(part.codes)) for content in frame._columns for part in content.node.parts]
+
+
+def polars_frame() -> Any:
+    import polars
+
+    return polars.DataFrame(
+        {
+            "n": [1, None, 3] * 5,
+            "s": ["x", "y", None] * 5,
+            "c": polars.Series(["u", "v", "u"] * 5, dtype=polars.Categorical),
+            "l": [[1], [2, 3], None] * 5,
+            "d": polars.Series([1, 2, 3] * 5).cast(polars.Date),
+        }
+    )
+
+
+def test_compress_what_speaks_arrow() -> None:
+    import duckdb
+    import polars
+
+    data = polars_frame()
+    found = cudf_fsst.compress(data, codecs={"n": "raw"})
+    assert polars.DataFrame(found).equals(data)
+    assert found.codecs["n"] == "raw"
+    relation = duckdb.sql("select i, 'n' || i % 7 as t from range(9) x(i)")
+    assert cudf_fsst.compress(relation).to_arrow().to_pylist() == [{"i": i, "t": f"n{i % 7}"} for i in range(9)]
+    column = cudf_fsst.compress(data["s"], codecs="fsst")
+    assert (column.name, column.codec, column.to_arrow().to_pylist()) == ("s", "fsst", data["s"].to_list())
+    structs = polars.Series("p", [{"a": 1, "b": "x"}, None])
+    assert cudf_fsst.compress(structs).to_arrow().to_pylist() == structs.to_list()
+    batch = pa.record_batch({"a": [1, 2]})
+    for table in (batch, pa.table(batch), pa.RecordBatchReader.from_batches(batch.schema, [batch, batch][:1])):
+        assert cudf_fsst.compress(table).to_arrow().equals(pa.table(batch))
+    assert cudf_fsst.compress(pa.array(["a", None])).to_arrow().to_pylist() == ["a", None]
+    assert cudf_fsst.compress(pa.table(batch).slice(0, 0)).shape == (0, 1)
+    assert len(cudf_fsst.compress(pa.chunked_array([], pa.int8()))) == 0
+
+
+def test_compress_what_pandas_has_made() -> None:
+    data = pd.DataFrame({"n": [1, 2], "s": ["a", None]}, index=pd.Index(["p", "q"], name="k"))
+    for some in (data, pa.Table.from_pandas(data)):
+        pd.testing.assert_frame_equal(cudf_fsst.compress(some, device="cpu").decompress(), data)
+    pd.testing.assert_series_equal(cudf_fsst.compress(data["s"], codecs="dict").decompress(), data["s"])
+
+
+def test_compress_streams_however_they_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "_PIECE_ROWS", 10_000)
+    rows = 25_000
+    texts = [f"v{i % 300}" if i < 20_000 else f"{i} other" for i in range(rows)]
+    table = pa.table({"n": range(rows), "t": texts, "c": pa.array(texts).dictionary_encode()})
+    found = []
+    for size in (rows, 10_000, 777):
+        reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=size))
+        found.append(cudf_fsst.compress(reader))
+        assert found[-1].to_arrow().equals(table.cast(found[-1].to_arrow().schema))
+    assert codes_of(found[0]) == codes_of(found[1]) == codes_of(found[2])
+    column = cudf_fsst.compress(table["t"])
+    assert column.to_arrow().to_pylist() == texts
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "error", "message"),
+    [
+        ([1], {}, TypeError, "__arrow_c_array__, not list"),
+        ("x", {}, TypeError, "not str"),
+        (pa.array([1]), {"device": "tpu"}, ValueError, "'tpu'"),
+        (pa.array([1]), {"codecs": {"a": "raw"}}, TypeError, "must be the name of one"),
+        (pa.array([1]), {"codecs": "zip"}, ValueError, "'zip'"),
+        (pa.table({"a": [1]}), {"codecs": "raw"}, TypeError, "must be a dict"),
+        (pa.table({"a": [1]}), {"codecs": {"b": "raw"}}, KeyError, "'b'"),
+        (pa.table({"a": [1]}), {"level": "best"}, ValueError, "level"),
+    ],
+)
+def test_compress_refuses(data: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        cudf_fsst.compress(data, **options)
+
+
+def test_compress_refuses_what_is_compressed() -> None:
+    frame = pd.DataFrame({"a": ["x"]}).fsst.compress()
+    for data in (frame, frame.column("a"), frame.to_arrow(compressed=True)):
+        with pytest.raises(TypeError, match="compressed already"):
+            cudf_fsst.compress(data)
+
+
+def test_compress_damaged_tables() -> None:
+    array = pa.array(["abc", "def"])
+    wrong = pa.Array.from_buffers(
+        array.type, 2, [None, pa.py_buffer(np.array([0, 1 << 20, 6], "i4")), array.buffers()[2]]
+    )
+    for data in (wrong, pa.table({"a": wrong})):
+        with pytest.raises(ValueError, match="ffsets"):
+            cudf_fsst.compress(data)

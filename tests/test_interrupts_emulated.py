@@ -169,6 +169,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.trains  # what stands for the kernels elsewhere is interrupted itself
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.sampled(3)
 def test_interrupted(device: FakeDevice, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

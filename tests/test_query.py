@@ -538,7 +538,7 @@ def test_labels_and_truth() -> None:
     column = series.fsst.compress()
     for value in ("a", "x", "y", "z"):
         assert (value in column) == (value in series)
-    with pytest.raises(ValueError, match="truth value of a Series is ambiguous"):
+    with pytest.raises(ValueError, match="truth value of a column is ambiguous"):
         bool(column)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -49,6 +47,10 @@ class Loaded:
         Levels of the index of a column of version 1.
     dtype : pandas dtype or None
         Of a column of version 1.
+    every : pandas.Index
+        Labels of all columns of a frame, those too that were not read.
+    types : sequence of pyarrow.DataType
+        Of the same.
     """
 
     holds: str
@@ -59,17 +61,31 @@ class Loaded:
     rows: int
     stream: Any = None
     dtype: Any = None
+    every: Any = None
+    types: Sequence[Any] = ()
 
 
-def load(path: storage.Target) -> Loaded:
-    """Read a file and check it; see `cudf_fsst.load`."""
-    stored = storage.load(path)
-    try:
-        return _text(stored) if stored.version == FORMAT_VERSION else _of_streams(stored)
-    except ValueError as error:
-        if isinstance(path, io.BytesIO):
-            raise
-        raise ValueError(f"{os.fsdecode(path)}: {error}") from error
+#: Which columns to read, by their places, given the labels and types of all.
+Choice = Callable[[Any, Sequence[Any]], Sequence[int]]
+
+
+def load(path: storage.Target, choose: Choice | None = None, *, levels: bool = True) -> Loaded:
+    """Read a file, or some columns of a frame's, and check what is read; see `cudf_fsst.load`.
+
+    Parameters
+    ----------
+    path
+    choose : callable, optional
+        Given the labels and types of the frame's columns, says which to read, by their places. Others are not read.
+    levels : bool
+        Read the levels of the index, too.
+    """
+    with storage.opened(path) as file:
+        if file.version != FORMAT_VERSION:
+            return _of_streams(file, choose, levels)
+        if choose is not None:
+            raise ValueError("holds a column, not a frame")
+        return _text(storage.Stored(file.version, list(file.read([0]).values()), file.schema, file.index))
 
 
 def save_text(path: Any, segments: Sequence[Any], name: Any, dtype: Any, index: pd.Index) -> None:
@@ -136,53 +152,77 @@ def _label_levels(labels: Any, error: TypeError) -> tuple[dict[str, Any], list[C
     return described, [Content(store.node(arrow_columns.describe(array)), array.type, None) for array in arrays]
 
 
-def _of_streams(stored: storage.Stored) -> Loaded:
-    """What a file of version 2 or 3 holds; ValueError names what does not fit together."""
-    types, notes = schema.frame_from_bytes(stored.schema)
-    if stored.index is not None:
+def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) -> Loaded:
+    """What a file of version 2 or 3 holds, or those of its columns; ValueError names what does not fit together."""
+    types, notes = schema.frame_from_bytes(file.schema)
+    if file.index is not None:
         raise ValueError("the file of a frame has no section of its index")
     try:
         rows, holds, named = notes["rows"], "frame", []
         if type(rows) is not int or not 0 <= rows < 2**63:
             raise ValueError(f"a frame of {rows!r} rows")
-        if stored.version == EXACT_VERSION:
+        if file.version == EXACT_VERSION:
             holds, named = notes["holds"], notes["label_levels"]
             if holds not in ("frame", "column"):
                 raise ValueError(f"the file holds {holds!r}, not a frame or a column")
         elif any(map(needs_version_3, types)):
-            raise ValueError(f"version {stored.version} has no columns of types {', '.join(map(str, types))}")
+            raise ValueError(f"version {file.version} has no columns of types {', '.join(map(str, types))}")
+        count = len(notes["columns"])
+        if holds == "column" and (count != 1 or choose is not None):
+            raise ValueError(f"the file of a column holds {count}" if count != 1 else "holds a column, not a frame")
         described = [*notes["columns"], *notes["levels"]]
         if len(described) + len(named) != len(types):
             raise ValueError(f"{len(described) + len(named)} columns and levels for {len(types)} fields")
-        reader = trees.Reader(stored.streams, dictionaries=stored.version == EXACT_VERSION)
-        columns = [
-            Content(reader.node(one["tree"], kind, f"column {i}"), kind, one["dtype"])
-            for i, (one, kind) in enumerate(zip(described, types[: len(described)], strict=True))
-        ]
-        labels = _read_labels(notes["labels"], named, types[len(described) :], reader, len(notes["columns"]))
-        reader.finish()
-        if len(labels) != len(notes["columns"]):
-            raise ValueError(f"{len(labels)} labels for {len(notes['columns'])} columns")
+        exact = file.version == EXACT_VERSION
+        streams = file.read(range(len(file.codecs))) if choose is None else {}
+        edges = trees.edges([one["tree"] for one in [*described, *named]], len(file.codecs))
+        first = edges[len(described)]
+        if choose is not None:
+            streams = file.read(range(first, len(file.codecs)))
+        reader = trees.Reader(streams, file.codecs, first, dictionaries=exact)
+        labels = _read_labels(notes["labels"], named, types[len(described) :], reader, count)
+        if len(labels) != count:
+            raise ValueError(f"{len(labels)} labels for {count} columns")
         index = notes["index"]
         schema.check_dtypes(
-            [(column.type, column.stored) for column in columns[: len(notes["columns"])]],
+            [(kind, one["dtype"]) for one, kind in zip(notes["columns"], types, strict=False)],
             index,
-            [column.type for column in columns[len(notes["columns"]) :]],
+            types[count : len(described)],
         )
-        for i, column in enumerate(columns):
-            if column.node.rows != rows:
-                raise ValueError(f"column {i}: {column.node.rows} rows, the frame has {rows}")
-            with naming(f"column {i}"):
-                check_values(column.type, column.stored, partial(trees.survey, column.node))
         if "range" in index and indexes.range_length(index) != rows:
             raise ValueError(f"the frame has {rows} rows, its index {indexes.range_length(index)} labels")
+        places = list(range(count)) if choose is None else _chosen(choose, labels, types[:count])
+        chosen = sorted({*places, *(range(count, len(described)) if with_levels else ())})
+        if choose is not None:
+            streams = file.read([number for i in chosen for number in range(edges[i], edges[i + 1])])
+        found = {}
+        for i in chosen:
+            one, kind, what = described[i], types[i], f"column {i}"
+            node = trees.Reader(streams, file.codecs, edges[i], dictionaries=exact).node(one["tree"], kind, what)
+            if node.rows != rows:
+                raise ValueError(f"{what}: {node.rows} rows, the frame has {rows}")
+            with naming(what):
+                check_values(kind, one["dtype"], partial(trees.survey, node))
+            found[i] = Content(node, kind, one["dtype"])
+    except _ChoiceError as error:
+        raise error.args[0] from None
     except (LookupError, TypeError, AttributeError, OverflowError, NotImplementedError, RecursionError) as error:
         # JSON of another shape than `save` writes, or an Arrow type that no column has.
         raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error
-    count = len(notes["columns"])
-    if holds == "column" and count != 1:
-        raise ValueError(f"the file of a column holds {count}")
-    return Loaded(holds, labels, columns[:count], index, columns[count:], rows)
+    columns, levels = [found[i] for i in places], [found[i] for i in chosen if i >= count]
+    kept = labels if choose is None else labels.take(places)
+    return Loaded(holds, kept, columns, index, levels, rows, every=labels, types=types[:count])
+
+
+class _ChoiceError(Exception):
+    """What is wrong with the columns that were asked for, not with the file."""
+
+
+def _chosen(choose: Choice, labels: Any, types: Sequence[Any]) -> Sequence[int]:
+    try:
+        return choose(labels, types)
+    except Exception as error:
+        raise _ChoiceError(error) from None
 
 
 def _read_labels(

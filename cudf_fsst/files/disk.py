@@ -179,7 +179,7 @@ class Writer:
 
 
 class Reader:
-    """Read pieces of a file one after another into new arrays; without a path the file is in memory."""
+    """Read pieces of a file into new arrays, one after another; without a path the file is in memory."""
 
     def __init__(self, file: BufferedIOBase, path: str | None) -> None:
         self._file, self._path = file, path
@@ -198,6 +198,11 @@ class Reader:
                 break
             got += count
         return content[:got]
+
+    def skip(self, nbytes: int) -> None:
+        """Go on so many bytes further, or, if it is negative, back."""
+        if nbytes:
+            self._file.seek(nbytes, os.SEEK_CUR)
 
     def _read_parallel(self, content: npt.NDArray[np.uint8]) -> bool:
         if self._parallel is None:

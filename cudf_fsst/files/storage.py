@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -218,11 +220,104 @@ def _pieces(version: int, streams: Sequence[Stream], schema: bytes, index: bytes
         yield content
 
 
-def load(path: Target) -> Stored:
-    """Read a column, or the streams of a frame, from a file and check all of it.
+class Opened:
+    """A file whose head was checked: preamble, records, directory and schema. What else it holds is read when asked.
 
-    Checked are every size against the file's, before memory is taken for it, every checksum, and then that each
-    segment is consistent, so that decoding what `load` returns never leaves its buffers, whatever the file held.
+    Attributes
+    ----------
+    version : int
+    schema : bytes
+    index : bytes or None
+        As in `Stored`.
+    codecs : list of str
+        Of each stream.
+    """
+
+    def __init__(self, opened: BinaryIO, file: Reader, file_nbytes: int) -> None:
+        version, columns, segments, sections, records_checksum = _read_preamble(opened, file_nbytes)
+        if version == FORMAT_VERSION and columns != 1:
+            raise ValueError(f"preamble: {columns} columns; version {FORMAT_VERSION} has one")
+        head_nbytes = columns * _COLUMN.size + segments * _SEGMENT.size + sections * _SECTION.size
+        if _PREAMBLE_NBYTES + head_nbytes > file_nbytes:
+            raise ValueError(
+                f"preamble: {columns} columns, {segments} segments and {sections} sections need more than the file's "
+                f"{file_nbytes} bytes"
+            )
+        head = _read(file, head_nbytes, "records").tobytes()
+        if xxhash.xxh3_64_intdigest(head) != records_checksum:
+            raise ValueError("records: checksum does not match")
+
+        codecs = (FSST,) if version == FORMAT_VERSION else STREAMS
+        self._records = _column_records(head[: columns * _COLUMN.size], segments, codecs)
+        tables_count = sum(record.tables for record in self._records)
+        place = columns * _COLUMN.size
+        self._described: list[list[Any]] = []
+        for number, record in enumerate(self._records):
+            nbytes = record.segments * _SEGMENT.size
+            self._described.append(_part_records(version, head[place : place + nbytes], record))
+            _check_sums(number, record, self._described[-1])
+            place += nbytes
+        described = [part for some in self._described for part in some]
+        places = _read_directory(head[place:], columns, tables_count, segments, file_nbytes)
+        for one in places:
+            if one.kind == _META and one.nbytes != described[one.number].meta_nbytes(one.nbytes):
+                expected = described[one.number].meta_nbytes(one.nbytes)
+                raise ValueError(f"{one.name}: has {one.nbytes} bytes, its segment needs {expected}")
+        self._file, self._places = file, places
+        self._firsts = [0, *accumulate(record.segments for record in self._records)]
+        ends = [_PREAMBLE_NBYTES + head_nbytes, *(one.offset + one.nbytes for one in places)]
+        self._gaps = dict(zip(((one.kind, one.number) for one in places), ends, strict=False))
+        self.version, self.codecs = version, [record.codec for record in self._records]
+        self._at = ends[0]
+        # The directory has them first; they say what there is to choose from.
+        found = self._contents([one for one in places if one.kind in (_SCHEMA, _INDEX)])
+        schema, index = found[_SCHEMA, 0], found.get((_INDEX, 0))
+        self.schema, self.index = schema.tobytes(), None if index is None else index.tobytes()
+
+    def read(self, numbers: Collection[int]) -> dict[int, Stream]:
+        """Some streams by number, read and checked as `load` does it; nothing of the others is read."""
+        segments = {part for number in numbers for part in range(self._firsts[number], self._firsts[number + 1])}
+        tables = {
+            table
+            for number in numbers
+            for table in range(
+                self._records[number].first_table, self._records[number].first_table + self._records[number].tables
+            )
+        }
+        wanted = {_TABLE: tables, _META: segments, _CODES: segments}
+        contents = self._contents([one for one in self._places if one.number in wanted.get(one.kind, ())])
+        made = {number: _read_table(number, contents[_TABLE, number]) for number in sorted(tables)}
+        loaded: dict[int, Any] = {}
+        for number in sorted(numbers):
+            for part, described in enumerate(self._described[number], self._firsts[number]):
+                loaded[part] = described.make(made, contents[_META, part], contents[_CODES, part])
+        _share(
+            lambda numbered: _check_segment(*numbered), list(loaded.items()), [one.nbytes for one in loaded.values()]
+        )
+        return {
+            number: (self.codecs[number], [loaded[i] for i in range(self._firsts[number], self._firsts[number + 1])])
+            for number in sorted(numbers)
+        }
+
+    def _contents(self, places: Sequence[_Place]) -> dict[tuple[int, int], npt.NDArray[np.uint8]]:
+        """Sections, and that there are zeros before each of them, checked."""
+        contents: dict[tuple[int, int], npt.NDArray[np.uint8]] = {}
+        for one in places:
+            gap = self._gaps[one.kind, one.number]
+            self._file.skip(gap - self._at)
+            if _read(self._file, one.offset - gap, "padding").any():
+                raise ValueError(f"padding before {one.name}: not zero")
+            contents[one.kind, one.number] = _read(self._file, one.nbytes, one.name)
+            self._at = one.offset + one.nbytes
+        # The checks let go of the interpreter, so threads share them.
+        sizes = [place.nbytes for place in places]
+        _share(lambda place: _check_checksum(place, contents[place.kind, place.number]), places, sizes)
+        return contents
+
+
+@contextlib.contextmanager
+def opened(path: Target) -> Iterator[Opened]:
+    """Open a file to read all or some of it; ValueErrors within the block name it.
 
     Parameters
     ----------
@@ -238,7 +333,8 @@ def load(path: Target) -> Stored:
         version that this package does not read.
     """
     if isinstance(path, io.BytesIO):
-        return _load(path, Reader(path, None), path.getbuffer().nbytes)
+        yield Opened(path, Reader(path, None), path.getbuffer().nbytes)
+        return
     name = os.fsdecode(path)
     # Looked at before it is opened: opening a pipe would wait for its writer.
     if not stat.S_ISREG(os.stat(name).st_mode):
@@ -246,70 +342,29 @@ def load(path: Target) -> Stored:
     with open(name, "rb") as file:
         reader = Reader(file, name)
         try:
-            return _load(file, reader, os.fstat(file.fileno()).st_size)
+            yield Opened(file, reader, os.fstat(file.fileno()).st_size)
         except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
+            raise ValueError(f"{name}: {error}") from error
         finally:
             reader.close()
+
+
+def load(path: Target) -> Stored:
+    """Read a column, or the streams of a frame, from a file and check all of it.
+
+    Checked are every size against the file's, before memory is taken for it, every checksum, and then that each
+    segment is consistent, so that decoding what `load` returns never leaves its buffers, whatever the file held.
+    Errors are those of `opened`.
+    """
+    with opened(path) as file:
+        streams = file.read(range(len(file.codecs)))
+        return Stored(file.version, list(streams.values()), file.schema, file.index)
 
 
 def version_of(path: str | os.PathLike[str]) -> int:
     """The format version of a file that `load` reads."""
     with open(path, "rb") as file:
         return int.from_bytes(file.read(len(MAGIC) + 4)[len(MAGIC) :], "little")
-
-
-def _load(opened: BinaryIO, file: Reader, file_nbytes: int) -> Stored:
-    version, columns, segments, sections, records_checksum = _read_preamble(opened, file_nbytes)
-    if version == FORMAT_VERSION and columns != 1:
-        raise ValueError(f"preamble: {columns} columns; version {FORMAT_VERSION} has one")
-    head_nbytes = columns * _COLUMN.size + segments * _SEGMENT.size + sections * _SECTION.size
-    if _PREAMBLE_NBYTES + head_nbytes > file_nbytes:
-        raise ValueError(
-            f"preamble: {columns} columns, {segments} segments and {sections} sections need more than the file's "
-            f"{file_nbytes} bytes"
-        )
-    head = _read(file, head_nbytes, "records").tobytes()
-    if xxhash.xxh3_64_intdigest(head) != records_checksum:
-        raise ValueError("records: checksum does not match")
-
-    codecs = (FSST,) if version == FORMAT_VERSION else STREAMS
-    records = _column_records(head[: columns * _COLUMN.size], segments, codecs)
-    tables_count = sum(record.tables for record in records)
-    place = columns * _COLUMN.size
-    parts = []
-    for number, record in enumerate(records):
-        nbytes = record.segments * _SEGMENT.size
-        parts.append(_part_records(version, head[place : place + nbytes], record))
-        _check_sums(number, record, parts[-1])
-        place += nbytes
-    directory = head[place:]
-    described = [part for some in parts for part in some]
-    places = _read_directory(directory, columns, tables_count, segments, file_nbytes)
-    for one in places:
-        if one.kind == _META and one.nbytes != described[one.number].meta_nbytes(one.nbytes):
-            expected = described[one.number].meta_nbytes(one.nbytes)
-            raise ValueError(f"{one.name}: has {one.nbytes} bytes, its segment needs {expected}")
-
-    contents: dict[tuple[int, int], npt.NDArray[np.uint8]] = {}
-    end = _PREAMBLE_NBYTES + head_nbytes
-    for one in places:
-        if _read(file, one.offset - end, "padding").any():
-            raise ValueError(f"padding before {one.name}: not zero")
-        contents[one.kind, one.number] = _read(file, one.nbytes, one.name)
-        end = one.offset + one.nbytes
-    # The checks let go of the interpreter, so threads share them.
-    sizes = [place.nbytes for place in places]
-    _share(lambda place: _check_checksum(place, contents[place.kind, place.number]), places, sizes)
-    tables = [_read_table(number, contents[_TABLE, number]) for number in range(tables_count)]
-    loaded = [
-        part.make(tables, contents[_META, number], contents[_CODES, number]) for number, part in enumerate(described)
-    ]
-    _share(lambda numbered: _check_segment(*numbered), list(enumerate(loaded)), [part.nbytes for part in loaded])
-    schema, index = contents[_SCHEMA, 0].tobytes(), contents.get((_INDEX, 0))
-    each_part = iter(loaded)
-    streams: list[Stream] = [(record.codec, [next(each_part) for _ in range(record.segments)]) for record in records]
-    return Stored(version, streams, schema, None if index is None else index.tobytes())
 
 
 def _share(function: Callable[[Any], None], items: Sequence[Any], sizes: Sequence[int]) -> None:
@@ -416,7 +471,7 @@ class _SegmentRecord:
     def meta_nbytes(self, _stored: int) -> int:
         return self.layout.meta_nbytes
 
-    def make(self, tables: list[SymbolTable], meta: Any, codes: Any) -> Segment:
+    def make(self, tables: Mapping[int, SymbolTable], meta: Any, codes: Any) -> Segment:
         return Segment(self.layout, self.null_count, tables[self.table], meta, codes, codes.nbytes)
 
 
@@ -437,7 +492,7 @@ class _PackedRecord:
     def meta_nbytes(self, stored: int) -> int:
         return stored  # the codec checks it
 
-    def make(self, tables: list[SymbolTable], meta: Any, codes: Any) -> Packed:
+    def make(self, tables: Mapping[int, SymbolTable], meta: Any, codes: Any) -> Packed:
         del tables
         return Packed(self.codec, self.rows, self.itemsize, self.parameters, meta, codes, meta.nbytes, codes.nbytes)
 

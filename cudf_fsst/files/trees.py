@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -59,28 +59,55 @@ def _of_one_codec(parts: Sequence[Packed]) -> Sequence[Packed]:
     return cpu.compress(cpu.read(parts, parts[0].itemsize), codec=codec)
 
 
+def edges(described: Sequence[Any], count: int) -> list[int]:
+    """At which stream each of these trees begins, and where the last one ends: there are `count` streams.
+
+    Raises
+    ------
+    ValueError
+        A tree does not begin where the one before ends, or streams are left. That the streams within a tree follow each
+        other is found out when it is read.
+    """
+    found = [0]
+    for tree in described:
+        found.append(found[-1] + _streams(tree))
+    if found[-1] != count:
+        raise ValueError(f"{count} streams, of which {found[-1]} are used")
+    return found
+
+
+def _streams(tree: Any) -> int:
+    """How many streams a described tree has."""
+    own = (tree["validity"] is not None) + len(tree["values"]) + (tree["strings"] is not None)
+    return own + sum(map(_streams, tree["children"]))
+
+
 class Reader:
     """Put nodes together of a file's streams; each is used once, in their order.
 
-    `dictionaries`: the file's version has those of strings.
+    Parameters
+    ----------
+    streams : mapping of int to Stream
+        By number: those that are used, of all.
+    codecs : sequence of str
+        Of all streams.
+    first : int
+        The stream to begin with.
+    dictionaries : bool
+        The file's version has those of strings.
     """
 
-    def __init__(self, streams: Sequence[Stream], *, dictionaries: bool = False) -> None:
-        self._streams, self._next, self._dictionaries = streams, 0, dictionaries
+    def __init__(self, streams: Mapping[int, Stream], codecs: Sequence[str], first: int, *, dictionaries: bool) -> None:
+        self._streams, self._codecs, self._next, self._dictionaries = streams, codecs, first, dictionaries
 
     def check_plain(self) -> None:
         """Raise ValueError unless the streams that are left take memory in proportion to the file when decoded."""
-        for number, (codec, _) in enumerate(self._streams[self._next :], self._next):
+        for number, codec in enumerate(self._codecs[self._next :], self._next):
             if codec not in (RAW, FSST):
                 raise ValueError(f"stream {number}, of labels, is of codec {codec}, not {RAW} or {FSST}")
 
-    def finish(self) -> None:
-        """Raise ValueError if streams are left."""
-        if self._next != len(self._streams):
-            raise ValueError(f"{len(self._streams)} streams, of which {self._next} are used")
-
     def _stream(self, number: Any, where: str) -> Stream:
-        if number != self._next or self._next >= len(self._streams):
+        if number != self._next or number not in self._streams:
             raise ValueError(f"{where}: stream {number!r} is not the next one, {self._next}")
         self._next += 1
         return self._streams[self._next - 1]

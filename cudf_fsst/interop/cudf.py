@@ -50,7 +50,7 @@ _types = pa.types
 
 MISSING = (
     "this needs an NVIDIA GPU and cuDF, which cannot be imported ({error}); "
-    'install it with: pip install "cudf-fsst[cuda12]" (or "cudf-fsst[cuda13]")'
+    "in a clone of cudf-fsst: pip install '.[cuda12]' (or '.[cuda13]')"
 )
 
 

@@ -1,0 +1,133 @@
+"""Time groupby, nlargest and sort_values of a compressed frame, beside the library on the plain frame.
+
+    python benchmarks/bench_analytics.py --lineitem DIR --out benchmarks/results/analytics.json
+
+``--lineitem`` names a folder with lineitem as Parquet (tpchgen-cli parquet -s 10). On a GPU it works with cuDF, with
+``--cpu`` in host memory with pandas. Both take turns, after one call of each; milliseconds are the best. Answers are
+compared before anything is timed. Records with ``codec`` "cudf" (or "pandas") are those of the plain frame.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from records import as_text
+
+import cudf_fsst  # noqa: F401 - registers the accessor
+
+FLAGS = ["l_returnflag", "l_linestatus"]
+Q1 = {"l_quantity": "sum", "l_extendedprice": "sum", "l_discount": "mean", "l_orderkey": "count"}
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "groupby_flag_ms": lambda f: f.groupby("l_shipmode")["l_quantity"].sum(),
+    "groupby_q1_ms": lambda f: f.groupby(FLAGS).agg(Q1),
+    "nlargest_ms": lambda f: f.nlargest(1000, "l_extendedprice"),
+    "sort_ms": lambda f: f.sort_values("l_shipdate", kind="stable"),
+}
+
+
+def read(folder: Path, on_gpu: bool) -> Any:
+    """The table, with floats for decimals and times for dates, which pandas would make objects of."""
+    files = sorted(folder.glob("*.parquet"))
+    named = [file for file in files if "lineitem" in file.name] or files
+    if on_gpu:
+        import cudf
+
+        df = cudf.read_parquet(named)
+        for label in df.columns:
+            if "Decimal" in type(df[label].dtype).__name__:
+                df[label] = df[label].astype("float64")
+        return df
+    df = pd.concat([pd.read_parquet(file) for file in named], ignore_index=True)
+    for label in ("l_quantity", "l_extendedprice", "l_discount", "l_tax"):
+        df[label] = df[label].astype("float64")
+    for label in ("l_shipdate", "l_commitdate", "l_receiptdate"):
+        df[label] = pd.to_datetime(df[label])
+    return df
+
+
+def check(found: Any, wanted: Any, on_gpu: bool) -> None:
+    """Raise AssertionError where answers differ; rows of equal keys may be in another order on a GPU."""
+    if on_gpu:
+        found, wanted = found.to_pandas(), wanted.to_pandas()
+        if len(wanted) < 1000:  # groups, whose order cuDF leaves open
+            found, wanted = found.sort_index(), wanted.sort_index()
+    if len(wanted) <= 1000:
+        compare = pd.testing.assert_series_equal if wanted.ndim == 1 else pd.testing.assert_frame_equal
+        compare(found, wanted, check_index_type="equiv")
+    elif len(found) != len(wanted) or not found["l_shipdate"].equals(wanted["l_shipdate"]):
+        raise AssertionError("sorted frames differ")
+
+
+def synchronize(on_gpu: bool) -> None:
+    if on_gpu:
+        import cupy
+
+        cupy.cuda.runtime.deviceSynchronize()
+
+
+def timed(call: Callable[[], Any], on_gpu: bool) -> float:
+    """Milliseconds."""
+    synchronize(on_gpu)
+    begin = time.perf_counter()
+    made = call()
+    synchronize(on_gpu)
+    found = time.perf_counter() - begin
+    del made
+    return found * 1e3
+
+
+def measure(df: Any, dataset: str, repeats: int, on_gpu: bool) -> list[dict[str, Any]]:
+    """Records of all measures."""
+    f = df.fsst.compress()
+    names = ("cudf_fsst", "cudf" if on_gpu else "pandas")
+    records = []
+    for name, call in CALLS.items():
+        if name != "sort_ms" or not on_gpu:
+            check(call(f), call(df), on_gpu)
+        best = {one: float("inf") for one in names}
+        for number in range(repeats + 1):
+            for one, data in zip(names, (f, df), strict=True):
+                taken = timed(lambda data=data, call=call: call(data), on_gpu)  # type: ignore[misc]
+                best[one] = min(best[one], taken) if number else best[one]
+        for one, value in best.items():
+            records.append({"dataset": dataset, "codec": one, "measure": name, "value": round(value, 3), "unit": "ms"})
+        print(f"{name:18} {names[0]} {best[names[0]]:9.2f}  {names[1]} {best[names[1]]:9.2f}", flush=True)
+    return records
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lineitem", type=Path, required=True)
+    parser.add_argument("--dataset", default="tpch.lineitem.sf10")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--cpu", action="store_true", help="pandas, in host memory")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    df = read(options.lineitem, not options.cpu)
+    print(f"{len(df):,} rows, {len(df.columns)} columns")
+    records = measure(df, options.dataset, options.repeats, not options.cpu)
+    if options.out:
+        arguments = [Path(part).name if Path(part).is_absolute() else part for part in sys.argv]
+        head: dict[str, Any] = {
+            "machine": {"python": platform.python_version(), "pandas": pd.__version__},
+            "date": datetime.date.today().isoformat(),
+            "command": " ".join(["python", *arguments]),
+        }
+        if not options.cpu:
+            import timing
+
+            head = {"machine": timing.machine(), **timing.run()}
+        options.out.write_text(as_text({**head, "rows": len(df), "records": records}))
+
+
+if __name__ == "__main__":
+    main()

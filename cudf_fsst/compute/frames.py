@@ -1,0 +1,156 @@
+"""Methods of a frame that give rows, found by the library on the columns they ask about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from .. import selection
+from ..backend import Backend
+from ..codecs.node import Content
+from ..index import CompressedIndex
+from ..naming import naming
+from ..rows import Rows
+from .groups import Groups
+
+#: From one of so many rows on, whole columns are decoded on the host.
+_MANY = 4
+
+_F = TypeVar("_F", bound="Frames")
+
+
+class Frames(Rows):
+    """What `CompressedFrame` computes: the base of it."""
+
+    __slots__ = ()
+
+    _columns: tuple[Content, ...]
+    _labels: Any
+
+    @classmethod
+    def _make(
+        cls: type[_F],
+        backend: Backend,
+        columns: Sequence[Content],
+        labels: Any,
+        index: CompressedIndex,
+        proxied: bool = False,
+    ) -> _F:
+        raise NotImplementedError
+
+    def _of_places(self: _F, places: Sequence[int]) -> _F:
+        """A frame of some columns."""
+        raise NotImplementedError
+
+    def groupby(self, by: Any, **options: Any) -> Groups:
+        """Group rows by columns, as the library's ``groupby`` does.
+
+        Parameters
+        ----------
+        by : label or list of labels
+            Anything else that the library takes is answered by ``decompress()``.
+        **options
+            ``sort``, ``dropna``, ``observed``, ``as_index``.
+
+        Returns
+        -------
+        Groups
+            Its methods give a Series or a DataFrame of the library. They decode keys and the columns they aggregate.
+        """
+        return Groups(self, by, options)  # type: ignore[arg-type]  # a frame has all of it
+
+    def sort_values(self, by: Any, *, ignore_index: bool = False, **options: Any) -> Any:
+        """The rows in the order of some columns, as the library's ``sort_values`` gives them.
+
+        Parameters
+        ----------
+        by : label or list of labels
+            Columns, which are decoded. The library sorts these, and all rows are taken in this order.
+        ignore_index : bool
+            Label the result from 0.
+        **options
+            ``ascending``, ``na_position`` and others of the library.
+
+        Returns
+        -------
+        DataFrame
+        """
+        labels = by if isinstance(by, list) else [by]
+        return self._rows_of(labels, lambda keys: keys.sort_values(by, **options), ignore_index)
+
+    def nlargest(self, n: int, columns: Any, keep: str = "first") -> Any:
+        """The `n` rows with the largest values of some columns; see `sort_values`."""
+        labels = columns if isinstance(columns, list) else [columns]
+        return self._rows_of(labels, lambda keys: keys.nlargest(n, columns, keep=keep))
+
+    def nsmallest(self, n: int, columns: Any, keep: str = "first") -> Any:
+        """The `n` rows with the smallest values of some columns; see `sort_values`."""
+        labels = columns if isinstance(columns, list) else [columns]
+        return self._rows_of(labels, lambda keys: keys.nsmallest(n, columns, keep=keep))
+
+    def drop_duplicates(self, subset: Any = None, *, keep: Any = "first", ignore_index: bool = False) -> Any:
+        """The rows whose values of some columns, or of all, are not those of another row; a DataFrame."""
+        labels = None if subset is None else subset if isinstance(subset, list) else [subset]
+        return self._rows_of(labels, lambda keys: keys.drop_duplicates(subset, keep=keep), ignore_index)
+
+    def dropna(self, *, subset: Any = None, ignore_index: bool = False, **options: Any) -> Any:
+        """The rows without missing values in some columns, or in all; ``how`` and ``thresh`` as the library's."""
+        if options.get("axis", 0) not in (0, "index"):
+            raise TypeError("dropna drops rows; f.decompress().dropna(axis=...) drops columns")
+        labels = None if subset is None else subset if isinstance(subset, list) else [subset]
+        return self._rows_of(labels, lambda keys: keys.dropna(subset=subset, **options), ignore_index)
+
+    def drop(self: _F, *, columns: Any, errors: Any = "raise") -> _F:
+        """A compressed frame without some columns; it shares the others."""
+        return self._planned(lambda plan: plan.drop(columns=columns, errors=errors))
+
+    def rename(self: _F, *, columns: Any, errors: Any = "ignore") -> _F:
+        """A compressed frame with other labels, by a dict or a function; it shares the columns."""
+        return self._planned(lambda plan: plan.rename(columns=columns, errors=errors))
+
+    def _planned(self: _F, change: Callable[[Any], Any]) -> _F:
+        """What the library makes of a row of the columns' places."""
+        plan = change(pd.DataFrame([np.arange(len(self._columns))], columns=self._labels))
+        columns = [self._columns[place] for place in plan.iloc[0]]
+        return self._make(self._backend, columns, plan.columns, self._index, self._proxied)
+
+    def _rows_of(self, labels: Any, ask: Callable[[Any], Any], ignore_index: bool = False) -> Any:
+        """Rows that the library chooses, by the labels from 0 of the rows of `labels`' columns (None: of all)."""
+        known = self._labels
+        simple = known.nlevels == 1 and known.is_unique
+        if labels is None:
+            places = list(range(len(self._columns)))
+        elif simple and all(isinstance(label, Hashable) and label in known for label in labels):
+            places = list(dict.fromkeys(int(known.get_loc(label)) for label in labels))
+        else:
+            places = []
+        if not places or not simple or not len(self):  # levels of the index, mistakes: the library knows
+            found = ask(self._range(0, None))
+            return self._out(found.reset_index(drop=True) if ignore_index else found)
+        part = self._of_places(places)
+        with self._backend.current():
+            numbers = CompressedIndex({"names": [None], "range": [0, len(self), 1]}, len(self))
+            keys = part._made_of(part._columns, self._backend, numbers)._range(0, None)
+            chosen = ask(keys)
+            rows = self._numbers(chosen.index.values, selection.row_numbers)
+            del keys, chosen
+            made = self._many(rows)
+        return self._out(made.reset_index(drop=True) if ignore_index else made)
+
+    def _many(self, rows: Any) -> Any:
+        """Chosen rows. On the host, many are chosen from whole columns, which are decoded one after another."""
+        backend = self._backend
+        if backend.device != "cpu" or len(rows) * _MANY < len(self):
+            return self._take(rows)
+        made = []
+        for content, label in zip(self._columns, self._labels, strict=True):
+            with naming(f"column {label!r}"):
+                (some,) = backend.read([content.node])
+                nullable = content.node.null_count > 0
+                series = backend.interop.build(some, content.type, content.stored, nullable=nullable)
+                made.append(series.take(rows))
+        labels = backend.interop.take_labels(self._index.whole(backend), rows)
+        return backend.interop.frame(made, self._labels.view(), labels)

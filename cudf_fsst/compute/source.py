@@ -1,0 +1,33 @@
+"""What the methods of this room need of a frame."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ..backend import Backend
+from ..codecs.node import Content
+from ..index import CompressedIndex
+
+
+class Source(Protocol):
+    """A compressed frame."""
+
+    _backend: Backend
+    _columns: tuple[Content, ...]
+    _labels: Any
+    _index: CompressedIndex
+    _proxied: bool
+
+    def __len__(self) -> int: ...
+
+    def __contains__(self, label: object) -> bool: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        """A column as a Series, or a frame of some columns."""
+
+    @property
+    def columns(self) -> Any:
+        """Labels of the columns."""
+
+    def decompress(self) -> Any:
+        """The DataFrame."""

@@ -1,0 +1,358 @@
+"""What Polars filters by, as parts that the codes can answer.
+
+Polars writes an expression down as JSON. That is no stable format: what is not as it is known here is left to Polars.
+Constants are evaluated by Polars itself.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+
+from ..codecs.fsst.search import ByteCount, IsIn, Length, Like
+from ..codecs.node import Node
+from ..query.asked import MOST_VALUES, literal
+from .predicate import Both, IsNull, Not, Part, Range, Text, limits_of
+
+_SIGNS = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_CLOSED = {"Both": (">=", "<="), "Left": (">=", "<"), "Right": (">", "<="), "None": (">", "<")}
+_NANOSECONDS = {"ms": 10**6, "us": 10**3, "ns": 1}
+_NONE = Fraction(0)
+#: Numbers below it are the same in 64 bits and as floats.
+_EXACT = 1 << 53
+#: Of a decimal that Polars compares as a float: more than what is rounded off.
+_ROUNDED = Fraction(1, 1 << 40)
+#: Numbers of `is_in` that are asked one by one; of more, whether a value lies between the least and the largest.
+_MOST_NUMBERS = 16
+
+
+def parts(expression: Any, names: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, Part | None]]:
+    """The parts of a conjunction, each with its text; None: nothing that is known.
+
+    Parameters
+    ----------
+    expression : polars.Expr
+    names, nodes
+        Of the columns.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the format is not stable
+            tree = json.loads(expression.meta.serialize(format="json"))
+    except Exception:  # expressions of Python functions, which Polars cannot write down
+        return [(str(expression), None)]
+    reader = _Reader({name: place for place, name in enumerate(names)}, nodes)
+    return [(_text(one), reader.part(one)) for one in _conjunction(tree)]
+
+
+def _conjunction(tree: Any) -> Iterator[Any]:
+    match tree:
+        case {"BinaryExpr": {"left": left, "op": "And", "right": right}}:
+            yield from _conjunction(left)
+            yield from _conjunction(right)
+        case _:
+            yield tree
+
+
+def _expression(tree: Any) -> Any:
+    """The expression that JSON says."""
+    import polars as pl
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pl.Expr.deserialize(io.StringIO(json.dumps(tree)), format="json")
+
+
+def _text(tree: Any) -> str:
+    return str(_expression(tree))
+
+
+class _Reader:
+    """Make parts of JSON."""
+
+    def __init__(self, places: Mapping[str, int], nodes: Sequence[Node]) -> None:
+        self._places, self._nodes = places, nodes
+
+    def part(self, tree: Any) -> Part | None:
+        """What a tree asks; None: it is not known."""
+        match tree:
+            case {"BinaryExpr": {"left": left, "op": "And" | "Or" as op, "right": right}}:
+                return Both((self.part(left), self.part(right)), op == "Or")
+            case {"BinaryExpr": {"left": left, "op": str(op), "right": right}} if op in _SIGNS:
+                return self._compared(left, _SIGNS[op], right)
+            case {"Function": {"input": [inner], "function": {"Boolean": "Not"}}}:
+                part = self.part(inner)
+                return None if part is None else Not(part)
+            case {"Function": {"input": [inner], "function": {"Boolean": "IsNull" | "IsNotNull" as name}}}:
+                place = self._place(inner)
+                if place is None:
+                    return None
+                return IsNull(place) if name == "IsNull" else Not(IsNull(place))
+            case {
+                "Function": {"input": [inner, low, high], "function": {"Boolean": {"IsBetween": {"closed": closed}}}}
+            }:
+                signs = _CLOSED.get(closed)
+                if signs is None:
+                    return None
+                return Both((self._compared(inner, signs[0], low), self._compared(inner, signs[1], high)))
+            case {"Function": {"input": [inner, values], "function": {"Boolean": {"IsIn": {"nulls_equal": False}}}}}:
+                return self._is_in(inner, values)
+            case {"Function": {"input": [inner, pattern], "function": {"StringExpr": asked}}}:
+                return self._string(inner, asked, pattern)
+            # What Polars makes of a comparison that a type's range decides.
+            case {
+                "Ternary": {
+                    "predicate": {"Function": {"input": [inner], "function": {"Boolean": "IsNotNull"}}},
+                    "truthy": {"Literal": {"Scalar": {"Boolean": bool(answer)}}},
+                    "falsy": {"Literal": {"Scalar": {"Null": _}}},
+                }
+            }:
+                place = self._place(inner)
+                if place is None:
+                    return None
+                there = Not(IsNull(place))
+                return there if answer else Both((there, IsNull(place)))
+            case {"Column": _}:
+                place = self._place(tree)
+                if place is None or not pa.types.is_boolean(self._nodes[place].type):
+                    return None
+                return Range(place, Fraction(1), Fraction(1))
+        return None
+
+    def _place(self, tree: Any) -> int | None:
+        """Which column a tree is."""
+        match tree:
+            case {"Column": str(name)}:
+                return self._places.get(name)
+        return None
+
+    def _is_text(self, place: int | None) -> bool:
+        return place is not None and _is_string(self._nodes[place].type)
+
+    def _compared(self, left: Any, sign: str, right: Any) -> Part | None:
+        if _is_constant(left):
+            left, sign, right = right, _MIRRORED[sign], left
+        value = _constant(right)
+        if value is None or len(value) != 1 or value.null_count():
+            return None
+        match left:
+            case {"Function": {"input": [inner], "function": {"StringExpr": "LenChars" | "LenBytes" as name}}}:
+                place = self._place(inner)
+                if (
+                    place is None
+                    or not self._is_text(place)
+                    or not value.dtype.is_integer()
+                    or not abs(value[0]) < 2**31 - 1
+                ):
+                    return None
+                question = Length() if name == "LenChars" else ByteCount()
+
+                asked = _range(0, sign, Fraction(value[0]))
+                inner_part = asked.part if isinstance(asked, Not) else asked
+                assert isinstance(inner_part, Range)
+                low, high = inner_part.integers(most=True)
+                text = Text(place, (question,), (-1 if low is None else low, 2**31 - 1 if high is None else high))
+                return text if inner_part is asked else Not(text)
+        match left:
+            # As Polars itself writes it where the constant is of another type.
+            case {"Cast": {"expr": {"Column": _} as inner}}:
+                place = self._place(inner)
+                if place is None or not _keeps_order(self._nodes[place].type, _target(left), value.dtype):
+                    return None
+            case _:
+                place = self._place(left)
+        if place is None:
+            return None
+        if self._is_text(place):
+            return _texts(place, sign, value)
+        found = _number(self._nodes[place], value)
+        if found is None:
+            return None
+        return _range(place, sign, *found)
+
+    def _is_in(self, inner: Any, values: Any) -> Part | None:
+        place, found = self._place(inner), _constant(values)
+        if place is None or found is None or len(found) != 1 or found.null_count() or not found.dtype.is_nested():
+            return None
+        some = found[0].drop_nulls()
+        if self._is_text(place):
+            if not _is_texts(some) or not 0 < len(some) <= MOST_VALUES:
+                return None
+            return Text(place, (IsIn(tuple(value.encode() for value in some)),))
+        numbers = [_number(self._nodes[place], some[i : i + 1]) for i in range(len(some))]
+        if not numbers or None in numbers:
+            return None
+        known = [one for one in numbers if one is not None]
+        if len(known) > _MOST_NUMBERS:
+            low, high = min(n for n, _ in known), max(n for n, _ in known)
+            return Both((Range(place, low, high, max(loose for _, loose in known)), None))
+        return Both(tuple(Range(place, number, number, loose) for number, loose in known), True)
+
+    def _string(self, inner: Any, asked: Any, pattern: Any) -> Part | None:
+        place, value = self._place(inner), _constant(pattern)
+        if place is None or not self._is_text(place) or value is None or len(value) != 1 or not _is_texts(value):
+            return None
+        text = value[0]
+        if not text:
+            return None
+        match asked:
+            case "StartsWith":
+                return Text(place, (Like((text.encode(), b"")),))
+            case "EndsWith":
+                return Text(place, (Like((b"", text.encode())),))
+            case {"Contains": {"literal": True}}:
+                return Text(place, (Like((b"", text.encode(), b"")),))
+            case {"Contains": {"literal": False}}:
+                return _expression_of(place, text)
+        return None
+
+
+def _is_constant(tree: Any) -> bool:
+    match tree:
+        case {"Literal": _}:
+            return True
+        case {"Cast": {"expr": inner}}:
+            return _is_constant(inner)
+    return False
+
+
+def _constant(tree: Any) -> Any:
+    """A constant as a Series of polars; None of anything else."""
+    import polars as pl
+
+    if not _is_constant(tree):
+        return None
+    try:
+        return pl.select(_expression(tree).alias("")).to_series()
+    except pl.exceptions.PolarsError:  # a value that its type cannot hold; Polars says so itself
+        return None
+
+
+def _target(tree: Any) -> Any:
+    """The type to which a cast casts."""
+    import polars as pl
+
+    return _constant({"Cast": {**tree["Cast"], "expr": json.loads(pl.lit(None).meta.serialize(format="json"))}}).dtype
+
+
+def _keeps_order(kind: Any, target: Any, dtype: Any) -> bool:
+    """Whether values cast to the type of a constant compare with it as they are, but for what `_number` says."""
+    types = pa.types
+    if target != dtype:
+        return False
+    if types.is_integer(kind):
+        name = str(target)
+        if not target.is_integer():
+            return name == "Float64"
+        bits, signed = int(name.lstrip("UInt")), not name.startswith("U")
+        same = signed == types.is_signed_integer(kind)
+        return bits >= kind.bit_width if same else signed and bits > kind.bit_width
+    if types.is_decimal(kind):
+        return bool(str(target) == "Float64" or (target.is_decimal() and target.scale >= kind.scale))
+    if types.is_timestamp(kind) or types.is_duration(kind):
+        return 0 < _unit(kind) <= _unit_of(target)
+    return False
+
+
+def _is_string(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_texts(values: Any) -> bool:
+    import polars as pl
+
+    return bool(values.dtype == pl.String and not values.null_count())
+
+
+def _texts(place: int, sign: str, value: Any) -> Part | None:
+    """Strings that equal another; of `<` and the like nothing is known."""
+    if sign not in ("==", "!=") or not _is_texts(value):
+        return None
+    part = Text(place, (Like((value[0].encode(),)),))
+    return part if sign == "==" else Not(part)
+
+
+def _expression_of(place: int, text: str) -> Part | None:
+    """A regular expression of literals with ``.*`` between them; ``^`` and ``$`` are the ends of the string."""
+    begins, ends = text.startswith("^"), text.endswith("$")
+    inner = [literal(one) for one in text[begins : len(text) - ends].split(".*")]
+    found = [one for one in inner if one is not None]
+    if len(found) < len(inner):
+        return None
+    if len(found) == 1 and begins and ends:
+        return Text(place, (Like((found[0],)),))
+    part = Text(place, (Like((*([] if begins else [b""]), *found, *([] if ends else [b""]))),))
+    return part if len(found) == 1 else Both((part, None))  # a dot is no end of a line
+
+
+def _range(place: int, sign: str, number: Fraction, loose: Fraction = _NONE) -> Part:
+    """Stored integers that compare so with a number."""
+    if sign in ("<", "<="):
+        return Range(place, None, number, loose, sign == "<")
+    if sign in (">", ">="):
+        return Range(place, number, None, loose, sign == ">")
+    equal = Range(place, number, number, loose)
+    return equal if sign == "==" else Not(equal)
+
+
+def _number(node: Node, value: Any) -> tuple[Fraction, Fraction] | None:
+    """A constant in the unit of the integers that a column stores, and by how much Polars may round it or them."""
+    if limits_of(node) is None:
+        return None
+    kind, dtype, types = node.type, value.dtype, pa.types
+    if dtype.is_temporal():
+        found = _time(kind, dtype, value.to_physical()[0])
+        return None if found is None else (found, _NONE if _unit(kind) == _unit_of(dtype) else _slack(kind, dtype))
+    plain = value[0]
+    if types.is_boolean(kind):
+        return (Fraction(plain), _NONE) if type(plain) is bool else None
+    if type(plain) is float and (plain != plain or abs(plain) == float("inf")):
+        return None
+    if types.is_integer(kind) and (dtype.is_integer() or str(dtype) == "Float64") and abs(plain) < _EXACT:
+        return Fraction(plain), _NONE
+    if types.is_decimal(kind) and kind.scale >= 0 and dtype.is_numeric() and str(dtype) != "Float32":
+        number = Fraction(plain) * 10**kind.scale
+        return number, _NONE if dtype.is_decimal() else abs(number) * _ROUNDED
+    return None
+
+
+def _unit(kind: Any) -> int:
+    """Nanoseconds of a column's unit; 0 of dates."""
+    return 0 if pa.types.is_date32(kind) else _NANOSECONDS.get(kind.unit, 0)
+
+
+def _unit_of(dtype: Any) -> int:
+    return _NANOSECONDS[dtype.time_unit] if hasattr(dtype, "time_unit") else 0
+
+
+def _slack(kind: Any, dtype: Any) -> Fraction:
+    """Polars compares times of two units in the coarser one, so it rounds a time of the other."""
+    return Fraction(max(_unit(kind), _unit_of(dtype)), _unit(kind)) if _unit_of(dtype) else _NONE
+
+
+def _time(kind: Any, dtype: Any, value: int) -> Fraction | None:
+    """A date, a time or a duration in the unit of a column."""
+    import polars as pl
+
+    types = pa.types
+    if types.is_date32(kind):
+        return Fraction(value) if dtype == pl.Date else None
+    if not (types.is_timestamp(kind) or types.is_duration(kind)) or not _unit(kind):
+        return None
+    if types.is_duration(kind) or isinstance(dtype, pl.Duration):
+        alike = types.is_duration(kind) and isinstance(dtype, pl.Duration)
+        return Fraction(value * _unit_of(dtype), _unit(kind)) if alike else None
+    if dtype == pl.Date:
+        found = Fraction(value * 86_400 * 10**9, _unit(kind)) if kind.tz is None else None
+    elif isinstance(dtype, pl.Datetime) and dtype.time_zone == kind.tz:
+        found = Fraction(value * _unit_of(dtype), _unit(kind))
+    else:
+        return None
+    return found if found is not None and abs(found) < 2**63 else None

@@ -1,0 +1,155 @@
+"""Computing on a compressed frame gives what the library gives on the decompressed one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cudf_fsst
+
+ROWS = 9000
+
+
+def frame(seed: int = 3, rows: int = ROWS, index: Any = None) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    made = pd.DataFrame(
+        {
+            "mode": pd.Series(rng.choice(["AIR", "RAIL", "SHIP", None, ""], rows), dtype="str"),
+            "flag": pd.Series(rng.choice(["N", "R", "Zürich"], rows), dtype=object),
+            "kind": pd.Categorical(rng.choice(list("abc"), rows), categories=list("dcba")),
+            "day": rng.integers(0, 40, rows),
+            "price": np.where(rng.random(rows) < 0.1, np.nan, rng.integers(0, 500, rows) / 4),
+            "note": [f"note {i * 7919 % 5003} of {i}" for i in range(rows)],
+            7: rng.integers(0, 2, rows).astype(bool),
+        }
+    )
+    made.columns = pd.Index(list(made.columns), dtype=object)
+    made.index = pd.RangeIndex(rows) if index is None else index
+    return made
+
+
+def same(found: Any, wanted: Any) -> None:
+    assert type(found) is type(wanted)
+    if isinstance(wanted, pd.Series):
+        pd.testing.assert_series_equal(found, wanted, check_index_type="equiv")
+    else:
+        pd.testing.assert_frame_equal(found, wanted, check_index_type="equiv", check_column_type=False)
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "sum of one": lambda f: f.groupby("mode")["price"].sum(),
+    "nulls are a group": lambda f: f.groupby("mode", dropna=False)["price"].sum(),
+    "first appearance": lambda f: f.groupby("mode", sort=False)["price"].mean(),
+    "first appearance with nulls": lambda f: f.groupby("mode", sort=False, dropna=False)[["price", "day"]].max(),
+    "two keys": lambda f: f.groupby(["mode", "flag"]).agg({"price": "sum", "day": "mean"}),
+    "two keys, unsorted": lambda f: f.groupby(["flag", "mode"], sort=False, dropna=False)["day"].sum(),
+    "key of numbers too": lambda f: f.groupby(["mode", "day"])["price"].count(),
+    "named": lambda f: f.groupby(["flag", "mode"]).agg(total=("price", "sum"), n=("day", "count")),
+    "no index": lambda f: f.groupby("mode", as_index=False)["price"].sum(),
+    "no index, two keys": lambda f: f.groupby(["mode", "flag"], as_index=False).agg(a=("price", "sum")),
+    "size": lambda f: f.groupby("mode").size(),
+    "size, no index": lambda f: f.groupby("mode", as_index=False).size(),
+    "lists": lambda f: f.groupby("mode")["price"].agg(["sum", "mean"]),
+    "dict of lists": lambda f: f.groupby("mode").agg({"price": ["sum", "min"], "day": ["max"]}),
+    "categories": lambda f: f.groupby("kind", observed=False)["price"].sum(),
+    "categories and strings": lambda f: f.groupby(["kind", "mode"], observed=False)["price"].sum(),
+    "label of a number": lambda f: f.groupby(7)["price"].median(),
+    "first of all": lambda f: f.groupby("flag").first(),
+    "last of all": lambda f: f.groupby(["flag", "mode"]).last(),
+    "count of all": lambda f: f.groupby("mode").count(),
+    "nunique": lambda f: f.groupby("flag").nunique(),
+    "any": lambda f: f.groupby("flag")[[7]].any(),
+    "all": lambda f: f.groupby("flag")[7].all(),
+    "numbers alone": lambda f: f.groupby("mode").std(numeric_only=True),
+    "key among the values": lambda f: f.groupby("mode")[["mode", "price"]].first(),
+    "level": lambda f: f.groupby(lambda label: 1)["day"].var(),
+    "sort": lambda f: f.sort_values("price", kind="stable"),
+    "sort, descending": lambda f: f.sort_values(["mode", "price"], ascending=[False, True]),
+    "sort, from 0": lambda f: f.sort_values(["note"], ignore_index=True, na_position="first"),
+    "nlargest": lambda f: f.nlargest(10, "price"),
+    "nlargest of two": lambda f: f.nlargest(10, ["price", "day"], keep="all"),
+    "nsmallest": lambda f: f.nsmallest(10, "price"),
+    "duplicates": lambda f: f.drop_duplicates(["mode", "flag"]),
+    "duplicates of all": lambda f: f.drop_duplicates(),
+    "duplicates, none kept": lambda f: f.drop_duplicates("note", keep=False, ignore_index=True),
+    "dropna": lambda f: f.dropna(),
+    "dropna of some": lambda f: f.dropna(subset=["price"], ignore_index=True),
+    "dropna how": lambda f: f.dropna(how="all", subset=["price", "mode"]),
+}
+INDEXES: dict[str, Callable[[int], Any]] = {
+    "range": pd.RangeIndex,
+    "text": lambda rows: pd.Index([f"r{i % 50}" for i in range(rows)], name="row"),
+    "multi": lambda rows: pd.MultiIndex.from_arrays([np.arange(rows) % 3, np.arange(rows)], names=["a", None]),
+}
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("name", CALLS)
+def test_as_the_library(name: str, index: str) -> None:
+    for rows in (0, 50, ROWS) if index == "range" else (ROWS // 2,):
+        df = frame(rows=rows, index=INDEXES[index](rows))
+        f = df.fsst.compress()
+        if rows > 5000:
+            assert f.codecs["mode"] == "dict"
+        same(CALLS[name](f), CALLS[name](f.decompress()))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: f.groupby("none")["price"].sum(),
+        lambda f: f.groupby("mode")["none"].sum(),
+        lambda f: f.groupby("mode").agg({"none": "sum"}),
+        lambda f: f.groupby("mode").agg(a=("none", "sum")),
+        lambda f: f.groupby("mode")["price"].agg("none"),
+        lambda f: f.sort_values("none"),
+        lambda f: f.nlargest(3, "note"),
+        lambda f: f.drop_duplicates("none"),
+        lambda f: f.dropna(subset=["none"]),
+        lambda f: f.drop(columns=["none"]),
+        lambda f: f.rename(columns={"none": "some"}, errors="raise"),
+    ],
+)
+def test_errors(call: Callable[[Any], Any]) -> None:
+    f = frame(rows=5000).fsst.compress()
+    with pytest.raises(Exception) as wanted:  # noqa: PT011 - whichever the library raises
+        call(f.decompress())
+    with pytest.raises(type(wanted.value)):
+        call(f)
+
+
+def test_frames_that_share() -> None:
+    f = frame().fsst.compress()
+    less, other = f.drop(columns=["note", 7]), f.rename(columns={"note": "text"})
+    assert isinstance(less, cudf_fsst.CompressedFrame)
+    same(less.decompress(), f.decompress().drop(columns=["note", 7]))
+    same(other.decompress(), f.decompress().rename(columns={"note": "text"}))
+    assert other.column("text")._content is f.column("note")._content
+
+
+def test_what_is_not_there_names_the_way() -> None:
+    f = frame(rows=50).fsst.compress()
+    for name, way in (("pivot_table", "decompress"), ("price", r"f\['price'\]"), ("nothing_such", "nothing_such")):
+        with pytest.raises(AttributeError, match=way):
+            getattr(f, name)
+    with pytest.raises(AttributeError, match="decompress"):
+        _ = f.groupby("mode").transform
+    assert not hasattr(f, "merge")
+    assert not hasattr(f, "_no_such")
+
+
+def test_only_what_is_needed_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = frame().fsst.compress()
+    read, seen = f._backend.read, []
+    monkeypatch.setattr(
+        type(f._backend), "read", lambda self, nodes, *a, **k: seen.extend(nodes) or read(nodes, *a, **k)
+    )
+    f.groupby("mode")["price"].sum()
+    f.nlargest(5, "price")
+    assert f.column("price")._content.node in seen
+    assert f.column("note")._content.node not in seen
+    assert f.column("mode")._content.node not in seen  # its codes are

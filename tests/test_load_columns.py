@@ -1,0 +1,114 @@
+"""`load(path, columns=...)`: some columns of a stored frame, and nothing of the others."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cudf_fsst
+import hostile
+from cudf_fsst.files import storage
+from cudf_fsst.files.disk import Reader
+
+FRAMES = dict(hostile.frames())
+
+
+def saved(frame: pd.DataFrame, folder: Path) -> Path:
+    path = folder / "f.fsst"
+    frame.fsst.compress().save(path)
+    return path
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_some_columns_in_the_order_asked(name: str, tmp_path: Path) -> None:
+    path = saved(FRAMES[name], tmp_path)
+    whole = cudf_fsst.load(path)
+    labels = list(whole.columns)
+    for some in (labels, labels[::-1], labels[1:2], labels[-1:] + labels[:1], []):
+        found = cudf_fsst.load(path, columns=some)
+        assert found.equals(whole[some])
+        assert list(found.columns) == some
+        assert found.to_arrow().equals(whole[some].to_arrow())
+        assert found.index.equals(whole.index)
+
+
+def test_nothing_else_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({f"c{i}": rng.integers(0, 2**60, 20_000) for i in range(8)})
+    path = saved(frame, tmp_path)
+    taken = 0
+    read = Reader.read
+
+    def counted(self: Reader, nbytes: int) -> Any:
+        nonlocal taken
+        taken += nbytes
+        return read(self, nbytes)
+
+    monkeypatch.setattr(Reader, "read", counted)
+    cudf_fsst.load(path)
+    assert taken > 8 * 20_000 * 7
+    taken = 0
+    found = cudf_fsst.load(path, columns=["c6", "c1"])
+    assert taken < 2.1 * 20_000 * 8
+    pd.testing.assert_frame_equal(found.decompress(), frame[["c6", "c1"]])
+
+
+def test_damage_is_found_in_what_is_read(tmp_path: Path) -> None:
+    """And nothing is said of what is not read."""
+    frame = pd.DataFrame({"a": np.arange(3000) ** 3, "s": [f"word {i}" for i in range(3000)], "b": np.arange(3000) / 7})
+    path = saved(frame, tmp_path)
+    data = path.read_bytes()
+    with storage.opened(io.BytesIO(data)) as file:
+        places = [place for place in file._places if place.nbytes]
+        tables = {record.first_table for record in file._records if record.tables}
+    assert tables
+    seen = set()
+    for place in places:
+        broken = bytearray(data)
+        broken[place.offset + place.nbytes // 2] ^= 0x10
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match=f"{path}: .*checksum"):
+            cudf_fsst.load(path)
+        for label in frame:
+            try:
+                found = cudf_fsst.load(path, columns=[label])
+            except ValueError as error:
+                said = str(error)
+                assert place.name in said
+                seen.add((label, place.name.partition(" ")[0]))
+            else:
+                pd.testing.assert_frame_equal(found.decompress(), frame[[label]])
+    assert seen >= {(label, kind) for label in frame for kind in ("schema", "codes")} | {("s", "symbol"), ("s", "meta")}
+    for cut in (0, 30, 64, 100, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:cut])
+        with pytest.raises(ValueError, match=r"f\.fsst: "):
+            cudf_fsst.load(path, columns=["a"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "text"),
+    [
+        (["z"], KeyError, "no column 'z'"),
+        (["a", "twice"], KeyError, "several"),
+        ([["a"]], KeyError, "no column"),
+        ("a", TypeError, "'a'"),
+        (5, TypeError, "5"),
+    ],
+)
+def test_wrong_columns(columns: Any, error: type[Exception], text: str, tmp_path: Path) -> None:
+    path = saved(pd.DataFrame([[1, 2, 3]], columns=["a", "twice", "twice"]), tmp_path)
+    with pytest.raises(error, match=text):
+        cudf_fsst.load(path, columns=columns)
+    assert len(cudf_fsst.load(path, columns=["a", "a"]).columns) == 2
+
+
+@pytest.mark.parametrize("values", [["a", None], [1, 2]])
+def test_a_file_of_a_column(values: list[Any], tmp_path: Path) -> None:
+    pd.Series(values, name="a").fsst.compress().save(tmp_path / "c")
+    with pytest.raises(ValueError, match="c: holds a column"):
+        cudf_fsst.load(tmp_path / "c", columns=["a"])
