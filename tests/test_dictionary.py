@@ -356,7 +356,7 @@ def damaged(path: Path, monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
         (lambda tree: tree.update(nulls=1), "nulls"),
         (lambda tree: tree["children"][1].update(rows=899), "values, not 899"),
         (lambda tree: tree["children"][1]["children"][0].update(rows=5), "rows"),
-        (lambda tree: tree["children"].append(tree["children"][0]), "scopes"),
+        (lambda tree: tree["children"].append(tree["children"][0]), "8 streams, of which 9 are used"),
     ],
 )
 def test_damaged_trees(change: Any, match: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,8 @@ class Frames(Rows):
             places = list(dict.fromkeys(int(known.get_loc(label)) for label in labels))
         else:
             places = []
-        if not places or not simple or not len(self):  # levels of the index, mistakes: the library knows
+        ambiguous = labels is not None and any(name is not None and name in labels for name in self._index.names)
+        if not places or not simple or ambiguous or not len(self):  # levels of the index, mistakes: the library knows
             found = ask(self._range(0, None))
             return self._out(found.reset_index(drop=True) if ignore_index else found)
         part = self._of_places(places)
