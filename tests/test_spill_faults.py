@@ -356,7 +356,7 @@ def test_every_move_of_pandas_data_fails_once(
     owner, name = {
         "compress": (spill.held, "compress"),
         "save": (CompressedColumn, "save"),
-        "load": (storage, "load"),
+        "load": (storage, "opened"),
         "decompress": (CompressedColumn, "decompress"),
     }[kind]
     real = getattr(owner, name)

@@ -201,9 +201,10 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) 
             node = trees.Reader(streams, file.codecs, edges[i], dictionaries=exact).node(one["tree"], kind, what)
             if node.rows != rows:
                 raise ValueError(f"{what}: {node.rows} rows, the frame has {rows}")
-            with naming(what):
-                check_values(kind, one["dtype"], partial(trees.survey, node))
             found[i] = Content(node, kind, one["dtype"])
+        for i, content in found.items():  # when it is known that all columns fit, for values may take memory
+            with naming(f"column {i}"):
+                check_values(content.type, content.stored, partial(trees.survey, content.node))
     except _ChoiceError as error:
         raise error.args[0] from None
     except (LookupError, TypeError, AttributeError, OverflowError, NotImplementedError, RecursionError) as error:
