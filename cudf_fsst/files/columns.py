@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ..arrow_types import needs_version_3
+from ..arrow_types import MOST_VALUES, needs_version_3, values_of_a_row
 from ..codecs import host
 from ..codecs.dict import cpu as dictionary
 from ..codecs.host import Compressor
@@ -184,11 +184,6 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) 
         if len(labels) != count:
             raise ValueError(f"{len(labels)} labels for {count} columns")
         index = notes["index"]
-        schema.check_dtypes(
-            [(kind, one["dtype"]) for one, kind in zip(notes["columns"], types, strict=False)],
-            index,
-            types[count : len(described)],
-        )
         if "range" in index and indexes.range_length(index) != rows:
             raise ValueError(f"the frame has {rows} rows, its index {indexes.range_length(index)} labels")
         places = list(range(count)) if choose is None else _chosen(choose, labels, types[:count])
@@ -202,6 +197,14 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) 
             if node.rows != rows:
                 raise ValueError(f"{what}: {node.rows} rows, the frame has {rows}")
             found[i] = Content(node, kind, one["dtype"])
+        for kind in types[count : len(described)]:  # of levels that are not read, too
+            if values_of_a_row(kind) > MOST_VALUES:
+                raise ValueError(f"a row of type {kind} has more than {MOST_VALUES} values")
+        schema.check_dtypes(
+            [(content.type, content.stored) for i, content in found.items() if i < count],
+            index,
+            types[count : len(described)],
+        )
         for i, content in found.items():  # when it is known that all columns fit, for values may take memory
             with naming(f"column {i}"):
                 check_values(content.type, content.stored, partial(trees.survey, content.node))
