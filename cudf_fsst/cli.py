@@ -31,6 +31,8 @@ app = typer.Typer(
 _out = Console(width=None if sys.stdout is not None and sys.stdout.isatty() else 110, markup=False, emoji=False)
 _err = Console(stderr=True, markup=False, emoji=False)
 
+#: What `decompress` writes, by the output's suffix.
+_SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow"}
 #: Characters below which a column's times are mostly those of a call.
 _SMALL = 10 * 2**20
 _P = ParamSpec("_P")
@@ -212,13 +214,20 @@ def _show_compressed(output: Path, compressed: Any, shape: str, engine: Any) -> 
 @_one_line_errors
 def decompress(
     file: Annotated[Path, typer.Argument(help="compressed column or frame", metavar="FILE.fsst")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Parquet file to write")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="file to write: .parquet, .csv or .arrow")],
     force: Force = False,
 ) -> None:
-    """Write a compressed column back as a Parquet file with one column, a frame as one with all of its columns."""
+    """Write a compressed column back as a file with one column, a frame as one with all of its columns.
+
+    The output's suffix says how: Parquet (also without a suffix), with the index; CSV or Arrow's IPC format (.arrow,
+    .feather), without it.
+    """
     from .frame import CompressedFrame, load, of_column
 
     _check_output(output, file, force)
+    kind = _SUFFIXES.get(output.suffix.lower()) if output.suffix else "parquet"
+    if kind is None:
+        raise CliError(f"{output}: the suffix must be one of {', '.join(_SUFFIXES)}")
     compressed = load(file)
     if isinstance(compressed, CompressedFrame):
         frame, what = compressed, f"{compressed.shape[1]:,} columns"
@@ -226,10 +235,30 @@ def decompress(
         frame = of_column(compressed, "column" if compressed.name is None else None)
         what = f"column {_shown(repr(str(frame.columns[0])))}"
     try:
-        frame.to_parquet(output)
-    except (NotImplementedError, TypeError) as error:  # Arrow's, of types and names that Parquet does not have
+        if kind == "parquet":
+            frame.to_parquet(output)
+        else:
+            _write_stream(frame, output, kind)
+    except (NotImplementedError, TypeError) as error:  # Arrow's, of types and names that the file cannot have
         raise CliError(str(error)) from error
     _out.print(f"{_shown(output)}: {len(frame):,} rows, {what}", highlight=False, soft_wrap=True)
+
+
+def _write_stream(frame: Any, output: Path, kind: str) -> None:
+    """Write the columns as CSV or in Arrow's IPC format, as they are decoded."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    from .files.disk import replacing
+
+    reader = pa.RecordBatchReader.from_stream(frame)
+    make = pyarrow.csv.CSVWriter if kind == "csv" else pa.ipc.new_file
+    try:
+        with replacing(output) as file, make(file, reader.schema) as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+    except pa.ArrowInvalid as error:
+        raise CliError(f"{output}: {error}") from error
 
 
 @app.command()

@@ -288,3 +288,23 @@ def test_damaged_frame(parquet: Path, tmp_path: Path) -> None:
         assert "damaged.fsst" in run_bad("decompress", tmp_path / "damaged.fsst", "-o", tmp_path / "out.parquet")
         assert "damaged.fsst" in run_bad("inspect", tmp_path / "damaged.fsst")
     assert not (tmp_path / "out.parquet").exists()
+
+
+def test_decompress_by_the_suffix(tmp_path: Path) -> None:
+    data = pd.DataFrame({"n": [1, 2, 3], "s": ["a", None, "b,c"], "d": [dt.date(2026, 1, day) for day in (1, 2, 3)]})
+    frame = data.fsst.compress()
+    frame.save(tmp_path / "f.fsst")
+    for suffix in ("parquet", "PQ", "csv", "arrow", "feather"):
+        assert "3 rows, 3 columns" in run_ok("decompress", tmp_path / "f.fsst", "-o", tmp_path / f"f.{suffix}")
+    assert (tmp_path / "f.csv").read_text() == '"n","s","d"\n1,"a",2026-01-01\n2,,2026-01-02\n3,"b,c",2026-01-03\n'
+    with pa.ipc.open_file(tmp_path / "f.arrow") as reader:
+        assert reader.read_all().equals(frame.to_arrow())
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "f.PQ"), data)
+    run_ok("decompress", tmp_path / "f.fsst", "-o", tmp_path / "none")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "none"), data)
+    assert ".parquet, .pq, .csv" in run_bad("decompress", tmp_path / "f.fsst", "-o", tmp_path / "f.txt")
+    assert not (tmp_path / "f.txt").exists()
+    pd.DataFrame({"l": [[1], [2]]}).fsst.compress().save(tmp_path / "lists.fsst")
+    (tmp_path / "old.csv").write_text("precious")
+    run_bad("decompress", tmp_path / "lists.fsst", "-o", tmp_path / "old.csv", "--force")
+    assert (tmp_path / "old.csv").read_text() == "precious"
