@@ -12,7 +12,7 @@ import sys
 import threading
 from array import array as Words
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -25,6 +25,8 @@ from cupy.cuda import runtime
 from rmm.pylibrmm.stream import DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM, Stream
 
 ALIGNMENT = 256
+#: Bytes of a buffer that shares memory with others of its call, and of all that share.
+SMALL, TOGETHER = 256 << 10, 4 << 20
 _of_thread = threading.local()
 
 
@@ -129,6 +131,31 @@ class Lane:
             self._held[id(buffer)] = buffer
             self._follow_default()
         return buffer
+
+    def allocate_all(self, sizes: Sequence[int]) -> list[Any]:
+        """A buffer of each size; small ones share memory, of `TOGETHER` bytes at most, which they let go of together.
+
+        An allocation takes the host longer than all that else has to be done for a small part of a column.
+        """
+        made: list[Any] = []
+        groups: list[list[tuple[int, int, int]]] = []  # number, offset and size of each buffer
+        end = 0
+        for number, nbytes in enumerate(sizes):
+            if nbytes > SMALL:
+                made.append(self.allocate(nbytes))
+                continue
+            if not groups or end + nbytes > TOGETHER:
+                groups.append([])
+                end = 0
+            groups[-1].append((number, end, nbytes))
+            made.append(None)
+            end += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        for group in groups:
+            _, last, nbytes = group[-1]
+            memory = self.allocate(last + nbytes)
+            for number, offset, nbytes in group:
+                made[number] = memory if len(group) == 1 else Slice(memory, offset, nbytes)
+        return made
 
     def zero(self, address: int, nbytes: int) -> None:
         if nbytes:

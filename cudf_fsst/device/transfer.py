@@ -2,7 +2,7 @@
 
 Small buffers of a call travel together, as one: a copy of its own costs each of them more than its bytes do. They share
 memory then: on the way out one pinned buffer of the host, on the way in one of the GPU, of exactly their bytes and what
-aligns them, at most `_TOGETHER`. It is let go of with the last of them. Large buffers have memory of their own.
+aligns them, at most `memory.TOGETHER`. It is let go of with the last of them. Large buffers have memory of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .kernels import kernel
-from .memory import ALIGNMENT, Lane, Slice, current_device, side_streams
+from .memory import ALIGNMENT, SMALL, TOGETHER, Lane, Slice, current_device, side_streams
 from .pinned import host_buffer, host_buffers, is_pinned, keep
 
 #: A dataclass with the buffers ``meta`` and ``codes``: a segment, or packed values.
@@ -25,8 +25,6 @@ Part = TypeVar("Part", bound=Any)
 _COPY_STREAM = 5
 # The GPU has one engine for a direction: sizes and descriptors that the host waits for get in between two of these.
 _PIECE = 4 << 20
-#: Bytes of a buffer that travels with others, and of all that travel as one.
-_SMALL, _TOGETHER = 256 << 10, 4 << 20
 # Threads of a block that gathers, and what a block copies at most.
 _THREADS, _PER_BLOCK = 256, 64 << 10
 
@@ -83,7 +81,7 @@ def _grouped(arrays: Sequence[npt.NDArray[Any]]) -> tuple[list[int], list[_Toget
     alone: list[int] = []
     lying: dict[int, list[int]] = {}  # by what the arrays are based on
     for number, array in enumerate(arrays):
-        if 0 < array.size <= _SMALL:
+        if 0 < array.size <= SMALL:
             lying.setdefault(id(array.base), []).append(number)
         else:
             alone.append(number)
@@ -97,7 +95,7 @@ def _grouped(arrays: Sequence[npt.NDArray[Any]]) -> tuple[list[int], list[_Toget
             groups.append(group)
     gathered = [_Together()]
     for number in sorted(rest):
-        if gathered[-1].nbytes + arrays[number].size > _TOGETHER:
+        if gathered[-1].nbytes + arrays[number].size > TOGETHER:
             gathered.append(_Together())
         gathered[-1].add(number, arrays[number].size)
     for group in gathered:
@@ -117,7 +115,7 @@ def _lying_together(arrays: Sequence[npt.NDArray[Any]], numbers: Sequence[int]) 
         group.add(number, arrays[number].size)
         if address - first != group.offsets[-1] or arrays[number].strides != (1,):
             return None
-    if group.nbytes > _TOGETHER:
+    if group.nbytes > TOGETHER:
         return None
     start = first - whole.__array_interface__["data"][0]
     group.host = whole.reshape(-1)[start : start + group.nbytes]
@@ -181,7 +179,7 @@ class Outbox:
 
     def send_all(self, buffers: Sequence[Any], after: Lane) -> list[npt.NDArray[np.uint8]]:
         """Start to copy device buffers; pinned memory for them is taken at once."""
-        sent = [self._collect(buffer, after) if 0 < buffer.size <= _SMALL else None for buffer in buffers]
+        sent = [self._collect(buffer, after) if 0 < buffer.size <= SMALL else None for buffer in buffers]
         alone = [number for number, host in enumerate(sent) if host is None]
         if alone:
             self._lane.follow(after)
@@ -195,10 +193,10 @@ class Outbox:
 
     def _collect(self, buffer: Any, after: Lane) -> npt.NDArray[np.uint8] | None:
         """Where a small buffer will be; None if there is no pinned memory for a parcel."""
-        if self._parcel is not None and self._parcel.nbytes + ALIGNMENT + buffer.size > _TOGETHER:
+        if self._parcel is not None and self._parcel.nbytes + ALIGNMENT + buffer.size > TOGETHER:
             self._dispatch()
         if self._parcel is None:
-            host = host_buffer(_TOGETHER)
+            host = host_buffer(TOGETHER)
             if not is_pinned(host):
                 return None
             self._parcel = _Parcel(host)

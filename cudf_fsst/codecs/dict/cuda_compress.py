@@ -358,9 +358,11 @@ def _groups(waiting: Sequence[tuple[Column, Scope]]) -> Iterator[list[tuple[Colu
 def gather_values(some: Sequence[tuple[Column, Scope]], lane: Lane) -> list[fsst.Task]:
     """Gather the values of dictionaries, for FSST to compress."""
     tasks, gatherings = [], []
+    sizes = [nbytes for _, scope in some for nbytes in (4 * (scope.values + 1), scope.values_chars)]
+    allocated = iter(lane.allocate_all(sizes))
     for column, scope in some:
         strings, rows, nbytes = column.task.strings, scope.values, scope.values_chars
-        offsets, chars = lane.allocate(4 * (rows + 1)), lane.allocate(nbytes)
+        offsets, chars = next(allocated), next(allocated)
         itemsize = strings.offsets_itemsize
         first = strings.offsets + scope.found.first * itemsize
         source = cuda_text.Dictionary(strings.chars, first, itemsize, scope.found.rows, 0)

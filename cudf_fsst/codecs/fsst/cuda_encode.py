@@ -165,7 +165,7 @@ def compress_at_once(
     if any(cut.layout.tiles > cut.column.tile_limit for _, cut in cuts):
         room.side[0].synchronize()  # copies to the host may be under way
         return False
-    metas = [results.allocate(lane, cut.layout.meta_nbytes) for _, cut in cuts]
+    metas = results.allocate_all(lane, [cut.layout.meta_nbytes for _, cut in cuts])
     addresses = [results.buffers[meta].ptr for meta in metas]
     rows = packs(room, cuts, addresses)
     numbers_of = {(i, cut.planned): number for number, (i, cut) in enumerate(cuts)}
@@ -188,7 +188,7 @@ def compress_at_once(
     if min(sizes) < 0:
         results.forget(metas)
         return False
-    codes = [results.allocate(lane, size) for size in sizes]
+    codes = results.allocate_all(lane, sizes)
     if not (beside and alone):
         complete = [
             wave if n is None else wave._replace(codes=results.buffers[codes[n]].ptr)

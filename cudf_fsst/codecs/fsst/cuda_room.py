@@ -218,6 +218,12 @@ class Results:
         self.buffers.append(lane.allocate(nbytes))
         return len(self.buffers) - 1
 
+    def allocate_all(self, lane: Lane, sizes: Sequence[int]) -> range:
+        """Take buffers; their numbers."""
+        first = len(self.buffers)
+        self.buffers += lane.allocate_all(sizes)
+        return range(first, len(self.buffers))
+
     def send(self, number: int, outbox: Outbox | None, lane: Lane) -> None:
         """Bring a buffer to where it belongs."""
         if outbox is not None:

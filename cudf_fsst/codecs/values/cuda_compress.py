@@ -353,16 +353,19 @@ class _Batch:
         tables = Tables()
         made, copied = [], []
         buffers: dict[_Item, tuple[int, int]] = {}
+        sizes: list[int] = []
         for item in items:
+            sizes += (0, item.nbytes) if item.job is None else (item.job.meta_nbytes, item.job.codes_nbytes)
+        allocated = iter(lane.allocate_all(sizes))
+        for item in items:
+            meta, codes = next(allocated), next(allocated)
             if item.job is None:
-                meta, codes = lane.allocate(0), lane.allocate(item.nbytes)
                 if item.in_place:
                     lane.copy(codes.ptr, item.address, item.nbytes)
                 else:
                     copied.append(item.gather(0, item.rows, int(codes.ptr)))
                 made.append(Packed("raw", item.rows, item.itemsize, (), meta, codes, 0, item.nbytes))
             else:
-                meta, codes = lane.allocate(item.job.meta_nbytes), lane.allocate(item.job.codes_nbytes)
                 buffers[item] = int(meta.ptr), int(codes.ptr)
                 made.append(item.job.packed(meta, codes))
         _gather(tables, copied)
