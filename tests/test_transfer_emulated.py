@@ -40,8 +40,8 @@ def device(request: pytest.FixtureRequest, emulator: Emulator) -> Iterator[FakeD
 @pytest.fixture
 def transfer(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> Any:
     module: Any = sys.modules["cudf_fsst.device.transfer"]
-    monkeypatch.setattr(module, "_SMALL", SMALL)
-    monkeypatch.setattr(module, "_TOGETHER", TOGETHER)
+    monkeypatch.setattr(module, "SMALL", SMALL)
+    monkeypatch.setattr(module, "TOGETHER", TOGETHER)
     monkeypatch.setattr(module, "_PER_BLOCK", 256)
     return module
 
@@ -103,7 +103,7 @@ def test_what_came_out_together_goes_back_in_one_copy(
     backwards = transfer.to_device(host[::-1])
     assert copies == [3 * 256 + 256 + 64, 5000]
     monkeypatch.undo()
-    monkeypatch.setattr(transfer, "_SMALL", SMALL)
+    monkeypatch.setattr(transfer, "SMALL", SMALL)
     same(transfer.to_host(there), wanted)
     same(transfer.to_host(backwards), wanted[::-1])
     # Some of them, and one twice, lie otherwise.

@@ -37,6 +37,28 @@ def some_columns(rows: int, rng: np.random.Generator, *, texts: bool) -> dict[st
     }
 
 
+def test_small_buffers_share_memory(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a frame's parts, up to a size, in groups of a limited size; the bytes are the host's."""
+    columns = [arrow_columns.describe(array) for array in some_columns(3000, rng, texts=True).values()]
+    uploaded = [Wanted(gpu.upload(column)) for column in columns]
+    wanted = [on_host.Compressor(None, OPTIONS).node(column) for column in columns]
+    taken = []
+    for small, together in ((0, 4096), (2000, 4096), (1 << 20, 1 << 20)):
+        monkeypatch.setattr(gpu.memory, "SMALL", small)
+        monkeypatch.setattr(gpu.memory, "TOGETHER", together)
+        gpu.device.allocations.clear()
+        with gpu.memory.Lane() as lane:
+            nodes = on_device().compress(uploaded, lane=lane)
+        taken.append(len(gpu.device.allocations))
+        with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
+            hosts = [node.with_parts(iter(outbox.send_parts(list(node.parts), lane))) for node in nodes]
+        buffers = [buffer for node in nodes for part in node.parts for buffer in (part.meta, part.codes)]
+        assert all(buffer.ptr % 256 == 0 for buffer in buffers if buffer.size)
+        for host, other in zip(hosts, wanted, strict=True):
+            same_nodes(host, other)
+    assert taken[0] > taken[1] > taken[2]
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("texts", [False, True])
 @pytest.mark.parametrize("sampled", [False, True])

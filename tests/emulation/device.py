@@ -586,8 +586,8 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
                 module._returned = _Returned(module._pool)
             if name == own[0]:
                 module._AREA = 0  # every pinned array is an allocation of its own
-            if hasattr(module, "Inbox"):
-                module._SMALL = 0  # every buffer has memory, and red zones, of its own
+            if hasattr(module, "SMALL"):
+                module.SMALL = 0  # every buffer has memory, and red zones, of its own
             if name == own[-1]:
                 module.start = lambda: None  # kernels are built when they are asked for
             if name != own[0] and hasattr(module, "Workspace"):
