@@ -60,7 +60,9 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
             error.column = number  # type: ignore[attr-defined]
             raise
     others = sum(task.source.rows * task.source.itemsize for task in values)
-    if any(task.may_have for task in asked) and (limits := short.limits_of(asked, others)) is not None:
+    limits = short.limits_of(asked, others) if any(task.may_have for task in asked) else None
+    # Without values there are no launches to share: where FSST is expected to do it all, it carries the samples along.
+    if limits is not None and (values or not dictionary.seldom(asked, limits)):
         strings = short.Short(asked, limits, lane, outbox, others)
         steps = strings.steps(), fixed.compress(values, lane=lane, outbox=outbox, beside=strings)
         plain, streams = waits.run(lane, *steps)

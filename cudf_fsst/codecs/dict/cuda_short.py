@@ -92,13 +92,8 @@ class Short:
     def steps(self) -> Steps:
         """Compress all columns, but for codes, which come back to `take`; the segments of `plain_tasks`."""
         try:
-            early = seldom([column.task for column in self.columns], [column.chars for column in self.columns])
-            # With values, the host goes on as soon as the samples are there; else it is idle anyway while FSST begins.
-            first = early and not self._others_nbytes
-            if first:
-                self._begin()
             self._samples = cuda_choose.Samples([column.task.strings for column in self._wished], self._lane)
-            if early and not first:
+            if seldom([column.task for column in self.columns], [column.chars for column in self.columns]):
                 self._begin()
             yield
             if self._fsst is not None and not any(column.most for column in self.columns):
