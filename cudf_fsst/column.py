@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from . import batches, query, selection
+from . import batches, compute, query, selection
 from . import index as indexes
 from .backend import Asked, Backend, HostBackend, check_options, of_data
 from .codecs.fsst.segment import Segment
@@ -25,11 +25,10 @@ from .interop import arrow_columns, arrow_extension, dtypes
 from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop.arrow import decoding, to_arrow
-from .rows import Rows
 from .tables import as_html, size_bar
 
 
-class CompressedColumn(Rows, query.Questions):
+class CompressedColumn(compute.Columns, query.Questions):
     """A compressed column, in host memory or on a GPU.
 
     ``series.fsst.compress()``, ``frame.column(label)``, `concat`, `load` and `Compressor` make one. The class itself
@@ -84,6 +83,11 @@ class CompressedColumn(Rows, query.Questions):
 
     def _is_like(self, other: CompressedColumn) -> bool:
         return bool(self.dtype == other.dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        """Say which way there is, where a Series has the attribute."""
+        way = "c.map_chunks(...) goes piece by piece, c.decompress() gives the Series"
+        raise compute.no_attribute(self, name, pd.Series, way)
 
     # What it is ---------------------------------------------------------------------------------------------------
 

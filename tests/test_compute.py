@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import cudf_fsst
+from cudf_fsst import CompressedFrame
 
 ROWS = 9000
 
@@ -33,6 +34,8 @@ def frame(seed: int = 3, rows: int = ROWS, index: Any = None) -> pd.DataFrame:
 
 
 def same(found: Any, wanted: Any) -> None:
+    found = found.decompress() if isinstance(found, CompressedFrame) else found
+    wanted = wanted.decompress() if isinstance(wanted, CompressedFrame) else wanted
     assert type(found) is type(wanted)
     if isinstance(wanted, pd.Series):
         pd.testing.assert_series_equal(found, wanted, check_index_type="equiv")
@@ -79,7 +82,46 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "dropna": lambda f: f.dropna(),
     "dropna of some": lambda f: f.dropna(subset=["price"], ignore_index=True),
     "dropna how": lambda f: f.dropna(how="all", subset=["price", "mode"]),
+    "query": lambda f: f.query("price > 50 and mode == 'AIR'"),
+    "query of the index": lambda f: f.query("day == 3 and index != 7") if f.index.nlevels == 1 else f[f["day"] == 3],
+    "merge": lambda f: f.merge(OTHER, on="mode"),
+    "merge, left": lambda f: f.merge(OTHER, on="mode", how="left", suffixes=("", "_of mode")),
+    "merge, right": lambda f: f.merge(OTHER, on="mode", how="right", indicator=True),
+    "merge, outer": lambda f: f.merge(OTHER, how="outer", on=["mode"], sort=True),
+    "merge, others alone": lambda f: f.merge(OTHER, on="mode", how="left_anti"),
+    "merge, cross": lambda f: f.merge(OTHER.iloc[:1], how="cross"),
+    "merge, two keys": lambda f: f.merge(OTHER, left_on=["mode", "day"], right_on=["mode", "z"], validate="m:m"),
+    "merge, other names": lambda f: f.merge(OTHER, left_on="day", right_on="z", how="left"),
+    "merge, what is shared": lambda f: f.merge(OTHER[["mode", "z"]]),
+    "merge with the index": lambda f: f.merge(OTHER.set_index("z"), left_on="day", right_index=True),
+    "merge by the index": lambda f: f.merge(OTHER, left_index=True, right_on="z" if f.index.nlevels == 1 else None)
+    if f.index.nlevels == 1 and f.index.dtype == "int64"
+    else f.merge(OTHER, on="mode"),
+    "merge with itself": lambda f: f.merge(f[["note", "price"]], on="note", suffixes=(None, "_too")),
+    "loc of a slice": lambda f: f.loc[5:9] if f.index.dtype == "int64" else f.loc[:],
+    "loc of labels": lambda f: f.loc[list(f.index[:3]), ["mode", "day"]],
+    "loc of a row": lambda f: f.loc[f.index[3]] if len(f) > 3 else f.iloc[:0],
+    "loc of columns": lambda f: f.loc[:, ["price", "mode"]],
+    "loc of a mask": lambda f: f.loc[f["day"] > 5, "mode":"day"],
+    "loc of a column": lambda f: f.loc[:, "day"],
+    "sample": lambda f: f.sample(7 * bool(len(f)), random_state=3),
+    "sample, weighted": lambda f: f.sample(frac=0.1, weights="day" if len(f) else None, random_state=5, ignore_index=True),
+    "describe": lambda f: f.describe(),
+    "describe of all": lambda f: f.describe(include="all"),
+    "assign": lambda f: f.assign(a=1, b=lambda d: d["day"] * 2, day="x"),
+    "assign, aligned": lambda f: f.assign(day=pd.Series([1.5, 2])) if type(f.index) is pd.RangeIndex and len(f) else f.assign(day=1),
+    "fillna": lambda f: f.fillna({"price": 0, "mode": "none"}),
+    "fillna of all": lambda f: f[["price", "day"]].fillna(0, limit=3),
+    "astype": lambda f: f.astype({"day": "float32", "flag": "category"}),
+    "astype of all": lambda f: f[["day", "price"]].astype("float64"),
+    "set_index": lambda f: f.set_index("mode"),
+    "set_index, appended": lambda f: f.set_index(["mode", "day"], append=True, drop=False),
+    "set_index of an array": lambda f: f.set_index([np.arange(len(f)) % 7, "day"]),
+    "reset_index": lambda f: f.reset_index(),
+    "reset_index of a level": lambda f: f.set_index(["mode", "day"]).reset_index("mode", names="new"),
+    "reset_index, forgotten": lambda f: f.reset_index(drop=True),
 }
+OTHER = pd.DataFrame({"mode": ["RAIL", "AIR", "BOAT", None, "AIR"], "z": [1, 2, 3, 4, 3], "price": [1.5, 2, 3, 4, 5], "ok": [True] * 5})
 INDEXES: dict[str, Callable[[int], Any]] = {
     "range": pd.RangeIndex,
     "text": lambda rows: pd.Index([f"r{i % 50}" for i in range(rows)], name="row"),
@@ -138,7 +180,7 @@ def test_what_is_not_there_names_the_way() -> None:
             getattr(f, name)
     with pytest.raises(AttributeError, match="decompress"):
         _ = f.groupby("mode").transform
-    assert not hasattr(f, "merge")
+    assert not hasattr(f, "pivot")
     assert not hasattr(f, "_no_such")
 
 

@@ -62,6 +62,32 @@ def drawn_group(rng: np.random.Generator, labels: list[Any], keys: list[Any]) ->
     return call
 
 
+def drawn_merge(rng: np.random.Generator, frame: pd.DataFrame, keys: list[Any]) -> Callable[[Any], Any]:
+    """With some of its own rows, in another order, and rows whose keys it does not have; by names or the index."""
+    how = str(rng.choice(["inner", "left", "right", "outer"]))
+    options: dict[str, Any] = {"sort": bool(rng.integers(2))} | ({"indicator": True} if rng.random() < 0.3 else {})
+    if rng.random() < 0.5:
+        options["suffixes"] = ("", "_other")
+    rows = rng.choice(len(frame), min(len(frame), 12), replace=False)
+    other = frame.iloc[rows][list(dict.fromkeys([*keys, "u", "f", "b"]))].reset_index(drop=True)
+    if rng.random() < 0.5:
+        other = pd.concat([other, other.iloc[:3].assign(u="nobody's")], ignore_index=True)
+    by = int(rng.integers(4))
+    packed = bool(rng.integers(2))
+
+    def call(data: Any) -> Any:
+        there = other.fsst.compress() if packed and hasattr(data, "decompress") else other
+        if by == 0:
+            return data.merge(there, how, on="u", **options)
+        if by == 1:
+            return data.merge(other.set_index("u"), how, left_on="u", right_index=True, **options)
+        if by == 2:
+            return data.merge(there.rename(columns={"u": "v"}), how, left_on=["u"], right_on=["v"], **options)
+        return data.merge(there, how, on=[*keys, "u"], **options)
+
+    return call
+
+
 def drawn_calls(rng: np.random.Generator, frame: pd.DataFrame) -> dict[str, Callable[[Any], Any]]:
     labels = list(frame.columns)
     keys = [labels[place] for place in rng.choice(len(labels) - 1, int(rng.integers(1, 4)), rng.random() < 0.05)]
@@ -74,6 +100,19 @@ def drawn_calls(rng: np.random.Generator, frame: pd.DataFrame) -> dict[str, Call
         f"dropna {keys}": lambda data: data.dropna(subset=keys, how="any" if up else "all"),
         f"drop {keys}": lambda data: data.drop(columns=keys),
         "rename": lambda data: data.rename(columns={keys[0]: "new"}),
+        f"merge {keys}": drawn_merge(rng, frame, keys),
+        "query": lambda data: data.query(f"f > 1 {'and' if up else 'or'} s == 'a'"),
+        f"loc {keys}": lambda data: data.loc[data["b"], keys],
+        "loc of labels": lambda data: data.loc[list(frame.index[: 3 * up])],
+        "sample": lambda data: data.sample(frac=0.3, random_state=5, weights="i" if up and "i" in frame else None),
+        f"describe {keys}": lambda data: data[[*keys, "f"]].describe(include="all"),
+        f"set_index {keys}": lambda data: data.set_index(keys, append=up, drop=keep == "first"),
+        "reset_index": lambda data: data.reset_index(drop=up),
+        # pandas makes NaN of None in an index of objects; a compressed column has None.
+        f"there and back {keys}": lambda data: data.set_index([k for k in keys if k != "o"] or "u").reset_index(),
+        "assign": lambda data: data.assign(new=lambda one: one["f"] * 2, b=up, u=frame["u"].iloc[::-1]),
+        "fillna": lambda data: data.fillna({"s": "none", "f": 1.5, "n": 7}),
+        "astype": lambda data: data.astype({"s": "category", "f": "float32", "b": "int8"}),
     }
 
 

@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar
-
-import numpy as np
-import pandas as pd
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from .. import selection
-from ..backend import Backend
-from ..codecs.node import Content
 from ..index import CompressedIndex
-from ..rows import Rows
+from .changing import Changing
 from .groups import Groups
+from .labelled import ByLabels
+from .merging import merge
+from .written import Written
 
-_F = TypeVar("_F", bound="Frames")
 
-
-class Frames(Rows):
+class Frames(Changing, ByLabels, Written):
     """What `CompressedFrame` computes: the base of it."""
 
     __slots__ = ()
-
-    _columns: tuple[Content, ...]
-    _labels: Any
-
-    @classmethod
-    def _make(
-        cls: type[_F],
-        backend: Backend,
-        columns: Sequence[Content],
-        labels: Any,
-        index: CompressedIndex,
-        proxied: bool = False,
-    ) -> _F:
-        raise NotImplementedError
-
-    def _of_places(self: _F, places: Sequence[int]) -> _F:
-        """A frame of some columns."""
-        raise NotImplementedError
 
     def groupby(self, by: Any, **options: Any) -> Groups:
         """Group rows by columns, as the library's ``groupby`` does.
@@ -99,19 +77,27 @@ class Frames(Rows):
         labels = None if subset is None else subset if isinstance(subset, list) else [subset]
         return self._rows_of(labels, lambda keys: keys.dropna(subset=subset, **options), ignore_index)
 
-    def drop(self: _F, *, columns: Any, errors: Any = "raise") -> _F:
-        """A compressed frame without some columns; it shares the others."""
-        return self._planned(lambda plan: plan.drop(columns=columns, errors=errors))
+    def merge(self, right: Any, how: str = "inner", **options: Any) -> Any:
+        """Join with the rows of another frame, as the library's ``merge`` does it.
 
-    def rename(self: _F, *, columns: Any, errors: Any = "ignore") -> _F:
-        """A compressed frame with other labels, by a dict or a function; it shares the columns."""
-        return self._planned(lambda plan: plan.rename(columns=columns, errors=errors))
+        The library joins the key columns and the numbers of the rows. Then the other columns are decoded, of the rows
+        that were found. Memory is needed for the keys, the numbers and the result.
 
-    def _planned(self: _F, change: Callable[[Any], Any]) -> _F:
-        """What the library makes of a row of the columns' places."""
-        plan = change(pd.DataFrame([np.arange(len(self._columns))], columns=self._labels))
-        columns = [self._columns[place] for place in plan.iloc[0]]
-        return self._make(self._backend, columns, plan.columns, self._index, self._proxied)
+        Parameters
+        ----------
+        right : DataFrame, Series with a name, or CompressedFrame
+        how : str
+            ``"inner"``, ``"left"`` and the others that the library has.
+        **options
+            ``on``, ``left_on``, ``right_on``, ``left_index``, ``right_index``, ``sort``, ``suffixes``, ``indicator``
+            and ``validate``, as the library takes them. Keys that are no labels of columns (arrays, levels of the
+            index), and labels of columns that are not unique, are joined by ``decompress()``.
+
+        Returns
+        -------
+        DataFrame
+        """
+        return merge(self, right, how, options)
 
     def _rows_of(self, labels: Any, ask: Callable[[Any], Any], ignore_index: bool = False) -> Any:
         """Rows that the library chooses, by the labels from 0 of the rows of `labels`' columns (None: of all)."""

@@ -216,8 +216,8 @@ def with_dtype(series: Any, dtype: Any) -> Any:
     return cudf_module().Series._from_column(column, name=series.name, index=series.index)
 
 
-def booleans(values: Any, name: Any, index: Any) -> Any:
-    """A Series of booleans without missing ones, of a CuPy array."""
+def of_array(values: Any, name: Any, index: Any) -> Any:
+    """A Series of numbers or booleans without missing ones, of a CuPy array."""
     return series(cudf_module().Series(values)._column, name, index)
 
 

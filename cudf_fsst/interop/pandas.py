@@ -189,8 +189,8 @@ def with_labels(series: Any, index: Any) -> Any:
     return series
 
 
-def booleans(values: npt.NDArray[np.bool_], name: Any, index: Any) -> Any:
-    """A Series of booleans without missing ones."""
+def of_array(values: npt.NDArray[Any], name: Any, index: Any) -> Any:
+    """A Series of numbers or booleans without missing ones, of an array that is the caller's own."""
     return pd.Series(values, index=index, name=name, copy=False)
 
 

@@ -11,9 +11,10 @@ The logger ``cudf_fsst.query`` says at DEBUG which way a call went.
 
 from __future__ import annotations
 
-from .distinct import categorical
+from .decoded import row_by_row
+from .distinct import categorical, distinct_values
 from .questions import Questions
 from .strings import StringMethods
 from .text import made_of_text
 
-__all__ = ["Questions", "StringMethods", "categorical", "made_of_text"]
+__all__ = ["Questions", "StringMethods", "categorical", "distinct_values", "made_of_text", "row_by_row"]

@@ -147,7 +147,7 @@ def isna(column: Source, *, negated: bool = False) -> Any:
         else:
             values = backend.arrays.full(len(column), negated, np.bool_)
         LOGGER.debug("%s: validity", name)
-        made = backend.interop.booleans(values, column._name, column._index.shared(backend))
+        made = backend.interop.of_array(values, column._name, column._index.shared(backend))
     return column._out(made)
 
 

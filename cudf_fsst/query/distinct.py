@@ -95,6 +95,18 @@ def unique(column: Source) -> Any:
     return column._out(found)
 
 
+def distinct_values(column: Source, *, missing: bool) -> Any:
+    """A Series of the values of strings some of which have a dictionary; some of them may be there twice.
+
+    Parameters
+    ----------
+    missing
+        A missing value, where the column has one, is among them.
+    """
+    with column._backend.current():
+        return _together(column, _scopes(column), missing=missing)
+
+
 def nunique(column: Source, dropna: bool = True) -> int:
     """How many distinct values there are: what ``column.decompress().nunique()`` gives."""
     scopes = _scopes(column)

@@ -1,0 +1,269 @@
+"""Compressed frames with other columns, labels or an other index: what did not change is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from .. import index as indexes
+from ..backend import Asked, Backend
+from ..codecs.node import Content
+from ..index import CompressedIndex
+from ..interop import cudf as interop_cudf
+from ..rows import Rows
+
+#: Options of strings, as frames have them.
+_STRINGS = {"tile_size": "auto", "level": "default"}
+
+_F = TypeVar("_F", bound="Changing")
+
+
+class Changing(Rows):
+    """What makes other frames of a frame."""
+
+    __slots__ = ()
+
+    _columns: tuple[Content, ...]
+    _labels: Any
+
+    @classmethod
+    def _make(
+        cls: type[_F],
+        backend: Backend,
+        columns: Sequence[Content],
+        labels: Any,
+        index: CompressedIndex,
+        proxied: bool = False,
+    ) -> _F:
+        raise NotImplementedError
+
+    def _of_places(self: _F, places: Sequence[int]) -> _F:
+        """A frame of some columns."""
+        raise NotImplementedError
+
+    def drop(self: _F, *, columns: Any, errors: Any = "raise") -> _F:
+        """A compressed frame without some columns; it shares the others."""
+        return self._planned(lambda plan: plan.drop(columns=columns, errors=errors))
+
+    def rename(self: _F, *, columns: Any, errors: Any = "ignore") -> _F:
+        """A compressed frame with other labels, by a dict or a function; it shares the columns."""
+        return self._planned(lambda plan: plan.rename(columns=columns, errors=errors))
+
+    def assign(self: _F, **columns: Any) -> _F:
+        """A compressed frame with new columns, or with others in the place of some.
+
+        Parameters
+        ----------
+        **columns
+            What the library's ``assign`` takes: Series, which are aligned to the index as the library does it, arrays,
+            values, or functions of the compressed frame. A compressed column of the same index is shared. All others
+            are compressed.
+
+        Returns
+        -------
+        CompressedFrame
+        """
+        made = self
+        for label, given in columns.items():
+            value = given(made) if callable(given) else given
+            if isinstance(value, Rows):
+                alike = value._index is made._index and value.device == made.device
+                if alike and hasattr(value, "_content"):
+                    made = made._with(label, value._content)
+                    continue
+                value = value.decompress()  # type: ignore[attr-defined]  # as both have it
+            with made._backend.current():
+                bare = (made if not len(made) else made._of_places([]))._range(0, None)
+                bare[label] = value
+                if len(bare) != len(made):  # one without rows takes those of the value
+                    made = made._of_frame(bare)
+                else:
+                    made = made._with(label, made._compressed([bare[label]], [label])[0])
+        return made
+
+    def fillna(self: _F, value: Any, **options: Any) -> _F:
+        """A compressed frame without missing values, as the library's ``fillna`` makes it.
+
+        Parameters
+        ----------
+        value : object, dict, Series or DataFrame
+            What stands in for them: for all columns, for each label, or for each value.
+        **options
+            ``limit``.
+
+        Returns
+        -------
+        CompressedFrame
+            Columns without missing values are shared. The others are decoded and compressed again one at a time.
+        """
+        _refuse(options, axis=(0, "index", None))
+        value, _ = interop_cudf.unwrap_proxy(value)
+        if not self._labels.is_unique or getattr(value, "ndim", 0) > 1:
+            return self._of_frame(self._range(0, None).fillna(value, **options))
+        values: Mapping[Any, Any] | None = None
+        if isinstance(value, Mapping) or getattr(value, "ndim", 0) == 1:
+            values = value if isinstance(value, Mapping) else dict(_on_host(value).items())
+
+        def change(label: Any, column: Any) -> Any:
+            if values is None:
+                return column.fillna(value, **options)
+            return column.fillna(values[label], **options) if label in values else column
+
+        return self._changed(change, lambda content: not (content.node.null_count or _has_nan(content.type)))
+
+    def astype(self: _F, dtype: Any, **options: Any) -> _F:
+        """A compressed frame with other dtypes, as the library's ``astype`` makes it.
+
+        Parameters
+        ----------
+        dtype : dtype or dict
+            For all columns, or for some labels.
+        **options
+            ``errors``.
+
+        Returns
+        -------
+        CompressedFrame
+            Columns that have the dtype already are shared. The others are decoded and compressed again one at a time.
+        """
+        if not self._labels.is_unique:
+            return self._of_frame(self._range(0, None).astype(dtype, **options))
+        kinds = dict(dtype) if isinstance(dtype, (Mapping, pd.Series)) else None
+        self._range(0, 0).astype(dtype, **options)  # labels that are not there are the library's error
+
+        def change(label: Any, column: Any) -> Any:
+            if kinds is None:
+                return column.astype(dtype, **options)
+            return column.astype(kinds[label], **options) if label in kinds else column
+
+        return self._changed(change, lambda _: True)
+
+    def set_index(self: _F, keys: Any, *, drop: bool = True, append: bool = False, **options: Any) -> _F:
+        """A compressed frame whose index is made of columns, or of labels that are given; it shares the other columns.
+
+        Parameters
+        ----------
+        keys : label, array or a list of these
+        drop : bool
+            Leave these columns out.
+        append : bool
+            Keep the levels that there are.
+        **options
+            ``verify_integrity``.
+
+        Returns
+        -------
+        CompressedFrame
+        """
+        _refuse(options)
+        if not self._labels.is_unique or self._labels.nlevels > 1:
+            return self._of_frame(self._range(0, None).set_index(keys, drop=drop, append=append, **options))
+        some = keys if isinstance(keys, list) else [keys]
+        named = [key for key in some if isinstance(key, Hashable) and key in self._labels]
+        places = list(dict.fromkeys(int(self._labels.get_loc(key)) for key in named))
+        with self._backend.current():
+            part = self._of_places(places)._range(0, None)
+            index = indexes.compress(part.set_index(keys, drop=drop, append=append, **options).index, self._backend)
+        left = [place for place in range(len(self._columns)) if not (drop and place in places)]
+        columns = [self._columns[place] for place in left]
+        return self._make(self._backend, columns, self._labels.take(left), index, self._proxied)
+
+    def reset_index(self: _F, level: Any = None, *, drop: bool = False, **options: Any) -> _F:
+        """A compressed frame whose rows are labelled from 0; levels of its index become columns.
+
+        Parameters
+        ----------
+        level : int, name or a list of these, optional
+            Of the index; None: all.
+        drop : bool
+            Forget them instead.
+        **options
+            ``names``, ``allow_duplicates``, ``col_level`` and ``col_fill`` of the library.
+
+        Returns
+        -------
+        CompressedFrame
+        """
+        _refuse(options)
+        with self._backend.current():
+            labels = pd.Index(self._range(0, 0).reset_index(level, drop=drop, **options).columns)
+            bare = self._of_places([])._range(0, None).reset_index(level, drop=drop)
+            new = [bare.iloc[:, place] for place in range(bare.shape[1])]
+            columns = [*self._compressed(new, labels), *self._columns]
+            index = indexes.compress(bare.index, self._backend)
+        return self._make(self._backend, columns, labels, index, self._proxied)
+
+    # How ----------------------------------------------------------------------------------------------------------
+
+    def _planned(self: _F, change: Callable[[Any], Any]) -> _F:
+        """What the library makes of a row of the columns' places."""
+        plan = change(pd.DataFrame([np.arange(len(self._columns))], columns=self._labels))
+        columns = [self._columns[place] for place in plan.iloc[0]]
+        return self._make(self._backend, columns, plan.columns, self._index, self._proxied)
+
+    def _with(self: _F, label: Any, content: Content) -> _F:
+        """A frame with one more column, or another in the place of one."""
+        plan = pd.DataFrame([np.arange(len(self._columns))], columns=self._labels)
+        plan[label] = len(self._columns)
+        every = (*self._columns, content)
+        columns = [every[place] for place in plan.iloc[0]]
+        return self._make(self._backend, columns, plan.columns, self._index, self._proxied)
+
+    def _compressed(self, columns: Sequence[Any], labels: Iterable[Any]) -> list[Content]:
+        """Series of the library, compressed as columns of a frame are."""
+        asked = [
+            Asked(column, None, _STRINGS, partial("column {!r}".format, label))
+            for label, column in zip(labels, columns, strict=False)  # of labels there may be more
+        ]
+        return self._backend.compress(asked)[0]
+
+    def _changed(self: _F, change: Callable[[Any, Any], Any], alike: Callable[[Content], bool]) -> _F:
+        """Change columns, decoded one at a time.
+
+        Parameters
+        ----------
+        change
+            Gets the label and a Series.
+        alike
+            Whether a column whose dtype does not change stays as it is, and is shared.
+        """
+        made = list(self._columns)
+        with self._backend.current():
+            none = self._range(0, 0)
+            for place, (label, content) in enumerate(zip(self._labels, self._columns, strict=True)):
+                before = none.iloc[:, place]
+                after = change(label, before)
+                if after is before or (after.dtype == before.dtype and alike(content)):
+                    continue
+                whole = self._of_places([place])._range(0, None).iloc[:, 0]
+                made[place] = self._compressed([change(label, whole)], [label])[0]
+        return self._make(self._backend, made, self._labels, self._index, self._proxied)
+
+    def _of_frame(self: _F, data: Any) -> _F:
+        """A DataFrame of the library, compressed."""
+        with self._backend.current():
+            columns = self._compressed([data.iloc[:, place] for place in range(data.shape[1])], data.columns)
+            index = indexes.compress(data.index, self._backend)
+        return self._make(self._backend, columns, pd.Index(data.columns), index, self._proxied)
+
+
+def _refuse(options: Mapping[str, Any], axis: Sequence[Any] = (0,)) -> None:
+    """Raise TypeError for options that no compressed frame has."""
+    if options.get("inplace") is True:
+        raise TypeError("a compressed frame does not change, so there is no inplace=True")
+    if options.get("axis", 0) not in axis:
+        raise TypeError(f"axis is one of {axis} here, not {options['axis']!r}; f.decompress() has the others")
+
+
+def _on_host(series: Any) -> Any:
+    return series.to_pandas() if hasattr(series, "to_pandas") else series
+
+
+def _has_nan(kind: pa.DataType) -> bool:
+    """Whether values may be missing that are no nulls of Arrow."""
+    return bool(pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_dictionary(kind))

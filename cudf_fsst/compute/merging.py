@@ -1,0 +1,155 @@
+"""``frame.merge``: the library joins keys and numbers of rows, `take` decodes the other columns of what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from .. import selection
+from ..interop import cudf as interop_cudf
+from ..rows import Rows
+
+#: Labels of the numbers of rows: none of them is a text of a user's, as all columns get numbers for labels.
+_LEFT, _RIGHT = "left row", "right row"
+
+
+class _Side(NamedTuple):
+    """One of the two frames.
+
+    Attributes
+    ----------
+    data : CompressedFrame or DataFrame
+    keys : list of int
+        Places of the columns that are joined; none where the index is.
+    labels : list of int or str
+        What columns are called while they are joined.
+    number : str
+        Label of the numbers of rows.
+    """
+
+    data: Any
+    keys: Sequence[int]
+    labels: Sequence[Any]
+    number: str
+
+    def rows(self, start: int, stop: int | None) -> Any:
+        return self.data._range(start, stop) if isinstance(self.data, Rows) else self.data.iloc[start:stop]
+
+    def joined(self) -> Any:
+        """A DataFrame of the keys and the numbers of rows, with the index."""
+        if isinstance(self.data, Rows):
+            numbers = self.data._row_numbers()  # type: ignore[attr-defined]  # of a frame
+            made = self.data._of_places(list(self.keys))._range(0, None)  # type: ignore[attr-defined]
+        else:
+            made = self.data.iloc[:, list(self.keys)].copy(deep=False)
+            numbers = np.arange(len(made))
+        made.columns = [self.labels[place] for place in self.keys]
+        made[self.number] = numbers
+        return made
+
+    def take(self, places: Sequence[int], numbers: Any, whole: Any) -> Any:
+        """Columns of rows by number, labelled from 0; `whole`: a Series of booleans, which numbers there are, or None.
+
+        What is not there is missing, and dtypes are what the library makes of it.
+        """
+        if isinstance(self.data, Rows):
+            part = self.data._of_places(list(places))  # type: ignore[attr-defined]
+            made = part._take(part._numbers(numbers, selection.row_numbers))
+        else:
+            made = self.data.iloc[:, list(places)].take(numbers)
+        made = made.reset_index(drop=True)
+        if whole is None:
+            return made
+        # The numbers of the rows that were taken, in their places.
+        return made.reindex((whole.cumsum() - 1).where(whole, -1).values)
+
+
+def merge(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> Any:
+    """What ``left.decompress().merge(right, how, **options)`` gives."""
+    right, _ = interop_cudf.unwrap_proxy(right)
+    with left._backend.current():
+        sides = _sides(left, right, how, options)
+        if sides is None:
+            other = right._range(0, None) if isinstance(right, Rows) else right
+            return left._out(left._range(0, None).merge(other, how=how, **options))
+        return left._out(_merged(*sides, how, options))
+
+
+def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple[_Side, _Side] | None:
+    """The two sides; None where the library has to see all columns."""
+    if not isinstance(right, Rows) and getattr(right, "ndim", 0) != 2:
+        return None
+    labels = [left.columns, right.columns]
+    if any(one.nlevels > 1 or not one.is_unique for one in labels):
+        return None
+    on, keys = options.get("on"), [options.get("left_on"), options.get("right_on")]
+    by_index = [bool(options.get("left_index")), bool(options.get("right_index"))]
+    if on is not None:
+        keys = [on, on]
+    elif keys == [None, None] and not any(by_index) and how != "cross":
+        shared = labels[0].intersection(labels[1])
+        if not len(shared):
+            return None  # the library's error
+        keys = [[label for label in labels[0] if label in shared]] * 2
+    indexes = [_index_names(left), _index_names(right)]
+    places: list[list[int]] = []
+    for one, known, names in zip(keys, labels, indexes, strict=True):
+        some = [] if one is None else list(one) if isinstance(one, (list, tuple)) else [one]
+        if not all(isinstance(key, Hashable) and key in known and key not in names for key in some):
+            return None
+        places.append([int(known.get_loc(key)) for key in some])
+    if any(len(set(one)) < len(one) for one in places):
+        return None
+    counts = len(labels[0]), len(labels[1])
+    called = [[f"l{place}" for place in range(counts[0])], [f"r{place}" for place in range(counts[1])]]
+    for first, second in zip(*places, strict=False):
+        if labels[0][first] == labels[1][second]:  # one column of the result
+            called[0][first] = called[1][second] = f"k{first}"
+    return _Side(left, places[0], called[0], _LEFT), _Side(right, places[1], called[1], _RIGHT)
+
+
+def _index_names(data: Any) -> list[Any]:
+    return [name for name in (data._index if isinstance(data, Rows) else data.index).names if name is not None]
+
+
+def _merged(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> Any:
+    # All mistakes, and the labels of the result, are the library's.
+    example = left.rows(0, 0).merge(right.rows(0, 0), how=how, **options)
+    given = {name: value for name, value in options.items() if name not in ("on", "left_on", "right_on", "suffixes")}
+    if left.keys:
+        given["left_on"] = [left.labels[place] for place in left.keys]
+    if right.keys:
+        given["right_on"] = [right.labels[place] for place in right.keys]
+    if given.get("left_on") == given.get("right_on") and left.keys:
+        given["on"] = given.pop("left_on")
+        del given["right_on"]
+    found = left.joined().merge(right.joined(), how=how, **given)
+    columns: list[Any] = []
+    for side, other in ((left, None), (right, left)):
+        if side.number not in found.columns:  # the rows of one side alone are asked for
+            continue
+        own = [place for place in range(len(side.labels)) if other is None or side.labels[place] not in other.labels]
+        taken = [place for place in own if side.labels[place] not in found.columns]
+        numbers = found.pop(side.number)
+        whole = None
+        if numbers.hasnans if hasattr(numbers, "hasnans") else numbers.isna().any():
+            whole = numbers.notna().reset_index(drop=True)
+            numbers = numbers.dropna()
+        rows = side.take(taken, numbers.astype("int64").values, whole) if taken else None
+        if rows is not None:
+            rows.index = found.index
+        by_place = dict(zip(taken, range(len(taken)), strict=True))
+        columns += [
+            rows.iloc[:, by_place[place]] if place in by_place else found.pop(side.labels[place]) for place in own
+        ]
+    columns += [found.iloc[:, place] for place in range(found.shape[1])]  # the indicator
+    if len(columns) != len(example.columns):
+        raise AssertionError(f"{len(columns)} columns were joined, not {len(example.columns)}")
+    made = found.iloc[:, :0]
+    for place, column in enumerate(columns):
+        made[place] = column
+    made.columns = example.columns
+    return made

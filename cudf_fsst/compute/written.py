@@ -1,0 +1,125 @@
+"""What is said of a frame, and its rows as text: piece by piece."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Any
+
+import pandas as pd
+
+from ..codecs.node import Content
+from ..files.disk import replacing
+from ..rows import Rows
+
+
+class Written(Rows):
+    """What a frame says of itself, and writes as text."""
+
+    __slots__ = ()
+
+    _columns: tuple[Content, ...]
+    _labels: Any
+
+    def describe(self, percentiles: Any = None, include: Any = None, exclude: Any = None) -> Any:
+        """Statistics of columns, as the library's ``describe`` gives them.
+
+        Parameters
+        ----------
+        percentiles, include, exclude
+            As the library takes them. Columns that are not described are not decoded. The others are, together.
+
+        Returns
+        -------
+        DataFrame
+        """
+        options = {"percentiles": percentiles, "include": include, "exclude": exclude}
+        with self._backend.current():
+            some = self._range(0, 0)
+            some.columns = range(some.shape[1])
+            places = list(some.describe(**options).columns)
+            part = self._of_places(places)  # type: ignore[attr-defined]  # of a frame
+            return self._out(part._range(0, None).describe(**options))
+
+    def info(self, buf: Any = None, *, show_counts: bool | None = None) -> None:
+        """Print columns, their dtypes, codecs and sizes.
+
+        Parameters
+        ----------
+        buf : text file, optional
+            Where to; None: standard output.
+        show_counts : bool, optional
+            Count the values that are not missing, too. Floats are decoded for it, piece by piece. None: yes.
+        """
+        lines = pd.DataFrame(
+            {
+                "Column": [str(label) for label in self._labels],
+                **({"Non-Null Count": self._counts()} if show_counts in (None, True) else {}),
+                "Dtype": [str(dtype) for dtype in self.dtypes],  # type: ignore[attr-defined]
+                "Codec": [content.node.codec for content in self._columns],
+                "Bytes": [content.node.nbytes for content in self._columns],
+            },
+        )
+        index = " ".join(str(name) for name in self._index.names if name is not None)
+        text = [
+            f"{type(self)}",
+            f"Index: {len(self)} entries" + (f", {index}" if index else ""),
+            f"Data columns (total {len(self._columns)} columns):",
+            lines.to_string(index_names=False) if len(lines) else "",
+            f"memory usage: {self.nbytes:,} bytes, "  # type: ignore[attr-defined]
+            f"{self.uncompressed_nbytes:,} uncompressed",
+        ]
+        print(*(line for line in text if line), sep="\n", file=buf or sys.stdout)
+
+    def _counts(self) -> list[int]:
+        """Values of each column that are not missing."""
+        return [int(self.column_at(place).count()) for place in range(len(self._columns))]  # type: ignore[attr-defined]
+
+    def to_csv(self, path_or_buf: Any = None, *, header: Any = True, chunk_bytes: int | None = None, **options: Any) -> Any:
+        """Write the rows as comma-separated values, piece by piece, with the bytes that the library writes.
+
+        Parameters
+        ----------
+        path_or_buf : path or text file, optional
+            A file is complete or, if anything fails, as it was. None: give a str.
+        header : bool or list of str
+            Labels of the columns, in the first line.
+        chunk_bytes : int, optional
+            As `map_chunks` has it.
+        **options
+            Those of the library, but for ``compression``, ``mode`` and ``storage_options``: a path is written anew, as
+            plain text. For a compressed file give one that is open: ``gzip.open(path, "wt")``.
+
+        Returns
+        -------
+        str or None
+        """
+        for name in ("compression", "mode", "storage_options", "errors"):
+            if name in options:
+                raise TypeError(f"to_csv has no {name!r}; give it an open text file")
+        encoding = options.pop("encoding", None) or "utf-8"
+        pieces = self._default_pieces() if chunk_bytes is None else self._pieces(chunk_bytes)
+
+        def write(file: Any) -> None:
+            first = True
+            for start, stop in pieces or [(0, 0)]:
+                file.write(self._range(start, stop).to_csv(None, header=header if first else False, **options))
+                first = False
+
+        if path_or_buf is None:
+            text = io.StringIO(newline="")
+            write(text)
+            return text.getvalue()
+        if hasattr(path_or_buf, "write"):
+            write(path_or_buf)
+            return None
+        path = os.fspath(path_or_buf)
+        if os.fsdecode(path).endswith((".gz", ".bz2", ".zip", ".xz", ".zst", ".tar")):
+            raise ValueError(f"to_csv writes plain text, not {path!r}; give it an open text file")
+        with replacing(path) as raw:
+            file = io.TextIOWrapper(raw, encoding=encoding, newline="")
+            write(file)
+            file.flush()
+            file.detach()
+        return None
