@@ -94,9 +94,11 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "merge, other names": lambda f: f.merge(OTHER, left_on="day", right_on="z", how="left"),
     "merge, what is shared": lambda f: f.merge(OTHER[["mode", "z"]]),
     "merge with the index": lambda f: f.merge(OTHER.set_index("z"), left_on="day", right_index=True),
-    "merge by the index": lambda f: f.merge(OTHER, left_index=True, right_on="z" if f.index.nlevels == 1 else None)
-    if f.index.nlevels == 1 and f.index.dtype == "int64"
-    else f.merge(OTHER, on="mode"),
+    "merge by the index": lambda f: (
+        f.merge(OTHER, left_index=True, right_on="z" if f.index.nlevels == 1 else None)
+        if f.index.nlevels == 1 and f.index.dtype == "int64"
+        else f.merge(OTHER, on="mode")
+    ),
     "merge with itself": lambda f: f.merge(f[["note", "price"]], on="note", suffixes=(None, "_too")),
     "loc of a slice": lambda f: f.loc[5:9] if f.index.dtype == "int64" else f.loc[:],
     "loc of labels": lambda f: f.loc[list(f.index[:3]), ["mode", "day"]],
@@ -105,11 +107,15 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "loc of a mask": lambda f: f.loc[f["day"] > 5, "mode":"day"],
     "loc of a column": lambda f: f.loc[:, "day"],
     "sample": lambda f: f.sample(7 * bool(len(f)), random_state=3),
-    "sample, weighted": lambda f: f.sample(frac=0.1, weights="day" if len(f) else None, random_state=5, ignore_index=True),
+    "sample, weighted": lambda f: f.sample(
+        frac=0.1, weights="day" if len(f) else None, random_state=5, ignore_index=True
+    ),
     "describe": lambda f: f.describe(),
     "describe of all": lambda f: f.describe(include="all"),
     "assign": lambda f: f.assign(a=1, b=lambda d: d["day"] * 2, day="x"),
-    "assign, aligned": lambda f: f.assign(day=pd.Series([1.5, 2])) if type(f.index) is pd.RangeIndex and len(f) else f.assign(day=1),
+    "assign, aligned": lambda f: (
+        f.assign(day=pd.Series([1.5, 2])) if type(f.index) is pd.RangeIndex and len(f) else f.assign(day=1)
+    ),
     "fillna": lambda f: f.fillna({"price": 0, "mode": "none"}),
     "fillna of all": lambda f: f[["price", "day"]].fillna(0, limit=3),
     "astype": lambda f: f.astype({"day": "float32", "flag": "category"}),
@@ -121,7 +127,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "reset_index of a level": lambda f: f.set_index(["mode", "day"]).reset_index("mode", names="new"),
     "reset_index, forgotten": lambda f: f.reset_index(drop=True),
 }
-OTHER = pd.DataFrame({"mode": ["RAIL", "AIR", "BOAT", None, "AIR"], "z": [1, 2, 3, 4, 3], "price": [1.5, 2, 3, 4, 5], "ok": [True] * 5})
+OTHER = pd.DataFrame(
+    {"mode": ["RAIL", "AIR", "BOAT", None, "AIR"], "z": [1, 2, 3, 4, 3], "price": [1.5, 2, 3, 4, 5], "ok": [True] * 5}
+)
 INDEXES: dict[str, Callable[[int], Any]] = {
     "range": pd.RangeIndex,
     "text": lambda rows: pd.Index([f"r{i % 50}" for i in range(rows)], name="row"),

@@ -59,9 +59,25 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     **{
         name: lambda s, name=name: getattr(s, name)()
         for name in (
-            "sum", "min", "max", "mean", "std", "var", "median", "any", "all", "count", "mode", "describe", "quantile",
-            "to_list", "tolist", "dropna", "duplicated", "drop_duplicates",
-        )  # fmt: skip
+            "sum",
+            "min",
+            "max",
+            "mean",
+            "std",
+            "var",
+            "median",
+            "any",
+            "all",
+            "count",
+            "mode",
+            "describe",
+            "quantile",
+            "to_list",
+            "tolist",
+            "dropna",
+            "duplicated",
+            "drop_duplicates",
+        )
     },
     **{f"{name}, missing too": lambda s, name=name: getattr(s, name)(skipna=False) for name in ("sum", "min", "all")},
     **{f"dt.{name}": lambda s, name=name: getattr(s.dt, name) for name in ("year", "days", "date", "tz", "unit")},
@@ -170,7 +186,8 @@ def test_with_the_library() -> None:
     column = series.fsst.compress()
     frame = pd.DataFrame({"x": np.arange(ROWS)})
     assert np.asarray(column).tolist() == np.asarray(series).tolist()
-    assert frame.groupby(column)["x"].sum().equals(frame.groupby(np.asarray(series))["x"].sum())
+    assert frame.groupby(column.to_categorical(), observed=True)["x"].sum().sum() == frame["x"][series.notna()].sum()
+    assert pd.concat([series, column.decompress()]).count() == 2 * column.count()
 
 
 def test_what_is_not_there_names_the_way() -> None:

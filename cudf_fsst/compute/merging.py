@@ -6,7 +6,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from .. import selection
 from ..interop import cudf as interop_cudf
@@ -138,13 +137,12 @@ def _merged(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> 
         if numbers.hasnans if hasattr(numbers, "hasnans") else numbers.isna().any():
             whole = numbers.notna().reset_index(drop=True)
             numbers = numbers.dropna()
-        rows = side.take(taken, numbers.astype("int64").values, whole) if taken else None
-        if rows is not None:
+        payload: dict[int, Any] = {}
+        if taken:
+            rows = side.take(taken, numbers.astype("int64").values, whole)
             rows.index = found.index
-        by_place = dict(zip(taken, range(len(taken)), strict=True))
-        columns += [
-            rows.iloc[:, by_place[place]] if place in by_place else found.pop(side.labels[place]) for place in own
-        ]
+            payload = {place: rows.iloc[:, at] for at, place in enumerate(taken)}
+        columns += [payload[place] if place in payload else found.pop(side.labels[place]) for place in own]
     columns += [found.iloc[:, place] for place in range(found.shape[1])]  # the indicator
     if len(columns) != len(example.columns):
         raise AssertionError(f"{len(columns)} columns were joined, not {len(example.columns)}")

@@ -76,7 +76,9 @@ class Written(Rows):
         """Values of each column that are not missing."""
         return [int(self.column_at(place).count()) for place in range(len(self._columns))]  # type: ignore[attr-defined]
 
-    def to_csv(self, path_or_buf: Any = None, *, header: Any = True, chunk_bytes: int | None = None, **options: Any) -> Any:
+    def to_csv(
+        self, path_or_buf: Any = None, *, header: Any = True, chunk_bytes: int | None = None, **options: Any
+    ) -> Any:
         """Write the rows as comma-separated values, piece by piece, with the bytes that the library writes.
 
         Parameters
