@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 
 import cudf_fsst
 from cudf_fsst import CompressedFrame
+from cudf_fsst.compute import frames
 
 ROWS = 9000
 
@@ -203,3 +207,116 @@ def test_only_what_is_needed_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None
     assert f.column("price")._content.node in seen
     assert f.column("note")._content.node not in seen
     assert f.column("mode")._content.node not in seen  # its codes are
+
+
+@pytest.mark.parametrize("options", [{}, {"index": False, "sep": ";"}, {"header": list("abcdefg"), "columns": None}])
+@pytest.mark.parametrize("rows", [0, 3, ROWS])
+def test_csv(rows: int, options: dict[str, Any], tmp_path: Path) -> None:
+    """The library's bytes, whatever the pieces."""
+    df = frame(rows=rows)
+    f = df.fsst.compress()
+    plain = f.decompress()
+    plain.to_csv(tmp_path / "plain.csv", **options)
+    f.to_csv(tmp_path / "ours.csv", chunk_bytes=20_000, **options)
+    assert (tmp_path / "ours.csv").read_bytes() == (tmp_path / "plain.csv").read_bytes()
+    assert f.to_csv(chunk_bytes=20_000, **options) == plain.to_csv(**options)
+    with gzip.open(tmp_path / "x.csv.gz", "wt", newline="", encoding="utf-8") as file:
+        f.to_csv(file, **options)
+    assert gzip.decompress((tmp_path / "x.csv.gz").read_bytes()) == (tmp_path / "plain.csv").read_bytes()
+
+
+def test_csv_mistakes(tmp_path: Path) -> None:
+    f = frame(rows=50).fsst.compress()
+    path = tmp_path / "x.csv"
+    path.write_text("as it was")
+    with pytest.raises(TypeError, match="mode"):
+        f.to_csv(path, mode="a")
+    with pytest.raises(ValueError, match=r"x\.csv\.gz"):
+        f.to_csv(tmp_path / "x.csv.gz")
+    with pytest.raises(UnicodeEncodeError):
+        f.to_csv(path, encoding="ascii")
+    assert path.read_text() == "as it was"
+    assert [one.name for one in tmp_path.iterdir()] == ["x.csv"]
+
+
+def test_info() -> None:
+    f = frame(rows=5000).fsst.compress()
+    text = io.StringIO()
+    f.info(text)
+    (line,) = (line.split() for line in text.getvalue().splitlines() if " price " in line)
+    assert line[2:5] == [str(f["price"].count()), "float64", f.codecs["price"]]
+    assert f"{f.nbytes:,} bytes" in text.getvalue()
+    short = io.StringIO()
+    f.info(short, show_counts=False)
+    assert "Non-Null" not in short.getvalue()
+
+
+def test_frames_do_not_change() -> None:
+    f = frame(rows=50).fsst.compress()
+    for call in (
+        lambda: f.set_index("mode", inplace=True),
+        lambda: f.fillna(0, inplace=True),
+        lambda: f.reset_index(inplace=True),
+        lambda: f.fillna({"price": 0}, axis=1),
+        lambda: f.sample(2, axis=1),
+        lambda: f.query("price > 1", inplace=True),
+    ):
+        with pytest.raises(TypeError, match=r"inplace|axis|change"):
+            call()
+
+
+def test_what_did_not_change_is_shared() -> None:
+    f = frame().fsst.compress()
+    made = f.assign(more=f.column("note"), day=1).fillna({"price": 0.0}).astype({"kind": "str"}).set_index("flag")
+    for label in ("mode", "note", 7):
+        assert made.column(label)._content is f.column(label)._content, label
+    assert made.column("more")._content is f.column("note")._content
+    assert f.reset_index().column("note")._content is f.column("note")._content
+
+
+def test_query_sees_the_callers_names() -> None:
+    f = frame().fsst.compress()
+    least = 100
+    same(f.query("price > @least and day == @ROWS - 8995"), f.decompress().query("price > @least and day == 5"))
+    with pytest.raises(Exception, match="nothing_such"):
+        f.query("price > @nothing_such")
+    same(f.query("price > @least", local_dict={"least": 120}), f.decompress().query("price > 120"))
+
+
+def test_payload_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a join the rows that were found alone are decoded, but for the keys."""
+    f = frame().fsst.compress()
+    read, seen = f._backend.read, []
+    monkeypatch.setattr(
+        type(f._backend), "read", lambda self, nodes, *a, **k: seen.extend((nodes, a)) or read(nodes, *a, **k)
+    )
+    f.merge(OTHER[OTHER["mode"] == "BOAT"], on="mode")
+    f.query("day == 5")
+    f.loc[5:9]
+    whole = [node for nodes, rows in zip(seen[::2], seen[1::2], strict=True) if rows[1:] == (None,) for node in nodes]
+    assert f.column("day")._content.node in whole
+    assert f.column("note")._content.node not in whole
+
+
+@pytest.mark.parametrize("kind", ["float64", "int32", "Int64", "datetime64[us]", "str", "bool"])
+@pytest.mark.parametrize("order", ["any", "up", "ties"])
+def test_the_largest_of_many_rows(kind: str, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first rows tell which values are too small; with ties, missing values, and rows that were misleading."""
+    monkeypatch.setattr(frames, "_SEEN_ROWS", 512)
+    monkeypatch.setattr(frames, "_MOST_SEEN_ROWS", 512)
+    rng = np.random.default_rng(5)
+    values = rng.permutation(ROWS) if order == "any" else np.arange(ROWS) if order == "up" else np.arange(ROWS) % 7
+    df = pd.DataFrame({"x": pd.Series(values).astype(kind), "y": rng.integers(0, 3, ROWS), "z": [f"r{i}" for i in values]})
+    if kind in ("float64", "Int64", "datetime64[us]"):
+        df["x"] = df["x"].where(rng.random(ROWS) < 0.8)
+    f = df.fsst.compress()
+    for keep in ("first", "last", "all"):
+        for by in ("x", ["x", "y"], ["y", "x"]):
+            for name in ("nlargest", "nsmallest"):
+                try:
+                    wanted = getattr(df, name)(20, by, keep=keep)
+                except TypeError:
+                    with pytest.raises(TypeError):
+                        getattr(f, name)(20, by, keep=keep)
+                    continue
+                same(getattr(f, name)(20, by, keep=keep), wanted)

@@ -209,7 +209,7 @@ class Columns(Labelled):
             with self._backend.current():
                 return getattr(self._distinct(), name)(**options)
         kind, pieces = self._content.type, self._default_pieces()
-        ordered = pa.types.is_boolean(kind) if name in ("any", "all") else _is_ordered(kind)
+        ordered = pa.types.is_boolean(kind) if name in ("any", "all") else is_ordered(kind)
         if not ordered or len(pieces) < 2 or self._proxied:
             return self._whole(name, options)
         least = name in ("min", "all")
@@ -257,7 +257,7 @@ class Times:
         return self._column.map_chunks(lambda piece: getattr(piece.dt, name))
 
 
-def _is_ordered(kind: pa.DataType) -> bool:
+def is_ordered(kind: pa.DataType) -> bool:
     """Whether values are numbers or times, of which one is the least."""
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_temporal(kind))

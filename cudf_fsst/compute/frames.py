@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import pyarrow as pa
+
 from .. import selection
 from ..index import CompressedIndex
 from .changing import Changing
+from .columns import is_ordered
 from .groups import Groups
 from .labelled import ByLabels
 from .merging import merge
 from .written import Written
+
+#: Rows that tell which values are among the largest: so many, or this part of all, up to a limit.
+_SEEN_ROWS, _SEEN_PART, _MOST_SEEN_ROWS = 1 << 16, 32, 1 << 20
 
 
 class Frames(Changing, ByLabels, Written):
@@ -56,14 +62,15 @@ class Frames(Changing, ByLabels, Written):
         return self._rows_of(labels, lambda keys: keys.sort_values(by, **options), ignore_index)
 
     def nlargest(self, n: int, columns: Any, keep: str = "first") -> Any:
-        """The `n` rows with the largest values of some columns; see `sort_values`."""
-        labels = columns if isinstance(columns, list) else [columns]
-        return self._rows_of(labels, lambda keys: keys.nlargest(n, columns, keep=keep))
+        """The `n` rows with the largest values of some columns, as the library's ``nlargest`` gives them.
+
+        The first rows tell which values are large enough. Rows that have none of them are left out on the codes.
+        """
+        return self._first_rows(n, columns, True, lambda keys: keys.nlargest(n, columns, keep=keep))
 
     def nsmallest(self, n: int, columns: Any, keep: str = "first") -> Any:
-        """The `n` rows with the smallest values of some columns; see `sort_values`."""
-        labels = columns if isinstance(columns, list) else [columns]
-        return self._rows_of(labels, lambda keys: keys.nsmallest(n, columns, keep=keep))
+        """The `n` rows with the smallest values of some columns; see `nlargest`."""
+        return self._first_rows(n, columns, False, lambda keys: keys.nsmallest(n, columns, keep=keep))
 
     def drop_duplicates(self, subset: Any = None, *, keep: Any = "first", ignore_index: bool = False) -> Any:
         """The rows whose values of some columns, or of all, are not those of another row; a DataFrame."""
@@ -99,6 +106,42 @@ class Frames(Changing, ByLabels, Written):
         """
         return merge(self, right, how, options)
 
+    def _first_rows(self, n: Any, columns: Any, largest: bool, ask: Callable[[Any], Any]) -> Any:
+        """Rows that the library chooses, of those whose value in the first of some columns is good enough."""
+        labels = columns if isinstance(columns, list) else [columns]
+        some = self._candidates(n, labels, largest)
+        if some is None:
+            return self._rows_of(labels, ask)
+        backend = self._backend
+        with backend.current():
+            places = [int(self._labels.get_loc(label)) for label in dict.fromkeys(labels)]
+            keys = self._of_places(places)._take(some).reset_index(drop=True)
+            chosen = ask(keys)
+            rows = backend.arrays.asarray(_numbers_of(some))[chosen.index.values]
+            return self._out(self._take(self._numbers(rows, selection.row_numbers)))
+
+    def _candidates(self, n: Any, labels: Any, largest: bool) -> Any:
+        """Numbers of the rows whose value is one of the `n` best in the first column; None where all are to be seen."""
+        known = self._labels
+        seen_rows = min(max(_SEEN_ROWS, len(self) // _SEEN_PART), _MOST_SEEN_ROWS)
+        if not (isinstance(n, int) and 0 < n < seen_rows // 4 and len(self) > 4 * seen_rows):
+            return None
+        if known.nlevels > 1 or not known.is_unique or not all(isinstance(a, Hashable) and a in known for a in labels):
+            return None
+        if not labels or any(name is not None and name in labels for name in self._index.names):
+            return None
+        column = self.column_at(int(known.get_loc(labels[0])))  # type: ignore[attr-defined]  # a frame has it
+        if not is_ordered(column._content.type) or pa.types.is_boolean(column._content.type):
+            return None
+        with self._backend.current():
+            seen = column._unlabelled(0, seen_rows).dropna()
+            if len(seen) < n:
+                return None
+            edge = (seen.nlargest(n) if largest else seen.nsmallest(n)).iloc[-1]
+            mask = column >= edge if largest else column <= edge
+            found = self._numbers(mask, selection.mask_rows)
+            return found if len(_numbers_of(found)) < len(self) // 4 else None
+
     def _rows_of(self, labels: Any, ask: Callable[[Any], Any], ignore_index: bool = False) -> Any:
         """Rows that the library chooses, by the labels from 0 of the rows of `labels`' columns (None: of all)."""
         known = self._labels
@@ -122,3 +165,8 @@ class Frames(Changing, ByLabels, Written):
             del keys, chosen
             made = self._take(rows)
         return self._out(made.reset_index(drop=True) if ignore_index else made)
+
+
+def _numbers_of(rows: Any) -> Any:
+    """Row numbers, with or without what is known of them."""
+    return getattr(rows, "rows", rows)
