@@ -306,7 +306,9 @@ def test_the_largest_of_many_rows(kind: str, order: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(frames, "_MOST_SEEN_ROWS", 512)
     rng = np.random.default_rng(5)
     values = rng.permutation(ROWS) if order == "any" else np.arange(ROWS) if order == "up" else np.arange(ROWS) % 7
-    df = pd.DataFrame({"x": pd.Series(values).astype(kind), "y": rng.integers(0, 3, ROWS), "z": [f"r{i}" for i in values]})
+    df = pd.DataFrame(
+        {"x": pd.Series(values).astype(kind), "y": rng.integers(0, 3, ROWS), "z": [f"r{i}" for i in values]}
+    )
     if kind in ("float64", "Int64", "datetime64[us]"):
         df["x"] = df["x"].where(rng.random(ROWS) < 0.8)
     f = df.fsst.compress()
