@@ -4,8 +4,8 @@
 
 ``--lineitem`` names a folder with lineitem as Parquet (tpchgen-cli parquet -s 10). On a GPU it works with cuDF, with
 ``--cpu`` in host memory with pandas. Both take turns, after one call of each; milliseconds are the best. Answers are
-compared before anything is timed. ``merge_peak_bytes`` is RMM's memory beyond the inputs, the result among it, in a call
-of its own. Records with ``codec`` "cudf" (or "pandas") are those of the plain frame.
+compared before anything is timed. ``merge_peak_bytes`` is RMM's memory beyond the inputs, with the result, in a call of
+its own. Records with ``codec`` "cudf" (or "pandas") are those of the plain frame.
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ def test_what_did_not_change_is_shared() -> None:
 
 def test_query_sees_the_callers_names() -> None:
     f = frame().fsst.compress()
-    least = 100
+    least = 100  # noqa: F841 - in the expression
     same(f.query("price > @least and day == @ROWS - 8995"), f.decompress().query("price > @least and day == 5"))
     with pytest.raises(Exception, match="nothing_such"):
         f.query("price > @nothing_such")
