@@ -290,12 +290,36 @@ def test_payload_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         type(f._backend), "read", lambda self, nodes, *a, **k: seen.extend((nodes, a)) or read(nodes, *a, **k)
     )
-    f.merge(OTHER[OTHER["mode"] == "BOAT"], on="mode")
+    f.merge(OTHER[OTHER["mode"] == "BOAT"].astype({"z": float}), left_on=["mode", "price"], right_on=["mode", "z"])
     f.query("day == 5")
     f.loc[5:9]
     whole = [node for nodes, rows in zip(seen[::2], seen[1::2], strict=True) if rows[1:] == (None,) for node in nodes]
     assert f.column("day")._content.node in whole
     assert f.column("note")._content.node not in whole
+
+
+@pytest.mark.parametrize("kind", ["float64", "int16", "Int64", "datetime64[us]", "str", "bool"])
+def test_joins_ask_the_codes_which_rows_there_may_be(kind: str) -> None:
+    """Of the side with more rows; missing keys, other dtypes and keys that are nowhere."""
+    rng = np.random.default_rng(5)
+    df = pd.DataFrame({"x": pd.Series(rng.integers(0, 500, ROWS)).astype(kind), "y": np.arange(ROWS)})
+    other = pd.DataFrame({"x": pd.Series([3, 900, 7, 3]).astype(kind), "z": list("abcd")})
+    if kind not in ("int16", "bool"):
+        df["x"] = df["x"].where(rng.random(ROWS) < 0.8)
+    f, g = df.fsst.compress(), other.fsst.compress()
+    others = [other, other.astype({"x": object}), other.iloc[:0]]
+    if kind == "float64":
+        others += [other.astype({"x": "int64"}), pd.concat([other, pd.DataFrame({"x": [np.nan], "z": ["e"]})])]
+    for how in ("inner", "left", "right", "outer", "left_anti"):
+        for one in others:
+            try:
+                wanted = df.merge(one, how, "x")
+            except ValueError:
+                with pytest.raises(ValueError, match="merge"):
+                    f.merge(one, how, on="x")
+                continue
+            same(f.merge(one, how, on="x"), wanted)
+        same(g.merge(f, how, on="x"), other.merge(df, how, "x"))
 
 
 @pytest.mark.parametrize("kind", ["float64", "int32", "Int64", "datetime64[us]", "str", "bool"])

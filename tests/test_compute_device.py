@@ -20,7 +20,8 @@ NAMES = [
     "merge", "merge, left", "merge, right", "merge, outer", "merge, two keys", "merge, other names",
     "merge, what is shared", "merge with itself", "query", "query of the index", "loc of a slice", "loc of labels",
     "loc of a mask", "loc of a column", "loc of columns", "describe", "assign", "fillna", "fillna of all",
-    "astype of all", "set_index", "set_index, appended", "reset_index", "reset_index of a level", "reset_index, forgotten",
+    "astype of all", "set_index", "set_index, appended", "reset_index", "reset_index of a level",
+    "reset_index, forgotten",
 ]  # fmt: skip
 #: Whose order cuDF leaves open.
 OPEN = {*NAMES[:4], *NAMES[5:8], "duplicates"}

@@ -66,7 +66,7 @@ class Labelled(Rows):
         """Numbers of the rows, a Series of the library with the index."""
         backend = self._backend
         with backend.current():
-            numbers = backend.arrays.arange(len(self), dtype=np.int64)
+            numbers = backend.arrays.arange(len(self), dtype=np.int32 if len(self) < 2**31 else np.int64)
             return backend.interop.of_array(numbers, None, self._index.shared(backend))
 
     def sample(

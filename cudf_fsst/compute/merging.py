@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from .. import selection
 from ..interop import cudf as interop_cudf
@@ -13,6 +14,10 @@ from ..rows import Rows
 
 #: Labels of the numbers of rows: none of them is a text of a user's, as all columns get numbers for labels.
 _LEFT, _RIGHT = "left row", "right row"
+#: Joins for which rows of a side that find nothing need not be there.
+_LEAVES_OUT = {_LEFT: ("inner", "right", "leftsemi"), _RIGHT: ("inner", "left", "leftsemi")}
+#: How many times fewer rows make it worth while to look for them first.
+_LESS = 4
 
 
 class _Side(NamedTuple):
@@ -35,19 +40,39 @@ class _Side(NamedTuple):
     number: str
 
     def rows(self, start: int, stop: int | None) -> Any:
+        """Rows as a DataFrame."""
         return self.data._range(start, stop) if isinstance(self.data, Rows) else self.data.iloc[start:stop]
 
-    def joined(self) -> Any:
-        """A DataFrame of the keys and the numbers of rows, with the index."""
+    def column(self, place: int) -> Any:
+        """A column as a Series."""
+        return self.data._series_at(place) if isinstance(self.data, Rows) else self.data.iloc[:, place]  # type: ignore[attr-defined]
+
+    def joined(self, other: _Side, how: str) -> Any:
+        """A DataFrame of the keys and the numbers of rows, with the index; rows that find nothing may be left out."""
         if isinstance(self.data, Rows):
-            numbers = self.data._row_numbers()  # type: ignore[attr-defined]  # of a frame
-            made = self.data._of_places(list(self.keys))._range(0, None)  # type: ignore[attr-defined]
+            part = self.data._of_places(list(self.keys))  # type: ignore[attr-defined]  # of a frame
+            rows = self._candidates(other) if how in _LEAVES_OUT[self.number] else None
+            if rows is None:
+                made, numbers = part._range(0, None), self.data._row_numbers()  # type: ignore[attr-defined]
+            else:
+                made, numbers = part._take(rows), getattr(rows, "rows", rows)
         else:
             made = self.data.iloc[:, list(self.keys)].copy(deep=False)
             numbers = np.arange(len(made))
         made.columns = [self.labels[place] for place in self.keys]
         made[self.number] = numbers
         return made
+
+    def _candidates(self, other: _Side) -> Any:
+        """Numbers of the rows whose first key the other side has, asked of the codes; None: all rows."""
+        if not (self.keys and other.keys) or _LESS * len(other.data) > len(self.data):
+            return None
+        column = self.data.column_at(self.keys[0])  # type: ignore[attr-defined]  # of a frame
+        key = other.column(other.keys[0])
+        if key.dtype != column.dtype or isinstance(key.dtype, pd.CategoricalDtype) or bool(key.isna().any()):
+            return None
+        found = self.data._numbers(column.isin(key), selection.mask_rows)
+        return found if _LESS * len(getattr(found, "rows", found)) < len(self.data) else None
 
     def take(self, places: Sequence[int], numbers: Any, whole: Any) -> Any:
         """Columns of rows by number, labelled from 0; `whole`: a Series of booleans, which numbers there are, or None.
@@ -71,10 +96,11 @@ def merge(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> Any:
     right, _ = interop_cudf.unwrap_proxy(right)
     with left._backend.current():
         sides = _sides(left, right, how, options)
-        if sides is None:
+        example = None if sides is None else _example(*sides, how, options)
+        if sides is None or example is None:
             other = right._range(0, None) if isinstance(right, Rows) else right
             return left._out(left._range(0, None).merge(other, how=how, **options))
-        return left._out(_merged(*sides, how, options))
+        return left._out(_merged(*sides, how, options, example))
 
 
 def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple[_Side, _Side] | None:
@@ -110,13 +136,26 @@ def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple
     return _Side(left, places[0], called[0], _LEFT), _Side(right, places[1], called[1], _RIGHT)
 
 
+def _example(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> Any:
+    """The result of no rows, which has the labels; None where the library looks at values to see whether it can join.
+
+    All mistakes are the library's.
+    """
+    some = [left.rows(0, 0), right.rows(0, 0)]
+    try:
+        return some[0].merge(some[1], how=how, **options)
+    except ValueError:
+        keys = [one.dtypes.iloc[place] for one, side in zip(some, (left, right), strict=True) for place in side.keys]
+        if np.dtype(object) not in keys:
+            raise
+        return None
+
+
 def _index_names(data: Any) -> list[Any]:
     return [name for name in (data._index if isinstance(data, Rows) else data.index).names if name is not None]
 
 
-def _merged(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> Any:
-    # All mistakes, and the labels of the result, are the library's.
-    example = left.rows(0, 0).merge(right.rows(0, 0), how=how, **options)
+def _merged(left: _Side, right: _Side, how: str, options: Mapping[str, Any], example: Any) -> Any:
     given = {name: value for name, value in options.items() if name not in ("on", "left_on", "right_on", "suffixes")}
     if left.keys:
         given["left_on"] = [left.labels[place] for place in left.keys]
@@ -125,7 +164,7 @@ def _merged(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> 
     if given.get("left_on") == given.get("right_on") and left.keys:
         given["on"] = given.pop("left_on")
         del given["right_on"]
-    found = left.joined().merge(right.joined(), how=how, **given)
+    found = left.joined(right, how).merge(right.joined(left, how), how=how, **given)
     columns: list[Any] = []
     for side, other in ((left, None), (right, left)):
         if side.number not in found.columns:  # the rows of one side alone are asked for

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ..codecs.node import Content
@@ -38,7 +39,15 @@ class Written(Rows):
         with self._backend.current():
             some = self._range(0, 0)
             some.columns = range(some.shape[1])
-            places = list(some.describe(**options).columns)
+            if self.device == "cpu":
+                places = list(some.describe(**options).columns)
+            elif include == "all":
+                places = list(some.columns)
+            else:  # cuDF does not describe what has no rows
+                kinds = (
+                    {"include": np.number} if include is exclude is None else {"include": include, "exclude": exclude}
+                )
+                places = list(some.select_dtypes(**kinds).columns) or list(some.columns)
             part = self._of_places(places)  # type: ignore[attr-defined]  # of a frame
             return self._out(part._range(0, None).describe(**options))
 
