@@ -67,7 +67,7 @@ class _Side(NamedTuple):
         """Numbers of the rows whose first key the other side has, asked of the codes; None: all rows."""
         if not (self.keys and other.keys) or _LESS * len(other.data) > len(self.data):
             return None
-        column = self.data.column_at(self.keys[0])  # type: ignore[attr-defined]  # of a frame
+        column = self.data.column_at(self.keys[0])  # of a frame
         key = other.column(other.keys[0])
         if key.dtype != column.dtype or isinstance(key.dtype, pd.CategoricalDtype) or bool(key.isna().any()):
             return None
