@@ -153,15 +153,9 @@ class Groups:
 
 def _with_keys(made: Any, keys: list[Any], dtypes: Mapping[Any, Any], interop: Any) -> Any:
     """The result with keys of their own dtypes instead of categories."""
-    if len(keys) == 1 and list(made.index.names) == keys and (made.ndim == 1 or keys[0] not in made.columns):
-        made.index = made.index.astype(dtypes[keys[0]])
-        return made
-    if len(keys) > 1 and list(made.index.names) == keys:
-        levels = [made.index.get_level_values(number) for number in range(len(keys))]
-        levels = [
-            level.astype(dtypes[key]) if key in dtypes else level for key, level in zip(keys, levels, strict=True)
-        ]
-        made.index = type(made.index).from_arrays(levels, names=keys)
+    labelled = list(made.index.names) == keys
+    if labelled and (len(keys) > 1 or made.ndim == 1 or keys[0] not in made.columns):
+        made.index = interop.with_level_dtypes(made.index, [dtypes.get(key) for key in keys])
         return made
     for key, dtype in dtypes.items():
         if key in made.columns:

@@ -16,6 +16,8 @@ from ..rows import Rows
 _LEFT, _RIGHT = "left row", "right row"
 #: Joins for which rows of a side that find nothing need not be there.
 _LEAVES_OUT = {_LEFT: ("inner", "right", "leftsemi"), _RIGHT: ("inner", "left", "leftsemi")}
+#: Joins whose results have the columns of both.
+_BOTH_SIDES = ("inner", "left", "right", "outer")
 #: How many times fewer rows make it worth while to look for them first.
 _LESS = 4
 
@@ -96,11 +98,11 @@ def merge(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> Any:
     right, _ = interop_cudf.unwrap_proxy(right)
     with left._backend.current():
         sides = _sides(left, right, how, options)
-        example = None if sides is None else _example(*sides, how, options)
-        if sides is None or example is None:
+        labels = None if sides is None else _labels(*sides, how, options)
+        if sides is None or labels is None:
             other = right._range(0, None) if isinstance(right, Rows) else right
             return left._out(left._range(0, None).merge(other, how=how, **options))
-        return left._out(_merged(*sides, how, options, example))
+        return left._out(_merged(*sides, how, options, labels))
 
 
 def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple[_Side, _Side] | None:
@@ -136,14 +138,18 @@ def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple
     return _Side(left, places[0], called[0], _LEFT), _Side(right, places[1], called[1], _RIGHT)
 
 
-def _example(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> Any:
-    """The result of no rows, which has the labels; None where the library looks at values to see whether it can join.
+def _labels(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> Any:
+    """Labels of the result; None where the library looks at values to see whether it can join.
 
     All mistakes are the library's.
     """
+    first, second = left.data.columns, right.data.columns
+    own = second[[name not in left.labels for name in right.labels]]
+    if not options.get("indicator") and how in _BOTH_SIDES and not len(first.intersection(own)):
+        return first.append(own)
     some = [left.rows(0, 0), right.rows(0, 0)]
     try:
-        return some[0].merge(some[1], how=how, **options)
+        return some[0].merge(some[1], how=how, **options).columns
     except ValueError:
         keys = [one.dtypes.iloc[place] for one, side in zip(some, (left, right), strict=True) for place in side.keys]
         if np.dtype(object) not in keys:
@@ -155,7 +161,7 @@ def _index_names(data: Any) -> list[Any]:
     return [name for name in (data._index if isinstance(data, Rows) else data.index).names if name is not None]
 
 
-def _merged(left: _Side, right: _Side, how: str, options: Mapping[str, Any], example: Any) -> Any:
+def _merged(left: _Side, right: _Side, how: str, options: Mapping[str, Any], labels: Any) -> Any:
     given = {name: value for name, value in options.items() if name not in ("on", "left_on", "right_on", "suffixes")}
     if left.keys:
         given["left_on"] = [left.labels[place] for place in left.keys]
@@ -165,28 +171,19 @@ def _merged(left: _Side, right: _Side, how: str, options: Mapping[str, Any], exa
         given["on"] = given.pop("left_on")
         del given["right_on"]
     found = left.joined(right, how).merge(right.joined(left, how), how=how, **given)
-    columns: list[Any] = []
+    interop, columns = left.data._backend.interop, list[Any]()
+    joined = dict(zip(found.columns, interop.columns(found), strict=True))
     for side, other in ((left, None), (right, left)):
-        if side.number not in found.columns:  # the rows of one side alone are asked for
+        if side.number not in joined:  # the rows of one side alone are asked for
             continue
-        own = [place for place in range(len(side.labels)) if other is None or side.labels[place] not in other.labels]
-        taken = [place for place in own if side.labels[place] not in found.columns]
-        numbers = found.pop(side.number)
-        whole = None
-        if numbers.hasnans if hasattr(numbers, "hasnans") else numbers.isna().any():
+        del joined[side.number]
+        own = [name for name in side.labels if other is None or name not in other.labels]
+        taken = [place for place, name in enumerate(side.labels) if name in own and name not in joined]
+        numbers, whole = found[side.number], None
+        if numbers.isna().any():
             whole = numbers.notna().reset_index(drop=True)
             numbers = numbers.dropna()
-        payload: dict[int, Any] = {}
-        if taken:
-            rows = side.take(taken, numbers.astype("int64").values, whole)
-            rows.index = found.index
-            payload = {place: rows.iloc[:, at] for at, place in enumerate(taken)}
-        columns += [payload[place] if place in payload else found.pop(side.labels[place]) for place in own]
-    columns += [found.iloc[:, place] for place in range(found.shape[1])]  # the indicator
-    if len(columns) != len(example.columns):
-        raise AssertionError(f"{len(columns)} columns were joined, not {len(example.columns)}")
-    made = found.iloc[:, :0]
-    for place, column in enumerate(columns):
-        made[place] = column
-    made.columns = example.columns
-    return made
+        payload = interop.columns(side.take(taken, numbers.astype("int64").values, whole)) if taken else []
+        by_name = dict(zip((side.labels[place] for place in taken), payload, strict=True))
+        columns += [by_name[name] if name in by_name else joined.pop(name) for name in own]
+    return interop.frame([*columns, *joined.values()], labels, found.index)  # last is the indicator

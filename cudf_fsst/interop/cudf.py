@@ -92,6 +92,18 @@ def with_names(index: Any, names: Sequence[Any]) -> Any:
     return index
 
 
+def with_level_dtypes(index: Any, wanted: Sequence[Any]) -> Any:
+    """An index with levels of other dtypes; None: of the one they have."""
+    cudf = cudf_module()
+    made = [
+        column if dtype is None else column.astype(dtype) for column, dtype in zip(index._columns, wanted, strict=True)
+    ]
+    if len(made) == 1:
+        return cudf.Index._from_column(made[0], name=index.name)
+    names, index = list(index.names), cudf.MultiIndex._from_data(dict(enumerate(made)))
+    return with_names(index, names)
+
+
 def index_to_device(index: Any) -> Any:
     """The same index in cuDF, without a frequency that cuDF does not have, as business days."""
     cudf = cudf_module()

@@ -88,6 +88,15 @@ def with_names(index: Any, names: Sequence[Any]) -> Any:
     return index.set_names(names)
 
 
+def with_level_dtypes(index: Any, wanted: Sequence[Any]) -> Any:
+    """An index with levels of other dtypes; None: of the one they have."""
+    if index.nlevels == 1:
+        return index if wanted[0] is None else index.astype(wanted[0])
+    levels = [index.get_level_values(number) for number in range(index.nlevels)]
+    made = [level if dtype is None else level.astype(dtype) for level, dtype in zip(levels, wanted, strict=True)]
+    return pd.MultiIndex.from_arrays(made, names=index.names)
+
+
 def to_series(strings: HostStrings, dtype: Any, name: Any, index: Any) -> Any:
     """Build a Series of exactly this dtype around host buffers (characters are copied only for object storage).
 
