@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from .source import Source
+
+#: Numbers of groups that may be there, whatever codes come together.
+_MOST_GROUPS = 1 << 31
 
 
 class Groups:
@@ -141,11 +146,55 @@ class Groups:
             return self._called(part.decompress(), method, args, options)
         if any(dtypes[place] is None or isinstance(dtypes[place], pd.CategoricalDtype) for place in places):
             return self._called(part.decompress(), method, args, options)
+        if len(coded) == len(keys) and self._options.get("as_index", True):
+            found = self._by_number(part, places, [dtypes[place] for place in places], method, args, options)
+            if found is not None:
+                return found
         made = self._called(part._categories(None, coded), method, args, options, observed=True)
         return _with_keys(made, keys, {needed[place]: dtypes[place] for place in coded}, frame._backend.interop)
 
-    def _called(self, data: Any, method: str, args: Any, options: Any, **others: Any) -> Any:
-        groups = data.groupby(self._by, **self._options | others)
+    def _by_number(
+        self, part: Any, places: list[int], dtypes: list[Any], method: str, args: Any, options: Mapping[str, Any]
+    ) -> Any:
+        """The answer by one number for each group, made of the codes of all keys; None where there are too many.
+
+        The codes are in the order of the values, so these numbers are, too. A missing key has the highest code.
+        """
+        backend = part._backend
+        interop, array = backend.interop, backend.arrays
+        with backend.current():
+            codes, values = zip(
+                *(interop.codes_of(part.column_at(place)._as_categories()) for place in places), strict=True
+            )
+            sizes = [len(some) + 1 for some in values]
+            if math.prod(sizes) > _MOST_GROUPS:
+                return None
+            kind = np.min_scalar_type(-math.prod(sizes))
+            number: Any = None
+            for own, size, place in zip(codes, sizes, places, strict=True):
+                more = own.astype(kind)
+                if part._columns[place].node.null_count:
+                    more = array.where(more < 0, kind.type(size - 1), more)
+                number = more if number is None else number * kind.type(size) + more
+            rest = part._of_places([place for place in range(len(part._columns)) if place not in places])
+            data = rest._range(0, None)
+            by = interop.of_array(number, None, data.index)
+            made = self._called(data, method, args, options, by=by)
+            numbers = array.asarray(made.index.values)
+            levels: list[Any] = []
+            for size in reversed(sizes):
+                levels.insert(0, numbers % size)
+                numbers = numbers // size
+            missing = [level == size - 1 for level, size in zip(levels, sizes, strict=True)]
+            if self._options.get("dropna", True) and bool(array.stack(missing).any()):
+                there = ~array.stack(missing).any(axis=0)
+                made, levels = made[there], [level[there] for level in levels]
+            names = [part.columns[place] for place in places]
+            made.index = interop.index_of_codes(levels, values, dtypes, names)
+        return made
+
+    def _called(self, data: Any, method: str, args: Any, options: Any, by: Any = None, **others: Any) -> Any:
+        groups = data.groupby(self._by if by is None else by, **self._options | others)
         if self._selected is not None:
             groups = groups[self._selected[0]]
         return getattr(groups, method)(*args, **options)
