@@ -3,7 +3,7 @@
     python benchmarks/bench_analytics.py --lineitem DIR --out benchmarks/results/analytics.json
 
 ``--lineitem`` names a folder with lineitem as Parquet (tpchgen-cli parquet -s 10). On a GPU it works with cuDF, with
-``--cpu`` in host memory with pandas. Both take turns, after one call of each; milliseconds are the best. Answers are
+``--cpu`` in host memory with pandas. Both take turns, after one call of each; milliseconds are medians. Answers are
 compared before anything is timed. ``merge_peak_bytes`` is RMM's memory beyond the inputs, with the result, in a call of
 its own. Records with ``codec`` "cudf" (or "pandas") are those of the plain frame.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import platform
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -119,12 +120,13 @@ def measure(df: Any, dataset: str, repeats: int, on_gpu: bool) -> list[dict[str,
     for name, call in CALLS.items():
         if name != "sort_ms" or not on_gpu:
             check(call(f, keys), call(df, keys), on_gpu)
-        best = {one: float("inf") for one in names}
+        times: dict[str, list[float]] = {one: [] for one in names}
         for number in range(repeats + 1):
             for one, data in zip(names, (f, df), strict=True):
                 taken = timed(lambda data=data, call=call: call(data, keys), on_gpu)  # type: ignore[misc]
-                best[one] = min(best[one], taken) if number else best[one]
-        for one, value in best.items():
+                times[one] += [taken] if number else []
+        medians = {one: statistics.median(some) for one, some in times.items()}
+        for one, value in medians.items():
             records.append({"dataset": dataset, "codec": one, "measure": name, "value": round(value, 3), "unit": "ms"})
         if name == "merge_ms" and on_gpu:
             for one, data in zip(names, (f, df), strict=True):
@@ -133,7 +135,7 @@ def measure(df: Any, dataset: str, repeats: int, on_gpu: bool) -> list[dict[str,
                     {"dataset": dataset, "codec": one, "measure": "merge_peak_bytes", "value": peak, "unit": "B"}
                 )
                 print(f"merge_peak_bytes   {one} {peak:,}", flush=True)
-        print(f"{name:18} {names[0]} {best[names[0]]:9.2f}  {names[1]} {best[names[1]]:9.2f}", flush=True)
+        print(f"{name:18} {names[0]} {medians[names[0]]:9.2f}  {names[1]} {medians[names[1]]:9.2f}", flush=True)
     return records
 
 
@@ -142,10 +144,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lineitem", type=Path, required=True)
     parser.add_argument("--dataset", default="tpch.lineitem.sf10")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--cpu", action="store_true", help="pandas, in host memory")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    if not options.cpu:
+        from bench_column import use_pool
+
+        use_pool()
     df = read(options.lineitem, not options.cpu)
     print(f"{len(df):,} rows, {len(df.columns)} columns")
     records = measure(df, options.dataset, options.repeats, not options.cpu)

@@ -259,27 +259,6 @@ def categorical(column: ColumnBuffers, dtype: Any) -> Any:
     return ColumnBase.create(codes._column.plc_column, dtype)
 
 
-def codes_of(column: Any) -> tuple[Any, Any]:
-    """The codes of a column of categories, -1 of missing ones, and an Index of the categories."""
-    made = cudf_module().Series._from_column(column).cat
-    return made.codes.fillna(-1).values, made.categories  # missing ones are -1, or missing, by version
-
-
-def index_of_codes(codes: Sequence[Any], values: Sequence[Any], dtypes: Sequence[Any], names: Sequence[Any]) -> Any:
-    """An index of codes of values, one behind the last of missing ones, with levels of these dtypes."""
-    cudf = cudf_module()
-    made = []
-    for own, some, dtype in zip(codes, values, dtypes, strict=True):
-        known = some.to_series().reset_index(drop=True)
-        if bool((own == len(known)).any()):
-            known = cudf.concat([known, cudf.Series([None], dtype=known.dtype)], ignore_index=True)
-        level = known.take(own)
-        made.append((level if level.dtype == dtype else level.astype(dtype))._column)
-    if len(made) == 1:
-        return cudf.Index._from_column(made[0], name=names[0])
-    return with_names(cudf.MultiIndex._from_data(dict(enumerate(made))), list(names))
-
-
 def factorized(series: Any) -> tuple[Any, Any]:
     """Numbers of values by first appearance, -1 of missing ones, and a Series of the values."""
     codes, values = series.factorize()
