@@ -17,12 +17,12 @@ class FsstAccessor:
     """``series.fsst``: compression of a Series or Index, of pandas or cuDF.
 
     All dtypes are accepted that Arrow holds exactly: strings, numbers, booleans, dates, times, categories, decimals,
-    lists, structs, and ``object`` with values of one such kind. Anything else raises AttributeError. So
-    ``hasattr(series, "fsst")`` tells whether a Series can be compressed.
+    lists, structs, and ``object``. Anything else raises AttributeError. So ``hasattr(series, "fsst")`` tells whether
+    a Series of this dtype can be compressed. Of dtype ``object`` it is `compress` that looks at the values.
     """
 
     def __init__(self, data: Any) -> None:
-        # A new accessor is made on every access, so this only looks at the dtype (of object, at the values).
+        # A new accessor is made on every access, so this only looks at the dtype.
         self._checked = checked(data)
 
     def compress(
@@ -63,7 +63,7 @@ class FsstAccessor:
         Raises
         ------
         TypeError
-            `table` is no SymbolTable.
+            `table` is no SymbolTable. Or values of dtype ``object`` are not all of one kind that Arrow has.
         ValueError
             `tile_size`, `level` or `codec` does not exist. The codec does not take such values. A `table` was given for
             ``"dict"``, or a `stream` for data in host memory.

@@ -14,6 +14,7 @@ import pytest
 
 import cudf_fsst
 import fresh
+from cudf_fsst.interop import pandas as interop_pandas
 
 ROOT = Path(cudf_fsst.__file__).parents[1]
 
@@ -38,11 +39,8 @@ OTHERS = {
     "list": pd.Series([[1, 2], None], dtype=pd.ArrowDtype(pa.list_(pa.int8()))),
     "objects of bytes": pd.Series([b"a"], dtype=object),
 }
-REFUSED = {
-    "complex128": pd.Series([1j]),
-    "object holding mixed-integer": pd.Series(["a", 1], dtype=object),
-    "object holding mixed": pd.Series(["a", ["b"]], dtype=object),
-}
+REFUSED = {"complex128": pd.Series([1j])}
+MIXED = {"integers": pd.Series(["a", 1], dtype=object), "lists": pd.Series(["a", ["b"]], dtype=object)}
 
 
 @pytest.mark.parametrize("series", STRINGS.values(), ids=STRINGS)
@@ -70,6 +68,23 @@ def test_what_nothing_takes_does_not(shown: str, series: pd.Series) -> None:
     for data in (series, pd.Index(series)):
         with pytest.raises(AttributeError, match=f"^Can only use .fsst accessor with values .*, not {shown}"):
             data.fsst  # noqa: B018
+
+
+@pytest.mark.parametrize("series", MIXED.values(), ids=MIXED)
+def test_values_of_several_kinds_are_refused_when_they_are_compressed(series: pd.Series) -> None:
+    for data in (series, pd.Index(series)):
+        assert hasattr(data, "fsst")
+        with pytest.raises(TypeError, match="dtype object.* cannot be compressed"):
+            data.fsst.compress()
+        with pytest.raises((TypeError, AttributeError), match="object"):
+            cudf_fsst.train(data)
+
+
+def test_the_accessor_does_not_look_at_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interop_pandas, "encode_column", lambda _: pytest.fail("values were looked at"))
+    series = pd.Series([[1], [2]], dtype=object)
+    assert series.fsst is not None
+    assert pd.Index([1.5, "a"], dtype=object).fsst is not None
 
 
 def test_multi_index_does_not() -> None:

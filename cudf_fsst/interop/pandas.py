@@ -42,22 +42,19 @@ def is_object(dtype: Any) -> bool:
 
 
 def check_dtype(data: Any) -> None:
-    """Raise AttributeError, naming the dtype, where a Series or Index cannot be compressed.
+    """Raise AttributeError, naming the dtype, where nothing takes a Series or Index of this dtype.
 
-    Of dtype ``object`` the values decide; all others are told by the dtype.
+    Of dtype ``object`` the values decide, which are looked at when they are compressed.
     """
     if isinstance(data, pd.MultiIndex):
         raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not {type(data).__name__}")
-    if holds_strings(data):
+    if is_object(data.dtype):
         return
     try:
-        array, _ = encode_column(pd.Series(data if is_object(data.dtype) else data[:0], copy=False))
+        array, _ = encode_column(pd.Series(data[:0], copy=False))
         arrow_columns.describe(array[:0])
     except TypeError as error:
-        found = data.dtype
-        if is_object(found):
-            found = f"object holding {pd.api.types.infer_dtype(data, skipna=True)} values"
-        raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not {found}: {error}") from error
+        raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not {data.dtype}: {error}") from error
 
 
 def labels(data: Any) -> tuple[Any, Any]:
