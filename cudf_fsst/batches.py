@@ -11,11 +11,11 @@ import pandas as pd
 import pyarrow as pa
 
 from . import selection
-from .backend import HostBackend
+from .backend import Backend, HostBackend
 from .codecs.node import Content
 from .files.disk import replacing
 from .index import CompressedIndex
-from .interop import arrow_columns, schema
+from .interop import arrow_columns, cudf_parquet_writer, schema
 from .interop import pandas as interop_pandas
 from .progress import Progress
 
@@ -23,6 +23,9 @@ from .progress import Progress
 PIECE_NBYTES = 64 << 20
 #: Rows of a piece are a multiple of this.
 _PIECE_ROWS = 1024
+#: Pieces of a frame that a GPU writes, or fewer where that would make row groups smaller. Each takes libcudf its own
+#: memory several times.
+_GPU_PIECES = 32
 
 
 def pieces(contents: Sequence[Content], rows: int) -> list[tuple[int, int]]:
@@ -73,6 +76,46 @@ def write_parquet(
         for start, stop in ranges:
             columns = [*arrays(contents, start, stop), *levels.arrays(start, stop)]
             writer.write_table(pa.Table.from_arrays(columns, schema=fields), row_group_size=max(stop - start, 1))
+            progress.step()
+
+
+def writes_on_gpu(contents: Sequence[Content], compression: Any) -> bool:
+    """Whether libcudf writes columns to Parquet as pyarrow does."""
+    return cudf_parquet_writer.writes([content.type for content in contents], compression)
+
+
+def write_parquet_on_gpu(
+    path: str | os.PathLike[str],
+    backend: Backend,
+    contents: Sequence[Content],
+    labels: Any,
+    dtypes: Sequence[Any],
+    levels: Sequence[Content],
+    index: CompressedIndex,
+    compression: Any,
+) -> None:
+    """`write_parquet` of columns on a GPU, by libcudf, which `writes_on_gpu`.
+
+    Parameters
+    ----------
+    dtypes
+        Those of the columns in host memory.
+    levels, index
+        Levels of the index on the GPU, none of a RangeIndex; and the index in host memory.
+    """
+    rows, every = len(index), [*contents, *levels]
+    fields = _schema(contents, labels, dtypes, _Levels(index))
+    nodes, nbytes = [content.node for content in every], sum(content.node.uncompressed_nbytes for content in every)
+    group_rows = max(rows * PIECE_NBYTES // max(nbytes, 1) // _PIECE_ROWS, 1) * _PIECE_ROWS
+    step = max(rows // _GPU_PIECES // group_rows, 1) * group_rows
+    with (
+        backend.current(),
+        replacing(path) as unfinished,
+        Progress("writing Parquet", -(-rows // step)) as progress,
+        cudf_parquet_writer.Writer(unfinished.name, fields, compression, group_rows) as writer,
+    ):
+        for start in range(0, max(rows, 1), step):
+            writer.write(backend.read(nodes, start, min(start + step, rows)))
             progress.step()
 
 

@@ -541,7 +541,8 @@ class CompressedFrame(compute.Frames):
         """Write the frame to a Parquet file, piece by piece: it is never in memory uncompressed as a whole.
 
         Values, nulls and types are those of `to_arrow`; labels, dtypes and index are noted as pandas does it. Each row
-        group has about 64 MiB, as Arrow counts them. On a terminal a bar shows how far it has come.
+        group has about 64 MiB, as Arrow counts them. On a terminal a bar shows how far it has come. A frame on a GPU is
+        written by libcudf, if its columns are integers, floats, booleans, strings, dates and times; others by pyarrow.
 
         Parameters
         ----------
@@ -557,6 +558,14 @@ class CompressedFrame(compute.Frames):
         OSError
             The file cannot be written.
         """
+        levels = self._index.levels
+        if self.device != "cpu" and len(self) and batches.writes_on_gpu([*self._columns, *levels], compression):
+            index = self._of_places([]).to_host()._index
+            dtypes = [dtype_of(content, HostBackend()) for content in self._columns]
+            batches.write_parquet_on_gpu(
+                path, self._backend, self._columns, self._labels, dtypes, levels, index, compression
+            )
+            return
         there = self.to_host()
         batches.write_parquet(path, there._columns, self._labels, there._dtypes(), there._index, compression)
 

@@ -74,7 +74,7 @@ def test_what_nothing_takes_does_not(shown: str, series: pd.Series) -> None:
 def test_values_of_several_kinds_are_refused_when_they_are_compressed(series: pd.Series) -> None:
     for data in (series, pd.Index(series)):
         assert hasattr(data, "fsst")
-        with pytest.raises(TypeError, match="dtype object.* cannot be compressed"):
+        with pytest.raises(TypeError, match=r"dtype object.* cannot be compressed"):
             data.fsst.compress()
         with pytest.raises((TypeError, AttributeError), match="object"):
             cudf_fsst.train(data)

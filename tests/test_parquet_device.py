@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib.util
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,60 @@ def test_round_trip(tmp_path: Path) -> None:
     found, wanted = again.decompress(), frame.decompress()
     found["day"] = found["day"].astype(wanted["day"].dtype)  # Parquet has no seconds
     assert found.to_arrow().equals(wanted.to_arrow())
+
+
+@pytest.mark.parametrize("compression", ["snappy", "zstd", None])
+@pytest.mark.parametrize("rows", [1, 5300])
+def test_written_by_libcudf(
+    rows: int, compression: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The schema and the notes that the host writes, in several pieces and row groups; every reader has the values."""
+    import cudf
+
+    from cudf_fsst import batches
+
+    rng = np.random.default_rng(3)
+    gone = rng.random(rows) < 0.2
+    stamps = rng.integers(0, 2**50, rows)
+    df = pd.DataFrame(
+        {
+            "n": rng.integers(-(2**62), 2**62, rows),
+            "small": rng.integers(0, 200, rows).astype("u1"),
+            "f": np.where(gone, np.nan, rng.random(rows)),
+            "yes": rng.random(rows) < 0.5,
+            "text": pd.Series([f"row {i % 97}" for i in range(rows)]).where(~gone),
+            **{unit: pd.Series(stamps.astype(f"M8[{unit}]")).where(~gone) for unit in ("ms", "us", "ns")},
+            "s": pd.Series((stamps // 10**6).astype("M8[s]")),
+            "nulls": pd.Series(pd.array(rng.integers(0, 9, rows), "Int32")).where(~gone),
+        },
+        index=pd.Index(rng.integers(0, 50, rows), name="label"),
+    )
+    frame = cudf.from_pandas(df).fsst.compress()
+    monkeypatch.setattr(batches, "PIECE_NBYTES", 20_000)
+    written: list[int] = []
+    plain = batches.write_parquet_on_gpu
+    monkeypatch.setattr(batches, "write_parquet_on_gpu", lambda *a: written.append(1) or plain(*a))
+    frame.to_parquet(tmp_path / "ours.parquet", compression=compression)
+    assert written
+    frame.to_host().to_parquet(tmp_path / "host.parquet", compression=compression)
+    ours, host = (pq.ParquetFile(tmp_path / f"{name}.parquet") for name in ("ours", "host"))
+    assert ours.schema_arrow.equals(host.schema_arrow, check_metadata=True)
+    assert ours.metadata.num_row_groups >= min(rows // 1024, 3)
+    assert ours.read().equals(host.read())
+    names = [tmp_path / f"{name}.parquet" for name in ("ours", "host")]
+    pd.testing.assert_frame_equal(*map(pd.read_parquet, names))
+    assert cudf.read_parquet(names[0]).to_arrow().equals(cudf.read_parquet(names[1]).to_arrow())
+    if importlib.util.find_spec("polars"):
+        import polars as pl
+
+        assert pl.read_parquet(names[0]).equals(pl.read_parquet(names[1]))
+    if importlib.util.find_spec("duckdb"):
+        import duckdb
+
+        one, other = (duckdb.sql(f"select * from '{name}'").fetchall() for name in names)
+        assert repr(one) == repr(other)
+    again = cudf_fsst.read_parquet(names[0], device="gpu")
+    assert again.decompress().to_arrow().equals(cudf_fsst.read_parquet(names[1], device="gpu").decompress().to_arrow())
 
 
 def test_more_types(tmp_path: Path) -> None:

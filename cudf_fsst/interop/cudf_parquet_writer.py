@@ -1,0 +1,111 @@
+"""Pieces of columns on a GPU as a Parquet file, by libcudf's chunked writer."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from ..buffers import ColumnBuffers
+from .cudf_columns import plain_column
+from .parquet_times import make_local
+
+_types = pa.types
+#: What users call a compression, and pylibcudf.
+_COMPRESSIONS = {None: "NONE", "none": "NONE", "snappy": "SNAPPY", "zstd": "ZSTD"}
+
+
+def writes(types: Sequence[pa.DataType], compression: Any) -> bool:
+    """Whether libcudf writes all columns as pyarrow does."""
+    if compression is not None and not isinstance(compression, str):
+        return False
+    known = compression if compression is None else compression.lower()
+    return known in _COMPRESSIONS and bool(types) and all(map(_writes, types))
+
+
+def _writes(kind: pa.DataType) -> bool:
+    simple = (_types.is_integer, _types.is_boolean, _types.is_string, _types.is_large_string, _types.is_timestamp)
+    floats = kind in (pa.float32(), pa.float64())
+    return floats or kind == pa.date32() or any(one(kind) for one in simple)
+
+
+class Writer:
+    """A Parquet file that is being written; use it as a context.
+
+    Parameters
+    ----------
+    path : str
+        Where to; what is there is written over.
+    fields : pyarrow.Schema
+        Of all columns, with the notes of pandas.
+    compression : str or None
+        One that `writes` knows.
+    group_rows : int
+        Rows of a row group.
+    """
+
+    def __init__(self, path: str, fields: pa.Schema, compression: str | None, group_rows: int) -> None:
+        self._path, self._fields, self._group_rows = path, fields, group_rows
+        self._compression = _COMPRESSIONS[compression if compression is None else compression.lower()]
+        self._writer: Any = None
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        if self._writer is None:
+            return
+        self._writer.close([])
+        self._writer = None
+        local = {field.name for field in self._fields if _types.is_timestamp(field.type) and field.type.tz is None}
+        if kind is None and local:
+            with open(self._path, "r+b") as file:
+                make_local(file, lambda name: name in local)
+
+    def write(self, columns: Sequence[ColumnBuffers]) -> None:
+        """Write rows of all columns."""
+        import pylibcudf as plc
+
+        made = [_column(some, field.type) for some, field in zip(columns, self._fields, strict=True)]
+        table = plc.Table(made)
+        if self._writer is None:
+            self._writer = self._begin(table)
+        self._writer.write(table)
+
+    def _begin(self, table: Any) -> Any:
+        import pylibcudf as plc
+
+        metadata = plc.io.types.TableInputMetadata(table)
+        for field, one in zip(self._fields, metadata.column_metadata, strict=True):
+            one.set_name(field.name)
+            one.set_nullability(True)
+        # pyarrow's own note of types that Parquet does not have, and those that are noted beside it.
+        notes = {key.decode(): value.decode() for key, value in (self._fields.metadata or {}).items()}
+        notes["ARROW:schema"] = base64.b64encode(self._fields.serialize().to_pybytes()).decode()
+        parquet = plc.io.parquet
+        options = (
+            parquet.ChunkedParquetWriterOptions.builder(plc.io.types.SinkInfo([Path(self._path)]))
+            .metadata(metadata)
+            .key_value_metadata([notes])
+            .compression(getattr(plc.io.types.CompressionType, self._compression))
+            .stats_level(plc.io.types.StatisticsFreq.STATISTICS_ROWGROUP)
+            .row_group_size_bytes(1 << 40)
+            .row_group_size_rows(self._group_rows)
+            .write_arrow_schema(False)
+            .build()
+        )
+        return parquet.ChunkedParquetWriter.from_options(options)
+
+
+def _column(some: ColumnBuffers, kind: pa.DataType) -> Any:
+    """A column of libcudf's; of seconds, which Parquet does not have, milliseconds, as pyarrow writes them."""
+    import pylibcudf as plc
+
+    made = plain_column(some, kind)
+    if _types.is_timestamp(kind) and kind.unit == "s":
+        return plc.unary.cast(made, plc.DataType(plc.TypeId.TIMESTAMP_MILLISECONDS))
+    return made
