@@ -52,9 +52,9 @@ def test_times_become_local(version: str, tmp_path: Path) -> None:
             assert field.type.tz is None, field
     assert found.schema.field("zone").type.tz == "UTC"
     assert found.column("local us").cast("int64").equals(table.column("local us").cast("int64"))
-    assert found.drop(["local ms", "local us", "local ns"]).equals(pq.read_table(io.BytesIO(before)).drop(
-        ["local ms", "local us", "local ns"]
-    ))
+    assert found.drop(["local ms", "local us", "local ns"]).equals(
+        pq.read_table(io.BytesIO(before)).drop(["local ms", "local us", "local ns"])
+    )
     wanted = STAMPS.astype("M8[us]")
     assert (pd.read_parquet(path)["local us"].to_numpy() == wanted).all()
     assert (pl.read_parquet(path)["local us"].to_numpy() == wanted).all()
