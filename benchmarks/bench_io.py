@@ -97,7 +97,11 @@ def measure(folder: Path, scratch: Path, repeats: int) -> list[dict[str, Any]]:
     found = [record(name, "cudf_fsst", "save_seconds", seconds(lambda: frame.save(stored), repeats), "s")]
     two = ["l_orderkey", "l_shipmode"]
     for codec, load, some in (
-        ("cudf_fsst", lambda: cudf_fsst.load(stored).to_device(), lambda: cudf_fsst.load(stored, columns=two).to_device()),
+        (
+            "cudf_fsst",
+            lambda: cudf_fsst.load(stored).to_device(),
+            lambda: cudf_fsst.load(stored, columns=two).to_device(),
+        ),
         ("cudf", lambda: cudf.read_parquet(parquet), lambda: cudf.read_parquet(parquet, columns=two)),
     ):
         found.append(record(name, codec, "load_to_device_seconds", seconds(load, repeats), "s"))
