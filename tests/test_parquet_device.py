@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import importlib.util
 from decimal import Decimal
 from pathlib import Path
@@ -150,6 +151,9 @@ def test_round_trip(tmp_path: Path) -> None:
     assert found.to_arrow().equals(wanted.to_arrow())
 
 
+DECIMAL = pd.ArrowDtype(pa.decimal128(15, 2))
+
+
 @pytest.mark.parametrize("compression", ["snappy", "zstd", None])
 @pytest.mark.parametrize("rows", [1, 5300])
 def test_written_by_libcudf(
@@ -173,6 +177,7 @@ def test_written_by_libcudf(
             **{unit: pd.Series(stamps.astype(f"M8[{unit}]")).where(~gone) for unit in ("ms", "us", "ns")},
             "s": pd.Series((stamps // 10**6).astype("M8[s]")),
             "nulls": pd.Series(pd.array(rng.integers(0, 9, rows), "Int32")).where(~gone),
+            "price": pd.array([decimal.Decimal(i * 7919 % 10**6) / 100 for i in range(rows)], DECIMAL),
         },
         index=pd.Index(rng.integers(0, 50, rows), name="label"),
     )

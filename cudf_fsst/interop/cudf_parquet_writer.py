@@ -30,7 +30,7 @@ def writes(types: Sequence[pa.DataType], compression: Any) -> bool:
 def _writes(kind: pa.DataType) -> bool:
     simple = (_types.is_integer, _types.is_boolean, _types.is_string, _types.is_large_string, _types.is_timestamp)
     floats = kind in (pa.float32(), pa.float64())
-    return floats or kind == pa.date32() or any(one(kind) for one in simple)
+    return floats or kind == pa.date32() or _types.is_decimal128(kind) or any(one(kind) for one in simple)
 
 
 class Writer:
@@ -83,6 +83,8 @@ class Writer:
         for field, one in zip(self._fields, metadata.column_metadata, strict=True):
             one.set_name(field.name)
             one.set_nullability(True)
+            if _types.is_decimal128(field.type):
+                one.set_decimal_precision(field.type.precision)
         # pyarrow's own note of types that Parquet does not have, and those that are noted beside it.
         notes = {key.decode(): value.decode() for key, value in (self._fields.metadata or {}).items()}
         notes["ARROW:schema"] = base64.b64encode(self._fields.serialize().to_pybytes()).decode()

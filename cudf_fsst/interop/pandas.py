@@ -48,7 +48,7 @@ def check_dtype(data: Any) -> None:
     """
     if isinstance(data, pd.MultiIndex):
         raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not {type(data).__name__}")
-    if is_object(data.dtype):
+    if is_object(data.dtype) or holds_strings(data):
         return
     try:
         array, _ = encode_column(pd.Series(data[:0], copy=False))
