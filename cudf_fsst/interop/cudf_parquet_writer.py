@@ -30,7 +30,7 @@ def writes(types: Sequence[pa.DataType], compression: Any) -> bool:
 def _writes(kind: pa.DataType) -> bool:
     simple = (_types.is_integer, _types.is_boolean, _types.is_string, _types.is_large_string, _types.is_timestamp)
     floats = kind in (pa.float32(), pa.float64())
-    return floats or kind == pa.date32() or _types.is_decimal128(kind) or any(one(kind) for one in simple)
+    return floats or kind == pa.date32() or _is_decimal(kind) or any(one(kind) for one in simple)
 
 
 class Writer:
@@ -83,7 +83,7 @@ class Writer:
         for field, one in zip(self._fields, metadata.column_metadata, strict=True):
             one.set_name(field.name)
             one.set_nullability(True)
-            if _types.is_decimal128(field.type):
+            if _is_decimal(field.type):
                 one.set_decimal_precision(field.type.precision)
         # pyarrow's own note of types that Parquet does not have, and those that are noted beside it.
         notes = {key.decode(): value.decode() for key, value in (self._fields.metadata or {}).items()}
@@ -103,11 +103,23 @@ class Writer:
         return parquet.ChunkedParquetWriter.from_options(options)
 
 
+def _is_decimal(kind: pa.DataType) -> bool:
+    return bool(_types.is_decimal(kind)) and not _types.is_decimal256(kind)
+
+
 def _column(some: ColumnBuffers, kind: pa.DataType) -> Any:
-    """A column of libcudf's; of seconds, which Parquet does not have, milliseconds, as pyarrow writes them."""
+    """A column of libcudf's, of a type that Parquet has.
+
+    Of seconds milliseconds, as pyarrow writes them, and decimals as narrow as their precision allows, so that cuDF
+    reads the dtype that it reads of pyarrow's file.
+    """
     import pylibcudf as plc
 
     made = plain_column(some, kind)
     if _types.is_timestamp(kind) and kind.unit == "s":
         return plc.unary.cast(made, plc.DataType(plc.TypeId.TIMESTAMP_MILLISECONDS))
+    if _is_decimal(kind):
+        bits = 32 if kind.precision <= 9 else 64 if kind.precision <= 18 else 128
+        wanted = plc.DataType(getattr(plc.TypeId, f"DECIMAL{bits}"), -kind.scale)
+        return made if made.type() == wanted else plc.unary.cast(made, wanted)
     return made
