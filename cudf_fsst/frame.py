@@ -542,7 +542,8 @@ class CompressedFrame(compute.Frames):
 
         Values, nulls and types are those of `to_arrow`; labels, dtypes and index are noted as pandas does it. Each row
         group has about 64 MiB, as Arrow counts them. On a terminal a bar shows how far it has come. A frame on a GPU is
-        written by libcudf, if its columns are integers, floats, booleans, strings, dates and times; others by pyarrow.
+        written by libcudf, if its columns are integers, floats, decimals, booleans, strings, dates and times; others by
+        pyarrow.
 
         Parameters
         ----------
