@@ -346,3 +346,49 @@ def test_the_largest_of_many_rows(kind: str, order: str, monkeypatch: pytest.Mon
                         getattr(f, name)(20, by, keep=keep)
                     continue
                 same(getattr(f, name)(20, by, keep=keep), wanted)
+
+
+JOINS: dict[str, dict[str, Any]] = {
+    "on": {"on": "a"},
+    "two": {"on": ["a", "b"]},
+    "tuple": {"on": ("a", "b")},
+    "other names": {"left_on": "a", "right_on": "b"},
+    "crossed names": {"left_on": ["a", "b"], "right_on": ["b", "a"]},
+    "index of the other": {"left_on": "b", "right_index": True},
+    "own index": {"left_index": True, "right_on": "a"},
+    "both indexes": {"left_index": True, "right_index": True},
+    "none": {"on": []},
+    "what is shared": {},
+    "no such": {"on": "zz"},
+    "one side alone": {"left_on": "a"},
+    "no suffixes": {"on": "a", "suffixes": (None, None)},
+    "equal suffixes": {"on": "a", "suffixes": ("_a", "_a")},
+    "not unique": {"on": "a", "validate": "1:1"},
+    "unique": {"on": "a", "validate": "m:1"},
+    "indicator": {"on": "a", "indicator": "who"},
+    "indicator of a name that is there": {"on": "a", "indicator": "c"},
+    "sorted": {"on": "a", "sort": True},
+    "strings": {"left_on": "s", "right_on": "c"},
+    "strings and numbers": {"left_on": "s", "right_on": "a"},
+    "both ways": {"on": "a", "left_on": "a"},
+    "an array": {"left_on": np.arange(600) % 7, "right_on": "a"},
+}
+
+
+@pytest.mark.parametrize("name", JOINS)
+def test_joins_and_their_mistakes(name: str) -> None:
+    rng = np.random.default_rng(1)
+    left = pd.DataFrame({label: rng.integers(0, 20, 600) for label in "ab"})
+    left = left.assign(s=[f"x{i % 300}" for i in range(600)], v=rng.random(600))
+    right = pd.DataFrame({"a": [1, 2, 3, 3], "b": [2, 1, 9, 9], "c": list("pqrs"), "v": [1.0, 2, 3, 4]})
+    f = left.fsst.compress()
+    for how in ("inner", "left", "right", "outer", "cross", "left_anti", "right_anti", "bogus"):
+        for other in (right, right["c"], right.rename(columns={"c": "s"}), right.iloc[:0], right[["a", "c"]]):
+            for packed in (other, other.fsst.compress()) if other.ndim == 2 else (other,):
+                try:
+                    wanted = left.merge(other, how, **JOINS[name])  # type: ignore[arg-type]
+                except Exception as error:
+                    with pytest.raises(type(error)):
+                        f.merge(packed, how, **JOINS[name])
+                    continue
+                same(f.merge(packed, how, **JOINS[name]), wanted)

@@ -49,11 +49,11 @@ class _Side(NamedTuple):
         """A column as a Series."""
         return self.data._series_at(place) if isinstance(self.data, Rows) else self.data.iloc[:, place]  # type: ignore[attr-defined]
 
-    def joined(self, other: _Side, how: str) -> Any:
-        """A DataFrame of the keys and the numbers of rows, with the index; rows that find nothing may be left out."""
+    def joined(self, other: _Side, how: str, *, fewer: bool) -> Any:
+        """A DataFrame of the keys and the numbers of rows, with the index; `fewer`: without rows that find nothing."""
         if isinstance(self.data, Rows):
             part = self.data._of_places(list(self.keys))  # type: ignore[attr-defined]  # of a frame
-            rows = self._candidates(other) if how in _LEAVES_OUT[self.number] else None
+            rows = self._candidates(other) if fewer and how in _LEAVES_OUT[self.number] else None
             if rows is None:
                 made, numbers = part._range(0, None), self.data._row_numbers()  # type: ignore[attr-defined]
             else:
@@ -116,7 +116,7 @@ def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple
     by_index = [bool(options.get("left_index")), bool(options.get("right_index"))]
     if on is not None:
         keys = [on, on]
-    elif keys == [None, None] and not any(by_index) and how != "cross":
+    elif all(one is None for one in keys) and not any(by_index) and how != "cross":
         shared = labels[0].intersection(labels[1])
         if not len(shared):
             return None  # the library's error
@@ -130,6 +130,10 @@ def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple
         places.append([int(known.get_loc(key)) for key in some])
     if any(len(set(one)) < len(one) for one in places):
         return None
+    if any(by_index) and any(
+        mine[place] in other for own, mine, other in zip(places, labels, reversed(labels), strict=True) for place in own
+    ):
+        return None  # a key that is a label of the other side becomes a third column
     counts = len(labels[0]), len(labels[1])
     called = [[f"l{place}" for place in range(counts[0])], [f"r{place}" for place in range(counts[1])]]
     for first, second in zip(*places, strict=False):
@@ -139,10 +143,7 @@ def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple
 
 
 def _labels(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> Any:
-    """Labels of the result; None where the library looks at values to see whether it can join.
-
-    All mistakes are the library's.
-    """
+    """Labels of the result; None where the library may look at values to see whether it can join."""
     first, second = left.data.columns, right.data.columns
     own = second[[name not in left.labels for name in right.labels]]
     if not options.get("indicator") and how in _BOTH_SIDES and not len(first.intersection(own)):
@@ -151,9 +152,6 @@ def _labels(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> 
     try:
         return some[0].merge(some[1], how=how, **options).columns
     except ValueError:
-        keys = [one.dtypes.iloc[place] for one, side in zip(some, (left, right), strict=True) for place in side.keys]
-        if np.dtype(object) not in keys:
-            raise
         return None
 
 
@@ -170,7 +168,8 @@ def _merged(left: _Side, right: _Side, how: str, options: Mapping[str, Any], lab
     if given.get("left_on") == given.get("right_on") and left.keys:
         given["on"] = given.pop("left_on")
         del given["right_on"]
-    found = left.joined(right, how).merge(right.joined(left, how), how=how, **given)
+    fewer = not options.get("validate")  # which looks at all keys
+    found = left.joined(right, how, fewer=fewer).merge(right.joined(left, how, fewer=fewer), how=how, **given)
     interop, columns = left.data._backend.interop, list[Any]()
     joined = dict(zip(found.columns, interop.columns(found), strict=True))
     for side, other in ((left, None), (right, left)):
