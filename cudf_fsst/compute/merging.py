@@ -115,6 +115,8 @@ def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple
     on, keys = options.get("on"), [options.get("left_on"), options.get("right_on")]
     by_index = [bool(options.get("left_index")), bool(options.get("right_index"))]
     if on is not None:
+        if any(by_index) or any(one is not None for one in keys):
+            return None  # the library's error
         keys = [on, on]
     elif all(one is None for one in keys) and not any(by_index) and how != "cross":
         shared = labels[0].intersection(labels[1])
