@@ -87,7 +87,7 @@ class CompressedColumn(compute.Columns, query.Questions):
     def __getattr__(self, name: str) -> Any:
         """Say which way there is, where a Series has the attribute."""
         if name in ("dt", "str"):  # of other values: a property's own error would not be seen
-            getattr(self._range(0, 0), name)
+            getattr(self._range(0, min(len(self), 1)), name)
         way = "c.map_chunks(...) goes piece by piece, c.decompress() gives the Series"
         raise compute.no_attribute(self, name, pd.Series, way)
 

@@ -138,6 +138,14 @@ class Lane:
         An allocation takes the host longer than all that else has to be done for a small part of a column.
         """
         made: list[Any] = []
+        try:
+            self._allocate_groups(sizes, made)
+        except BaseException:
+            made.clear()  # a traceback keeps this frame
+            raise
+        return made
+
+    def _allocate_groups(self, sizes: Sequence[int], made: list[Any]) -> None:
         groups: list[list[tuple[int, int, int]]] = []  # number, offset and size of each buffer
         end = 0
         for number, nbytes in enumerate(sizes):
@@ -155,7 +163,6 @@ class Lane:
             memory = self.allocate(last + nbytes)
             for number, offset, nbytes in group:
                 made[number] = memory if len(group) == 1 else Slice(memory, offset, nbytes)
-        return made
 
     def zero(self, address: int, nbytes: int) -> None:
         if nbytes:
