@@ -15,10 +15,10 @@ import pyarrow as pa
 from . import batches, compute, query, selection
 from . import index as indexes
 from .backend import Asked, Backend, HostBackend, check_options, of_data
+from .codecs import registry
 from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
 from .codecs.node import Content, is_strings
-from .codecs.registry import NAMES
 from .files import columns as files
 from .index import CompressedIndex
 from .interop import arrow_columns, arrow_extension, dtypes
@@ -598,8 +598,8 @@ def compress_checked(
 ) -> CompressedColumn:
     """Compress what `checked` returned; `to_host`: into host memory, wherever the data is."""
     check_options(table, tile_size, level)
-    if codec is not None and codec not in NAMES:
-        raise ValueError(f"codec must be one of {NAMES}, not {codec!r}")
+    if codec is not None and codec not in registry.names():
+        raise ValueError(f"codec must be one of {registry.names()}, not {codec!r}")
     name, index = backend.interop.labels(data)
     asked = Asked(data, codec, {"table": table, "tile_size": tile_size, "level": level}, lenient=True)
     if backend.device == "cpu":

@@ -16,8 +16,8 @@ import pyarrow as pa
 from . import batches, compute, selection
 from . import index as indexes
 from .backend import Asked, Backend, HostBackend, check_options, of_frame
+from .codecs import registry
 from .codecs.node import Content, Node
-from .codecs.registry import NAMES
 from .column import CompressedColumn, dtype_of
 from .column import of_loaded as column_of
 from .engines import polars as engines
@@ -644,8 +644,8 @@ def check_codecs(
     for label, codec in wanted.items():
         if label not in known:
             raise KeyError(f"codecs names a column that the frame does not have: {label!r}")
-        if codec not in NAMES:
-            raise ValueError(f"codec of column {label!r} must be one of {NAMES}, not {codec!r}")
+        if codec not in registry.names():
+            raise ValueError(f"codec of column {label!r} must be one of {registry.names()}, not {codec!r}")
     return wanted
 
 

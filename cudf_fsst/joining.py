@@ -13,10 +13,9 @@ from . import index as indexes
 from .arrow_types import has_offsets
 from .backend import Backend, HostBackend, check_options
 from .buffers import ColumnBuffers
-from .codecs import host
+from .codecs import host, registry
 from .codecs.fsst.symbols import SymbolTable
 from .codecs.node import Content, Node, Parts, Wanted, of_scopes
-from .codecs.registry import NAMES
 from .column import CompressedColumn, compress, holds_text
 from .frame import CompressedFrame, compress_frame
 from .index import CompressedIndex
@@ -332,8 +331,8 @@ class Compressor:
         codec: str | None = None,
     ) -> None:
         check_options(table, tile_size, level)
-        if codec is not None and codec not in NAMES:
-            raise ValueError(f"codec must be one of {NAMES}, not {codec!r}")
+        if codec is not None and codec not in registry.names():
+            raise ValueError(f"codec must be one of {registry.names()}, not {codec!r}")
         if codecs is not None and not isinstance(codecs, Mapping):
             raise TypeError(f"codecs must be a dict of column labels and codecs, not {type(codecs).__name__}")
         self._table, self._codecs, self._codec = table, codecs, codec

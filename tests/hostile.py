@@ -678,7 +678,7 @@ def change_values(dice: random.Random, data: bytes) -> bytes:
             for _ in range(dice.choice([1, 1, 3, 10])):
                 change_number(dice, content)
         if dice.random() < 0.3:
-            codec = dice.choice([one.NAME for one in registry.VALUES if itemsize in one.ITEMSIZES])
+            codec = dice.choice([one.NAME for one in registry.values() if itemsize in one.ITEMSIZES])
         values = np.frombuffer(content, f"<u{itemsize}")
         cuts = sorted({0, values.size, *(dice.randrange(values.size) for _ in range(dice.choice([0, 0, 2])))})
         cut = [values[start:stop] for start, stop in itertools.pairwise(cuts)]

@@ -388,7 +388,7 @@ ERRORS: tuple[tuple[type[Exception], str, Callable[[Path], Any]], ...] = (
     (TypeError, "index of dtype complex128 cannot be stored", save_complex_index),
     (ValueError, "codes of segment 0: checksum", load_damaged),
     (ValueError, "truncated", lambda _: cudf_fsst.SymbolTable.from_bytes(b"abc")),
-    (ValueError, rf"version {FORMAT_VERSION + 7}; .* versions 1, 2 and 3$", load_newer),
+    (ValueError, rf"version {FORMAT_VERSION + 7}; .* versions 1, 2, 3 and 4$", load_newer),
     (TypeError, "column 'odd': dtype object", lambda _: pd.DataFrame({"odd": [1, "a"]}, dtype=object).fsst.compress()),
     (KeyError, "does not have: 'm'", lambda _: pd.DataFrame({"n": [1]}).fsst.compress(codecs={"m": "raw"})),
     (ValueError, "column 'n': codec 'fsst'", lambda _: pd.DataFrame({"n": [1]}).fsst.compress(codecs={"n": "fsst"})),

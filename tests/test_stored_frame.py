@@ -346,7 +346,7 @@ def test_divided_values_are_of_version_3(tmp_path: Path) -> None:
         assert storage.version_of(path) == version
         pd.testing.assert_frame_equal(cudf_fsst.load(path).decompress(), frame[names])
     save_frame(path, [stream(frame["b"].to_numpy(), "bitpack")], pa.int64(), tree(rows, values=[0]))
-    with pytest.raises(ValueError, match=r"frame\.fsst: segment 0: a divisor, which version 2 does not have"):
+    with pytest.raises(ValueError, match=r"frame\.fsst: segment 0: bitpack as version 2 does not have it, but 3"):
         cudf_fsst.load(path)
 
 

@@ -95,7 +95,7 @@ def test_launches_and_waits_of_a_frame(
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", ["lazy", "random"])
-@pytest.mark.parametrize("codec", [None, *(one.NAME for one in registry.VALUES)])
+@pytest.mark.parametrize("codec", [None, *(one.NAME for one in registry.values())])
 def test_the_room_is_used_again(
     codec: str | None, order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

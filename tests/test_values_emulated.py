@@ -252,7 +252,7 @@ def test_fill_nulls(itemsize: int, offset: int, gpu: Gpu) -> None:
 
 
 @pytest.mark.parametrize("name", ["meta", "codes"])
-@pytest.mark.parametrize("codec", [one.NAME for one in registry.VALUES])
+@pytest.mark.parametrize("codec", [one.NAME for one in registry.values()])
 def test_truncated_buffers(codec: str, name: str, gpu: Gpu) -> None:
     """Nothing is launched or copied that would read behind their ends."""
     (packed,) = cpu.compress(np.arange(3000, dtype="u8") ** 2, codec=codec)

@@ -72,6 +72,12 @@ class Codec(Protocol):
     def PARAMETERS(self) -> int:
         """How many numbers of its own it stores with a piece (`Packed.parameters`)."""
 
+    def since(self, parameters: Sequence[int] = ()) -> int:
+        """The first version of the stored format that can hold a piece, by the numbers of its own.
+
+        Without numbers: the first that has this codec. No file of a version before has a piece of it.
+        """
+
     def plan(self, itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
         """What is measured on a sample; nothing where it is not worth trying.
 
@@ -136,6 +142,9 @@ class StringCodec(Protocol):
     @property
     def NAME(self) -> str:
         """What files and users call it: ASCII, up to 8 characters."""
+
+    def since(self) -> int:
+        """The first version of the stored format that has this codec."""
 
     def host(self) -> HostOfStrings:
         """The host side."""

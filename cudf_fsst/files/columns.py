@@ -103,7 +103,7 @@ def save(
     levels: Sequence[Content],
     rows: int,
 ) -> None:
-    """Write columns in host memory as a file of version 2, or of version 3 where that needs it.
+    """Write columns in host memory as a file of version 2, or of a later one where they need it.
 
     `holds` is ``"frame"`` or ``"column"``; the label of a column is its name.
     """
@@ -120,8 +120,8 @@ def save(
     version = storage.needed_version(streams)
     own_version = any(needs_version_3(one.type) or trees.has_dictionary(one.node) for one in everything)
     if named or holds != "frame" or own_version:
-        version = EXACT_VERSION
-    if version == EXACT_VERSION:
+        version = max(version, EXACT_VERSION)
+    if version >= EXACT_VERSION:
         notes |= {"holds": holds, "label_levels": forests[len(columns) + len(levels) :]}
     names = [*map(str, labels), *(f"index {i}" for i in range(len(levels))), *(f"label {i}" for i in range(len(named)))]
     fields = [(name, one.type) for name, one in zip(names, everything, strict=True)]
@@ -153,7 +153,7 @@ def _label_levels(labels: Any, error: TypeError) -> tuple[dict[str, Any], list[C
 
 
 def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) -> Loaded:
-    """What a file of version 2 or 3 holds, or those of its columns; ValueError names what does not fit together."""
+    """What a file of version 2 or later holds, or those of its columns; ValueError names what does not fit together."""
     types, notes = schema.frame_from_bytes(file.schema)
     if file.index is not None:
         raise ValueError("the file of a frame has no section of its index")
@@ -161,7 +161,7 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) 
         rows, holds, named = notes["rows"], "frame", []
         if type(rows) is not int or not 0 <= rows < 2**63:
             raise ValueError(f"a frame of {rows!r} rows")
-        if file.version == EXACT_VERSION:
+        if file.version >= EXACT_VERSION:
             holds, named = notes["holds"], notes["label_levels"]
             if holds not in ("frame", "column"):
                 raise ValueError(f"the file holds {holds!r}, not a frame or a column")
@@ -173,7 +173,7 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) 
         described = [*notes["columns"], *notes["levels"]]
         if len(described) + len(named) != len(types):
             raise ValueError(f"{len(described) + len(named)} columns and levels for {len(types)} fields")
-        exact = file.version == EXACT_VERSION
+        exact = file.version >= EXACT_VERSION
         streams = file.read(range(len(file.codecs))) if choose is None else {}
         edges = trees.edges([one["tree"] for one in [*described, *named]], len(file.codecs))
         first = edges[len(described)]

@@ -16,17 +16,17 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from ..codecs import bitpack
 from ..codecs.fsst.layout import TILE_SIZES, SegmentLayout
 from ..codecs.fsst.segment import Segment
 from ..codecs.fsst.symbols import SymbolTable
 from ..codecs.fsst.validate import check
 from ..codecs.part import PARAMETERS, Packed, align
-from ..codecs.registry import STREAMS, STRINGS, of_values
+from ..codecs.registry import STRINGS, of_values
+from ..codecs.registry import streams as codecs_of
 from ..codecs.values import cpu as values
 from ..workers import map_items
 from .disk import Reader, Writer, replacing
-from .versions import EXACT_VERSION, FORMAT_VERSION, FRAME_VERSION
+from .versions import FORMAT_VERSION, FRAME_VERSION, VERSIONS
 
 #: A file's path, or its bytes.
 Target = str | os.PathLike[str] | io.BytesIO
@@ -73,7 +73,7 @@ class Stored:
     Attributes
     ----------
     version : int
-        1: a column; 2: a frame; 3: either.
+        1: a column; 2: a frame; others: either.
     streams : list of (str, list of Segment or Packed)
         Of version 1 one; of others those that `cudf_fsst.files.trees` puts together.
     schema : bytes
@@ -134,18 +134,16 @@ def save(path: Target, *, segments: Sequence[Segment], schema: bytes, index: byt
 
 
 def save_streams(path: Target, *, streams: Sequence[Stream], schema: bytes, version: int = FRAME_VERSION) -> None:
-    """Write the streams of a file of version 2 or 3, at once or not at all; see `save`."""
+    """Write the streams of a file of a version after the first, at once or not at all; see `save`."""
     _write(path, _pieces(version, streams, schema, None))
 
 
 def needed_version(streams: Sequence[Stream]) -> int:
-    """The first version that can hold streams of values: what they are compressed with says it."""
-    exact = any(_needs_exact(codec, part.parameters) for codec, own in streams if codec != FSST for part in own)
-    return EXACT_VERSION if exact else FRAME_VERSION
-
-
-def _needs_exact(codec: str, parameters: Sequence[int]) -> bool:
-    return codec == bitpack.NAME and bitpack.has_divisor(parameters)
+    """The first version after that of a column alone that can hold streams: their codecs say it."""
+    needed = {FRAME_VERSION}
+    for codec, own in streams:
+        needed |= {STRINGS.since()} if codec == FSST else {of_values(codec).since(part.parameters) for part in own}
+    return max(needed)
 
 
 def _write(path: Target, pieces: Iterator[Any]) -> None:
@@ -247,8 +245,7 @@ class Opened:
         if xxhash.xxh3_64_intdigest(head) != records_checksum:
             raise ValueError("records: checksum does not match")
 
-        codecs = (FSST,) if version == FORMAT_VERSION else STREAMS
-        self._records = _column_records(head[: columns * _COLUMN.size], segments, codecs)
+        self._records = _column_records(head[: columns * _COLUMN.size], segments, codecs_of(version))
         tables_count = sum(record.tables for record in self._records)
         place = columns * _COLUMN.size
         self._described: list[list[Any]] = []
@@ -398,8 +395,8 @@ def _read_preamble(file: BinaryIO, file_nbytes: int) -> tuple[int, int, int, int
         raise ValueError("not a cudf_fsst file: it does not begin with its magic bytes")
     if len(start) == 12:
         version = int.from_bytes(start[8:], "little")
-        if version not in (FORMAT_VERSION, FRAME_VERSION, EXACT_VERSION):
-            known = f"{FORMAT_VERSION}, {FRAME_VERSION} and {EXACT_VERSION}"
+        if version not in VERSIONS:
+            known = f"{', '.join(map(str, VERSIONS[:-1]))} and {VERSIONS[-1]}"
             raise ValueError(f"stored in format version {version}; this cudf_fsst reads versions {known}")
     preamble = start + file.read(_PREAMBLE_NBYTES - len(start))
     if len(preamble) < _PREAMBLE_NBYTES:
@@ -514,8 +511,8 @@ def _part_records(version: int, records: bytes, column: _Record) -> list[Any]:
             count = codec.PARAMETERS
             if any(numbers[count:]):
                 raise ValueError(f"segment {number}: more than the {count} parameters of {column.codec}")
-            if version < EXACT_VERSION and _needs_exact(column.codec, numbers):
-                raise ValueError(f"segment {number}: a divisor, which version {version} does not have")
+            if (since := codec.since(numbers[:count])) > version:
+                raise ValueError(f"segment {number}: {column.codec} as version {version} does not have it, but {since}")
             parts.append(_PackedRecord(column.codec, rows, itemsize, tuple(numbers[:count])))
             continue
         rows, chars, null_count, tile_size, table, row_bits_words = fields

@@ -19,9 +19,9 @@ def plan(itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
     return {}, {"divide": 1}
 
 
-def has_divisor(parameters: Sequence[int]) -> bool:
-    """Whether a piece's codes are divided, which versions before 3 of the stored format cannot say."""
-    return any(parameters[2:])
+def since(parameters: Sequence[int] = ()) -> int:
+    """See `contract.Codec`; codes that are divided are of version 3."""
+    return 3 if any(parameters[2:]) else 2
 
 
 def host() -> Host:

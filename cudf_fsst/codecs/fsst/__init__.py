@@ -9,6 +9,11 @@ from ..contract import HostOfStrings
 NAME = "fsst"
 
 
+def since() -> int:
+    """See `contract.StringCodec`."""
+    return 1
+
+
 def host() -> HostOfStrings:
     """The host side."""
     from . import cpu

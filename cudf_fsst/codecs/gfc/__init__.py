@@ -13,6 +13,12 @@ ITEMSIZES = launch.ITEMSIZES
 PARAMETERS = 2
 
 
+def since(parameters: Sequence[int] = ()) -> int:
+    """See `contract.Codec`."""
+    del parameters
+    return 2
+
+
 def plan(itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
     """See `contract.Codec`; of integers only those of 8 bytes, which have bytes to lose."""
     if not (named or floats or itemsize == 8):

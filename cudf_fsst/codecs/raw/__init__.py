@@ -13,6 +13,12 @@ ITEMSIZES = part.ITEMSIZES
 PARAMETERS = 0
 
 
+def since(parameters: Sequence[int] = ()) -> int:
+    """See `contract.Codec`."""
+    del parameters
+    return 2
+
+
 def plan(itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
     """See `contract.Codec`; what others are compared with, so only on demand."""
     del itemsize, floats

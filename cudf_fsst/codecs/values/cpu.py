@@ -103,7 +103,7 @@ def compress(
     floats, signed
         What the bits are: floating point numbers, or integers with a sign.
     codec
-        Its name (`registry.VALUES`); None: the best on a sample.
+        Its name (`registry.values`); None: the best on a sample.
     what : str, callable or None
         What the log calls them.
     choice

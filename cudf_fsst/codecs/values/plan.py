@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ...naming import What, named
 from .. import raw, registry
+from ..contract import Codec
 from ..part import Packed
 from .launch import FILL_BLOCK
 
@@ -50,7 +51,6 @@ def sample_runs(rows: int) -> list[tuple[int, int]]:
     return [(i * step, i * step + RUN_ROWS) for i in range(SAMPLE_RUNS)]
 
 
-@cache
 def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequence[Choice]:
     """What is measured on the sample, in the order in which ties are decided; `raw` is what they are measured against.
 
@@ -71,9 +71,14 @@ def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequ
     if codec is not None and itemsize not in registry.of_values(codec).ITEMSIZES:
         sizes = " or ".join(map(str, registry.of_values(codec).ITEMSIZES))
         raise ValueError(f"codec {codec!r} takes values of {sizes} bytes, not {itemsize}")
+    return _candidates(registry.values(), itemsize, floats, codec)
+
+
+@cache
+def _candidates(codecs: tuple[Codec, ...], itemsize: int, floats: bool, codec: str | None) -> Sequence[Choice]:
     return tuple(
         Choice(one.NAME, tuple(options.items()))
-        for one in registry.VALUES
+        for one in codecs
         if codec in (None, one.NAME) and itemsize in one.ITEMSIZES
         for options in one.plan(itemsize, floats=floats, named=codec is not None)
     )

@@ -1,0 +1,37 @@
+"""A toy codec of values, each byte plus one: what ``docs/architecture.md`` explains, and no part of the package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+
+from cudf_fsst.codecs import part
+from cudf_fsst.codecs.contract import Host, Options
+
+NAME = "toyvals"
+ITEMSIZES = part.ITEMSIZES
+PARAMETERS = 0
+
+
+def since(parameters: Sequence[int] = ()) -> int:
+    """See `contract.Codec`."""
+    del parameters
+    return 4
+
+
+def plan(itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
+    """See `contract.Codec`; it makes nothing smaller, so only on demand."""
+    del itemsize, floats
+    return ({},) if named else ()
+
+
+def host() -> Host:
+    """The host side."""
+    from . import cpu
+
+    return cpu
+
+
+def device() -> ModuleType:
+    """The GPU side."""
+    raise ImportError("the toy codec has no GPU side")
