@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import tempfile
@@ -31,8 +32,6 @@ app = typer.Typer(
 _out = Console(width=None if sys.stdout is not None and sys.stdout.isatty() else 110, markup=False, emoji=False)
 _err = Console(stderr=True, markup=False, emoji=False)
 
-#: What `decompress` writes, by the output's suffix.
-_SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow"}
 #: Characters below which a column's times are mostly those of a call.
 _SMALL = 10 * 2**20
 _P = ParamSpec("_P")
@@ -159,7 +158,9 @@ def _show_demo(reports: Sequence[Report], title: str) -> None:
 @app.command()
 @_one_line_errors
 def compress(
-    file: Annotated[Path, typer.Argument(help="Parquet file", metavar="FILE.parquet")],
+    files: Annotated[
+        list[Path], typer.Argument(help="files to read: .parquet, .csv, .arrow, .feather", metavar="FILE...")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="compressed column or frame to write")],
     column: Annotated[
         list[str] | None, typer.Option("--column", "-c", help="column to compress; may be repeated; default: all")
@@ -171,172 +172,178 @@ def compress(
     device: Device = "auto",
     force: Force = False,
 ) -> None:
-    """Compress a Parquet file: one --column of strings into a column, others, several or all into a frame.
+    """Compress files: one --column of strings into a column, others, several or all into a frame.
+
+    The suffix says what a file is: Parquet (also without a suffix), CSV, or Arrow's IPC format. Rows of several files
+    come one after another.
 
     The file is read in pieces, so it need not fit into memory uncompressed. Its index is kept. A
     single column of anything else, dictionary-encoded strings included, makes a frame of one column.
     """
     import pyarrow.parquet as pq
 
+    from .cli_files import as_parquet, kind_of
     from .parquet import read_parquet
     from .parquet.sources import reading
 
-    _check_output(output, file, force)
+    _check_output(output, files, force)
+    for file in files:
+        kind_of(file, reads=True)
     names = list(dict.fromkeys(column or ()))
     codecs = dict(_codec(text) for text in codec or ())
-    with reading(file), pq.ParquetFile(file) as parquet:
-        schema = parquet.schema_arrow
-    columns = _frame_columns(schema, names)
-    is_text = len(names) == 1 and names[0] in _string_columns(schema)
-    engine = _engine(device)
-    try:
-        frame = read_parquet(
-            file, columns=columns, codecs=codecs, level=level, device="gpu" if engine.on_gpu else "cpu"
-        ).to_host()
-        made = frame.column_at(0) if is_text else frame
-        made.save(output)
-    except (KeyError, TypeError) as error:  # which name the column
-        raise CliError(str(error.args[0] if error.args else error)) from error
+    with tempfile.TemporaryDirectory(prefix="cudf-fsst-") as temporary:
+        paths = as_parquet(files, Path(temporary))
+        with reading(paths[0]), pq.ParquetFile(paths[0]) as parquet:
+            schema = parquet.schema_arrow
+        columns = _frame_columns(schema, names)
+        is_text = len(names) == 1 and names[0] in _string_columns(schema)
+        engine = _engine(device)
+        try:
+            frame = read_parquet(
+                paths, columns=columns, codecs=codecs, level=level, device="gpu" if engine.on_gpu else "cpu"
+            ).to_host()
+            made = frame.column_at(0) if is_text else frame
+            made.save(output)
+        except (KeyError, TypeError) as error:  # which name the column
+            raise CliError(str(error.args[0] if error.args else error)) from error
     shape = f"{len(made):,} rows" + ("" if is_text else f", {len(frame.columns):,} columns")
-    _show_compressed(output, made, shape, engine)
+    _show_compressed(files, output, made, shape, engine)
 
 
-def _show_compressed(output: Path, compressed: Any, shape: str, engine: Any) -> None:
-    _out.print(
-        f"{_shown(output)}: {shape}, {_size(compressed.uncompressed_nbytes)} -> "
-        f"{_size(compressed.nbytes)} ({compressed.ratio:.2f}x), on {_shown(engine.device)}",
-        highlight=False,
-        soft_wrap=True,
-    )
+def _show_compressed(files: Sequence[Path], output: Path, compressed: Any, shape: str, engine: Any) -> None:
+    _say(f"{_shown(output)}: {shape}, compressed on {_shown(engine.device)}")
+    inputs = "input file" if len(files) == 1 else f"{len(files)} input files"
+    plain, packed = compressed.uncompressed_nbytes, compressed.nbytes
+    for what, size in (
+        (inputs, _size(sum(file.stat().st_size for file in files))),
+        ("in memory", f"{_size(packed)}, which Arrow keeps in {_size(plain)}: {compressed.ratio:.2f} times smaller"),
+        ("on disk", _size(output.stat().st_size)),
+    ):
+        _say(f"  {what + ':':<16}{size}")
 
 
 @app.command()
 @_one_line_errors
 def decompress(
-    file: Annotated[Path, typer.Argument(help="compressed column or frame", metavar="FILE.fsst")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="file to write: .parquet, .csv or .arrow")],
+    files: Annotated[list[Path], typer.Argument(help="compressed columns or frames", metavar="FILE.fsst...")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="file to write: .parquet, .csv, .arrow, .feather")],
     force: Force = False,
 ) -> None:
     """Write a compressed column back as a file with one column, a frame as one with all of its columns.
 
-    The output's suffix says how: Parquet (also without a suffix), with the index; CSV or Arrow's IPC format (.arrow,
-    .feather), without it.
+    Rows of several files come one after another. The output's suffix says how: Parquet (also without a suffix), with
+    the index; CSV or Arrow's IPC format, without it.
     """
+    from .cli_files import kind_of, write
     from .frame import CompressedFrame, load, of_column
+    from .joining import concat
 
-    _check_output(output, file, force)
-    kind = _SUFFIXES.get(output.suffix.lower()) if output.suffix else "parquet"
-    if kind is None:
-        raise CliError(f"{output}: the suffix must be one of {', '.join(_SUFFIXES)}")
-    compressed = load(file)
-    if isinstance(compressed, CompressedFrame):
-        frame, what = compressed, f"{compressed.shape[1]:,} columns"
-    else:
-        frame = of_column(compressed, "column" if compressed.name is None else None)
-        what = f"column {_shown(repr(str(frame.columns[0])))}"
+    _check_output(output, files, force)
+    kind_of(output)
+    found: list[Any] = [load(file) for file in files]
     try:
-        if kind == "parquet":
-            frame.to_parquet(output)
+        compressed: Any = found[0] if len(found) == 1 else concat(found)
+        if isinstance(compressed, CompressedFrame):
+            frame, what = compressed, f"{compressed.shape[1]:,} columns"
         else:
-            _write_stream(frame, output, kind)
+            frame = of_column(compressed, "column" if compressed.name is None else None)
+            what = f"column {_shown(repr(str(frame.columns[0])))}"
+        write(frame, output)
     except (NotImplementedError, TypeError) as error:  # Arrow's, of types and names that the file cannot have
         raise CliError(str(error)) from error
-    _out.print(f"{_shown(output)}: {len(frame):,} rows, {what}", highlight=False, soft_wrap=True)
-
-
-def _write_stream(frame: Any, output: Path, kind: str) -> None:
-    """Write the columns as CSV or in Arrow's IPC format, as they are decoded."""
-    import pyarrow as pa
-    import pyarrow.csv
-
-    from .files.disk import replacing
-
-    reader = pa.RecordBatchReader.from_stream(frame)
-    make = pyarrow.csv.CSVWriter if kind == "csv" else pa.ipc.new_file
-    try:
-        with replacing(output) as file, make(file, reader.schema) as writer:
-            for batch in reader:
-                writer.write_batch(batch)
-    except pa.ArrowInvalid as error:
-        raise CliError(f"{output}: {error}") from error
+    _say(f"{_shown(output)}: {len(frame):,} rows, {what}, {_size(output.stat().st_size)}")
 
 
 @app.command()
 @_one_line_errors
 def inspect(
-    file: Annotated[Path, typer.Argument(help="compressed column or frame", metavar="FILE.fsst")],
-    symbols: Annotated[bool, typer.Option(help="show every symbol of every table of a column")] = False,
+    files: Annotated[list[Path], typer.Argument(help="compressed columns or frames", metavar="FILE.fsst...")],
+    symbols: Annotated[bool, typer.Option("--symbols", help="show every symbol of every table of a column")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="a line of JSON for each file; sizes are bytes")] = False,
 ) -> None:
     """Show what a compressed column holds: sizes, ratios, segments, symbol tables; of a frame, its columns."""
-    from .files.storage import version_of
-    from .frame import CompressedFrame, load, of_column
+    from .cli_facts import facts_of
 
-    compressed = load(file)
-    if not (isinstance(compressed, CompressedFrame) or compressed._is_text):
-        compressed = of_column(compressed)
-    if isinstance(compressed, CompressedFrame):
-        _inspect_frame(file, compressed)
-        return
-    segments = compressed.segments
-    tables = compressed.tables
+    for file in files:
+        facts = facts_of(file, symbols)
+        if as_json:
+            print(json.dumps(facts))
+        elif facts["kind"] == "frame":
+            _show_frame(file, facts)
+        else:
+            _show_column(file, facts)
+
+
+def _show_column(file: Path, facts: dict[str, Any]) -> None:
     _show_facts(
         file,
-        ("format version", str(version_of(file))),
-        ("name", _shown(repr(compressed.name))),
-        ("dtype", _shown(compressed.dtype)),
-        ("index", _shown(_index_kind(compressed.index))),
-        ("rows", f"{len(compressed):,}"),
-        ("nulls", f"{compressed.null_count:,}"),
-        ("bytes as Arrow has them", f"{compressed.uncompressed_nbytes:,}"),
-        ("bytes compressed", f"{compressed.nbytes:,}"),
-        ("ratio of the column", f"{compressed.ratio:.3f}"),
-        ("characters", f"{compressed.chars_nbytes:,}"),
-        ("their codes", f"{compressed.codes_nbytes:,}"),
-        ("ratio of the characters", _ratio(compressed.chars_nbytes, compressed.codes_nbytes)),
-        ("codec", compressed.codec),
-        ("segments", f"{len(segments):,}"),
-        ("symbol tables", f"{len(tables):,}"),
+        ("format version", str(facts["format_version"])),
+        ("name", _shown(repr(facts["name"]))),
+        ("dtype", _shown(facts["dtype"])),
+        ("index", _shown(facts["index"])),
+        ("rows", f"{facts['rows']:,}"),
+        ("nulls", f"{facts['nulls']:,}"),
+        ("bytes as Arrow has them", f"{facts['uncompressed_nbytes']:,}"),
+        ("bytes compressed", f"{facts['nbytes']:,}"),
+        ("bytes of the file", f"{facts['file_nbytes']:,}"),
+        ("ratio of the column", f"{facts['ratio']:.3f}"),
+        ("characters", f"{facts['chars_nbytes']:,}"),
+        ("their codes", f"{facts['codes_nbytes']:,}"),
+        ("ratio of the characters", f"{facts['chars_ratio']:.3f}"),
+        ("codec", facts["codec"]),
+        ("segments", f"{len(facts['segments']):,}"),
+        ("symbol tables", f"{facts['tables']:,}"),
     )
-
     listed = Table(title="segments", title_justify="left", box=SIMPLE)
     for heading in ("number", "rows", "characters", "codes", "ratio", "tile size", "nulls", "table", "symbols"):
         listed.add_column(heading, justify="right", no_wrap=True)
-    for number, segment in enumerate(segments):
+    for number, segment in enumerate(facts["segments"]):
         listed.add_row(
             str(number),
-            f"{segment.rows:,}",
-            f"{segment.chars:,}",
-            f"{segment.codes_nbytes:,}",
-            _ratio(segment.chars, segment.codes_nbytes),
-            str(segment.layout.tile_size),
-            f"{segment.null_count:,}",
-            str(tables.index(segment.table)),
-            str(len(segment.table)),
+            f"{segment['rows']:,}",
+            f"{segment['chars_nbytes']:,}",
+            f"{segment['codes_nbytes']:,}",
+            f"{segment['ratio']:.3f}",
+            str(segment["tile_size"]),
+            f"{segment['nulls']:,}",
+            str(segment["table"]),
+            str(segment["symbols"]),
         )
-    if segments:
+    if facts["segments"]:
         _print_table(listed)
-    if symbols:
-        for number, table in enumerate(tables):
-            shown = "  ".join(f"{code}={repr(symbol)[1:]}" for code, symbol in enumerate(table.symbols))
-            _out.print(f"table {number}: {shown}", highlight=False, soft_wrap=True)
+    for number, table in enumerate(facts.get("symbols", ())):
+        shown = "  ".join(f"{code}={repr(bytes.fromhex(symbol))[1:]}" for code, symbol in enumerate(table))
+        _say(f"table {number}: {shown}")
 
 
-def _inspect_frame(file: Path, frame: Any) -> None:
-    from .files.storage import version_of
-
-    rows, columns = frame.shape
-    _show_facts(file, ("format version", str(version_of(file))), ("rows", f"{rows:,}"), ("columns", f"{columns:,}"))
+def _show_frame(file: Path, facts: dict[str, Any]) -> None:
+    columns = facts["columns"]
+    _show_facts(
+        file,
+        ("format version", str(facts["format_version"])),
+        ("rows", f"{facts['rows']:,}"),
+        ("columns", f"{len(columns):,}"),
+        ("bytes of the file", f"{facts['file_nbytes']:,}"),
+    )
     listed = Table(title="columns", title_justify="left", box=SIMPLE)
     for heading in ("name", "dtype", "codec"):
         listed.add_column(heading, overflow="fold")
     for heading in ("nulls", "bytes in Arrow", "bytes", "ratio"):
         listed.add_column(heading, justify="right", no_wrap=True)
-    for name, dtype, node in frame._described():
-        sizes = (f"{node.null_count:,}", f"{node.uncompressed_nbytes:,}", f"{node.nbytes:,}")
-        listed.add_row(_shown(name), _shown(dtype), node.codec, *sizes, _ratio(node.uncompressed_nbytes, node.nbytes))
+
+    def numbers(of: dict[str, Any]) -> tuple[str, ...]:
+        return f"{of['uncompressed_nbytes']:,}", f"{of['nbytes']:,}", f"{of['ratio']:.3f}"
+
+    for one in columns + facts["index"]:
+        listed.add_row(_shown(one["name"]), _shown(one["dtype"]), one["codec"], f"{one['nulls']:,}", *numbers(one))
     listed.add_section()
-    listed.add_row("total", "", "", "", f"{frame.uncompressed_nbytes:,}", f"{frame.nbytes:,}", f"{frame.ratio:.3f}")
+    listed.add_row("total", "", "", "", *numbers(facts))
     _print_table(listed)
+
+
+def _say(line: str) -> None:
+    """A line as it is, however long."""
+    _out.print(line, highlight=False, soft_wrap=True)
 
 
 def _print_table(table: Table) -> None:
@@ -430,12 +437,6 @@ def autotune(
         _out.print(f"Kept in {_shown(work.store(gpu, tuned))}", highlight=False, soft_wrap=True)
 
 
-def _index_kind(index: Any) -> str:
-    names = list(index.names)
-    named = "" if names == [None] else f" named {', '.join(map(repr, names))}"
-    return f"{type(index).__name__} of {index.dtype if len(names) == 1 else f'{len(names)} levels'}{named}"
-
-
 def _engine(choice: str) -> Any:
     from .engine import DeviceChoice, find_engine
 
@@ -486,8 +487,8 @@ def _codec(text: str) -> tuple[str, str]:
     return name, codec
 
 
-def _check_output(output: Path, file: Path, force: bool) -> None:
-    if output.exists() and file.exists() and output.samefile(file):
+def _check_output(output: Path, files: Sequence[Path], force: bool) -> None:
+    if output.exists() and any(file.exists() and output.samefile(file) for file in files):
         raise CliError(f"{output} is the input too; give the output another name")
     if output.is_dir():
         raise CliError(f"{output} is a folder")
@@ -519,11 +520,6 @@ def _progress() -> Progress:
         transient=True,
         disable=not _err.is_terminal,
     )
-
-
-def _ratio(chars: int, codes_nbytes: int) -> str:
-    """What characters take as codes, 1 where there are none."""
-    return f"{chars / codes_nbytes if codes_nbytes else 1:.3f}"
 
 
 def _size(nbytes: int) -> str:
