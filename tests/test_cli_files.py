@@ -24,7 +24,7 @@ TABLE = pa.table(
         "n": [1, None, 3],
         "real": [0.5, None, -1e300],
         "flag": [True, None, False],
-        "text": ["a, \"b\"\nc", None, ""],
+        "text": ['a, "b"\nc', None, ""],
         "day": [dt.date(2026, 1, 1), None, dt.date(1969, 12, 31)],
         "when": pa.array([0, None, 10**9], pa.timestamp("s")),
     }
