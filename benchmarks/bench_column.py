@@ -26,7 +26,7 @@ import timing
 from datasets import characters
 
 import cudf_fsst  # noqa: F401 - registers the accessor
-from cudf_fsst.codecs.fsst import plan
+from cudf_fsst.codecs.text import plan
 
 STAGES = {
     "fsst_train": "1 tables",

@@ -27,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 
 from cudf_fsst.buffers import HostStrings
-from cudf_fsst.codecs.fsst import cpu
-from cudf_fsst.codecs.fsst.layout import TILE_SIZES
+from cudf_fsst.codecs.text import cpu
+from cudf_fsst.codecs.text.layout import TILE_SIZES
 
 #: File: the original library's ratio, encode and decode MB/s, and LZ4's encode and decode MB/s beside it.
 ORIGINAL = {

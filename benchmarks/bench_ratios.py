@@ -39,7 +39,7 @@ from datasets import DBTEXT, SEED, SYLLABLES, email_addresses, log_lines
 from numba import njit
 
 from cudf_fsst.buffers import HostStrings
-from cudf_fsst.codecs.fsst import cpu
+from cudf_fsst.codecs.text import cpu
 
 BLOCK = 128
 CODES, LONGEST = 4096, 16

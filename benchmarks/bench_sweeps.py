@@ -24,8 +24,8 @@ from bench_others import (
 )
 from datasets import characters
 
-from cudf_fsst.codecs.fsst import plan
-from cudf_fsst.codecs.fsst.layout import TILE_SIZES
+from cudf_fsst.codecs.text import plan
+from cudf_fsst.codecs.text.layout import TILE_SIZES
 from cudf_fsst.device.memory import pinned
 
 #: Characters of the columns of a sweep over sizes.

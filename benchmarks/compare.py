@@ -193,7 +193,7 @@ def main() -> None:
     import bench_column
     import timing
 
-    from cudf_fsst.codecs.fsst.layout import LEVELS
+    from cudf_fsst.codecs.text.layout import LEVELS
 
     makers = dict(datasets.wanted(options))
     file = ResultsFile(options.out, timing.machine(), **timing.run())

@@ -128,7 +128,7 @@ def tune(series: Any, tile_size: int, *, step: Callable[[], None] = lambda: None
     series
         Some hundred MB of text.
     tile_size
-        One of `cudf_fsst.codecs.fsst.layout.TILE_SIZES`.
+        One of `cudf_fsst.codecs.text.layout.TILE_SIZES`.
     step
         Called when a candidate has been measured.
 

@@ -374,8 +374,9 @@ def autotune(
 ) -> None:
     """Measure this machine's GPU and keep the fastest launch choices; they never change what is stored."""
     from . import autotune as work
-    from .codecs.fsst import plan, tuning
-    from .codecs.fsst.layout import TILE_SIZES
+    from .codecs.fsst import tuning
+    from .codecs.text import plan
+    from .codecs.text.layout import TILE_SIZES
     from .parquet.sources import reading
 
     if (file is None) != (column is None):

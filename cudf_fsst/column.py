@@ -16,9 +16,9 @@ from . import batches, compute, query, selection
 from . import index as indexes
 from .backend import Asked, Backend, HostBackend, check_options, of_data
 from .codecs import registry
-from .codecs.fsst.segment import Segment
 from .codecs.fsst.symbols import SymbolTable
 from .codecs.node import Content, is_strings
+from .codecs.text.segment import Segment
 from .files import columns as files
 from .index import CompressedIndex
 from .interop import arrow_columns, arrow_extension, dtypes

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from .codecs.chosen import Ordered, ascending, looked_at
-from .codecs.fsst.layout import ROW_BLOCK
-from .codecs.fsst.segment import Segment
 from .codecs.node import Node
+from .codecs.text.layout import ROW_BLOCK
+from .codecs.text.segment import Segment
 from .interop.cudf import unwrap_proxy
 
 _OFFSET_NBYTES = 4

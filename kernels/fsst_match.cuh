@@ -1,4 +1,4 @@
-// Shared by the kernels that find strings in codes: what cudf_fsst/codecs/fsst/search.py says, as they read it.
+// Shared by the kernels that find strings in codes: what cudf_fsst/codecs/text/search.py says, as they read it.
 //
 // An entry of an automaton of codes has, from its lowest byte: the next state, the bytes of the symbol, and for each of two planes a
 // bit for every byte of the symbol, set where a match ends behind it. It has 256 entries a state, `2 * states` states.

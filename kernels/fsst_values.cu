@@ -20,7 +20,7 @@
 // Candidates of a warp: 31 that wait, and 32 more.
 #define WAITING 64
 
-// What rows are compared with (cudf_fsst/codecs/fsst/values.py). Behind it, for each of `count` values: keys, hashes, ascending; bytes of
+// What rows are compared with (cudf_fsst/codecs/text/values.py). Behind it, for each of `count` values: keys, hashes, ascending; bytes of
 // the value; where its bytes begin, in words from here. The bytes are padded with zeros to whole words.
 struct Values {
   u64 count;

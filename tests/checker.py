@@ -19,11 +19,11 @@ from cudf_fsst.buffers import ColumnBuffers, HostStrings
 from cudf_fsst.codecs import host
 from cudf_fsst.codecs.dict import cpu as dictionary
 from cudf_fsst.codecs.dict import plan as dictionaries
-from cudf_fsst.codecs.fsst import cpu, plan
-from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.node import Node, Wanted
 from cudf_fsst.codecs.part import Packed
+from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text.segment import Segment
 from cudf_fsst.codecs.values import cpu as values
 
 Rows = list[bytes | None]
@@ -340,7 +340,7 @@ def _ranges(count: int) -> list[tuple[int, int]]:
 
 
 class HostCodec:
-    """`cudf_fsst.codecs.fsst.cpu` itself."""
+    """`cudf_fsst.codecs.text.cpu` itself."""
 
     any_bytes = True
     codec = "fsst"

@@ -18,7 +18,7 @@ import pytest
 import fake_gpu
 from column_cases import VALUES
 from cudf_fsst.codecs.dict import plan as dictionaries
-from cudf_fsst.codecs.fsst import plan
+from cudf_fsst.codecs.text import plan
 from emulation import trained
 
 pytest.register_assert_rewrite("cli_cases", "frame_cases", "fsst_gpu", "nasty_values", "spill_cases", "values_gpu")

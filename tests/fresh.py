@@ -108,7 +108,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 def _load_compiled() -> None:
     """Load what Numba compiled, without making anything of pandas or Arrow."""
-    from cudf_fsst.codecs.fsst import cpu as fsst
+    from cudf_fsst.codecs.text import cpu as fsst
     from cudf_fsst.codecs.values import cpu
     from cudf_fsst.files import storage
 

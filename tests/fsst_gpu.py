@@ -15,9 +15,10 @@ import pytest
 from hypothesis import strategies as st
 
 from cudf_fsst.buffers import DeviceStrings, HostStrings
-from cudf_fsst.codecs.fsst import launch, plan
-from cudf_fsst.codecs.fsst.segment import Segment
+from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.tuning import Choices
+from cudf_fsst.codecs.text import plan
+from cudf_fsst.codecs.text.segment import Segment
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Buffer, Emulator
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from cudf_fsst.buffers import HostStrings
-from cudf_fsst.codecs.fsst.layout import SegmentLayout
-from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.codecs.text.layout import SegmentLayout
+from cudf_fsst.codecs.text.segment import Segment
 
 Choose = Callable[[list[int]], int]
 

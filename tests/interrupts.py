@@ -33,7 +33,7 @@ import pandas as pd
 import pytest
 
 import cudf_fsst
-from cudf_fsst.codecs.fsst import cpu, plan
+from cudf_fsst.codecs.text import cpu, plan
 from cudf_fsst.codecs.values import plan as values_plan
 from cudf_fsst.files import storage
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from cudf_fsst.buffers import HostStrings
-from cudf_fsst.codecs.fsst.search import ByteCount, Count, Find, IsIn, Length, Like, Question
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.codecs.text.search import ByteCount, Count, Find, IsIn, Length, Like, Question
 
 Rows = list[bytes | None]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cudf_fsst.codecs.fsst.search import ByteCount, Count, Find, IsIn, Length, Like, Question, answer_dtype
+from cudf_fsst.codecs.text.search import ByteCount, Count, Find, IsIn, Length, Like, Question, answer_dtype
 
 
 def answers(rows: Sequence[bytes | None], question: Question) -> np.ndarray:

@@ -15,7 +15,7 @@ import cudf_fsst
 from checker import Case, CudfColumn, HostCodec, PandasColumn, cases_for, check, strings_of
 from column_cases import DTYPES, STR, words
 from cudf_fsst.buffers import HostStrings
-from cudf_fsst.codecs.fsst.layout import LEVELS
+from cudf_fsst.codecs.text.layout import LEVELS
 from cudf_fsst.interop import dtypes
 from cudf_fsst.interop.arrow import from_arrow, to_arrow
 from cudf_fsst.interop.pandas import is_object

@@ -14,7 +14,7 @@ import pytest
 import cudf_fsst
 from checker import rows_of, strings_of
 from column_cases import DTYPES, INDEXES, words
-from cudf_fsst.codecs.fsst.layout import LEVELS
+from cudf_fsst.codecs.text.layout import LEVELS
 from cudf_fsst.interop.arrow import to_arrow
 from cudf_fsst.interop.cudf_columns import in_cudf
 

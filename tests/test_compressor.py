@@ -149,7 +149,7 @@ def test_pieces_outlive_errors(monkeypatch: pytest.MonkeyPatch) -> None:
         raise MemoryError("none left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("cudf_fsst.codecs.fsst.cpu.compress", no_memory)
+        patch.setattr("cudf_fsst.codecs.text.cpu.compress", no_memory)
         with pytest.raises(MemoryError, match="none left"):
             compressor.append(parts[1])
     compressor.append(parts[1])

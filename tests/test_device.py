@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import cudf_fsst
-from cudf_fsst.codecs.fsst import plan
-from cudf_fsst.codecs.fsst.layout import LEVELS
+from cudf_fsst.codecs.text import plan
+from cudf_fsst.codecs.text.layout import LEVELS
 
 pytestmark = pytest.mark.gpu
 

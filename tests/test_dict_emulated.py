@@ -17,9 +17,9 @@ from checker import same_parts
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings
 from cudf_fsst.codecs import host
 from cudf_fsst.codecs.dict import cpu_merge, launch, plan
-from cudf_fsst.codecs.fsst import plan as fsst_plan
-from cudf_fsst.codecs.fsst import search
 from cudf_fsst.codecs.node import Node, Wanted, of_scopes
+from cudf_fsst.codecs.text import plan as fsst_plan
+from cudf_fsst.codecs.text import search
 from cudf_fsst.interop.arrow import from_arrow
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation

@@ -17,9 +17,9 @@ import fresh
 from checker import CASES, REPEATED, Case, CudfColumn, HostNodes, PandasColumn, check, rows_of, strings_of
 from column_cases import DTYPES, STR
 from cudf_fsst.codecs.dict import cpu, plan
-from cudf_fsst.codecs.fsst import search
 from cudf_fsst.codecs.node import Node, is_strings
 from cudf_fsst.codecs.part import Packed
+from cudf_fsst.codecs.text import search
 from cudf_fsst.files import storage, trees
 from reference_match import answers
 

@@ -205,7 +205,7 @@ def test_pages_show_the_newest_results(page: str) -> None:
 CONSTANTS: dict[str, tuple[tuple[str, str], ...]] = {
     "codecs": (
         ("in blocks of {:,} values", "codecs.bitpack.launch.BLOCK"),
-        ("decided anew for every {} MiB of a column", "codecs.fsst.plan.TABLE_SCOPE >> 20"),
+        ("decided anew for every {} MiB of a column", "codecs.text.plan.TABLE_SCOPE >> 20"),
         ("more than one for every {} bytes", "codecs.dict.plan._NBYTES_PER_VALUE"),
         ("distinct values take more than {} MiB", "codecs.dict.plan.MOST_CHARS >> 20"),
     ),
@@ -214,18 +214,18 @@ CONSTANTS: dict[str, tuple[tuple[str, str], ...]] = {
         ("by less than a factor of {} (`min_ratio`)", "dask._DEFAULTS['min-ratio']"),
     ),
     "kernels": (
-        ("cut into **tiles**, of {} bytes unless", "codecs.fsst.plan.auto_tile_size(0)"),
+        ("cut into **tiles**, of {} bytes unless", "codecs.text.plan.auto_tile_size(0)"),
         ("has up to {} symbols", "codecs.fsst.symbols.MAX_SYMBOLS"),
     ),
     "questions": (
         ("`isin` of strings | up to {:,} strings", "query.asked.MOST_VALUES"),
         ("a tuple of up to {} strings", "query.asked._MOST_ENDS"),
-        ("a pattern of more than {} bytes", "codecs.fsst.search.MAX_PATTERN"),
+        ("a pattern of more than {} bytes", "codecs.text.search.MAX_PATTERN"),
     ),
     "performance": (
-        ("segments of 1/{} of its characters", "round(2**32 / codecs.fsst.plan.segment_size(2**32))"),
-        ("at least {} and ", "codecs.fsst.plan.SEGMENT_MIN >> 20"),
-        ("at most {} MiB. There are two slots", "codecs.fsst.plan.SEGMENT_MAX >> 20"),
+        ("segments of 1/{} of its characters", "round(2**32 / codecs.text.plan.segment_size(2**32))"),
+        ("at least {} and ", "codecs.text.plan.SEGMENT_MIN >> 20"),
+        ("at most {} MiB. There are two slots", "codecs.text.plan.SEGMENT_MAX >> 20"),
     ),
     "parquet": (
         ("more than {} row groups", "parquet.sources._FEW"),

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference_reader
-from cudf_fsst.codecs.fsst import cpu, plan
-from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
-from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
+from cudf_fsst.codecs.text.segment import Segment
 from cudf_fsst.files import storage
 from cudf_fsst.files.versions import FORMAT_VERSION, NEWEST_VERSION
 from handmade import handmade_segment, longest, rows_of, strings_of

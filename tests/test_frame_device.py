@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
+from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.values import cpu as values_cpu
 from cudf_fsst.codecs.values import plan
 from cudf_fsst.files import storage

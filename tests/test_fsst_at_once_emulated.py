@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from cudf_fsst.buffers import HostStrings
-from cudf_fsst.codecs.fsst import cpu, launch, plan
-from cudf_fsst.codecs.fsst.layout import TILE_SIZES
-from cudf_fsst.codecs.fsst.segment import Segment
+from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text.layout import TILE_SIZES
+from cudf_fsst.codecs.text.segment import Segment
 from emulation.conftest import emulator
 from emulation.device import ORDERS
 from fsst_gpu import CASES, SEGMENT, WORDS, Gpu, column, columns, gpu, same_segments, text

@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pytest
 
 from cudf_fsst.buffers import CharactersUnderNulls, DeviceStrings, HostStrings
-from cudf_fsst.codecs.fsst import cpu, plan, train_max
+from cudf_fsst.codecs.fsst import train_max
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.codecs.text import cpu, plan
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
 from emulation.emulator import Emulator

@@ -8,8 +8,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from cudf_fsst.codecs.fsst import cpu, launch
-from cudf_fsst.codecs.fsst.layout import TILE_SIZES
+from cudf_fsst.codecs.fsst import launch
+from cudf_fsst.codecs.text import cpu
+from cudf_fsst.codecs.text.layout import TILE_SIZES
 from emulation.conftest import emulator
 from emulation.emulator import SCHEDULES
 from fsst_gpu import WAYS, Gpu, column, damaged_in_many_places, gpu, take_in_a_way, text

@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cudf_fsst.buffers import DeviceStrings
-from cudf_fsst.codecs.fsst import cpu, launch, plan
-from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
-from cudf_fsst.codecs.fsst.segment import Segment
+from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
+from cudf_fsst.codecs.text.segment import Segment
 from emulation.conftest import emulator
 from emulation.device import GPUS
 from emulation.emulator import SCHEDULES

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cudf_fsst.codecs.fsst import cpu, tuning
-from cudf_fsst.codecs.fsst.layout import TILE_SIZES
+from cudf_fsst.codecs.fsst import tuning
+from cudf_fsst.codecs.text import cpu
+from cudf_fsst.codecs.text.layout import TILE_SIZES
 from emulation.conftest import emulator
 from emulation.device import GPU_NAME, ORDERS, failing_every_allocation
 from fsst_gpu import ODD, SEGMENT, Gpu, column, forked, gpu, same_segments, same_strings, text

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cudf_fsst.codecs.fsst import cpu, launch
-from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
-from cudf_fsst.codecs.fsst.segment import Segments
+from cudf_fsst.codecs.fsst import launch
+from cudf_fsst.codecs.text import cpu
+from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
+from cudf_fsst.codecs.text.segment import Segments
 from emulation.conftest import emulator
 from fsst_gpu import ODD, SEGMENT, WAYS, Gpu, any_rows, column, gpu, same_strings, several, take_in_a_way, text
 

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cudf_fsst.codecs.fsst import launch, plan, train
+from cudf_fsst.codecs.fsst import launch, train
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.codecs.text import plan
 from emulation.conftest import emulator
 from emulation.device import GPUS
 from emulation.emulator import SCHEDULES, Emulator

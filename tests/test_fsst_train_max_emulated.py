@@ -9,10 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from cudf_fsst.codecs.fsst import launch, plan, train_max
+from cudf_fsst.codecs.fsst import launch, train_max
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.fsst.train import train_table
 from cudf_fsst.codecs.fsst.train_max import in_order, train_table_max
+from cudf_fsst.codecs.text import plan
 from emulation.conftest import emulator
 from emulation.emulator import SCHEDULES, Emulator
 from fsst_gpu import found_segments

@@ -14,9 +14,9 @@ import fresh
 import reference_frame_reader
 import reference_reader
 from cudf_fsst.codecs import bitpack
-from cudf_fsst.codecs.fsst import cpu
 from cudf_fsst.codecs.node import is_strings
 from cudf_fsst.codecs.part import Packed
+from cudf_fsst.codecs.text import cpu
 from cudf_fsst.files import storage
 from handmade import rows_of
 

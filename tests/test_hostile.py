@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import hostile
-from cudf_fsst.codecs.fsst import cpu as fsst
+from cudf_fsst.codecs.text import cpu as fsst
 from cudf_fsst.codecs.values import cpu
 from cudf_fsst.files import storage
 from emulation.conftest import emulator

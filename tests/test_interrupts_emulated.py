@@ -14,8 +14,8 @@ import pytest
 
 import cudf_fsst
 from cudf_fsst.codecs import host
-from cudf_fsst.codecs.fsst import search
 from cudf_fsst.codecs.node import Wanted
+from cudf_fsst.codecs.text import search
 from cudf_fsst.interop import arrow_columns
 from emulation.conftest import emulator
 from emulation.device import FakeDevice, emulated

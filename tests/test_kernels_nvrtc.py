@@ -14,7 +14,7 @@ import pytest
 
 from cudf_fsst.codecs.dict import launch as dictionaries
 from cudf_fsst.codecs.fsst import launch
-from cudf_fsst.codecs.fsst.layout import TILE_SIZES
+from cudf_fsst.codecs.text.layout import TILE_SIZES
 from cudf_fsst.device import kernels
 
 

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cudf_fsst.codecs.fsst import cpu, launch, search
-from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
-from cudf_fsst.codecs.fsst.search import ByteCount, Count, Find, IsIn, Length, Like, Question
-from cudf_fsst.codecs.fsst.segment import Segment, Segments
+from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.codecs.text import cpu, search
+from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
+from cudf_fsst.codecs.text.search import ByteCount, Count, Find, IsIn, Length, Like, Question
+from cudf_fsst.codecs.text.segment import Segment, Segments
 from emulation.conftest import emulator
 from emulation.device import GPUS, ORDERS, failing_every_allocation
 from emulation.emulator import SCHEDULES
@@ -375,7 +376,8 @@ def test_values(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
 
 
 def test_values_of_one_hash(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cudf_fsst.codecs.fsst import cuda_kernels, values
+    from cudf_fsst.codecs.fsst import cuda_kernels
+    from cudf_fsst.codecs.text import values
 
     rows = mixed(rng, SEGMENT)
     segments = Segments(gpu.cuda.to_device(cpu.compress(column(rows))))

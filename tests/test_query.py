@@ -24,10 +24,10 @@ from checker import rows_of
 from column_cases import DTYPES
 from cudf_fsst import selection
 from cudf_fsst.backend import HostBackend
-from cudf_fsst.codecs.fsst import cpu_match, plan
-from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
-from cudf_fsst.codecs.fsst.search import Plan
 from cudf_fsst.codecs.node import Node
+from cudf_fsst.codecs.text import cpu_match, plan
+from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
+from cudf_fsst.codecs.text.search import Plan
 from cudf_fsst.index import CompressedIndex
 from cudf_fsst.query import StringMethods, decoded
 from cudf_fsst.query.source import LOGGER

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cudf_fsst.codecs.fsst import launch, row_lengths
+from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.part import align
+from cudf_fsst.codecs.text import row_lengths
 from emulation.conftest import emulator
 from fsst_gpu import Gpu, gpu
 

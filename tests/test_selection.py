@@ -14,7 +14,7 @@ import pytest
 import cudf_fsst
 from column_cases import words
 from cudf_fsst import selection
-from cudf_fsst.codecs.fsst import cpu
+from cudf_fsst.codecs.text import cpu
 from cudf_fsst.interop import pandas as interop_pandas
 
 # Selections ---------------------------------------------------------------------------------------------------------

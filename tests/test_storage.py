@@ -17,9 +17,9 @@ import pytest
 import xxhash
 
 from checker import same_parts
-from cudf_fsst.codecs.fsst import cpu
-from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.codecs.text import cpu
+from cudf_fsst.codecs.text.segment import Segment
 from cudf_fsst.codecs.values import cpu as values
 from cudf_fsst.files import storage
 from cudf_fsst.files.versions import NEWEST_VERSION

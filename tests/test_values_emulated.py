@@ -24,8 +24,8 @@ from cudf_fsst.backend.content import Asked
 from cudf_fsst.buffers import ColumnBuffers, HostStrings
 from cudf_fsst.codecs import host as on_host
 from cudf_fsst.codecs import registry
-from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.node import Node, Wanted
+from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.frame import compress_frame
 from cudf_fsst.interop import arrow_columns

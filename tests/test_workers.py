@@ -23,7 +23,7 @@ from numba.core.dispatcher import Dispatcher
 
 import cudf_fsst
 from cudf_fsst import workers
-from cudf_fsst.codecs.fsst import cpu, plan
+from cudf_fsst.codecs.text import cpu, plan
 from cudf_fsst.codecs.values import cpu as values
 from cudf_fsst.codecs.values import plan as values_plan
 from cudf_fsst.files import storage

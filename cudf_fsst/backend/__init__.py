@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from ..codecs.fsst.layout import LEVELS, TILE_SIZES
 from ..codecs.fsst.symbols import SymbolTable
+from ..codecs.text.layout import LEVELS, TILE_SIZES
 from ..interop.cudf import is_cudf, is_cudf_frame
 from .content import Asked
 from .device import DeviceBackend

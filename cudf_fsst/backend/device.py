@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from ..buffers import CharactersUnderNulls, ColumnBuffers, HostStrings
 from ..codecs.chosen import Chosen, Ordered
-from ..codecs.fsst import search
-from ..codecs.fsst.segment import Segment
 from ..codecs.fsst.symbols import SymbolTable
 from ..codecs.node import Content, Moved, Node, Wanted, check_codec, is_strings
 from ..codecs.span import Span
+from ..codecs.text import search
+from ..codecs.text.segment import Segment
 from ..interop import cudf
 from ..naming import naming
 from ..profiling import DECODE, DESCRIBE, MATCH

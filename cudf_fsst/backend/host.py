@@ -13,12 +13,12 @@ from ..buffers import ColumnBuffers, HostStrings
 from ..codecs import host
 from ..codecs.dict import cpu as dictionary
 from ..codecs.dict import cpu_merge
-from ..codecs.fsst import cpu as fsst
-from ..codecs.fsst import search
-from ..codecs.fsst.segment import Segment
 from ..codecs.fsst.symbols import SymbolTable
 from ..codecs.node import Content, Node, Wanted, check_codec
 from ..codecs.span import Span
+from ..codecs.text import cpu as fsst
+from ..codecs.text import search
+from ..codecs.text.segment import Segment
 from ..interop import pandas
 from ..naming import naming
 from ..profiling import DECODE, DESCRIBE, ENCODE, MATCH

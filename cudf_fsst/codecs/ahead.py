@@ -15,8 +15,8 @@ from .cuda_kernels import get_kernel as kernel_of_values
 from .dict import launch as dictionaries
 from .fsst import launch
 from .fsst.cuda_kernels import choices, get_kernel
-from .fsst.plan import auto_tile_size
 from .gfc import cuda as gfc
+from .text.plan import auto_tile_size
 from .values.launch import DEFINES
 
 #: Devices for which this has been done.

@@ -19,13 +19,14 @@ from .dict import cuda_merge
 from .dict import cuda_read as coded
 from .dict import cuda_short as short
 from .fsst import cuda_compress as fsst
-from .fsst import cuda_match, search
+from .fsst import cuda_match
 from .fsst import cuda_read as fsst_read
 from .fsst.cuda_room import chars_of
-from .fsst.segment import Segment
 from .node import Node, Parts, Wanted, is_signed, of_validity
 from .registry import STRING_NAMES
 from .span import Span
+from .text import search
+from .text.segment import Segment
 from .values import cuda as fixed
 from .values import cuda_read as fixed_read
 from .values import plan

@@ -21,8 +21,8 @@ from .cuda_tables import Rows
 from .dict import cuda_read as dictionary
 from .fsst import cuda_gather, cuda_reading
 from .fsst import cuda_read as fsst
-from .fsst.segment import Segments
 from .node import Node, is_strings
+from .text.segment import Segments
 from .values import cuda_read as fixed
 from .values.launch import DEFINES
 

@@ -16,11 +16,11 @@ from ..naming import What
 from .bitmap import rebased
 from .chosen import Chosen, Selected, chosen, numbers_of
 from .dict import cpu as dictionary
-from .fsst import cpu as fsst
-from .fsst import search
 from .node import Node, Parts, Wanted, is_signed, is_strings, of_validity
 from .registry import STRING_NAMES
 from .span import Span
+from .text import cpu as fsst
+from .text import search
 from .values import cpu as fixed
 
 #: Rows from which on it is found out how much memory a call that takes them may need beside its result, and which part
@@ -124,7 +124,7 @@ def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]
     Returns
     -------
     (ndarray of bool or int32, shape (rows,), bool)
-        As `fsst.cpu_match.match` gives, of null rows it means nothing; and whether that is the answer: else the rows
+        As `text.cpu_match.match` gives, of null rows it means nothing; and whether that is the answer: else the rows
         found are candidates.
 
     Raises
@@ -153,7 +153,7 @@ def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]
 
 
 def _searched(strings: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]:
-    from .fsst import cpu_match  # compiled where it is needed
+    from .text import cpu_match  # compiled where it is needed
 
     return cpu_match.match(strings.segments, plan), plan.exact or search.values_of(plan.question) is not None
 

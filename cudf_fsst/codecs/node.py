@@ -16,9 +16,9 @@ from ..frozen import frozen
 from ..lazy import lazy
 from ..naming import What, named
 from . import raw
-from .fsst.segment import Segment, Segments
 from .part import Packed, edges_of
 from .registry import DICTIONARIES, STRING_NAMES, STRINGS
+from .text.segment import Segment, Segments
 
 #: Consecutive parts, of the values of one column.
 Parts = tuple[Packed, ...]

@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..codecs.fsst.search import ByteCount, IsIn, Length, Like
 from ..codecs.node import Node
+from ..codecs.text.search import ByteCount, IsIn, Length, Like
 from ..query.asked import MOST_VALUES, literal
 from .predicate import Both, IsNull, Not, Part, Range, Text, limits_of
 

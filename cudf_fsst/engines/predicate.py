@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from ..backend import Backend
 from ..buffers import ColumnBuffers
-from ..codecs.fsst import search
 from ..codecs.node import Node, is_signed
 from ..codecs.span import Span
+from ..codecs.text import search
 from ..query.source import LOGGER
 
 #: Rows that may be meant, a boolean each, where the columns are; None: any may be.

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from ..codecs.fsst.layout import TILE_SIZES, SegmentLayout
-from ..codecs.fsst.segment import Segment
 from ..codecs.fsst.symbols import SymbolTable
-from ..codecs.fsst.validate import check
 from ..codecs.part import PARAMETERS, Packed, align
 from ..codecs.registry import STRINGS, of_values
 from ..codecs.registry import streams as codecs_of
+from ..codecs.text.layout import TILE_SIZES, SegmentLayout
+from ..codecs.text.segment import Segment
+from ..codecs.text.validate import check
 from ..codecs.values import cpu as values
 from ..workers import map_items
 from .disk import Reader, Writer, replacing

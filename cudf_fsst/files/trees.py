@@ -14,9 +14,9 @@ from ..arrow_types import MOST_VALUES, child_types, has_offsets, list_size, offs
 from ..codecs import raw
 from ..codecs.dict import cpu as dictionary
 from ..codecs.dict.plan import least_chars
-from ..codecs.fsst.segment import Segment
 from ..codecs.node import Node, dictionary_of, is_strings
 from ..codecs.part import Packed
+from ..codecs.text.segment import Segment
 from ..codecs.values import cpu
 from ..interop.arrow_columns import fixed_width
 from .storage import FSST, Stream

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..codecs.fsst.search import ByteCount, Count, Find, IsIn, Length, Like, Question
+from ..codecs.text.search import ByteCount, Count, Find, IsIn, Length, Like, Question
 from ..interop.pandas import ANY, ONE, tokens_of
 
 #: Values of `isin` that are looked at.

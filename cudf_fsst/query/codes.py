@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import selection
 from ..buffers import ColumnBuffers
-from ..codecs.fsst import search
+from ..codecs.text import search
 from .asked import Request
 from .meaning import meaning_of
 from .source import LOGGER, Source

@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 import pandas as pd
 import pyarrow as pa
 
-from ..codecs.fsst import search
 from ..codecs.node import Node
+from ..codecs.text import search
 from ..interop.arrow import decoding, to_arrow
 from ..interop.pandas import is_object
 from .source import Source

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from cudf_fsst import workers
 from cudf_fsst.buffers import HostStrings
-from cudf_fsst.codecs.fsst import cpu, plan, row_lengths
-from cudf_fsst.codecs.fsst.layout import TILE_SIZES
-from cudf_fsst.codecs.fsst.segment import Segment
 from cudf_fsst.codecs.fsst.symbols import SymbolTable, hash_slot
+from cudf_fsst.codecs.text import cpu, plan, row_lengths
+from cudf_fsst.codecs.text.layout import TILE_SIZES
+from cudf_fsst.codecs.text.segment import Segment
 
 Rows = list[bytes | None]
 
@@ -312,7 +312,7 @@ def test_import_where_nothing_can_be_cached() -> None:
 from numba.core import caching
 caching.CacheImpl._locator_classes = []
 import cudf_fsst
-from cudf_fsst.codecs.fsst import row_lengths
+from cudf_fsst.codecs.text import row_lengths
 from cudf_fsst.codecs.jit import njit
 assert njit()(lambda number: number + 1)(1) == 2
 assert type(row_lengths.unpack_ends._cache).__name__ == "NullCache"

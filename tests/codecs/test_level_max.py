@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudf_fsst.buffers import HostStrings
-from cudf_fsst.codecs.fsst import cpu
 from cudf_fsst.codecs.fsst.automaton import MAX_STATES, NO_MATCH, automaton
-from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.fsst.symbols import SymbolTable, hash_slot
 from cudf_fsst.codecs.fsst.train_max import train_table_max
+from cudf_fsst.codecs.text import cpu
+from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 
 #: Where few letters meet, symbols overlap in every way.
 few_letters = st.text("abc", min_size=1, max_size=8).map(str.encode)

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudf_fsst import workers
-from cudf_fsst.codecs.fsst import cpu, cpu_equal, cpu_match, row_lengths, search
-from cudf_fsst.codecs.fsst.layout import LEVELS, TILE_SIZES, SegmentLayout
-from cudf_fsst.codecs.fsst.search import ByteCount, Count, Find, IsIn, Length, Like, Question
-from cudf_fsst.codecs.fsst.segment import Segment, Segments
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.codecs.text import cpu, cpu_equal, cpu_match, row_lengths, search
+from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES, SegmentLayout
+from cudf_fsst.codecs.text.search import ByteCount, Count, Find, IsIn, Length, Like, Question
+from cudf_fsst.codecs.text.segment import Segment, Segments
 from match_cases import FOREIGN, TABLES, Rows, answer, column, mixed_rows, patterns_of, questions
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudf_fsst.codecs.fsst import cpu_search_kernels, search
-from cudf_fsst.codecs.fsst.search import ByteCount, Count, Find, IsIn, Length, Like
 from cudf_fsst.codecs.fsst.symbols import ESCAPE, SymbolTable
+from cudf_fsst.codecs.text import cpu_search_kernels, search
+from cudf_fsst.codecs.text.search import ByteCount, Count, Find, IsIn, Length, Like
 from match_cases import continuing
 
 letters = st.binary(min_size=1, max_size=5).map(lambda data: bytes(97 + byte % 2 for byte in data))

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudf_fsst.buffers import HostStrings
-from cudf_fsst.codecs.fsst import cpu, plan
-from cudf_fsst.codecs.fsst.layout import LEVELS
 from cudf_fsst.codecs.fsst.symbols import hash_slot
 from cudf_fsst.codecs.fsst.train import MAX_SAMPLE, train_table
+from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text.layout import LEVELS
 
 #: Characters / codes that the original FSST library (scalar C++, string by string) reaches.
 ORIGINAL_RATIO = {

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cudf_fsst.codecs.fsst import launch, tuning
-from cudf_fsst.codecs.fsst.layout import TILE_SIZES
 from cudf_fsst.codecs.fsst.tuning import DEFAULT, LIMITS, Choices
+from cudf_fsst.codecs.text.layout import TILE_SIZES
 
 GPU = "NVIDIA Test (80GB) sm_90"
 MEASURED = {256: Choices(12, 2.0, 6, 1.25), 1024: Choices(None, 1.0, None, 0.5)}

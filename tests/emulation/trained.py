@@ -13,9 +13,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from cudf_fsst.codecs.fsst import launch, plan
+from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.fsst.train import train_table
+from cudf_fsst.codecs.text import plan
 
 from .emulator import Emulator
 

@@ -21,9 +21,9 @@ from unittest import mock
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
-from cudf_fsst.codecs.fsst import cpu  # noqa: E402
-from cudf_fsst.codecs.fsst.segment import Segment  # noqa: E402
 from cudf_fsst.codecs.fsst.symbols import SymbolTable  # noqa: E402
+from cudf_fsst.codecs.text import cpu  # noqa: E402
+from cudf_fsst.codecs.text.segment import Segment  # noqa: E402
 from cudf_fsst.files import storage  # noqa: E402
 from handmade import handmade_segment, strings_of  # noqa: E402  # needs the path above
 

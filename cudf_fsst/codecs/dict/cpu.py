@@ -19,12 +19,12 @@ from ...naming import What
 from ...workers import num_threads
 from ..bitmap import put, rebased
 from ..chosen import Selected, numbers_of, parts_of, shares_of
-from ..fsst import cpu as fsst
-from ..fsst import plan as strings_plan
-from ..fsst.segment import Segments
 from ..node import Node, dictionary_of, is_strings, of_scopes, of_validity
 from ..part import Packed
 from ..registry import DICTIONARIES, STRINGS
+from ..text import cpu as fsst
+from ..text import plan as strings_plan
+from ..text.segment import Segments
 from ..unaligned import address, padded_copy
 from ..values import cpu as fixed
 from . import cpu_kernels as kernels
@@ -509,7 +509,7 @@ def _expand(
 
 
 def read(node: Node, start: int, stop: int) -> HostStrings:
-    """Rows `start` to ``stop - 1`` of strings with scopes, as `fsst.cpu.read` gives them.
+    """Rows `start` to ``stop - 1`` of strings with scopes, as `text.cpu.read` gives them.
 
     Raises
     ------

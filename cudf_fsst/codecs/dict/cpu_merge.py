@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ..bitmap import put, rebased
-from ..fsst import cpu as fsst
 from ..node import Node, dictionary_of, is_strings, of_validity
 from ..part import Packed
+from ..text import cpu as fsst
 from ..values import cpu as fixed
 from . import cpu_kernels as kernels
 from . import plan

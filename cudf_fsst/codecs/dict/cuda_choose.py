@@ -13,8 +13,8 @@ from ...buffers import DeviceStrings
 from ...device.memory import Lane, Workspace
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Tables
-from ..fsst import plan as fsst_plan
 from ..fsst.cuda_room import Room
+from ..text import plan as fsst_plan
 from . import launch, plan
 
 _WORD = 8

@@ -18,9 +18,9 @@ from ...device.transfer import Outbox
 from ...device.waits import Steps, together
 from ...naming import What
 from ..fsst import cuda_compress as fsst
-from ..fsst.segment import Segment
 from ..node import Node, Parts, dictionary_of, of_scopes
 from ..registry import DICTIONARIES, STRINGS
+from ..text.segment import Segment
 from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
 from .cuda_pack import pack
 

@@ -15,11 +15,12 @@ from ...device.memory import Lane, device_attributes, pinned
 from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Rows, Tables
-from ..fsst import cpu as fsst_cpu
-from ..fsst import cuda_gather, cuda_reading, cuda_take, search
+from ..fsst import cuda_gather, cuda_reading, cuda_take
 from ..fsst import cuda_read as fsst
-from ..fsst.segment import Segment, Segments
 from ..node import Node, is_strings
+from ..text import cpu as fsst_cpu
+from ..text import search
+from ..text.segment import Segment, Segments
 from ..values import cuda_read as fixed
 from . import cuda_packed, cuda_text, few, launch
 

@@ -21,8 +21,8 @@ from ...device.transfer import Outbox
 from ...device.waits import Steps, together
 from ..cuda_tables import Tables
 from ..fsst import cuda_compress as fsst
-from ..fsst import plan as fsst_plan
 from ..node import Parts
+from ..text import plan as fsst_plan
 from ..values import cuda as fixed
 from . import cuda_choose, cuda_find
 from .cuda_compress import Column, Scope, Task, dictionaries, gather_values, plain_tasks, seldom

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ...lazy import lazy
-from ..fsst import search
 from ..node import Node
 from ..part import align
+from ..text import search
 
 #: How many values, and bytes of the longest.
 MOST, SHORT = 256, 64

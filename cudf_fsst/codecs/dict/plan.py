@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..bitpack import NAME as BITPACK
-from ..fsst.plan import scramble
+from ..text.plan import scramble
 from ..values.plan import Choice
 
 #: Codes in one `Packed`, at most: the codes of a scope need not all be held at once.

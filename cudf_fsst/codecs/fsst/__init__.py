@@ -16,7 +16,7 @@ def since() -> int:
 
 def host() -> HostOfStrings:
     """The host side."""
-    from . import cpu
+    from ..text import cpu
 
     return cpu
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..jit import njit
+from ..text.layout import ROW_BLOCK, TILE_BLOCK
+from ..text.row_lengths import unpack_ends
 from ..unaligned import copy, load8, load16, load32, load64, store8, store16, store64, trailing_zeros
 from .automaton import COST_SHIFT
-from .layout import ROW_BLOCK, TILE_BLOCK
-from .row_lengths import unpack_ends
 from .symbols import HASH_MULTIPLIER, HASH_SHIFT
 
 _ESCAPE = np.uint64(255)

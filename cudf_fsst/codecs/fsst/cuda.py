@@ -8,11 +8,11 @@ from typing import Any
 from ...buffers import DeviceStrings
 from ...device.memory import Lane
 from ...device.transfer import to_device, to_host
+from ..text.segment import Segment
 from . import cuda_gather, cuda_read
 from .cuda_compress import compress_one as compress
 from .cuda_compress import train
 from .cuda_read import receive
-from .segment import Segment
 
 __all__ = ["compress", "decompress", "receive", "take", "take_range", "to_device", "to_host", "train"]
 

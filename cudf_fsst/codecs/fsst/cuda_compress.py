@@ -37,6 +37,7 @@ from ...device import waits
 from ...device.memory import Lane, SideLanes, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps
+from ..text.segment import Segment
 from . import launch
 from .cuda_encode import compress_at_once, waves_at_once
 from .cuda_long import First, compress_long, encode_first, first_waves
@@ -57,7 +58,6 @@ from .cuda_room import (
     with_pool,
 )
 from .cuda_tables import download_found, find_cuts, look, place_tables
-from .segment import Segment
 from .symbols import SymbolTable
 from .train import train_table
 
@@ -192,9 +192,9 @@ def compress_one(
     table
         Symbol table for all segments; None trains one for every scope (docs/format.md, section 7).
     tile_size
-        One of `cudf_fsst.codecs.fsst.layout.TILE_SIZES`, or ``"auto"``.
+        One of `cudf_fsst.codecs.text.layout.TILE_SIZES`, or ``"auto"``.
     level
-        One of `cudf_fsst.codecs.fsst.layout.LEVELS`.
+        One of `cudf_fsst.codecs.text.layout.LEVELS`.
     stream
         CUDA stream to work on; None: cuDF's default stream.
     outbox

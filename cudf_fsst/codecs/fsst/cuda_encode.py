@@ -15,12 +15,12 @@ from ...device.memory import Lane, device_attributes
 from ...device.transfer import Outbox
 from ...frozen import frozen
 from ...profiling import COMPACT, ENCODE
+from ..text.layout import SECTIONS, TILE_BLOCK
 from . import launch
 from .cuda_kernels import blocks, get_kernel
 from .cuda_room import Column, Cut, Results, Room, Slot, Tables
 from .cuda_tables import Exported, download_found, find_cuts, host_tables, pack_rows, packs
 from .launch import WORD, WaveView
-from .layout import SECTIONS, TILE_BLOCK
 from .tuning import Choices
 
 _u32, _u64 = np.uint32, np.uint64

@@ -14,11 +14,11 @@ import numpy as np
 
 from ...buffers import DeviceStrings
 from ...device.memory import Lane, device_attributes
+from ..text.layout import ROW_BLOCK
+from ..text.segment import Segment
 from . import cuda_read, cuda_reading, cuda_take, launch
 from .cuda_kernels import blocks, get_kernel
 from .cuda_reading import Reading, new_mask, reading_of
-from .layout import ROW_BLOCK
-from .segment import Segment
 
 _u32, _u64 = np.uint32, np.uint64
 

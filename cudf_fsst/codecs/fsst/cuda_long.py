@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from ...device.memory import Lane, pinned
 from ...device.transfer import Outbox
+from ..text.layout import TILE_BLOCK
 from . import launch
 from .cuda_encode import Kind, compact, encode, kind_of, make_wave, with_places
 from .cuda_room import PARTS, Cut, Results, Room, Tables
 from .cuda_tables import Exported, host_tables, pack_rows, packs
 from .launch import WORD, WaveView
-from .layout import TILE_BLOCK
 
 
 class _Encoding(NamedTuple):

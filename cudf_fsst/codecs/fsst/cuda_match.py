@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...device.memory import Lane, current_device, device_attributes
+from ..text.search import Automaton, ByteCount, Count, Find, IsIn, Length, Like, Plan, Question, answer_dtype
+from ..text.segment import Segment, Segments
+from ..text.values import LONGEST, words_of
 from . import launch
 from .cuda_kernels import blocks, get_kernel
 from .cuda_match_layout import SPARE, Layout, Prepared, Round
 from .cuda_reading import Reading, reading_of
-from .search import Automaton, ByteCount, Count, Find, IsIn, Length, Like, Plan, Question, answer_dtype
-from .segment import Segment, Segments
-from .values import LONGEST, words_of
 
 _u32, _u64 = np.uint32, np.uint64
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from ...device.memory import Workspace, device_attributes
 from ..part import align
+from ..text.layout import ROW_BLOCK
+from ..text.search import Automaton
 from . import cuda_reading, launch
 from .cuda_reading import Reading
-from .layout import ROW_BLOCK
-from .search import Automaton
 
 _u32, _u64 = np.uint32, np.uint64
 _TABLE = (launch.DESCRIPTOR.names or ()).index("table")

@@ -13,10 +13,10 @@ import numpy as np
 from ...buffers import DeviceStrings
 from ...device.memory import Lane, device_attributes
 from ...device.transfer import Inbox
+from ..text.segment import Segment, Segments
 from . import cuda_take, launch
 from .cuda_kernels import blocks, get_kernel
 from .cuda_reading import FIELDS, Column, Plan, Reading, decode, empty, new_mask, plan_of, reading_of
-from .segment import Segment, Segments
 
 _u32, _u64 = np.uint32, np.uint64
 

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from ...buffers import DeviceStrings
 from ...device.memory import Lane, current_device, device_attributes
 from ...lazy import lazy
+from ..text.layout import ROW_BLOCK, TILE_BLOCK
+from ..text.segment import Segment, Segments
 from . import launch
 from .cuda_kernels import choices, get_kernel
-from .layout import ROW_BLOCK, TILE_BLOCK
-from .segment import Segment, Segments
 from .symbols import SymbolTable
 
 _u32, _u64 = np.uint32, np.uint64

@@ -15,11 +15,12 @@ from ...buffers import DeviceStrings
 from ...device.memory import ALIGNMENT, Lane, Workspace, device_attributes, pinned
 from ...device.transfer import Outbox
 from ...device.waits import Steps
-from . import launch, plan
+from ..text import plan
+from ..text.layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
+from ..text.segment import Segment
+from . import launch
 from .cuda_kernels import blocks, choices
 from .launch import WORD, ColumnView, Found, PackView, ScopeView, SearchView, WaveView
-from .layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
-from .segment import Segment
 from .symbols import SymbolTable
 from .tuning import Choices
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from ...buffers import CharactersUnderNulls
 from ...device.memory import Lane, current_device, device_attributes
 from ...profiling import MEASURE
+from ..text.layout import ROW_BLOCK, SegmentLayout
 from . import launch, train_max
 from .cuda_kernels import blocks, get_kernel
 from .cuda_room import Column, Cut, Room, Tables
 from .launch import WORD, ColumnView, Found, PackView, ScopeView, SearchView, WaveView
-from .layout import ROW_BLOCK, SegmentLayout
 from .symbols import SymbolTable
 
 _u32, _u64 = np.uint32, np.uint64

@@ -10,10 +10,10 @@ import numpy as np
 from ...buffers import DeviceStrings, HostStrings
 from ...device.memory import Lane, device_attributes
 from ..part import align
+from ..text.segment import Segment
 from . import cuda_reading, launch
 from .cuda_kernels import get_kernel
 from .cuda_reading import FIELDS, MASK_BITS, Reading, empty, new_mask, reading_of
-from .segment import Segment
 
 _u64 = np.uint64
 

@@ -16,11 +16,12 @@ import numpy.typing as npt
 
 from ...lazy import kept_with
 from ..part import ALIGNMENT, align
-from . import train, train_max, values
+from ..text import values
+from ..text.layout import ROW_BLOCK, SECTIONS, TILE_BLOCK, SegmentLayout
+from ..text.plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
+from ..text.segment import Segment
+from . import train, train_max
 from .automaton import COST_SHIFT, MAX_STATES, automaton
-from .layout import ROW_BLOCK, SECTIONS, TILE_BLOCK, SegmentLayout
-from .plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
-from .segment import Segment
 from .symbols import ESCAPE, HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS, SymbolTable
 from .tuning import DEFAULT
 

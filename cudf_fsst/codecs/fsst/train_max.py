@@ -46,9 +46,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..jit import njit
+from ..text.plan import SAMPLE_CHUNK
 from ..unaligned import address, load8, load64, padded_copy, trailing_zeros
 from .automaton import build
-from .plan import SAMPLE_CHUNK
 from .symbols import MAX_SYMBOL_LENGTH, MAX_SYMBOLS, SymbolTable
 from .train import chunk_bounds
 

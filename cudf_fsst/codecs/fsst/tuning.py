@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ...device.kernels import source
-from .layout import TILE_SIZES
+from ..text.layout import TILE_SIZES
 
 CACHE_VARIABLE = "CUDF_FSST_CACHE_DIR"
 #: Version of the entry's own layout.

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..fsst.cpu import run
 from ..jit import njit
 from ..part import Packed
+from ..text.cpu import run
 
 #: Bytes of values that a thread decompresses at once, to pick from them.
 _WINDOW_NBYTES = 2**22

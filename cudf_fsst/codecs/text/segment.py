@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...frozen import frozen
+from ..fsst.symbols import SymbolTable
 from .layout import SegmentLayout
-from .symbols import SymbolTable
 
 
 @frozen

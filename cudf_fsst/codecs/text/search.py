@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .symbols import ESCAPE, MAX_SYMBOL_LENGTH, SymbolTable
+from ..fsst.symbols import ESCAPE, MAX_SYMBOL_LENGTH, SymbolTable
 
 #: States that an automaton of bytes may have. One of codes has twice as many: in the upper half, a byte follows that
 #: stands for itself.

@@ -23,17 +23,17 @@ from ...buffers import HostStrings
 from ...workers import map_items, num_threads
 from ..bitmap import put, rebased
 from ..chosen import Chosen, Selected, chosen, parts_of, shares_of
+from ..fsst import cpu_kernels as kernels
+from ..fsst.automaton import automaton
+from ..fsst.symbols import SymbolTable
+from ..fsst.train import train_table
+from ..fsst.train_max import train_table_max
 from ..part import edges_of
 from ..unaligned import address
-from . import cpu_kernels as kernels
 from . import cpu_select, plan
-from .automaton import automaton
 from .layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from .row_lengths import check_ascending, measure, pack, unpack_ends
 from .segment import Segment
-from .symbols import SymbolTable
-from .train import train_table
-from .train_max import train_table_max
 from .validate import check
 
 __all__ = ["check", "compress", "read", "take", "train", "validity"]

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from ..fsst.symbols import SymbolTable
 from ..part import edges_of
 from ..unaligned import address
 from . import cpu_equal
@@ -18,7 +19,6 @@ from .cpu import Reader, cut, run, validity
 from .layout import ROW_BLOCK
 from .search import Automaton, Count, Find, Length, Like, Plan, answer_dtype, values_of
 from .segment import Segment, Segments
-from .symbols import SymbolTable
 
 __all__ = ["match", "validity"]
 

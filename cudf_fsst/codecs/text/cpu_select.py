@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ..chosen import Chosen, shares_of
+from ..fsst import cpu_kernels as kernels
 from ..jit import njit
 from ..unaligned import address, copy
-from . import cpu_kernels as kernels
 from .layout import ROW_BLOCK
 from .row_lengths import unpack_ends
 
