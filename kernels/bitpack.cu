@@ -121,7 +121,7 @@ __device__ __forceinline__ u32 shift_right_signed(u32 x, u32 n) { return u32(sta
 __device__ __forceinline__ bool less_than_half(u32 range, u32 divisor) { return u64(range) * divisor < SIGN; }
 #endif
 
-struct Range {
+struct MinMax {
   Number low, high;
 
   __device__ __forceinline__ void add(Number x) {
@@ -275,7 +275,7 @@ struct MeasureDividedJob : MeasureJob {
 
 // Least value and width of a block and of its differences, as values are read.
 struct Measure {
-  Range plain = {LOW_BITS, 0}, differences = {LOW_BITS, 0};  // ordered as unsigned numbers
+  MinMax plain = {LOW_BITS, 0}, differences = {LOW_BITS, 0};  // ordered as unsigned numbers
   Number carry = 0;
 
   // What `of` makes of values of some rows, of which the first is number `i` of the block for this lane.
@@ -300,7 +300,7 @@ struct Measure {
 template <bool fast>
 __device__ __forceinline__ u32 put_entries(Measure& measure, Number first, Number flip, Number divisor, u32 count,
                                            const MeasureJob& job, u32 b) {
-  Range &plain = measure.plain, &differences = measure.differences;
+  MinMax &plain = measure.plain, &differences = measure.differences;
   plain.reduce();
   differences.reduce();
   const bool delta = (fast || count == BITPACK_BLOCK) && differences.width() < plain.width();
@@ -483,7 +483,7 @@ extern "C" __global__ void __launch_bounds__(BITPACK_SCAN_THREADS, 1) bitpack_sc
 }
 
 // Puts numbers of up to 32 bits, the same for all lanes, one after another in the lane's words.
-struct Writer {
+struct BitWriter {
   u32* to;
   u64 waiting;
   u32 have;  // bits of `waiting`, fewer than 32 between two numbers
@@ -517,7 +517,7 @@ struct NoDivision {
 template <bool delta, bool wide, bool fast, typename Divide>
 __device__ __forceinline__ void pack_block(const Value* values, u32 count, Number base, Number slope, u32 width,
                                            Divide divide, u32* words) {
-  Writer writer = {words + lane_id(), 0, 0};
+  BitWriter writer = {words + lane_id(), 0, 0};
   Number carry = base - slope;  // so that the first code is 0
 #pragma unroll 1
   for (u32 row = 0; row < ROWS; row += READ_ROWS) {
@@ -588,8 +588,8 @@ __device__ __forceinline__ Division division_of(const PackDividedJob& job, u32 s
 }
 
 // Writes meta and codes of the thread block's job. `divides`: whether blocks may be divided.
-template <bool divides, typename Job>
-__device__ __forceinline__ void pack(const Job& job, u32 in_job) {
+template <bool divides, typename UnpackJob>
+__device__ __forceinline__ void pack(const UnpackJob& job, u32 in_job) {
   const u64 b = u64(in_job) * BITPACK_WARPS + threadIdx.x / 32, begin = b * BITPACK_BLOCK, rows = job.rows;
   if (begin >= rows) return;
   const Value* values = reinterpret_cast<const Value*>(job.values);
@@ -634,9 +634,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, PACK_BLOCKS) bitpack_pack_
 // Segments, or ranges of them -> values. A warp decodes BITPACK_GROUP blocks, whose numbers it reads together.
 extern "C" __global__ void __launch_bounds__(THREADS, UNPACK_BLOCKS) bitpack_unpack(const u64* table, u32 jobs) {
   const u32 number = find_job(table, jobs, blockIdx.x);
-  const Job& job = reinterpret_cast<const Job*>(table + jobs)[number];
+  const UnpackJob& job = reinterpret_cast<const UnpackJob*>(table + jobs)[number];
   const u64 unit = (blockIdx.x - table[number]) * BITPACK_WARPS + threadIdx.x / 32;
-  const Share share(job.segment, u32(job.wanted.begin / BITPACK_BLOCK + unit * BITPACK_GROUP), BITPACK_GROUP,
+  const WarpBlocks share(job.segment, u32(job.wanted.begin / BITPACK_BLOCK + unit * BITPACK_GROUP), BITPACK_GROUP,
                     u32((job.wanted.end + BITPACK_BLOCK - 1) / BITPACK_BLOCK));
 #pragma unroll 1
   for (u32 g = 0; g < share.count; ++g) {
@@ -709,7 +709,7 @@ struct Half {
 // decodes a block of each. `jobs`: pairs.
 extern "C" __global__ void __launch_bounds__(THREADS, 4) bitpack_unpack_wide(const u64* table, u32 jobs) {
   const u32 number = find_job(table, jobs, blockIdx.x);
-  const Job* pair = reinterpret_cast<const Job*>(table + jobs) + 2 * number;
+  const UnpackJob* pair = reinterpret_cast<const UnpackJob*>(table + jobs) + 2 * number;
   const u64 begin = pair->wanted.begin, end = pair->wanted.end;
   const u64 first = begin / BITPACK_BLOCK + (blockIdx.x - table[number]) * BITPACK_WARPS + threadIdx.x / 32;
   const u64 row = first * BITPACK_BLOCK, blocks = (end + BITPACK_BLOCK - 1) / BITPACK_BLOCK;
@@ -717,8 +717,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) bitpack_unpack_wide(con
   const u32 lower = begin > row ? u32(begin - row) : 0, upper = u32(min(end - row, u64(BITPACK_BLOCK)));
   const u64 to = pair->wanted.values + (row - begin) * 16;
   const bool fast = upper - lower == BITPACK_BLOCK && to % 16 == 0, odd = lane_id() % 2 == 1;
-  Half low(Share(pair[0].segment, first, 1, blocks).block(pair[0].segment, 0));
-  Half high(Share(pair[1].segment, first, 1, blocks).block(pair[1].segment, 0));
+  Half low(WarpBlocks(pair[0].segment, first, 1, blocks).block(pair[0].segment, 0));
+  Half high(WarpBlocks(pair[1].segment, first, 1, blocks).block(pair[1].segment, 0));
 #pragma unroll 1
   for (u32 i = 0; i < ROWS && i * ROW < upper; i += WIDE_ROWS) {
     Number x[WIDE_ROWS][VECTOR], y[WIDE_ROWS][VECTOR];
@@ -754,13 +754,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) bitpack_unpack_wide(con
 
 #define TAKE_RESIDENT (ITEM_NBYTES == 8 || ITEM_NBYTES == 1 ? 3 : 4)  // thread blocks of a multiprocessor
 
-struct Part {
+struct BitpackPart {
   Segment segment;
   u64 first_row, rows;
 };
 
 // The code of value `i` of a block.
-__device__ __forceinline__ Number code_of(const Block& block, u32 i) {
+__device__ __forceinline__ Number packed_code(const Block& block, u32 i) {
   if (block.width == 0) return 0;
   const u32 bit = (i / ROW * VECTOR + i % VECTOR) * block.width, shift = bit % 32;
   const u32* words = block.words + bit / 32 * 32 + i % ROW / VECTOR;
@@ -777,8 +777,8 @@ __device__ __forceinline__ Number code_of(const Block& block, u32 i) {
 
 // The value of each lane's `row`, of those that are `wanted`, in a column's parts; `wanted` says whether there is one. For whole warps:
 // they decode blocks of differences together, each once for all lanes that need it.
-__device__ __forceinline__ Number value_of(const Part* parts, u64 count, u64 row, bool& wanted) {
-  const Part* part;
+__device__ __forceinline__ Number value_of(const BitpackPart* parts, u64 count, u64 row, bool& wanted) {
+  const BitpackPart* part;
   wanted = find_part(parts, count, row, part) && wanted;
   const Segment& segment = part->segment;
   const u64 local = row - part->first_row, number = local / BITPACK_BLOCK;
@@ -795,7 +795,7 @@ __device__ __forceinline__ Number value_of(const Part* parts, u64 count, u64 row
     if (segment.slopes != 0) slope = reinterpret_cast<const Value*>(segment.slopes)[number];
   }
   const Block mine(segment.codes, u32(segment.units), segment.divisor, entry, next, base, slope);
-  if (wanted && !mine.delta) base += mine.factor * code_of(mine, i);
+  if (wanted && !mine.delta) base += mine.factor * packed_code(mine, i);
   u32 waiting = __ballot_sync(ALL_LANES, wanted && mine.delta);
   while (waiting != 0) {
     const u32 leader = __ffs(int(waiting)) - 1;
@@ -846,7 +846,7 @@ __device__ __forceinline__ Number value_of(const Part* parts, u64 count, u64 row
 extern "C" __global__ void __launch_bounds__(THREADS, TAKE_RESIDENT)
     bitpack_take(const u64* table, u32 columns, u32 blocks, const u64* rows, u64 shift, u64 count) {
   const TakenColumn& column = reinterpret_cast<const TakenColumn*>(table)[blockIdx.x / blocks];
-  const Part* parts = reinterpret_cast<const Part*>(reinterpret_cast<const TakenColumn*>(table) + columns);
+  const BitpackPart* parts = reinterpret_cast<const BitpackPart*>(reinterpret_cast<const TakenColumn*>(table) + columns);
   const u64 i = blockIdx.x % blocks * u64(THREADS) + threadIdx.x;
   const u64 row = row_of(rows, shift, i, count);
   bool wanted = i < count;
@@ -867,7 +867,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, TAKE_RESIDENT)
 extern "C" __global__ void __launch_bounds__(THREADS, TAKE_RESIDENT)
     bitpack_take_bits(const u64* table, u32 columns, u32 blocks, const u64* rows, u64 shift, u64 count) {
   const TakenColumn& column = reinterpret_cast<const TakenColumn*>(table)[blockIdx.x / blocks];
-  const Part* parts = reinterpret_cast<const Part*>(reinterpret_cast<const TakenColumn*>(table) + columns);
+  const BitpackPart* parts = reinterpret_cast<const BitpackPart*>(reinterpret_cast<const TakenColumn*>(table) + columns);
   const u64 i = blockIdx.x % blocks * u64(THREADS) + threadIdx.x;
   const u64 row = row_of(rows, shift, i, count);
   bool wanted = i < count;

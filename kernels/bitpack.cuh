@@ -153,19 +153,19 @@ struct Segment {
   u64 divisor;  // 1: none
 };
 
-struct Job {
+struct UnpackJob {
   Segment segment;
   Wanted wanted;
 };
 
 // A job's blocks, a warp's share of them.
-struct Share {
+struct WarpBlocks {
   u32 first;  // block
   u32 count;
   u32 entry;  // of block `first` + lane
   Number base, slope;
 
-  __device__ __forceinline__ Share(const Segment& segment, u32 first, u32 most, u32 end) : first(first) {
+  __device__ __forceinline__ WarpBlocks(const Segment& segment, u32 first, u32 most, u32 end) : first(first) {
     count = first < end ? min(end - first, most) : 0;
     entry = 0;
     base = slope = 0;

@@ -3,18 +3,6 @@
 
 #include "jobs.cuh"
 
-// What no kernel writes while it is read.
-template <typename T>
-__device__ __forceinline__ T load(u64 address) {
-  return __ldg(reinterpret_cast<const T*>(address));
-}
-
-__device__ __forceinline__ u64 offset_at(u64 offsets, bool wide, u64 row) {
-  return wide ? load<u64>(offsets + 8 * row) : load<u32>(offsets + 4 * row);
-}
-
-__device__ __forceinline__ bool bit_at(u64 bitmap, u64 bit) { return load<u8>(bitmap + bit / 8) >> bit % 8 & 1; }
-
 __device__ __forceinline__ u64 low_bytes(u64 word, u64 count) {
   return count < 8 ? word & ~(~u64(0) << 8 * u32(count)) : word;
 }

@@ -91,7 +91,7 @@ __device__ __forceinline__ void read_codes(const CodesJob& job, const Turn& turn
 #else
 #pragma unroll 1
   for (u32 from = turn.first; from < turn.last; from += 31) {
-    const Share share(job.segment, from, 31, turn.last);
+    const WarpBlocks share(job.segment, from, 31, turn.last);
 #pragma unroll 1
     for (u32 g = 0; g < share.count; ++g) {
       const Block block = share.block(job.segment, g);

@@ -27,6 +27,7 @@
 //
 // dict_find is launched once to fill the table, and, where there was no room to keep the slot of every row, again to look them up.
 #include "dict.cuh"
+#include "segments.cuh"
 
 #define EMPTY u64(0)
 #define NO_SLOT 0xffffffffu
@@ -71,36 +72,23 @@ __device__ __forceinline__ u64 load_volatile(u64 address) { return *reinterpret_
 
 // ---- where scopes begin, and their samples
 
-// Offsets of a column, and where segment k begins: at the first row whose characters start at k * segment_size or later.
+// Offsets of a column, and where its segments begin.
 struct BeginsJob {
   u64 offsets, wide, rows;
   u64 segment_size, count;  // boundaries: segments + 1
   u64 out_rows, out_chars;  // addresses of u64[count]: the row, and its characters' place
 };
 
-// A warp has a boundary, and looks at 32 rows at a time.
+// A warp has a boundary.
 extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_begins(const u64* table, u32 jobs) {
   __shared__ BeginsJob job;
   const u64 k = u64(load_job(table, jobs, job)) * (FIND_THREADS / 32) + threadIdx.x / 32;
   if (k >= job.count) return;
   const bool wide = job.wide != 0;
-  const u64 first = offset_at(job.offsets, wide, 0), wanted = k * job.segment_size;
-  u64 low = 0, high = job.rows;  // the answer is in low..high
-  if (k + 1 == job.count) low = high;
-  while (low < high) {
-    const u64 step = (high - low + 31) / 32, at = low + lane_id() * step;
-    const bool before = at < high && offset_at(job.offsets, wide, at) - first < wanted;
-    const u32 count = __popc(__ballot_sync(ALL_LANES, before));
-    if (count == 0) {
-      high = low;
-    } else {
-      high = min(high, low + count * step);
-      low = low + (count - 1) * step + 1;
-    }
-  }
+  const u64 row = segment_begin(job.offsets, wide, job.rows, k, job.count - 1, job.segment_size);
   if (lane_id() != 0) return;
-  reinterpret_cast<u64*>(job.out_rows)[k] = low;
-  reinterpret_cast<u64*>(job.out_chars)[k] = offset_at(job.offsets, wide, low) - first;
+  reinterpret_cast<u64*>(job.out_rows)[k] = row;
+  reinterpret_cast<u64*>(job.out_chars)[k] = offset_at(job.offsets, wide, row) - offset_at(job.offsets, wide, 0);
 }
 
 struct SampleJob {
@@ -111,7 +99,7 @@ struct SampleJob {
   u64 found;       // address of u64[3], zeros: rows that are not null, different hashes, characters of the scope
 };
 
-__device__ __forceinline__ u32 scramble(u32 i) {
+__device__ __forceinline__ u32 hash_run(u32 i) {
   u32 x = (i + 1) * 0x9E3779B9u;
   x = (x ^ x >> 16) * 0x85EBCA6Bu;
   x = (x ^ x >> 13) * 0xC2B2AE35u;
@@ -145,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_sample(const u64
   if (rows > SAMPLE_ROWS) {
     const u64 run = i / SAMPLE_RUN, runs = SAMPLE_ROWS / SAMPLE_RUN;
     const u64 a = run * rows / runs, b = (run + 1) * rows / runs;
-    row = a + (scramble(u32(run)) * (b - a - (SAMPLE_RUN - 1)) >> 32) + i % SAMPLE_RUN;
+    row = a + (hash_run(u32(run)) * (b - a - (SAMPLE_RUN - 1)) >> 32) + i % SAMPLE_RUN;
     some = i < SAMPLE_ROWS;
   }
   row += begin;
@@ -529,7 +517,7 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS, RESIDENT_NUMBER) dict
 
 // What a thread block keeps of the values that are in the table: two words of 4 bytes, how many bytes it has + 1 and what is written of
 // its rows (slot or number), and the table's row; apart, the other words. Open addressing, linear; more than half of the places are free, and those have zeros.
-struct Kept {
+struct FewValues {
   uint4* heads;  // [FEW_PLACES]
   u32* tails;    // [FEW_WORDS - 2][FEW_PLACES]
 };
@@ -557,7 +545,7 @@ __device__ __forceinline__ u32 first_place(const u32 (&key)[count], u32 nbytes) 
 
 // What is written of a row whose value is kept, and has a first row that is not behind it; else NO_SLOT.
 template <u32 count>
-__device__ __forceinline__ u32 kept_code(const Kept& kept, const u32 (&key)[count], u32 nbytes, u32 row) {
+__device__ __forceinline__ u32 kept_code(const FewValues& kept, const u32 (&key)[count], u32 nbytes, u32 row) {
   for (u32 c = first_place(key, nbytes);; c = c + 1 & FEW_PLACES - 1) {
     const uint4 head = kept.heads[c];
     bool same = head.x == key[0] && head.y == key[1] && head.z >> FEW_SHIFT == nbytes + 1;
@@ -571,7 +559,7 @@ __device__ __forceinline__ u32 kept_code(const Kept& kept, const u32 (&key)[coun
 
 // Keeps all values of up to 4 * FEW_WORDS bytes that are in the table. For whole thread blocks. Whether there are too many values.
 template <typename Offset>
-__device__ __forceinline__ bool keep_values(const FindJob& job, const Kept& kept, const u64* bounds) {
+__device__ __forceinline__ bool keep_values(const FindJob& job, const FewValues& kept, const u64* bounds) {
   __syncthreads();  // none looks for one
   for (u32 c = threadIdx.x; c < FEW_PLACES; c += FIND_THREADS) kept.heads[c] = {0, 0, 0, 0};
   if (__syncthreads_or(threadIdx.x == 0 && load_volatile(job.found + 8 * FOUND_TOO_MANY) != 0)) return true;
@@ -603,7 +591,7 @@ __device__ __forceinline__ bool keep_values(const FindJob& job, const Kept& kept
 
 // What is written of a thread's rows, FEW_ROWS of them; NO_SLOT of one that has more than 4 * count bytes or is not kept.
 template <u32 count, u32 together>
-__device__ __forceinline__ void kept_codes(const Kept& kept, u64 base, const u32 (&at)[FEW_ROWS],
+__device__ __forceinline__ void kept_codes(const FewValues& kept, u64 base, const u32 (&at)[FEW_ROWS],
                                            const u32 (&nbytes)[FEW_ROWS], u32 row, u32 (&codes)[FEW_ROWS]) {
 #pragma unroll
   for (u32 first = 0; first < FEW_ROWS; first += together) {
@@ -635,7 +623,7 @@ __device__ __forceinline__ u32 slot_of_row(const FindJob& job, u32 row, const Te
 }
 
 template <typename Offset>
-__device__ __forceinline__ void find_few_rows(const FindJob& job, u32 in_job, const Kept& kept, const u64* bounds) {
+__device__ __forceinline__ void find_few_rows(const FindJob& job, u32 in_job, const FewValues& kept, const u64* bounds) {
   constexpr bool wide = sizeof(Offset) == 8;
   const u64 chars = job.chars, offsets = job.offsets + job.first * sizeof(Offset);
   const u32 rows = u32(job.rows), in_block = threadIdx.x / 32 * (32 * FEW_ROWS) + lane_id();
@@ -737,7 +725,7 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS, RESIDENT_FEW) dict_fi
   if (threadIdx.x < 2)
     bounds[threadIdx.x] = job.chars + offset_at(job.offsets, job.wide != 0, threadIdx.x == 0 ? 0 : job.scope_rows);
   __syncthreads();
-  const Kept kept = {heads, tails};
+  const FewValues kept = {heads, tails};
   if (job.wide != 0)
     find_few_rows<u64>(job, in_job, kept, bounds);
   else
@@ -841,14 +829,14 @@ extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_mark(const u64* 
 }
 
 #define CHUNK_WORDS (RANK_CHUNK / 32)
-static_assert(CHUNK_WORDS == 128, "a lane of dict_count has four words");
+static_assert(CHUNK_WORDS == 128, "a lane of dict_count_marks has four words");
 
 __device__ __forceinline__ u32 count_bits(const uint4& words) {
   return __popc(words.x) + __popc(words.y) + __popc(words.z) + __popc(words.w);
 }
 
 // A warp has a chunk.
-extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_count(const u64* table, u32 jobs) {
+extern "C" __global__ void __launch_bounds__(FIND_THREADS) dict_count_marks(const u64* table, u32 jobs) {
   __shared__ RankJob job;
   const u64 chunk = u64(load_job(table, jobs, job)) * (FIND_THREADS / 32) + threadIdx.x / 32;
   if (chunk * RANK_CHUNK >= job.rows || too_many(job)) return;

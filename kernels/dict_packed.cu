@@ -46,8 +46,8 @@ struct AnswerJob : CodesJob {
   u64 out, item_nbytes;  // address; of an entry: 1, 2, 4 or 8
 };
 
-// Lengths of values; of the first ones, or of all, they are kept in shared memory.
-struct Lengths {
+// ShortLengths of values; of the first ones, or of all, they are kept in shared memory.
+struct ShortLengths {
   const u8* near;
   const u8* far;
   u32 kept;
@@ -133,12 +133,12 @@ struct Stage {
 
 // Puts consecutive bytes into a stage, in words of 8 bytes. What stands before the first byte in its word is `before`, or written later;
 // what does not fill the last word is `waiting`, zeros behind it.
-struct Run {
+struct StageWriter {
   u64* at;
   u64 waiting;
   u32 have;  // bits
 
-  __device__ __forceinline__ Run(u8* stage, u32 place, u64 before)
+  __device__ __forceinline__ StageWriter(u8* stage, u32 place, u64 before)
       : at(reinterpret_cast<u64*>(stage) + place / 8), waiting(before), have(place % 8 * 8) {}
 
   // `nbytes`: 0 to 8; bytes of `word` above are 0. No branches: lanes' words end at different bytes.
@@ -230,7 +230,7 @@ __device__ __forceinline__ void write_offsets(const SpellJob& job, u32 row, cons
 
 // Bytes of a value are `words` words, which lie in shared memory; 0: job.stride, and anywhere.
 template <u32 words>
-__device__ __forceinline__ void spell(const SpellJob& job, u32 in_job, u64 begin, const Lengths& lengths,
+__device__ __forceinline__ void spell(const SpellJob& job, u32 in_job, u64 begin, const ShortLengths& lengths,
                                       const u8* image, u8* room, u32 staged) {
   Stage stage(room, job.out_chars + begin);
   const Turn turn(job, in_job);
@@ -279,7 +279,7 @@ __device__ __forceinline__ void spell(const SpellJob& job, u32 in_job, u64 begin
         u64* const first = reinterpret_cast<u64*>(room) + place / 8;
         u64 there = 0;
         if (lane_id() == from) there = low_bytes(*first, place % 8);
-        Run run(room, place, there);
+        StageWriter run(room, place, there);
         if (mine) {
 #pragma unroll 1
           for (u32 q = 0; q < QUADS; ++q) {
@@ -355,7 +355,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
   u64 begin = 0;
   for (u32 w = 0; w < BITPACK_WARPS; ++w) begin += sums[w];
   for (u32 w = 0; w < LENGTHS_PARTS * warp; ++w) begin += every[first + w];
-  const Lengths lengths = {near + image_room, far, kept};
+  const ShortLengths lengths = {near + image_room, far, kept};
   const bool small = ITEM_NBYTES < 4 && is_near;  // codes of 4 bytes have too many values
   if (small && job.stride == 8)
     spell<1>(job, in_job, begin, lengths, near, room + warp * own, staged);

@@ -89,14 +89,14 @@ struct Rows {
   }
 };
 
-// Lengths of the first values in shared memory, for all threads.
-struct Lengths {
+// ValueLengths of the first values in shared memory, for all threads.
+struct ValueLengths {
   const u32* near;
   bool wide;
   u64 offsets;
   u32 kept;
 
-  __device__ __forceinline__ Lengths(const WriteJob& job, u32* shared)
+  __device__ __forceinline__ ValueLengths(const WriteJob& job, u32* shared)
       : near(shared), wide(job.wide != 0), offsets(job.offsets), kept(u32(min(job.values, u64(READ_KEPT)))) {
     for (u32 i = threadIdx.x; i < kept; i += blockDim.x) {
       const u64 length = far(i);
@@ -113,28 +113,12 @@ struct Lengths {
   }
 };
 
-// The sum over the block's threads that stand before, and over all.
-template <typename T>
-__device__ __forceinline__ T block_before(T own, T* shared, T& total) {
-  const T inclusive = warp_inclusive_sum(own);
-  __syncthreads();
-  if (lane_id() == 31) shared[threadIdx.x / 32] = inclusive;
-  __syncthreads();
-  T before = inclusive - own;
-  total = 0;
-  for (u32 w = 0; w < blockDim.x / 32; ++w) {
-    if (w < threadIdx.x / 32) before += shared[w];
-    total += shared[w];
-  }
-  return before;
-}
-
 // `sums` are zeros. A warp's rows lie in one tile.
 extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_sums(const u64* table, u32 jobs) {
   __shared__ WriteJob job;
   __shared__ u32 near[READ_KEPT];
   const u32 in_job = load_job(table, jobs, job);
-  const Lengths lengths(job, near);
+  const ValueLengths lengths(job, near);
   const Rows rows(job);
   u64* sums = reinterpret_cast<u64*>(job.sums);
   const u32 step = u32(job.blocks) * READ_THREADS * READ_ROWS;
@@ -153,7 +137,6 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_sums(const u64* 
 // A thread block has a job, and a warp some of the tiles.
 extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) dict_places(const u64* table, u32 jobs) {
   __shared__ WriteJob job;
-  __shared__ u64 shared[SCAN_THREADS / 32];
   load_job(table, jobs, job);
   const u32 tiles = (u32(job.rows) + READ_TILE - 1) / READ_TILE, warps = SCAN_THREADS / 32;
   const u32 each = (tiles + warps - 1) / warps, begin = min(each * (threadIdx.x / 32), tiles);
@@ -162,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) dict_places(const 
   u64 own = 0, total;
 #pragma unroll 4
   for (u32 i = begin + lane_id(); i < end; i += 32) own += sums[i];
-  u64 at = __shfl_sync(ALL_LANES, block_before(own, shared, total), 0);
+  u64 at = __shfl_sync(ALL_LANES, block_sum_before<SCAN_THREADS>(own, &total), 0);
   for (u32 i = begin; i < end; i += 32) {
     const u64 sum = i + lane_id() < end ? sums[i + lane_id()] : 0;
     const u64 inclusive = warp_inclusive_sum(sum);
@@ -175,9 +158,8 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) dict_places(const 
 extern "C" __global__ void __launch_bounds__(READ_THREADS, WRITE_RESIDENT) dict_write(const u64* table, u32 jobs) {
   __shared__ WriteJob job;
   __shared__ u32 near[READ_KEPT];
-  __shared__ u64 shared[READ_THREADS / 32];
   const u32 in_job = load_job(table, jobs, job);
-  const Lengths lengths(job, near);
+  const ValueLengths lengths(job, near);
   const Rows rows(job);
   const bool wide = job.out_wide != 0;
   const u32 tiles = (rows.rows + READ_TILE - 1) / READ_TILE;
@@ -193,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS, WRITE_RESIDENT) dict_
       u64 sum = 0, total;
 #pragma unroll
       for (u32 i = 0; i < READ_ROWS; ++i) sum += lengths.of(codes[i]);
-      u64 at = job.first_char + base + block_before(sum, shared, total);
+      u64 at = job.first_char + base + block_sum_before<READ_THREADS>(sum, &total);
       base += total;
       if (row >= rows.rows) continue;
       const u64 to = job.out_offsets + u64(row) * (wide ? 8 : 4);
@@ -227,15 +209,8 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS, 3) dict_chars(const u
   for (u64 begin = first + (in_job * (READ_THREADS / 32) + threadIdx.x / 32) * CHARS_PIECE; begin < chars;
        begin += step) {
     const u64 end = min(begin + CHARS_PIECE, chars);
-    u64 low = 0, high = job.rows;  // the last row that does not begin behind `begin`
-    while (high - low > 1) {
-      const u64 part = (high - low + 31) / 32, at = low + lane_id() * part;
-      const bool before = at < high && offset_at(job.out_offsets, wide, at) - job.first_char <= begin;
-      const u32 count = __popc(__ballot_sync(ALL_LANES, before));
-      low += (max(count, 1u) - 1) * part;
-      high = min(high, low + part);
-    }
-    for (u64 base = low; base < job.rows; base += 32) {
+    const auto begins_before = [&](u64 row) { return offset_at(job.out_offsets, wide, row) - job.first_char <= begin; };
+    for (u64 base = warp_last_that(u64(0), job.rows, begins_before); base < job.rows; base += 32) {
       const u64 row = base + lane_id();
       u64 at = end, from = 0,
           length = 0;  // each lane looks for a row's characters, so none waits for those of the row before
@@ -261,7 +236,7 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS, 3) dict_chars(const u
 
 // ---- few strings by row number
 
-struct GatherJob {
+struct GatherStringsJob {
   u64 chars, offsets, wide;    // strings: chars + offsets
   u64 rows, count;             // address of u32s, which rows; how many
   u64 out_offsets, out_chars;  // addresses: u32s, one more than rows; bytes, as many as they have
@@ -269,8 +244,7 @@ struct GatherJob {
 
 // Strings of fewer than 2^32 bytes together, one after another. A thread block has a job: for so few that launches cost more.
 extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) dict_gather(const u64* table, u32 jobs) {
-  __shared__ GatherJob job;
-  __shared__ u32 shared[SCAN_THREADS / 32];
+  __shared__ GatherStringsJob job;
   load_job(table, jobs, job);
   const bool wide = job.wide != 0;
   const u32* rows = reinterpret_cast<const u32*>(job.rows);
@@ -281,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS, 1) dict_gather(const 
     u32 nbytes = 0, total;
     if (i < job.count)
       nbytes = u32(offset_at(job.offsets, wide, u64(rows[i]) + 1) - offset_at(job.offsets, wide, rows[i]));
-    const u32 at = before + block_before(nbytes, shared, total);
+    const u32 at = before + block_sum_before<SCAN_THREADS>(nbytes, &total);
     if (i < job.count) out[i] = at;
     before += total;
   }

@@ -75,18 +75,10 @@ struct EncodeTables {
 // first letter leaves 8 of 32 to choose from, in Chinese UTF-8 two.
 __device__ __forceinline__ u32 pair_place(u32 bytes) { return __byte_perm(bytes * (PAIR_MULTIPLIER << 16), 0, 0x4423); }
 
-// The last segment whose `field` is <= value; the fields ascend and the first is <= value.
-template <u64 SegmentView::* field>
-__device__ __forceinline__ u32 find_segment(const SegmentView* segments, u32 count, u64 value) {
-  u32 low = 0, high = count;
-  while (high - low > 1) {
-    u32 middle = (low + high) / 2;
-    if (segments[middle].*field <= value)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
+// The last of views whose `field` is <= value; the fields ascend and the first is <= value.
+template <auto field, typename View>
+__device__ __forceinline__ u32 find_view(const View* views, u32 count, u64 value) {
+  return last_that(0u, count, [&](u32 i) { return views[i].*field <= value; });
 }
 
 // The 32-bit word at the aligned `address`; bytes outside [begin, end) read as 0, their memory is not touched.

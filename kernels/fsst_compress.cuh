@@ -83,17 +83,3 @@ struct PackView {
   u64 row_bits_words;   // entries of row_bits
   u64 block_starts, row_starts, row_minima, row_words, tile_lengths, row_bits, stored_validity;  // addresses in `meta`
 };
-
-// The last of views that begins at or before `value`; `field` ascends, and the first view begins there.
-template <auto field, typename View>
-__device__ __forceinline__ u32 find_view(const View* views, u32 count, u64 value) {
-  u32 low = 0, high = count;
-  while (high - low > 1) {
-    const u32 middle = (low + high) / 2;
-    if (views[middle].*field <= value)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
-}

@@ -37,7 +37,7 @@
 #define ROW_NBYTES (TILE + DECODE_ROW_EXTRA_NBYTES)  // a tile and the misalignment of its place in memory
 
 // The characters a lane has decoded but not yet written.
-struct Row {
+struct LaneOutput {
   u8* shared;
   u32 out;  // where in `shared` the next eight bytes belong
   u64 pending;
@@ -65,7 +65,7 @@ struct Codes {
   u32 first_eight, eights;
 
   // Decodes four codes. Their table look-ups are under way before the first symbol is appended.
-  __device__ __forceinline__ void decode_four(Row& row) {
+  __device__ __forceinline__ void decode_four(LaneOutput& row) {
     const u32 next = *word++;
     const u32 four = __funnelshift_r(previous, next, shift);
     previous = next;
@@ -94,7 +94,7 @@ __device__ __forceinline__ void decode_row(u8* shared, const u32* staged, u32 at
   const DecodeTable* table = reinterpret_cast<const DecodeTable*>(shared);
   const u32 last = row_at + ROW_NBYTES - 8;
   *reinterpret_cast<u64*>(shared + row_at) = 0;
-  Row row = {shared, row_at + (skew & 8), 0, 8 * (skew & 7), one};
+  LaneOutput row = {shared, row_at + (skew & 8), 0, 8 * (skew & 7), one};
   Codes codes = {staged + at / 4 + 1, staged[at / 4], 8 * (at & 3), 0, table->first_eight, table->eights};
   for (; count >= 4; count -= 4) {
     row.out = min(row.out, last);

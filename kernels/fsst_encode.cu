@@ -96,7 +96,7 @@ __device__ __forceinline__ void stage_raw(u32* row, u64 source, u32 bytes, u64 b
 }
 
 // What a block keeps of its waves in shared memory, behind the tables: the loop over symbols has no registers for it.
-struct Kept {
+struct BlockWaves {
   struct Wave {
     u64 begin, end;  // of the segment's characters
     u64 first_tile;
@@ -108,11 +108,11 @@ struct Kept {
   u32 next[ENCODE_GROUP * 4];  // of every warp, the piece after this one
   Wave of[ENCODE_GROUP];
 };
-static_assert(sizeof(Kept) == ENCODE_KEPT_NBYTES, "ENCODE_KEPT_NBYTES");
+static_assert(sizeof(BlockWaves) == ENCODE_KEPT_NBYTES, "ENCODE_KEPT_NBYTES");
 static_assert(ENCODE_GROUP * 4 * 32 >= ENCODE_THREADS, "a place for every warp");
 
 // The number of the wave that a piece belongs to.
-__device__ __forceinline__ u32 wave_of(const volatile Kept* kept, u32 piece) {
+__device__ __forceinline__ u32 wave_of(const volatile BlockWaves* kept, u32 piece) {
   u32 wave = 0;
   while (wave + 1 < kept->count && kept->of[wave + 1].first_piece <= piece) ++wave;
   return wave;
@@ -127,7 +127,7 @@ __device__ __forceinline__ u64 take_room(const WaveView& wave, u64 nbytes) {
 }
 
 // Where a lane whose codes do not fit its row has room for those of a tile; null if there is none.
-__device__ __forceinline__ u8* spill_room(const volatile Kept* kept, u32 piece) {
+__device__ __forceinline__ u8* spill_room(const volatile BlockWaves* kept, u32 piece) {
   const u32 number = wave_of(kept, piece);
   const WaveView& wave = kept->waves[number];
   u8* const slot = reinterpret_cast<u8*>(wave.slot);
@@ -228,7 +228,7 @@ struct Cursor {
 // Returns the number of code bytes, or n if the tile is to be stored raw. `spill` becomes where all codes are, unless they are in the
 // row or there is no room for them anywhere.
 __device__ __forceinline__ u32 encode_row(u8* shared, const u8* pairs, u32 two_byte_limit, u32 row_at, u32 n, u32 bit,
-                                          u32 one, const volatile Kept* kept, u32 piece, const u8** spill) {
+                                          u32 one, const volatile BlockWaves* kept, u32 piece, const u8** spill) {
   const u32* row = reinterpret_cast<const u32*>(shared + row_at);
   Cursor cursor = {shared, pairs, two_byte_limit, row[0], row[1], row[2], row[3], bit, row_at + 16, row_at + 1, one};
   const u32 inside = keep_in_register(row_at + 4 + (bit / 8 + n & ~3u));  // up to here all of w2 belongs to the tile
@@ -294,14 +294,14 @@ __device__ __forceinline__ void write_rows(const u32* rows, u32 length, u32 end,
 }
 
 // grid: x any, y = groups of `per_group` waves, at most ENCODE_GROUP, which share the tables and, if they have a capacity, their
-// workspace; block: a multiple of 32 threads; shared memory: SHARED_TABLES_NBYTES, a Kept, then ROW_WORDS words a thread. The bytes of
+// workspace; block: a multiple of 32 threads; shared memory: SHARED_TABLES_NBYTES, a BlockWaves, then ROW_WORDS words a thread. The bytes of
 // all codes are added to the segment's. Tiles behind tile_limit are left to another wave. The first wave's `taken` has to be 0.
 extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
     fsst_encode(const WaveView* __restrict__ waves, u32 per_group) {
   DYNAMIC_SHARED(u64, shared_memory);
   const u32 warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = lane_id();
   u8* shared = reinterpret_cast<u8*>(shared_memory);
-  volatile Kept* const kept = reinterpret_cast<volatile Kept*>(shared + SHARED_TABLES_NBYTES);
+  volatile BlockWaves* const kept = reinterpret_cast<volatile BlockWaves*>(shared + SHARED_TABLES_NBYTES);
   {
     const WaveView* const group = waves + blockIdx.y * per_group;
     u64 pieces = 0;
@@ -330,7 +330,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
 
   const u8* pairs = reinterpret_cast<const u8*>(kept->pairs);
   const u32 two_byte_limit = u32(reinterpret_cast<const EncodeTables*>(kept->waves->tables)->two_byte_limit);
-  const u32 rows_at = u32(SHARED_TABLES_NBYTES + sizeof(Kept)) + 4 * ROW_WORDS * 32 * warp;
+  const u32 rows_at = u32(SHARED_TABLES_NBYTES + sizeof(BlockWaves)) + 4 * ROW_WORDS * 32 * warp;
   u32* rows = reinterpret_cast<u32*>(shared + rows_at);
   u32* row = rows + lane * ROW_WORDS;
   const u32 row_at = keep_in_register(rows_at + 4 * ROW_WORDS * lane);

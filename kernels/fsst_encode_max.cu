@@ -69,7 +69,7 @@ __device__ __forceinline__ u32 choose(u32* row, u64 text, u32 n, const u8* class
 }
 
 // Writes bytes one after another; whole words where none of their bytes is another lane's.
-struct Writer {
+struct ByteWriter {
   u8* at;    // of the next byte
   u32 word;  // the bytes since the last multiple of 4, at their places
   u32 mine;  // how many of these are the lane's own
@@ -130,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_MAX_THREADS, 1) fsst_encode_
     if (raw) length = n;
 
     const u32 inclusive = warp_inclusive_sum(length);
-    Writer writer = {slots + piece * (32 * TILE) + (inclusive - length), 0, 0};
+    ByteWriter writer = {slots + piece * (32 * TILE) + (inclusive - length), 0, 0};
     for (u32 i = 0; i < n;) {
       const u32 code = raw ? text[i] : chosen[i];
       writer.put(code);

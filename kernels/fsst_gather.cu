@@ -29,7 +29,7 @@ struct Numbers {
 };
 
 // What a launch reads. The thread blocks' first rows are those of group `first_group`.
-struct Job {
+struct GatherRowsJob {
   Numbers numbers;
   u64 first_group;
   Piece piece;
@@ -42,12 +42,8 @@ __device__ __forceinline__ u64 number_at(const Numbers& n, u64 i) {
                          : reinterpret_cast<const u8*>(n.numbers)[i];
 }
 
-__device__ __forceinline__ bool bit_at(u64 bitmap, u64 bit) {
-  return reinterpret_cast<const u8*>(bitmap)[bit / 8] >> bit % 8 & 1;
-}
-
 // Where row `row` of the piece begins; `length`: its characters.
-__device__ __forceinline__ u64 place_of(const Piece& piece, u64 row, u64* length) {
+__device__ __forceinline__ u64 row_begin(const Piece& piece, u64 row, u64* length) {
   u64 begin, end;
   if (piece.wide) {
     begin = reinterpret_cast<const u64*>(piece.offsets)[row];
@@ -60,26 +56,9 @@ __device__ __forceinline__ u64 place_of(const Piece& piece, u64 row, u64* length
   return begin;
 }
 
-// The sum over the block of the values of all threads before this one; `total`: of all.
-__device__ __forceinline__ u64 block_sum_before(u64 value, u64* total) {
-  __shared__ u64 sums[GATHER_ROWS / 32];
-  const u64 inclusive = warp_inclusive_sum(value);
-  __syncthreads();
-  if (lane_id() == 31) sums[threadIdx.x / 32] = inclusive;
-  __syncthreads();
-  u64 before = 0, all = 0;
-#pragma unroll
-  for (u32 w = 0; w < GATHER_ROWS / 32; ++w) {
-    if (w == threadIdx.x / 32) before = all;
-    all += sums[w];
-  }
-  *total = all;
-  return before + inclusive - value;
-}
-
 // Rows of other pieces are left alone. `validity_to`: a bitmap of zeros, 0: the column has no nulls. grid: blocks of GATHER_ROWS rows.
 extern "C" __global__ void __launch_bounds__(GATHER_ROWS)
-    gather_lengths(const Job* __restrict__ job, u32* lengths, u32* validity_to, u64* nulls) {
+    gather_lengths(const GatherRowsJob* __restrict__ job, u32* lengths, u32* validity_to, u64* nulls) {
   const Numbers numbers = job->numbers;
   const Piece piece = job->piece;
   const u64 i = (job->first_group + blockIdx.x) * GATHER_ROWS + threadIdx.x;
@@ -87,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(GATHER_ROWS)
   const u64 row = some ? number_at(numbers, i) - piece.first : ~0ull;
   const bool here = row < piece.rows;
   u64 length = 0;
-  if (here) place_of(piece, row, &length);
+  if (here) row_begin(piece, row, &length);
   if (here || (inside && !some)) lengths[i] = u32(length);
   if (validity_to == nullptr) return;
   const u32 wanted = __ballot_sync(ALL_LANES, here);
@@ -108,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(GATHER_ROWS)
   __shared__ bool last;
   const u64 i = blockIdx.x * u64(GATHER_ROWS) + threadIdx.x;
   u64 chars;
-  block_sum_before(i < count ? lengths[i] : 0, &chars);
+  block_sum_before<GATHER_ROWS>(u64(i < count ? lengths[i] : 0), &chars);
   if (threadIdx.x == 0) {
     sums[blockIdx.x] = chars;
     atomicMax(&totals->longest, chars);
@@ -127,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(GATHER_ROWS)
       values[k] = g < gridDim.x ? __ldcg(sums + g) : 0;
       mine += values[k];
     }
-    u64 at = before + block_sum_before(mine, &all);
+    u64 at = before + block_sum_before<GATHER_ROWS>(mine, &all);
 #pragma unroll
     for (u32 k = 0; k < 8; ++k) {
       const u32 g = first + 8 * threadIdx.x + k;
@@ -145,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(GATHER_ROWS)
   const u64 i = blockIdx.x * u64(GATHER_ROWS) + threadIdx.x;
   const u64 length = i < count ? lengths[i] : 0;
   u64 chars;
-  const u64 at = sums[blockIdx.x] + block_sum_before(length, &chars);
+  const u64 at = sums[blockIdx.x] + block_sum_before<GATHER_ROWS>(length, &chars);
   if (i >= count) return;
   if (wide) {
     reinterpret_cast<u64*>(offsets)[i] = at;
@@ -154,10 +133,6 @@ extern "C" __global__ void __launch_bounds__(GATHER_ROWS)
     reinterpret_cast<u32*>(offsets)[i] = u32(at);
     if (i == count - 1) reinterpret_cast<u32*>(offsets)[count] = u32(at + length);
   }
-}
-
-__device__ __forceinline__ u64 offset_at(u64 offsets, u32 wide, u64 i) {
-  return wide ? reinterpret_cast<const u64*>(offsets)[i] : reinterpret_cast<const u32*>(offsets)[i];
 }
 
 // Eight bytes from any address on; what lies up to 15 bytes behind it must be readable.
@@ -171,7 +146,7 @@ __device__ __forceinline__ u64 load_eight(u64 address) {
 
 // chars + `offsets`: what is written. The piece's characters have 16 bytes behind them that may be read. grid: (groups, any).
 extern "C" __global__ void __launch_bounds__(GATHER_ROWS, 4)
-    gather_chars(const Job* __restrict__ job, u64 offsets, u32 wide, u64 chars) {
+    gather_chars(const GatherRowsJob* __restrict__ job, u64 offsets, u32 wide, u64 chars) {
   __shared__ u64 sources[GATHER_ROWS];
   __shared__ u64 places[GATHER_ROWS + 1];  // from the group's first character on
   const Numbers& numbers = job->numbers;
@@ -189,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(GATHER_ROWS, 4)
     const u64 row = number_at(numbers, i) - piece.first;
     if (row < piece.rows) {
       u64 length;
-      source = place_of(piece, row, &length);
+      source = row_begin(piece, row, &length);
       // The same as when lengths were written, unless memory has changed.
       if (length != offset_at(offsets, wide, i + 1) - group_at - at) source = NOT_HERE;
     }
@@ -201,17 +176,10 @@ extern "C" __global__ void __launch_bounds__(GATHER_ROWS, 4)
     const u64 address = 8 * (first_word + w);
     u64 begin = max(address, to) - to;
     const u64 stop = min(address + 8 - to, end);
-    u32 low = 0, high = GATHER_ROWS;  // the row that has `begin`: the last one that does not begin behind it
-    while (high - low > 1) {
-      const u32 middle = (low + high) / 2;
-      if (places[middle] <= begin)
-        low = middle;
-      else
-        high = middle;
-    }
     u64 bytes = 0;
     u32 known = 0;  // a bit a byte
-    for (u32 r = low; begin < stop; ++r) {
+    // From the row that has `begin` on: the last one that does not begin behind it.
+    for (u32 r = last_that(0u, u32(GATHER_ROWS), [&](u32 i) { return places[i] <= begin; }); begin < stop; ++r) {
       const u64 upto = min(stop, places[r + 1]);
       if (upto <= begin) continue;
       const u32 count = u32(upto - begin), place = u32(to + begin - address);
@@ -232,7 +200,7 @@ extern "C" __global__ void __launch_bounds__(GATHER_ROWS, 4)
 
 // As gather_chars, of short rows of which neighbours are in several pieces: 8 threads have a row. grid: (groups, 1).
 extern "C" __global__ void __launch_bounds__(GATHER_ROWS, 4)
-    gather_rows(const Job* __restrict__ job, u64 offsets, u32 wide, u64 chars) {
+    gather_rows(const GatherRowsJob* __restrict__ job, u64 offsets, u32 wide, u64 chars) {
   __shared__ u64 sources[GATHER_ROWS];
   __shared__ u64 targets[GATHER_ROWS];
   __shared__ u32 lengths[GATHER_ROWS];
@@ -247,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(GATHER_ROWS, 4)
     const u64 row = number_at(numbers, i) - piece.first;
     if (row < piece.rows) {
       u64 length;
-      const u64 source = place_of(piece, row, &length), at = offset_at(offsets, wide, i);
+      const u64 source = row_begin(piece, row, &length), at = offset_at(offsets, wide, i);
       // The same as when lengths were written, unless memory has changed.
       if (length > 0 && length == offset_at(offsets, wide, i + 1) - at) {
         const u32 slot = atomicAdd(&found, 1u);
@@ -279,13 +247,5 @@ extern "C" __global__ void __launch_bounds__(GATHER_ROWS)
     gather_edges(const u64* numbers, u64 count, u32 down, const u64* edges, u32 several, u64* places) {
   const u32 e = blockIdx.x * GATHER_ROWS + threadIdx.x;
   if (e >= several) return;
-  u64 low = 0, high = count;
-  while (low < high) {
-    const u64 middle = (low + high) / 2;
-    if ((numbers[middle] < edges[e]) != (down != 0))
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  places[e] = low;
+  places[e] = first_that_not(u64(0), count, [&](u64 i) { return (numbers[i] < edges[e]) != (down != 0); });
 }

@@ -600,7 +600,7 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
   const Run run(row_blocks);
   if (run.begin >= run.end) return;
   const u64 first_unit = segments[0].first_row_block;
-  u32 k = find_segment<&SegmentView::first_row_block>(segments, segment_count, first_unit + run.begin);
+  u32 k = find_view<&SegmentView::first_row_block>(segments, segment_count, first_unit + run.begin);
   for (u32 begin = run.begin; begin < run.end; begin += 32) {
     const u64 own = first_unit + min(begin + lane, run.end - 1);
     u32 mine = k;

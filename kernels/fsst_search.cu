@@ -42,7 +42,7 @@
 __device__ __forceinline__ u32 padded_word(u32 i) { return i + i / TILE_WORDS; }
 
 // state << 8 | code, where `entry` has the state and `four` the code, as its byte `i`.
-__device__ __forceinline__ u32 place_of(u32 entry, u32 four, u32 i) {
+__device__ __forceinline__ u32 transition_index(u32 entry, u32 four, u32 i) {
 #ifdef __CUDA_ARCH__
   // The upper bytes are copies of the sign of the byte that is the symbol's length.
   u32 place;
@@ -108,7 +108,7 @@ __device__ __forceinline__ u32 run_four(const u32* automaton, u32 states, u32 en
   u32 entries[4];
 #pragma unroll
   for (u32 i = 0; i < 4; ++i) {
-    entry = automaton[place_of(raw ? entry + states : entry, four, i)];
+    entry = automaton[transition_index(raw ? entry + states : entry, four, i)];
     entries[i] = entry;
   }
   if ((entries[0] | entries[1] | entries[2] | entries[3]) >> 16 != 0) {
@@ -147,7 +147,7 @@ __device__ __forceinline__ u32 run(const u32* automaton, u32 states, const u32* 
     entry = run_four<planes, raw>(automaton, states, entry, codes.four(), bits);
   const u8* bytes = reinterpret_cast<const u8*>(staged) + at;
   for (u32 i = count / 4 * 4; i < count; ++i) {
-    entry = automaton[place_of(raw ? entry + states : entry, bytes[i], 0)];
+    entry = automaton[transition_index(raw ? entry + states : entry, bytes[i], 0)];
     bits.take<planes>(entry);
   }
   return entry;
@@ -194,7 +194,7 @@ __device__ __forceinline__ bool write_bits(u32* words, u32* to, bool next) {
 
 // planes: 1 or 2. staged_automaton: it fits shared memory.
 template <u32 planes, bool staged_automaton>
-__device__ __forceinline__ void search(const SegmentView* __restrict__ segments, const SearchView* __restrict__ views,
+__device__ __forceinline__ void search_tiles(const SegmentView* __restrict__ segments, const SearchView* __restrict__ views,
                                        const u32* __restrict__ first_units, u32 segment_count, u64 automata, u32 states,
                                        u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen) {
   DYNAMIC_SHARED(u32, shared);
@@ -284,7 +284,7 @@ __device__ __forceinline__ void search(const SegmentView* __restrict__ segments,
   extern "C" __global__ void __launch_bounds__(SEARCH_THREADS, SEARCH_BLOCKS)                                         \
       name(const SegmentView* segments, const SearchView* views, const u32* first_units, u32 segment_count,           \
            u64 automata, u32 states, u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen) { \
-    search<planes, staged_automaton>(segments, views, first_units, segment_count, automata, states, run_on,           \
+    search_tiles<planes, staged_automaton>(segments, views, first_units, segment_count, automata, states, run_on,           \
                                      codes_capacity, pieces, to, plane_words, seen);                                  \
   }
 SEARCH(fsst_search, 1, true)

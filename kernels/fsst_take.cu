@@ -49,33 +49,16 @@ struct TakeTotals {
 #define PLACE_LONG 0xffffffull
 
 // A row: its segment, and characters start .. start + length of it.
-struct Row {
+struct RowPlace {
   u32 segment;
   u64 start, length;
 };
 
-// The sum over the block of the values of all threads before this one; `total`: of all.
-__device__ __forceinline__ u64 block_sum_before(u64 value, u64* total) {
-  __shared__ u64 sums[TAKE_THREADS / 32];
-  const u64 inclusive = warp_inclusive_sum(value);
-  __syncthreads();
-  if (lane_id() == 31) sums[threadIdx.x / 32] = inclusive;
-  __syncthreads();
-  u64 before = 0, all = 0;
-#pragma unroll
-  for (u32 w = 0; w < TAKE_THREADS / 32; ++w) {
-    if (w == threadIdx.x / 32) before = all;
-    all += sums[w];
-  }
-  *total = all;
-  return before + inclusive - value;
-}
-
 // Where a row of the column lies, a row a lane; whole warps. LOCATE_LANES lanes add up the lengths before a row, or all lanes those of a
 // row block, where the warp's rows lie in few.
-__device__ __forceinline__ Row locate(const SegmentView* segments, u32 segment_count, u64 row) {
+__device__ __forceinline__ RowPlace locate(const SegmentView* segments, u32 segment_count, u64 row) {
   const u32 lane = lane_id(), at_once = 32 / LOCATE_LANES;
-  const u32 k = find_segment<&SegmentView::first_row>(segments, segment_count, row);
+  const u32 k = find_view<&SegmentView::first_row>(segments, segment_count, row);
   const SegmentView& s = segments[k];
   const u64 local = row - s.first_row, b = local / ROW_BLOCK;
   const u32 in_block = u32(local % ROW_BLOCK);
@@ -118,13 +101,13 @@ __device__ __forceinline__ Row locate(const SegmentView* segments, u32 segment_c
 }
 
 // Whether the first tile of a row that follows `before` is the last one of that, which is decoded as far as this row then.
-__device__ __forceinline__ bool shares_tile(const Row& row, const Row& before, u64 tile_shift) {
+__device__ __forceinline__ bool shares_tile(const RowPlace& row, const RowPlace& before, u64 tile_shift) {
   return row.length > 0 && before.length > 0 && row.segment == before.segment &&
          row.start >= before.start + before.length &&
          row.start >> tile_shift == (before.start + before.length - 1) >> tile_shift;
 }
 
-__device__ __forceinline__ u64 tiles_of(const Row& row, u64 tile_shift) {
+__device__ __forceinline__ u64 tiles_of(const RowPlace& row, u64 tile_shift) {
   return row.length == 0 ? 0 : (row.start + row.length - 1 >> tile_shift) - (row.start >> tile_shift) + 1;
 }
 
@@ -159,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
   const u64 i = u64(blockIdx.x) * TAKE_ROWS + threadIdx.x;
   const bool inside = threadIdx.x < TAKE_ROWS && i < count;
   const u64 number = rows[min(i, count - 1)];
-  Row row = {0, 0, 0};
+  RowPlace row = {0, 0, 0};
   if (threadIdx.x < TAKE_ROWS) row = locate(segments, u32(c.segment_count), number);
   if (!inside) row.length = 0;
   if (c.places != 0 && inside)
@@ -170,12 +153,12 @@ extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
     if (blockIdx.x == gridDim.x - 1) end_validity(c, count);
   }
   const u64 tile_shift = segments[row.segment].tile_shift;
-  Row before = {__shfl_up_sync(ALL_LANES, row.segment, 1), __shfl_up_sync(ALL_LANES, row.start, 1),
+  RowPlace before = {__shfl_up_sync(ALL_LANES, row.segment, 1), __shfl_up_sync(ALL_LANES, row.start, 1),
                 __shfl_up_sync(ALL_LANES, row.length, 1)};
   if (lane_id() == 0) before.length = 0;
   u64 chars, tiles;
-  block_sum_before(row.length, &chars);
-  block_sum_before(tiles_of(row, tile_shift) - shares_tile(row, before, tile_shift), &tiles);
+  block_sum_before<TAKE_THREADS>(row.length, &chars);
+  block_sum_before<TAKE_THREADS>(tiles_of(row, tile_shift) - shares_tile(row, before, tile_shift), &tiles);
   if (threadIdx.x == 0) {
     groups[blockIdx.x] = chars;
     atomicAdd(&totals->tiles, tiles);
@@ -195,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
       values[k] = g < gridDim.x ? __ldcg(groups + g) : 0;
       mine += values[k];
     }
-    u64 at = sum + block_sum_before(mine, &all);
+    u64 at = sum + block_sum_before<TAKE_THREADS>(mine, &all);
 #pragma unroll
     for (u32 k = 0; k < 4; ++k) {
       const u32 g = first + 4 * threadIdx.x + k;
@@ -208,17 +191,17 @@ extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
 }
 
 // This thread's row, number `i` of those wanted, whose place take_measure has left, or not; whole warps.
-__device__ __forceinline__ Row find_row(const TakeColumn& c, const u64* rows, u64 count, u64 i) {
+__device__ __forceinline__ RowPlace find_row(const TakeColumn& c, const u64* rows, u64 count, u64 i) {
   const SegmentView* segments = reinterpret_cast<const SegmentView*>(c.segments);
   const u64 at = min(i, count - 1);
-  Row row = {0, 0, 0};
+  RowPlace row = {0, 0, 0};
   if (threadIdx.x >= TAKE_ROWS) return row;
   if (c.places == 0) {
     row = locate(segments, u32(c.segment_count), rows[at]);
   } else {
     const u64 place = reinterpret_cast<const u64*>(c.places)[at], start = place & ((1ull << PLACE_BITS) - 1);
     row.length = place >> PLACE_BITS;
-    row.segment = find_segment<&SegmentView::out_char>(segments, u32(c.segment_count), start);
+    row.segment = find_view<&SegmentView::out_char>(segments, u32(c.segment_count), start);
     row.start = start - segments[row.segment].out_char;
     if (row.length == PLACE_LONG) {
       const SegmentView& s = segments[row.segment];
@@ -243,13 +226,13 @@ __device__ __forceinline__ void write_offset(const TakeColumn& c, u64 i, u64 cou
 }
 
 // Writes characters from any address on, four bytes at a time but for the ends.
-struct Writer {
+struct WordWriter {
   u64 word;  // address of the four bytes to be written next
   u64 pending;
   u32 fill;     // bits in pending
   u32 foreign;  // of which the first are not to be written
 
-  __device__ __forceinline__ explicit Writer(u64 to)
+  __device__ __forceinline__ explicit WordWriter(u64 to)
       : word(to / 4 * 4), pending(0), fill(8 * u32(to % 4)), foreign(fill) {}
 
   __device__ __forceinline__ void write_bytes(u32 end) {
@@ -287,15 +270,7 @@ struct Group {
 
 // The last entry <= value of an ascending array of TAKE_ROWS + 1 whose first is 0 and whose last is greater.
 __device__ __forceinline__ u32 last_not_above(const u64* ascending, u64 value) {
-  u32 low = 0, high = TAKE_ROWS;
-  while (high - low > 1) {
-    const u32 middle = (low + high) / 2;
-    if (ascending[middle] <= value)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
+  return last_that(0u, u32(TAKE_ROWS), [&](u32 i) { return ascending[i] <= value; });
 }
 
 // Decodes a tile for row `r` of the group, and for those that share it. `to`: where the group's characters belong.
@@ -314,7 +289,7 @@ __device__ __forceinline__ void decode_tile(const SegmentView& s, const DecodeTa
   for (;;) {
     const u64 start = group.starts[r], length = group.chars[r + 1] - group.chars[r];
     const u32 begin = u32(max(start, tile_begin) - tile_begin), end = u32(min(start + length, tile_end) - tile_begin);
-    Writer writer(to + group.chars[r] + (tile_begin + begin - start));
+    WordWriter writer(to + group.chars[r] + (tile_begin + begin - start));
     if (raw) {
       for (u32 i = begin; i < end; ++i) writer.append_word(*reinterpret_cast<const u8*>(codes.address + i), 8);
     } else {
@@ -343,7 +318,7 @@ __device__ __forceinline__ void decode_tile(const SegmentView& s, const DecodeTa
 
 // Decodes the characters of a group's rows; all threads of the block. `row`: this thread's, `chars_before`: of the group before it,
 // `to`: where the group's characters belong.
-__device__ __forceinline__ void decode_group(const TakeColumn& c, const Row& row, u64 chars_before, u64 chars, u64 to) {
+__device__ __forceinline__ void decode_group(const TakeColumn& c, const RowPlace& row, u64 chars_before, u64 chars, u64 to) {
   __shared__ Group group;
   __shared__ DecodeTable staged[TAKE_TABLES];
   __shared__ u32 first_table;
@@ -363,7 +338,7 @@ __device__ __forceinline__ void decode_group(const TakeColumn& c, const Row& row
   __syncthreads();
   bool shares = false;
   if (t > 0 && t < TAKE_ROWS) {
-    const Row before = {group.segments[t - 1], group.starts[t - 1], group.chars[t] - group.chars[t - 1]};
+    const RowPlace before = {group.segments[t - 1], group.starts[t - 1], group.chars[t] - group.chars[t - 1]};
     shares = shares_tile(row, before, tile_shift);
   }
   if (t < TAKE_ROWS) group.shares[t] = shares;
@@ -373,7 +348,7 @@ __device__ __forceinline__ void decode_group(const TakeColumn& c, const Row& row
     atomicMax(&last_table, table);
   }
   u64 tiles;
-  const u64 tiles_before = block_sum_before(tiles_of(row, tile_shift) - shares, &tiles);
+  const u64 tiles_before = block_sum_before<TAKE_THREADS>(tiles_of(row, tile_shift) - shares, &tiles);
   if (t < TAKE_ROWS) group.tiles[t] = tiles_before;
   if (t == 0) group.tiles[TAKE_ROWS] = tiles;
   __syncthreads();
@@ -399,9 +374,9 @@ extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
     fsst_take(const TakeColumn* __restrict__ columns, const u64* __restrict__ rows, u64 count) {
   const TakeColumn& c = columns[blockIdx.y];
   const u64 i = u64(blockIdx.x) * TAKE_ROWS + threadIdx.x;
-  const Row row = find_row(c, rows, count, i);
+  const RowPlace row = find_row(c, rows, count, i);
   u64 chars;
-  const u64 chars_before = block_sum_before(row.length, &chars),
+  const u64 chars_before = block_sum_before<TAKE_THREADS>(row.length, &chars),
             group_at = reinterpret_cast<const u64*>(c.groups)[blockIdx.x];
   if (blockIdx.z == 0) write_offset(c, i, count, group_at + chars_before, row.length);
   decode_group(c, row, chars_before, chars, c.chars_to + group_at);
@@ -415,7 +390,7 @@ extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
   const TakeColumn& c = columns[blockIdx.y];
   const u64 i = threadIdx.x, number = rows[min(i, count - 1)];
   const SegmentView* segments = reinterpret_cast<const SegmentView*>(c.segments);
-  Row row = locate(segments, u32(c.segment_count), number);
+  RowPlace row = locate(segments, u32(c.segment_count), number);
   if (i >= count) row.length = 0;
   if (threadIdx.x == 0) nulls = 0;
   __syncthreads();
@@ -424,7 +399,7 @@ extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
     end_validity(c, count);
   }
   u64 chars;
-  const u64 chars_before = block_sum_before(row.length, &chars);
+  const u64 chars_before = block_sum_before<TAKE_THREADS>(row.length, &chars);
   write_offset(c, i, count, chars_before, row.length);
   if (threadIdx.x == 0) {  // behind the barriers of the sum
     TakeTotals* totals = reinterpret_cast<TakeTotals*>(c.totals);

@@ -5,15 +5,7 @@
 
 // The segment that a thread block works on: segment k has blocks first_units[k] and up, or none where the next one begins there too.
 __device__ __forceinline__ u32 find_unit(const u32* first_units, u32 segment_count, u32 unit) {
-  u32 k = 0, high = segment_count;
-  while (high - k > 1) {
-    const u32 middle = (k + high) / 2;
-    if (__ldg(first_units + middle) <= unit)
-      k = middle;
-    else
-      high = middle;
-  }
-  return k;
+  return last_that(0u, segment_count, [&](u32 k) { return __ldg(first_units + k) <= unit; });
 }
 
 // Code lengths of the tiles of a block.

@@ -32,7 +32,7 @@ static_assert(2 * (ROW * SAMPLE_CHUNKS + CANDIDATE_SLOTS) == TRAIN_MATCHES_NBYTE
 
 // Packs the tokens of a chunk of `nbytes` to the front of its row of matches; returns their number. A hop costs what a load from
 // shared memory takes, so the next is under way, maybe behind the chunk's end, before it is known whether it is needed.
-__device__ __forceinline__ u32 walk(u16* row, u32 nbytes) {
+__device__ __forceinline__ u32 walk_tokens(u16* row, u32 nbytes) {
   u32 tokens = 0, at = 0, match = row[0];
   while (true) {
     at += match >> CODE_BITS;
@@ -96,7 +96,7 @@ __device__ __forceinline__ void walk_chunks(Training* t, u16* matches, Candidate
     const u32 chunk = threadIdx.x / WALKERS_APART;
     if (threadIdx.x % WALKERS_APART == 0 && chunk < taken)
       t->tokens[chunk] = u16(used == 0 ? chunk_nbytes(t, sample_nbytes, chunk)
-                                       : walk(matches + chunk * ROW, chunk_nbytes(t, sample_nbytes, chunk)));
+                                       : walk_tokens(matches + chunk * ROW, chunk_nbytes(t, sample_nbytes, chunk)));
   } else {
     clear_candidates(candidates, threadIdx.x - walkers, TRAIN_THREADS - walkers);
     for (u32 i = threadIdx.x - walkers; i < CODES; i += TRAIN_THREADS - walkers) t->counts[i] = 0;
@@ -113,7 +113,7 @@ __device__ __forceinline__ u32 pair_of(const Training* t, const u16* matches, u3
 
 // count: tokens, their first bytes alone, and pairs of neighbours, unless the first has eight bytes. Sets bits of pairs that the
 // thread made frequent, so that it lists them, and of those it was the first to count in global memory, so that it clears these.
-__device__ __forceinline__ void count_tokens(Training* t, const u16* matches, PairCounts pairs, Share share,
+__device__ __forceinline__ void count_tokens(Training* t, const u16* matches, PairCounts pairs, TokenShare share,
                                              u32 threshold, u32* frequent, u32* global) {
   const u16* row = matches + share.chunk * ROW;
   const u32 tokens = share.first < share.step ? t->tokens[share.chunk] : 0;
@@ -132,7 +132,7 @@ __device__ __forceinline__ void count_tokens(Training* t, const u16* matches, Pa
 }
 
 // list: the frequent pairs and their counts. With a barrier, after which the counts in shared memory are not needed any more.
-__device__ __forceinline__ void list_pairs(Training* t, const u16* matches, PairCounts pairs, Share share,
+__device__ __forceinline__ void list_pairs(Training* t, const u16* matches, PairCounts pairs, TokenShare share,
                                            const u32* frequent, const u32* global, u16* pair_list, u16* pair_times) {
   u32 place = take_places(&t->frequent, __popc(frequent[0]) + __popc(frequent[1]));
 #pragma unroll
@@ -212,7 +212,7 @@ __device__ __forceinline__ void keep_best(Training* t, const Candidates* candida
 
 // Code of every best symbol: lengths 2, 3, .. 8, 1, two-byte symbols that begin no longer one before those that do, and the better
 // before the less good. Four lanes a symbol. Returns the code for symbol threadIdx.x / 4.
-__device__ __forceinline__ u32 code_of(Training* t, u32 count) {
+__device__ __forceinline__ u32 rank_symbols(Training* t, u32 count) {
   const u32 own = threadIdx.x / 4, part = threadIdx.x % 4;
   const u32 key = own < count ? t->best_keys[own] : 1u << 27, length = key_length(key);
   const u64 bytes = t->best_symbols[own];
@@ -235,7 +235,7 @@ __device__ __forceinline__ u32 code_of(Training* t, u32 count) {
   before += __shfl_xor_sync(ALL_LANES, before, 2);
   return before;
 }
-static_assert(TRAIN_THREADS >= 4 * 256, "code_of: four lanes a symbol");
+static_assert(TRAIN_THREADS >= 4 * 256, "rank_symbols: four lanes a symbol");
 
 // grid: a block a scope; block: TRAIN_THREADS; shared memory: TRAIN_TABLES_NBYTES, then the matches and the candidates as far as
 // TRAIN_MATCHES_IN_SHARED and TRAIN_CANDIDATES_IN_SHARED say.
@@ -277,7 +277,7 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
     __syncthreads();
     walk_chunks(t, matches, candidates, sample_nbytes, taken, used);
     __syncthreads();
-    const Share share = {thread % taken, thread / taken, TRAIN_THREADS / taken};
+    const TokenShare share = {thread % taken, thread / taken, TRAIN_THREADS / taken};
     u32 frequent[2] = {0, 0}, global[2] = {0, 0};
     count_tokens(t, matches, pairs, share, threshold, frequent, global);
     __syncthreads();
@@ -294,7 +294,7 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
   }
 
   clear_lookup(t, false);
-  const u32 code = code_of(t, used);  // with a barrier
+  const u32 code = rank_symbols(t, used);  // with a barrier
   TrainedTable* result = trained + blockIdx.x;
   u32 two_bytes = 0;
   if (thread % 4 == 0 && thread / 4 < used) {

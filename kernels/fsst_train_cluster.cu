@@ -49,12 +49,12 @@ static_assert(PAIR_COUNTS == 32 * TRAIN_THREADS, "a thread has a bit for each of
 
 // Names of pairs, scrambled: the last three bits say whose the counter is, the others which it is. 18 bits; x ^ x >> 9 is its own
 // inverse there.
-__device__ __forceinline__ u32 scramble(u32 pair) {
+__device__ __forceinline__ u32 scramble_pair(u32 pair) {
   const u32 x = pair * 0x9E3779B1u & (CODES * CODES - 1);
   return x ^ x >> 9;
 }
 
-__device__ __forceinline__ u32 unscramble(u32 scrambled) {
+__device__ __forceinline__ u32 unscramble_pair(u32 scrambled) {
   const u32 inverse = 0x32F51u;  // of the multiplier
   static_assert(0x9E3779B1u * inverse % (CODES * CODES) == 1, "");
   return (scrambled ^ scrambled >> 9) * inverse & (CODES * CODES - 1);
@@ -104,10 +104,10 @@ __device__ __forceinline__ void write_tokens(Cluster* c, u32 sample_nbytes, u32 
 }
 
 // count: as in fsst_train.cu; tokens in this block, pairs where their counters are.
-__device__ __forceinline__ void count_tokens(Cluster* c, const u16* parsed, u32 taken) {
+__device__ __forceinline__ void cluster_count_tokens(Cluster* c, const u16* parsed, u32 taken) {
   Training* t = &c->training;
   auto add_pair = [&](u32 pair) {
-    const u32 scrambled = scramble(pair), place = scrambled / CLUSTER_BLOCKS;
+    const u32 scrambled = scramble_pair(pair), place = scrambled / CLUSTER_BLOCKS;
     u32* word = reinterpret_cast<u32*>(c->pair_counts) + place / 2;
     add_in_block(word, scrambled % CLUSTER_BLOCKS, 1u << (16 * (place & 1)));
   };
@@ -130,7 +130,7 @@ __device__ __forceinline__ void count_tokens(Cluster* c, const u16* parsed, u32 
 }
 
 // list: the frequent ones of this block's pairs.
-__device__ __forceinline__ void list_pairs(Cluster* c, u32 threshold) {
+__device__ __forceinline__ void cluster_list_pairs(Cluster* c, u32 threshold) {
   const uint4* words = reinterpret_cast<const uint4*>(c->pair_counts);
   u32 frequent = 0;
 #pragma unroll
@@ -148,7 +148,7 @@ __device__ __forceinline__ void list_pairs(Cluster* c, u32 threshold) {
 }
 
 // offer: as in fsst_train.cu, each block a part of the codes, whose counts it sums, and its pairs.
-__device__ __forceinline__ void offer_all(Cluster* c, u32 rank, u32 used, u32 threshold) {
+__device__ __forceinline__ void cluster_offer_all(Cluster* c, u32 rank, u32 used, u32 threshold) {
   Training* t = &c->training;
   auto offer_to_owner = [&](u32 name, u32 times) {
     offer(t, in_block(&c->candidates, owner_of(symbol_of(t, name))), name, times);
@@ -164,7 +164,7 @@ __device__ __forceinline__ void offer_all(Cluster* c, u32 rank, u32 used, u32 th
   }
   for (u32 i = threadIdx.x; i < t->frequent; i += TRAIN_THREADS) {
     const u32 place = c->list[i];
-    offer_to_owner(unscramble(place * CLUSTER_BLOCKS + rank), c->pair_counts[place]);
+    offer_to_owner(unscramble_pair(place * CLUSTER_BLOCKS + rank), c->pair_counts[place]);
   }
 }
 
@@ -216,7 +216,7 @@ __device__ __forceinline__ u32 best_finalists(Cluster* c, u32 alive, u32 count, 
 
 // select: of all blocks' candidates chosen by `alive` the best MAX_SYMBOLS; returns a thread's bits. With barriers of the cluster.
 // As in fsst_train.cu, digit by digit; when few enough share the digits, they are compared with each other.
-__device__ __forceinline__ u32 select_best(Cluster* c, u32 alive) {
+__device__ __forceinline__ u32 cluster_select_best(Cluster* c, u32 alive) {
   Training* t = &c->training;
   const Candidates* candidates = &c->candidates;
   u32 chosen = 0, wanted = MAX_SYMBOLS, key = 0;
@@ -276,7 +276,7 @@ __device__ __forceinline__ u32 select_best(Cluster* c, u32 alive) {
 }
 
 // Tells all blocks the chosen candidates of this one, at the same places in all.
-__device__ __forceinline__ void keep_best(Cluster* c, u32 chosen) {
+__device__ __forceinline__ void cluster_keep_best(Cluster* c, u32 chosen) {
   Training* t = &c->training;
   u32 place = take_places(in_block(&t->best, 0), __popc(chosen));
   FOR_EACH_BIT(chosen, bit) {
@@ -291,9 +291,9 @@ __device__ __forceinline__ void keep_best(Cluster* c, u32 chosen) {
   }
 }
 
-// Code of every best symbol: see `code_of`. Each block ranks some, a warp a symbol, and tells all blocks. With a barrier of the
+// Code of every best symbol: see `rank_symbols`. Each block ranks some, a warp a symbol, and tells all blocks. With a barrier of the
 // cluster. Returns the code of symbol threadIdx.x.
-__device__ __forceinline__ u32 code_of(Cluster* c, u32 rank, u32 count) {
+__device__ __forceinline__ u32 cluster_rank_symbols(Cluster* c, u32 rank, u32 count) {
   Training* t = &c->training;
   u32 *begun = reinterpret_cast<u32*>(c->pair_counts), *groups = t->histogram, *codes = t->counts;
   const u32 own = threadIdx.x;  // bits of the pairs that longer symbols begin with
@@ -366,21 +366,21 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_BLOCKS, 1, 1) __launch_bound
     if (used > 0) write_tokens(c, sample_nbytes, taken);
     cluster_sync();
     if (thread == 0) t->best = t->finalists = 0;  // all have read the one
-    count_tokens(c, parsed, taken);
+    cluster_count_tokens(c, parsed, taken);
     cluster_sync();
-    list_pairs(c, threshold);
+    cluster_list_pairs(c, threshold);
     __syncthreads();
-    offer_all(c, rank, used, threshold);
+    cluster_offer_all(c, rank, used, threshold);
     cluster_sync();
     const u32 alive = best_of_slots(t, &c->candidates, c->list);
-    const u32 chosen = select_best(c, alive);
-    keep_best(c, chosen);
+    const u32 chosen = cluster_select_best(c, alive);
+    cluster_keep_best(c, chosen);
     cluster_sync();
     used = *in_block(&t->best, 0);
   }
   clear_lookup(t, false);
   cluster_sync();                           // before codes are told
-  const u32 code = code_of(c, rank, used);  // behind its barrier no block reads another's shared memory: they may end
+  const u32 code = cluster_rank_symbols(c, rank, used);  // behind its barrier no block reads another's shared memory: they may end
   TrainedTable* result = trained + number;
   u32 two_bytes = 0;
   if (thread < used) {

@@ -75,13 +75,13 @@ static_assert(sizeof(Search) <= SEARCH_NBYTES, "SEARCH_NBYTES");
 static_assert(SAMPLE_NBYTES <= 1 << 17, "a string's position has 17 bits");
 
 // The scope of a table that is searched, and where the tables go.
-struct SearchView {
+struct TableSearchView {
   u64 scope;    // address of its ScopeView
   u64 trained;  // address of its TrainedTable: the default level's, then the result
   u64 search;   // address
 };
 
-__device__ __forceinline__ Search* search_of(const SearchView* views) {
+__device__ __forceinline__ Search* search_of(const TableSearchView* views) {
   return reinterpret_cast<Search*>(views[blockIdx.y].search);
 }
 
@@ -112,9 +112,9 @@ __device__ __forceinline__ u64 window_at(const u32* words, u32 at) {
 
 // Copies both samples, the default level's table to where the search begins, and clears what has to be zero.
 // grid: (blocks of a parse, scopes).
-extern "C" __global__ void __launch_bounds__(SEARCH_THREADS) fsst_max_begin(const SearchView* views) {
+extern "C" __global__ void __launch_bounds__(SEARCH_THREADS) fsst_max_begin(const TableSearchView* views) {
   __shared__ u64 bounds[2];
-  const SearchView& view = views[blockIdx.y];
+  const TableSearchView& view = views[blockIdx.y];
   const ScopeView& scope = *reinterpret_cast<const ScopeView*>(view.scope);
   Search* search = search_of(views);
   const u32 first_chunk = blockIdx.x * BLOCK_CHUNKS;
@@ -358,7 +358,7 @@ __device__ __forceinline__ void choose_all(Parse* p, u32 left) {
   }
 }
 
-__device__ __forceinline__ void walk(u8* row, u32 nbytes) {
+__device__ __forceinline__ void mark_parse(u8* row, u32 nbytes) {
   for (u32 at = 0; at < nbytes;) {
     const u32 length = row[at];
     row[at] = u8(length | ON_PARSE);
@@ -386,7 +386,7 @@ __device__ __forceinline__ i32 saving_of(const u16* ahead, u32 length) {
 }
 
 // offer: into buckets. Notes for fsst_max_collect which places there are.
-__device__ __forceinline__ void offer_all(const Parse* p, Search* search, u32 left, u32 part, u32 parts) {
+__device__ __forceinline__ void offer_strings(const Parse* p, Search* search, u32 left, u32 part, u32 parts) {
   const u32 first_chunk = blockIdx.x * BLOCK_CHUNKS;
   for (u32 at = threadIdx.x; at < min(left, u32(SPAN)); at += PARSE_THREADS) {
     const u32 chunk = first_chunk + at / SAMPLE_CHUNK;
@@ -407,7 +407,7 @@ __device__ __forceinline__ void offer_all(const Parse* p, Search* search, u32 le
 // `number`: of the parse, from 0 on; `round`: of a parse that offers, else negative.
 // grid: (as many blocks as the sample may have parts, scopes), of a CHECK two of these.
 extern "C" __global__ void __launch_bounds__(PARSE_THREADS)
-    fsst_max_parse(const SearchView* views, u32 kind, u32 number, i32 round) {
+    fsst_max_parse(const TableSearchView* views, u32 kind, u32 number, i32 round) {
   __shared__ Parse parse;
   Parse* p = &parse;
   Search* search = search_of(views);
@@ -453,9 +453,9 @@ extern "C" __global__ void __launch_bounds__(PARSE_THREADS)
   }
   choose_all(p, left);
   __syncthreads();
-  if (warp == 0 && piece < PIECES) walk(reinterpret_cast<u8*>(p->rows[piece]), nbytes_of_piece);
+  if (warp == 0 && piece < PIECES) mark_parse(reinterpret_cast<u8*>(p->rows[piece]), nbytes_of_piece);
   const u32 parts = parts_of(nbytes);
-  if (round >= 0) offer_all(p, search, left, u32(round) % parts, parts);
+  if (round >= 0) offer_strings(p, search, left, u32(round) % parts, parts);
   __syncthreads();
   weigh_all(p, left);
   __syncthreads();
@@ -471,7 +471,7 @@ static_assert(15 * SPAN < 1 << 16, "sums");
 
 // How many buckets there are of each class.
 // grid: (any, scopes).
-extern "C" __global__ void __launch_bounds__(SEARCH_THREADS) fsst_max_classes(const SearchView* views) {
+extern "C" __global__ void __launch_bounds__(SEARCH_THREADS) fsst_max_classes(const TableSearchView* views) {
   __shared__ u32 classes[256];
   Search* search = search_of(views);
   for (u32 i = threadIdx.x; i < 256; i += SEARCH_THREADS) classes[i] = 0;
@@ -502,7 +502,7 @@ __device__ __forceinline__ u32 lowest_class(const u32* classes) {
 
 // Adds up what each string would save that lies in a bucket of the best classes, unless there are too many of them.
 // grid: (any, scopes).
-extern "C" __global__ void __launch_bounds__(SEARCH_THREADS) fsst_max_collect(const SearchView* views, u32 round) {
+extern "C" __global__ void __launch_bounds__(SEARCH_THREADS) fsst_max_collect(const TableSearchView* views, u32 round) {
   __shared__ u32 lowest;
   Search* search = search_of(views);
   const u32 nbytes = search->nbytes, parts = parts_of(nbytes), part = round % parts;
@@ -559,7 +559,7 @@ struct Selection {
 };
 
 // Keeps the table of the round, without symbols that are not used, if it is the best so far.
-__device__ __forceinline__ void keep_best(Selection* s, Search* search, const SymbolList& list) {
+__device__ __forceinline__ void keep_smallest(Selection* s, Search* search, const SymbolList& list) {
   if (threadIdx.x == 0) s->nbytes = search->total, s->kept = 0;
   __syncthreads();
   for (u32 i = threadIdx.x; i < list.count; i += SELECT_THREADS)
@@ -586,12 +586,12 @@ __device__ __forceinline__ void keep_best(Selection* s, Search* search, const Sy
 // The best strings join the table that parse `number` left: at most `joining` more than it has room for.
 // grid: (1, scopes).
 extern "C" __global__ void __launch_bounds__(SELECT_THREADS)
-    fsst_max_select(const SearchView* views, u32 number, u32 joining) {
+    fsst_max_select(const TableSearchView* views, u32 number, u32 joining) {
   __shared__ Selection selection;
   Selection* s = &selection;
   Search* search = search_of(views);
   SymbolList& list = search->lists[(number + 1) % 2];
-  keep_best(s, search, list);
+  keep_smallest(s, search, list);
   if (joining == 0) return;
   const u32* sample = reinterpret_cast<const u32*>(search->samples[0]);
   if (threadIdx.x == 0) s->count = s->taken = 0;
@@ -650,7 +650,7 @@ extern "C" __global__ void __launch_bounds__(SELECT_THREADS)
 
 // Writes the better of two tables: the best, if it is better by a part in CHECK_MARGIN where samples were drawn, else the first.
 // grid: (1, scopes).
-extern "C" __global__ void __launch_bounds__(SEARCH_THREADS) fsst_max_choose(const SearchView* views) {
+extern "C" __global__ void __launch_bounds__(SEARCH_THREADS) fsst_max_choose(const TableSearchView* views) {
   __shared__ u32 costs[2];
   Search* search = search_of(views);
   if (threadIdx.x < 2) costs[threadIdx.x] = search->costs[threadIdx.x];

@@ -29,7 +29,7 @@
 // Candidates            |        |         | 0      | pairs  | pairs, 0 | gains  | gains, then keys   | keys
 //
 // (Candidates in global memory: pairs are counted in pair_counts alone.) After the last generation hash_* and short_symbols are the
-// lookup with the codes that are stored, and histogram has the groups of code_of. fsst_train_cluster has room for all but two: its
+// lookup with the codes that are stored, and histogram has the groups of rank_symbols. fsst_train_cluster has room for all but two: its
 // digits are counted in `counts`, which has the codes of symbols at the end.
 struct Training {
   u64 sample[SAMPLE_CHUNKS * SAMPLE_CHUNK / 8 + 1];  // chunks, and what is read behind the last
@@ -265,7 +265,7 @@ __device__ __forceinline__ void match_chunks(const Training* t, u16* matches, u3
 
 // The tokens that a thread counts: of one chunk every `step`-th. In words of bits, bit i stands for the i-th of these and the one
 // before it, a pair; the second of two words for the pair with the token's first byte alone.
-struct Share {
+struct TokenShare {
   u32 chunk, first, step;
 
   // Of the list of pairs: chunk, number of the second token, and whether it is its first byte alone.

@@ -188,7 +188,7 @@ __device__ __forceinline__ bool is_in(const SegmentView& s, const EntryBytes& le
 }
 
 // Compares the last rows that wait, 32 at most, a lane each; whole warps. table: address of the table that `lengths` belongs to.
-__device__ __forceinline__ void compare(const SegmentView& s, EntryBytes& lengths, u64& table, const Values& values,
+__device__ __forceinline__ void compare_waiting(const SegmentView& s, EntryBytes& lengths, u64& table, const Values& values,
                                         const Waiting& waiting, u32& count, u64 answers) {
   if (table != s.table) {
     table = s.table;
@@ -217,7 +217,7 @@ __device__ __forceinline__ void find_values(const SegmentView* __restrict__ segm
   const Run run(row_blocks);
   if (run.begin >= run.end) return;
   const u64 first_unit = segments[0].first_row_block, last_unit = first_unit + run.end;
-  u32 k = find_segment<&SegmentView::first_row_block>(segments, segment_count, first_unit + run.begin), count = 0;
+  u32 k = find_view<&SegmentView::first_row_block>(segments, segment_count, first_unit + run.begin), count = 0;
   u64 table = 0;  // that `lengths` belongs to
   for (u64 unit = first_unit + run.begin; unit < last_unit; ++unit) {
     while (k + 1 < segment_count && segments[k + 1].first_row_block <= unit) ++k;
@@ -303,7 +303,7 @@ __device__ __forceinline__ void find_values(const SegmentView* __restrict__ segm
       }
       count += __popc(others);
       open = __any_sync(ALL_LANES, candidates != 0);
-      if (count >= 32 || (last && !open && count > 0)) compare(s, lengths, table, values, waiting, count, answers);
+      if (count >= 32 || (last && !open && count > 0)) compare_waiting(s, lengths, table, values, waiting, count, answers);
     } while (open || (last && count > 0));
   }
 }

@@ -99,7 +99,7 @@ __device__ __forceinline__ u32 warp_exclusive_sums(u32 four) {
 // ---- sizes
 
 // Values to measure.
-struct MeasureJob {
+struct MeasureChunksJob {
   u64 values, rows;        // address, count
   u64 dim, chunk, chunks;  // `chunk`: values of one
   u64 sizes;               // address, u32 of every chunk: its bytes
@@ -107,7 +107,7 @@ struct MeasureJob {
 
 // A warp a chunk.
 extern "C" __global__ void __launch_bounds__(32 * WARPS) gfc_measure(const u64* table, u32 jobs) {
-  __shared__ MeasureJob job;
+  __shared__ MeasureChunksJob job;
   const u32 in_job = load_job(table, jobs, job);
   const u32 number = in_job * WARPS + threadIdx.x / 32, lane = lane_id(), chunk = u32(job.chunk);
   if (number >= job.chunks) return;
@@ -520,7 +520,7 @@ __device__ __forceinline__ void decode_chunk(const Encoded& segment, u64 number,
   }
 }
 
-struct Job {
+struct DecodeJob {
   Encoded segment;
   u64 touched;  // address of a byte for each chunk from the first that is wanted on, 0 where it may be left out; 0: none may
   Wanted wanted;
@@ -530,7 +530,7 @@ struct Job {
 extern "C" __global__ void __launch_bounds__(32 * WARPS, 40 / WARPS) gfc_decode(const u64* table, u32 jobs) {
   __shared__ uint4 rings[WARPS][RING / 16 + 1];
   const u32 which = find_job(table, jobs, blockIdx.x), warp = threadIdx.x / 32;
-  const Job& job = reinterpret_cast<const Job*>(table + jobs)[which];
+  const DecodeJob& job = reinterpret_cast<const DecodeJob*>(table + jobs)[which];
   const u64 unit = (blockIdx.x - table[which]) * WARPS + warp, begin = job.wanted.begin, end = job.wanted.end;
   const u64 number = begin / job.segment.chunk + unit;
   if (number * job.segment.chunk >= end) return;
@@ -538,7 +538,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 40 / WARPS) gfc_decode(
   decode_chunk(job.segment, number, begin, end, job.wanted.values, job.wanted.stride, rings[warp]);
 }
 
-struct Part {
+struct GfcPart {
   Encoded segment;
   u64 first_row, rows;
 };
@@ -549,10 +549,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 40 / WARPS)
     gfc_take(const u64* table, u32 columns, u32 blocks, const u64* rows, u64 shift, u64 count) {
   __shared__ uint4 rings[WARPS][RING / 16 + 1];
   const TakenColumn& column = reinterpret_cast<const TakenColumn*>(table)[blockIdx.x / blocks];
-  const Part* parts = reinterpret_cast<const Part*>(reinterpret_cast<const TakenColumn*>(table) + columns);
+  const GfcPart* parts = reinterpret_cast<const GfcPart*>(reinterpret_cast<const TakenColumn*>(table) + columns);
   const u32 warp = threadIdx.x / 32;
   const u64 i = blockIdx.x % blocks * u64(WARPS) + warp, row = row_of(rows, shift, i, count);
-  const Part* part;
+  const GfcPart* part;
   if (i >= count || !find_part(parts + column.first_part, column.parts, row, part)) return;
   const u64 local = row - part->first_row;
   decode_chunk(part->segment, local / part->segment.chunk, local, local + 1, column.values + i * column.stride,

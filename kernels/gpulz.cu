@@ -127,7 +127,7 @@ __device__ __forceinline__ void sync_chunk() {
 // best[k] = length << 8 | 255 - offset of the longest match for the lane's symbol of word k, the nearest of these; a length above 32
 // reads as 32. `mine`: the lane's symbol of word 0, symbol `first + lane` of its chunk, which has `count`.
 template <bool whole>
-__device__ __forceinline__ void search(const Symbol* mine, u32 first, u32 count, bool last_warp, u32* best) {
+__device__ __forceinline__ void find_matches(const Symbol* mine, u32 first, u32 count, bool last_warp, u32* best) {
   const u32 lane = lane_id();
   Symbol symbol[WORDS];
 #pragma unroll
@@ -227,9 +227,9 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, ENCODE_THREADS < 80
   const Symbol* mine = symbols + first + lane;
   u32 best[WORDS], visits[WORDS];
   if (count == SYMBOLS)
-    search<true>(mine, first, count, warp == WARPS - 1, best);
+    find_matches<true>(mine, first, count, warp == WARPS - 1, best);
   else
-    search<false>(mine, first, count, warp == WARPS - 1, best);
+    find_matches<false>(mine, first, count, warp == WARPS - 1, best);
 #pragma unroll
   for (u32 k = 0; k < WORDS; ++k) visits[k] = MANY_REGISTERS ? visited(best[k]) : 0;
 

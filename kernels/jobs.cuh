@@ -13,14 +13,7 @@ struct Wanted {
 
 // The job of a thread block: the last one that does not begin behind it. For whole warps; of one job nothing is read.
 __device__ __forceinline__ u32 find_job(const u64* first_blocks, u32 count, u64 block) {
-  u32 low = 0, high = count;
-  while (high - low > 1) {
-    const u32 step = (high - low + 31) / 32, at = low + lane_id() * step;
-    const u32 not_behind = __ballot_sync(ALL_LANES, at < high && first_blocks[at] <= block);
-    low += (31 - __clz(int(not_behind | 1))) * step;
-    high = min(low + step, high);
-  }
-  return low;
+  return warp_last_that(0u, count, [&](u32 job) { return first_blocks[job] <= block; });
 }
 
 // Brings the job of this thread block to shared memory, for all of its threads: what lies there takes no registers until it is used.
@@ -54,15 +47,7 @@ struct TakenColumn {
 // Whether `row` is in one of the parts, and which.
 template <typename Part>
 __device__ __forceinline__ bool find_part(const Part* parts, u64 count, u64 row, const Part*& found) {
-  u64 low = 0, high = count;
-  while (high - low > 1) {
-    const u64 middle = (low + high) / 2;
-    if (parts[middle].first_row <= row)
-      low = middle;
-    else
-      high = middle;
-  }
-  found = parts + low;
+  found = parts + last_that(u64(0), count, [&](u64 part) { return parts[part].first_row <= row; });
   return row >= found->first_row && row - found->first_row < found->rows;
 }
 

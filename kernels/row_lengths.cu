@@ -14,6 +14,7 @@
 //   is packed, one wait; widths are taken from row_words instead of being found again. Its time is not measured yet.
 #include "fsst_compress.cuh"
 #include "row_lengths.cuh"
+#include "segments.cuh"
 
 // Thread blocks of row_lengths_measure and row_lengths_pack on a multiprocessor: as many as give the code so many registers that
 // nothing is spilled.
@@ -28,34 +29,15 @@
 #define PACK_BLOCKS 3
 #endif
 
-// Offsets of 32 or 64 bits, as they are stored: the first need not be 0.
-struct Offsets {
-  u64 data, wide;
-  __device__ __forceinline__ u64 operator[](u64 row) const {
-    return wide ? reinterpret_cast<const u64*>(data)[row] : reinterpret_cast<const u32*>(data)[row];
-  }
-};
-
-// Where segment k of a column begins; k = segments: where the last ends. Segment k takes the rows that start at characters
-// k * segment_chars and up; the last that has characters also the empty rows behind it.
+// Rows and characters of a column before segment k; k = segments: of all. For whole warps.
 __device__ __forceinline__ void find_begin(const ColumnView& column, u32 k) {
-  const Offsets offsets = {column.offsets, column.wide};
+  const bool wide = column.wide != 0;
   const Found found(column.found, column.segments);
-  const u64 rows = column.rows, first = offsets[0], chars = offsets[rows] - first, begin = k * column.segment_chars;
-  u64 low = 0, high = rows;
-  if (k == 0)
-    high = 0;
-  else if (k == column.segments || begin >= chars)
-    low = rows;
-  while (low < high) {
-    const u64 middle = (low + high) / 2;
-    if (offsets[middle] - first < begin)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  found.rows_begin[k] = low;
-  found.chars_begin[k] = offsets[low] - first;
+  const u64 row = segment_begin(column.offsets, wide, column.rows, k, column.segments, column.segment_chars);
+  if (lane_id() != 0) return;
+  const u64 first = offset_at(column.offsets, wide, 0);
+  found.rows_begin[k] = row;
+  found.chars_begin[k] = offset_at(column.offsets, wide, row) - first;
   if (k < column.segments) {
     found.nulls[k] = found.codes[k] = found.used[k] = found.taken[k] = 0;
   } else {
@@ -65,13 +47,12 @@ __device__ __forceinline__ void find_begin(const ColumnView& column, u32 k) {
 }
 
 // Rows and characters where segments begin. Clears `nbytes` at `counts`, too, a multiple of 16: what fsst_train, which follows, wants
-// to be zero. grid: x covers the most segments + 1 threads, y = columns.
+// to be zero. grid: x covers the most segments + 1 warps, y = columns.
 extern "C" __global__ void segment_begins(const ColumnView* columns, uint4* counts, u64 nbytes) {
   const ColumnView& column = columns[blockIdx.y];
-  const u32 k = blockIdx.x * blockDim.x + threadIdx.x;
-  if (k <= column.segments) find_begin(column, k);
-  const u32 row = gridDim.x * blockDim.x;
-  for (u64 i = blockIdx.y * row + k; i < nbytes / sizeof(uint4); i += row * gridDim.y)
+  const u32 thread = blockIdx.x * blockDim.x + threadIdx.x, row = gridDim.x * blockDim.x;
+  if (thread / 32 <= column.segments) find_begin(column, thread / 32);
+  for (u64 i = blockIdx.y * row + thread; i < nbytes / sizeof(uint4); i += row * gridDim.y)
     counts[i] = make_uint4(0, 0, 0, 0);
 }
 
@@ -115,7 +96,7 @@ struct Nulls {
 // row_words of one row block, as a count: the warp reads the offsets of rows first .. first + count (count <= ROW_BLOCK).
 // with_nulls: `validity` is the address of a bitmap in which bit `bit` is the first row's.
 template <bool with_nulls, typename T>
-__device__ __forceinline__ u32 measure_block(const T* offsets, u32 count, u64 validity, u64 bit, Nulls& nulls) {
+__device__ __forceinline__ u32 measure_row_block(const T* offsets, u32 count, u64 validity, u64 bit, Nulls& nulls) {
   T low = ~T(0), high = 0;
 #pragma unroll
   for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
@@ -143,14 +124,7 @@ __device__ __forceinline__ void measure_run(const ColumnView& column, u64 begin,
   const Found found(column.found, column.segments);
   const u64* rows_begin = found.rows_begin;
   const u32 segments = u32(column.segments);
-  u32 k = 0, high = segments;
-  while (high - k > 1) {
-    const u32 middle = (k + high) / 2;
-    if (first_row_block(rows_begin, middle) <= begin)
-      k = middle;
-    else
-      high = middle;
-  }
+  u32 k = last_that(0u, segments, [&](u32 i) { return first_row_block(rows_begin, i) <= begin; });
   Nulls nulls = {0, 0};
   for (u64 unit = begin; unit < end; ++unit) {
     if (k + 1 < segments && first_row_block(rows_begin, k + 1) <= unit) {
@@ -161,9 +135,9 @@ __device__ __forceinline__ void measure_run(const ColumnView& column, u64 begin,
     if (row >= stop) continue;
     const u32 count = u32(min(stop - row, u64(ROW_BLOCK)));
     const u64 bit = column.validity_offset + row;
-    const u32 words = column.wide ? measure_block<with_nulls>(reinterpret_cast<const u64*>(column.offsets) + row, count,
+    const u32 words = column.wide ? measure_row_block<with_nulls>(reinterpret_cast<const u64*>(column.offsets) + row, count,
                                                               column.validity, bit, nulls)
-                                  : measure_block<with_nulls>(reinterpret_cast<const u32*>(column.offsets) + row, count,
+                                  : measure_row_block<with_nulls>(reinterpret_cast<const u32*>(column.offsets) + row, count,
                                                               column.validity, bit, nulls);
     if (lane_id() == 0) reinterpret_cast<u32*>(column.row_words)[unit] = words;
   }
@@ -233,7 +207,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) row_lengths_scan(const Col
 // grid: columns; block: 1024 threads.
 extern "C" __global__ void __launch_bounds__(1024, 1) row_lengths_look(const ColumnView* columns) {
   const ColumnView& column = columns[blockIdx.x];
-  if (threadIdx.x <= 1) find_begin(column, threadIdx.x);
+  if (threadIdx.x < 64) find_begin(column, threadIdx.x / 32);
   __syncthreads();
   const u64 row_blocks = (column.rows + ROW_BLOCK - 1) / ROW_BLOCK, each = (row_blocks + 31) / 32;
   const u64 begin = min(threadIdx.x / 32 * each, row_blocks), end = min(begin + each, row_blocks);
@@ -324,7 +298,7 @@ __device__ __forceinline__ void put_wide(const T* differences, u32 width, u32* t
 
 // Packs the `count` rows of a row block, whose offsets are `staged` (at `padded`, the last is `end`); their minimum.
 template <typename T>
-__device__ __forceinline__ T pack_block(u32 count, T end, u32 width, u32* to, const T* staged, PackRoom& room) {
+__device__ __forceinline__ T pack_row_block(u32 count, T end, u32 width, u32* to, const T* staged, PackRoom& room) {
   const u32 lane = lane_id();
   T length[ROWS_PER_LANE];
   const T* const mine = staged + padded(ROWS_PER_LANE * lane);
@@ -403,7 +377,7 @@ __device__ __forceinline__ void pack_run(const PackView& s, u32 begin, u32 end, 
       rest &= rest - 1;
       if (ahead && rest != 0) load(__ffs(rest) - 1);
       u32* const row_bits = reinterpret_cast<u32*>(s.row_bits) + from;
-      const T low = pack_block(base + i < whole ? ROW_BLOCK : last, block_end, (to - from) / (ROW_BLOCK / 32), row_bits,
+      const T low = pack_row_block(base + i < whole ? ROW_BLOCK : last, block_end, (to - from) / (ROW_BLOCK / 32), row_bits,
                                staged, room);
       if (lane == i) minimum = u32(low);
     }
@@ -480,7 +454,7 @@ extern "C" __global__ void __launch_bounds__(256, PACK_BLOCKS)
 
 // Writes the offsets of a row block's rows from..to (counted in the block) at `out` + row, coalesced.
 template <typename T>
-__device__ __forceinline__ void unpack_block(const PackedBlock& block, u32 from, u32 to, u64 before, u32* staged,
+__device__ __forceinline__ void unpack_row_block(const PackedBlock& block, u32 from, u32 to, u64 before, u32* staged,
                                              T* out) {
   stage_starts(block, staged);
   __syncwarp();
@@ -510,7 +484,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
   u32* const staged = rooms[threadIdx.x / 32];
   const Run run(row_blocks);
   if (run.begin >= run.end) return;
-  u32 k = find_segment<&SegmentView::first_row_block>(segments, segment_count, run.begin);
+  u32 k = find_view<&SegmentView::first_row_block>(segments, segment_count, run.begin);
   for (u64 unit = run.begin; unit < run.end; ++unit) {
     while (k + 1 < segment_count && segments[k + 1].first_row_block <= unit) ++k;
     const SegmentView& s = segments[k];
@@ -525,9 +499,9 @@ extern "C" __global__ void __launch_bounds__(256, 4)
     u64* const whole = reinterpret_cast<u64*>(s.offsets_to) + at;
     const bool sums_fit = block.sums_fit();
     if (sums_fit && wide)
-      unpack_block(block, from, to, before, staged, whole);
+      unpack_row_block(block, from, to, before, staged, whole);
     else if (sums_fit)
-      unpack_block(block, from, to, before, staged, narrow);
+      unpack_row_block(block, from, to, before, staged, narrow);
     else if (wide)
       unpack_long_block(block, from, to, before, whole);
     else
@@ -584,7 +558,7 @@ extern "C" __global__ void __launch_bounds__(256)
   if (i < words) {
     u64 bit = 32 * i;
     const u64 end = bit + 32;
-    u32 k = find_segment<&SegmentView::out_bit>(segments, segment_count, bit), word = 0;
+    u32 k = find_view<&SegmentView::out_bit>(segments, segment_count, bit), word = 0;
     nulls_to = segments[k].nulls_to;
     u32* const to = reinterpret_cast<u32*>(segments[k].validity_to) + i;
     for (; k < segment_count && segments[k].out_bit <= bit; ++k) {

@@ -179,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(256)
 
 // ---- lists
 
-__device__ __forceinline__ u64 offset_at(const void* offsets, u32 itemsize, u64 i) {
+__device__ __forceinline__ u64 list_offset(const void* offsets, u32 itemsize, u64 i) {
   return itemsize == 4 ? static_cast<const u32*>(offsets)[i] : static_cast<const u64*>(offsets)[i];
 }
 
@@ -193,7 +193,7 @@ __device__ __forceinline__ void put_offset(void* offsets, u32 itemsize, u64 i, u
 // Subtracts `first`. A thread an offset.
 extern "C" __global__ void __launch_bounds__(256) rebase_offsets(void* offsets, u32 itemsize, u64 count, u64 first) {
   const u64 i = blockIdx.x * u64(256) + threadIdx.x;
-  if (i < count) put_offset(offsets, itemsize, i, offset_at(offsets, itemsize, i) - first);
+  if (i < count) put_offset(offsets, itemsize, i, list_offset(offsets, itemsize, i) - first);
 }
 
 // Where lists begin and end in their values, which have `limit` rows -> begins as 64-bit numbers, and lengths. Damaged ones have none
@@ -202,7 +202,7 @@ extern "C" __global__ void __launch_bounds__(256)
     list_lengths(const void* begins, const void* ends, u32 itemsize, u64 count, u64 limit, u64* first, u64* lengths) {
   const u64 i = blockIdx.x * u64(256) + threadIdx.x;
   if (i >= count) return;
-  const u64 begin = min(offset_at(begins, itemsize, i), limit), end = min(offset_at(ends, itemsize, i), limit);
+  const u64 begin = min(list_offset(begins, itemsize, i), limit), end = min(list_offset(ends, itemsize, i), limit);
   first[i] = begin;
   lengths[i] = max(begin, end) - begin;
 }
@@ -219,13 +219,6 @@ extern "C" __global__ void __launch_bounds__(256)
     list_rows(const u64* first, const u64* ends, u64 count, u64 total, u64* rows) {
   const u64 at = blockIdx.x * u64(256) + threadIdx.x;
   if (at >= total) return;
-  u64 low = 0, high = count;  // the first list that ends behind `at`
-  while (low < high) {
-    const u64 middle = (low + high) / 2;
-    if (ends[middle] <= at)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  rows[at] = first[low] + at - (low == 0 ? 0 : ends[low - 1]);
+  const u64 list = first_that_not(u64(0), count, [&](u64 i) { return ends[i] <= at; });
+  rows[at] = first[list] + at - (list == 0 ? 0 : ends[list - 1]);
 }

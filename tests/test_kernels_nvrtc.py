@@ -138,14 +138,15 @@ ALONE = list(dict(reversed(VARIANTS)).items())
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("file", "variant"), ALONE, ids=[file for file, _ in ALONE])
 def test_code_of_one_kernel(file: str, variant: Any, compile_kernels: Callable[..., bytes]) -> None:
-    """A kernel that is compiled without the others of its file has as many instructions: all but one have the same."""
+    """A kernel that is compiled without the others of its file has the same instructions, and as good as that where it
+    is one of several that share a template: its variables in shared memory lie elsewhere."""
     whole = {name: code for name, code in _sections(compile_kernels(file, variant, 90)) if name.startswith(".text.")}
     assert whole
     for name, code in whole.items():
         sections = dict(_sections(compile_kernels(file, variant, 90, name.removeprefix(".text."))))
         assert [one for one in sections if one.startswith(".text.")] == [name]
-        assert len(sections[name]) == len(code), name
-        assert sections[name] == code or name == ".text.mask_count"
+        assert sections[name] == code or name in {".text.mask_count", ".text.take_few"}, name
+        assert abs(len(sections[name]) - len(code)) < len(code) / 100, name
 
 
 def test_a_frame_is_seen(compile_kernels: Callable[[str, Any, int], bytes], monkeypatch: pytest.MonkeyPatch) -> None:

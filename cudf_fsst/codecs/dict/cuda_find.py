@@ -223,7 +223,7 @@ class Numbered:
         of_slots = blocks(self.slots, launch.FIND_THREADS)
         jobs.add(2, "dict_mark", launch.FIND_THREADS, of_slots, ranked)
         chunks = blocks(rows, launch.RANK_CHUNK)
-        jobs.add(3, "dict_count", launch.FIND_THREADS, blocks(chunks, launch.FIND_THREADS // 32), ranked)
+        jobs.add(3, "dict_count_marks", launch.FIND_THREADS, blocks(chunks, launch.FIND_THREADS // 32), ranked)
         jobs.add(4, "dict_scan", launch.SCAN_THREADS, 1, ranked)
         jobs.add(5, "dict_rank", launch.FIND_THREADS, of_slots, ranked)
 

@@ -95,7 +95,7 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
     # Training needs no more than where segments begin, so in a side stream it need not wait for the rest.
     lane.launch(
         get_kernel("row_lengths", "segment_begins"),
-        (max(blocks(most + 1, 128), blocks(counts_nbytes, _CLEARED * columns)), columns),
+        (max(blocks(most + 1, 128 // 32), blocks(counts_nbytes, _CLEARED * columns)), columns),
         128,
         (views, _u64(room.pair_counts_at), _u64(counts_nbytes)),
     )
