@@ -637,7 +637,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, UNPACK_BLOCKS) bitpack_unp
   const UnpackJob& job = reinterpret_cast<const UnpackJob*>(table + jobs)[number];
   const u64 unit = (blockIdx.x - table[number]) * BITPACK_WARPS + threadIdx.x / 32;
   const WarpBlocks share(job.segment, u32(job.wanted.begin / BITPACK_BLOCK + unit * BITPACK_GROUP), BITPACK_GROUP,
-                    u32((job.wanted.end + BITPACK_BLOCK - 1) / BITPACK_BLOCK));
+                         u32((job.wanted.end + BITPACK_BLOCK - 1) / BITPACK_BLOCK));
 #pragma unroll 1
   for (u32 g = 0; g < share.count; ++g) {
     const Block block = share.block(job.segment, g);
@@ -846,7 +846,8 @@ __device__ __forceinline__ Number value_of(const BitpackPart* parts, u64 count, 
 extern "C" __global__ void __launch_bounds__(THREADS, TAKE_RESIDENT)
     bitpack_take(const u64* table, u32 columns, u32 blocks, const u64* rows, u64 shift, u64 count) {
   const TakenColumn& column = reinterpret_cast<const TakenColumn*>(table)[blockIdx.x / blocks];
-  const BitpackPart* parts = reinterpret_cast<const BitpackPart*>(reinterpret_cast<const TakenColumn*>(table) + columns);
+  const BitpackPart* parts =
+      reinterpret_cast<const BitpackPart*>(reinterpret_cast<const TakenColumn*>(table) + columns);
   const u64 i = blockIdx.x % blocks * u64(THREADS) + threadIdx.x;
   const u64 row = row_of(rows, shift, i, count);
   bool wanted = i < count;
@@ -867,7 +868,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, TAKE_RESIDENT)
 extern "C" __global__ void __launch_bounds__(THREADS, TAKE_RESIDENT)
     bitpack_take_bits(const u64* table, u32 columns, u32 blocks, const u64* rows, u64 shift, u64 count) {
   const TakenColumn& column = reinterpret_cast<const TakenColumn*>(table)[blockIdx.x / blocks];
-  const BitpackPart* parts = reinterpret_cast<const BitpackPart*>(reinterpret_cast<const TakenColumn*>(table) + columns);
+  const BitpackPart* parts =
+      reinterpret_cast<const BitpackPart*>(reinterpret_cast<const TakenColumn*>(table) + columns);
   const u64 i = blockIdx.x % blocks * u64(THREADS) + threadIdx.x;
   const u64 row = row_of(rows, shift, i, count);
   bool wanted = i < count;

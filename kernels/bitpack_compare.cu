@@ -95,7 +95,7 @@ __device__ __forceinline__ void compare_blocks(const u64* table, u32 jobs) {
   const CompareJob<Of>& job = reinterpret_cast<const CompareJob<Of>*>(table + jobs)[number];
   const u64 unit = (blockIdx.x - table[number]) * BITPACK_WARPS + threadIdx.x / 32;
   const WarpBlocks share(job.segment, u32(job.wanted.begin / BITPACK_BLOCK + unit * BITPACK_GROUP), BITPACK_GROUP,
-                    u32((job.wanted.end + BITPACK_BLOCK - 1) / BITPACK_BLOCK));
+                         u32((job.wanted.end + BITPACK_BLOCK - 1) / BITPACK_BLOCK));
   const Test test(job.of);
 #pragma unroll 1
   for (u32 g = 0; g < share.count; ++g) {
@@ -144,7 +144,7 @@ __device__ __forceinline__ void compare_blocks(const u64* table, u32 jobs) {
 // grid: as many thread blocks as cover the blocks of every job, BITPACK_GROUP a warp; block: THREADS threads.
 #define COMPARE(name, Test, Of)                                                                            \
   extern "C" __global__ void __launch_bounds__(THREADS, COMPARE_BLOCKS) name(const u64* table, u32 jobs) { \
-    compare_blocks<Test, Of>(table, jobs);                                                                        \
+    compare_blocks<Test, Of>(table, jobs);                                                                 \
   }
 COMPARE(bitpack_compare, InRange, Range)
 COMPARE(bitpack_is_in, InSet, Members)

@@ -623,7 +623,8 @@ __device__ __forceinline__ u32 slot_of_row(const FindJob& job, u32 row, const Te
 }
 
 template <typename Offset>
-__device__ __forceinline__ void find_few_rows(const FindJob& job, u32 in_job, const FewValues& kept, const u64* bounds) {
+__device__ __forceinline__ void find_few_rows(const FindJob& job, u32 in_job, const FewValues& kept,
+                                              const u64* bounds) {
   constexpr bool wide = sizeof(Offset) == 8;
   const u64 chars = job.chars, offsets = job.offsets + job.first * sizeof(Offset);
   const u32 rows = u32(job.rows), in_block = threadIdx.x / 32 * (32 * FEW_ROWS) + lane_id();

@@ -194,9 +194,10 @@ __device__ __forceinline__ bool write_bits(u32* words, u32* to, bool next) {
 
 // planes: 1 or 2. staged_automaton: it fits shared memory.
 template <u32 planes, bool staged_automaton>
-__device__ __forceinline__ void search_tiles(const SegmentView* __restrict__ segments, const SearchView* __restrict__ views,
-                                       const u32* __restrict__ first_units, u32 segment_count, u64 automata, u32 states,
-                                       u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen) {
+__device__ __forceinline__ void search_tiles(const SegmentView* __restrict__ segments,
+                                             const SearchView* __restrict__ views, const u32* __restrict__ first_units,
+                                             u32 segment_count, u64 automata, u32 states, u32 run_on,
+                                             u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen) {
   DYNAMIC_SHARED(u32, shared);
   const u32 k = find_unit(first_units, segment_count, blockIdx.x);
   const SegmentView& s = segments[k];
@@ -284,8 +285,8 @@ __device__ __forceinline__ void search_tiles(const SegmentView* __restrict__ seg
   extern "C" __global__ void __launch_bounds__(SEARCH_THREADS, SEARCH_BLOCKS)                                         \
       name(const SegmentView* segments, const SearchView* views, const u32* first_units, u32 segment_count,           \
            u64 automata, u32 states, u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen) { \
-    search_tiles<planes, staged_automaton>(segments, views, first_units, segment_count, automata, states, run_on,           \
-                                     codes_capacity, pieces, to, plane_words, seen);                                  \
+    search_tiles<planes, staged_automaton>(segments, views, first_units, segment_count, automata, states, run_on,     \
+                                           codes_capacity, pieces, to, plane_words, seen);                            \
   }
 SEARCH(fsst_search, 1, true)
 SEARCH(fsst_search_two, 2, true)

@@ -154,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
   }
   const u64 tile_shift = segments[row.segment].tile_shift;
   RowPlace before = {__shfl_up_sync(ALL_LANES, row.segment, 1), __shfl_up_sync(ALL_LANES, row.start, 1),
-                __shfl_up_sync(ALL_LANES, row.length, 1)};
+                     __shfl_up_sync(ALL_LANES, row.length, 1)};
   if (lane_id() == 0) before.length = 0;
   u64 chars, tiles;
   block_sum_before<TAKE_THREADS>(row.length, &chars);
@@ -318,7 +318,8 @@ __device__ __forceinline__ void decode_tile(const SegmentView& s, const DecodeTa
 
 // Decodes the characters of a group's rows; all threads of the block. `row`: this thread's, `chars_before`: of the group before it,
 // `to`: where the group's characters belong.
-__device__ __forceinline__ void decode_group(const TakeColumn& c, const RowPlace& row, u64 chars_before, u64 chars, u64 to) {
+__device__ __forceinline__ void decode_group(const TakeColumn& c, const RowPlace& row, u64 chars_before, u64 chars,
+                                             u64 to) {
   __shared__ Group group;
   __shared__ DecodeTable staged[TAKE_TABLES];
   __shared__ u32 first_table;

@@ -379,8 +379,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_BLOCKS, 1, 1) __launch_bound
     used = *in_block(&t->best, 0);
   }
   clear_lookup(t, false);
-  cluster_sync();                           // before codes are told
-  const u32 code = cluster_rank_symbols(c, rank, used);  // behind its barrier no block reads another's shared memory: they may end
+  cluster_sync();  // before codes are told
+  const u32 code =
+      cluster_rank_symbols(c, rank, used);  // behind its barrier no block reads another's shared memory: they may end
   TrainedTable* result = trained + number;
   u32 two_bytes = 0;
   if (thread < used) {

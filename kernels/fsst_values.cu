@@ -188,8 +188,8 @@ __device__ __forceinline__ bool is_in(const SegmentView& s, const EntryBytes& le
 }
 
 // Compares the last rows that wait, 32 at most, a lane each; whole warps. table: address of the table that `lengths` belongs to.
-__device__ __forceinline__ void compare_waiting(const SegmentView& s, EntryBytes& lengths, u64& table, const Values& values,
-                                        const Waiting& waiting, u32& count, u64 answers) {
+__device__ __forceinline__ void compare_waiting(const SegmentView& s, EntryBytes& lengths, u64& table,
+                                                const Values& values, const Waiting& waiting, u32& count, u64 answers) {
   if (table != s.table) {
     table = s.table;
 #pragma unroll 4
@@ -303,7 +303,8 @@ __device__ __forceinline__ void find_values(const SegmentView* __restrict__ segm
       }
       count += __popc(others);
       open = __any_sync(ALL_LANES, candidates != 0);
-      if (count >= 32 || (last && !open && count > 0)) compare_waiting(s, lengths, table, values, waiting, count, answers);
+      if (count >= 32 || (last && !open && count > 0))
+        compare_waiting(s, lengths, table, values, waiting, count, answers);
     } while (open || (last && count > 0));
   }
 }

@@ -135,10 +135,10 @@ __device__ __forceinline__ void measure_run(const ColumnView& column, u64 begin,
     if (row >= stop) continue;
     const u32 count = u32(min(stop - row, u64(ROW_BLOCK)));
     const u64 bit = column.validity_offset + row;
-    const u32 words = column.wide ? measure_row_block<with_nulls>(reinterpret_cast<const u64*>(column.offsets) + row, count,
-                                                              column.validity, bit, nulls)
-                                  : measure_row_block<with_nulls>(reinterpret_cast<const u32*>(column.offsets) + row, count,
-                                                              column.validity, bit, nulls);
+    const u32 words = column.wide ? measure_row_block<with_nulls>(reinterpret_cast<const u64*>(column.offsets) + row,
+                                                                  count, column.validity, bit, nulls)
+                                  : measure_row_block<with_nulls>(reinterpret_cast<const u32*>(column.offsets) + row,
+                                                                  count, column.validity, bit, nulls);
     if (lane_id() == 0) reinterpret_cast<u32*>(column.row_words)[unit] = words;
   }
   if (with_nulls) nulls.add_to(found, k);
@@ -377,8 +377,8 @@ __device__ __forceinline__ void pack_run(const PackView& s, u32 begin, u32 end, 
       rest &= rest - 1;
       if (ahead && rest != 0) load(__ffs(rest) - 1);
       u32* const row_bits = reinterpret_cast<u32*>(s.row_bits) + from;
-      const T low = pack_row_block(base + i < whole ? ROW_BLOCK : last, block_end, (to - from) / (ROW_BLOCK / 32), row_bits,
-                               staged, room);
+      const T low = pack_row_block(base + i < whole ? ROW_BLOCK : last, block_end, (to - from) / (ROW_BLOCK / 32),
+                                   row_bits, staged, room);
       if (lane == i) minimum = u32(low);
     }
     if (b < end) put_block(s, b, start, minimum, before, after);
@@ -455,7 +455,7 @@ extern "C" __global__ void __launch_bounds__(256, PACK_BLOCKS)
 // Writes the offsets of a row block's rows from..to (counted in the block) at `out` + row, coalesced.
 template <typename T>
 __device__ __forceinline__ void unpack_row_block(const PackedBlock& block, u32 from, u32 to, u64 before, u32* staged,
-                                             T* out) {
+                                                 T* out) {
   stage_starts(block, staged);
   __syncwarp();
 #pragma unroll
