@@ -502,8 +502,7 @@ class CompressedFrame(compute.Frames):
         return engines.lazy(self._engine_table(), where)
 
     def _engine_table(self) -> engines.Table:
-        there = self.to_host()
-        return engines.Table(there._backend, tuple(map(str, self._labels)), there._columns, len(self))
+        return engines.Table(self._backend, tuple(map(str, self._labels)), self._columns, len(self))
 
     def _arrow_schema(self) -> Any:
         """Of `to_arrow`."""

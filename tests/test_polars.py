@@ -17,6 +17,7 @@ import pytest
 import cudf_fsst
 import hostile
 from cudf_fsst.engines import polars as engine
+from cudf_fsst.engines import tables
 from cudf_fsst.files import columns as files
 
 pl = pytest.importorskip("polars")
@@ -80,7 +81,7 @@ def plain(frame: cudf_fsst.CompressedFrame) -> pl.DataFrame:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "PIECE_NBYTES", 50_000)
+    monkeypatch.setattr(tables, "PIECE_NBYTES", 50_000)
 
 
 def day(number: int) -> datetime.date:
@@ -161,14 +162,14 @@ def test_what_polars_would_not_keep_is_not_decoded(
     """Neither other columns, nor other rows than the codes leave."""
     read: list[tuple[str, ...]] = []
     rows = []
-    array = engine._array
+    array = engine.array
 
-    def seen(backend: Any, some: Any, kind: Any, name: str) -> Any:
+    def seen(some: Any, kind: Any, name: str) -> Any:
         read.append(name)
         rows.append(some.rows)
-        return array(backend, some, kind, name)
+        return array(some, kind, name)
 
-    monkeypatch.setattr(engine, "_array", seen)
+    monkeypatch.setattr(engine, "array", seen)
     asked = (c.s == "row 5") & (c.f > 0)
     found = frame.lazy().filter(asked).select("n").collect()
     assert found.equals(plain.filter(asked).select("n"))

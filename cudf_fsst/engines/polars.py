@@ -4,55 +4,23 @@ from __future__ import annotations
 
 import glob
 import os
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
 
-from .. import selection
 from ..arrow_types import plain, within
 from ..backend import Backend, HostBackend
 from ..codecs.node import Content
 from ..files import columns as files
 from ..interop import arrow_columns
+from ..interop.cudf import on_gpu
 from ..naming import naming
 from . import polars_filter
-from .predicate import Filter
-
-#: Arrow bytes of a piece, about.
-PIECE_NBYTES = 64 << 20
-_PIECE_ROWS = 1024
-#: Of a piece of which more than this part of the rows is left, all are decoded.
-_TAKEN_DIVISOR = 4
-
-
-@dataclass(frozen=True)
-class Table:
-    """Columns of an engine's table.
-
-    Attributes
-    ----------
-    backend : Backend
-    names : tuple of str
-    contents : tuple of Content
-    rows : int
-    """
-
-    backend: Backend
-    names: tuple[str, ...]
-    contents: tuple[Content, ...]
-    rows: int
-
-    def begin(self) -> Table:
-        """The table itself, which is in memory."""
-        return self
-
-    def some(self, names: Sequence[str]) -> Table:
-        """A table of some columns."""
-        places = [self.names.index(name) for name in names]
-        return Table(self.backend, tuple(names), tuple(self.contents[place] for place in places), self.rows)
-
+from .tables import Rows, Table, array, cuts, is_text, readable
 
 def polars_module() -> Any:
     """Polars; ImportError says what to install."""
@@ -70,7 +38,7 @@ def lazy(table: Table, where: Any = None) -> Any:
     pl = polars_module()
     if where is not None and not isinstance(where, pl.Expr):
         raise TypeError(f"where must be an expression of Polars, not {type(where).__name__}")
-    return Source(schema_of(table), (table,), where).lazy()
+    return source_class()(schema_of(table), (table,), where).lazy()
 
 
 def scan(path: Any, where: Any = None) -> Any:
@@ -112,7 +80,7 @@ def scan(path: Any, where: Any = None) -> Any:
     for one in tables[1:]:
         if (found := one.schema()) != schema or list(found) != list(schema):
             raise ValueError(f"{one.path}: its columns are {found}, those of {tables[0].path} are {schema}")
-    return Source(schema, tables, where).lazy()
+    return source_class()(schema, tables, where).lazy()
 
 
 def _paths(path: Any) -> list[str]:
@@ -148,6 +116,10 @@ class File:
     def begin(self) -> File:
         """The file, to go through once."""
         return File(self.path)
+
+    def end(self) -> None:
+        """Forget the columns."""
+        self._known.clear()
 
     def schema(self) -> dict[str, Any]:
         """As `schema_of`. Ordered categories are read, for they are part of their type; of others, types alone."""
@@ -219,12 +191,12 @@ def _schema(backend: Backend, names: Sequence[str], contents: Sequence[Any]) -> 
 
 
 def _dtype(kind: Any) -> Any:
-    pl, readable = polars_module(), _readable(kind)
-    for one in within(readable):
+    pl, wanted = polars_module(), readable(kind)
+    for one in within(wanted):
         if isinstance(one, pa.BaseExtensionType) or pa.types.is_interval(one):
             raise TypeError(f"Polars has no type for {kind}")
     try:
-        found = pl.DataFrame(pa.table({"": arrow_columns.no_rows(readable)})).dtypes[0]
+        found = pl.DataFrame(pa.table({"": arrow_columns.no_rows(wanted)})).dtypes[0]
         pl.LazyFrame(schema={"": found}).collect()  # of decimals it reads more than it has
         return found
     except pl.exceptions.PolarsError as error:
@@ -234,7 +206,7 @@ def _dtype(kind: Any) -> Any:
 def _is_ordered(kind: Any) -> bool:
     """Whether a type is that of ordered categories of strings."""
     types = pa.types
-    return bool(types.is_dictionary(kind) and kind.ordered and any(map(_is_text, [plain(kind.value_type)])))
+    return bool(types.is_dictionary(kind) and kind.ordered and any(map(is_text, [plain(kind.value_type)])))
 
 
 def _enum(backend: Backend, content: Content) -> Any:
@@ -250,20 +222,6 @@ def _categories(backend: Backend, content: Content) -> Any:
         array = backend.interop.to_chunked(found, content.type.value_type)
     array.validate(full=True)
     return polars_module().Series(array)
-
-
-def _readable(kind: Any) -> Any:
-    """The type in which Polars reads a column: without runs and views of lists, whose values are the same."""
-    types = pa.types
-    if types.is_run_end_encoded(kind):
-        return _readable(kind.value_type)
-    if types.is_list_view(kind) or types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_readable(kind.value_type)))
-    if types.is_large_list_view(kind) or types.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(_readable(kind.value_type)))
-    if types.is_struct(kind):
-        return pa.struct([field.with_type(_readable(field.type)) for field in kind])
-    return kind
 
 
 # The source -----------------------------------------------------------------------------------------------------------
@@ -292,7 +250,13 @@ class Source:
         return made if self._where is None else made.filter(self._where)
 
     def __call__(
-        self, with_columns: list[str] | None, predicate: Any, n_rows: int | None, batch_size: int | None
+        self,
+        with_columns: list[str] | None,
+        predicate: Any,
+        n_rows: int | None,
+        batch_size: int | None,
+        rank: int = 0,
+        nranks: int = 1,
     ) -> Iterator[Any]:
         """Pieces of the tables: DataFrames of Polars.
 
@@ -306,87 +270,84 @@ class Source:
             How many rows are looked at, before the predicate.
         batch_size : int or None
             What Polars would like; pieces are cut by their bytes.
+        rank, nranks : int
+            Of several processes which one asks. All rows come, each to one of them.
         """
         del batch_size
-        return self._pieces(list(self._schema) if with_columns is None else with_columns, predicate, n_rows)
+        rows = self._share(rank, nranks, n_rows)
+        return self._pieces(list(self._schema) if with_columns is None else with_columns, predicate, rows)
 
-    def _pieces(self, wanted: Sequence[str], predicate: Any, n_rows: int | None) -> Iterator[Any]:
-        # On the CPU `where` is part of the predicate. A GPU engine tells none.
+    def _share(self, rank: int, nranks: int, n_rows: int | None = None) -> range:
+        """Which of the rows of all tables a process reads."""
+        if nranks == 1:
+            return range(sys.maxsize if n_rows is None else n_rows)
+        total = sum(table.begin().rows for table in self._tables)
+        total = total if n_rows is None else min(total, n_rows)
+        step = -(-total // nranks)
+        return range(min(rank * step, total), min((rank + 1) * step, total))
+
+    def _parts(self, rows: range) -> Iterator[tuple[Table | File, range]]:
+        """The tables that have some of these rows, and which of theirs it is."""
+        before = 0
+        for table in self._tables:
+            if before >= rows.stop:
+                return
+            one = table.begin()
+            first, last = max(rows.start - before, 0), min(rows.stop - before, one.rows)
+            before += one.rows
+            if first < last:
+                yield one, range(first, last)
+
+    def _used(self, asked: Any) -> list[str]:
+        """Columns of an expression."""
+        return [] if asked is None else [name for name in asked.meta.root_names() if name in self._schema]
+
+    def _pieces(self, wanted: Sequence[str], predicate: Any, rows: range) -> Iterator[Any]:
+        # Polars' CPU engine makes `where` a part of the predicate.
         asked = self._where if predicate is None else predicate
-        read = [*wanted, *(() if predicate is None else predicate.meta.root_names())]
-        read = [name for name in dict.fromkeys(read) if name in self._schema] or list(self._schema)[:1]
-        used = [] if asked is None else [name for name in asked.meta.root_names() if name in self._schema]
-        left, empty = n_rows, True
-        for one in self._tables:
-            table = one.begin()
-            rows = table.rows if left is None else min(left, table.rows)
-            left = None if left is None else left - rows
-            mask = None if asked is None or not rows else _mask(table.some(used), asked)
+        read = list(dict.fromkeys([*wanted, *self._used(predicate)])) or list(self._schema)[:1]
+        empty = True
+        for one, some in self._parts(rows):
+            mask = mask_of(one.some(self._used(asked)).on_host(), asked)
             if mask is not None and not bool(mask.any()):
                 continue  # no other column of a file is read
-            for start, stop, numbers in _cuts(table.some(read), rows, mask):
-                found = self._read(table.some(read), start, stop, numbers)
+            table = one.some(read).on_host()
+            for piece in cuts(table, some, mask):
+                found = self._read(table, piece)
                 if predicate is not None:
                     found = found.filter(predicate)
                 empty = False
                 yield found.select(wanted)
-            if left == 0:
-                break
         if empty:
-            yield polars_module().DataFrame(schema={name: self._schema[name] for name in wanted})
+            yield self._no_rows(wanted)
 
-    def _read(self, table: Table, start: int, stop: int, numbers: Any) -> Any:
+    def _no_rows(self, wanted: Sequence[str]) -> Any:
+        return polars_module().DataFrame(schema={name: self._schema[name] for name in wanted})
+
+    def _read(self, table: Table, rows: Rows) -> Any:
         """Rows of a table as a DataFrame of Polars."""
-        pl, backend = polars_module(), table.backend
-        nodes = [content.node for content in table.contents]
-        with backend.current():
-            read = backend.read(nodes, start, stop) if numbers is None else backend.take(nodes, numbers)
-            arrays = [
-                _array(backend, some, content.type, name)
-                for name, some, content in zip(table.names, read, table.contents, strict=True)
-            ]
+        pl = polars_module()
+        arrays = [
+            array(some, content.type, name)
+            for name, some, content in zip(table.names, table.read(rows), table.contents, strict=True)
+        ]
         found = pl.DataFrame(pa.Table.from_arrays(arrays, names=list(table.names)))
         wanted = {name: self._schema[name] for name in table.names if found.schema[name] != self._schema[name]}
         return found.cast(wanted) if wanted else found
 
 
-def _cuts(table: Table, rows: int, mask: Any) -> Iterator[tuple[int, int, Any]]:
-    """Pieces of the first rows of a table, and numbers of the rows of each that may be meant; None: all are read."""
-    nbytes = sum(content.node.uncompressed_nbytes for content in table.contents)
-    for start, stop in selection.row_pieces(table.rows, nbytes, PIECE_NBYTES, _PIECE_ROWS):
-        if start >= rows:
-            return
-        stop = min(stop, rows)
-        numbers = None
-        if mask is not None:
-            with table.backend.current():
-                numbers = selection.mask_rows(mask[start:stop], stop - start) + start
-            if not len(numbers):
-                continue
-            if len(numbers) * _TAKEN_DIVISOR > stop - start:
-                numbers = None
-        yield start, stop, numbers
+def mask_of(table: Table, asked: Any) -> Any:
+    """Rows that may be meant by an expression; None: all."""
+    if asked is None:
+        return None
+    return table.mask(polars_filter.parts(asked, table.names, [content.node for content in table.contents]))
 
 
-def _mask(table: Table, asked: Any) -> Any:
-    """Rows that may be meant; None: all."""
-    nodes = [content.node for content in table.contents]
-    with table.backend.current():
-        parts = polars_filter.parts(asked, table.names, nodes)
-        return Filter(table.backend, nodes).rows(parts)
+@cache
+def source_class() -> type[Source]:
+    """The source that the engines of this process can ask."""
+    if find_spec("cudf_polars") is None or not on_gpu("auto"):
+        return Source
+    from .polars_gpu import GpuSource
 
-
-def _array(backend: Backend, read: Any, kind: Any, name: str) -> Any:
-    """What was read of a column as an array that Polars reads: strings that are not UTF-8 are refused."""
-    array = arrow_columns.rebuild(read, _readable(kind))
-    if any(map(_is_text, within(kind))):
-        try:
-            array.validate(full=True)  # Polars itself takes Arrow at its word
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"column {name!r}: {error}") from None
-    return array
-
-
-def _is_text(kind: Any) -> bool:
-    types = pa.types
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+    return GpuSource

@@ -1,0 +1,157 @@
+"""The source that Polars' GPU engine asks, whose pieces are in GPU memory. It needs cudf-polars."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pylibcudf as plc
+from cudf_polars.containers import Column, DataFrame, DataType
+from cudf_polars.streaming.rank_aware_source import RankAwareSource, SizedChunks
+
+from ..device.memory import default_stream, hand_over
+from ..interop.cudf_columns import plain_column
+from .polars import Source, mask_of
+from .tables import Rows, Table, chosen, readable
+
+#: Arrow bytes of a piece, about: the engine's own size of a partition on large GPUs.
+PIECE_NBYTES = 1 << 30
+#: Of the GPU's memory, one of so many parts at most.
+_PARTS_OF_MEMORY = 40
+#: The module from which the engine calls sources; the one that works in memory tells them nothing of itself.
+_ENGINE = "cudf_polars.dsl.ir"
+
+
+class GpuSource(Source, RankAwareSource):  # type: ignore[misc]  # see `Source`, whose arguments it has
+    """As `Source`. To a GPU engine it gives pieces in GPU memory, one after another, and to each of its ranks others."""
+
+    def __call__(
+        self,
+        with_columns: list[str] | None,
+        predicate: Any,
+        n_rows: int | None,
+        batch_size: int | None,
+        rank: int | None = None,
+        nranks: int | None = None,
+    ) -> Iterator[Any]:
+        """Pieces of the tables, `cudf_polars.containers.DataFrame`; of Polars where its CPU engine asks.
+
+        Parameters
+        ----------
+        with_columns, predicate, n_rows, batch_size
+            As `Source` takes them.
+        rank, nranks : int or None
+            What streaming GPU engines say. All rows come, each to one rank.
+        """
+        if rank is None and not _is_asked_by_engine():
+            return super().__call__(with_columns, predicate, n_rows, batch_size)
+        names = list(self._schema) if with_columns is None else with_columns
+        count, found = self._sized(names, self._share(rank or 0, nranks or 1, n_rows))
+        return SizedChunks(count, found)
+
+    def _sized(self, wanted: Sequence[str], rows: range) -> tuple[int, Iterator[Any]]:
+        """How many pieces of some rows there are, and the pieces."""
+        read = list(wanted) or list(self._schema)[:1]
+        if not isinstance(self._tables[0], Table):
+            return self._of_files(wanted, read, rows)
+        (table,) = self._tables
+        used = self._used(self._where)
+        both = table.some(list(dict.fromkeys([*used, *read]))).on_gpu()
+        mask, there = mask_of(both.some(used), self._where), both.some(read)
+        rows = range(rows.start, min(rows.stop, table.rows))
+        planned = _planned(there, mask, rows)
+        return len(planned), (self._piece(there, wanted, chosen(there, mask, *one)) for one in planned)
+
+    def _of_files(self, wanted: Sequence[str], read: Sequence[str], rows: range) -> tuple[int, Iterator[Any]]:
+        """Pieces of files have as many rows as the first file's bytes of a row say, for the others are not open yet."""
+        parts = list(self._parts(rows))
+        if not parts:
+            return 1, iter([self._no_rows(wanted)])
+        first, _ = parts[0]
+        nbytes = first.some(read).nbytes
+        step = max(_piece_nbytes() * first.rows // max(nbytes, 1), 1)
+        ranges = [(file, [(at, min(at + step, some.stop)) for at in some[::step]]) for file, some in parts]
+        return sum(len(some) for _, some in ranges), self._pieces_of_files(wanted, read, ranges)
+
+    def _pieces_of_files(self, wanted: Sequence[str], read: Sequence[str], ranges: Sequence[Any]) -> Iterator[Any]:
+        for file, some in ranges:
+            mask = mask_of(file.some(self._used(self._where)).on_gpu(), self._where)
+            there: Table | None = None
+            for start, stop in some:
+                if mask is not None and not bool(mask[start:stop].any()):
+                    yield self._no_rows(wanted)
+                    continue
+                there = there or file.some(read).on_gpu()
+                yield self._piece(there, wanted, chosen(there, mask, start, stop))
+            file.end()
+
+    def _piece(self, table: Table, wanted: Sequence[str], rows: Rows) -> Any:
+        """Rows of a table as a DataFrame of cudf-polars."""
+        dtypes = {name: DataType(self._schema[name]) for name in wanted}
+        with table.backend.current():
+            columns = [
+                Column(_as(plain_column(some, readable(content.type)), dtypes[name]), dtypes[name], name=name)
+                for name, some, content in zip(table.names, table.read(rows), table.contents, strict=True)
+                if name in dtypes
+            ]
+            hand_over()
+            return DataFrame(columns, default_stream()[1], num_rows=len(rows))
+
+
+def _is_asked_by_engine() -> bool:
+    """Whether a GPU engine calls, through Polars' own function."""
+    frame = sys._getframe(2)
+    for _ in range(2):
+        if frame.f_globals.get("__name__") == _ENGINE:
+            return True
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return False
+
+
+def _piece_nbytes() -> int:
+    import cupy
+
+    return min(PIECE_NBYTES, int(cupy.cuda.runtime.memGetInfo()[1]) // _PARTS_OF_MEMORY)
+
+
+def _planned(table: Table, mask: Any, rows: range) -> list[tuple[int, int]]:
+    """Ranges of rows of which so much is decoded that each fills a piece; one at least."""
+    limit = _piece_nbytes()
+    every = [(max(a, rows.start), min(b, rows.stop)) for a, b in table.pieces(limit)]
+    every = [(start, stop) for start, stop in every if start < stop] or [(0, 0)]
+    if mask is None:
+        return every
+    most = max(limit * table.rows // max(table.nbytes, 1), 1)
+    with table.backend.current():
+        kept = table.backend.arrays.stack([mask[start:stop].sum() for start, stop in every]).tolist()
+    found, held = [every[0]], kept[0]
+    for (start, stop), count in zip(every[1:], kept[1:], strict=True):
+        if held + count <= most // 4:  # so few that they are taken by number
+            found[-1], held = (found[-1][0], stop), held + count
+        else:
+            found.append((start, stop))
+            held = count
+    return found
+
+
+def _as(column: Any, dtype: Any) -> Any:
+    """A pylibcudf column as the engine has a type: decimals of 16 bytes, times in units that Polars has."""
+    wanted = dtype.plc_type
+    if dtype.id() == plc.TypeId.EMPTY:
+        return plc.Column(wanted, column.size(), None, None, column.size(), 0, [])
+    children = [column.child(i) for i in range(column.num_children())]
+    if dtype.id() == plc.TypeId.LIST and children:
+        (inner,) = dtype.children
+        children = [children[0], _as(children[1], inner)]
+    elif dtype.id() == plc.TypeId.STRUCT:
+        children = [_as(child, inner) for child, inner in zip(children, dtype.children, strict=True)]
+    elif column.type() != wanted:
+        return plc.unary.cast(column, wanted)
+    else:
+        return column
+    return plc.Column(
+        wanted, column.size(), None, column.null_mask(), column.null_count(), column.offset(), children
+    )

@@ -1,0 +1,170 @@
+"""Tables as engines see them: columns that are in memory, in pieces of some rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from .. import selection
+from ..arrow_types import within
+from ..backend import Backend, DeviceBackend, HostBackend
+from ..backend.content import move
+from ..codecs.node import Content
+from ..interop import arrow_columns
+from .predicate import Filter, Part
+
+#: Arrow bytes of a piece, about.
+PIECE_NBYTES = 64 << 20
+_PIECE_ROWS = 1024
+#: Of a piece of which more than this part of the rows is left, all are decoded.
+_TAKEN_DIVISOR = 4
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of an engine's table.
+
+    Attributes
+    ----------
+    backend : Backend
+    names : tuple of str
+    contents : tuple of Content
+    rows : int
+    """
+
+    backend: Backend
+    names: tuple[str, ...]
+    contents: tuple[Content, ...]
+    rows: int
+
+    def begin(self) -> Table:
+        """The table itself, which is in memory."""
+        return self
+
+    def some(self, names: Sequence[str]) -> Table:
+        """A table of some columns."""
+        places = [self.names.index(name) for name in names]
+        return Table(self.backend, tuple(names), tuple(self.contents[place] for place in places), self.rows)
+
+    def on_host(self) -> Table:
+        """The same in host memory, moved compressed."""
+        if self.backend.device == "cpu":
+            return self
+        assert isinstance(self.backend, DeviceBackend)
+        return self._moved(HostBackend(), self.backend)
+
+    def on_gpu(self) -> Table:
+        """The same in the memory of the current GPU, moved compressed."""
+        if self.backend.device != "cpu":
+            return self
+        backend = DeviceBackend()
+        return self._moved(backend, backend)
+
+    def _moved(self, backend: Backend, by: DeviceBackend) -> Table:
+        mover = by.to_host if backend.device == "cpu" else by.to_device
+        return Table(backend, self.names, tuple(move(self.contents, mover)) if self.contents else (), self.rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        there = self.on_host()
+        return _restored, (self.backend.device != "cpu", self.names, there.contents, self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Arrow bytes of all rows."""
+        return sum(content.node.uncompressed_nbytes for content in self.contents)
+
+    def pieces(self, piece_nbytes: int) -> list[tuple[int, int]]:
+        """Ranges of rows of about so many Arrow bytes."""
+        return selection.row_pieces(self.rows, self.nbytes, piece_nbytes, _PIECE_ROWS)
+
+    def mask(self, parts: Sequence[tuple[str, Part | None]]) -> Any:
+        """Rows that may be meant by all of some parts; None: any may be."""
+        if not self.rows:
+            return None
+        with self.backend.current():
+            return Filter(self.backend, [content.node for content in self.contents]).rows(parts)
+
+    def read(self, rows: Rows) -> list[Any]:
+        """Rows of the columns, as `ColumnBuffers`."""
+        nodes = [content.node for content in self.contents]
+        with self.backend.current():
+            if rows.numbers is None:
+                return self.backend.read(nodes, rows.start, rows.stop)
+            return self.backend.take(nodes, rows.numbers)
+
+
+def _restored(on_gpu: bool, names: tuple[str, ...], contents: tuple[Content, ...], rows: int) -> Table:
+    """Unpickle a table; one that was on a GPU goes to the current one."""
+    table = Table(HostBackend(), names, contents, rows)
+    return table.on_gpu() if on_gpu else table
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a piece: a range, or, where a filter leaves few of it, their numbers."""
+
+    start: int
+    stop: int
+    numbers: Any = None
+
+    def __len__(self) -> int:
+        return self.stop - self.start if self.numbers is None else len(self.numbers)
+
+
+def chosen(table: Table, mask: Any, start: int, stop: int) -> Rows:
+    """The rows of a range that a mask leaves, or all where these are many."""
+    if mask is None:
+        return Rows(start, stop)
+    with table.backend.current():
+        numbers = selection.mask_rows(mask[start:stop], stop - start) + start
+    return Rows(start, stop, None if len(numbers) * _TAKEN_DIVISOR > stop - start else numbers)
+
+
+def cuts(table: Table, rows: range, mask: Any) -> Iterator[Rows]:
+    """Pieces of some rows of a table, without the rows that a mask leaves out; what nothing is left of does not come.
+
+    Parameters
+    ----------
+    rows : range
+        Their numbers.
+    mask : array of bool or None
+        Of all rows of the table.
+    """
+    for start, stop in table.pieces(PIECE_NBYTES):
+        first, last = max(start, rows.start), min(stop, rows.stop)
+        if first < last and len(found := chosen(table, mask, first, last)):
+            yield found
+
+
+def readable(kind: Any) -> Any:
+    """The type in which engines read a column: without runs and views of lists, whose values are the same."""
+    types = pa.types
+    if types.is_run_end_encoded(kind):
+        return readable(kind.value_type)
+    if types.is_list_view(kind) or types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(readable(kind.value_type)))
+    if types.is_large_list_view(kind) or types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(readable(kind.value_type)))
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(readable(field.type)) for field in kind])
+    return kind
+
+
+def array(read: Any, kind: Any, name: str) -> Any:
+    """What was read of a column as an Arrow array; strings that are not UTF-8 are refused, of which engines ask none."""
+    made = arrow_columns.rebuild(read, readable(kind))
+    if any(map(is_text, within(kind))):
+        try:
+            made.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"column {name!r}: {error}") from None
+    return made
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a type is one of strings."""
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
