@@ -21,6 +21,7 @@ from .codecs.node import Content, Node
 from .column import CompressedColumn, dtype_of
 from .column import of_loaded as column_of
 from .engines import polars as engines
+from .engines.tables import Table
 from .files import columns as files
 from .index import CompressedIndex
 from .interop import cudf as interop_cudf
@@ -476,7 +477,10 @@ class CompressedFrame(compute.Frames):
         ``is_in``, ``str.starts_with``, ``str.ends_with``, ``str.contains`` of literals and ``str.len_*``; joined by
         ``&``, ``|`` and ``~``. The rows that are left are decoded, of the columns that the query uses alone, and Polars
         filters again. The logger ``cudf_fsst.query`` says at DEBUG which parts of a filter were answered so.
-        A frame on a GPU moves to host memory, compressed, first.
+
+        Polars' GPU engine gets pieces in GPU memory, of which one is there at a time. A frame in host memory moves its
+        columns there, compressed. Of several GPUs each gets other rows. For Polars' CPU engine a frame on a GPU moves
+        the columns that a query uses to host memory, compressed.
 
         Parameters
         ----------
@@ -501,8 +505,8 @@ class CompressedFrame(compute.Frames):
         """
         return engines.lazy(self._engine_table(), where)
 
-    def _engine_table(self) -> engines.Table:
-        return engines.Table(self._backend, tuple(map(str, self._labels)), self._columns, len(self))
+    def _engine_table(self) -> Table:
+        return Table(self._backend, tuple(map(str, self._labels)), self._columns, len(self))
 
     def _arrow_schema(self) -> Any:
         """Of `to_arrow`."""

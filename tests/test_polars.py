@@ -278,6 +278,32 @@ def test_scan(tmp_path: Path, frame: cudf_fsst.CompressedFrame, plain: pl.DataFr
     assert cudf_fsst.scan(paths, where=c.s == "row 5").collect().equals(three.head(2 * ROWS).filter(c.s == "row 5"))
 
 
+@pytest.mark.parametrize("where", [None, c.s == "row 5", c.n > 1000])
+def test_every_row_is_read_by_one_of_several(
+    tmp_path: Path, frame: cudf_fsst.CompressedFrame, plain: pl.DataFrame, where: Any
+) -> None:
+    """As an engine asks that runs in several processes."""
+    frame.save(tmp_path / "a")
+    frame.save(tmp_path / "b")
+    table = frame._engine_table()
+    files_of = [engine.File(str(tmp_path / name)) for name in "ab"]
+    schema = engine.schema_of(table)
+    for source, wanted in (
+        (engine.Source(schema, (table,), where), plain),
+        (engine.Source(schema, files_of, where), pl.concat([plain] * 2)),
+    ):
+        for nranks in (1, 2, 7):
+            shares = [
+                pl.concat(source(["s", "n"], None, None, None, rank=rank, nranks=nranks)) for rank in range(nranks)
+            ]
+            found, want = pl.concat(shares), wanted.select("s", "n")
+            if where is not None:
+                found, want = found.filter(where), want.filter(where)
+            else:
+                assert max(share.height for share in shares) == -(-wanted.height // nranks)
+            assert found.equals(want)
+
+
 def test_scan_reads_what_a_query_needs(
     tmp_path: Path, frame: cudf_fsst.CompressedFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:

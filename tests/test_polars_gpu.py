@@ -55,7 +55,7 @@ def table() -> pa.Table:
             "took": array(numbers, pa.int64()).cast(pa.duration("ms")),
             "dec": array([Decimal(int(n)) / 100 for n in numbers], pa.decimal128(15, 2)),
             "list": array([[i, None][: i % 3] for i in range(ROWS)], pa.list_(pa.int16())),
-            "struct": array([{"a": i, "s": str(i)} for i in range(ROWS)], pa.struct([("a", pa.int32()), ("s", pa.string())])),
+            "pair": array([{"a": i, "s": str(i)} for i in range(ROWS)], pa.struct({"a": pa.int32(), "s": pa.string()})),
             "all": pa.nulls(ROWS, pa.int64()),
         }
     )
@@ -130,21 +130,18 @@ def test_every_row_is_read_by_one_rank(where: Any, frame: Any, plain: Any, tmp_p
         for nranks in (1, 3):
             found = []
             for rank in range(nranks):
-                pieces = one(["n", "s"], None, None, None, rank=rank, nranks=nranks)
+                pieces = one(["n", "s", "i8"], None, None, None, rank=rank, nranks=nranks)
                 count = 0
                 for piece in pieces:
                     count += 1
                     found.append(piece.to_polars() if isinstance(piece, DataFrame) else piece)
                 assert count == len(pieces)
-            every = pl.concat(found)
-            if where is not None:
-                every, wanted = every.filter(where) if "i8" not in str(where) else every, wanted
-            want = wanted if where is None else wanted.filter(where)
-            if where is not None and "i8" in str(where):
-                assert set(want["n"]) <= set(every["n"])
-                assert every.height <= wanted.height
-            else:
-                assert every.equals(want.select("n", "s"))
+            every, want = pl.concat(found), wanted
+            if where is not None:  # some rows come that the engine filters out
+                want = wanted.filter(where)
+                assert every.height <= max(4 * want.height, 1)
+                every = every.filter(where)
+            assert every.equals(want.select("n", "s", "i8"))
 
 
 def test_one_piece_is_resident(frame: Any) -> None:
@@ -178,6 +175,6 @@ def test_types_that_the_engine_does_not_know(frame: Any) -> None:
     for executor in ("streaming", "in-memory"):
         found = kinds.lazy().collect(engine=pl.GPUEngine(executor=executor))
         assert found["c"].to_list() == ["b", None, "a", "b"]
-        with pytest.raises(Exception, match="(?i)not supported|not implemented|categorical"):
+        with pytest.raises(Exception, match=r"(?i)not supported|not implemented|categorical"):
             kinds.lazy().collect(engine=pl.GPUEngine(executor=executor, raise_on_fail=True))
     assert frame.lazy().select("n").head(3).collect(engine=pl.GPUEngine())["n"].to_list() == [0, 1, 2]

@@ -22,6 +22,7 @@ from ..naming import naming
 from . import polars_filter
 from .tables import Rows, Table, array, cuts, is_text, readable
 
+
 def polars_module() -> Any:
     """Polars; ImportError says what to install."""
     try:

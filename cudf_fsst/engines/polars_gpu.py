@@ -23,7 +23,7 @@ _PARTS_OF_MEMORY = 40
 _ENGINE = "cudf_polars.dsl.ir"
 
 
-class GpuSource(Source, RankAwareSource):  # type: ignore[misc]  # see `Source`, whose arguments it has
+class GpuSource(Source, RankAwareSource):
     """As `Source`. To a GPU engine it gives pieces in GPU memory, one after another, and to each of its ranks others."""
 
     def __call__(
