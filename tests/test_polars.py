@@ -16,8 +16,8 @@ import pytest
 
 import cudf_fsst
 import hostile
-from cudf_fsst.engines import polars as engine
-from cudf_fsst.engines import tables
+from cudf_fsst.engines import polars_source as engine
+from cudf_fsst.engines import polars_types, tables
 from cudf_fsst.files import columns as files
 
 pl = pytest.importorskip("polars")
@@ -287,7 +287,7 @@ def test_every_row_is_read_by_one_of_several(
     frame.save(tmp_path / "b")
     table = frame._engine_table()
     files_of = [engine.File(str(tmp_path / name)) for name in "ab"]
-    schema = engine.schema_of(table)
+    schema = polars_types.schema_of(table)
     for source, wanted in (
         (engine.Source(schema, (table,), where), plain),
         (engine.Source(schema, files_of, where), pl.concat([plain] * 2)),

@@ -1,4 +1,4 @@
-"""Compressed frames and files asked by Polars' GPU engine: the answers are those of its CPU engine on the plain data."""
+"""Compressed frames and files asked by Polars' GPU engine, whose answers are Polars' own on the plain data."""
 
 from __future__ import annotations
 
@@ -101,8 +101,11 @@ def test_answers(number: int, place: str, frame: Any, plain: Any, tmp_path: Path
         there = frame if place == "gpu" else frame.to_host()
         lazy, where = there.lazy(), there.lazy(where=c.s.str.starts_with("row 5"))
     for name in plain.columns:
-        assert lazy.select("n", name if name != "n" else "k").collect(engine=which).sort("n").equals(
-            plain.select("n", name if name != "n" else "k")
+        assert (
+            lazy.select("n", name if name != "n" else "k")
+            .collect(engine=which)
+            .sort("n")
+            .equals(plain.select("n", name if name != "n" else "k"))
         ), name
     few = plain.filter(c.s.str.starts_with("row 5"))
     assert where.select("n", "s", "dec").collect(engine=which).sort("n").equals(few.select("n", "s", "dec"))

@@ -12,7 +12,7 @@ from cudf_polars.streaming.rank_aware_source import RankAwareSource, SizedChunks
 
 from ..device.memory import default_stream, hand_over
 from ..interop.cudf_columns import plain_column
-from .polars import Source, mask_of
+from .polars_source import Source, mask_of
 from .tables import Rows, Table, chosen, readable
 
 #: Arrow bytes of a piece, about: the engine's own size of a partition on large GPUs.
@@ -24,7 +24,7 @@ _ENGINE = "cudf_polars.dsl.ir"
 
 
 class GpuSource(Source, RankAwareSource):
-    """As `Source`. To a GPU engine it gives pieces in GPU memory, one after another, and to each of its ranks others."""
+    """As `Source`; a GPU engine gets pieces in GPU memory, one after another, and each of its ranks others."""
 
     def __call__(
         self,
@@ -152,6 +152,4 @@ def _as(column: Any, dtype: Any) -> Any:
         return plc.unary.cast(column, wanted)
     else:
         return column
-    return plc.Column(
-        wanted, column.size(), None, column.null_mask(), column.null_count(), column.offset(), children
-    )
+    return plc.Column(wanted, column.size(), None, column.null_mask(), column.null_count(), column.offset(), children)

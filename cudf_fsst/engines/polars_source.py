@@ -1,0 +1,195 @@
+"""What Polars asks for rows: those of tables in memory, and of files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ..backend import HostBackend
+from ..codecs.node import Content
+from ..files import columns as files
+from ..naming import naming
+from . import polars_filter
+from .polars_types import is_ordered, polars_module, schema
+from .tables import Rows, Table, array, cuts
+
+
+class File:
+    """The frame of a file, whose columns are read when they are wanted, and kept by it.
+
+    Parameters
+    ----------
+    path : str
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._known: dict[str, Content] = {}
+        self._rows: int | None = None
+
+    def begin(self) -> File:
+        """The file, to go through once."""
+        return File(self.path)
+
+    def end(self) -> None:
+        """Forget the columns."""
+        self._known.clear()
+
+    def schema(self) -> dict[str, Any]:
+        """As `schema_of`. Ordered categories are read, for they are part of their type; of others, types alone."""
+
+        def coded(labels: Any, types: Sequence[Any]) -> list[int]:
+            return [place for place in range(len(labels)) if is_ordered(types[place])]
+
+        loaded = files.load(self.path, coded, levels=False)
+        names = tuple(map(str, loaded.every))
+        contents = iter(loaded.columns)
+        given = [next(contents) if is_ordered(kind) else kind for kind in loaded.types]
+        with naming(self.path):
+            return schema(HostBackend(), names, given)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the frame."""
+        if self._rows is None:
+            self._read(())
+        assert self._rows is not None
+        return self._rows
+
+    def some(self, names: Sequence[str]) -> Table:
+        """The table of some columns."""
+        missing = [name for name in names if name not in self._known]
+        if missing:
+            self._read(missing)
+        return Table(HostBackend(), tuple(names), tuple(self._known[name] for name in names), self.rows)
+
+    def _read(self, names: Sequence[str]) -> None:
+        def choose(labels: Any, types: Sequence[Any]) -> list[int]:
+            places = {str(label): place for place, label in enumerate(labels)}
+            missing = [name for name in names if name not in places]
+            if missing:
+                raise ValueError(f"{self.path}: has no column {missing[0]!r} any more")
+            return [places[name] for name in names]
+
+        loaded = files.load(self.path, choose, levels=False)
+        self._known |= dict(zip(names, loaded.columns, strict=True))
+        self._rows = loaded.rows
+
+
+class Source:
+    """What Polars asks for the rows of tables, as ``register_io_source`` wants it. It does not change.
+
+    Parameters
+    ----------
+    schema : dict of str to polars dtype
+    tables : sequence of Table or File
+        One after another.
+    where : polars.Expr or None
+        Rows for which it is not true need not come.
+    """
+
+    def __init__(self, schema: dict[str, Any], tables: Sequence[Table | File], where: Any = None) -> None:
+        self._schema, self._tables, self._where = schema, tables, where
+
+    def lazy(self) -> Any:
+        """The LazyFrame."""
+        from polars.io.plugins import register_io_source
+
+        made = register_io_source(self, schema=self._schema, validate_schema=True, is_pure=True)
+        return made if self._where is None else made.filter(self._where)
+
+    def __call__(
+        self,
+        with_columns: list[str] | None,
+        predicate: Any,
+        n_rows: int | None,
+        batch_size: int | None,
+        rank: int = 0,
+        nranks: int = 1,
+    ) -> Iterator[Any]:
+        """Pieces of the tables: DataFrames of Polars.
+
+        Parameters
+        ----------
+        with_columns : list of str or None
+            Columns, in order; None: all.
+        predicate : polars.Expr or None
+            Rows for which it is not true do not come.
+        n_rows : int or None
+            How many rows are looked at, before the predicate.
+        batch_size : int or None
+            What Polars would like; pieces are cut by their bytes.
+        rank, nranks : int
+            Of several processes which one asks. All rows come, each to one of them.
+        """
+        del batch_size
+        rows = self._share(rank, nranks, n_rows)
+        return self._pieces(list(self._schema) if with_columns is None else with_columns, predicate, rows)
+
+    def _share(self, rank: int, nranks: int, n_rows: int | None = None) -> range:
+        """Which of the rows of all tables a process reads."""
+        if nranks == 1:
+            return range(sys.maxsize if n_rows is None else n_rows)
+        total = sum(table.begin().rows for table in self._tables)
+        total = total if n_rows is None else min(total, n_rows)
+        step = -(-total // nranks)
+        return range(min(rank * step, total), min((rank + 1) * step, total))
+
+    def _parts(self, rows: range) -> Iterator[tuple[Table | File, range]]:
+        """The tables that have some of these rows, and which of theirs it is."""
+        before = 0
+        for table in self._tables:
+            if before >= rows.stop:
+                return
+            one = table.begin()
+            first, last = max(rows.start - before, 0), min(rows.stop - before, one.rows)
+            before += one.rows
+            if first < last:
+                yield one, range(first, last)
+
+    def _used(self, asked: Any) -> list[str]:
+        """Columns of an expression."""
+        return [] if asked is None else [name for name in asked.meta.root_names() if name in self._schema]
+
+    def _pieces(self, wanted: Sequence[str], predicate: Any, rows: range) -> Iterator[Any]:
+        # Polars' CPU engine makes `where` a part of the predicate.
+        asked = self._where if predicate is None else predicate
+        read = list(dict.fromkeys([*wanted, *self._used(predicate)])) or list(self._schema)[:1]
+        empty = True
+        for one, some in self._parts(rows):
+            mask = mask_of(one.some(self._used(asked)).on_host(), asked)
+            if mask is not None and not bool(mask.any()):
+                continue  # no other column of a file is read
+            table = one.some(read).on_host()
+            for piece in cuts(table, some, mask):
+                found = self._read(table, piece)
+                if predicate is not None:
+                    found = found.filter(predicate)
+                empty = False
+                yield found.select(wanted)
+        if empty:
+            yield self._no_rows(wanted)
+
+    def _no_rows(self, wanted: Sequence[str]) -> Any:
+        return polars_module().DataFrame(schema={name: self._schema[name] for name in wanted})
+
+    def _read(self, table: Table, rows: Rows) -> Any:
+        """Rows of a table as a DataFrame of Polars."""
+        pl = polars_module()
+        arrays = [
+            array(some, content.type, name)
+            for name, some, content in zip(table.names, table.read(rows), table.contents, strict=True)
+        ]
+        found = pl.DataFrame(pa.Table.from_arrays(arrays, names=list(table.names)))
+        wanted = {name: self._schema[name] for name in table.names if found.schema[name] != self._schema[name]}
+        return found.cast(wanted) if wanted else found
+
+
+def mask_of(table: Table, asked: Any) -> Any:
+    """Rows that may be meant by an expression; None: all."""
+    if asked is None:
+        return None
+    return table.mask(polars_filter.parts(asked, table.names, [content.node for content in table.contents]))

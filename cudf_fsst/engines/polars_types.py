@@ -1,0 +1,85 @@
+"""Polars' types of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ..arrow_types import plain, within
+from ..backend import Backend
+from ..codecs.node import Content
+from ..interop import arrow_columns
+from ..naming import naming
+from .tables import Table, is_text, readable
+
+
+def polars_module() -> Any:
+    """Polars; ImportError says what to install."""
+    try:
+        import polars
+    except ImportError as error:
+        raise ImportError(
+            f"this needs Polars ({error}); in a clone of cudf-fsst: pip install '.[polars]'", name="polars"
+        ) from error
+    return polars
+
+
+def schema_of(table: Table) -> dict[str, Any]:
+    """Polars' types of a table's columns, by name.
+
+    Raises
+    ------
+    TypeError
+        Polars has no such type; the column is named.
+    ValueError
+        Two columns have the same name.
+    """
+    return schema(table.backend, table.names, table.contents)
+
+
+def schema(backend: Backend, names: Sequence[str], contents: Sequence[Any]) -> dict[str, Any]:
+    """As `schema_of`; of columns that are not read yet, their Arrow types."""
+    schema: dict[str, Any] = {}
+    for name, content in zip(names, contents, strict=True):
+        if name in schema:
+            raise ValueError(f"two columns are called {name!r}; Polars tells columns by their names")
+        with naming(f"column {name!r}"):
+            kind = content.type if isinstance(content, Content) else content
+            schema[name] = _enum(backend, content) if is_ordered(kind) else _dtype(kind)
+    return schema
+
+
+def _dtype(kind: Any) -> Any:
+    pl, wanted = polars_module(), readable(kind)
+    for one in within(wanted):
+        if isinstance(one, pa.BaseExtensionType) or pa.types.is_interval(one):
+            raise TypeError(f"Polars has no type for {kind}")
+    try:
+        found = pl.DataFrame(pa.table({"": arrow_columns.no_rows(wanted)})).dtypes[0]
+        pl.LazyFrame(schema={"": found}).collect()  # of decimals it reads more than it has
+        return found
+    except pl.exceptions.PolarsError as error:
+        raise TypeError(f"Polars has no type for {kind}: {error}") from None
+
+
+def is_ordered(kind: Any) -> bool:
+    """Whether a type is that of ordered categories of strings."""
+    types = pa.types
+    return bool(types.is_dictionary(kind) and kind.ordered and any(map(is_text, [plain(kind.value_type)])))
+
+
+def _enum(backend: Backend, content: Content) -> Any:
+    """An Enum of ordered categories; a Categorical where one is missing or there twice."""
+    pl, values = polars_module(), _categories(backend, content)
+    return _dtype(content.type) if values.null_count() or values.n_unique() < len(values) else pl.Enum(values)
+
+
+def _categories(backend: Backend, content: Content) -> Any:
+    """Categories of a column, a Series of Polars."""
+    with backend.current():
+        (found,) = backend.read([content.node.children[0]])
+        array = backend.interop.to_chunked(found, content.type.value_type)
+    array.validate(full=True)
+    return polars_module().Series(array)
