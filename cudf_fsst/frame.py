@@ -505,6 +505,35 @@ class CompressedFrame(compute.Frames):
         """
         return engines.lazy(self._engine_table(), where)
 
+    def dataset(self) -> Any:
+        """The columns, without the index, as a `pyarrow.dataset.Dataset`, which decodes what it is asked for.
+
+        DuckDB scans it, and Polars by ``polars.scan_pyarrow_dataset``; they say which columns they want and what they
+        filter by. Filters are answered on the codes where that can be: comparisons of integers, booleans, dates, times,
+        durations and decimals with a constant, ``isin``, ``is_null`` and ``is_valid``; of strings ``==``, ``isin``,
+        ``starts_with``, ``ends_with``, ``match_substring`` and comparisons of ``utf8_length`` and ``binary_length``;
+        joined by ``&``, ``|`` and ``~``. The rows that are left are decoded, piece by piece, and Arrow filters again.
+        The logger ``cudf_fsst.query`` says at DEBUG which parts of a filter were answered so.
+
+        ``scanner``, ``to_table``, ``to_batches``, ``head``, ``count_rows``, ``take`` and ``filter`` work so. ``join``,
+        ``join_asof``, ``sort_by``, ``get_fragments`` and ``replace_schema`` are Arrow's own, which go through all rows
+        of all columns. A frame on a GPU moves what is asked for to host memory, compressed.
+
+        Returns
+        -------
+        pyarrow.dataset.Dataset
+            Its columns have the labels as texts, and the types of `to_arrow`; run-end encoded columns and views of
+            lists have those of their values, and of lists.
+
+        Raises
+        ------
+        ValueError
+            Two columns have the same label as a text. Or, while it is scanned, a text is not UTF-8.
+        """
+        from .engines.arrow_dataset import dataset  # which takes long to import
+
+        return dataset(self._engine_table())
+
     def _engine_table(self) -> Table:
         return Table(self._backend, tuple(map(str, self._labels)), self._columns, len(self))
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from ..codecs.node import Node
 from ..codecs.text.search import ByteCount, IsIn, Length, Like
 from ..query.asked import MOST_VALUES, literal
-from .predicate import Both, IsNull, Not, Part, Range, Text, limits_of
+from .predicate import Both, IsNull, Not, Part, Range, Text, compared, limits_of
 
 _SIGNS = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 _MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -154,7 +154,7 @@ class _Reader:
                     return None
                 question = Length() if name == "LenChars" else ByteCount()
 
-                asked = _range(0, sign, Fraction(value[0]))
+                asked = compared(0, sign, Fraction(value[0]))
                 inner_part = asked.part if isinstance(asked, Not) else asked
                 assert isinstance(inner_part, Range)
                 low, high = inner_part.integers(most=True)
@@ -175,7 +175,7 @@ class _Reader:
         found = _number(self._nodes[place], value)
         if found is None:
             return None
-        return _range(place, sign, *found)
+        return compared(place, sign, *found)
 
     def _is_in(self, inner: Any, values: Any) -> Part | None:
         place, found = self._place(inner), _constant(values)
@@ -290,16 +290,6 @@ def _expression_of(place: int, text: str) -> Part | None:
         return Text(place, (Like((found[0],)),))
     part = Text(place, (Like((*([] if begins else [b""]), *found, *([] if ends else [b""]))),))
     return part if len(found) == 1 else Both((part, None))  # a dot is no end of a line
-
-
-def _range(place: int, sign: str, number: Fraction, loose: Fraction = _NONE) -> Part:
-    """Stored integers that compare so with a number."""
-    if sign in ("<", "<="):
-        return Range(place, None, number, loose, sign == "<")
-    if sign in (">", ">="):
-        return Range(place, number, None, loose, sign == ">")
-    equal = Range(place, number, number, loose)
-    return equal if sign == "==" else Not(equal)
 
 
 def _number(node: Node, value: Any) -> tuple[Fraction, Fraction] | None:

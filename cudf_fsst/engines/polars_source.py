@@ -49,7 +49,7 @@ class File:
         contents = iter(loaded.columns)
         given = [next(contents) if is_ordered(kind) else kind for kind in loaded.types]
         with naming(self.path):
-            return schema(HostBackend(), names, given)
+            return schema(names, given)
 
     @property
     def rows(self) -> int:

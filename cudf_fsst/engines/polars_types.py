@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..arrow_types import plain, within
-from ..backend import Backend
+from ..backend import HostBackend
 from ..codecs.node import Content
 from ..interop import arrow_columns
 from ..naming import naming
@@ -36,19 +36,23 @@ def schema_of(table: Table) -> dict[str, Any]:
     ValueError
         Two columns have the same name.
     """
-    return schema(table.backend, table.names, table.contents)
+    ordered = [name for name, content in zip(table.names, table.contents, strict=True) if is_ordered(content.type)]
+    there = dict(zip(ordered, table.some(ordered).on_host().contents, strict=True))
+    return schema(
+        table.names, [there.get(name, content) for name, content in zip(table.names, table.contents, strict=True)]
+    )
 
 
-def schema(backend: Backend, names: Sequence[str], contents: Sequence[Any]) -> dict[str, Any]:
-    """As `schema_of`; of columns that are not read yet, their Arrow types."""
-    schema: dict[str, Any] = {}
+def schema(names: Sequence[str], contents: Sequence[Any]) -> dict[str, Any]:
+    """As `schema_of`, of columns in host memory; of those that are not read yet, their Arrow types."""
+    found: dict[str, Any] = {}
     for name, content in zip(names, contents, strict=True):
-        if name in schema:
+        if name in found:
             raise ValueError(f"two columns are called {name!r}; Polars tells columns by their names")
         with naming(f"column {name!r}"):
             kind = content.type if isinstance(content, Content) else content
-            schema[name] = _enum(backend, content) if is_ordered(kind) else _dtype(kind)
-    return schema
+            found[name] = _enum(content) if is_ordered(kind) else _dtype(kind)
+    return found
 
 
 def _dtype(kind: Any) -> Any:
@@ -70,16 +74,16 @@ def is_ordered(kind: Any) -> bool:
     return bool(types.is_dictionary(kind) and kind.ordered and any(map(is_text, [plain(kind.value_type)])))
 
 
-def _enum(backend: Backend, content: Content) -> Any:
+def _enum(content: Content) -> Any:
     """An Enum of ordered categories; a Categorical where one is missing or there twice."""
-    pl, values = polars_module(), _categories(backend, content)
+    pl, values = polars_module(), _categories(content)
     return _dtype(content.type) if values.null_count() or values.n_unique() < len(values) else pl.Enum(values)
 
 
-def _categories(backend: Backend, content: Content) -> Any:
+def _categories(content: Content) -> Any:
     """Categories of a column, a Series of Polars."""
-    with backend.current():
-        (found,) = backend.read([content.node.children[0]])
-        array = backend.interop.to_chunked(found, content.type.value_type)
+    backend = HostBackend()
+    (found,) = backend.read([content.node.children[0]])
+    array = backend.interop.to_chunked(found, content.type.value_type)
     array.validate(full=True)
     return polars_module().Series(array)

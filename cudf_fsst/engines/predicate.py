@@ -88,6 +88,16 @@ class Not(NamedTuple):
 Part = Range | Text | IsNull | Both | Not
 
 
+def compared(place: int, sign: str, number: Fraction, loose: Fraction = Fraction(0)) -> Part:
+    """Stored integers that compare so with a number."""
+    if sign in ("<", "<="):
+        return Range(place, None, number, loose, sign == "<")
+    if sign in (">", ">="):
+        return Range(place, number, None, loose, sign == ">")
+    equal = Range(place, number, number, loose)
+    return equal if sign == "==" else Not(equal)
+
+
 class Filter:
     """What may be kept of the rows of columns.
 

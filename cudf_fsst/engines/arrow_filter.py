@@ -1,0 +1,325 @@
+"""What Arrow's datasets are filtered by, as parts that the codes can answer.
+
+Arrow writes an expression down as a record batch: the calls in its schema's metadata, one after another, the constants
+and options of calls as columns. That is no stable format: what is not as it is known here is left to Arrow.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+
+from ..codecs.node import Node
+from ..codecs.text.search import ByteCount, IsIn, Length, Like
+from ..query.asked import MOST_VALUES
+from .predicate import Both, IsNull, Not, Part, Range, Text, compared, limits_of
+
+_SIGNS = {"equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_DAY = 86_400 * 10**9
+#: Numbers below it are the same in 64 bits and as floats.
+_EXACT = 1 << 53
+#: Of a decimal that is compared as a float: more than what is rounded off.
+_ROUNDED = Fraction(1, 1 << 40)
+#: Numbers that are asked one by one; of more, whether a value lies between the least and the largest.
+_MOST_NUMBERS = 16
+#: What nulls among the values of ``is_in`` are: null rows are then not among them, and the answer is false.
+_MATCH, _SKIP = 0, 1
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of an expression."""
+
+    name: str
+    inputs: tuple[Any, ...]
+    options: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.inputs))})"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column, or, with several names, a field within it."""
+
+    path: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A value: a scalar of Arrow's."""
+
+    value: Any
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+Tree = Call | Field | Constant
+
+
+def tree_of(expression: Any) -> Tree | None:
+    """What an expression of Arrow says; None: it cannot be read."""
+    try:
+        (buffer,) = expression.__reduce__()[1]
+        with pa.ipc.open_file(buffer) as file:
+            (constants,) = (file.get_batch(i) for i in range(file.num_record_batches))
+        items = iter(_metadata(constants.schema))
+        found = _read(*next(items), items, constants)
+        return found if next(items, None) is None else None
+    except (pa.ArrowException, ValueError, TypeError, KeyError, StopIteration, RuntimeError):
+        return None
+
+
+def columns_of(tree: Tree) -> set[str]:
+    """Columns that an expression reads."""
+    if isinstance(tree, Field):
+        return {tree.path[0]}
+    return set().union(*map(columns_of, tree.inputs)) if isinstance(tree, Call) else set()
+
+
+def parts(tree: Tree, names: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, Part | None]]:
+    """The parts of a conjunction, each with its text; None: nothing that is known.
+
+    Parameters
+    ----------
+    tree
+    names, nodes
+        Of the columns.
+    """
+    reader = _Reader({name: place for place, name in enumerate(names)}, nodes)
+    return [(str(one), reader.part(one)) for one in _conjunction(tree)]
+
+
+def _conjunction(tree: Tree) -> Iterator[Tree]:
+    if isinstance(tree, Call) and tree.name in ("and_kleene", "and"):
+        for one in tree.inputs:
+            yield from _conjunction(one)
+    else:
+        yield tree
+
+
+class _Schema(ctypes.Structure):
+    """The beginning of Arrow's C structure ``ArrowSchema``."""
+
+    _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p))
+
+
+def _metadata(schema: Any) -> list[tuple[str, str]]:
+    """Keys and values of a schema's metadata in their order, of which pyarrow's dict keeps one of each key."""
+    capsule = schema.__arrow_c_schema__()
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    at = _Schema.from_address(get(capsule, b"arrow_schema")).metadata
+
+    def number() -> int:
+        nonlocal at
+        found = ctypes.c_int32.from_address(at).value
+        at += 4
+        return found
+
+    def text() -> str:
+        nonlocal at
+        size = number()
+        found = ctypes.string_at(at, size).decode()
+        at += size
+        return found
+
+    return [(text(), text()) for _ in range(number())] if at else []
+
+
+def _read(key: str, value: str, items: Iterator[tuple[str, str]], constants: Any) -> Tree:
+    if key == "literal":
+        return Constant(constants.column(int(value))[0])
+    if key == "field_ref":
+        return Field((value,))
+    if key == "nested_field_ref":
+        inner = [next(items) for _ in range(int(value))]
+        if any(name != "field_ref" for name, _ in inner):
+            raise ValueError(inner)
+        return Field(tuple(name for _, name in inner))
+    if key != "call":
+        raise ValueError(key)
+    inputs: list[Tree] = []
+    options: Any = None
+    for key, inner_value in items:
+        if key == "end":
+            return Call(value, tuple(inputs), options or {})
+        if key == "options":
+            options = dict(constants.column(int(inner_value))[0])
+        else:
+            inputs.append(_read(key, inner_value, items, constants))
+    raise ValueError(value)
+
+
+class _Reader:
+    """Make parts of trees."""
+
+    def __init__(self, places: Mapping[str, int], nodes: Sequence[Node]) -> None:
+        self._places, self._nodes = places, nodes
+
+    def part(self, tree: Tree) -> Part | None:
+        """What a tree asks; None: it is not known."""
+        place = self._place(tree)
+        if place is not None:
+            return Range(place, Fraction(1), Fraction(1)) if pa.types.is_boolean(self._nodes[place].type) else None
+        if not isinstance(tree, Call):
+            return None
+        match tree.name, tree.inputs:
+            case ("and_kleene" | "or_kleene" | "and" | "or", (left, right)):
+                return Both((self.part(left), self.part(right)), tree.name.startswith("or"))
+            case ("invert", (inner,)):
+                part = self.part(inner)
+                return None if part is None else Not(part)
+            case ("is_valid" | "is_null", (inner,)):
+                return self._is_null(inner, tree)
+            case ("if_else", (Call("is_valid", (Field(),)), inner, Constant(value=pa.BooleanScalar(is_valid=False)))):
+                return self.part(inner)  # as DuckDB says it: what is null may be false here, not true
+            case (name, (left, right)) if name in _SIGNS:
+                return self._compared(left, _SIGNS[name], right)
+            case ("is_in", (inner,)):
+                return self._is_in(inner, tree.options)
+            case ("starts_with" | "ends_with" | "match_substring", (inner,)):
+                return self._like(inner, tree)
+        return None
+
+    def _place(self, tree: Any) -> int | None:
+        """Which column a tree is."""
+        return self._places.get(tree.path[0]) if isinstance(tree, Field) and len(tree.path) == 1 else None
+
+    def _text_place(self, tree: Any) -> int | None:
+        place = self._place(tree)
+        return place if place is not None and _is_string(self._nodes[place].type) else None
+
+    def _is_null(self, inner: Tree, tree: Call) -> Part | None:
+        place = self._place(inner)
+        if place is None:
+            return None
+        if tree.name == "is_valid":
+            return Not(IsNull(place))
+        nan = tree.options.get("nan_is_null")
+        return None if nan is None or (nan.as_py() and limits_of(self._nodes[place]) is None) else IsNull(place)
+
+    def _compared(self, left: Tree, sign: str, right: Tree) -> Part | None:
+        if isinstance(left, Constant):
+            left, sign, right = right, _MIRRORED[sign], left
+        if not isinstance(right, Constant) or not right.value.is_valid:
+            return None
+        value = right.value
+        if isinstance(left, Call) and left.name in ("utf8_length", "binary_length"):
+            return self._length(left, sign, value)
+        place = self._place(left)
+        if place is None:
+            return None
+        if self._text_place(left) is not None:
+            if sign not in ("==", "!=") or not _is_string(value.type):
+                return None
+            part = Text(place, (Like((value.as_py().encode(),)),))
+            return part if sign == "==" else Not(part)
+        found = _number(self._nodes[place], value)
+        return None if found is None else compared(place, sign, *found)
+
+    def _length(self, call: Call, sign: str, value: Any) -> Part | None:
+        place = self._text_place(call.inputs[0])
+        if place is None or not pa.types.is_integer(value.type) or not abs(value.as_py()) < 2**31 - 1:
+            return None
+        asked = compared(0, sign, Fraction(value.as_py()))
+        inner = asked.part if isinstance(asked, Not) else asked
+        assert isinstance(inner, Range)
+        low, high = inner.integers(most=True)
+        question = Length() if call.name == "utf8_length" else ByteCount()
+        part = Text(place, (question,), (-1 if low is None else low, 2**31 - 1 if high is None else high))
+        return part if inner is asked else Not(part)
+
+    def _is_in(self, inner: Tree, options: Mapping[str, Any]) -> Part | None:
+        place, values, nulls = self._place(inner), options.get("value_set"), options.get("null_matching_behavior")
+        if place is None or values is None or nulls is None or nulls.as_py() not in (_MATCH, _SKIP):
+            return None
+        some = values.values
+        if some is None or some.null_count or not len(some):
+            return None
+        part = self._text_in(place, some) if self._text_place(inner) is not None else self._number_in(place, some)
+        return None if part is None else Both((part, Not(IsNull(place))))  # of null rows it is false
+
+    def _text_in(self, place: int, some: Any) -> Part | None:
+        if not _is_string(some.type) or len(some) > MOST_VALUES:
+            return None
+        return Text(place, (IsIn(tuple(value.encode() for value in some.to_pylist())),))
+
+    def _number_in(self, place: int, some: Any) -> Part | None:
+        known = []
+        for value in some:
+            found = _number(self._nodes[place], value)
+            if found is None:
+                return None
+            known.append(found)
+        if len(known) > _MOST_NUMBERS:
+            low, high = min(number for number, _ in known), max(number for number, _ in known)
+            return Both((Range(place, low, high, max(loose for _, loose in known)), None))
+        return Both(tuple(Range(place, number, number, loose) for number, loose in known), True)
+
+    def _like(self, inner: Tree, tree: Call) -> Part | None:
+        place, pattern = self._text_place(inner), tree.options.get("pattern")
+        ignore = tree.options.get("ignore_case")
+        text = None if pattern is None else pattern.as_py()
+        if place is None or not text or ignore is None or ignore.as_py():
+            return None
+        encoded = text if isinstance(text, bytes) else text.encode()
+        before = () if tree.name == "starts_with" else (b"",)
+        after = () if tree.name == "ends_with" else (b"",)
+        return Text(place, (Like((*before, encoded, *after)),))
+
+
+def _is_string(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _number(node: Node, value: Any) -> tuple[Fraction, Fraction] | None:
+    """A constant in the unit of the integers that a column stores, and by how much Arrow may round it or them."""
+    kind, given, types, exact = node.type, value.type, pa.types, Fraction(0)
+    if limits_of(node) is None or not value.is_valid:
+        return None
+    if types.is_temporal(kind) or types.is_temporal(given):
+        found = _time(kind, given, value)
+        return None if found is None else (found, exact)
+    plain = value.as_py()
+    if types.is_boolean(kind):
+        return (Fraction(plain), exact) if types.is_boolean(given) else None
+    if not (types.is_integer(given) or types.is_float64(given) or types.is_decimal(given)):
+        return None
+    if types.is_float64(given) and (plain != plain or abs(plain) == float("inf")):
+        return None
+    if types.is_integer(kind) and not types.is_decimal(given) and abs(plain) < _EXACT:
+        return Fraction(plain), exact
+    if types.is_decimal(kind) and kind.scale >= 0:
+        number = Fraction(plain) * 10**kind.scale
+        return number, abs(number) * _ROUNDED if types.is_float64(given) else exact
+    return None
+
+
+def _time(kind: Any, given: Any, value: Any) -> Fraction | None:
+    """A date, a time or a duration in the unit of a column."""
+    types = pa.types
+    units = []
+    for one in (kind, given):
+        if types.is_date32(one):
+            units.append(_DAY)
+        elif types.is_timestamp(one) or types.is_duration(one):
+            units.append(_NANOSECONDS[one.unit])
+        else:
+            return None
+    zones = [getattr(one, "tz", None) for one in (kind, given)]
+    if types.is_duration(kind) != types.is_duration(given) or zones[0] != zones[1]:
+        return None
+    found = Fraction(value.value * units[1], units[0])
+    return found if abs(found) < 2**63 else None
