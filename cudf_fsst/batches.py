@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -13,11 +13,12 @@ import pyarrow as pa
 from . import selection
 from .backend import Backend, HostBackend
 from .codecs.node import Content
-from .files.disk import replacing
+from .files.disk import folder_of, writing
 from .index import CompressedIndex
 from .interop import arrow_columns, cudf_parquet_writer, schema
 from .interop import pandas as interop_pandas
 from .progress import Progress
+from .remote import is_file_object, located
 
 #: Arrow bytes of a piece, about; of a Parquet file's row group.
 PIECE_NBYTES = 64 << 20
@@ -55,28 +56,83 @@ def reader(contents: Sequence[Content], fields: Any, rows: int) -> Any:
     return pa.RecordBatchReader.from_batches(fields, batches())
 
 
+class ParquetOptions(NamedTuple):
+    """How a Parquet file is written; see `CompressedFrame.to_parquet`."""
+
+    compression: Any
+    keep_index: bool | None = None
+    row_group_size: int | None = None
+    partition_cols: Sequence[Any] | None = None
+    storage_options: Mapping[str, Any] | None = None
+
+
 def write_parquet(
-    path: str | os.PathLike[str],
+    path: Any,
     contents: Sequence[Content],
     labels: Any,
     dtypes: Sequence[Any],
     index: CompressedIndex,
-    compression: Any,
+    options: ParquetOptions,
 ) -> None:
-    """Write columns in host memory as a Parquet file, a row group for each piece; see `CompressedFrame.to_parquet`."""
+    """Write columns in host memory as Parquet, piece by piece; see `CompressedFrame.to_parquet`."""
     rows = len(index)
-    levels = _Levels(index)
+    levels = _Levels(index, options.keep_index)
     fields = _schema(contents, labels, dtypes, levels)
-    ranges = pieces([*contents, *levels.contents], rows)
+    every = [*contents, *levels.contents]
+    ranges = pieces(every, rows)
+    if (size := options.row_group_size) is not None:
+        nbytes = sum(content.node.uncompressed_nbytes for content in every)
+        ranges = selection.row_pieces(rows, nbytes, max(PIECE_NBYTES, nbytes * size // max(rows, 1)), size) or [(0, 0)]
+
+    def tables() -> Iterator[Any]:
+        with Progress("writing Parquet", len(ranges)) as progress:
+            for start, stop in ranges:
+                columns = [*arrays(contents, start, stop), *levels.arrays(start, stop)]
+                yield pa.Table.from_arrays(columns, schema=fields)
+                progress.step()
+
+    if options.partition_cols is not None:
+        _write_partitioned(path, tables(), fields, labels, options)
+        return
     with (
-        replacing(path) as unfinished,
-        Progress("writing Parquet", len(ranges)) as progress,
-        _writer(unfinished, fields, compression) as writer,
+        writing(path, options.storage_options) as unfinished,
+        _writer(unfinished, fields, options.compression) as writer,
     ):
-        for start, stop in ranges:
-            columns = [*arrays(contents, start, stop), *levels.arrays(start, stop)]
-            writer.write_table(pa.Table.from_arrays(columns, schema=fields), row_group_size=max(stop - start, 1))
-            progress.step()
+        for table in tables():
+            writer.write_table(table, row_group_size=max(size or len(table), 1))
+
+
+def _write_partitioned(path: Any, tables: Iterator[Any], fields: Any, labels: Any, options: ParquetOptions) -> None:
+    """Write tables into files of folders like ``year=2026``, all of them when all are complete."""
+    import pyarrow.dataset as ds  # which takes long to import
+
+    wanted = options.partition_cols or []
+    for label in wanted:
+        if label not in labels:
+            raise KeyError(f"partition_cols names a column that the frame does not have: {label!r}")
+    if wanted and len(wanted) >= len(labels):
+        raise ValueError("partition_cols names all columns; no data is left to save")
+    place = located(path, options.storage_options)
+    if is_file_object(place):
+        raise ValueError(f"partition_cols needs a folder, not a {type(path).__name__}")
+    format_ = ds.ParquetFileFormat()
+    try:
+        file_options = format_.make_write_options(compression=options.compression)
+    except pa.ArrowException as error:
+        raise ValueError(f"compression {options.compression!r}: {error}") from error
+    keys = pa.schema([fields.field(str(label)) for label in wanted])
+    batches_ = (batch for table in tables for batch in table.to_batches())
+    with folder_of(place) as unfinished:
+        ds.write_dataset(
+            pa.RecordBatchReader.from_batches(fields, batches_),
+            unfinished,
+            basename_template=f"{uuid.uuid4().hex}-{{i}}.parquet",
+            format=format_,
+            file_options=file_options,
+            partitioning=ds.partitioning(keys, flavor="hive"),
+            max_rows_per_group=options.row_group_size or 1 << 20,
+            existing_data_behavior="overwrite_or_ignore",
+        )
 
 
 def writes_on_gpu(contents: Sequence[Content], compression: Any) -> bool:
@@ -85,14 +141,14 @@ def writes_on_gpu(contents: Sequence[Content], compression: Any) -> bool:
 
 
 def write_parquet_on_gpu(
-    path: str | os.PathLike[str],
+    path: Any,
     backend: Backend,
     contents: Sequence[Content],
     labels: Any,
     dtypes: Sequence[Any],
     levels: Sequence[Content],
     index: CompressedIndex,
-    compression: Any,
+    options: ParquetOptions,
 ) -> None:
     """`write_parquet` of columns on a GPU, by libcudf, which `writes_on_gpu`.
 
@@ -104,15 +160,15 @@ def write_parquet_on_gpu(
         Levels of the index on the GPU, none of a RangeIndex; and the index in host memory.
     """
     rows, every = len(index), [*contents, *levels]
-    fields = _schema(contents, labels, dtypes, _Levels(index))
+    fields = _schema(contents, labels, dtypes, _Levels(index, options.keep_index))
     nodes, nbytes = [content.node for content in every], sum(content.node.uncompressed_nbytes for content in every)
-    group_rows = max(rows * PIECE_NBYTES // max(nbytes, 1) // _PIECE_ROWS, 1) * _PIECE_ROWS
+    group_rows = options.row_group_size or max(rows * PIECE_NBYTES // max(nbytes, 1) // _PIECE_ROWS, 1) * _PIECE_ROWS
     step = max(rows // _GPU_PIECES // group_rows, 1) * group_rows
     with (
         backend.current(),
-        replacing(path) as unfinished,
+        writing(path, options.storage_options) as unfinished,
         Progress("writing Parquet", -(-rows // step)) as progress,
-        cudf_parquet_writer.Writer(unfinished.name, fields, compression, group_rows) as writer,
+        cudf_parquet_writer.Writer(unfinished.name, fields, options.compression, group_rows) as writer,
     ):
         for start in range(0, max(rows, 1), step):
             writer.write(backend.read(nodes, start, min(start + step, rows)))
@@ -131,32 +187,47 @@ def _writer(path: Any, fields: Any, compression: Any) -> Any:
 
 
 class _Levels:
-    """The labels of rows as columns; none of a RangeIndex.
+    """The labels of rows as columns; none of a RangeIndex, which is noted.
 
     Levels that are compressed are decoded piece by piece. An index of pandas is in memory as it is.
+
+    Parameters
+    ----------
+    index : CompressedIndex
+    preserve : bool or None
+        As pandas' ``index=``. True: a RangeIndex is a column, too; False: there are no labels, and no note of them.
     """
 
-    def __init__(self, index: CompressedIndex) -> None:
+    def __init__(self, index: CompressedIndex, preserve: bool | None) -> None:
+        self.preserve = preserve
         self.contents = index.levels
         backend = HostBackend()
         names = [None if name is None else str(name) for name in index.names]  # Parquet has no others
         #: An index without labels, or a RangeIndex with all of them.
         self.empty: Any
         self._columns: Sequence[Any] = ()
-        if index.levels:
+        self._range: Any = None
+        self.types: Sequence[Any] = ()
+        if preserve is False:
+            self.contents, self.empty = (), pd.RangeIndex(0)
+        elif index.levels:
             self.empty = index.build(backend, backend.read(index.nodes, 0, 0), 0, 0).set_names(names)
             self.types = [level.type for level in index.levels]
-            return
-        whole = self.empty = index.whole(backend).set_names(names)
-        if not isinstance(whole, pd.RangeIndex):
-            self.empty = whole[:0]
-            self._columns = pa.Table.from_pandas(pd.DataFrame(index=whole), preserve_index=True).columns
-        self.types = [column.type for column in self._columns]
+        else:
+            whole = self.empty = index.whole(backend).set_names(names)
+            if not isinstance(whole, pd.RangeIndex):
+                self.empty = whole[:0]
+                self._columns = pa.Table.from_pandas(pd.DataFrame(index=whole), preserve_index=True).columns
+            elif preserve:
+                self._range, self.empty = whole, whole[:0]
+            self.types = [pa.int64()] if self._range is not None else [column.type for column in self._columns]
 
     def arrays(self, start: int, stop: int) -> list[Any]:
         """Labels of some rows."""
         if self.contents:
             return arrays(self.contents, start, stop)
+        if self._range is not None:
+            return [pa.chunked_array([self._range[start:stop].to_numpy()], pa.int64())]
         return [column.slice(start, stop - start) for column in self._columns]
 
 
@@ -167,14 +238,14 @@ def _schema(contents: Sequence[Content], labels: Any, dtypes: Sequence[Any], lev
     none = levels.empty[:0]
     empty = pd.DataFrame({i: _without_rows(dtype, none) for i, dtype in enumerate(dtypes)}, index=none)
     empty.columns = labels
-    found = pa.Schema.from_pandas(empty)
+    found = pa.Schema.from_pandas(empty, preserve_index=levels.preserve)
     notes = json.loads(found.metadata[b"pandas"])
     for column, content in zip(notes["columns"], contents, strict=False):
         if column["pandas_type"] == "empty":  # objects, of which the frame without rows has none to tell their type
             column["pandas_type"] = get_logical_type(content.type)
         if pa.types.is_decimal(content.type):
             column["metadata"] = {"precision": content.type.precision, "scale": content.type.scale}
-    if isinstance(levels.empty, pd.RangeIndex):
+    if isinstance(levels.empty, pd.RangeIndex) and levels.preserve is None:
         place = levels.empty
         notes["index_columns"][0] |= {"start": place.start, "stop": place.stop, "step": place.step}
     metadata = {**found.metadata, b"pandas": json.dumps(notes).encode()}

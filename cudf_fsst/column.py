@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -458,15 +458,18 @@ class CompressedColumn(compute.Columns, query.Questions):
 
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: Any, *, storage_options: Mapping[str, Any] | None = None) -> None:
         """Write the column to a file, from which `cudf_fsst.load` reads it.
 
         Parameters
         ----------
-        path : path
+        path : path, URL or file object
             Where to write. If anything fails, an older file stays as it was. A symbolic link is followed, and the
             permissions of an older file stay. A process that is killed meanwhile may leave a file
-            ``.cudf-fsst-*.tmp`` beside it, which can be deleted.
+            ``.cudf-fsst-*.tmp`` beside it, which can be deleted. URLs, as ``"s3://bucket/name"``, go through fsspec:
+            the file is written to a temporary one of this machine, and sent when it is complete.
+        storage_options : dict, optional
+            For a URL: what fsspec's file system takes, as in `pandas.DataFrame.to_parquet`.
 
         Raises
         ------
@@ -482,23 +485,27 @@ class CompressedColumn(compute.Columns, query.Questions):
         with a dictionary and for an index that version 1 cannot say exactly. Missing labels of an object index become
         None, and NumPy's numbers in names become Python's.
         """
-        self._save(path)
+        self._save(path, storage_options)
 
-    def _save(self, path: Any) -> None:
-        """Write to a path, or to a BytesIO."""
+    def _save(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> None:
+        """Write to a path, a URL or a file object."""
         host = self.to_host()
         in_version_1 = host._is_text and not host._content.node.scopes
         index = host._index.for_version_1() if in_version_1 else None
         if index is not None:
-            files.save_text(path, host.segments, host._name, host.dtype, index)
+            files.save_text(path, host.segments, host._name, host.dtype, index, storage_options=storage_options)
             return
         labels = pd.Index([host._name], dtype=object, tupleize_cols=False)
-        files.save(path, "column", labels, [host._content], *host._index.described(), len(host))
+        described = host._index.described()
+        files.save(
+            path, "column", labels, [host._content], *described, len(host), storage_options=storage_options
+        )
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> CompressedColumn:
+    def load(cls, path: Any, *, storage_options: Mapping[str, Any] | None = None) -> CompressedColumn:
         """Read a column that `save` wrote into host memory, as `cudf_fsst.load` does."""
-        return _loaded(path, f"{os.fsdecode(path)}: ")
+        shown = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else "the file"
+        return _loaded(path, f"{shown}: ", storage_options)
 
     @classmethod
     def _from_bytes(cls, data: Any) -> CompressedColumn:
@@ -521,8 +528,8 @@ def _restore(
     return column
 
 
-def _loaded(path: Any, what: str) -> CompressedColumn:
-    loaded = files.load(path)
+def _loaded(path: Any, what: str, storage_options: Mapping[str, Any] | None = None) -> CompressedColumn:
+    loaded = files.load(path, storage_options=storage_options)
     if loaded.holds != "column":
         raise ValueError(f"{what}holds a {loaded.holds}, not a column")
     return of_loaded(loaded)

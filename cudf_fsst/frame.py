@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -544,15 +543,18 @@ class CompressedFrame(compute.Frames):
 
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: Any, *, storage_options: Mapping[str, Any] | None = None) -> None:
         """Write the frame to a file, from which `cudf_fsst.load` reads it.
 
         Parameters
         ----------
-        path : path
+        path : path, URL or file object
             Where to write. If anything fails, an older file stays as it was. A symbolic link is followed, and the
             permissions of an older file stay. A process that is killed meanwhile may leave a file
-            ``.cudf-fsst-*.tmp`` beside it, which can be deleted.
+            ``.cudf-fsst-*.tmp`` beside it, which can be deleted. URLs, as ``"s3://bucket/name"``, go through fsspec:
+            the file is written to a temporary one of this machine, and sent when it is complete.
+        storage_options : dict, optional
+            For a URL: what fsspec's file system takes, as in `pandas.DataFrame.to_parquet`.
 
         Raises
         ------
@@ -567,40 +569,73 @@ class CompressedFrame(compute.Frames):
         and types, values that have a common divisor, such as dates in seconds, and strings with a dictionary.
         """
         there = self.to_host()
-        files.save(path, "frame", self._labels, there._columns, *there._index.described(), len(self))
+        index = there._index.described()
+        files.save(
+            path, "frame", self._labels, there._columns, *index, len(self), storage_options=storage_options
+        )
 
-    def to_parquet(self, path: str | os.PathLike[str], *, compression: str | None = "snappy") -> None:
+    def to_parquet(
+        self,
+        path: Any,
+        *,
+        compression: str | None = "snappy",
+        index: bool | None = None,
+        row_group_size: int | None = None,
+        partition_cols: Sequence[Hashable] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write the frame to a Parquet file, piece by piece: it is never in memory uncompressed as a whole.
 
-        Values, nulls and types are those of `to_arrow`; labels, dtypes and index are noted as pandas does it. Each row
-        group has about 64 MiB, as Arrow counts them. On a terminal a bar shows how far it has come. A frame on a GPU is
-        written by libcudf, if its columns are integers, floats, decimals, booleans, strings, dates and times; others by
-        pyarrow.
+        Values, nulls and types are those of `to_arrow`; labels, dtypes and index are noted as pandas does it. On a
+        terminal a bar shows how far it has come. A frame on a GPU is written by libcudf, if its columns are integers,
+        floats, decimals, booleans, strings, dates and times; others, and folders, by pyarrow.
 
         Parameters
         ----------
-        path
+        path : path, URL or file object
             Where to. The file is complete or, if anything fails, as it was; see `save`.
         compression : str or None
             As `pyarrow.parquet.ParquetWriter` takes it.
+        index : bool, optional
+            Whether labels of rows are written. None: they are, but a RangeIndex is only noted, as pandas does it.
+        row_group_size : int, optional
+            Rows of a row group. None: so many as have about 64 MiB, as Arrow counts them.
+        partition_cols : sequence of labels, optional
+            Columns whose values name folders, as ``year=2026``; `path` is the folder that these are in. Files that are
+            there stay.
+        storage_options : dict, optional
+            For a URL: what fsspec's file system takes, as in `pandas.DataFrame.to_parquet`.
 
         Raises
         ------
         NotImplementedError, TypeError, ValueError
-            A type, a label or an index that Parquet does not have.
+            A type, a label or an index that Parquet does not have. Or options that are none.
+        KeyError
+            `partition_cols` names a column that there is not.
         OSError
-            The file cannot be written.
+            The file cannot be written; the path or the URL is named.
         """
-        levels = self._index.levels
-        if self.device != "cpu" and len(self) and batches.writes_on_gpu([*self._columns, *levels], compression):
-            index = self._of_places([]).to_host()._index
+        if index not in (None, True, False):
+            raise ValueError(f"index must be True, False or None, not {index!r}")
+        if row_group_size is not None:
+            row_group_size = operator.index(row_group_size)
+            if row_group_size < 1:
+                raise ValueError(f"row_group_size must be at least 1, not {row_group_size}")
+        if isinstance(partition_cols, str):
+            partition_cols = [partition_cols]
+        options = batches.ParquetOptions(compression, index, row_group_size, partition_cols, storage_options)
+        levels = () if index is False else self._index.levels
+        plain = partition_cols is None and (levels or index is not True)
+        on_gpu = self.device != "cpu" and len(self) > 0 and plain
+        if on_gpu and batches.writes_on_gpu([*self._columns, *levels], compression):
+            labels = self._of_places([]).to_host()._index
             dtypes = [dtype_of(content, HostBackend()) for content in self._columns]
             batches.write_parquet_on_gpu(
-                path, self._backend, self._columns, self._labels, dtypes, levels, index, compression
+                path, self._backend, self._columns, self._labels, dtypes, levels, labels, options
             )
             return
         there = self.to_host()
-        batches.write_parquet(path, there._columns, self._labels, there._dtypes(), there._index, compression)
+        batches.write_parquet(path, there._columns, self._labels, there._dtypes(), there._index, options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         on_gpu = self.device != "cpu"
@@ -682,17 +717,19 @@ def check_codecs(
 
 
 def load(
-    path: str | os.PathLike[str], *, columns: Sequence[Hashable] | None = None
+    path: Any, *, columns: Sequence[Hashable] | None = None, storage_options: Mapping[str, Any] | None = None
 ) -> CompressedColumn | CompressedFrame:
     """Read a column or a frame that ``save`` wrote.
 
     Parameters
     ----------
-    path : path
-        The file. All of it that is read is checked before it is used.
+    path : path, URL or file object
+        The file. All of it that is read is checked before it is used. A file object is read from its beginning.
     columns : sequence of labels, optional
         Columns of a frame, in the order in which the result has them. They and the index alone are read, besides what
         says where they are. None: all.
+    storage_options : dict, optional
+        For a URL: what fsspec's file system takes, as in `pandas.read_parquet`.
 
     Returns
     -------
@@ -716,7 +753,8 @@ def load(
         if isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable):
             raise TypeError(f"columns must be labels of columns in a list, not {columns!r}")
         columns = list(columns)
-    loaded = files.load(path, None if columns is None else partial(_places_of, columns))
+    choose = None if columns is None else partial(_places_of, columns)
+    loaded = files.load(path, choose, storage_options=storage_options)
     if loaded.holds == "column":
         return column_of(loaded)
     return CompressedFrame._make(HostBackend(), loaded.columns, loaded.labels, indexes.of_loaded(loaded))

@@ -13,7 +13,7 @@ import pytest
 import cudf_fsst
 import hostile
 from cudf_fsst.files import storage
-from cudf_fsst.files.disk import Reader
+from cudf_fsst.files import disk
 
 FRAMES = dict(hostile.frames())
 
@@ -42,14 +42,14 @@ def test_nothing_else_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     frame = pd.DataFrame({f"c{i}": rng.integers(0, 2**60, 20_000) for i in range(8)})
     path = saved(frame, tmp_path)
     taken = 0
-    read = Reader.read
+    fill = disk._Disk.fill
 
-    def counted(self: Reader, nbytes: int) -> Any:
+    def counted(self: Any, targets: Any) -> None:
         nonlocal taken
-        taken += nbytes
-        return read(self, nbytes)
+        taken += sum(array.size for _, array in targets)
+        fill(self, targets)
 
-    monkeypatch.setattr(Reader, "read", counted)
+    monkeypatch.setattr(disk._Disk, "fill", counted)
     cudf_fsst.load(path)
     assert taken > 8 * 20_000 * 7
     taken = 0

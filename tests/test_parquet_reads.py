@@ -26,7 +26,7 @@ ROWS = 10_000
 
 def sizes_of(table: pa.Table, path: Path, names: list[str] | None = None) -> dict[str, reads.Sizes] | None:
     pq.write_table(table, path, compression="snappy")
-    found = sources.find(path, None, None)
+    found = sources.find(sources.locate(path), None, None)
     return reads.sizes(found.pieces[0], table.column_names if names is None else names)
 
 

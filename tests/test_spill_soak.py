@@ -159,7 +159,6 @@ def test_soak_of_cudf_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     from cudf_fsst.device.pinned import pinned_nbytes
 
-    monkeypatch.setattr(disk, "LARGE", 1 << 20)  # by KvikIO where it is installed
     # A pool gives memory out again at once: work on what was freed too early would show.
     upstream = rmm.mr.get_current_device_resource()
     counting = rmm.mr.StatisticsResourceAdaptor(

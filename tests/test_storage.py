@@ -282,13 +282,13 @@ def mode_of(path: Path) -> int:
 def written_as(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Modes that unfinished files had whenever something was written to one."""
     modes: list[int] = []
-    write = storage.Writer.write
+    write = os.pwritev
 
-    def watched(self: storage.Writer, piece: object) -> None:
-        modes.append(stat.S_IMODE(os.fstat(self._file.fileno()).st_mode))
-        write(self, piece)
+    def watched(descriptor: int, *arguments: Any) -> int:
+        modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+        return write(descriptor, *arguments)
 
-    monkeypatch.setattr(storage.Writer, "write", watched)
+    monkeypatch.setattr(os, "pwritev", watched)
     return modes
 
 

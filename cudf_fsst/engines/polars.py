@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
 from ..interop.cudf import on_gpu
+from ..remote import Remote, is_file_object, is_url, located
+from ..remote import Remote, is_file_object, is_url, located
 from .polars_source import File, Source
 from .polars_types import polars_module, schema_of
 from .tables import Table
@@ -23,7 +25,7 @@ def lazy(table: Table, where: Any = None) -> Any:
     return source_class()(schema_of(table), (table,), where).lazy()
 
 
-def scan(path: Any, where: Any = None) -> Any:
+def scan(path: Any, where: Any = None, *, storage_options: Mapping[str, Any] | None = None) -> Any:
     """Query stored frames with Polars: a LazyFrame that reads the columns that a query uses, file by file.
 
     Of a file whose rows a filter leaves out altogether, by the codes of the columns that it is about, no other column
@@ -35,9 +37,11 @@ def scan(path: Any, where: Any = None) -> Any:
     path : path, pattern, or list of them
         Files that `CompressedFrame.save` wrote, as ``"part-*.fsst"``: the rows of one after those of another, those of
         a pattern in the order of their names. All have the same columns. Their types are read at once, their rows when
-        the query runs.
+        the query runs. Or URLs, as ``"s3://bucket/part-*.fsst"``, or file objects.
     where : polars.Expr, optional
         Rows for which it is not true are left out; see `CompressedFrame.lazy`.
+    storage_options : dict, optional
+        For URLs: what fsspec's file system takes, as in `pandas.read_parquet`.
 
     Returns
     -------
@@ -57,7 +61,7 @@ def scan(path: Any, where: Any = None) -> Any:
     pl = polars_module()
     if where is not None and not isinstance(where, pl.Expr):
         raise TypeError(f"where must be an expression of Polars, not {type(where).__name__}")
-    tables = [File(one) for one in _paths(path)]
+    tables = [File(one, storage_options) for one in _paths(path, storage_options)]
     schema = tables[0].schema()
     for one in tables[1:]:
         if (found := one.schema()) != schema or list(found) != list(schema):
@@ -65,8 +69,14 @@ def scan(path: Any, where: Any = None) -> Any:
     return source_class()(schema, tables, where).lazy()
 
 
-def _paths(path: Any) -> list[str]:
-    """Files of a path, a pattern or a list of them, in order."""
+def _paths(path: Any, storage_options: Mapping[str, Any] | None) -> list[Any]:
+    """Files of a path, a pattern, a URL, a file object or a list of them, in order."""
+    if is_url(path) and glob.has_magic(path) and isinstance(found := located(path, storage_options), Remote):
+        if not (matches := found.matches()):
+            raise FileNotFoundError(f"no file has a name like {path!r}")
+        return [one.name for one in matches]
+    if is_url(path) or is_file_object(path):
+        return [path]
     if isinstance(path, (str, os.PathLike)):
         name = os.fsdecode(path)
         if os.path.exists(name) or not glob.has_magic(name):
@@ -76,10 +86,10 @@ def _paths(path: Any) -> list[str]:
             raise FileNotFoundError(f"no file has a name like {name!r}")
         return found
     if not isinstance(path, Sequence) or isinstance(path, bytes):
-        raise TypeError(f"expected a path, a pattern or a list of paths, not {type(path).__name__}")
+        raise TypeError(f"expected a path, a pattern or a list of them, not {type(path).__name__}")
     if not path:
         raise ValueError("no files to scan")
-    return [name for one in path for name in _paths(one)]
+    return [name for one in path for name in _paths(one, storage_options)]
 
 
 @cache

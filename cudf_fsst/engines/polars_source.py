@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,17 +22,19 @@ class File:
 
     Parameters
     ----------
-    path : str
+    path : str or file object
+    storage_options : mapping or None
+        For a URL.
     """
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> None:
+        self.path, self._options = path, storage_options
         self._known: dict[str, Content] = {}
         self._rows: int | None = None
 
     def begin(self) -> File:
         """The file, to go through once."""
-        return File(self.path)
+        return File(self.path, self._options)
 
     def end(self) -> None:
         """Forget the columns."""
@@ -44,11 +46,11 @@ class File:
         def coded(labels: Any, types: Sequence[Any]) -> list[int]:
             return [place for place in range(len(labels)) if is_ordered(types[place])]
 
-        loaded = files.load(self.path, coded, levels=False)
+        loaded = files.load(self.path, coded, levels=False, storage_options=self._options)
         names = tuple(map(str, loaded.every))
         contents = iter(loaded.columns)
         given = [next(contents) if is_ordered(kind) else kind for kind in loaded.types]
-        with naming(self.path):
+        with naming(str(self.path)):
             return schema(names, given)
 
     @property
@@ -74,7 +76,7 @@ class File:
                 raise ValueError(f"{self.path}: has no column {missing[0]!r} any more")
             return [places[name] for name in names]
 
-        loaded = files.load(self.path, choose, levels=False)
+        loaded = files.load(self.path, choose, levels=False, storage_options=self._options)
         self._known |= dict(zip(names, loaded.columns, strict=True))
         self._rows = loaded.rows
 

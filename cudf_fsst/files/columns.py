@@ -69,7 +69,13 @@ class Loaded:
 Choice = Callable[[Any, Sequence[Any]], Sequence[int]]
 
 
-def load(path: storage.Target, choose: Choice | None = None, *, levels: bool = True) -> Loaded:
+def load(
+    path: storage.Target,
+    choose: Choice | None = None,
+    *,
+    levels: bool = True,
+    storage_options: storage.Options = None,
+) -> Loaded:
     """Read a file, or some columns of a frame's, and check what is read; see `cudf_fsst.load`.
 
     Parameters
@@ -79,8 +85,10 @@ def load(path: storage.Target, choose: Choice | None = None, *, levels: bool = T
         Given the labels and types of the frame's columns, says which to read, by their places. Others are not read.
     levels : bool
         Read the levels of the index, too.
+    storage_options
+        For URLs, as fsspec takes them.
     """
-    with storage.opened(path) as file:
+    with storage.opened(path, storage_options) as file:
         if file.version != FORMAT_VERSION:
             return _of_streams(file, choose, levels)
         if choose is not None:
@@ -88,10 +96,18 @@ def load(path: storage.Target, choose: Choice | None = None, *, levels: bool = T
         return _text(storage.Stored(file.version, list(file.read([0]).values()), file.schema, file.index))
 
 
-def save_text(path: Any, segments: Sequence[Any], name: Any, dtype: Any, index: pd.Index) -> None:
+def save_text(
+    path: Any,
+    segments: Sequence[Any],
+    name: Any,
+    dtype: Any,
+    index: pd.Index,
+    *,
+    storage_options: storage.Options = None,
+) -> None:
     """Write a column of strings in host memory as a file of version 1."""
     described, stream = schema.to_bytes(name, dtype, index)
-    storage.save(path, segments=segments, schema=described, index=stream)
+    storage.save(path, segments=segments, schema=described, index=stream, storage_options=storage_options)
 
 
 def save(
@@ -102,6 +118,8 @@ def save(
     index: dict[str, Any],
     levels: Sequence[Content],
     rows: int,
+    *,
+    storage_options: storage.Options = None,
 ) -> None:
     """Write columns in host memory as a file of version 2, or of a later one where they need it.
 
@@ -125,7 +143,10 @@ def save(
         notes |= {"holds": holds, "label_levels": forests[len(columns) + len(levels) :]}
     names = [*map(str, labels), *(f"index {i}" for i in range(len(levels))), *(f"label {i}" for i in range(len(named)))]
     fields = [(name, one.type) for name, one in zip(names, everything, strict=True)]
-    storage.save_streams(path, streams=streams, schema=schema.frame_to_bytes(fields, notes), version=version)
+    described_bytes = schema.frame_to_bytes(fields, notes)
+    storage.save_streams(
+        path, streams=streams, schema=described_bytes, version=version, storage_options=storage_options
+    )
 
 
 class _Plain(Compressor):

@@ -1,28 +1,32 @@
-"""Files that are whole or not there, and large buffers to and from them.
+"""Files that are whole or not there, and where the bytes of files come from: paths, URLs, file objects.
 
-Large buffers go by KvikIO, in parallel, where it is installed, else as files always are. KvikIO uses GPUDirect Storage
-where the system has it. Whatever it cannot do is done the plain way, whose errors are the built-in ones: nothing
-depends on it but speed.
+Files of this machine are read and written in threads. From the page cache that is limited by memory alone.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterator
-from functools import cache
-from io import BufferedIOBase, BufferedWriter
-from typing import Any
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from io import BufferedWriter
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-#: Buffers of fewer bytes go the plain way.
-LARGE = 16 << 20
+from ..remote import FileObject, Ranges, Remote, fill, located, send
+from ..workers import map_items
+
+#: Bytes that a thread reads or writes at once.
+_JOB_NBYTES = 8 << 20
+#: Pieces that one call of the system writes, at most.
+_AT_ONCE = 1024
 
 
 @contextlib.contextmanager
@@ -110,115 +114,226 @@ def _sync_folder(folder: str) -> None:
             os.close(descriptor)
 
 
-@cache
-def kvikio() -> Any:
-    """The KvikIO module; None where it is not installed or does not find the driver's libraries."""
-    try:
-        import kvikio
-    except Exception:  # its shared libraries raise errors of their own kinds
-        return None
-    return kvikio
+@contextlib.contextmanager
+def writing(target: Any, storage_options: Mapping[str, Any] | None = None) -> Iterator[Any]:
+    """A file to write, which is `target` when the block has ended; if anything fails before, nothing has changed.
 
+    Of a path it is that of `replacing`. What a URL or a file object is to have is written to a temporary file of this
+    machine, and sent when it is complete. A connection that breaks meanwhile leaves an older object as it was.
 
-def _opened(path: str | None, flags: str) -> Any:
-    library = None if path is None else kvikio()
-    if library is None:
-        return None
-    try:
-        return library.CuFile(path, flags)
-    except Exception:  # a file system that it cannot work on
-        return None
+    Parameters
+    ----------
+    target
+        A path, a URL or a file object.
+    storage_options
+        For URLs, as fsspec takes them.
 
-
-class Writer:
-    """Write pieces one after another to a file that was just made; they are all written when `finish` returns.
-
-    Pieces must not change until then.
+    Raises
+    ------
+    OSError
+        It cannot be written; the path or the URL is named.
+    TypeError
+        This is something else.
     """
-
-    def __init__(self, file: BufferedWriter, path: str) -> None:
-        self._file, self._path = file, path
-        self._parallel: Any = None
-        self._waiting: list[tuple[Any, int, npt.NDArray[np.uint8]]] = []
-
-    def write(self, piece: Any) -> None:
-        """Append a piece."""
-        if memoryview(piece).nbytes < LARGE or kvikio() is None:
-            self._file.write(piece)
-            return
-        array = np.frombuffer(piece, np.uint8)
-        self._file.flush()
-        offset = self._file.tell()
-        if self._parallel is None:
-            self._parallel = _opened(self._path, "r+") or False
-        try:
-            future = self._parallel.pwrite(array, file_offset=offset) if self._parallel else None
-        except Exception:  # without the driver's library it opens files, but neither reads nor writes them
-            future = None
-        if future is None:
-            self._file.write(piece)
-            return
-        self._waiting.append((future, offset, array))
-        self._file.seek(offset + array.size)
-
-    def finish(self) -> None:
-        """Wait for what is under way; what did not arrive whole is written the plain way."""
-        try:
-            for future, offset, array in self._waiting:
-                try:
-                    written = future.get()
-                except Exception:  # its own kinds of errors; the plain way says what is wrong
-                    written = 0
-                if written != array.size:
-                    self._file.seek(offset)
-                    self._file.write(array)
-        finally:
-            self._waiting.clear()
-            if self._parallel:
-                self._parallel.close()
+    found = located(target, storage_options)
+    if isinstance(found, (str, bytes, os.PathLike)):
+        with replacing(os.fsdecode(found)) as file:
+            yield file
+        return
+    if not isinstance(found, Remote) and not hasattr(found, "write"):
+        raise TypeError(f"expected a path, a URL or a file object, not {type(target).__name__}")
+    with tempfile.NamedTemporaryFile(prefix="cudf-fsst-", suffix=".tmp") as made:
+        yield made
+        made.flush()
+        send(made.name, found)
 
 
-class Reader:
-    """Read pieces of a file into new arrays, one after another; without a path the file is in memory."""
+@contextlib.contextmanager
+def folder_of(target: Any) -> Iterator[str]:
+    """A new folder, whose files are in the folder `target` when the block has ended, each of them complete.
 
-    def __init__(self, file: BufferedIOBase, path: str | None) -> None:
-        self._file, self._path = file, path
-        self._parallel: Any = None
+    Parameters
+    ----------
+    target
+        A path or a `Remote`. What is there stays.
 
-    def read(self, nbytes: int) -> npt.NDArray[np.uint8]:
-        """The next bytes; fewer only where the file ends."""
-        content = np.empty(nbytes, np.uint8)
-        if nbytes >= LARGE and self._read_parallel(content):
-            return content
-        view = memoryview(content)
-        got = 0
-        while got < nbytes:
-            count = self._file.readinto(view[got:])
-            if not count:
-                break
-            got += count
-        return content[:got]
+    Raises
+    ------
+    OSError
+        They cannot be written.
+    """
+    if isinstance(target, Remote):
+        with tempfile.TemporaryDirectory(prefix="cudf-fsst-") as made:
+            yield made
+            _send_folder(made, target)
+        return
+    name = os.path.realpath(os.fsdecode(target))
+    os.makedirs(name, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".cudf-fsst-", suffix=".tmp", dir=name) as made:
+        yield made
+        for relative in _files_below(made):
+            path = os.path.join(name, relative)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.replace(os.path.join(made, relative), path)
 
-    def skip(self, nbytes: int) -> None:
-        """Go on so many bytes further, or, if it is negative, back."""
-        if nbytes:
-            self._file.seek(nbytes, os.SEEK_CUR)
 
-    def _read_parallel(self, content: npt.NDArray[np.uint8]) -> bool:
-        if self._parallel is None:
-            self._parallel = _opened(self._path, "r") or False
-        if not self._parallel:
-            return False
-        offset = self._file.tell()
-        try:
-            done = self._parallel.pread(content, file_offset=offset).get() == content.size
-        except Exception:  # its own kinds of errors; the plain way says what is wrong
-            return False
-        if done:
-            self._file.seek(offset + content.size)
-        return bool(done)
+def _files_below(folder: str) -> list[str]:
+    """Files of a folder and of those in it, by their paths from there."""
+    found = [os.path.join(where, name) for where, _, names in os.walk(folder) for name in names]
+    return sorted(os.path.relpath(path, folder) for path in found)
 
-    def close(self) -> None:
-        """Let go of what `read` opened."""
-        if self._parallel:
-            self._parallel.close()
+
+def _send_folder(folder: str, target: Remote) -> None:
+    """Send all files of a folder; if one does not arrive, those before it are removed."""
+    sent: list[Remote] = []
+    try:
+        for relative in _files_below(folder):
+            sent.append(target.sibling("/".join([target.path.rstrip("/"), *relative.split(os.sep)])))
+            sent[-1].put(os.path.join(folder, relative))
+    except BaseException:
+        for one in sent:
+            with contextlib.suppress(Exception):
+                one.remove()
+        raise
+
+
+def write_pieces(file: Any, pieces: Sequence[Any]) -> None:
+    """Write pieces one after another, in threads, to a file that was just made."""
+    views = [view for piece in pieces if (view := memoryview(piece).cast("B")).nbytes]
+    jobs: list[tuple[int, list[memoryview]]] = []
+    at = nbytes = 0
+    for view in views:
+        for start in range(0, view.nbytes, _JOB_NBYTES):
+            some = view[start : start + _JOB_NBYTES]
+            if not jobs or nbytes + some.nbytes > _JOB_NBYTES or len(jobs[-1][1]) == _AT_ONCE:
+                jobs.append((at, []))
+                nbytes = 0
+            jobs[-1][1].append(some)
+            at += some.nbytes
+            nbytes += some.nbytes
+    descriptor = file.fileno()
+    file.flush()
+
+    def work(job: tuple[int, list[memoryview]]) -> None:
+        place, left = job
+        while left:
+            written = os.pwritev(descriptor, left, place)
+            place += written
+            while left and written >= left[0].nbytes:
+                written -= left.pop(0).nbytes
+            if written:
+                left[0] = left[0][written:]
+
+    map_items(work, jobs)
+
+
+class Source(Protocol):
+    """What a stored file's bytes come from."""
+
+    @property
+    def name(self) -> str | None:
+        """What errors call it; None: nothing."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+
+    @property
+    def in_threads(self) -> bool:
+        """Whether threads read beside each other; else all is asked for at once."""
+
+    def fill(self, targets: Sequence[tuple[int, npt.NDArray[np.uint8]]]) -> None:
+        """Read into arrays, each from a place on.
+
+        Raises
+        ------
+        ValueError
+            It ends before.
+        OSError
+            It cannot be read.
+        """
+
+
+class _Disk:
+    """A file of this machine."""
+
+    in_threads = True
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        self._descriptor, self.name, self.size = descriptor, name, os.fstat(descriptor).st_size
+
+    def fill(self, targets: Sequence[tuple[int, npt.NDArray[np.uint8]]]) -> None:
+        """Read into arrays."""
+        for start, array in targets:
+            view, at = memoryview(array), 0
+            while at < view.nbytes:
+                count = os.preadv(self._descriptor, [view[at : at + _JOB_NBYTES]], start + at)
+                if not count:
+                    raise ValueError("the file ends inside it")
+                at += count
+
+
+class _Memory:
+    """The bytes of a file."""
+
+    in_threads, name = True, None
+
+    def __init__(self, content: Any) -> None:
+        self._content = np.frombuffer(content, np.uint8)
+        self.size = self._content.size
+
+    def fill(self, targets: Sequence[tuple[int, npt.NDArray[np.uint8]]]) -> None:
+        """Copy into arrays."""
+        for start, array in targets:
+            array[:] = self._content[start : start + array.size]
+
+
+class _Elsewhere:
+    """A URL or a file object."""
+
+    in_threads = False
+
+    def __init__(self, ranges: Ranges) -> None:
+        self._ranges, self.name, self.size = ranges, ranges.name, ranges.size
+
+    def fill(self, targets: Sequence[tuple[int, npt.NDArray[np.uint8]]]) -> None:
+        """Read into arrays."""
+        fill(self._ranges, targets)
+
+
+@contextlib.contextmanager
+def source_of(target: Any, storage_options: Mapping[str, Any] | None = None) -> Iterator[Source]:
+    """A stored file to read, of a path, a URL, a file object or bytes in a BytesIO.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    ValueError
+        It is no regular file.
+    TypeError
+        This is something else.
+    """
+    found = located(target, storage_options)
+    if isinstance(found, io.BytesIO):
+        with found.getbuffer() as content:
+            memory = _Memory(content)
+            try:
+                yield memory
+            finally:
+                del memory._content
+        return
+    if not isinstance(found, (str, bytes, os.PathLike)):
+        if not isinstance(found, Remote) and not hasattr(found, "read"):
+            raise TypeError(f"expected a path, a URL or a file object, not {type(target).__name__}")
+        yield _Elsewhere(found if isinstance(found, Remote) else FileObject(found))
+        return
+    name = os.fsdecode(found)
+    # Looked at before it is opened: opening a pipe would wait for its writer.
+    if not stat.S_ISREG(os.stat(name).st_mode):
+        raise ValueError(f"{name}: not a cudf_fsst file: not a regular file")
+    descriptor = os.open(name, os.O_RDONLY)
+    try:
+        yield _Disk(descriptor, name)
+    finally:
+        os.close(descriptor)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import stat
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,18 +23,23 @@ from ..codecs.text.layout import TILE_SIZES, SegmentLayout
 from ..codecs.text.segment import Segment
 from ..codecs.text.validate import check
 from ..codecs.values import cpu as values
+from ..naming import naming
 from ..workers import map_items
-from .disk import Reader, Writer, replacing
+from .disk import Source, source_of, write_pieces, writing
 from .versions import FORMAT_VERSION, FRAME_VERSION, VERSIONS
 
-#: A file's path, or its bytes.
-Target = str | os.PathLike[str] | io.BytesIO
+#: A file's path, a URL, a file object, or a BytesIO with its bytes.
+Target = Any
+#: For URLs, as fsspec takes them.
+Options = Mapping[str, Any] | None
 
 #: The first byte is not ASCII, and the line ends and Control-Z show what a text-mode transfer did.
 MAGIC = b"\x89FST\r\n\x1a\n"
 #: Start of every section of a file (bytes).
 FILE_ALIGNMENT = 64
 FSST = STRINGS.NAME
+#: What is read of a file at first; of one that takes long to ask.
+_HEAD_NBYTES, _FAR_HEAD_NBYTES = 4 << 10, 64 << 10
 #: Fewer bytes than this are checked before a thread would have started.
 _WORTH_THREADS = 2**20
 
@@ -113,13 +117,20 @@ class _Place:
     checksum: int
 
 
-def save(path: Target, *, segments: Sequence[Segment], schema: bytes, index: bytes | None = None) -> None:
-    """Write a column to a file, at once or not at all (see `cudf_fsst.files.disk.replacing`).
+def save(
+    path: Target,
+    *,
+    segments: Sequence[Segment],
+    schema: bytes,
+    index: bytes | None = None,
+    storage_options: Options = None,
+) -> None:
+    """Write a column to a file, at once or not at all (see `cudf_fsst.files.disk.writing`).
 
     Parameters
     ----------
     path
-        Where to; a symbolic link is followed. A BytesIO gets the bytes of the file.
+        Where to; a symbolic link is followed. A BytesIO gets the bytes of the file from where it stands on.
     segments
         In host memory.
     schema, index
@@ -130,12 +141,19 @@ def save(path: Target, *, segments: Sequence[Segment], schema: bytes, index: byt
     OSError
         The file cannot be written.
     """
-    _write(path, _pieces(FORMAT_VERSION, [(FSST, segments)], schema, index))
+    _write(path, _pieces(FORMAT_VERSION, [(FSST, segments)], schema, index), storage_options)
 
 
-def save_streams(path: Target, *, streams: Sequence[Stream], schema: bytes, version: int = FRAME_VERSION) -> None:
+def save_streams(
+    path: Target,
+    *,
+    streams: Sequence[Stream],
+    schema: bytes,
+    version: int = FRAME_VERSION,
+    storage_options: Options = None,
+) -> None:
     """Write the streams of a file of a version after the first, at once or not at all; see `save`."""
-    _write(path, _pieces(version, streams, schema, None))
+    _write(path, _pieces(version, streams, schema, None), storage_options)
 
 
 def needed_version(streams: Sequence[Stream]) -> int:
@@ -146,18 +164,13 @@ def needed_version(streams: Sequence[Stream]) -> int:
     return max(needed)
 
 
-def _write(path: Target, pieces: Iterator[Any]) -> None:
+def _write(path: Target, pieces: Iterator[Any], storage_options: Options) -> None:
     if isinstance(path, io.BytesIO):
         for piece in pieces:
             path.write(piece)
         return
-    with replacing(path) as file:
-        writer = Writer(file, file.name)
-        try:
-            for piece in pieces:
-                writer.write(piece)
-        finally:
-            writer.finish()
+    with writing(path, storage_options) as file:
+        write_pieces(file, list(pieces))
 
 
 def _pieces(version: int, streams: Sequence[Stream], schema: bytes, index: bytes | None) -> Iterator[Any]:
@@ -231,8 +244,10 @@ class Opened:
         Of each stream.
     """
 
-    def __init__(self, opened: BinaryIO, file: Reader, file_nbytes: int) -> None:
-        version, columns, segments, sections, records_checksum = _read_preamble(opened, file_nbytes)
+    def __init__(self, source: Source) -> None:
+        self._source, file_nbytes = source, source.size
+        start = self._first(min(file_nbytes, _HEAD_NBYTES if source.in_threads else _FAR_HEAD_NBYTES))
+        version, columns, segments, sections, records_checksum = _read_preamble(start, file_nbytes)
         if version == FORMAT_VERSION and columns != 1:
             raise ValueError(f"preamble: {columns} columns; version {FORMAT_VERSION} has one")
         head_nbytes = columns * _COLUMN.size + segments * _SEGMENT.size + sections * _SECTION.size
@@ -241,7 +256,9 @@ class Opened:
                 f"preamble: {columns} columns, {segments} segments and {sections} sections need more than the file's "
                 f"{file_nbytes} bytes"
             )
-        head = _read(file, head_nbytes, "records").tobytes()
+        if _PREAMBLE_NBYTES + head_nbytes > len(start):
+            start = self._first(_PREAMBLE_NBYTES + head_nbytes)
+        head = start[_PREAMBLE_NBYTES : _PREAMBLE_NBYTES + head_nbytes]
         if xxhash.xxh3_64_intdigest(head) != records_checksum:
             raise ValueError("records: checksum does not match")
 
@@ -260,12 +277,11 @@ class Opened:
             if one.kind == _META and one.nbytes != described[one.number].meta_nbytes(one.nbytes):
                 expected = described[one.number].meta_nbytes(one.nbytes)
                 raise ValueError(f"{one.name}: has {one.nbytes} bytes, its segment needs {expected}")
-        self._file, self._places = file, places
+        self._places = places
         self._firsts = [0, *accumulate(record.segments for record in self._records)]
         ends = [_PREAMBLE_NBYTES + head_nbytes, *(one.offset + one.nbytes for one in places)]
         self._gaps = dict(zip(((one.kind, one.number) for one in places), ends, strict=False))
         self.version, self.codecs = version, [record.codec for record in self._records]
-        self._at = ends[0]
         # The directory has them first; they say what there is to choose from.
         found = self._contents([one for one in places if one.kind in (_SCHEMA, _INDEX)])
         schema, index = found[_SCHEMA, 0], found.get((_INDEX, 0))
@@ -296,30 +312,45 @@ class Opened:
             for number in sorted(numbers)
         }
 
+    def _first(self, nbytes: int) -> bytes:
+        """The first bytes of the file."""
+        content = np.empty(nbytes, np.uint8)
+        self._source.fill([(0, content)])
+        return content.tobytes()
+
     def _contents(self, places: Sequence[_Place]) -> dict[tuple[int, int], npt.NDArray[np.uint8]]:
         """Sections, and that there are zeros before each of them, checked."""
-        contents: dict[tuple[int, int], npt.NDArray[np.uint8]] = {}
-        for one in places:
-            gap = self._gaps[one.kind, one.number]
-            self._file.skip(gap - self._at)
-            if _read(self._file, one.offset - gap, "padding").any():
-                raise ValueError(f"padding before {one.name}: not zero")
-            contents[one.kind, one.number] = _read(self._file, one.nbytes, one.name)
-            self._at = one.offset + one.nbytes
-        # The checks let go of the interpreter, so threads share them.
-        sizes = [place.nbytes for place in places]
-        _share(lambda place: _check_checksum(place, contents[place.kind, place.number]), places, sizes)
-        return contents
+        gaps = [self._gaps[place.kind, place.number] for place in places]
+        padding = [np.empty(place.offset - gap, np.uint8) for place, gap in zip(places, gaps, strict=True)]
+        contents = [np.empty(place.nbytes, np.uint8) for place in places]
+        if not self._source.in_threads:
+            pairs = zip(places, gaps, padding, contents, strict=True)
+            self._source.fill([one for place, gap, a, b in pairs for one in ((gap, a), (place.offset, b))])
+
+        def check(i: int) -> None:
+            place = places[i]
+            with naming(place.name):
+                if self._source.in_threads:
+                    self._source.fill([(gaps[i], padding[i]), (place.offset, contents[i])])
+            if padding[i].any():
+                raise ValueError(f"padding before {place.name}: not zero")
+            _check_checksum(place, contents[i])
+
+        # The system and the checksums let go of the interpreter, so threads share them.
+        _share(check, range(len(places)), [place.nbytes for place in places])
+        return {(place.kind, place.number): content for place, content in zip(places, contents, strict=True)}
 
 
 @contextlib.contextmanager
-def opened(path: Target) -> Iterator[Opened]:
+def opened(path: Target, storage_options: Options = None) -> Iterator[Opened]:
     """Open a file to read all or some of it; ValueErrors within the block name it.
 
     Parameters
     ----------
     path
-        A file that `save` or `save_streams` wrote, or a BytesIO with its bytes.
+        Of a file that `save` or `save_streams` wrote; or a URL, a file object, a BytesIO with its bytes.
+    storage_options
+        For URLs, as fsspec takes them.
 
     Raises
     ------
@@ -329,21 +360,13 @@ def opened(path: Target) -> Iterator[Opened]:
         The file is damaged (the message names the section and what is wrong), not a cudf_fsst file, or of a format
         version that this package does not read.
     """
-    if isinstance(path, io.BytesIO):
-        yield Opened(path, Reader(path, None), path.getbuffer().nbytes)
-        return
-    name = os.fsdecode(path)
-    # Looked at before it is opened: opening a pipe would wait for its writer.
-    if not stat.S_ISREG(os.stat(name).st_mode):
-        raise ValueError(f"{name}: not a cudf_fsst file: not a regular file")
-    with open(name, "rb") as file:
-        reader = Reader(file, name)
+    with source_of(path, storage_options) as source:
         try:
-            yield Opened(file, reader, os.fstat(file.fileno()).st_size)
+            yield Opened(source)
         except ValueError as error:
-            raise ValueError(f"{name}: {error}") from error
-        finally:
-            reader.close()
+            if source.name is None:
+                raise
+            raise ValueError(f"{source.name}: {error}") from error
 
 
 def load(path: Target) -> Stored:
@@ -382,23 +405,15 @@ def _share(function: Callable[[Any], None], items: Sequence[Any], sizes: Sequenc
     map_items(work, runs)
 
 
-def _read(file: Reader, nbytes: int, name: str) -> npt.NDArray[np.uint8]:
-    content = file.read(nbytes)
-    if content.size < nbytes:
-        raise ValueError(f"{name}: the file ends inside it")
-    return content
-
-
-def _read_preamble(file: BinaryIO, file_nbytes: int) -> tuple[int, int, int, int, int]:
-    start = file.read(12)
+def _read_preamble(start: bytes, file_nbytes: int) -> tuple[int, int, int, int, int]:
     if start[: len(MAGIC)] != MAGIC:
         raise ValueError("not a cudf_fsst file: it does not begin with its magic bytes")
-    if len(start) == 12:
-        version = int.from_bytes(start[8:], "little")
+    if len(start) >= 12:
+        version = int.from_bytes(start[8:12], "little")
         if version not in VERSIONS:
             known = f"{', '.join(map(str, VERSIONS[:-1]))} and {VERSIONS[-1]}"
             raise ValueError(f"stored in format version {version}; this cudf_fsst reads versions {known}")
-    preamble = start + file.read(_PREAMBLE_NBYTES - len(start))
+    preamble = start[:_PREAMBLE_NBYTES]
     if len(preamble) < _PREAMBLE_NBYTES:
         raise ValueError("preamble: the file ends inside it")
     fields = preamble[: _PREAMBLE.size]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 
+from ..remote import FileObject, Ranges
 from ..workers import Promise, TaskGroup
 from .cudf import columns as columns_of
 from .cudf import cudf_module, current_device, on_device, with_dtype
@@ -20,20 +22,28 @@ _T = TypeVar("_T")
 
 
 class _Footer:
-    """What a file says of itself, which is parsed once for all reads; for any thread."""
+    """What a file says of itself, which is parsed once for all reads; for any thread.
 
-    def __init__(self, path: str) -> None:
+    Parameters
+    ----------
+    path : str
+    ranges : Ranges or None
+        What the file is read by; None: it is one of this machine.
+    """
+
+    def __init__(self, path: str, ranges: Ranges | None) -> None:
         import pylibcudf as plc
 
-        with open(path, "rb") as file:
-            self._nbytes = file.seek(0, os.SEEK_END)
-            file.seek(max(self._nbytes - _TAIL, 0))
-            length = int.from_bytes(file.read(_TAIL)[:4], "little")
-            if length > self._nbytes - _TAIL:
-                raise ValueError(f"a footer of {length} bytes in a file of {self._nbytes}")
-            file.seek(self._nbytes - _TAIL - length)
-            footer = file.read(length)
-        self._source = plc.io.SourceInfo([path])
+        self._ranges = ranges
+        if ranges is None:
+            with open(path, "rb") as file:
+                own = FileObject(file)
+                self._nbytes, footer = own.size, _footer_bytes(own)
+        else:
+            self._nbytes, footer = ranges.size, _footer_bytes(ranges)
+        #: A file of its footer alone, from which no rows can be read.
+        self.alone = b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+        self._source = plc.io.SourceInfo([path] if ranges is None else [io.BytesIO(self.alone)])
         self._metadata = plc.io.experimental.HybridScanMetadata.from_footer_bytes(footer, self._options(None))
 
     def _options(self, names: Sequence[str] | None) -> Any:
@@ -47,6 +57,8 @@ class _Footer:
     def read(self, groups: Sequence[int], names: Sequence[str], stream: Any) -> tuple[list[Any], dict[str, Any]]:
         """Columns of row groups and their names, made in a stream, which is waited for."""
         import pylibcudf as plc
+        import rmm
+        from rmm.pylibrmm.stream import Stream
 
         options, numbers = self._options(names), list(groups)
         reader = plc.io.experimental.HybridScanReader.from_metadata(self._metadata)
@@ -54,12 +66,29 @@ class _Footer:
         for one in ranges:
             if not 0 <= one.offset <= self._nbytes or not 0 <= one.size <= self._nbytes - one.offset:
                 raise ValueError(f"{one.size} bytes at {one.offset} of a file of {self._nbytes}")
-        one_after_another = plc.io.parquet_io_utils.IOSubmissionPolicy.SERIALIZE
-        chunks = plc.io.parquet_io_utils.fetch_byte_ranges_to_device(self._source, ranges, one_after_another, stream)
+        if self._ranges is None:
+            one_after_another = plc.io.parquet_io_utils.IOSubmissionPolicy.SERIALIZE
+            chunks = plc.io.parquet_io_utils.fetch_byte_ranges_to_device(
+                self._source, ranges, one_after_another, stream
+            )
+        else:
+            found = self._ranges.read([(one.offset, one.offset + one.size) for one in ranges])
+            own = Stream(stream)
+            chunks = [plc.gpumemoryview(rmm.DeviceBuffer.to_device(bytes(some), own)) for some in found]
         made = reader.materialize_all_columns(numbers, chunks, options, stream)
         columns = [_without_days(column, stream) for column in made.tbl.columns()]
         stream.synchronize()
         return columns, {"columns": made.column_names(include_children=False), "child_names": made.child_names}
+
+
+def _footer_bytes(file: Ranges) -> bytes:
+    """A file's footer, which lies before its length and the magic bytes at the end."""
+    (tail,) = file.read([(max(file.size - _TAIL, 0), file.size)])
+    length = int.from_bytes(tail[:4], "little")
+    if length > file.size - _TAIL:
+        raise ValueError(f"a footer of {length} bytes in a file of {file.size}")
+    (footer,) = file.read([(file.size - _TAIL - length, file.size - _TAIL)])
+    return bytes(footer)
 
 
 def _without_days(column: Any, stream: Any) -> Any:
@@ -89,6 +118,8 @@ class Begun:
         self._group = TaskGroup(2)
         self._lock, self._footers = threading.Lock(), dict[str, Promise[_Footer]]()
         self._empty: dict[str, Promise[Any]] = {}
+        #: What files are read by that are none of this machine.
+        self.ranges: dict[str, Ranges] = {}
 
     def __enter__(self) -> None:
         pass
@@ -112,7 +143,7 @@ class Begun:
             if path not in self._footers:
                 if len(self._footers) == _FOOTERS:  # files are read one after another
                     del self._footers[next(iter(self._footers))]
-                self._footers[path] = self._promise(_Footer, path)
+                self._footers[path] = self._promise(_Footer, path, self.ranges.get(path))
             return self._footers[path]
 
     def _promise(self, call: Callable[..., _T], *arguments: Any) -> Promise[_T]:
@@ -126,10 +157,12 @@ class Begun:
         """A DataFrame of columns of a file, without rows."""
         if columns is None and path in self._empty:
             return self._empty[path].result()
+        if path in self.ranges:
+            return _empty(io.BytesIO(self.expect(path).result().alone), columns)
         return _empty(path, columns)
 
 
-def _empty(path: str, columns: Sequence[str] | None) -> Any:
+def _empty(path: Any, columns: Sequence[str] | None) -> Any:
     return cudf_module().read_parquet(path, columns=columns, nrows=0, **_ONE_FILE)
 
 
@@ -204,8 +237,11 @@ class ParquetFiles:
 
     def read(self, path: str, groups: Sequence[int], keys: Mapping[str, Any]) -> Any:
         """A DataFrame of row groups of a file that lies in folders of these keys, filtered."""
+        source: Any = path
+        if (ranges := self._begun.ranges.get(path)) is not None:  # cuDF would read the whole file, too
+            source = io.BytesIO(bytes(ranges.read([(0, ranges.size)])[0]))
         found = cudf_module().read_parquet(
-            path, columns=self._columns, row_groups=[list(groups)], filters=self._filters
+            source, columns=self._columns, row_groups=[list(groups)], filters=self._filters
         )
         found = found.drop(columns=[name for name in self._keys if name in found.columns])
         return self.with_keys(found, keys)

@@ -56,7 +56,7 @@ def coded_columns(piece: Piece, names: Sequence[str], schema: Any) -> dict[str, 
     if wanted:
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(piece.path, metadata=piece.fragment.metadata, read_dictionary=wanted) as file:
+        with pq.ParquetFile(piece.open(), metadata=piece.fragment.metadata, read_dictionary=wanted) as file:
             table = file.read_row_groups(piece.groups, columns=wanted)
         for name in wanted:
             coded = _coded(table[name])

@@ -60,6 +60,9 @@ class DeviceReader:
         columns = None
         if source.columns is not None:
             columns = [name for name in names if name not in keys and name not in source.levels]
+        begun.ranges.update(
+            {path: one for path, one in zip(source.paths, source.ranges, strict=True) if one is not None}
+        )
         with reading(source.paths[0]):
             files = ParquetFiles(source.paths, columns, source.levels, keys, source.filters, begun)
         self._files = files

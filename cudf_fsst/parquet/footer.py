@@ -8,13 +8,13 @@ Thrift's compact protocol (https://github.com/apache/parquet-format, ``parquet.t
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..codecs.jit import njit
+from ..remote import FileObject, Ranges
 
 _MAGIC = b"PAR1"
 #: Kinds of values.
@@ -38,13 +38,13 @@ _REASONS = {
 }
 
 
-def check(path: str | os.PathLike[str], metadata: Any) -> None:
+def check(path: str | Ranges, metadata: Any) -> None:
     """Raise ValueError where a file's column chunks are not such that pyarrow can be asked of them.
 
     Parameters
     ----------
     path
-        Of the file.
+        Of the file, or what it is read by.
     metadata : pyarrow.parquet.FileMetaData
         Of the same file.
 
@@ -53,7 +53,7 @@ def check(path: str | os.PathLike[str], metadata: Any) -> None:
     OSError
         The file cannot be read.
     """
-    footer = _footer(path)
+    footer = read(path)
     leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
     repeated = np.array([leaf.max_repetition_level for leaf in leaves], np.int64)
     defined = np.array([leaf.max_definition_level for leaf in leaves], np.int64)
@@ -63,16 +63,22 @@ def check(path: str | os.PathLike[str], metadata: Any) -> None:
         raise ValueError(_REASONS[found].format(group=group, column=column, leaves=len(leaves)))
 
 
-def _footer(path: str | os.PathLike[str]) -> bytes:
+def read(path: str | Ranges) -> bytes:
+    """The footer, which lies before its length and the magic bytes at the end."""
+    if not isinstance(path, str):
+        return _tail(path)
     with open(path, "rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        file.seek(max(end - 8, 0))
-        tail = file.read()
-        nbytes = int.from_bytes(tail[:4], "little")
-        if tail[4:] != _MAGIC or nbytes > end - 8:
-            raise ValueError("it does not end as a Parquet file does")
-        file.seek(end - 8 - nbytes)
-        return file.read(nbytes)
+        return _tail(FileObject(file))
+
+
+def _tail(file: Ranges) -> bytes:
+    end = file.size
+    (tail,) = file.read([(max(end - 8, 0), end)])
+    nbytes = int.from_bytes(tail[:4], "little")
+    if bytes(tail[4:]) != _MAGIC or nbytes > end - 8:
+        raise ValueError("it does not end as a Parquet file does")
+    (found,) = file.read([(end - 8 - nbytes, end - 8)])
+    return bytes(found)
 
 
 @njit()

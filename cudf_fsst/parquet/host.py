@@ -111,6 +111,7 @@ class HostReader:
         """Columns of a piece, and those of them that come with a dictionary."""
         source = self._source
         with reading(piece.path):
+            piece = piece.fetched(None if source.expression is not None else names)
             coded = coded_columns(piece, self._may_be_coded(piece, names), source.schema)
             # A table without columns forgets how many rows it has.
             some = [name for name in names if name not in coded] or {"": pc.scalar(None)}

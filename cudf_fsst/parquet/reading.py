@@ -18,7 +18,7 @@ from ..progress import Progress
 from .device import DeviceReader
 from .host import HostReader
 from .reads import read_ahead
-from .sources import Path, Source, bounds_of, find
+from .sources import Path, Source, bounds_of, find, locate
 
 
 def read_parquet(
@@ -29,6 +29,7 @@ def read_parquet(
     codecs: Mapping[Any, str] | None = None,
     level: str = "default",
     device: str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> CompressedFrame:
     """Read Parquet files into a compressed frame, piece by piece.
 
@@ -40,9 +41,10 @@ def read_parquet(
 
     Parameters
     ----------
-    path : path or sequence of paths
+    path : path, URL, file object or sequence of paths or URLs
         Of a file, a folder (its files in the order of their names, with columns of folders like ``year=2026``), several
-        files, or a pattern as ``"part-*.parquet"``. On a disk of this machine.
+        files, or a pattern as ``"part-*.parquet"``. URLs, as ``"s3://bucket/folder"``, are read through fsspec, in the
+        ranges that the columns take. A file object is read from its beginning.
     columns : sequence of str, optional
         Names of the columns to read, in this order; those of the index are read besides. None: all.
     filters : pyarrow.compute.Expression, or list of tuples or of lists of tuples, optional
@@ -53,6 +55,8 @@ def read_parquet(
     device : str
         ``"cpu"``: read with pyarrow, into host memory; ``"gpu"``: with cuDF, into the memory of the current GPU;
         ``"auto"``: on the GPU where one is found.
+    storage_options : dict, optional
+        For URLs: what fsspec's file system takes, as in `pandas.read_parquet`.
 
     Returns
     -------
@@ -76,13 +80,15 @@ def read_parquet(
         ``device="gpu"``, and there is no cuDF or no GPU.
     """
     check_options(None, "auto", level)
-    if not interop_cudf.on_gpu(device):
-        source = find(path, columns, filters)
+    on_gpu = interop_cudf.on_gpu(device)
+    files = locate(path, storage_options)
+    if not on_gpu:
+        source = find(files, columns, filters)
         return _read(source, HostReader(source, codecs, level))
-    begun = Begun(path, columns, filters)
+    begun = Begun(files.where if files.system is None else None, columns, filters)
     with begun, begun, begun:  # for an interrupt on the way out, see `workers`
         begun.begin()
-        source = find(path, columns, filters)
+        source = find(files, columns, filters)
         return _read(source, DeviceReader(source, codecs, level, begun))
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from ..remote import FileObject, RangeFile, Ranges, Remote, is_file_object, is_url, joined_ranges, located
 from . import footer
 
-Path = str | os.PathLike[str]
+#: Of a file: a path, a URL or a file object.
+Path = Any
 
 #: Files of more row groups have larger pieces.
 _FEW = 32
@@ -29,19 +31,20 @@ def bounds_of(noted: dict[str, Any]) -> range:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: str | os.PathLike[str]) -> Iterator[None]:
     """A Parquet file is read here: what goes wrong names it, as an OSError or a ValueError."""
+    path = os.fsdecode(path)
     try:
         yield
     except MemoryError:
         raise
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{os.fsdecode(path)}: no such file or folder") from error
+        raise FileNotFoundError(f"{path}: no such file or folder") from error
     except (pa.ArrowException, OSError, ValueError, RuntimeError) as error:  # cuDF's are RuntimeErrors
         kind = OSError if isinstance(error, OSError) else ValueError
-        if isinstance(error, kind) and os.fsdecode(path) in str(error):
+        if isinstance(error, kind) and path in str(error):
             raise
-        raise kind(f"{os.fsdecode(path)}: {error}") from error
+        raise kind(f"{path}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class Piece:
         Before any filter.
     keys : dict
         Of the folders that the file lies in, as ``year=2026``.
+    ranges : Ranges or None
+        What the file is read by; None: it is one of this machine.
     """
 
     fragment: Any
@@ -69,6 +74,42 @@ class Piece:
     groups: list[int]
     rows: int
     keys: dict[str, Any]
+    ranges: Ranges | None = None
+
+    def fetched(self, names: Sequence[str] | None) -> Piece:
+        """The piece with what is stored of these columns in memory, read in few ranges; a file of this machine stays.
+
+        Parameters
+        ----------
+        names
+            Of columns; None: all.
+        """
+        if self.ranges is None:
+            return self
+        metadata = self.fragment.metadata
+        chunks = [metadata.row_group(group).column(i) for group in self.groups for i in range(metadata.num_columns)]
+        wanted = []
+        for chunk in chunks:
+            path = chunk.path_in_schema
+            if names is None or any(path == name or path.startswith(f"{name}.") for name in names):
+                start = chunk.data_page_offset
+                if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
+                    start = min(start, chunk.dictionary_page_offset)
+                wanted.append((start, start + chunk.total_compressed_size))
+        if any(not 0 <= start <= stop <= self.ranges.size for start, stop in wanted):
+            raise ValueError(f"{self.path}: a column chunk lies outside of the file's {self.ranges.size} bytes")
+        joined = joined_ranges(wanted)
+        known = dict(zip((start for start, _ in joined), self.ranges.read(joined), strict=True))
+        fragment = self.fragment.format.make_fragment(
+            RangeFile(self.ranges, known),
+            partition_expression=self.fragment.partition_expression,
+            row_groups=self.groups,
+        )
+        return replace(self, fragment=fragment)
+
+    def open(self) -> Any:
+        """The file as pyarrow opens it."""
+        return self.path if self.ranges is None else self.fragment.open()
 
 
 @dataclass(frozen=True)
@@ -92,7 +133,9 @@ class Source:
     keys : dict
         Of folders like ``year=2026``: name -> values in the order of the files.
     paths : tuple of str
-        The files.
+        The files, as errors call them.
+    ranges : tuple of Ranges or None
+        What each is read by, see `Piece`.
     """
 
     whole: Any
@@ -103,6 +146,7 @@ class Source:
     pieces: tuple[Piece, ...]
     keys: dict[str, list[Any]]
     paths: tuple[str, ...]
+    ranges: tuple[Ranges | None, ...]
 
     @property
     def noted(self) -> list[Any]:
@@ -116,15 +160,66 @@ class Source:
         return [one for one in self.noted if isinstance(one, str)]
 
 
-def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: Any) -> Source:
+class Files(NamedTuple):
+    """Files that are to be read.
+
+    Attributes
+    ----------
+    where : str or list of str or Ranges
+        As pyarrow's datasets take it; one that is read in ranges.
+    system : fsspec.AbstractFileSystem or None
+        None: they are files of this machine, or a file object.
+    """
+
+    where: Any
+    system: Any = None
+
+    @property
+    def shown(self) -> str:
+        """What errors call them."""
+        if isinstance(self.where, (str, list)):
+            name = self.where if isinstance(self.where, str) else self.where[0]
+            return name if self.system is None else str(self.system.unstrip_protocol(name))
+        return str(self.where.name)
+
+
+class _Handler:
+    """Make pyarrow's handler of a file system whose files are read in ranges, each file's last bytes once."""
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+        self.known: dict[str, Remote] = {}
+
+    def made(self) -> Any:
+        import pyarrow.fs as fs
+
+        remote = self.remote
+
+        class Handler(fs.FSSpecHandler):
+            def open_input_file(self, path: str) -> Any:
+                return pa.PythonFile(RangeFile(remote(path)), mode="r")
+
+        return fs.PyFileSystem(Handler(self._system))
+
+    def remote(self, path: str) -> Remote:
+        """The file of a path."""
+        if path not in self.known:
+            self.known[path] = Remote(self._system, path, self._system.unstrip_protocol(path))
+        return self.known[path]
+
+
+def find(files: Files, columns: Sequence[str] | None, filters: Any) -> Source:
     """Look at the files, and read what they say of themselves; see `read_parquet`."""
     import pyarrow.dataset as ds  # these take long to import
     import pyarrow.parquet as pq
 
-    where = _files(source)
-    shown = os.fsdecode(where) if isinstance(where, (str, bytes, os.PathLike)) else os.fsdecode(where[0])
+    shown, handler = files.shown, None if files.system is None else _Handler(files.system)
     with reading(shown):
-        dataset = pq.ParquetDataset(where)
+        if handler is not None:
+            dataset = pq.ParquetDataset(files.where, filesystem=handler.made())
+        else:
+            plain = isinstance(files.where, (str, list))
+            dataset = pq.ParquetDataset(files.where if plain else RangeFile(files.where))
         fragments = dataset.fragments
         _check_notes(dataset.schema.pandas_metadata)
     if not fragments:
@@ -132,21 +227,32 @@ def find(source: Path | Sequence[Path], columns: Sequence[str] | None, filters: 
     expression = None if filters is None else pq.filters_to_expression(filters)
     keys: dict[str, list[Any]] = {}
     found = []
+    paths: list[str] = []
+    ranges: list[Ranges | None] = []
     for file, fragment in enumerate(fragments):
         own = ds.get_partition_keys(fragment.partition_expression)
         for name, value in own.items():
             values = keys.setdefault(name, [])
             if value not in values:
                 values.append(value)
-        with reading(fragment.path):
-            footer.check(fragment.path, fragment.metadata)
+        ranges.append(
+            handler.remote(fragment.path)
+            if handler is not None
+            else None
+            if isinstance(files.where, (str, list))
+            else files.where
+        )
+        paths.append(fragment.path if ranges[-1] is None else ranges[-1].name)
+        with reading(paths[-1]):
+            footer.check(paths[-1] if ranges[-1] is None else ranges[-1], fragment.metadata)
             split = fragment.split_by_row_group(expression, schema=dataset.schema)
             for some in _together([one.row_groups[0] for one in split]):
                 numbers, rows = [group.id for group in some], sum(group.num_rows for group in some)
-                found.append(Piece(fragment.subset(row_group_ids=numbers), fragment.path, file, numbers, rows, own))
+                part = fragment.subset(row_group_ids=numbers)
+                found.append(Piece(part, paths[-1], file, numbers, rows, own, ranges[-1]))
     schema = _selected(dataset.schema, columns, shown)
-    paths = tuple(fragment.path for fragment in fragments)
-    return Source(dataset.schema, schema, columns, filters, expression, tuple(found), keys, paths)
+    pieces = tuple(found)
+    return Source(dataset.schema, schema, columns, filters, expression, pieces, keys, tuple(paths), tuple(ranges))
 
 
 def _check_notes(notes: Any) -> None:
@@ -192,30 +298,60 @@ def _together(groups: Sequence[Any]) -> Iterator[list[Any]]:
         yield piece
 
 
-def _files(source: Path | Sequence[Path]) -> Any:
-    """A file or folder, or a list of files, all there."""
+def locate(source: Any, storage_options: Mapping[str, Any] | None = None) -> Files:
+    """The files of what `read_parquet` is given, all there."""
+    if is_file_object(source):
+        return Files(FileObject(located(source, storage_options)))
+    if is_url(source):
+        found = located(source, storage_options)
+        if not isinstance(found, Remote):
+            return locate(found)
+        if not glob.has_magic(found.path):
+            with suppress(IsADirectoryError):
+                found.size  # noqa: B018: it is there, or this raises
+            return Files(found.path, found.system)
+        paths = [one.path for one in found.matches()]
+        if not paths:
+            raise FileNotFoundError(f"{source}: no file has such a name")
+        return Files(paths if len(paths) > 1 else paths[0], found.system)
     if isinstance(source, (str, bytes, os.PathLike)):
-        path = os.fsdecode(source)
+        path = os.fsdecode(located(source, storage_options))
         if os.path.exists(path):
-            return path
+            return Files(path)
         if not glob.has_magic(path):
             raise FileNotFoundError(f"{path}: no such file or folder")
         matches = sorted(glob.glob(path, recursive=True))
         if not matches:
             raise FileNotFoundError(f"{path}: no file has such a name")
-        return matches[0] if len(matches) == 1 else _files(matches)
-    # Lines of a file are no paths, and a set has no order.
-    if hasattr(source, "read") or isinstance(source, Set) or not isinstance(source, Iterable):
-        raise TypeError(f"read_parquet takes a path or a list of paths, not {type(source).__name__}")
-    paths = [os.fsdecode(one) for one in source]
-    if not paths:
+        return Files(matches[0]) if len(matches) == 1 else locate(matches)
+    # A set has no order.
+    if isinstance(source, (Set, Mapping)) or not isinstance(source, Iterable):
+        raise TypeError(f"read_parquet takes a path, a URL, a file object or a list, not {type(source).__name__}")
+    names = list(source)
+    if not names:
         raise ValueError("read_parquet was given an empty list of files")
+    if any(map(is_url, names)):
+        return _of_urls(names, storage_options)
+    if storage_options:
+        located(names[0], storage_options)
+    paths = [os.fsdecode(one) for one in names]
     for path in paths:
         if not os.path.exists(path):
             raise FileNotFoundError(f"{path}: no such file")
         if os.path.isdir(path):
             raise IsADirectoryError(f"{path}: a folder; several sources have to be files")
-    return paths[0] if len(paths) == 1 else paths
+    return Files(paths[0] if len(paths) == 1 else paths)
+
+
+def _of_urls(names: Sequence[Any], storage_options: Mapping[str, Any] | None) -> Files:
+    """Several URLs, all of one file system."""
+    found = [located(one, storage_options) for one in names]
+    for name, one in zip(names, found, strict=True):
+        if not isinstance(one, Remote) or one.system != found[0].system:
+            raise ValueError(f"{name}: several files have to be of one file system, as {names[0]} is")
+        one.size  # noqa: B018: it is there and no folder, or this raises
+    paths = [one.path for one in found]
+    return Files(paths[0] if len(paths) == 1 else paths, found[0].system)
 
 
 def _selected(schema: Any, columns: Sequence[str] | None, shown: str) -> Any:

@@ -1,0 +1,368 @@
+"""Files that are no files of this machine: URLs, through fsspec, and file objects.
+
+Both are read in ranges, and no more of them than is wanted. What a file system or a connection raises becomes an
+OSError that has the URL.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import secrets
+import shutil
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+
+#: First and last byte, exclusive.
+Range = tuple[int, int]
+#: How pandas tells URLs from paths.
+_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+\-.]*(::[A-Za-z0-9+\-.]+)*://")
+#: Ranges with fewer bytes between them are one: asking once more takes longer.
+_NEAR = 64 << 10
+#: Bytes that are asked for at once, so that several connections share a large range.
+_PART = 16 << 20
+#: Bytes that are in memory twice, at most, while they are copied to where they are to be.
+_BATCH = 64 << 20
+#: Bytes at the end that are kept: the footers of most Parquet files.
+_TAIL = 64 << 10
+#: File systems of objects that are there as a whole or not at all.
+_ATOMIC = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci", "r2", "memory", "http", "https"}
+
+
+class Ranges(Protocol):
+    """What is read in ranges."""
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+
+    def read(self, ranges: Sequence[Range]) -> list[Any]:
+        """The bytes of ranges, which lie within it.
+
+        Raises
+        ------
+        OSError
+            They cannot be read, all of them.
+        """
+
+
+def is_url(name: Any) -> bool:
+    """Whether a text is a URL, as pandas tells them from paths."""
+    return isinstance(name, str) and _URL.match(name) is not None
+
+
+def is_file_object(value: Any) -> bool:
+    """Whether something is read or written as files are."""
+    return hasattr(value, "read") or hasattr(value, "write")
+
+
+def located(target: Any, storage_options: Mapping[str, Any] | None = None) -> Any:
+    """A URL as a `Remote`; any other target, a path or a file object, as it is.
+
+    Raises
+    ------
+    ValueError
+        No file system has such URLs; or `storage_options` and this is no URL.
+    ImportError
+        fsspec, or what it needs for these URLs, is missing.
+    """
+    if not is_url(target):
+        if storage_options:
+            raise ValueError(f"storage_options are for URLs, not for {_shown(target)}")
+        return target
+    try:
+        import fsspec
+    except ImportError as error:
+        raise ImportError(
+            f"{target}: URLs need fsspec ({error}); in a clone of cudf-fsst: pip install '.[remote]'", name="fsspec"
+        ) from error
+    try:
+        system, path = fsspec.core.url_to_fs(target, **(storage_options or {}))
+    except ImportError as error:
+        raise ImportError(f"{target}: {error}; in a clone of cudf-fsst: pip install '.[remote]'") from error
+    except ValueError as error:
+        raise ValueError(f"{target}: {error}") from error
+    if system.protocol in ("file", "local") or "file" in system.protocol:
+        return path
+    return Remote(system, path, target)
+
+
+def _shown(target: Any) -> str:
+    if isinstance(target, (str, bytes, os.PathLike)):
+        return f"the path {os.fsdecode(target)!r}"
+    return f"a {type(target).__name__}"
+
+
+@contextmanager
+def _of(url: str) -> Iterator[None]:
+    """Errors of a file system, of whatever kind, are OSErrors with the URL."""
+    try:
+        yield
+    except (MemoryError, IsADirectoryError):
+        raise
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{url}: no such file or folder") from error
+    except PermissionError as error:
+        raise PermissionError(f"{url}: {error}") from error
+    except Exception as error:
+        raise OSError(f"{url}: {type(error).__name__}: {error}") from error
+
+
+class Remote:
+    """A file of one of fsspec's file systems.
+
+    Parameters
+    ----------
+    system : fsspec.AbstractFileSystem
+    path : str
+        Within it.
+    url : str
+        What errors call it.
+    """
+
+    def __init__(self, system: Any, path: str, url: str) -> None:
+        self.system, self.path, self.name = system, path, url
+        self._size: int | None = None
+        #: The last bytes, or all of a file that cannot be read in ranges; and where they begin.
+        self._kept: tuple[int, bytes] | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        if self._size is None:
+            with _of(self.name):
+                found = self.system.info(self.path)
+                if found["type"] == "directory":
+                    raise IsADirectoryError(f"{self.name}: a folder")
+                nbytes = found.get("size")
+                if nbytes is None:  # a server that does not tell sends all
+                    self._kept = 0, self.system.cat_file(self.path)
+                    nbytes = len(self._kept[1])
+            self._size = int(nbytes)
+        return self._size
+
+    def read(self, ranges: Sequence[Range]) -> list[Any]:
+        """The bytes of ranges."""
+        if self._kept is None and ranges and max(stop for _, stop in ranges) > self.size - _TAIL:
+            begin = max(self.size - _TAIL, 0)
+            self._kept = begin, b"".join(self._fetch([(begin, self.size)]))
+        begin, kept = self._kept or (self.size, b"")
+        asked = [(start, min(stop, begin)) for start, stop in ranges if start < begin]
+        found = iter(self._fetch(asked))
+        return [
+            kept[start - begin : stop - begin]
+            if start >= begin
+            else next(found) + (kept[: stop - begin] if stop > begin else b"")
+            for start, stop in ranges
+        ]
+
+    def _fetch(self, ranges: Sequence[Range]) -> list[bytes]:
+        """The bytes of ranges, asked for together."""
+        if not ranges:
+            return []
+        joined = joined_ranges(ranges)
+        parts = [(a, min(a + _PART, stop)) for start, stop in joined for a in range(start, stop, _PART)]
+        with _of(self.name):
+            starts, stops = zip(*parts, strict=True) if parts else ((), ())
+            got = self.system.cat_ranges([self.path] * len(parts), list(starts), list(stops), on_error="return")
+            pieces: dict[int, bytes] = {}
+            for (start, stop), some in zip(parts, got, strict=True):
+                if isinstance(some, BaseException):
+                    raise some
+                if len(some) == self.size and stop - start != self.size:  # the server knows no ranges
+                    self._kept, some = (0, some), some[start:stop]
+                if len(some) != stop - start:
+                    raise OSError(f"{len(some)} bytes came of {stop - start} from byte {start} on")
+                pieces[start] = some
+        whole = {start: b"".join(pieces[a] for a in range(start, stop, _PART)) for start, stop in joined}
+        found = []
+        for start, stop in ranges:
+            first = max((begin for begin in whole if begin <= start), default=start)
+            found.append(whole[first][start - first : stop - first] if stop > start else b"")
+        return found
+
+    def put(self, path: str) -> None:
+        """Make the file of one of this machine; if anything fails, an older one stays as it was."""
+        kind = self.system.protocol
+        protocols = {kind} if isinstance(kind, str) else set(kind)
+        with _of(self.name):
+            if protocols & _ATOMIC:
+                self.system.put_file(path, self.path)
+                return
+            folder, _, name = self.path.rpartition("/")
+            unfinished = f"{folder}/.cudf-fsst-{secrets.token_hex(8)}.tmp" if name else self.path
+            try:
+                self.system.put_file(path, unfinished)
+                self.system.mv(unfinished, self.path)
+            except BaseException:
+                with suppress(Exception):
+                    self.system.rm_file(unfinished)
+                raise
+
+    def remove(self) -> None:
+        """Remove the file."""
+        with _of(self.name):
+            self.system.rm_file(self.path)
+
+    def matches(self) -> list[Remote]:
+        """Files whose names have the pattern that this is, in the order of their names."""
+        with _of(self.name):
+            return [self.sibling(path) for path in sorted(self.system.glob(self.path))]
+
+    def sibling(self, path: str) -> Remote:
+        """Another file of the file system."""
+        return Remote(self.system, path, self.system.unstrip_protocol(path))
+
+
+def joined_ranges(ranges: Sequence[Range]) -> list[Range]:
+    """Ranges with those near each other joined, ascending; none is empty."""
+    found: list[Range] = []
+    for start, stop in sorted(one for one in ranges if one[0] < one[1]):
+        if found and start - found[-1][1] <= _NEAR:
+            found[-1] = found[-1][0], max(found[-1][1], stop)
+        else:
+            found.append((start, stop))
+    return found
+
+
+class FileObject:
+    """What is read as a file from its beginning, and stays open.
+
+    Parameters
+    ----------
+    file : file object
+        Of bytes. What cannot be read at any place is read as a whole.
+
+    Raises
+    ------
+    TypeError
+        Its ``read`` gives texts.
+    """
+
+    def __init__(self, file: Any) -> None:
+        if not hasattr(file, "read"):
+            raise TypeError(f"a {type(file).__name__} has no read()")
+        if isinstance(file, io.TextIOBase) or not isinstance(file.read(0), (bytes, bytearray, memoryview)):
+            raise TypeError(f"a {type(file).__name__} that is open for text, not for bytes")
+        seekable = getattr(file, "seekable", None)
+        self._file = file if seekable is None or seekable() else io.BytesIO(file.read())
+        self._lock = threading.Lock()
+        name = getattr(file, "name", None)
+        self.name = os.fsdecode(name) if isinstance(name, (str, bytes)) else f"a {type(file).__name__}"
+        self.size: int = self._file.seek(0, os.SEEK_END)
+
+    def read(self, ranges: Sequence[Range]) -> list[Any]:
+        """The bytes of ranges."""
+        found = []
+        for start, stop in ranges:
+            with self._lock:
+                self._file.seek(start)
+                some = self._file.read(stop - start)
+                while len(some) < stop - start:
+                    more = self._file.read(stop - start - len(some))
+                    if not more:
+                        raise OSError(f"{self.name}: {len(some)} bytes came of {stop - start} from byte {start} on")
+                    some += more
+            found.append(some)
+        return found
+
+
+def fill(source: Ranges, targets: Sequence[tuple[int, Any]]) -> None:
+    """Read into arrays of bytes, each from a place on."""
+    batch: list[tuple[int, Any]] = []
+    nbytes = 0
+    for start, array in targets:
+        for at in range(0, array.size, _BATCH):
+            some = array[at : at + _BATCH]
+            if batch and nbytes + some.size > _BATCH:
+                _fill(source, batch)
+                batch, nbytes = [], 0
+            batch.append((start + at, some))
+            nbytes += some.size
+    if batch:
+        _fill(source, batch)
+
+
+def _fill(source: Ranges, targets: Sequence[tuple[int, Any]]) -> None:
+    found = source.read([(start, start + array.size) for start, array in targets])
+    for (_, array), some in zip(targets, found, strict=True):
+        array[:] = np.frombuffer(some, np.uint8)
+
+
+class RangeFile(io.RawIOBase):
+    """Ranges as a file object that is read, for libraries that want one.
+
+    Parameters
+    ----------
+    source : Ranges
+    known : mapping of int to bytes
+        What has been read already, by the place where it begins.
+    """
+
+    def __init__(self, source: Ranges, known: Mapping[int, Any] | None = None) -> None:
+        super().__init__()
+        self._source, self._at, self._known = source, 0, known or {}
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next byte is."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._source.size}[whence]
+        self._at = max(base + offset, 0)
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The next bytes; fewer where the file ends."""
+        end = self._source.size if size is None or size < 0 else min(self._at + size, self._source.size)
+        start = self._at
+        if start >= end:
+            return b""
+        self._at = end
+        for begin, some in self._known.items():
+            if begin <= start and end <= begin + len(some):
+                return bytes(some[start - begin : end - begin])
+        (found,) = self._source.read([(start, end)])
+        return bytes(found)
+
+    def readall(self) -> bytes:
+        """The rest."""
+        return self.read()
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into a buffer; how many bytes came."""
+        view = memoryview(buffer).cast("B")
+        some = self.read(len(view))
+        view[: len(some)] = some
+        return len(some)
+
+
+def send(path: str, target: Remote | Any) -> None:
+    """Put what a file of this machine holds where a URL says, or into a file object from where it stands on."""
+    if isinstance(target, Remote):
+        target.put(path)
+        return
+    with open(path, "rb") as file:
+        _copy(file, target)
+
+
+def _copy(file: BinaryIO, target: Any) -> None:
+    shutil.copyfileobj(file, target, _PART)
