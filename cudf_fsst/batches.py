@@ -113,7 +113,7 @@ def _write_partitioned(path: Any, tables: Iterator[Any], fields: Any, labels: An
     if wanted and len(wanted) >= len(labels):
         raise ValueError("partition_cols names all columns; no data is left to save")
     place = located(path, options.storage_options)
-    if is_file_object(place):
+    if is_file_object(path):
         raise ValueError(f"partition_cols needs a folder, not a {type(path).__name__}")
     format_ = ds.ParquetFileFormat()
     try:

@@ -154,7 +154,8 @@ class Remote:
         """The bytes of ranges."""
         if self._kept is None and ranges and max(stop for _, stop in ranges) > self.size - _TAIL:
             begin = max(self.size - _TAIL, 0)
-            self._kept = begin, b"".join(self._fetch([(begin, self.size)]))
+            tail = b"".join(self._fetch([(begin, self.size)]))
+            self._kept = self._kept or (begin, tail)  # else all has come
         begin, kept = self._kept or (self.size, b"")
         asked = [(start, min(stop, begin)) for start, stop in ranges if start < begin]
         found = iter(self._fetch(asked))
@@ -207,6 +208,10 @@ class Remote:
                 with suppress(Exception):
                     self.system.rm_file(unfinished)
                 raise
+
+    def check_file(self) -> None:
+        """Raise FileNotFoundError where there is nothing, IsADirectoryError where there is a folder."""
+        _ = self.size
 
     def remove(self) -> None:
         """Remove the file."""

@@ -12,8 +12,7 @@ import pytest
 
 import cudf_fsst
 import hostile
-from cudf_fsst.files import storage
-from cudf_fsst.files import disk
+from cudf_fsst.files import disk, storage
 
 FRAMES = dict(hostile.frames())
 

@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 
 from cudf_fsst import SpillPool
-from cudf_fsst.files import disk
 from cudf_fsst.spill import held
 from fake_gpu import World, files_under
 from spill_cases import check_books, check_noted, fake, same, text

@@ -13,9 +13,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from url_servers import Files, http_server, s3_server
 
 import cudf_fsst
+from url_servers import Files, http_server, s3_server
 
 fsspec = pytest.importorskip("fsspec")
 ROWS = 30_000
@@ -190,21 +190,23 @@ def test_folders_of_s3(s3: tuple[Any, dict[str, Any]]) -> None:
         read(["s3://bucket/hive", "s3://bucket/p.parquet"], storage_options=options)
 
 
-@pytest.mark.parametrize("method", ["PUT", "POST"])
-def test_an_upload_that_fails_leaves_nothing(s3: tuple[Any, dict[str, Any]], method: str, monkeypatch: Any) -> None:
-    """The second one is of several parts, which a POST begins."""
+@pytest.mark.parametrize("fails", ["PUT", "partNumber=2", "POST uploadId"])
+def test_an_upload_that_fails_leaves_nothing(s3: tuple[Any, dict[str, Any]], fails: str, monkeypatch: Any) -> None:
+    """At once; in the middle of several parts; when these are to be put together."""
     proxy, options = s3
     frame = DATA.fsst.compress()
-    if method == "POST":
+    if fails != "PUT":
         import s3fs.core
 
         monkeypatch.setattr(s3fs.core, "calculate_chunksize", lambda *_, **__: 400_000)
-    monkeypatch.setattr(proxy, "fails", method)
+    monkeypatch.setattr(proxy, "fails", fails)
     for call in (frame.save, frame.to_parquet):
         with pytest.raises(OSError, match="s3://bucket/broken"):
             call("s3://bucket/broken", storage_options=options)
     proxy.fails = ""
-    assert not fsspec.filesystem("s3", **options).exists("bucket/broken", refresh=True)
+    system = fsspec.filesystem("s3", **options)
+    system.invalidate_cache()
+    assert not system.exists("bucket/broken")
 
 
 # Memory and other file systems ----------------------------------------------------------------------------------------
@@ -366,6 +368,17 @@ def test_partitions(tmp_path: Path, keys: Any) -> None:
     for file in (tmp_path / "ours").rglob("*.parquet"):
         assert not file.is_symlink()
     assert not list((tmp_path / "ours").glob(".*")), "nothing of the writing is left"
+
+
+def test_partitions_of_nulls(tmp_path: Path) -> None:
+    """pandas writes them, and cannot read them."""
+    data = pd.DataFrame({"n": range(9), "mode": ["b", None, "a"] * 3, "year": [2026, 2025, None] * 3})
+    for keys in (["mode"], ["year", "mode"]):
+        path = tmp_path / "-".join(keys)
+        data.fsst.compress().to_parquet(path, partition_cols=keys)
+        found = read(path).decompress().sort_values("n", ignore_index=True)
+        assert found["mode"].astype(object).where(found["mode"].notna(), None).tolist() == data["mode"].tolist()
+        assert found["year"].isna().tolist() == data["year"].isna().tolist()
 
 
 def test_partitions_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

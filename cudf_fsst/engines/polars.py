@@ -11,7 +11,6 @@ from typing import Any
 
 from ..interop.cudf import on_gpu
 from ..remote import Remote, is_file_object, is_url, located
-from ..remote import Remote, is_file_object, is_url, located
 from .polars_source import File, Source
 from .polars_types import polars_module, schema_of
 from .tables import Table

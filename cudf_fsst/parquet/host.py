@@ -148,7 +148,8 @@ class HostReader:
                 if name in coded:
                     columns[place] = self._of_coded(coded[name], dtype, codec)
                     continue
-                values = self._with_one_dictionary(name, table[name])
+                values = table[name] if name not in self._source.keys else _without_null_values(table[name])
+                values = self._with_one_dictionary(name, values)
                 if pa.types.is_dictionary(values.type):  # pandas' dtype has the categories
                     dtype = pa.table({"": values[:0]}).to_pandas().dtypes.iloc[0]
                 if isinstance(dtype, pd.ArrowDtype) and pa.types.is_temporal(values.type):
@@ -237,6 +238,13 @@ def _without_ranges(schema: Any) -> Any:
         return schema.metadata
     notes["index_columns"] = [one for one in notes.get("index_columns", []) if isinstance(one, str)]
     return {**schema.metadata, b"pandas": json.dumps(notes).encode()}
+
+
+def _without_null_values(column: Any) -> Any:
+    """A column of a folder's name; where that means a null, pyarrow has one in the dictionary, which pandas refuses."""
+    if not any(chunk.dictionary.null_count for chunk in column.chunks):
+        return column
+    return column.cast(column.type.value_type).dictionary_encode().cast(column.type)
 
 
 def _is_text(kind: Any) -> bool:

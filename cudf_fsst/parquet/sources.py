@@ -308,7 +308,7 @@ def locate(source: Any, storage_options: Mapping[str, Any] | None = None) -> Fil
             return locate(found)
         if not glob.has_magic(found.path):
             with suppress(IsADirectoryError):
-                found.size  # noqa: B018: it is there, or this raises
+                found.check_file()
             return Files(found.path, found.system)
         paths = [one.path for one in found.matches()]
         if not paths:
@@ -349,7 +349,7 @@ def _of_urls(names: Sequence[Any], storage_options: Mapping[str, Any] | None) ->
     for name, one in zip(names, found, strict=True):
         if not isinstance(one, Remote) or one.system != found[0].system:
             raise ValueError(f"{name}: several files have to be of one file system, as {names[0]} is")
-        one.size  # noqa: B018: it is there and no folder, or this raises
+        one.check_file()
     paths = [one.path for one in found]
     return Files(paths[0] if len(paths) == 1 else paths, found[0].system)
 
