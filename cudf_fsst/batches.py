@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from . import selection
 from .backend import Backend, HostBackend
@@ -121,7 +122,16 @@ def _write_partitioned(path: Any, tables: Iterator[Any], fields: Any, labels: An
     except pa.ArrowException as error:
         raise ValueError(f"compression {options.compression!r}: {error}") from error
     keys = pa.schema([fields.field(str(label)) for label in wanted])
-    batches_ = (batch for table in tables for batch in table.to_batches())
+    places = [fields.get_field_index(name) for name in keys.names if pa.types.is_floating(keys.field(name).type)]
+
+    def with_nulls(table: Any) -> Any:
+        """The table with nulls for NaN in what names folders, as pandas has it."""
+        for place in places:
+            values = pc.if_else(pc.is_nan(table.column(place)), None, table.column(place))
+            table = table.set_column(place, fields.field(place), values)
+        return table
+
+    batches_ = (batch for table in tables for batch in with_nulls(table).to_batches())
     with folder_of(place) as unfinished:
         ds.write_dataset(
             pa.RecordBatchReader.from_batches(fields, batches_),
