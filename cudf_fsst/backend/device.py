@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ..automata import RowAutomaton
 from ..buffers import CharactersUnderNulls, ColumnBuffers, HostStrings
 from ..codecs.chosen import Chosen, Ordered
 from ..codecs.fsst.symbols import SymbolTable
@@ -169,6 +170,11 @@ class DeviceBackend:
             owners=(validity, values),
         )
         return made, exact
+
+    def accept(self, node: Node, machine: RowAutomaton) -> ColumnBuffers | None:
+        """Nothing: no kernel runs such an automaton yet."""
+        del node, machine
+        return None
 
     def compare(self, node: Node, span: Span) -> ColumnBuffers | None:
         """Whether numbers lie in a range; see `HostBackend.compare`."""

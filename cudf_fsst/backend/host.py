@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..automata import RowAutomaton
 from ..buffers import ColumnBuffers, HostStrings
 from ..codecs import host
 from ..codecs.dict import cpu as dictionary
@@ -102,6 +103,21 @@ class HostBackend:
         found.type = pa.bool_() if search.answer_dtype(plan.question) is np.bool_ else pa.int32()
         found.values, found.itemsize = values, values.itemsize
         return found, exact
+
+    @MATCH
+    def accept(self, node: Node, machine: RowAutomaton, *, stream: Any = None) -> ColumnBuffers | None:
+        """What an automaton says of every row of strings, by their codes.
+
+        Returns
+        -------
+        ColumnBuffers or None
+            A byte each, `automata.NO`, `YES` or `UNDECIDED`, in an array that is the caller's own, which mean nothing
+            where the validity says null. None: the rows have to be decoded.
+        """
+        self.check_stream(stream)
+        found = host.validity(node)
+        found.type, found.values, found.itemsize = pa.bool_(), host.accept(node, machine), 1
+        return found
 
     @MATCH
     def compare(self, node: Node, span: Span) -> ColumnBuffers | None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..arrow_types import has_offsets, list_size
+from ..automata import RowAutomaton
 from ..buffers import ColumnBuffers, HostStrings
 from ..naming import What
 from .bitmap import rebased
@@ -150,6 +151,33 @@ def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]
         else:
             dictionary.look_up(scope, found, out)
     return answers, exact
+
+
+def accept(node: Node, machine: RowAutomaton) -> npt.NDArray[np.uint8]:
+    """What an automaton says of every row of strings; distinct values are asked once.
+
+    Returns
+    -------
+    ndarray of uint8, shape (rows,)
+        As `fsst.cpu_rows.answer` gives.
+
+    Raises
+    ------
+    ValueError
+        A part is damaged.
+    """
+    from .fsst import cpu_rows  # compiled where it is needed
+
+    if not node.scopes:
+        return cpu_rows.answer(node.segments, machine)
+    answers = np.empty(node.rows, np.uint8)
+    for scope, first in zip(node.scopes, node.scope_edges.tolist(), strict=False):
+        out = answers[first : first + scope.rows]
+        if is_strings(scope.type):
+            out[:] = cpu_rows.answer(scope.segments, machine)
+        else:
+            dictionary.look_up(scope, cpu_rows.answer(scope.children[0].segments, machine), out)
+    return answers
 
 
 def _searched(strings: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]:

@@ -65,7 +65,7 @@ def literal(value: Any) -> bytes | None:
 
 #: Arguments of methods as both libraries have them, in order. A call with others is decoded, and the library looks at
 #: them.
-_PARAMETERS = {
+PARAMETERS = {
     "contains": ("pat", "case", "flags", "na", "regex"),
     "match": ("pat", "case", "flags", "na"),
     "fullmatch": ("pat", "case", "flags", "na"),
@@ -98,7 +98,7 @@ def of_method(name: str, call: Callable[..., Any], args: Sequence[Any], options:
     if found is None:
         return None
     questions, exact, example, key = found
-    given = {**dict(zip(_PARAMETERS[name], args, strict=False)), **options}
+    given = {**dict(zip(PARAMETERS[name], args, strict=False)), **options}
     given.pop("na", None)  # rows that were found are not missing
     return Request(questions, lambda some: call(some, **example), key, lambda some: call(some, **given), exact)
 
@@ -116,7 +116,7 @@ def _literal(
     """
     args, rest = given_all[:count], given_all[count:]
     options = dict(zip(rest[: len(rest) // 2], rest[len(rest) // 2 :], strict=True))
-    names = _PARAMETERS.get(name)
+    names = PARAMETERS.get(name)
     if names is None or len(args) > len(names) or not set(options) <= set(names[len(args) :]):
         return None
     given = {**dict(zip(names, args, strict=False)), **options}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ from .source import LOGGER, Source
 from .text import is_text, must_be_text
 
 #: Candidates that are looked at by themselves: at most this part of the rows. Of more, decoding all costs less.
-_CANDIDATE_DIVISOR = 8
+CANDIDATE_DIVISOR = 8
 
 
 def answer(column: Source, name: str, asked: Request | None) -> Any:
@@ -84,8 +85,25 @@ def _check(column: Source, asked: Request, found: ColumnBuffers) -> int | None:
     if found.null_count:  # what was found of them means nothing
         values &= backend.as_bits(found).view(np.bool_)
     numbers = selection.mask_rows(values, rows)
-    if numbers.size > rows // _CANDIDATE_DIVISOR:
+    if numbers.size > rows // CANDIDATE_DIVISOR:
         return None
+    ask_rows(column, asked.check, numbers, values)
+    return int(numbers.size)
+
+
+def ask_rows(column: Source, check: Callable[[Any], Any], numbers: Any, values: Any) -> None:
+    """Take rows, let the library look at them, and write what it says among the booleans of all rows.
+
+    Parameters
+    ----------
+    column
+    check
+        The call, of a Series.
+    numbers : array of int64
+        The rows, in order.
+    values : array of bool, (rows,)
+    """
+    backend = column._backend
     # Few rows may be most of the bytes: so many are taken together as would be decoded together.
     pieces = column._default_pieces() if numbers.size else ()
     ends = backend.arrays.searchsorted(numbers, backend.arrays.asarray([stop for _, stop in pieces])).tolist()
@@ -93,6 +111,5 @@ def _check(column: Source, asked: Request, found: ColumnBuffers) -> int | None:
         if begin < end:
             some = numbers[begin:end]
             (taken,) = backend.take([column._content.node], some)
-            counts = asked.check(column._series_of(taken))
+            counts = check(column._series_of(taken))
             values[some] = backend.interop.row_values(counts)
-    return int(numbers.size)

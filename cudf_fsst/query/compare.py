@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..interop import cudf as interop_cudf
-from . import asked, codes, decoded, numbers
+from . import asked, by_rows, codes, decoded, numbers, patterns
 from .source import LOGGER, Source
 
 #: What `isin` takes values from.
@@ -37,6 +37,8 @@ def compare(column: Source, other: Any, name: str) -> Any:
         if name in ("eq", "ne"):
             wanted = asked.of_value(other, negated=name == "ne", compare=how)
         found = codes.answer(column, sign, wanted)
+        if found is None and column._is_text and name not in ("eq", "ne"):
+            found = by_rows.answer(column, sign, patterns.of_order(other, sign, how))
         if found is None:
             found = numbers.compare(column, sign, other)
         if found is not None:
@@ -97,7 +99,10 @@ def between(column: Source, left: Any, right: Any, inclusive: str) -> Any:
         return piece.between(left, right, inclusive=inclusive)
 
     if _is_value(left) and _is_value(right):
-        found = numbers.between(column, left, right, inclusive)
+        if column._is_text:
+            found = by_rows.answer(column, "between", patterns.of_between(left, right, inclusive))
+        else:
+            found = numbers.between(column, left, right, inclusive)
         if found is not None:
             return column._out(found)
         return decoded.row_by_row(column, "between", ask)

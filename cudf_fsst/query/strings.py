@@ -11,7 +11,7 @@ import numpy as np
 from pandas.api.extensions import no_default
 
 from ..interop import cudf as interop_cudf
-from . import asked, codes, decoded
+from . import asked, by_rows, codes, decoded, patterns
 from .source import Source
 
 #: Methods whose result has a value for each row that depends on that row alone, where no argument is an array.
@@ -87,7 +87,11 @@ class StringMethods:
     def _call(self, name: str, *args: Any, **options: Any) -> Any:
         column, own = self._column, name in _OWN
         call = self._method(name)
-        found = codes.answer(column, name, asked.of_method(name, call, args, options))
+        searched, found = asked.of_method(name, call, args, options), None
+        if column._is_text and (searched is None or not searched.exact):
+            found = by_rows.answer(column, name, patterns.of_method(column, name, call, args, options))
+        if found is None:
+            found = codes.answer(column, name, searched)
         if found is not None:
             return column._out(found)
 

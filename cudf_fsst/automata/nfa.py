@@ -1,0 +1,222 @@
+"""A pattern's tree (`re._parser`) -> a nondeterministic automaton of characters (Thompson, CACM 1968).
+
+A node has one edge that reads a character, or edges that read none. Such an edge may have a condition: what stands
+before and behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from re import _constants as ops  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any
+
+from . import meanings
+from .machine import TooLarge
+from .meanings import Meaning, Set, exactly
+from .ranges import EVERY, Ranges, single, union
+
+#: Nodes that an automaton may have.
+MAX_NODES = 1500
+
+#: Conditions of edges: the row's start; that, or behind a newline; the row's end, and there also before a last newline;
+#: the row's end; that, or before a newline; an end of a word, or none; the same for words of ASCII.
+START, LINE_START, END, LAST_END, LINE_END, WORD_EDGE, NO_WORD_EDGE, ASCII_EDGE, NO_ASCII_EDGE = range(9)
+
+
+class Unknown(Exception):
+    """A pattern has something that is not known here, or not to mean the same everywhere."""
+
+
+class Nfa:
+    """An automaton of characters. `start` and `stop` are nodes.
+
+    Attributes
+    ----------
+    empty : list of list of (int, int or None)
+        Edges that read no character: node, condition.
+    reads : list of (Set, int) or None
+        The edge that reads one: characters, node.
+    """
+
+    def __init__(self) -> None:
+        self.empty: list[list[tuple[int, int | None]]] = []
+        self.reads: list[tuple[Set, int] | None] = []
+        self.start = self.node()
+        self.stop = self.start
+
+    def node(self) -> int:
+        """A new node."""
+        if len(self.empty) >= MAX_NODES:
+            raise TooLarge(f"more than {MAX_NODES} nodes")
+        self.empty.append([])
+        self.reads.append(None)
+        return len(self.empty) - 1
+
+    def skip(self, source: int, target: int, condition: int | None = None) -> None:
+        """Add an edge that reads no character."""
+        self.empty[source].append((target, condition))
+
+    def read(self, source: int, some: Set) -> int:
+        """A node behind `source` and one of some characters."""
+        target = self.node()
+        self.reads[source] = some, target
+        hop = self.node()
+        self.skip(target, hop)
+        return hop
+
+    def condition(self, source: int, condition: int) -> int:
+        """A node behind `source` and a condition."""
+        target = self.node()
+        self.skip(source, target, condition)
+        return target
+
+    @property
+    def conditions(self) -> frozenset[int]:
+        """Those of all edges."""
+        return frozenset(one for edges in self.empty for _, one in edges if one is not None)
+
+
+_FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.ASCII | re.UNICODE | re.VERBOSE
+#: Flags that a portable parser takes, too.
+_PORTABLE_FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE
+_EDGES = {
+    ops.AT_BEGINNING: (START, LINE_START),
+    ops.AT_BEGINNING_STRING: (START, START),
+    ops.AT_END: (END, LINE_END),
+    ops.AT_END_STRING: (LAST_END, LAST_END),
+}
+
+
+def of_pattern(pattern: str, flags: int, meaning: Meaning) -> Nfa:
+    """The automaton of a pattern.
+
+    Raises
+    ------
+    Unknown, TooLarge
+    re.error
+        It is no pattern.
+    """
+    if flags & ~(_PORTABLE_FLAGS if meaning.portable else _FLAGS):
+        raise Unknown(f"flags {flags}")
+    try:
+        tree = parser.parse(pattern, flags)
+    except (RecursionError, OverflowError) as error:
+        raise TooLarge(str(error)) from error
+    if tree.state.flags & ~_FLAGS:
+        raise Unknown(f"flags {tree.state.flags}")
+    made = Nfa()
+    made.stop = _Builder(made, meaning).sequence(tree, made.start, tree.state.flags, 0)
+    return made
+
+
+class _Builder:
+    def __init__(self, nfa: Nfa, meaning: Meaning) -> None:
+        self.nfa, self.meaning = nfa, meaning
+
+    def sequence(self, items: Any, at: int, flags: int, depth: int) -> int:
+        if depth > 50:
+            raise TooLarge("groups in groups")
+        for op, argument in items:
+            at = self.item(op, argument, at, flags, depth)
+        return at
+
+    def item(self, op: Any, argument: Any, at: int, flags: int, depth: int) -> int:
+        nfa = self.nfa
+        if op is ops.LITERAL:
+            return nfa.read(at, self.literals(single(argument), flags))
+        if op is ops.NOT_LITERAL:
+            return nfa.read(at, self.literals(single(argument), flags).negated())
+        if op is ops.ANY:
+            return nfa.read(at, exactly(EVERY) if flags & re.DOTALL else meanings.DOT)
+        if op is ops.IN:
+            return nfa.read(at, self.set(argument, flags))
+        if op is ops.AT:
+            return nfa.condition(at, self.edge(argument, flags))
+        if op is ops.BRANCH:
+            end = nfa.node()
+            for branch in argument[1]:
+                begin = nfa.node()
+                nfa.skip(at, begin)
+                nfa.skip(self.sequence(branch, begin, flags, depth + 1), end)
+            return end
+        if op is ops.SUBPATTERN:
+            _, added, removed, inner = argument
+            return self.sequence(inner, at, (flags | added) & ~removed, depth + 1)
+        if op is ops.MAX_REPEAT or op is ops.MIN_REPEAT:
+            least, most, inner = argument
+            return self.repeat(least, most, inner, at, flags, depth)
+        raise Unknown(str(op))
+
+    def repeat(self, least: int, most: int, inner: Any, at: int, flags: int, depth: int) -> int:
+        nfa = self.nfa
+        if most is not ops.MAXREPEAT and least > most:
+            raise Unknown("a repetition")
+        if most is ops.MAXREPEAT or most > 1:
+            low, _ = inner.getwidth()
+            if low == 0:  # libraries end such loops in ways of their own
+                raise Unknown("a repetition of nothing")
+        for _ in range(least):
+            at = self.sequence(inner, at, flags, depth + 1)
+        if most is ops.MAXREPEAT:
+            loop, out = nfa.node(), nfa.node()
+            nfa.skip(at, loop)
+            nfa.skip(loop, out)
+            nfa.skip(self.sequence(inner, self.behind(loop), flags, depth + 1), loop)
+            return out
+        out = nfa.node()
+        for _ in range(most - least):
+            nfa.skip(at, out)
+            at = self.sequence(inner, self.behind(at), flags, depth + 1)
+        nfa.skip(at, out)
+        return out
+
+    def behind(self, at: int) -> int:
+        node = self.nfa.node()
+        self.nfa.skip(at, node)
+        return node
+
+    def edge(self, argument: Any, flags: int) -> int:
+        if argument is ops.AT_BOUNDARY:
+            return ASCII_EDGE if flags & re.ASCII else WORD_EDGE
+        if argument is ops.AT_NON_BOUNDARY:
+            return NO_ASCII_EDGE if flags & re.ASCII else NO_WORD_EDGE
+        if argument not in _EDGES:
+            raise Unknown(str(argument))
+        return _EDGES[argument][bool(flags & re.MULTILINE)]
+
+    def literals(self, some: Ranges, flags: int) -> Set:
+        return meanings.folded(some) if flags & re.IGNORECASE else exactly(some)
+
+    def set(self, items: Any, flags: int) -> Set:
+        negated, plain, made = False, [], exactly(())
+        for op, argument in items:
+            if op is ops.NEGATE:
+                negated = True
+            elif op is ops.LITERAL:
+                plain.append((argument, argument))
+            elif op is ops.RANGE:
+                plain.append(argument)
+            elif op is ops.CATEGORY:
+                made = made.joined(self.category(argument, flags))
+            else:
+                raise Unknown(str(op))
+        made = made.joined(self.literals(union(plain), flags))
+        return made.negated() if negated else made
+
+    def category(self, argument: Any, flags: int) -> Set:
+        name = str(argument)
+        meaning = self.meaning
+        sets = meanings.ASCII_SETS if flags & re.ASCII else (meaning.words, meaning.digits, meaning.spaces)
+        kinds = {"WORD": sets[0], "DIGIT": sets[1], "SPACE": sets[2]}
+        some = kinds.get(name.rsplit("_", 1)[-1])
+        if some is None:
+            raise Unknown(name)
+        if flags & re.IGNORECASE and name.endswith("WORD"):  # RE2 has letters in it that differ by case alone
+            some = some.joined(meanings.LETTERS_BEYOND)
+        if "NOT" not in name:
+            return some
+        made = some.negated()
+        if not meaning.negated_newline and not name.endswith("SPACE"):
+            made = made.without_surety(meanings.NEWLINE)
+        return made

@@ -1,0 +1,43 @@
+"""Which patterns mean the same to parsers other than Python's: RE2's and libcudf's.
+
+What is not listed here is not known to be the same.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PUNCTUATION = r"""[.\-+*\\?^$|{}()\[\]"'`_@=;:!#%&,/ <>~]"""
+_CHARACTER = r"[^\\.^$*+?{}\[\]|()\x00]"
+_ESCAPED = rf"\\(?:{_PUNCTUATION}|[ntrfdwsDWS])"
+_LETTER_ESCAPES = {"\\_", "\\<", "\\>"}  # which RE2 or Python refuse or may come to mean something
+_IN_SET = rf"(?:[^\\\[\]\-\x00&|~^]|\\(?:{_PUNCTUATION}|[ntrfdws]))"
+_SET = rf"\[\^?{_IN_SET}(?:-{_IN_SET})?(?:{_IN_SET}(?:-{_IN_SET})?|[&|~^](?![&|~]))*-?\]"
+_REPEAT = r"(?:[*+?]|\{\d{1,3}(?:,(?:\d{1,3})?)?\})\??"
+_TOKEN = re.compile(
+    rf"(?P<item>{_CHARACTER}|{_ESCAPED}|\.|{_SET})(?P<repeat>{_REPEAT})?"
+    rf"|(?P<edge>\^|\$|\\b)"
+    rf"|(?P<open>\((?:\?:|\?P<[A-Za-z]\w*>)?)"
+    rf"|(?P<close>\))(?P<again>{_REPEAT})?"
+    rf"|(?P<or>\|)"
+)
+
+
+def is_portable(pattern: str) -> bool:
+    r"""Whether a pattern that Python's parser takes is known to be read in the same way by the others.
+
+    Empty groups and alternatives are not, nor two repetitions behind each other, nor ``\B``, which RE2 finds inside of
+    characters, too.
+    """
+    at, before = 0, "open"
+    while at < len(pattern):
+        found = _TOKEN.match(pattern, at)
+        if found is None or found.group("item") in _LETTER_ESCAPES:
+            return False
+        kind = str(next(name for name in ("item", "edge", "open", "close", "or") if found.group(name)))
+        if kind in ("close", "or") and before in ("open", "or"):
+            return False
+        at, before = found.end(), kind
+        if at < len(pattern) and kind in ("item", "close", "edge") and pattern[at] in "*+?{":
+            return False
+    return before != "or"

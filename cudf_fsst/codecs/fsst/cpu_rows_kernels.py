@@ -1,0 +1,181 @@
+"""Numba kernel that runs an automaton of rows over the codes of an FSST segment (`rows`).
+
+It takes addresses, as those of ``cpu_kernels.py`` do, releases the GIL, and trusts nothing that is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..jit import njit
+from ..text.cpu_search_kernels import first_position
+from ..text.layout import ROW_BLOCK, TILE_BLOCK
+from ..text.row_lengths import unpack_ends
+from ..unaligned import load8, load16, load32, load64, store8
+
+#: What may be found wrong.
+FINE, BAD_TILE, BAD_ROWS = range(3)
+
+_STATE_BITS = 0xFFF
+# What is kept of rows, by place in an array: the row block that is unpacked next, the rows that are, the next of them,
+# the row that is under way, and where in the symbol the row begins that goes on behind it.
+_BLOCK, _HAVE, _NEXT, _ROW, _BEGIN = range(5)
+# What `_open_row` says instead of an end: there is no row any more; less by n + 1: row block n is damaged.
+_DONE = -1
+
+
+@njit()
+def _open_row(
+    kept: Any,
+    ends: Any,
+    rows: Any,
+    last: int,
+    end: int,
+    pos: int,
+    after: int,
+    symbol: Any,
+    table: int,
+    empty: int,
+    out: int,
+) -> int:
+    """Where the row ends that is under way behind a symbol; answers for those that end in it.
+
+    Parameters
+    ----------
+    end
+        Where the row before ended.
+    pos, after
+        Where the symbol begins and ends.
+    symbol
+        Its bytes.
+    table
+        Address of the second set of states.
+    """
+    while True:
+        if kept[_NEXT] == kept[_HAVE]:
+            block = kept[_BLOCK]
+            if block == last:
+                return _DONE
+            row = block * ROW_BLOCK
+            stop = min(row + ROW_BLOCK, rows[5])
+            if unpack_ends(*rows, row, stop, 0, np.int64(ends.ctypes.data), 8) < 0:
+                return _DONE - 1 - block
+            if ends[0] < end:
+                return _DONE - 1 - block
+            kept[_BLOCK], kept[_HAVE], kept[_NEXT] = block + 1, stop - row, 0
+        found = ends[kept[_NEXT]]
+        kept[_NEXT] += 1
+        kept[_ROW] += 1
+        if found > after:
+            kept[_BEGIN] = end - pos
+            return found
+        verdict = np.int64(empty)
+        if found > end:
+            state = np.int64(0)
+            entry = np.uint32(0)
+            for place in range(end - pos, found - pos):
+                byte = np.int64((symbol >> np.uint64(8 * place)) & np.uint64(0xFF))
+                entry = load32(table + 4 * (state << 8 | byte))
+                state = np.int64(entry & np.uint32(_STATE_BITS))
+            verdict = np.int64(entry >> np.uint32(12)) & 1 | (np.int64(entry >> np.uint32(20)) & 1) << 1
+        store8(out + kept[_ROW], np.uint8(verdict))
+        end = found
+
+
+@njit()
+def answer_rows(
+    tiles: Any,
+    rows: Any,
+    first: int,
+    last: int,
+    table: int,
+    states: int,
+    restarts: int,
+    symbols: Any,
+    empty: int,
+    out: int,
+) -> tuple[int, int]:
+    """Answer for the rows of row blocks `first` to ``last - 1``.
+
+    Parameters
+    ----------
+    tiles, rows : tuple of int
+        What `cpu.Reader` says of a segment.
+    table, restarts : int
+        Addresses of what `rows.lift` makes.
+    states : int
+        Of the automaton that reads bytes.
+    symbols : ndarray of uint64, (256,)
+    empty : int
+        The answer for a row without bytes.
+    out : int
+        Address of the answers, a byte each.
+
+    Returns
+    -------
+    tuple of int
+        What was found wrong, and the number of the tile or row block.
+    """
+    codes, codes_nbytes, block_starts, lengths, chars, tile_size = tiles
+    start = np.int64(load64(rows[0] + 8 * first))
+    limit = np.int64(load64(rows[0] + 8 * last))
+    if start < 0 or start > limit:
+        return BAD_ROWS, first
+    if limit > chars:
+        return BAD_ROWS, last - 1
+    ends = np.empty(ROW_BLOCK, np.int64)
+    kept = np.zeros(5, np.int64)
+    kept[_BLOCK] = first
+    kept[_ROW] = -1
+    literal = table + 1024 * states
+    # What begins in an earlier row block counts as a row whose answer goes nowhere.
+    end = start
+    first_tile = start // tile_size
+    pos = first_tile * tile_size
+    if start in (pos, limit):
+        end = _open_row(kept, ends, rows, last, start, start, start, np.uint64(0), literal, empty, out)
+        if end < 0:
+            return (FINE, 0) if end == _DONE else (BAD_ROWS, _DONE - 1 - end)
+    position = first_position(tiles, first_tile)
+    if position < 0:
+        return BAD_TILE, -1 - position
+    state = np.int64(0)
+    for tile in range(first_tile, (limit + tile_size - 1) // tile_size):
+        if tile % TILE_BLOCK == 0 and position != np.int64(load64(block_starts + 8 * (tile // TILE_BLOCK))):
+            return BAD_TILE, tile
+        count = (np.int64(load8(lengths + tile)) if tile_size <= 256 else np.int64(load16(lengths + 2 * tile))) + 1
+        nbytes = min(tile_size, chars - tile * tile_size)
+        if count > nbytes or count > codes_nbytes - position:
+            return BAD_TILE, tile
+        stop = tile * tile_size + nbytes
+        raw = states if count == nbytes else 0
+        for at in range(codes + position, codes + position + count):
+            code = np.int64(load8(at))
+            here = state + raw
+            entry = load32(table + 4 * (here << 8 | code))
+            after = pos + np.int64(entry >> np.uint32(28))
+            if after < end:
+                state = np.int64(entry & np.uint32(_STATE_BITS))
+                pos = after
+                continue
+            if after > stop:
+                return BAD_TILE, tile
+            if kept[_ROW] >= 0:
+                place = np.uint32(end - pos - 1)
+                found = np.int64((entry >> np.uint32(12)) >> place) & 1
+                found |= (np.int64((entry >> np.uint32(20)) >> place) & 1) << 1
+                store8(out + kept[_ROW], np.uint8(found))
+            symbol = np.uint64(code) if here >= states else symbols[code]
+            end = _open_row(kept, ends, rows, last, end, pos, after, symbol, literal, empty, out)
+            if end < 0:
+                return (FINE, 0) if end == _DONE else (BAD_ROWS, _DONE - 1 - end)
+            state = np.int64(0)
+            if here < states:
+                state = np.int64(load16(restarts + 16 * code + 2 * (kept[_BEGIN] - 1)))
+            pos = after
+        if pos != stop or state >= states:
+            return BAD_TILE, tile
+        position += count
+    return BAD_ROWS, last - 1

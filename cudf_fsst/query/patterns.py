@@ -1,0 +1,174 @@
+"""What users ask of each row, as automata of rows: regular expressions, order, many beginnings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from .. import automata
+from ..automata import Meaning, RowAutomaton
+from ..interop.pandas import ANY, ONE, tokens_of
+from .asked import PARAMETERS, encoded
+from .source import Source
+from .text import has_python_strings
+
+
+class RowRequest(NamedTuple):
+    """A call that an automaton of rows may answer.
+
+    Attributes
+    ----------
+    machine : RowAutomaton
+    example : callable
+        A call, of a Series, whose result has the same dtype and missing values.
+    key : hashable
+        What these depend on.
+    check : callable
+        The call itself, of a Series, with booleans.
+    warns : bool
+        Whether the library warns of the call.
+    """
+
+    machine: RowAutomaton
+    example: Callable[[Any], Any]
+    key: Hashable
+    check: Callable[[Any], Any]
+    warns: bool = False
+
+
+#: Which part of a row a regular expression is to match, by method.
+_EXPRESSIONS = ("contains", "match", "fullmatch")
+#: Flags of a compiled expression that one without any has.
+_NO_FLAGS = re.UNICODE
+
+
+def of_method(
+    column: Source, name: str, call: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
+) -> RowRequest | None:
+    """What a method of strings asks of each row; None: nothing that an automaton is known to answer.
+
+    Parameters
+    ----------
+    column
+    name : str
+    call : callable
+        The library's method, which takes a Series and the arguments.
+    args, options
+        The arguments.
+    """
+    names = PARAMETERS.get(name)
+    if names is None or len(args) > len(names) or not set(options) <= set(names[len(args) :]):
+        return None
+    given = {**dict(zip(names, args, strict=False)), **options}
+    pattern = given.get("pat")
+    machine, example, warns = None, "a", False
+    if name in _EXPRESSIONS:
+        machine = _expression(column, name, given)
+        warns = name == "contains" and given.get("regex", True) is True and _has_groups(pattern)
+        if isinstance(pattern, re.Pattern):
+            example = re.compile("a", pattern.flags & ~_NO_FLAGS)  # type: ignore[assignment]
+    elif name == "like":
+        machine = _like(column, pattern, given.get("esc"))
+    elif name in ("startswith", "endswith") and type(pattern) is tuple:
+        machine, example = _edges(name, pattern), ("a",)  # type: ignore[assignment]
+    if machine is None:
+        return None
+    some = {**given, names[0]: example}
+    key = name, *((one, type(value), repr(value)) for one, value in some.items())
+    asked = {one: value for one, value in given.items() if one != "na"}  # rows that were found are not missing
+    return RowRequest(machine, lambda series: call(series, **some), key, lambda series: call(series, **asked), warns)
+
+
+def _expression(column: Source, name: str, given: Mapping[str, Any]) -> RowAutomaton | None:
+    pattern, flags, case = given["pat"], given.get("flags", 0), given.get("case", True)
+    regex = given.get("regex", True)
+    if type(case) is not bool or type(regex) is not bool or not isinstance(flags, int) or isinstance(flags, bool):
+        return None
+    if not regex:
+        if type(pattern) is not str or case or flags:
+            return None
+        return automata.compile_literal(pattern, _meaning(column, 0))
+    if isinstance(pattern, re.Pattern):
+        flags |= pattern.flags & ~_NO_FLAGS
+        pattern = pattern.pattern
+    if type(pattern) is not str:
+        return None
+    meaning = _meaning(column, flags)
+    if meaning.portable and name == "fullmatch" and (pattern.startswith("^") or pattern.endswith("$")):
+        return None  # pandas takes these off, and what is left may be another pattern
+    return automata.compile_pattern(pattern, int(flags) | (0 if case else re.IGNORECASE), name, meaning)
+
+
+def _has_groups(pattern: Any) -> bool:
+    try:
+        return re.compile(pattern).groups > 0
+    except re.error:
+        return False
+
+
+def _meaning(column: Source, flags: int) -> Meaning:
+    """What the library of a column means by a pattern."""
+    if column._backend.device != "cpu":
+        return automata.CUDF
+    if has_python_strings(column.dtype):
+        return automata.PYTHON
+    return automata.ARROW if isinstance(column.dtype, pd.ArrowDtype) and not flags else automata.EITHER
+
+
+def _like(column: Source, pattern: Any, escape: Any) -> RowAutomaton | None:
+    try:
+        tokens = tokens_of(pattern, escape)
+    except (TypeError, ValueError):
+        return None
+    if "\0" in pattern or not (escape or "").isascii() or encoded(pattern) is None:
+        return None
+    parts = tuple(None if token is ANY else "" if token is ONE else token for token in tokens)
+    return automata.compile_like(parts, _meaning(column, 0))
+
+
+def _edges(name: str, values: tuple[Any, ...]) -> RowAutomaton | None:
+    """Of several beginnings or ends."""
+    found = [encoded(value) for value in values]
+    if not found or None in found:
+        return None
+    make = automata.starts_with if name == "startswith" else automata.ends_with
+    try:
+        return make(value for value in found if value is not None)
+    except automata.TooLarge:
+        return None
+
+
+def of_order(value: Any, sign: str, compare: Callable[[Any, Any], Any]) -> RowRequest | None:
+    """What ``<``, ``<=``, ``>`` and ``>=`` ask of a string."""
+    found = _bound(value)
+    if found is None:
+        return None
+    equal = sign.endswith("=")
+    bounds = (None, found) if sign.startswith("<") else (found, None)
+    machine = automata.between(*bounds, with_left=equal, with_right=equal)
+    return RowRequest(machine, lambda some: compare(some, "a"), (sign,), lambda some: compare(some, value))
+
+
+_INCLUSIVE = {"both": (True, True), "left": (True, False), "right": (False, True), "neither": (False, False)}
+
+
+def of_between(left: Any, right: Any, inclusive: Any) -> RowRequest | None:
+    """What `between` asks of two strings."""
+    low, high = _bound(left), _bound(right)
+    if low is None or high is None or type(inclusive) is not str or inclusive not in _INCLUSIVE:
+        return None
+    with_left, with_right = _INCLUSIVE[inclusive]
+    return RowRequest(
+        automata.between(low, high, with_left=with_left, with_right=with_right),
+        lambda some: some.between("a", "b", inclusive=inclusive),
+        ("between", inclusive),
+        lambda some: some.between(left, right, inclusive=inclusive),
+    )
+
+
+def _bound(value: Any) -> bytes | None:
+    found = encoded(value)
+    return None if found is None or found.endswith(b"\0") else found  # which NumPy drops

@@ -1,0 +1,164 @@
+"""Random regular expressions and bounds, asked of random columns: what the library answers about the Series."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from random import Random
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import cudf_fsst
+import pattern_cases as cases
+from cudf_fsst import automata
+from cudf_fsst.buffers import HostStrings
+from cudf_fsst.codecs.fsst import cpu_rows
+from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
+from query_cases import Call, asked, compared, method, same, ways
+
+#: Patterns that the slow test asks of columns; the quick one takes a fiftieth.
+PATTERNS = int(os.environ.get("CUDF_FSST_PATTERNS", "20000"))
+DTYPES: list[Any] = [
+    object,
+    "str",
+    "string[python]",
+    "string[pyarrow]",
+    pd.ArrowDtype(pa.string()),
+    pd.ArrowDtype(pa.large_string()),
+]
+
+
+def a_series(random: Random, dtype: Any) -> pd.Series:
+    """Rows of all kinds: nulls, empty ones, such as are longer than a tile, some that many share."""
+    count = random.choice((1, 40, 300, 700))
+    beyond = random.choice((0.0, 0.05, 0.3))
+    rows: list[Any] = [cases.a_row(random, beyond=beyond, most=random.choice((3, 12, 40))) for _ in range(count)]
+    for _ in range(random.randint(0, 3)):
+        rows[random.randrange(count)] = cases.a_row(random, beyond=beyond) * random.choice((20, 200))
+    if random.random() < 0.4:
+        rows = random.choices(rows[: random.choice((1, 5, 50))], k=count)
+    step = random.choice((0, 0, 2, 7))
+    if step:
+        rows[::step] = [None] * len(rows[::step])
+    return pd.Series(rows, dtype=dtype, name="n")
+
+
+def a_column(random: Random, series: pd.Series) -> Any:
+    """Of segments and tiles of all sizes, or of dictionaries."""
+    options: dict[str, Any] = {"level": random.choice(LEVELS), "tile_size": random.choice(TILE_SIZES)}
+    if random.random() < 0.3:
+        options = {"codec": "dict"}
+    half = len(series) // 2
+    if half and random.random() < 0.3:
+        return cudf_fsst.concat([part.fsst.compress(**options) for part in (series.iloc[:half], series.iloc[half:])])
+    return series.fsst.compress(**options)
+
+
+def a_call(random: Random) -> Call:
+    kind = random.random()
+    if kind < 0.1:
+        return compared(random.choice(("<", "<=", ">", ">=")), cases.a_row(random))
+    if kind < 0.15:
+        inclusive = random.choice(("both", "left", "right", "neither"))
+        return asked("between", cases.a_row(random, most=2), cases.a_row(random, most=4), inclusive)
+    if kind < 0.2:
+        some = tuple(cases.a_row(random, most=3) for _ in range(random.choice((1, 3, 12))))
+        return method(random.choice(("startswith", "endswith")), some)
+    if kind < 0.25:
+        return method("contains", cases.a_row(random, most=3), case=False, regex=False)
+    pattern, flags = cases.a_pattern(random), cases.some_flags(random)
+    name = random.choice(("contains", "match", "fullmatch"))
+    how = random.random()
+    if how < 0.1:
+        try:
+            return method(name, re.compile(pattern, flags))
+        except re.error:
+            return method(name, pattern)
+    if how < 0.25:
+        return method(name, pattern, case=False)
+    return method(name, pattern, flags=flags) if flags and how < 0.8 else method(name, pattern)
+
+
+def outcome(call: Call, data: Any) -> Any:
+    """What a call gives, or the kind of error that it raises, and whether it warns."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            found = call(data)
+        except Exception as error:
+            found = type(error), str(error)
+    return found, [str(one.message) for one in warned][:1]
+
+
+def check_many(count: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random, went = Random(seed), dict[str, int]()
+    each = 20
+    for number in range(-(-count // each)):
+        series = a_series(random, DTYPES[number % len(DTYPES)])
+        with monkeypatch.context() as patch:
+            if random.random() < 0.4:
+                patch.setattr(plan, "segment_size", lambda chars: 1500)
+                patch.setattr(plan, "TABLE_SCOPE", 3000)
+            column = a_column(random, series)
+        plain = column.decompress()
+        for _ in range(each):
+            call = a_call(random)
+            wanted, warned = outcome(call, plain)
+            with ways() as said:
+                found, also_warned = outcome(call, column)
+            what = f"{call.__name__} of {series.dtype}, seed {seed}, number {number}: {said}"
+            if isinstance(wanted, tuple):
+                assert found == wanted, what
+            else:
+                assert not isinstance(found, tuple), (what, found)
+                same(found, wanted, what)
+            assert warned == also_warned, what
+            for line in said:
+                way = line.split(": ")[1].split()[0].rstrip(",")
+                went[way] = went.get(way, 0) + 1
+    assert went["codes"] > 0.5 * count, went
+
+
+def test_random_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_many(PATTERNS // 50, 1, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_many_random_patterns(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_many(PATTERNS // 4, seed, monkeypatch)
+
+
+def segments_of(rows: list[bytes], **options: Any) -> list[Any]:
+    ends = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    return cpu.compress(HostStrings(len(rows), np.frombuffer(b"".join(rows), np.uint8), ends), **options)
+
+
+@pytest.mark.parametrize("tile_size", TILE_SIZES)
+def test_rows_of_any_bytes(tile_size: int) -> None:
+    """Escapes, raw tiles, rows over many tiles, many rows in a symbol; what an automaton says of their bytes."""
+    random = Random(tile_size)
+    kinds: list[list[bytes]] = [
+        [random.randbytes(random.randint(0, 30)) for _ in range(1500)],
+        [b"the quick brown fox "[: random.randint(0, 20)] for _ in range(3000)],
+        [b"ab"[: random.randint(0, 2)] for _ in range(5000)],
+        [b""] * 700,
+        [b"quick " * 5000, b"", b"fox", b"the " * 900],
+        [random.choice((b"abcabc", random.randbytes(200), "é龥".encode() * 9)) for _ in range(900)],
+    ]
+    machines = [
+        automata.compile_pattern(pattern, 0, "contains", automata.PYTHON)
+        for pattern in ("q.*k", "^[a-e]", "x$", r"\bfox", "", "[à-ü]", "(ab)+c?$")
+    ]
+    machines += [automata.between(b"b", b"the"), automata.ends_with([b"k", b"ab", b""])]
+    for rows in kinds:
+        segments = segments_of(rows, tile_size=tile_size)
+        for machine in machines:
+            assert machine is not None
+            assert cpu_rows.answer(segments, machine).tolist() == [machine.verdict(row) for row in rows]
