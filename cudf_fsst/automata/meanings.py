@@ -13,7 +13,6 @@ of a pattern  Python's ``re``                RE2 (Arrow)      cuDF
 ``.``         all but ``\n``                 all but ``\n``   all but ``\n``
 NUL in a row  a character                    a character      not relied upon
 ============  =============================  ===============  ==========================
-=================  ===========================  =====================  =================================
 
 What Unicode says of characters beyond ASCII depends on its version, so these only *may* be words, digits or spaces.
 """
