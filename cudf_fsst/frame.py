@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from . import batches, compute, selection
 from . import index as indexes
-from .backend import Asked, Backend, HostBackend, check_options, of_frame
+from .backend import Asked, Backend, DeviceBackend, HostBackend, check_options, of_frame
 from .codecs import registry
 from .codecs.node import Content, Node
 from .column import CompressedColumn, dtype_of
@@ -717,7 +717,11 @@ def check_codecs(
 
 
 def load(
-    path: Any, *, columns: Sequence[Hashable] | None = None, storage_options: Mapping[str, Any] | None = None
+    path: Any,
+    *,
+    columns: Sequence[Hashable] | None = None,
+    device: str = "cpu",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> CompressedColumn | CompressedFrame:
     """Read a column or a frame that ``save`` wrote.
 
@@ -728,36 +732,45 @@ def load(
     columns : sequence of labels, optional
         Columns of a frame, in the order in which the result has them. They and the index alone are read, besides what
         says where they are. None: all.
+    device : str
+        ``"cpu"``: into host memory; ``"gpu"``: into the memory of the current GPU, by way of pinned host memory;
+        ``"auto"``: to the GPU where one is found.
     storage_options : dict, optional
         For a URL: what fsspec's file system takes, as in `pandas.read_parquet`.
 
     Returns
     -------
     CompressedColumn or CompressedFrame
-        In host memory, wherever it was when it was saved. ``to_device()`` moves it to a GPU. Loading takes memory in
-        proportion to the file. An index may be larger, and is made when it is asked for.
+        Wherever it was when it was saved. Loading takes memory in proportion to the file. An index may be larger, and
+        is made when it is asked for.
 
     Raises
     ------
     ValueError
         The bytes are damaged, the file holds something else, or its format version is not known. The message says
-        which part is wrong, and how. Or `columns` are asked of the file of a column.
+        which part is wrong, and how. Or `columns` are asked of the file of a column. Or `device` is none.
     KeyError
         The frame has no such column, or several.
     TypeError
         `columns` is a text, or no sequence.
     OSError
         The file cannot be read.
+    ImportError, RuntimeError
+        ``device="gpu"``, and there is no cuDF or no GPU.
     """
+    buffers = DeviceBackend().buffers if interop_cudf.on_gpu(device) else None
     if columns is not None:
         if isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable):
             raise TypeError(f"columns must be labels of columns in a list, not {columns!r}")
         columns = list(columns)
     choose = None if columns is None else partial(_places_of, columns)
-    loaded = files.load(path, choose, storage_options=storage_options)
+    loaded = files.load(path, choose, storage_options=storage_options, buffers=buffers)
+    made: CompressedColumn | CompressedFrame
     if loaded.holds == "column":
-        return column_of(loaded)
-    return CompressedFrame._make(HostBackend(), loaded.columns, loaded.labels, indexes.of_loaded(loaded))
+        made = column_of(loaded)
+    else:
+        made = CompressedFrame._make(HostBackend(), loaded.columns, loaded.labels, indexes.of_loaded(loaded))
+    return made if buffers is None else made.to_device()
 
 
 def _places_of(wanted: Sequence[Hashable], labels: Any, types: Any) -> list[int]:

@@ -111,3 +111,30 @@ def test_a_file_of_a_column(values: list[Any], tmp_path: Path) -> None:
     pd.Series(values, name="a").fsst.compress().save(tmp_path / "c")
     with pytest.raises(ValueError, match="c: holds a column"):
         cudf_fsst.load(tmp_path / "c", columns=["a"])
+
+
+def test_where_to(tmp_path: Path) -> None:
+    path = saved(pd.DataFrame({"a": [1, 2]}), tmp_path)
+    assert cudf_fsst.load(path, device="cpu").device == "cpu"
+    with pytest.raises(ValueError, match="device must be 'auto', 'cpu' or 'gpu', not 'tpu'"):
+        cudf_fsst.load(path, device="tpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["gpu", "auto"])
+def test_to_a_gpu(device: str, tmp_path: Path) -> None:
+    """Equal to what goes there from host memory; damaged files are refused as there."""
+    words = [f"word {number % 5000} of many" for number in range(30_000)]
+    data = pd.DataFrame({"n": np.arange(30_000) ** 3, "s": words, "m": ["AIR", "MAIL", None] * 10_000})
+    path = saved(data, tmp_path)
+    data["s"].fsst.compress().save(tmp_path / "c")
+    found = cudf_fsst.load(path, device=device)
+    assert found.device.startswith("cuda")
+    assert found.equals(cudf_fsst.load(path).to_device())
+    assert cudf_fsst.load(path, columns=["m"], device=device).equals(found[["m"]])
+    assert cudf_fsst.load(tmp_path / "c", device=device).device.startswith("cuda")
+    broken = bytearray(path.read_bytes())
+    broken[-1] ^= 1
+    path.write_bytes(broken)
+    with pytest.raises(ValueError, match="checksum"):
+        cudf_fsst.load(path, device=device)

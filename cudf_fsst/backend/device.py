@@ -304,6 +304,12 @@ class DeviceBackend:
         with self.current():
             return transfer.to_host(parts, stream=stream)
 
+    def buffers(self, sizes: Sequence[int]) -> Sequence[Any]:
+        """Arrays of bytes of these sizes in host memory, from where the GPU takes them fast: pinned, up to the limit."""
+        from ..device.pinned import host_buffers
+
+        return host_buffers(sizes)
+
     def to_device(self, parts: Sequence[Moved], *, stream: Any = None) -> list[Moved]:
         """Copy parts to the GPU."""
         from ..device import transfer

@@ -75,6 +75,7 @@ def load(
     *,
     levels: bool = True,
     storage_options: storage.Options = None,
+    buffers: Callable[[Sequence[int]], Sequence[Any]] | None = None,
 ) -> Loaded:
     """Read a file, or some columns of a frame's, and check what is read; see `cudf_fsst.load`.
 
@@ -87,8 +88,10 @@ def load(
         Read the levels of the index, too.
     storage_options
         For URLs, as fsspec takes them.
+    buffers
+        Makes the arrays of bytes that are read into, of these sizes.
     """
-    with storage.opened(path, storage_options) as file:
+    with storage.opened(path, storage_options, buffers) as file:
         if file.version != FORMAT_VERSION:
             return _of_streams(file, choose, levels)
         if choose is not None:

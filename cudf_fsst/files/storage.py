@@ -213,11 +213,17 @@ def _pieces(version: int, streams: Sequence[Stream], schema: bytes, index: bytes
     end = _PREAMBLE_NBYTES + _COLUMN.size * len(streams) + _SEGMENT.size * len(parts) + _SECTION.size * len(contents)
     gaps = []
     directory = []
-    for kind, number, content in contents:
+    sizes = [memoryview(content).nbytes for _, _, content in contents]
+    checksums = [0] * len(contents)
+
+    def sum_up(i: int) -> None:
+        checksums[i] = xxhash.xxh3_64_intdigest(contents[i][2])
+
+    _share(sum_up, range(len(contents)), sizes)
+    for (kind, number, _), nbytes, checksum in zip(contents, sizes, checksums, strict=True):
         offset = align(end, FILE_ALIGNMENT)
         gaps.append(bytes(offset - end))
-        nbytes = memoryview(content).nbytes
-        directory.append(_SECTION.pack(kind, number, offset, nbytes, xxhash.xxh3_64_intdigest(content)))
+        directory.append(_SECTION.pack(kind, number, offset, nbytes, checksum))
         end = offset + nbytes
 
     head = b"".join((*columns, *records, *directory))
@@ -244,8 +250,9 @@ class Opened:
         Of each stream.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, buffers: Callable[[Sequence[int]], Sequence[Any]] | None = None) -> None:
         self._source, file_nbytes = source, source.size
+        self._buffers = buffers or (lambda sizes: [np.empty(nbytes, np.uint8) for nbytes in sizes])
         start = self._first(min(file_nbytes, _HEAD_NBYTES if source.in_threads else _FAR_HEAD_NBYTES))
         version, columns, segments, sections, records_checksum = _read_preamble(start, file_nbytes)
         if version == FORMAT_VERSION and columns != 1:
@@ -322,7 +329,7 @@ class Opened:
         """Sections, and that there are zeros before each of them, checked."""
         gaps = [self._gaps[place.kind, place.number] for place in places]
         padding = [np.empty(place.offset - gap, np.uint8) for place, gap in zip(places, gaps, strict=True)]
-        contents = [np.empty(place.nbytes, np.uint8) for place in places]
+        contents = self._buffers([place.nbytes for place in places])
         if not self._source.in_threads:
             pairs = zip(places, gaps, padding, contents, strict=True)
             self._source.fill([one for place, gap, a, b in pairs for one in ((gap, a), (place.offset, b))])
@@ -342,7 +349,9 @@ class Opened:
 
 
 @contextlib.contextmanager
-def opened(path: Target, storage_options: Options = None) -> Iterator[Opened]:
+def opened(
+    path: Target, storage_options: Options = None, buffers: Callable[[Sequence[int]], Sequence[Any]] | None = None
+) -> Iterator[Opened]:
     """Open a file to read all or some of it; ValueErrors within the block name it.
 
     Parameters
@@ -351,6 +360,8 @@ def opened(path: Target, storage_options: Options = None) -> Iterator[Opened]:
         Of a file that `save` or `save_streams` wrote; or a URL, a file object, a BytesIO with its bytes.
     storage_options
         For URLs, as fsspec takes them.
+    buffers : callable, optional
+        Makes arrays of bytes of these sizes for what is read.
 
     Raises
     ------
@@ -362,7 +373,7 @@ def opened(path: Target, storage_options: Options = None) -> Iterator[Opened]:
     """
     with source_of(path, storage_options) as source:
         try:
-            yield Opened(source)
+            yield Opened(source, buffers)
         except ValueError as error:
             if source.name is None:
                 raise

@@ -19,6 +19,7 @@ from ..codecs.part import Packed
 from ..codecs.text.segment import Segment
 from ..codecs.values import cpu
 from ..interop.arrow_columns import fixed_width
+from ..naming import naming
 from .storage import FSST, Stream
 from .versions import EXACT_VERSION
 
@@ -120,8 +121,8 @@ class Reader:
             raise ValueError(f"{where}: stream {number} holds {sum(part.rows for part in parts)} values, not {rows}")
         return tuple(parts)
 
-    def node(self, stored: Any, kind: Any, where: str) -> Node:
-        """A node of this Arrow type.
+    def node(self, stored: Any, kind: Any, where: str, *, of_scope: bool = False) -> Node:
+        """A node of this Arrow type; `of_scope`: strings with a dictionary, for `_with_chars`.
 
         Raises
         ------
@@ -177,7 +178,8 @@ class Reader:
             for i, (child, child_kind) in enumerate(zip(stored["children"], kinds, strict=True))
         )
         node = Node(kind, rows, nulls, validity, streams, segments, children)
-        _check_references(node, where)
+        if not of_scope:  # whose codes are counted besides
+            _check_references(node, where)
         return node
 
     def _scopes(self, stored: Any, kind: Any, scopes: Any, segments: Any, where: str) -> Node:
@@ -194,7 +196,7 @@ class Reader:
             place = f"{where}, scope {i}"
             if tree.get("scopes"):
                 raise ValueError(f"{place}: has scopes itself")
-            scope = self.node(tree, dictionary_of(kind, size) if size else kind, place)
+            scope = self.node(tree, dictionary_of(kind, size) if size else kind, place, of_scope=size > 0)
             if not scope.rows:
                 raise ValueError(f"{place}: no rows")
             children.append(_with_chars(scope, place) if size else scope)
@@ -209,7 +211,8 @@ def _with_chars(scope: Node, where: str) -> Node:
     (values,) = scope.children
     if values.scopes or values.null_count or values.chars_nbytes < least_chars(values.rows):
         raise ValueError(f"{where}: its {values.rows} values are not different strings")
-    chars = dictionary.count_chars(scope)
+    with naming(where):
+        chars = dictionary.count_chars(scope)
     if chars >= 2**63:
         raise ValueError(f"{where}: {chars} characters")
     return replace(scope, chars=chars)

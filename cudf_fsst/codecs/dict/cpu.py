@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ...naming import What
-from ...workers import num_threads
+from ...workers import map_items, num_threads
 from ..bitmap import put, rebased
 from ..chosen import Selected, numbers_of, parts_of, shares_of
 from ..node import Node, dictionary_of, is_strings, of_scopes, of_validity
@@ -455,21 +455,36 @@ def count_chars(scope: Node) -> int:
     Raises
     ------
     ValueError
-        Codes do not number the values of rows that are not null by first appearance, all of them.
+        A code has no value. Or codes do not number the values of rows that are not null by first appearance, all of
+        them.
     """
     sizes = fsst.row_ends(scope.children[0].segments)
     sizes[1:] -= sizes[:-1].copy()
-    known = _Values(_ALL, sizes, _NONE)
-    total = seen = 0
-    for a, b in fsst.cut(0, scope.rows, _LOOK_ROWS):
-        codes, bits = codes_of(scope, a, b), bits_of(scope, a, b)
-        seen = kernels.first_seen(codes, bits, seen)
-        if seen < 0:
-            raise ValueError("damaged segment: codes that do not number values by first appearance")
-        total += sum(_lengths(codes, bits, known))
+
+    def look(window: tuple[int, int]) -> tuple[int, int, int]:
+        return kernels.look(codes_of(scope, *window), bits_of(scope, *window), sizes)
+
+    windows = fsst.cut(0, scope.rows, _LOOK_ROWS)
+    found = map_items(look, windows)
+    largest = max((largest for largest, _, _ in found), default=-1)
+    if scope.null_count < scope.rows and largest >= sizes.size:
+        raise ValueError(f"code {largest} of {sizes.size} categories")
+    # Codes of a window are of values that were seen, unless one is larger than all before. Few windows have such.
+    seen = 0
+    news = []
+    for window, (_, last, _) in zip(windows, found, strict=True):
+        if last >= seen:
+            news.append((window, seen))
+            seen = last + 1
+
+    def is_next(window: tuple[int, int], before: int) -> bool:
+        return bool(kernels.first_seen(codes_of(scope, *window), bits_of(scope, *window), before) >= 0)
+
+    if not all(map_items(lambda new: is_next(*new), news)):
+        raise ValueError("damaged segment: codes that do not number values by first appearance")
     if seen != sizes.size:
         raise ValueError(f"damaged segment: {sizes.size} values, of which rows have {seen}")
-    return total
+    return sum(chars for _, _, chars in found)
 
 
 def _write(

@@ -321,6 +321,29 @@ def first_seen(codes: Any, validity: Any, seen: int) -> Any:
 
 
 @njit()
+def look(codes: Any, validity: Any, sizes: Any) -> Any:
+    """The largest code, that of rows that are not null (-1 without any), and the bytes of their strings.
+
+    A code that has none of the `sizes` counts as no bytes.
+    """
+    largest = last = np.int64(-1)
+    total, count = np.int64(0), np.int64(sizes.size)
+    if validity.size == 0:
+        for i in range(codes.size):
+            code = np.int64(codes[i])
+            largest = max(largest, code)
+            total += sizes[code] if code < count else np.int64(0)
+        return largest, largest, total
+    for i in range(codes.size):
+        code = np.int64(codes[i])
+        largest = max(largest, code)
+        if _valid(validity, 0, i):
+            last = max(last, code)
+            total += sizes[code] if code < count else np.int64(0)
+    return largest, last, total
+
+
+@njit()
 def expanded_chars(codes: Any, validity: Any, first: int, sizes: Any) -> Any:
     """Bytes of the strings of codes, of which code i is of row ``first + i``; -1: there is no such value.
 

@@ -293,14 +293,13 @@ def _decode_some(piece: Packed, first: int, last: int, out: npt.NDArray[np.uint8
     out[:] = room[(first - begin) * size : (last - begin) * size]
 
 
-def _walk(piece: Packed) -> Iterator[npt.NDArray[Any]]:
-    """Values of a piece, some at a time, each time in the same room."""
+def _walk(piece: Packed, begin: int, end: int) -> Iterator[npt.NDArray[Any]]:
+    """Values of a piece, some at a time, each time in the same room; `begin` is that of a unit, `end` that or all."""
     module = side(piece.codec)
-    unit = module.unit(piece)
-    step = max(1, _WALK_NBYTES // (unit * piece.itemsize)) * unit
-    room = np.empty(min(step, piece.rows) * piece.itemsize, np.uint8)
-    for first in range(0, piece.rows, step):
-        last = min(first + step, piece.rows)
+    step = _step(piece, _WALK_NBYTES)
+    room = np.empty(min(step, end - begin) * piece.itemsize, np.uint8)
+    for first in range(begin, end, step):
+        last = min(first + step, end)
         part = room[: (last - first) * piece.itemsize]
         module.decode(piece, part, first, last)
         yield part.view(f"<u{piece.itemsize}")
@@ -323,7 +322,8 @@ def survey(stream: Sequence[Packed], look: Callable[[npt.NDArray[Any]], _T]) -> 
     """
     if not stream:
         return []
-    return [found for some in map_items(lambda piece: list(map(look, _walk(piece))), stream) for found in some]
+    jobs = [(piece, a, b) for piece in stream for a, b in _cut(0, piece.rows, _step(piece, _JOB_NBYTES))]
+    return [found for some in map_items(lambda job: list(map(look, _walk(*job))), jobs) for found in some]
 
 
 def check(stream: Iterable[Packed]) -> None:
