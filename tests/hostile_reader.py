@@ -162,8 +162,8 @@ class Reader:
 
     def command_line(self) -> None:
         for command in (
-            lambda: cli.inspect(self.path, symbols=True),
-            lambda: cli.decompress(self.path, output=self.parquet, force=True),
+            lambda: cli.inspect([self.path], symbols=True),
+            lambda: cli.decompress([self.path], output=self.parquet, force=True),
         ):
             try:
                 with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

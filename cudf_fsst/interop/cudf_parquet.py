@@ -225,7 +225,7 @@ class ParquetFiles:
         begun: Begun,
     ) -> None:
         self._columns, self._levels, self._filters, self._begun = columns, list(levels), filters, begun
-        self._keys = {name: pd.Index(values) for name, values in keys.items()}
+        self._keys = {name: pd.Index([one for one in values if one is not None]) for name, values in keys.items()}
         if filters is None:
             begun.expect(paths[0])
         found = begun.empty(paths[0], columns)
