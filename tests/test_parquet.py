@@ -415,6 +415,26 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, frame.nbytes 
     assert grown < result + 12_000
 
 
+def test_memory_that_is_left(tmp_path: Path) -> None:
+    """Of a fresh process: Arrow's pool keeps nothing of the tables that were read."""
+    code = """
+import re, sys, cudf_fsst
+def memory():
+    return int(re.search(r"Anonymous: +(\\d+)", open("/proc/self/smaps_rollup").read())[1])
+cudf_fsst.read_parquet(sys.argv[2], device="cpu")  # what is loaded once
+before = memory()
+frame = cudf_fsst.read_parquet(sys.argv[1], device="cpu")
+print(memory() - before, frame.nbytes // 1024)
+"""
+    drawn = np.random.default_rng(0).random((4, 1_000_000))
+    table = pa.table({str(number): column for number, column in enumerate(drawn)})
+    pq.write_table(table, tmp_path / "large.parquet", use_dictionary=False, compression=None)
+    pq.write_table(table[:1000], tmp_path / "small.parquet")
+    grown, result = map(int, fresh_output(code, tmp_path / "large.parquet", tmp_path / "small.parquet").split())
+    assert result > 25_000
+    assert grown < 1.5 * result
+
+
 def fresh_output(code: str, *arguments: Any) -> str:
     import os
     import subprocess

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -126,9 +126,13 @@ class HostReader:
         wanted = [name for name in names if codecs.get(name, STRINGS.NAME) in (None, DICTIONARIES.NAME)]
         return [name for name in wanted if plan.eligible(piece.rows, named=codecs[name] is not None)]
 
-    def working(self) -> AbstractContextManager[None]:
-        """Nothing to prepare."""
-        return nullcontext()
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Afterwards Arrow keeps no memory of the tables that were read: its pool would keep all of it for later."""
+        try:
+            yield
+        finally:
+            pa.default_memory_pool().release_unused()
 
     def compress(self, found: Sequence[tuple[Read, Any]]) -> list[Compressed]:
         """What has become of tables that were read."""
