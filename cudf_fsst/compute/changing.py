@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from .. import index as indexes
 from ..backend import Asked, Backend
+from ..callers import at_caller
 from ..codecs.node import Content
 from ..index import CompressedIndex
 from ..interop import cudf as interop_cudf
@@ -54,6 +55,7 @@ class Changing(Rows):
         """A compressed frame with other labels, by a dict or a function; it shares the columns."""
         return self._planned(lambda plan: plan.rename(columns=columns, errors=errors))
 
+    @at_caller
     def assign(self: _F, **columns: Any) -> _F:
         """A compressed frame with new columns, or with others in the place of some.
 
@@ -86,6 +88,7 @@ class Changing(Rows):
                     made = made._with(label, made._compressed([bare[label]], [label])[0])
         return made
 
+    @at_caller
     def fillna(self: _F, value: Any, **options: Any) -> _F:
         """A compressed frame without missing values, as the library's ``fillna`` makes it.
 
@@ -222,6 +225,7 @@ class Changing(Rows):
         ]
         return self._backend.compress(asked)[0]
 
+    @at_caller
     def _changed(self: _F, change: Callable[[Any, Any], Any], alike: Callable[[Content], bool]) -> _F:
         """Change columns, decoded one at a time.
 

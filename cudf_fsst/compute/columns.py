@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from .. import query
 from ..backend import Asked
+from ..callers import at_caller
 from ..codecs.node import Content
 from .labelled import Labelled
 
@@ -117,6 +118,7 @@ class Columns(Labelled):
             made = self.filter(~self.duplicated(keep))
             return made.reset_index(drop=True) if ignore_index else made
 
+    @at_caller
     def map(self, func: Any, na_action: Any = None, **options: Any) -> Any:
         """Other values in the place of each, as the library's ``map`` gives them; a Series.
 
@@ -169,6 +171,7 @@ class Columns(Labelled):
 
     # How --------------------------------------------------------------------------------------------------------------
 
+    @at_caller
     def _changed(self: _C, change: Callable[[Any], Any]) -> _C:
         """What the library makes of the decompressed column, compressed, with the same name and index."""
         backend = self._backend
@@ -194,10 +197,12 @@ class Columns(Labelled):
     def _may_have_missing(self) -> bool:
         return self._content.node.null_count > 0 or self._may_have_nan
 
+    @at_caller
     def _whole(self, name: str, options: Mapping[str, Any]) -> Any:
         """The answer of the decompressed column."""
         return getattr(self._out(self._range(0, None)), name)(**options)
 
+    @at_caller
     def _over_pieces(self, ask: Callable[[Any], Any]) -> list[Any]:
         """Answers of pieces, one after another."""
         with self._backend.current():

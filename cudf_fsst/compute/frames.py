@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from .. import selection
+from ..callers import at_caller
 from ..index import CompressedIndex
 from .changing import Changing
 from .columns import is_ordered
@@ -84,6 +85,7 @@ class Frames(Changing, ByLabels, Written):
         labels = None if subset is None else subset if isinstance(subset, list) else [subset]
         return self._rows_of(labels, lambda keys: keys.dropna(subset=subset, **options), ignore_index)
 
+    @at_caller
     def merge(self, right: Any, how: str = "inner", **options: Any) -> Any:
         """Join with the rows of another frame, as the library's ``merge`` does it.
 
@@ -142,6 +144,7 @@ class Frames(Changing, ByLabels, Written):
             found = self._numbers(mask, selection.mask_rows)
             return found if len(_numbers_of(found)) < len(self) // 4 else None
 
+    @at_caller
     def _rows_of(self, labels: Any, ask: Callable[[Any], Any], ignore_index: bool = False) -> Any:
         """Rows that the library chooses, by the labels from 0 of the rows of `labels`' columns (None: of all)."""
         known = self._labels

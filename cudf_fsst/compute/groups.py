@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..callers import at_caller
 from .source import Source
 
 #: Numbers of groups that may be there, whatever codes come together.
@@ -118,6 +119,7 @@ class Groups:
         """Whether all values of each group are true."""
         return self._ask("all", None, True, **options)
 
+    @at_caller
     def _ask(self, method: str, columns: list[Any] | None, by_codes: bool, *args: Any, **options: Any) -> Any:
         frame = self._frame
         labels = frame.columns

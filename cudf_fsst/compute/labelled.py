@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .. import selection
+from ..callers import at_caller
 from ..codecs.node import Content
 from ..rows import Rows
 
@@ -163,6 +164,7 @@ class ByLabels(Labelled):
             return self._out(ask(self._range(0, None)))
         return self._rows_by_query(ask, places)
 
+    @at_caller
     def _rows_by_query(self, ask: Callable[[Any], Any], places: list[int]) -> Any:
         """Rows that the library keeps of some columns."""
         part = self._of_places(places)  # type: ignore[attr-defined]  # of a frame

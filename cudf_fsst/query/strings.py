@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from pandas.api.extensions import no_default
 
+from ..callers import at_caller
 from ..interop import cudf as interop_cudf
 from . import asked, by_rows, codes, decoded, patterns
 from .source import Source
@@ -71,6 +72,7 @@ class StringMethods:
 
         return call
 
+    @at_caller
     def __getitem__(self, key: Any) -> Any:
         if not self._column._is_text or not isinstance(key, (int, slice)):
             return decoded.as_a_whole(self._column, "[]", lambda series: series.str[key])
@@ -84,6 +86,7 @@ class StringMethods:
         column: Any = self._column
         return column._out(column._unlabelled(0, 0))
 
+    @at_caller
     def _call(self, name: str, *args: Any, **options: Any) -> Any:
         column, own = self._column, name in _OWN
         call = self._method(name)
