@@ -24,6 +24,8 @@ pl = pytest.importorskip("polars")
 c = pl.col
 ROWS = 3000
 ENGINES = ("in-memory", "streaming")
+#: What a source raises; Polars 1 has an error of its own for it.
+FAILED = (ValueError, pl.exceptions.ComputeError)
 
 
 def table() -> pa.Table:
@@ -96,7 +98,9 @@ def comparisons() -> list[tuple[pl.Expr, bool]]:
     """Filters, and whether all of them is to be answered on the codes."""
     known: list[pl.Expr] = []
     for value in (3, -5, 29.5, 0, 2**40):
-        known += [c.n == value, c.n != value, c.n < value, c.i8 <= value, c.i64 > value, c.u64 >= value]
+        known += [c.n == value, c.n != value, c.n < value, c.i8 <= value, c.i64 > value]
+        if value >= 0 or int(pl.__version__[0]) > 1:  # which leaves a cast that gives null
+            known.append(c.u64 >= value)
     known += [pl.lit(3) < c.n, pl.lit(3).cast(pl.Int64) >= c.i64, c.i64 == 2**52, c.i64 > 2**52, c.u64 > 2**52]
     known += [c.b, ~c.b, c.b == True, c.b != True]  # noqa: E712  # what Polars is to be asked
     for value in (day(3), day(-100), day(29)):
@@ -255,7 +259,7 @@ def test_refused(frame: cudf_fsst.CompressedFrame) -> None:
     text = pa.array([b"\xff"], pa.binary()).view(pa.string())
     wrong = pd.DataFrame({"b": pd.arrays.ArrowExtensionArray(pa.chunked_array([text]))}).fsst.compress()
     assert no_text.lazy().collect().item() == b"\xff"
-    with pytest.raises(ValueError, match=r"column 'b': .*UTF-?8"):
+    with pytest.raises(FAILED, match=r"column 'b': .*UTF-?8"):
         wrong.lazy().collect()
 
 
@@ -343,5 +347,5 @@ def test_scan_refused(tmp_path: Path, frame: cudf_fsst.CompressedFrame) -> None:
     lazy = cudf_fsst.scan(tmp_path / "f")
     data = (tmp_path / "f").read_bytes()
     (tmp_path / "f").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(ValueError, match=r"f: .*checksum"):
+    with pytest.raises(FAILED, match=r"f: .*checksum"):
         lazy.collect()

@@ -133,6 +133,15 @@ class _Reader:
                 return self._places.get(name)
         return None
 
+    def _cast_place(self, tree: Any, dtype: Any) -> int | None:
+        """Which column a tree is, or casts, as Polars itself does where constants are of another type."""
+        match tree:
+            case {"Cast": {"expr": {"Column": _} as inner}}:
+                place = self._place(inner)
+                known = place is not None and _keeps_order(self._nodes[place].type, _target(tree), dtype)
+                return place if known else None
+        return self._place(tree)
+
     def _is_text(self, place: int | None) -> bool:
         return place is not None and _is_string(self._nodes[place].type)
 
@@ -160,14 +169,7 @@ class _Reader:
                 low, high = inner_part.integers(most=True)
                 text = Text(place, (question,), (-1 if low is None else low, 2**31 - 1 if high is None else high))
                 return text if inner_part is asked else Not(text)
-        match left:
-            # As Polars itself writes it where the constant is of another type.
-            case {"Cast": {"expr": {"Column": _} as inner}}:
-                place = self._place(inner)
-                if place is None or not _keeps_order(self._nodes[place].type, _target(left), value.dtype):
-                    return None
-            case _:
-                place = self._place(left)
+        place = self._cast_place(left, value.dtype)
         if place is None:
             return None
         if self._is_text(place):
@@ -178,10 +180,13 @@ class _Reader:
         return compared(place, sign, *found)
 
     def _is_in(self, inner: Any, values: Any) -> Part | None:
-        place, found = self._place(inner), _constant(values)
-        if place is None or found is None or len(found) != 1 or found.null_count() or not found.dtype.is_nested():
+        found = _constant(values)
+        if found is None or len(found) != 1 or found.null_count() or not found.dtype.is_nested():
             return None
         some = found[0].drop_nulls()
+        place = self._cast_place(inner, some.dtype)
+        if place is None:
+            return None
         if self._is_text(place):
             if not _is_texts(some) or not 0 < len(some) <= MOST_VALUES:
                 return None
@@ -220,6 +225,8 @@ def _is_constant(tree: Any) -> bool:
             return True
         case {"Cast": {"expr": inner}}:
             return _is_constant(inner)
+        case {"Function": {"input": [inner], "function": {"TemporalExpr": _}}}:
+            return _is_constant(inner)  # which Polars 1 does not evaluate itself
     return False
 
 
