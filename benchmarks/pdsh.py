@@ -5,6 +5,7 @@ The module that has them is asked for nothing but the queries. What else it need
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -42,10 +43,14 @@ def download(folder: Path) -> Path:
     return wheel
 
 
-def load(wheel: Path) -> ModuleType:
-    """The module of a wheel."""
-    with zipfile.ZipFile(wheel) as file:
-        text = file.read(_MODULE).decode()
+def load(wheel: Path | None = None) -> ModuleType:
+    """The module of a wheel, or of the cudf-polars that is installed."""
+    if wheel is None:
+        (folder,) = importlib.util.find_spec("cudf_polars").submodule_search_locations  # type: ignore[union-attr]
+        text = (Path(folder).parent / _MODULE).read_text()
+    else:
+        with zipfile.ZipFile(wheel) as file:
+            text = file.read(_MODULE).decode()
     made = ModuleType("pdsh_of_the_wheel")
     kept, there = dict(os.environ), {name: one for name, one in sys.modules.items() if name.startswith("cudf_polars")}
     try:
@@ -53,7 +58,7 @@ def load(wheel: Path) -> ModuleType:
         for name in there:
             del sys.modules[name]
         sys.modules["cudf_polars"] = None  # type: ignore[assignment]
-        exec(compile(text, f"{wheel}/{_MODULE}", "exec"), made.__dict__)
+        exec(compile(text, _MODULE, "exec"), made.__dict__)
     finally:
         del sys.modules["cudf_polars"]
         sys.modules.update(there)

@@ -192,6 +192,8 @@ def machine() -> dict[str, Any]:
         "pandas",
         "pyarrow",
         "nvidia-nvcomp-cu13",
+        "polars",
+        "cudf-polars-cu13",
     ):
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions[package] = metadata.version(package)

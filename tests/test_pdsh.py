@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import json
+import math
 import os
 import shutil
 import subprocess
 import sysconfig
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -72,9 +76,7 @@ def test_the_module_leaves_nothing_behind(pdsh: ModuleType, queries: ModuleType)
 @pytest.mark.parametrize("number", range(1, 23))
 def test_polars(number: int, pdsh: ModuleType, queries: ModuleType, frames: dict[str, Any], tpch: Path) -> None:
     found = pdsh.query(queries, number, lambda name: frames[name].lazy(), SCALE_FACTOR).collect()
-    wanted = pdsh.query(
-        queries, number, lambda name: pl.scan_parquet(tpch / f"{name}.parquet"), SCALE_FACTOR
-    ).collect()
+    wanted = pdsh.query(queries, number, lambda name: pl.scan_parquet(tpch / f"{name}.parquet"), SCALE_FACTOR).collect()
     assert wanted.height
     from polars.testing import assert_frame_equal
 
@@ -100,3 +102,49 @@ def test_duckdb(number: int, pdsh: ModuleType, queries: ModuleType, frames: dict
         assert list(map(type, one)) == list(map(type, other))
         for a, b in zip(one, other, strict=True):
             assert a == (pytest.approx(b, rel=FLOATS) if isinstance(b, float) else b)
+
+
+def test_benchmark(pdsh: ModuleType, queries: ModuleType, frames: dict[str, Any], tpch: Path, tmp_path: Path) -> None:
+    """`bench_pdsh.py` with Polars' CPU engine; once with all queries asked, its mean stands for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "benchmarks")
+        bench, records = importlib.import_module("bench_pdsh"), importlib.import_module("records")
+    limits = []
+
+    @contextmanager
+    def limited(limit: int) -> Iterator[Any]:
+        limits.append(limit)
+
+        def collect(frame: Any) -> Any:
+            if len(limits) == 2:
+                raise MemoryError("out of memory")
+            return frame.collect()
+
+        yield collect
+
+    ways = {
+        bench.OURS: lambda name: frames[name].lazy(),
+        bench.THEIRS: lambda name: pl.scan_parquet(tpch / f"{name}.parquet"),
+    }
+    tables = bench.Tables(ways, {bench.OURS: 100, bench.THEIRS: 0}, 1000)
+
+    def peak(call: Any) -> int:
+        call()
+        return 7
+
+    tools = bench.Tools(lambda frame: frame.collect(), peak, limited, 3)
+    file = records.ResultsFile(tmp_path / "pdsh.json", {"gpu": "none"}, "2026-01-02", "python bench_pdsh.py")
+    options = argparse.Namespace(queries=[6, 14], scale=SCALE_FACTOR, no_limit=False, missing=False, deadline=math.inf)
+    assert bench.run(queries, tables, tools, file, options, lambda: True) == 0
+    content = json.loads(file.path.read_text())
+    assert not [part for part in content["parts"].values() if "failed" in part], content["parts"]
+    found = {(one["codec"], one.get("query"), one["measure"]): one["value"] for one in content["records"]}
+    assert found[bench.OURS, "q6", "peak_bytes"] == 107
+    assert found["arrow", "q14", "plain_bytes"] == 1000
+    assert found[bench.OURS, "q6", "limited_seconds"] > 0 == found[bench.THEIRS, "q6", "limited_seconds"]
+    assert limits == [400, 500]
+    assert not [one for one in content["records"] if one["measure"] == "geomean_seconds"]
+    seconds = [{"codec": codec, "measure": "seconds", "value": value} for codec in ways for value in [1.0, 4.0] * 11]
+    assert [record["value"] for _, record in bench.geomean(seconds)] == [pytest.approx(2.0)] * 2
+    with pytest.raises(AssertionError):
+        bench.check(pl.DataFrame({"a": [1.0]}), pl.DataFrame({"a": [1.1]}))
