@@ -374,14 +374,14 @@ def autotune(
 ) -> None:
     """Measure this machine's GPU and keep the fastest launch choices; they never change what is stored."""
     from . import autotune as work
+    from .codecs import fsst
     from .codecs.fsst import tuning
-    from .codecs.text import plan
     from .codecs.text.layout import TILE_SIZES
     from .parquet.sources import reading
 
     if (file is None) != (column is None):
         raise CliError("--file and --column go together")
-    sizes = tuple(dict.fromkeys(tile_size or [plan.auto_tile_size(megabytes * 2**20)]))
+    sizes = tuple(dict.fromkeys(tile_size or [fsst.TILE_SIZE]))
     if not set(sizes) <= set(TILE_SIZES):
         raise CliError(f"--tile-size must be one of {TILE_SIZES}")
     engine = _engine("gpu")

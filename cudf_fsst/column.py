@@ -16,7 +16,7 @@ from . import batches, compute, query, selection
 from . import index as indexes
 from .backend import Asked, Backend, HostBackend, check_options, of_data
 from .codecs import registry
-from .codecs.fsst.symbols import SymbolTable
+from .codecs.contract import Table
 from .codecs.node import Content, is_strings
 from .codecs.text.segment import Segment
 from .files import columns as files
@@ -133,8 +133,8 @@ class CompressedColumn(compute.Columns, query.Questions):
         return self._content.node.all_segments
 
     @property
-    def tables(self) -> tuple[SymbolTable, ...]:
-        """Symbol tables that the segments use, each once, in order of first use."""
+    def tables(self) -> tuple[Table, ...]:
+        """Tables that the segments use (of codec ``"fsst"`` a `SymbolTable` each), each once, in order of first use."""
         return tuple(dict.fromkeys(segment.table for segment in self.segments))
 
     @property
@@ -189,7 +189,7 @@ class CompressedColumn(compute.Columns, query.Questions):
 
     def _facts(self) -> list[tuple[str, str]]:
         node, tables = self._content.node, self.tables
-        symbols = ", ".join(str(len(table.symbols)) for table in tables[:4]) + (", ..." if len(tables) > 4 else "")
+        symbols = ", ".join(str(len(table)) for table in tables[:4]) + (", ..." if len(tables) > 4 else "")
         facts = [
             ("name", repr(self._name)),
             ("dtype", str(self.dtype)),
@@ -490,7 +490,7 @@ class CompressedColumn(compute.Columns, query.Questions):
     def _save(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> None:
         """Write to a path, a URL or a file object."""
         host = self.to_host()
-        in_version_1 = host._is_text and not host._content.node.scopes
+        in_version_1 = host._is_text and host._content.node.codec == files.FIRST_TEXT
         index = host._index.for_version_1() if in_version_1 else None
         if index is not None:
             files.save_text(path, host.segments, host._name, host.dtype, index, storage_options=storage_options)
@@ -625,13 +625,15 @@ def compress_checked(
     return CompressedColumn._make(content, backend, name, kept, dtype, proxied and backend.device != "cpu")
 
 
-def train(data: Any, *, level: str = "default", stream: Any = None) -> SymbolTable:
+def train(data: Any, *, codec: str = "fsst", level: str = "default", stream: Any = None) -> Any:
     """Train a symbol table, for compressing other data that is like this.
 
     Parameters
     ----------
     data : pandas or cudf Series or Index, or pyarrow.Array
         Strings.
+    codec : str
+        A codec of text, whose table it is.
     level : {"default", "max"}
         The level at which the table will be used. Any table works at any level, but fits its own best.
     stream : rmm or CuPy stream, optional
@@ -640,17 +642,18 @@ def train(data: Any, *, level: str = "default", stream: Any = None) -> SymbolTab
     Returns
     -------
     SymbolTable
-        Equal strings give equal tables, on a GPU and on the host.
+        Equal strings give equal tables, on a GPU and on the host. Another codec has tables of its own.
 
     Raises
     ------
     AttributeError
         The data is not of strings.
     ValueError
-        There is no such `level`.
+        There is no such `level`, or no such `codec` of text.
     """
     check_options(None, "auto", level)
+    registry.of_text(codec)
     backend, data, _ = checked(data)
     if not backend.interop.holds_strings(data):
         raise AttributeError(f"a symbol table is trained on strings, not on {data.dtype}")
-    return backend.train(data, level=level, stream=stream)
+    return backend.train(data, codec, level=level, stream=stream)

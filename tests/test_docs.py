@@ -214,7 +214,7 @@ CONSTANTS: dict[str, tuple[tuple[str, str], ...]] = {
         ("by less than a factor of {} (`min_ratio`)", "dask._DEFAULTS['min-ratio']"),
     ),
     "kernels": (
-        ("cut into **tiles**, of {} bytes unless", "codecs.text.plan.auto_tile_size(0)"),
+        ("cut into **tiles**, of {} bytes unless", "codecs.fsst.TILE_SIZE"),
         ("has up to {} symbols", "codecs.fsst.symbols.MAX_SYMBOLS"),
     ),
     "questions": (

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference_reader
+from cudf_fsst.codecs import fsst
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu, plan
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
@@ -132,7 +133,7 @@ def test_the_cut_is_the_written_one(n: int) -> None:
     assert plan.segment_size(n) == size
     assert plan.segment_count(n) == max(1, -(-n // size))
     assert plan.segments_per_table(n) == max(1, 512 * mib // size)
-    assert plan.auto_tile_size(n) == 256
+    assert fsst.TILE_SIZE == 256
 
 
 @given(m=st.integers(0, 300_000) | st.integers(0, 2**40), start=st.integers(0, 2**40), level=st.sampled_from(LEVELS))

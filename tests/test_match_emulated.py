@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cudf_fsst.codecs.fsst import launch
+from cudf_fsst.codecs.fsst import launch, lifted
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu, search
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
@@ -289,7 +289,7 @@ def test_automata(tile_size: int, gpu: Gpu, rng: np.random.Generator, monkeypatc
         (call,) = kept
         for machine, address in zip(call.prepared.searches, call.automata, strict=True):
             for number, table in enumerate(tables):
-                expected = search.lift(machine, table)
+                expected = lifted.lift(machine, table)
                 data = gpu.emulator.read(address + number * expected.nbytes, expected.nbytes)
                 np.testing.assert_array_equal(np.frombuffer(data, np.uint32).reshape(expected.shape), expected)
 

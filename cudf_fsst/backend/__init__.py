@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from ..codecs.fsst.symbols import SymbolTable
+from ..codecs.registry import texts
 from ..codecs.text.layout import LEVELS, TILE_SIZES
 from ..interop.cudf import is_cudf, is_cudf_frame
 from .content import Asked
@@ -67,8 +67,10 @@ def of_frame(data: Any) -> Backend:
 
 def check_options(table: Any, tile_size: Any, level: Any) -> None:
     """Check the arguments that every kind of compression takes."""
-    if table is not None and not isinstance(table, SymbolTable):
-        raise TypeError(f"table must be a SymbolTable or None, not {type(table).__name__}")
+    kinds = tuple(codec.TABLE for codec in texts())
+    if table is not None and not isinstance(table, kinds):
+        names = " or ".join(["a " + kind.__name__ for kind in kinds])
+        raise TypeError(f"table must be {names} or None, not {type(table).__name__}")
     if tile_size != "auto" and (isinstance(tile_size, bool) or tile_size not in TILE_SIZES):
         raise ValueError(f"tile_size must be 'auto' or one of {TILE_SIZES}, not {tile_size!r}")
     if level not in LEVELS:

@@ -14,10 +14,11 @@ import pyarrow as pa
 from ..automata import RowAutomaton
 from ..buffers import CharactersUnderNulls, ColumnBuffers, HostStrings
 from ..codecs.chosen import Chosen, Ordered
-from ..codecs.fsst.symbols import SymbolTable
+from ..codecs.contract import Table
 from ..codecs.node import Content, Moved, Node, Wanted, check_codec, is_strings
 from ..codecs.span import Span
 from ..codecs.text import search
+from ..codecs.text.choose import codec_of
 from ..codecs.text.segment import Segment
 from ..interop import cudf
 from ..naming import naming
@@ -122,18 +123,17 @@ class DeviceBackend:
 
         return [replace(content, node=content.node.with_parts(parts(content.node))) for content in contents]
 
-    def train(self, data: Any, *, level: str, stream: Any) -> SymbolTable:
-        """One symbol table for a Series or Index of strings."""
-        from ..codecs.fsst import cuda
-
+    def train(self, data: Any, codec: str | None, *, level: str, stream: Any) -> Table:
+        """One table of a codec of text for a Series or Index of strings."""
+        side = codec_of(codec).device()
         try:
             with ExitStack() as opened:
                 buffers, _, _ = self.interop.describe(data, opened)
-                return cuda.train(buffers.strings, level=level, stream=stream)
+                return side.train(buffers.strings, level=level, stream=stream)
         except CharactersUnderNulls:
             with ExitStack() as opened:
                 buffers, _, _ = self.interop.describe(data, opened, drop_null_chars=True)
-                return cuda.train(buffers.strings, level=level, stream=stream)
+                return side.train(buffers.strings, level=level, stream=stream)
 
     def read(
         self, nodes: Sequence[Node], start: int = 0, stop: int | None = None, *, stream: Any = None

@@ -12,13 +12,14 @@ import pyarrow as pa
 from ..automata import RowAutomaton
 from ..buffers import ColumnBuffers, HostStrings
 from ..codecs import host
+from ..codecs.contract import Table
 from ..codecs.dict import cpu as dictionary
 from ..codecs.dict import cpu_merge
-from ..codecs.fsst.symbols import SymbolTable
 from ..codecs.node import Content, Node, Wanted, check_codec
 from ..codecs.span import Span
-from ..codecs.text import cpu as fsst
+from ..codecs.text import cpu as text
 from ..codecs.text import search
+from ..codecs.text.choose import codec_of
 from ..codecs.text.segment import Segment
 from ..interop import pandas
 from ..naming import naming
@@ -64,11 +65,11 @@ class HostBackend:
             nodes = host.compress([Wanted(buffers, what="the index") for buffers, _ in levels])
         return made, (notes, [Content(node, kind, None) for node, (_, kind) in zip(nodes, levels, strict=True)])
 
-    def train(self, data: Any, *, level: str, stream: Any) -> SymbolTable:
-        """One symbol table for a Series or Index of strings."""
+    def train(self, data: Any, codec: str | None, *, level: str, stream: Any) -> Table:
+        """One table of a codec of text for a Series or Index of strings."""
         self.check_stream(stream)
         buffers, _, _ = self.interop.describe(data, lenient=True)
-        return fsst.train(buffers.strings, level=level)
+        return text.train(buffers.strings, codec_of(codec), level=level)
 
     def read(
         self, nodes: Sequence[Node], start: int = 0, stop: int | None = None, *, stream: Any = None

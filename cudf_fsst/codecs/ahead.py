@@ -13,10 +13,9 @@ from ..device.memory import current_device, device_attributes
 from .bitpack import cuda as bitpack
 from .cuda_kernels import get_kernel as kernel_of_values
 from .dict import launch as dictionaries
-from .fsst import launch
+from .fsst import TILE_SIZE, launch
 from .fsst.cuda_kernels import choices, get_kernel
 from .gfc import cuda as gfc
-from .text.plan import auto_tile_size
 from .values.launch import DEFINES
 
 #: Devices for which this has been done.
@@ -33,7 +32,7 @@ def start() -> None:
 
 def _wanted() -> Iterator[Callable[[], object]]:
     """Kernels in the order in which a first job needs them: compress, read, ask; of each the longest first."""
-    tile_size = auto_tile_size(0)
+    tile_size = TILE_SIZE
     warps = choices(tile_size).encode_warps
     in_clusters = launch.train_in_clusters(1, device_attributes()["shared_per_block"])
     train = "fsst_train_cluster" if in_clusters else "fsst_train"

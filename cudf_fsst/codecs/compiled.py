@@ -66,11 +66,26 @@ class _DataFile(caching.IndexDataCacheFile):
         return str(self._index_name.removesuffix("nbi"))
 
 
+def _outer(function: Any) -> list[Any]:
+    """What tells the functions that one refers to in the function it was made in, from others of the same names."""
+    told = []
+    for cell in function.__closure__ or ():
+        one = cell.cell_contents.__wrapped__
+        made_at = Path(one.__code__.co_filename).stat().st_mtime_ns
+        told.append((one.__module__, one.__qualname__, made_at, _outer(one)))
+    return told
+
+
 class _Cache(caching.FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         stamp = self._impl.locator.get_source_stamp()
         self._cache_file: Any = _DataFile(self._cache_path, self._impl.filename_base, stamp)
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        # Numba would pickle what a function made in another refers to. Here these are functions, told by their source.
+        own = self._py_func.__code__.co_code, _outer(self._py_func)
+        return sig, codegen.magic_tuple(), hashlib.sha256(repr(own).encode()).hexdigest()
 
 
 def compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:

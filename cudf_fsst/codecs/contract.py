@@ -2,7 +2,7 @@
 
 A codec is a folder ``codecs/NAME`` and a line in ``registry.py``. In the folder are
 
-* ``__init__.py``: a `Codec` (or `StringCodec`), which is what can be said without data, and the way to both sides;
+* ``__init__.py``: a `Codec`, which is what can be said without data, and the way to both sides;
 * ``launch.py``: sizes, limits and what else both sides and ``kernels/NAME.cu`` must agree on;
 * ``cpu.py``: the `Host` side;
 * ``cuda.py``: the GPU side, which only ``device()`` imports, because machines without a GPU have no CuPy.
@@ -36,22 +36,29 @@ On a GPU the steps are the same, for many pieces of many columns in few launches
 of them (``device/waits.py``). So the GPU side makes jobs for launches that ``values/cuda_compress.py`` and
 ``values/cuda_read.py`` put together.
 
-A codec of strings differs: it chooses its cuts, trains tables that pieces share, and its `Segment` has rows of any
-length with nulls of their own. So it takes and gives whole columns, and its steps are those of a column. ``dict`` is
-none of both: it makes nodes of strings that repeat, whose parts other codecs make.
+A codec of text is a folder, too, and a word in ``registry.py``. Its ``__init__.py`` is a `TextCodec`, ``cpu.py`` a
+`HostTextCodec`. Characters are cut into scopes that share a table, segments and tiles in ``text/``, where row lengths,
+nulls, ranges, chosen rows and questions are, for all codecs of text. The codec trains a table, encodes tiles, decodes a
+tile, and may say how automata run over its codes.
+
+``dict`` is none of both: it makes nodes of strings that repeat, whose parts other codecs make.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ..buffers import HostStrings
 from .part import Packed
+
+if TYPE_CHECKING:
+    from .text.cpu_decode import Decoder
+    from .text.cpu_match_kernels import Search
+    from .text.segment import Segment
 
 #: What a codec can be told, by name. None of it is needed for decoding.
 Options = Mapping[str, int]
@@ -136,34 +143,87 @@ class Host(Protocol):
         """Raise ValueError unless the bytes are as `encode` writes them."""
 
 
-class StringCodec(Protocol):
-    """A codec of strings: its package."""
+class Table(Protocol):
+    """What segments of text share that were encoded together: all that decoding needs beside their bytes.
+
+    Immutable; tables with equal bytes are equal and have equal hashes.
+    """
+
+    @property
+    def codec(self) -> str:
+        """The name of the codec whose table it is."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that `to_bytes` gives."""
+
+    def to_bytes(self) -> bytes:
+        """The table as files have it."""
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Table:
+        """Read what `to_bytes` gave; ValueError for anything else."""
+
+    def __hash__(self) -> int: ...
+
+    def __len__(self) -> int:
+        """How many symbols it has."""
+
+
+class TextCodec(Protocol):
+    """A codec of text: its package."""
 
     @property
     def NAME(self) -> str:
         """What files and users call it: ASCII, up to 8 characters."""
 
+    @property
+    def TILE_SIZE(self) -> int:
+        """Bytes of a tile unless the user says how many: one of `text.layout.TILE_SIZES`."""
+
+    @property
+    def TABLE(self) -> type[Table]:
+        """Its tables."""
+
     def since(self) -> int:
         """The first version of the stored format that has this codec."""
 
-    def host(self) -> HostOfStrings:
+    def host(self) -> HostTextCodec:
         """The host side."""
 
     def device(self) -> ModuleType:
         """The GPU side; ImportError where CuPy is missing."""
 
 
-class HostOfStrings(Protocol):
-    """The host side of a codec of strings; `Segment` here is any part that has ``rows``."""
+class HostTextCodec(Protocol):
+    """The host side of a codec of text: what ``text/cpu.py`` does not do for all. Each call works in its thread.
 
-    def compress(self, strings: HostStrings, *args: Any, **options: Any) -> list[Any]:
-        """Segments of a column; none for a column without rows."""
+    Sizes and places are bytes. `table` is one of the codec's own.
+    """
 
-    def read(self, segments: Sequence[Any], start: int = 0, stop: int | None = None) -> HostStrings:
-        """Rows `start` to ``stop - 1`` (default: all), from the tiles that they touch."""
+    def train(self, chars: npt.NDArray[np.uint8], start: int, nbytes: int, level: str) -> Any:
+        """Make the table of a scope, those `nbytes` of a call's characters that begin at `start`.
 
-    def take(self, segments: Sequence[Any], rows: npt.NDArray[np.int64]) -> HostStrings:
-        """Rows in any order, repeated or not, from the tiles that they touch, each decoded once."""
+        It depends on these and on `level`, one of `text.layout.LEVELS`, alone. Samples lie where
+        `text.plan.sample_positions` says, or where the codec says.
+        """
 
-    def check(self, segment: Any) -> None:
-        """Raise ValueError unless the bytes are as `compress` writes them."""
+    def encoder(self, table: Any, level: str, tile_size: int) -> Callable[..., int]:
+        """Make ``encode(chars, first, last, codes, tile_lengths, block_ends) -> int``.
+
+        It encodes tiles `first` to ``last - 1`` of the characters of a segment; `first` begins a block of tiles. It
+        writes the codes of each, or its bytes where these are not more (such a tile is raw), to `codes`, which has room
+        for all bytes; their number less one to ``tile_lengths[tile]``; for every block where its codes end in `codes`
+        to ``block_ends[block]``; and returns how many bytes it wrote.
+        """
+
+    @property
+    def DECODER(self) -> Decoder:
+        """What decodes, made by `text.cpu_decode.decoder` of what decodes a tile."""
+
+    @property
+    def SEARCH(self) -> Search | None:
+        """How automata search codes. None: tiles are decoded, and their bytes searched."""
+
+    def check_codes(self, segment: Segment) -> None:
+        """Raise ValueError where a tile's codes do not decode to its bytes; all else in the segment was checked."""

@@ -23,7 +23,7 @@ from .fsst import cuda_match
 from .fsst import cuda_read as fsst_read
 from .fsst.cuda_room import chars_of
 from .node import Node, Parts, Wanted, is_signed, of_validity
-from .registry import STRING_NAMES
+from .registry import string_names
 from .span import Span
 from .text import search
 from .text.segment import Segment
@@ -219,8 +219,8 @@ def _collect(
 ) -> None:
     """Everything that a column consists of, in the order in which `_build` takes it."""
     if column.strings is not None:
-        if codec not in (None, *STRING_NAMES):
-            raise ValueError(f"codec {codec!r} does not take strings, only {STRING_NAMES} do")
+        if codec not in (None, *string_names()):
+            raise ValueError(f"codec {codec!r} does not take strings, only {string_names()} do")
         # Without rows there are no buffers, wherever they would be.
         some = column.strings if isinstance(column.strings, DeviceStrings) else DeviceStrings(0, 0, 0, 4)
         strings.append(dictionary.Task(column.type, some, codec, of.strings, of.what))
@@ -229,7 +229,7 @@ def _collect(
         values.append(fixed.Task(bits, what=of_validity(of.what)))
     if halves := _halves(column):
         nested = has_offsets(column.type)  # a codec that the user names is for the leaves
-        if codec in STRING_NAMES and not nested:
+        if codec in string_names() and not nested:
             raise ValueError(f"codec {codec!r} takes strings, not {column.type}")
         nulls = (column.validity, column.validity_offset) if column.null_count and not nested else (0, 0)
         itemsize = 8 if len(halves) == 2 else column.itemsize

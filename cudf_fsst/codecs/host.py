@@ -18,9 +18,9 @@ from .bitmap import rebased
 from .chosen import Chosen, Selected, chosen, numbers_of
 from .dict import cpu as dictionary
 from .node import Node, Parts, Wanted, is_signed, is_strings, of_validity
-from .registry import STRING_NAMES
+from .registry import string_names
 from .span import Span
-from .text import cpu as fsst
+from .text import cpu as text
 from .text import search
 from .values import cpu as fixed
 
@@ -101,7 +101,7 @@ def validity(node: Node) -> ColumnBuffers:
     if not node.null_count:
         return found
     if is_strings(node.type):
-        found.validity, found.null_count = dictionary.validity(node) if node.scopes else fsst.validity(node.segments)
+        found.validity, found.null_count = dictionary.validity(node) if node.scopes else text.validity(node.segments)
     else:
         bits = fixed.read(node.validity, 1, 0, -(-node.rows // 8), edges=node.validity_edges)
         _set_validity(found, rebased(bits, 0, node.rows))
@@ -228,15 +228,15 @@ class Compressor:
     def wanted(self, column: ColumnBuffers) -> dict[str, Any]:
         """Options of `values.cpu.compress` for a column's values."""
         nested = has_offsets(column.type)  # a codec that the user names is for the leaves
-        if self.codec in STRING_NAMES and not nested:
+        if self.codec in string_names() and not nested:
             raise ValueError(f"codec {self.codec!r} takes strings, not {column.type}")
         floats = pa.types.is_floating(column.type)
         own = None if nested else self.codec
         return {"floats": floats, "signed": is_signed(column.type), "codec": own, "what": self.what}
 
     def compress_strings(self, column: ColumnBuffers) -> Node:
-        if self.codec not in (None, *STRING_NAMES):
-            raise ValueError(f"codec {self.codec!r} does not take strings, only {STRING_NAMES} do")
+        if self.codec not in (None, *string_names()):
+            raise ValueError(f"codec {self.codec!r} does not take strings, only {string_names()} do")
         assert isinstance(column.strings, HostStrings)
         return dictionary.compress(column.strings, column.type, codec=self.codec, what=self.what, **self.strings)
 
@@ -264,7 +264,7 @@ def _range(node: Node, start: int, stop: int) -> ColumnBuffers:
     if is_strings(kind):
         if node.scopes:
             return _of_strings(kind, dictionary.read(node, start, stop))
-        return _of_strings(kind, fsst.read(node.segments, start, stop, edges=node.segment_edges))
+        return _of_strings(kind, text.read(node.segments, start, stop, edges=node.segment_edges))
     if pa.types.is_null(kind):
         return ColumnBuffers(kind, rows, rows)
     found = ColumnBuffers(kind, rows)
@@ -299,7 +299,7 @@ def _rows(node: Node, wanted: Selected, room: int) -> ColumnBuffers:
     if is_strings(kind):
         if node.scopes:
             return _of_strings(kind, dictionary.take(node, wanted, room=room))
-        return _of_strings(kind, fsst.take(node.segments, wanted, edges=node.segment_edges, room=room))
+        return _of_strings(kind, text.take(node.segments, wanted, edges=node.segment_edges, room=room))
     if pa.types.is_null(kind):
         return ColumnBuffers(kind, count, count)
     if count == 0:  # of a list, one offset all the same

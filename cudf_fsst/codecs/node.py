@@ -17,7 +17,7 @@ from ..lazy import lazy
 from ..naming import What, named
 from . import raw
 from .part import Packed, edges_of
-from .registry import DICTIONARIES, STRING_NAMES, STRINGS
+from .registry import DICTIONARIES, string_names, texts
 from .text.segment import Segment, Segments
 
 #: Consecutive parts, of the values of one column.
@@ -164,13 +164,14 @@ class Node:
     def codec(self) -> str:
         """The codec of its values; of a nested column, of its leaves."""
         if is_strings(self.type):
-            return ", ".join(dict.fromkeys(_codec_of_scope(scope) for scope in self.scopes)) or STRINGS.NAME
+            found = [name for scope in self.scopes or (self,) for name in _codecs_of_scope(scope)]
+            return ", ".join(dict.fromkeys(found)) or texts()[0].NAME
         own = [parts[0].codec for parts in self.values if parts]
         return ", ".join(dict.fromkeys([*own, *(child.codec for child in self.children if child.rows)])) or raw.NAME
 
 
-def _codec_of_scope(scope: Node) -> str:
-    return STRINGS.NAME if is_strings(scope.type) else DICTIONARIES.NAME
+def _codecs_of_scope(scope: Node) -> list[str]:
+    return [segment.codec for segment in scope.segments] if is_strings(scope.type) else [DICTIONARIES.NAME]
 
 
 def of_scopes(kind: Any, scopes: Sequence[Node]) -> Node:
@@ -230,9 +231,10 @@ def check_codec(codec: str | None, kind: Any) -> None:
         for child in children:
             check_codec(codec, child)
     elif is_strings(kind):
-        if codec not in STRING_NAMES:
-            raise ValueError(f"codec {codec!r} does not take strings, only {' and '.join(map(repr, STRING_NAMES))} do")
-    elif codec in STRING_NAMES:
+        if codec not in string_names():
+            names = " and ".join(map(repr, string_names()))
+            raise ValueError(f"codec {codec!r} does not take strings, only {names} do")
+    elif codec in string_names():
         raise ValueError(f"codec {codec!r} takes strings, not {kind}")
 
 

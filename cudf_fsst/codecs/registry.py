@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from . import bitpack, fsst, gfc, gpulz, raw
 from . import dict as dictionaries
-from .contract import Codec, StringCodec
+from .contract import Codec, TextCodec
 
 
 def _checked(*codecs: Codec) -> tuple[Codec, ...]:
@@ -22,13 +22,10 @@ _values = _checked(
     gpulz,
     raw,
 )
-#: Of strings: the one that all strings can have, those of dictionaries too.
-STRINGS: StringCodec = fsst
-#: Of strings that repeat: codes by a codec of values, distinct values by the one of strings.
+#: Of text: the first one is taken where the user names none, and for the values of dictionaries.
+_texts: tuple[TextCodec, ...] = (fsst,)
+#: Of strings that repeat: codes by a codec of values, distinct values by one of text.
 DICTIONARIES = dictionaries
-
-#: What users may name for strings.
-STRING_NAMES = (STRINGS.NAME, DICTIONARIES.NAME)
 
 
 def values() -> tuple[Codec, ...]:
@@ -36,15 +33,25 @@ def values() -> tuple[Codec, ...]:
     return _values
 
 
+def texts() -> tuple[TextCodec, ...]:
+    """Codecs of text, the one that is taken unless another one is named first."""
+    return _texts
+
+
+def string_names() -> tuple[str, ...]:
+    """What users may name for strings."""
+    return *(codec.NAME for codec in _texts), DICTIONARIES.NAME
+
+
 def names() -> tuple[str, ...]:
     """What users may name for a column."""
-    return *STRING_NAMES, *(codec.NAME for codec in _values)
+    return *string_names(), *(codec.NAME for codec in _values)
 
 
 def streams(version: int) -> tuple[str, ...]:
     """The codecs that a stream of a file of this version of the stored format may be of."""
-    of_strings = (STRINGS.NAME,) if STRINGS.since() <= version else ()
-    return *of_strings, *(codec.NAME for codec in _values if codec.since() <= version)
+    of_text = (codec.NAME for codec in _texts if codec.since() <= version)
+    return *of_text, *(codec.NAME for codec in _values if codec.since() <= version)
 
 
 def of_values(name: str) -> Codec:
@@ -55,14 +62,29 @@ def of_values(name: str) -> Codec:
     raise ValueError(f"no codec of fixed-width values is called {name!r}, only {tuple(one.NAME for one in _values)}")
 
 
+def of_text(name: str) -> TextCodec:
+    """A codec of text; ValueError for a name that none has."""
+    for codec in _texts:
+        if name == codec.NAME:
+            return codec
+    raise ValueError(f"no codec of text is called {name!r}, only {tuple(one.NAME for one in _texts)}")
+
+
+def is_text(name: str | None) -> bool:
+    """Whether a codec of text is called so; None is none."""
+    return any(name == codec.NAME for codec in _texts)
+
+
 @contextmanager
-def registered(codec: Codec) -> Iterator[None]:
-    """Have one more codec within the block, behind all others: to try one that is not in the package."""
-    global _values
-    if codec.NAME in names():
-        raise ValueError(f"there is a codec called {codec.NAME!r} already")
-    before, _values = _values, (*_values, codec)
+def registered(*, values: Sequence[Codec] = (), texts: Sequence[TextCodec] = ()) -> Iterator[None]:
+    """Have more codecs within the block, behind all others: to try one that is not in the package."""
+    global _values, _texts
+    for name in (*(codec.NAME for codec in values), *(codec.NAME for codec in texts)):
+        if name in names():
+            raise ValueError(f"there is a codec called {name!r} already")
+    before = _values, _texts
+    _values, _texts = (*_values, *values), (*_texts, *texts)
     try:
         yield
     finally:
-        _values = before
+        _values, _texts = before

@@ -24,6 +24,7 @@ from ..interop.labels import decode_labels, describe_labels, encode_labels
 from ..interop.pandas_columns import check_values
 from ..naming import naming
 from . import storage, trees
+from .storage import FIRST_TEXT as FIRST_TEXT
 from .versions import EXACT_VERSION, FORMAT_VERSION
 
 
@@ -163,7 +164,7 @@ class _Plain(Compressor):
         return super().wanted(column) | {"codec": trees.RAW}
 
     def compress_strings(self, column: Any) -> Node:
-        return dictionary.compress(column.strings, column.type, codec=storage.FSST)
+        return dictionary.compress(column.strings, column.type, codec=FIRST_TEXT)
 
 
 def _label_levels(labels: Any, error: TypeError) -> tuple[dict[str, Any], list[Content]]:
@@ -197,13 +198,12 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) 
         described = [*notes["columns"], *notes["levels"]]
         if len(described) + len(named) != len(types):
             raise ValueError(f"{len(described) + len(named)} columns and levels for {len(types)} fields")
-        exact = file.version >= EXACT_VERSION
         streams = file.read(range(len(file.codecs))) if choose is None else {}
         edges = trees.edges([one["tree"] for one in [*described, *named]], len(file.codecs))
         first = edges[len(described)]
         if choose is not None:
             streams = file.read(range(first, len(file.codecs)))
-        reader = trees.Reader(streams, file.codecs, first, dictionaries=exact)
+        reader = trees.Reader(streams, file.codecs, first, version=file.version)
         labels = _read_labels(notes["labels"], named, types[len(described) :], reader, count)
         if len(labels) != count:
             raise ValueError(f"{len(labels)} labels for {count} columns")
@@ -217,7 +217,7 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) 
         found = {}
         for i in chosen:
             one, kind, what = described[i], types[i], f"column {i}"
-            node = trees.Reader(streams, file.codecs, edges[i], dictionaries=exact).node(one["tree"], kind, what)
+            node = trees.Reader(streams, file.codecs, edges[i], version=file.version).node(one["tree"], kind, what)
             if node.rows != rows:
                 raise ValueError(f"{what}: {node.rows} rows, the frame has {rows}")
             found[i] = Content(node, kind, one["dtype"])

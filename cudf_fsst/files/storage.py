@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from ..codecs.fsst.symbols import SymbolTable
+from ..codecs.contract import Table
 from ..codecs.part import PARAMETERS, Packed, align
-from ..codecs.registry import STRINGS, of_values
+from ..codecs.registry import is_text, of_text, of_values, texts
 from ..codecs.registry import streams as codecs_of
 from ..codecs.text.layout import TILE_SIZES, SegmentLayout
 from ..codecs.text.segment import Segment
@@ -37,7 +37,8 @@ Options = Mapping[str, Any] | None
 MAGIC = b"\x89FST\r\n\x1a\n"
 #: Start of every section of a file (bytes).
 FILE_ALIGNMENT = 64
-FSST = STRINGS.NAME
+#: The codec of text whose streams version 1 has, and the labels of a frame.
+FIRST_TEXT = texts()[0].NAME
 #: What is read of a file at first; of one that takes long to ask.
 _HEAD_NBYTES, _FAR_HEAD_NBYTES = 4 << 10, 64 << 10
 #: Fewer bytes than this are checked before a thread would have started.
@@ -100,8 +101,9 @@ class Stored:
         ValueError
             This is something else.
         """
-        if len(self.streams) != 1 or self.streams[0][0] != FSST:
-            raise ValueError(f"a column has one stream, of codec {FSST}, not {[codec for codec, _ in self.streams]}")
+        codecs = [codec for codec, _ in self.streams]
+        if codecs != [FIRST_TEXT]:
+            raise ValueError(f"a column has one stream, of codec {FIRST_TEXT}, not {codecs}")
         return list(self.streams[0][1])
 
 
@@ -141,7 +143,7 @@ def save(
     OSError
         The file cannot be written.
     """
-    _write(path, _pieces(FORMAT_VERSION, [(FSST, segments)], schema, index), storage_options)
+    _write(path, _pieces(FORMAT_VERSION, [(FIRST_TEXT, segments)], schema, index), storage_options)
 
 
 def save_streams(
@@ -160,7 +162,10 @@ def needed_version(streams: Sequence[Stream]) -> int:
     """The first version after that of a column alone that can hold streams: their codecs say it."""
     needed = {FRAME_VERSION}
     for codec, own in streams:
-        needed |= {STRINGS.since()} if codec == FSST else {of_values(codec).since(part.parameters) for part in own}
+        if is_text(codec):
+            needed.add(of_text(codec).since())
+        else:
+            needed |= {of_values(codec).since(part.parameters) for part in own}
     return max(needed)
 
 
@@ -175,7 +180,7 @@ def _write(path: Target, pieces: Iterator[Any], storage_options: Options) -> Non
 
 def _pieces(version: int, streams: Sequence[Stream], schema: bytes, index: bytes | None) -> Iterator[Any]:
     """The bytes of a file, piece by piece."""
-    tables: dict[tuple[int, SymbolTable], int] = {}
+    tables: dict[tuple[int, Table], int] = {}
     columns: list[bytes] = []
     records: list[bytes] = []
     parts: list[Any] = []
@@ -298,7 +303,7 @@ class Opened:
         """Some streams by number, read and checked as `load` does it; nothing of the others is read."""
         segments = {part for number in numbers for part in range(self._firsts[number], self._firsts[number + 1])}
         tables = {
-            table
+            table: self.codecs[number]
             for number in numbers
             for table in range(
                 self._records[number].first_table, self._records[number].first_table + self._records[number].tables
@@ -306,7 +311,7 @@ class Opened:
         }
         wanted = {_TABLE: tables, _META: segments, _CODES: segments}
         contents = self._contents([one for one in self._places if one.number in wanted.get(one.kind, ())])
-        made = {number: _read_table(number, contents[_TABLE, number]) for number in sorted(tables)}
+        made = {number: _read_table(tables[number], number, contents[_TABLE, number]) for number in sorted(tables)}
         loaded: dict[int, Any] = {}
         for number in sorted(numbers):
             for part, described in enumerate(self._described[number], self._firsts[number]):
@@ -466,7 +471,7 @@ def _column_records(text: bytes, segments: int, codecs: Sequence[str]) -> list[_
             raise ValueError(f"column {number}: reserved bytes are not zero")
         if first_segment != next_segment or next_segment + count > segments:
             raise ValueError(f"column {number}: its {count} segments from {first_segment} are not the next ones")
-        if first_table != next_table or (tables and name != FSST):
+        if first_table != next_table or (tables and not is_text(name)):
             raise ValueError(f"column {number}: its {tables} symbol tables from {first_table} are not the next ones")
         next_segment, next_table = first_segment + count, first_table + tables
         records.append(_Record(name, rows, nbytes, nulls, count, first_table, tables))
@@ -494,7 +499,7 @@ class _SegmentRecord:
     def meta_nbytes(self, _stored: int) -> int:
         return self.layout.meta_nbytes
 
-    def make(self, tables: Mapping[int, SymbolTable], meta: Any, codes: Any) -> Segment:
+    def make(self, tables: Mapping[int, Table], meta: Any, codes: Any) -> Segment:
         return Segment(self.layout, self.null_count, tables[self.table], meta, codes, codes.nbytes)
 
 
@@ -515,7 +520,7 @@ class _PackedRecord:
     def meta_nbytes(self, stored: int) -> int:
         return stored  # the codec checks it
 
-    def make(self, tables: Mapping[int, SymbolTable], meta: Any, codes: Any) -> Packed:
+    def make(self, tables: Mapping[int, Table], meta: Any, codes: Any) -> Packed:
         del tables
         return Packed(self.codec, self.rows, self.itemsize, self.parameters, meta, codes, meta.nbytes, codes.nbytes)
 
@@ -525,11 +530,11 @@ def _part_records(version: int, records: bytes, column: _Record) -> list[Any]:
     parts: list[Any] = []
     for number in range(column.segments):
         record = records[number * _SEGMENT.size : (number + 1) * _SEGMENT.size]
-        form = _SEGMENT if column.codec == FSST else _PACKED
+        form = _SEGMENT if is_text(column.codec) else _PACKED
         fields = form.unpack(record)
         if form.pack(*fields) != record:
             raise ValueError(f"segment {number}: reserved bytes are not zero")
-        if column.codec != FSST:
+        if not is_text(column.codec):
             rows, nbytes, zero, itemsize, *numbers = fields
             codec = of_values(column.codec)
             if zero or itemsize not in codec.ITEMSIZES or nbytes != rows * itemsize or not 1 <= rows < 2**32:
@@ -595,9 +600,9 @@ def _check_checksum(place: _Place, content: npt.NDArray[np.uint8]) -> None:
         raise ValueError(f"{place.name}: checksum does not match")
 
 
-def _read_table(number: int, content: npt.NDArray[np.uint8]) -> SymbolTable:
+def _read_table(codec: str, number: int, content: npt.NDArray[np.uint8]) -> Table:
     try:
-        return SymbolTable.from_bytes(content.tobytes())
+        return of_text(codec).TABLE.from_bytes(content.tobytes())
     except ValueError as error:
         raise ValueError(f"symbol table {number}: {error}") from None
 

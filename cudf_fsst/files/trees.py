@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,13 @@ from ..codecs.dict import cpu as dictionary
 from ..codecs.dict.plan import least_chars
 from ..codecs.node import Node, dictionary_of, is_strings
 from ..codecs.part import Packed
+from ..codecs.registry import is_text
 from ..codecs.text.segment import Segment
 from ..codecs.values import cpu
 from ..interop.arrow_columns import fixed_width
 from ..naming import naming
-from .storage import FSST, Stream
-from .versions import EXACT_VERSION
+from .storage import FIRST_TEXT, Stream
+from .versions import EXACT_VERSION, NEWEST_VERSION
 
 _types = pa.types
 RAW = raw.NAME
@@ -34,14 +35,18 @@ def describe(node: Node, streams: list[Stream]) -> dict[str, Any]:
         streams.append((codec, parts))
         return len(streams) - 1
 
-    described = {
+    described: dict[str, Any] = {
         "rows": node.rows,
         "nulls": node.null_count,
         "validity": number(_of_one_codec(node.validity), node.validity[0].codec) if node.validity else None,
         "values": [number(_of_one_codec(parts), parts[0].codec) for parts in node.values],
-        "strings": number(node.segments, FSST) if node.segments else None,
-        "children": [describe(child, streams) for child in node.children],
+        "strings": None,
+        "children": [],
     }
+    texts = [number(list(some), codec) for codec, some in groupby(node.segments, lambda segment: segment.codec)]
+    if texts:
+        described["strings"] = texts if len(texts) > 1 else texts[0]
+    described["children"] = [describe(child, streams) for child in node.children]
     if node.scopes:
         described["scopes"] = [0 if is_strings(scope.type) else scope.values[0][0].itemsize for scope in node.scopes]
     return described
@@ -79,7 +84,9 @@ def edges(described: Sequence[Any], count: int) -> list[int]:
 
 def _streams(tree: Any) -> int:
     """How many streams a described tree has."""
-    own = (tree["validity"] is not None) + len(tree["values"]) + (tree["strings"] is not None)
+    texts = tree["strings"]
+    own = (tree["validity"] is not None) + len(tree["values"])
+    own += len(texts) if isinstance(texts, list) else (texts is not None)
     return own + sum(map(_streams, tree["children"]))
 
 
@@ -94,18 +101,19 @@ class Reader:
         Of all streams.
     first : int
         The stream to begin with.
-    dictionaries : bool
-        The file's version has those of strings.
+    version : int
+        Of the file.
     """
 
-    def __init__(self, streams: Mapping[int, Stream], codecs: Sequence[str], first: int, *, dictionaries: bool) -> None:
-        self._streams, self._codecs, self._next, self._dictionaries = streams, codecs, first, dictionaries
+    def __init__(self, streams: Mapping[int, Stream], codecs: Sequence[str], first: int, *, version: int) -> None:
+        self._streams, self._codecs, self._next = streams, codecs, first
+        self._dictionaries, self._newest = version >= EXACT_VERSION, version >= NEWEST_VERSION
 
     def check_plain(self) -> None:
         """Raise ValueError unless the streams that are left take memory in proportion to the file when decoded."""
         for number, codec in enumerate(self._codecs[self._next :], self._next):
-            if codec not in (RAW, FSST):
-                raise ValueError(f"stream {number}, of labels, is of codec {codec}, not {RAW} or {FSST}")
+            if codec not in (RAW, FIRST_TEXT):
+                raise ValueError(f"stream {number}, of labels, is of codec {codec}, not {RAW} or {FIRST_TEXT}")
 
     def _stream(self, number: Any, where: str) -> Stream:
         if number != self._next or number not in self._streams:
@@ -115,7 +123,7 @@ class Reader:
 
     def _values(self, number: Any, rows: int, itemsize: int, where: str) -> tuple[Packed, ...]:
         codec, parts = self._stream(number, where)
-        if codec == FSST or any(part.itemsize != itemsize for part in parts):
+        if is_text(codec) or any(part.itemsize != itemsize for part in parts):
             raise ValueError(f"{where}: stream {number} does not hold values of {itemsize} bytes")
         if sum(part.rows for part in parts) != rows:
             raise ValueError(f"{where}: stream {number} holds {sum(part.rows for part in parts)} values, not {rows}")
@@ -155,12 +163,7 @@ class Reader:
         streams = tuple(
             self._values(number, rows + has_offsets(kind), min(width, 8), where) for number in stored["values"]
         )
-        segments: tuple[Segment, ...] = ()
-        if stored["strings"] is not None:
-            codec, parts = self._stream(stored["strings"], where)
-            if codec != FSST or not is_strings(kind):
-                raise ValueError(f"{where}: strings of codec {codec} for type {kind}")
-            segments = tuple(parts)
+        segments = self._text(stored["strings"], kind, where)
         if (
             is_strings(kind)
             and not stored.get("scopes")
@@ -181,6 +184,19 @@ class Reader:
         if not of_scope:  # whose codes are counted besides
             _check_references(node, where)
         return node
+
+    def _text(self, numbers: Any, kind: Any, where: str) -> tuple[Segment, ...]:
+        """The segments of strings; a list of streams is of several codecs."""
+        several = isinstance(numbers, list)
+        listed = numbers if several else [] if numbers is None else [numbers]
+        found = [self._stream(number, where) for number in listed]
+        codecs = [codec for codec, _ in found]
+        if several and (not self._newest or len(codecs) < 2 or any(a == b for a, b in pairwise(codecs))):
+            raise ValueError(f"{where}: strings in streams of codecs {', '.join(codecs)}")
+        for codec in codecs:
+            if not is_text(codec) or not is_strings(kind):
+                raise ValueError(f"{where}: strings of codec {codec} for type {kind}")
+        return tuple(part for _, parts in found for part in parts)
 
     def _scopes(self, stored: Any, kind: Any, scopes: Any, segments: Any, where: str) -> Node:
         """Strings of which some have dictionaries; `scopes`: bytes of their codes, or 0."""

@@ -19,7 +19,7 @@ from ..codecs import host
 from ..codecs.dict import cpu as dictionary
 from ..codecs.dict import plan
 from ..codecs.node import Content, Node, Wanted, check_codec
-from ..codecs.registry import DICTIONARIES, STRINGS
+from ..codecs.registry import DICTIONARIES
 from ..frame import check_codecs
 from ..index import CompressedIndex
 from ..interop import arrow_columns
@@ -123,7 +123,7 @@ class HostReader:
         if self._source.expression is not None:
             return []
         codecs = {name: codec for name, _, _, codec in self._columns}
-        wanted = [name for name in names if codecs.get(name, STRINGS.NAME) in (None, DICTIONARIES.NAME)]
+        wanted = [name for name in names if name in codecs and codecs[name] in (None, DICTIONARIES.NAME)]
         return [name for name in wanted if plan.eligible(piece.rows, named=codecs[name] is not None)]
 
     @contextmanager

@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 from cudf_fsst import codecs
 from cudf_fsst.buffers import HostStrings
 from cudf_fsst.codecs import part, registry
-from cudf_fsst.codecs.contract import Codec
+from cudf_fsst.codecs.contract import Codec, TextCodec
 from cudf_fsst.codecs.part import Packed
+from cudf_fsst.codecs.text import cpu as text
+from cudf_fsst.codecs.text import validate
 from cudf_fsst.codecs.values import cpu, plan
 
 Values = npt.NDArray[Any]
@@ -104,7 +106,7 @@ def test_registry() -> None:
     folder = Path(codecs.__file__).parent
     folders = {path.parent.name for path in folder.glob("*/__init__.py")} - {"text", "values", "mask_rows"}
     assert folders == {*registry.names()}
-    assert len(registry.names()) == len(registry.values()) + 2
+    assert len(registry.names()) == len(registry.values()) + len(registry.texts()) + 1
     assert set(registry.streams(3)) == {*registry.names()} - {registry.DICTIONARIES.NAME}
     assert all(name.isascii() and 1 <= len(name) <= 8 for name in registry.names())
     for codec in registry.values():
@@ -112,7 +114,7 @@ def test_registry() -> None:
         assert {*codec.ITEMSIZES} <= {*part.ITEMSIZES}
         assert codec.PARAMETERS <= part.PARAMETERS
     with pytest.raises(ValueError, match="'fsst'"):
-        registry.of_values(registry.STRINGS.NAME)
+        registry.of_values(registry.texts()[0].NAME)
 
 
 @pytest.mark.sampled(5)
@@ -256,16 +258,18 @@ def rows_of(strings: HostStrings) -> list[bytes]:
 
 
 @pytest.mark.parametrize("count", [1, 255, 257, 5000])
-def test_strings(count: int) -> None:
-    """The codec of strings, whose steps are those of a column."""
-    side = registry.STRINGS.host()
+@pytest.mark.parametrize("codec", registry.texts(), ids=lambda codec: codec.NAME)
+def test_strings(codec: TextCodec, count: int) -> None:
+    """A codec of text, through what all of them share."""
     rows = [b"row %d of strings" % (i % 97) * (i % 3) for i in range(count)]
-    segments = side.compress(strings_of(rows))
+    segments = text.compress(strings_of(rows), codec)
+    assert {segment.codec for segment in segments} == {codec.NAME}
     for segment in segments:
-        side.check(segment)
-    assert rows_of(side.read(segments)) == rows
-    assert rows_of(side.read(segments, count // 3, count // 2)) == rows[count // 3 : count // 2]
+        validate.check(segment)
+        assert codec.TABLE.from_bytes(segment.table.to_bytes()) == segment.table
+    assert rows_of(text.read(segments)) == rows
+    assert rows_of(text.read(segments, count // 3, count // 2)) == rows[count // 3 : count // 2]
     for wanted in selections(count).values():
-        assert rows_of(side.take(segments, np.asarray(wanted, np.int64))) == [rows[row] for row in wanted]
-    assert rows_of(side.take(segments, np.empty(0, np.int64))) == []
-    assert side.compress(strings_of([])) == []
+        assert rows_of(text.take(segments, np.asarray(wanted, np.int64))) == [rows[row] for row in wanted]
+    assert rows_of(text.take(segments, np.empty(0, np.int64))) == []
+    assert text.compress(strings_of([]), codec) == []

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cudf_fsst import workers
 from cudf_fsst.buffers import HostStrings
+from cudf_fsst.codecs import work
 from cudf_fsst.codecs.fsst.symbols import SymbolTable, hash_slot
 from cudf_fsst.codecs.text import cpu, plan, row_lengths
 from cudf_fsst.codecs.text.layout import TILE_SIZES
@@ -281,7 +282,7 @@ def test_same_bytes_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -
 def test_few_rows_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     segments = compress([*mixed_rows(40000), b"abcdef" * 200_000])
     monkeypatch.setenv("CUDF_FSST_NUM_THREADS", "4")
-    monkeypatch.setattr(cpu, "map_items", lambda *_: pytest.fail("started threads"))
+    monkeypatch.setattr(work, "map_items", lambda *_: pytest.fail("started threads"))
     assert values(cpu.read(segments, 39, 40)) == mixed_rows(40000)[39:40]
     with pytest.raises(pytest.fail.Exception, match="started threads"):
         cpu.read(segments)
@@ -366,9 +367,9 @@ def test_wrong_options(options: dict, message: str) -> None:
 def test_wrong_offsets(offsets: list[int], dtype: type, message: str, nulls: bool) -> None:
     validity = np.array([0b11110], np.uint8) if nulls else None
     strings = HostStrings(len(offsets) - 1, np.zeros(10, np.uint8), np.array(offsets, dtype), validity, 0, int(nulls))
-    for work in (cpu.compress, cpu.train):
+    for call in (cpu.compress, cpu.train):
         with pytest.raises(ValueError, match=message):
-            work(strings)
+            call(strings)
 
 
 @given(st.data())

@@ -88,6 +88,42 @@ def test_what_was_kept_is_used_until_the_source_changes(path: Path) -> None:
     assert len(list(path.parent.rglob("*.nbc"))) == 1
 
 
+MADE = """
+from cudf_fsst.codecs.jit import njit
+
+@njit()
+def once(value):
+    return value
+
+@njit()
+def twice(value):
+    return 2 * value
+
+def made(step):
+    @njit()
+    def total(values):
+        found = 0
+        for value in values:
+            found += step(value)
+        return found
+    return total
+"""
+
+
+def test_functions_made_of_others_are_told_apart(path: Path) -> None:
+    """They have the same code; what they refer to is another function, or another version of it."""
+    path.write_text(MADE)
+    for again in (False, True):
+        some = module(path)
+        for step, total in (some.once, 4950), (some.twice, 9900):
+            function = some.made(step)
+            assert function(WORDS) == total
+            assert hits(function) == again
+    path.write_text(MADE.replace("2 * value", "3 * value"))
+    some = module(path)
+    assert some.made(some.twice)(WORDS) == 14850
+
+
 def test_files_that_are_gone_are_made_again(path: Path) -> None:
     assert module(path).total(WORDS) == 4950
     for file in path.parent.rglob("*.nbc"):
@@ -109,8 +145,10 @@ def test_without_a_place(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_kernel_is_kept_so() -> None:
     from cudf_fsst.codecs.fsst import cpu_kernels
+    from cudf_fsst.codecs.text import cpu_search_kernels
 
-    kernels = [one for one in vars(cpu_kernels).values() if isinstance(one, jit._Function)]
+    modules = cpu_kernels, cpu_search_kernels
+    kernels = [one for module in modules for one in vars(module).values() if isinstance(one, jit._Function)]
     assert len(kernels) > 10
     assert all(isinstance(kernel._cache._cache_file, compiled._DataFile) for kernel in kernels)
 

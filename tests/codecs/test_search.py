@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cudf_fsst.codecs.fsst import cpu_kernels, lifted
 from cudf_fsst.codecs.fsst.symbols import ESCAPE, SymbolTable
-from cudf_fsst.codecs.text import cpu_search_kernels, search
+from cudf_fsst.codecs.text import search
 from cudf_fsst.codecs.text.search import ByteCount, Count, Find, IsIn, Length, Like
 from match_cases import continuing
 
@@ -49,7 +50,7 @@ def test_automaton_finds_every_match(patterns: list[bytes], marks: bool, text: l
 def test_lifted_automaton_reads_symbols(patterns: list[bytes], table: SymbolTable) -> None:
     machine = search.automaton([(pattern, i % 2) for i, pattern in enumerate(patterns)], 1)
     states = machine.states
-    entries = search.lift(machine, table)
+    entries = lifted.lift(machine, table)
     assert entries.shape == (2 * states, 256)
     for state in range(states):
         for code in range(256):
@@ -65,7 +66,7 @@ def check_entry(machine: search.Automaton, entry: int, state: int, symbol: bytes
         for plane in range(2):
             ends[plane] |= (int(machine.accepts[state] | machine.classes[byte]) >> plane & 1) << i
     state += machine.states if escape else 0
-    assert entry == state | len(symbol) << search.LENGTH_SHIFT | (ends[0] | ends[1] << 8) << search.ENDS_SHIFT
+    assert entry == state | len(symbol) << lifted.LENGTH_SHIFT | (ends[0] | ends[1] << 8) << lifted.ENDS_SHIFT
 
 
 @given(st.lists(pieces, max_size=4), tables)
@@ -73,10 +74,10 @@ def test_host_entries_say_the_same(patterns: list[bytes], table: SymbolTable) ->
     machine = search.automaton([(pattern, i % 2) for i, pattern in enumerate(patterns)], 1)
     states = machine.states
     found = np.empty((3 * states, 256), np.uint64)
-    cpu_search_kernels.lift_codes(
+    cpu_kernels.lift_codes(
         machine.following, machine.accepts, machine.classes, table.decode_symbols, table.decode_lengths, found
     )
-    entries = search.lift(machine, table).astype(np.uint64)
+    entries = lifted.lift(machine, table).astype(np.uint64)
     state, length = entries & np.uint64(0xFF), entries >> np.uint64(8) & np.uint64(0xFF)
     ends = entries >> np.uint64(16)
 

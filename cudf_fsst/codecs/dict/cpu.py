@@ -21,12 +21,14 @@ from ..bitmap import put, rebased
 from ..chosen import Selected, numbers_of, parts_of, shares_of
 from ..node import Node, dictionary_of, is_strings, of_scopes, of_validity
 from ..part import Packed
-from ..registry import DICTIONARIES, STRINGS
-from ..text import cpu as fsst
+from ..registry import DICTIONARIES, is_text
+from ..text import cpu as text
 from ..text import plan as strings_plan
+from ..text.choose import codec_of
 from ..text.segment import Segments
 from ..unaligned import address, padded_copy
 from ..values import cpu as fixed
+from ..work import cut, run
 from . import cpu_kernels as kernels
 from . import few, plan
 from .few import Few
@@ -127,12 +129,12 @@ class Distinct:
         rows, chars = strings.rows, int(strings.offsets[-1] - strings.offsets[0])
         self._room = max(_HELD_NBYTES, (chars + 4 * rows) // 16) // rows  # bytes of a code
         threads = num_threads()
-        chunks = fsst.cut(0, rows, _CHUNK_ROWS)
+        chunks = cut(0, rows, _CHUNK_ROWS)
         #: Whether there are at most so many.
         self.complete = False
         for i in range(0, len(chunks), threads):
             work = [partial(self._look, strings, *chunk, most) for chunk in chunks[i : i + threads]]
-            for found in fsst.run(work, rows, 0):
+            for found in run(work, rows, 0):
                 numbers = None if found is None else self._table.insert(0, found.firsts.size, most, found.firsts)
                 if found is None or numbers is None:
                     return
@@ -161,7 +163,7 @@ class Distinct:
     def values(self) -> HostStrings:
         """The values."""
         strings = self._strings
-        return fsst.gather(HostStrings(strings.rows, strings.chars, strings.offsets), self.firsts)
+        return text.gather(HostStrings(strings.rows, strings.chars, strings.offsets), self.firsts)
 
     def codes(self, first: int, last: int) -> Codes:
         """Codes of rows, which begin and end with chunks; 0 of null ones."""
@@ -171,7 +173,7 @@ class Distinct:
             for chunk, numbers in self._chunks
             if first <= chunk.first < last
         ]
-        fsst.run(work, last - first, 0)
+        run(work, last - first, 0)
         return out
 
     def _write(self, chunk: _Chunk, numbers: Codes, out: Codes) -> None:
@@ -227,7 +229,7 @@ class Coded:
         """Some rows, without the null ones."""
         if self.validity is not None:
             rows = rows[(self.validity[rows >> 3] >> (rows & 7).astype(np.uint8) & 1).view(np.bool_)]
-        return fsst.gather(self.all_values, self.all_codes[rows].astype(np.int64))
+        return text.gather(self.all_values, self.all_codes[rows].astype(np.int64))
 
 
 class _CodedDistinct:
@@ -253,7 +255,7 @@ class _CodedDistinct:
         return offsets[self._firsts + 1].astype(np.int64) - offsets[self._firsts]
 
     def values(self) -> HostStrings:
-        return fsst.gather(self._values, self._firsts)
+        return text.gather(self._values, self._firsts)
 
     def codes(self, first: int, last: int) -> Codes:
         out = np.empty(last - first, f"<u{plan.itemsize(self._firsts.size)}")
@@ -267,7 +269,7 @@ class _CodedDistinct:
 def compress(
     strings: HostStrings, kind: Any, *, codec: str | None = None, table: Any = None, what: What = None, **options: Any
 ) -> Node:
-    """Compress a column, each scope by a dictionary or by FSST.
+    """Compress a column, each scope by a dictionary or by a codec of text.
 
     Parameters
     ----------
@@ -276,38 +278,37 @@ def compress(
     kind : pyarrow.DataType
         Of the column.
     codec : str, optional
-        ``"fsst"``, ``"dict"``; None: whichever is expected to be smaller, for each scope.
-    table : SymbolTable, optional
-        Of FSST, which is the codec then.
+        That of text, or of dictionaries; None: whichever is expected to be smaller, for each scope.
+    table : Table, optional
+        Of a codec of text, which is the codec then.
     what : str, callable or None
         What the log calls the column.
     **options
-        ``tile_size`` and ``level`` of FSST, for distinct values too.
+        ``tile_size`` and ``level`` of text, for distinct values too.
 
     Raises
     ------
     ValueError
         A wrong argument, or offsets that decrease or lie outside the characters.
     """
-    if codec == DICTIONARIES.NAME and table is not None:
-        raise ValueError("table is for codec 'fsst', not for 'dict'")
-    if codec == STRINGS.NAME or table is not None or not plan.eligible(strings.rows, named=codec is not None):
-        segments = fsst.compress(strings, table=table, **options)
+    of_text, named = codec_of(codec, table), codec == DICTIONARIES.NAME
+    if is_text(codec) or table is not None or not plan.eligible(strings.rows, named=named):
+        segments = text.compress(strings, of_text, table=table, **options)
         return Node(kind, strings.rows, sum(part.null_count for part in segments), segments=tuple(segments))
-    strings = fsst.checked(strings)
+    strings = text.checked(strings)
     strings.chars = np.ascontiguousarray(strings.chars)
     scopes: list[Node] = []
-    plain: list[fsst.Scope] = []
+    plain: list[text.Scope] = []
 
     def end_plain() -> None:
         if plain:
-            segments = fsst.encode(strings, plain, **options)
+            segments = text.encode(strings, plain, of_text, **options)
             rows, nulls = sum(part.rows for part in segments), sum(part.null_count for part in segments)
             scopes.append(Node(kind, rows, nulls, segments=tuple(segments)))
             plain.clear()
 
-    for scope in fsst.scopes_of(strings.offsets):
-        found = _scope(_rows(strings, scope[0][0], scope[-1][1]), kind, codec is not None, what, options)
+    for scope in text.scopes_of(strings.offsets):
+        found = _scope(_rows(strings, scope[0][0], scope[-1][1]), kind, named, what, options)
         if found is None:
             plain.append(scope)
         else:
@@ -333,7 +334,7 @@ def compress_coded(
 ) -> Node | None:
     """What `compress` makes of the same strings; None: they would have no dictionary, or more scopes than one."""
     named = codec is not None
-    if codec == STRINGS.NAME or not plan.eligible(coded.rows, named=named) or not _is_one_scope(coded.chars_nbytes):
+    if is_text(codec) or not plan.eligible(coded.rows, named=named) or not _is_one_scope(coded.chars_nbytes):
         return None
     found = _scope(coded, kind, named, what, options)
     return None if found is None else of_scopes(kind, [found])
@@ -365,7 +366,7 @@ def _scope(strings: HostStrings | Coded, kind: Any, named: bool, what: What, opt
     values = found.values()
     itemsize = plan.itemsize(values.rows)
     codes: list[Packed] = []
-    for first, last in fsst.cut(0, rows, plan.PIECE_CODES):
+    for first, last in cut(0, rows, plan.PIECE_CODES):
         piece = found.codes(first, last)
         if strings.validity is not None:
             piece = fixed.fill_nulls(piece, strings.validity, strings.validity_offset + first)
@@ -374,7 +375,7 @@ def _scope(strings: HostStrings | Coded, kind: Any, named: bool, what: What, opt
     if strings.validity is not None:
         bits = rebased(strings.validity, strings.validity_offset, rows)
         validity = fixed.compress(bits, what=of_validity(what))
-    own = Node(kind, values.rows, 0, segments=tuple(fsst.compress(values, **options)))
+    own = Node(kind, values.rows, 0, segments=tuple(text.compress(values, codec_of(), **options)))
     return Node(dictionary_of(kind, itemsize), rows, strings.null_count, validity, (tuple(codes),), (), (own,), chars)
 
 
@@ -391,7 +392,7 @@ class _Values(NamedTuple):
 
 
 def _values(scope: Node) -> _Values:
-    found = fsst.read(scope.children[0].segments, edges=scope.children[0].segment_edges)
+    found = text.read(scope.children[0].segments, edges=scope.children[0].segment_edges)
     offsets, chars = found.offsets.astype(np.int64), padded_copy(found.chars, kernels.COPIED)
     sizes = offsets[1:] - offsets[:-1]
     return _Values(offsets[:-1] + address(chars), sizes, chars, int(sizes.max(initial=0)))
@@ -417,7 +418,7 @@ def few_of(scope: Node) -> Few | None:
     segments = values.segments
     assert isinstance(segments, Segments)
     if segments.few is None and few.may_be(values):
-        segments.few = Few(fsst.read(segments))
+        segments.few = Few(text.read(segments))
     kept: Few | None = segments.few
     return kept
 
@@ -427,11 +428,11 @@ def look_up(scope: Node, answers: npt.NDArray[Any], out: npt.NDArray[Any]) -> No
     if not answers.size:  # nulls alone
         out[:] = 0
         return
-    for first, last in fsst.cut(0, scope.rows, _WINDOW_ROWS):
+    for first, last in cut(0, scope.rows, _WINDOW_ROWS):
         codes, work = codes_of(scope, first, last), []
-        for a, b in fsst.cut(0, last - first, _STEP_ROWS):
+        for a, b in cut(0, last - first, _STEP_ROWS):
             work.append(partial(kernels.look_up_codes, codes[a:b], answers, out[first + a : first + b]))
-        if not all(fsst.run(work, last - first, 0)):
+        if not all(run(work, last - first, 0)):
             raise damaged()
 
 
@@ -441,9 +442,9 @@ def damaged() -> ValueError:
 
 def _lengths(codes: npt.NDArray[Any], bits: npt.NDArray[np.uint8], values: _Values) -> list[int]:
     """Characters of every `_STEP_ROWS` rows."""
-    steps = fsst.cut(0, codes.size, _STEP_ROWS)
+    steps = cut(0, codes.size, _STEP_ROWS)
     work = [partial(kernels.expanded_chars, codes[a:b], bits, a, values.sizes) for a, b in steps]
-    found = fsst.run(work, codes.size, 0)
+    found = run(work, codes.size, 0)
     if min(found, default=0) < 0:
         raise damaged()
     return found
@@ -458,13 +459,13 @@ def count_chars(scope: Node) -> int:
         A code has no value. Or codes do not number the values of rows that are not null by first appearance, all of
         them.
     """
-    sizes = fsst.row_ends(scope.children[0].segments)
+    sizes = text.row_ends(scope.children[0].segments)
     sizes[1:] -= sizes[:-1].copy()
 
     def look(window: tuple[int, int]) -> tuple[int, int, int]:
         return kernels.look(codes_of(scope, *window), bits_of(scope, *window), sizes)
 
-    windows = fsst.cut(0, scope.rows, _LOOK_ROWS)
+    windows = cut(0, scope.rows, _LOOK_ROWS)
     found = map_items(look, windows)
     largest = max((largest for largest, _, _ in found), default=-1)
     if scope.null_count < scope.rows and largest >= sizes.size:
@@ -514,12 +515,12 @@ def _expand(
     """Strings of codes, the first of which begins at `position`; where the last one ends."""
     work: list[Callable[[], None]] = []
     start = position
-    for (a, b), nbytes in zip(fsst.cut(0, codes.size, _STEP_ROWS), lengths, strict=True):
+    for (a, b), nbytes in zip(cut(0, codes.size, _STEP_ROWS), lengths, strict=True):
         work.append(partial(_write, codes[a:b], bits, a, values, position, position + nbytes, offsets[a:b], chars))
         position += nbytes
     if position > chars.size:
         raise damaged()
-    fsst.run(work, codes.size, position - start)
+    run(work, codes.size, position - start)
     return position
 
 
@@ -537,10 +538,10 @@ def read(node: Node, start: int, stop: int) -> HostStrings:
         shares.append((scope, max(start - base, 0), min(stop - base, scope.rows)))
     if len(shares) == 1 and is_strings(shares[0][0].type):
         scope, first, last = shares[0]
-        return fsst.read(scope.segments, first, last, edges=scope.segment_edges)
+        return text.read(scope.segments, first, last, edges=scope.segment_edges)
     made = [_made(scope, first, last) for scope, first, last in shares]
     total = sum(one.chars for one in made)
-    chars, offsets = np.empty(total, np.uint8), np.zeros(stop - start + 1, fsst.offset_dtype(total))
+    chars, offsets = np.empty(total, np.uint8), np.zeros(stop - start + 1, text.offset_dtype(total))
     bitmap = np.zeros(-(-(stop - start) // 8), np.uint8)
     row = position = nulls = 0
     for one in made:
@@ -570,7 +571,7 @@ class _Plain(_Made):
 
     def __init__(self, scope: Node, first: int, last: int) -> None:
         super().__init__(last - first)
-        self._found = fsst.read(scope.segments, first, last, edges=scope.segment_edges)
+        self._found = text.read(scope.segments, first, last, edges=scope.segment_edges)
         self.chars = self._found.chars.size
 
     def write(self, position: int, offsets: npt.NDArray[Any], chars: npt.NDArray[np.uint8]) -> tuple[Any, int]:
@@ -586,7 +587,7 @@ class _Coded(_Made):
     def __init__(self, scope: Node, first: int, last: int) -> None:
         super().__init__(last - first)
         self._scope, self._first, self._values = scope, first, _values(scope)
-        self._windows = fsst.cut(first, last, _WINDOW_ROWS)
+        self._windows = cut(first, last, _WINDOW_ROWS)
         self._held: Any = None
         if first == 0 and last == scope.rows:
             self.chars = scope.chars
@@ -625,7 +626,7 @@ def validity(node: Node) -> tuple[npt.NDArray[np.uint8] | None, int]:
     row = 0
     for scope in node.scopes:
         if is_strings(scope.type):
-            bits, _ = fsst.validity(scope.segments)
+            bits, _ = text.validity(scope.segments)
         else:
             bits = bits_of(scope, 0, scope.rows) if scope.validity else None
         if bits is None:
@@ -656,12 +657,12 @@ def take(node: Node, rows: Selected, *, room: int = fixed.ROOM_NBYTES) -> HostSt
         return made
     back = np.empty(rows.size, np.int64)
     back[places] = np.arange(rows.size)
-    return fsst.gather(made, back)
+    return text.gather(made, back)
 
 
 def _taken(scope: Node, wanted: Selected, room: int) -> HostStrings:
     if is_strings(scope.type):
-        return fsst.take(scope.segments, wanted, edges=scope.segment_edges, room=room)
+        return text.take(scope.segments, wanted, edges=scope.segment_edges, room=room)
     (parts,), (edges,) = scope.values, scope.values_edges
     codes = fixed.take(parts, parts[0].itemsize, wanted, edges=edges, room=room).astype(np.int64)
     count, bits, nulls = codes.size, None, 0
@@ -680,22 +681,22 @@ def _taken(scope: Node, wanted: Selected, room: int) -> HostStrings:
         raise damaged()
     if 4 * count < own.rows:
         wanted, codes = np.unique(codes, return_inverse=True)
-        strings = fsst.take(own.segments, wanted, edges=own.segment_edges)
+        strings = text.take(own.segments, wanted, edges=own.segment_edges)
     else:
-        strings = fsst.read(own.segments, edges=own.segment_edges)
+        strings = text.read(own.segments, edges=own.segment_edges)
     if not nulls:
-        return fsst.gather(strings, codes)
+        return text.gather(strings, codes)
     # One more value, of no characters, for the null rows.
     offsets = np.append(strings.offsets, strings.offsets[-1:])
     codes[valid == 0] = strings.rows
-    made = fsst.gather(HostStrings(strings.rows + 1, strings.chars, offsets), codes)
+    made = text.gather(HostStrings(strings.rows + 1, strings.chars, offsets), codes)
     return HostStrings(made.rows, made.chars, made.offsets, bits, 0, nulls)
 
 
 def joined(found: Sequence[HostStrings]) -> HostStrings:
     """Strings one after another."""
     rows, total = sum(one.rows for one in found), sum(one.chars.size for one in found)
-    offsets, bitmap = np.zeros(rows + 1, fsst.offset_dtype(total)), np.zeros(-(-rows // 8), np.uint8)
+    offsets, bitmap = np.zeros(rows + 1, text.offset_dtype(total)), np.zeros(-(-rows // 8), np.uint8)
     row = position = 0
     for one in found:
         offsets[row + 1 : row + 1 + one.rows] = one.offsets[1:].astype(np.int64) + position

@@ -14,8 +14,11 @@ from ...buffers import HostStrings
 from ..bitmap import put, rebased
 from ..node import Node, dictionary_of, is_strings, of_validity
 from ..part import Packed
-from ..text import cpu as fsst
+from ..registry import of_text
+from ..text import cpu as text
+from ..text.choose import codec_of
 from ..values import cpu as fixed
+from ..work import cut, run
 from . import cpu_kernels as kernels
 from . import plan
 from .cpu import Codes, Table, bits_of, codes_of, damaged, joined
@@ -68,7 +71,7 @@ def together(scopes: Sequence[Node]) -> tuple[list[Member], HostStrings]:
     first = scopes[0]
     size, chars = _size(first), first.chars
     members = [Member(first, np.arange(size.values, dtype=np.uint32))]
-    values = fsst.read(first.children[0].segments)
+    values = text.read(first.children[0].segments)
     while len(members) < len(scopes):
         batch, nbytes = list[Node](), 0
         for scope in scopes[len(members) :]:
@@ -76,7 +79,7 @@ def together(scopes: Sequence[Node]) -> tuple[list[Member], HostStrings]:
             if batch and nbytes > _VALUES_NBYTES:
                 break
             batch.append(scope)
-        strings = joined([values, *(fsst.read(scope.children[0].segments) for scope in batch)])
+        strings = joined([values, *(text.read(scope.children[0].segments) for scope in batch)])
         table, sizes = Table(strings), np.diff(strings.offsets.astype(np.int64))
         table.insert(0, values.rows, strings.rows + 1)
         ends = np.cumsum([values.rows, *(scope.children[0].rows for scope in batch)]).tolist()
@@ -86,10 +89,10 @@ def together(scopes: Sequence[Node]) -> tuple[list[Member], HostStrings]:
             more = int(sizes[table.firsts[size.values :]].sum())
             union = plan.Size(size.rows + scope.rows, table.count, size.chars + more)
             if not plan.merges(size, _size(scope), union.rows, chars + scope.chars, union):
-                return members, fsst.gather(strings, table.firsts[: size.values])
+                return members, text.gather(strings, table.firsts[: size.values])
             members.append(Member(scope, numbers))
             size, chars = union, chars + scope.chars
-        values = fsst.gather(strings, table.firsts)
+        values = text.gather(strings, table.firsts)
     return members, values
 
 
@@ -110,7 +113,7 @@ def _one(members: Sequence[Member], values: HostStrings) -> Node:
         validity = fixed.compress(bitmap, what=of_validity(None))
     itemsize = plan.itemsize(values.rows)
     codes: list[Packed] = []
-    for start, stop in fsst.cut(0, rows, plan.PIECE_CODES):
+    for start, stop in cut(0, rows, plan.PIECE_CODES):
         piece = np.empty(stop - start, f"<u{itemsize}")
         for one, (begin, end) in zip(members, pairwise(edges), strict=True):
             a, b = max(begin, start), min(end, stop)
@@ -120,7 +123,8 @@ def _one(members: Sequence[Member], values: HostStrings) -> Node:
     own = first.children[0]
     if own.rows < values.rows:
         sizes: dict[str, Any] = {"tile_size": own.segments[0].layout.tile_size} if own.segments else {}
-        own = Node(own.type, values.rows, 0, segments=tuple(fsst.compress(values, **sizes)))
+        codec = of_text(own.segments[0].codec) if own.segments else codec_of()
+        own = Node(own.type, values.rows, 0, segments=tuple(text.compress(values, codec, **sizes)))
     chars = sum(one.scope.chars for one in members)
     return Node(dictionary_of(own.type, itemsize), rows, nulls, validity, (tuple(codes),), (), (own,), chars)
 
@@ -131,8 +135,6 @@ def _renumber(member: Member, first: int, last: int, out: Codes) -> None:
         out[:] = 0
         return
     codes, numbers = codes_of(member.scope, first, last), member.numbers.astype(out.dtype)
-    work = [
-        partial(kernels.look_up_codes, codes[a:b], numbers, out[a:b]) for a, b in fsst.cut(0, last - first, _STEP_ROWS)
-    ]
-    if not all(fsst.run(work, last - first, 0)):
+    work = [partial(kernels.look_up_codes, codes[a:b], numbers, out[a:b]) for a, b in cut(0, last - first, _STEP_ROWS)]
+    if not all(run(work, last - first, 0)):
         raise damaged()

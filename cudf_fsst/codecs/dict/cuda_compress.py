@@ -19,7 +19,8 @@ from ...device.waits import Steps, together
 from ...naming import What
 from ..fsst import cuda_compress as fsst
 from ..node import Node, Parts, dictionary_of, of_scopes
-from ..registry import DICTIONARIES, STRINGS
+from ..registry import DICTIONARIES, is_text
+from ..text.choose import codec_of
 from ..text.segment import Segment
 from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
 from .cuda_pack import pack
@@ -44,7 +45,7 @@ class Task(NamedTuple):
     kind : pyarrow.DataType
     strings : DeviceStrings
     codec : str or None
-        ``"fsst"``, ``"dict"``; None: the smaller one, for each scope.
+        That of text, or of dictionaries; None: the smaller one, for each scope.
     options : mapping
         ``table``, ``tile_size``, ``level``.
     what : str, callable or None
@@ -60,11 +61,10 @@ class Task(NamedTuple):
     @property
     def may_have(self) -> bool:
         """Whether a scope may have a dictionary."""
-        named = self.named
-        if named and self.options.get("table") is not None:
-            raise ValueError("table is for codec 'fsst', not for 'dict'")
-        plain = self.codec == STRINGS.NAME or self.options.get("table") is not None
-        return not plain and plan.eligible(self.strings.rows, named=named)
+        table = self.options.get("table")
+        codec_of(self.codec, table)  # refuses what does not fit
+        plain = table is not None or is_text(self.codec)
+        return not plain and plan.eligible(self.strings.rows, named=self.named)
 
     @property
     def named(self) -> bool:

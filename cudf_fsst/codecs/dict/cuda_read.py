@@ -20,6 +20,7 @@ from ..fsst import cuda_read as fsst
 from ..node import Node, is_strings
 from ..text import cpu as fsst_cpu
 from ..text import search
+from ..text.choose import codec_of
 from ..text.segment import Segment, Segments
 from ..values import cuda_read as fixed
 from . import cuda_packed, cuda_text, few, launch
@@ -464,7 +465,7 @@ def _joined(node: Node) -> _Joined:
 def _null_segment(lane: Lane) -> Segment:
     """One row that is null. It is not kept: columns have no memory on the GPU but that of their parts."""
     (segment,) = fsst_cpu.compress(
-        HostStrings(1, np.empty(0, np.uint8), np.zeros(2, np.int32), np.zeros(1, np.uint8), 0, 1)
+        HostStrings(1, np.empty(0, np.uint8), np.zeros(2, np.int32), np.zeros(1, np.uint8), 0, 1), codec_of()
     )
     meta, codes = lane.allocate(segment.meta.size), lane.allocate(0)
     lane.upload(meta.ptr, segment.meta)

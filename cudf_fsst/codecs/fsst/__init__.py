@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from ..contract import HostOfStrings
+from ..contract import HostTextCodec
+from .symbols import SymbolTable
 
 NAME = "fsst"
+# TPC-H l_comment on an H200: 128 decodes a tenth faster and has a 2 % lower ratio; 512 decodes a tenth slower and has a
+# 1 % higher one. At 128 the ratio on genome falls below 0.99 of the original library's.
+TILE_SIZE = 256
+TABLE = SymbolTable
 
 
 def since() -> int:
-    """See `contract.StringCodec`."""
+    """See `contract.TextCodec`."""
     return 1
 
 
-def host() -> HostOfStrings:
+def host() -> HostTextCodec:
     """The host side."""
-    from ..text import cpu
+    from . import cpu
 
     return cpu
 

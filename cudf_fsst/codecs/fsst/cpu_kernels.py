@@ -1,4 +1,4 @@
-"""Numba kernels of the FSST host side: encode tiles, decode tiles, characters and rows.
+"""Numba kernels of the FSST host side: encode tiles, decode a tile.
 
 They take addresses, so one compiled version serves every kind of array, and release the GIL. Decoding trusts nothing
 that is stored: every code, length and start is checked before a byte is read or written by it, and damage is a return
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..jit import njit
-from ..text.layout import ROW_BLOCK, TILE_BLOCK
-from ..text.row_lengths import unpack_ends
-from ..unaligned import copy, load8, load16, load32, load64, store8, store16, store64, trailing_zeros
+from ..text.cpu_search_kernels import entry_of
+from ..text.layout import TILE_BLOCK
+from ..unaligned import copy, load8, load64, store8, store16, store64, trailing_zeros
 from .automaton import COST_SHIFT
 from .symbols import HASH_MULTIPLIER, HASH_SHIFT
 
@@ -236,52 +236,9 @@ def encode_tiles_max(
 
 
 @njit()
-def drop_null_chars(
-    offsets: int, itemsize: int, rows: int, validity: int, validity_offset: int, chars: int, kept: Any, out: int
-) -> int:
-    """Offsets without the characters of null rows into `kept`; where `out` is not 0, the other characters to it."""
-    position = np.int64(0)
-    kept[0] = 0
-    for row in range(rows):
-        bit = validity_offset + row
-        if itemsize == 4:
-            start = np.int64(np.int32(load32(offsets + 4 * row)))
-            end = np.int64(np.int32(load32(offsets + 4 * row + 4)))
-        else:
-            start = np.int64(load64(offsets + 8 * row))
-            end = np.int64(load64(offsets + 8 * row + 8))
-        if (load8(validity + (bit >> 3)) >> np.uint8(bit & 7)) & np.uint8(1) != 0 and end > start:
-            if out != 0:
-                copy(out + position, chars + start, end - start)
-            position += end - start
-        kept[row + 1] = position
-    return position
-
-
-@njit()
-def nulls_have_chars(offsets: int, itemsize: int, rows: int, validity: int, validity_offset: int) -> bool:
-    for row in range(rows):
-        bit = validity_offset + row
-        if (load8(validity + (bit >> 3)) >> np.uint8(bit & 7)) & np.uint8(1) == 0:
-            if itemsize == 4:
-                if load32(offsets + 4 * row) != load32(offsets + 4 * row + 4):
-                    return True
-            elif load64(offsets + 8 * row) != load64(offsets + 8 * row + 8):
-                return True
-    return False
-
-
-@njit()
-def decode_tile(
-    at: int, end: int, codes_end: int, out: int, nbytes: int, limit: int, symbols: Any, symbol_lengths: Any
-) -> bool:
-    """Decode the codes at addresses `at` to `end` to the `nbytes` bytes at `out`; False where they do not fit.
-
-    Reads stay below `codes_end`, writes below `limit`; up to `limit` bytes after the tile may get any value.
-    """
-    if end - at == nbytes:
-        copy(out, at, nbytes)
-        return True
+def decode_tile(at: int, end: int, out: int, nbytes: int, limit: int, table: tuple[int, int]) -> bool:
+    """Decode a tile that is not raw; see `text.cpu_decode.decoder`."""
+    symbols, symbol_lengths = table
     stop = out + nbytes
     # A step of the fast loop consumes 8 codes and writes at most 64 bytes.
     while at + 8 <= end and out + 64 <= limit:
@@ -291,16 +248,16 @@ def decode_tile(
         if escapes == np.uint64(0):
             for _ in range(8):
                 code = np.int64(window & np.uint64(0xFF))
-                store64(out, symbols[code])
-                out += np.int64(symbol_lengths[code])
+                store64(out, load64(symbols + 8 * code))
+                out += np.int64(load8(symbol_lengths + code))
                 window >>= np.uint64(8)
             at += 8
         else:
             count = trailing_zeros(escapes) >> 3
             for _ in range(count):
                 code = np.int64(window & np.uint64(0xFF))
-                store64(out, symbols[code])
-                out += np.int64(symbol_lengths[code])
+                store64(out, load64(symbols + 8 * code))
+                out += np.int64(load8(symbol_lengths + code))
                 window >>= np.uint64(8)
             if count < 7:
                 store8(out, np.uint8((window >> np.uint64(8)) & np.uint64(0xFF)))
@@ -317,11 +274,11 @@ def decode_tile(
             at += 1
             out += 1
         else:
-            length = np.int64(symbol_lengths[code])
+            length = np.int64(load8(symbol_lengths + code))
             if out + 8 <= limit:
-                store64(out, symbols[code])
+                store64(out, load64(symbols + 8 * code))
             elif out + length <= limit:
-                symbol = symbols[code]
+                symbol = load64(symbols + 8 * code)
                 for i in range(length):
                     store8(out + i, np.uint8((symbol >> np.uint64(8 * i)) & np.uint64(0xFF)))
             else:
@@ -331,271 +288,22 @@ def decode_tile(
 
 
 @njit()
-def decode_tiles(
-    codes: int,
-    codes_nbytes: int,
-    block_starts: int,
-    lengths: int,
-    chars: int,
-    tile_size: int,
-    first: int,
-    last: int,
-    out: int,
-    limit: int,
-    symbols: Any,
-    symbol_lengths: Any,
-) -> int:
-    """Decode tiles `first` to ``last - 1`` to `out` (which ends at `limit`); -1, or a tile that is damaged."""
-    tile = first // TILE_BLOCK * TILE_BLOCK
-    position = np.int64(0)
-    while tile < last:
-        if tile % TILE_BLOCK == 0:
-            block = tile // TILE_BLOCK
-            position = np.int64(load64(block_starts + 8 * block))
-            if position < 0 or position > codes_nbytes:
-                return tile
-        nbytes = min(tile_size, chars - tile * tile_size)
-        if tile_size <= 256:
-            length = np.int64(load8(lengths + tile)) + 1
-        else:
-            length = np.int64(load16(lengths + 2 * tile)) + 1
-        if length > nbytes or length > codes_nbytes - position:
-            return tile
-        if tile >= first:
-            at = codes + position
-            end = at + length
-            if not decode_tile(at, end, end, out, nbytes, limit, symbols, symbol_lengths):
-                return tile
-            out += nbytes
-        position += length
-        tile += 1
-        if tile % TILE_BLOCK == 0 or tile * tile_size >= chars:
-            block = (tile + TILE_BLOCK - 1) // TILE_BLOCK
-            if position != np.int64(load64(block_starts + 8 * block)):
-                return tile - 1
-    return -1
-
-
-@njit()
-def decode_chars(
-    codes: int,
-    codes_nbytes: int,
-    block_starts: int,
-    lengths: int,
-    chars: int,
-    tile_size: int,
-    first: int,
-    last: int,
-    out: int,
-    scratch: int,
-    symbols: Any,
-    symbol_lengths: Any,
-) -> int:
-    """Decode characters `first` to ``last - 1`` to `out`; -1, or a tile that is damaged.
-
-    `scratch` has room for a tile and 64 bytes: tiles that are wanted in part go there first.
-    """
-    while first < last:
-        tile = first // tile_size
-        skip = first - tile * tile_size
-        nbytes = min(tile_size, chars - tile * tile_size)
-        if skip == 0 and last - first >= nbytes:
-            tiles = max(1, (last - first) // tile_size)
-            nbytes = min(tiles * tile_size, last - first)
-            bad = decode_tiles(
-                codes,
-                codes_nbytes,
-                block_starts,
-                lengths,
-                chars,
-                tile_size,
-                tile,
-                tile + tiles,
-                out,
-                out + nbytes,
-                symbols,
-                symbol_lengths,
-            )
-        else:
-            bad = decode_tiles(
-                codes,
-                codes_nbytes,
-                block_starts,
-                lengths,
-                chars,
-                tile_size,
-                tile,
-                tile + 1,
-                scratch,
-                scratch + tile_size + 64,
-                symbols,
-                symbol_lengths,
-            )
-            nbytes = min(nbytes - skip, last - first)
-            if bad < 0:
-                copy(out, scratch + skip, nbytes)
-        if bad >= 0:
-            return bad
-        first += nbytes
-        out += nbytes
-    return -1
-
-
-@njit()
-def decode_rows(
-    codes: int,
-    codes_nbytes: int,
-    block_starts: int,
-    lengths: int,
-    chars: int,
-    tile_size: int,
-    starts: Any,
-    places: Any,
-    offsets: Any,
-    long: int,
-    out: int,
-    scratch: int,
-    symbols: Any,
-    symbol_lengths: Any,
-) -> int:
-    """Decode the row that begins at character ``starts[i]`` for every i; -1, or a damaged tile.
-
-    It is number ``places[i]`` (empty: i) of those whose characters in `out` begin and end at `offsets`. Rows of `long`
-    characters and more are left out.
-
-    Where `starts` ascend, each tile is decoded once: the last one is kept in `scratch`, which has room for a tile and
-    64 bytes, and a row that is wanted again is copied.
-    """
-    shift = trailing_zeros(np.uint64(tile_size))
-    held = -1
-    following, position = -1, np.int64(0)  # the codes of this tile begin there
-    before, size_before, start_before = np.int64(0), np.int64(-1), np.int64(-1)
-    for i in range(starts.size):
-        place = places[i] if places.size else i
-        size = offsets[place + 1] - offsets[place]
-        if size >= long:
-            continue
-        at = starts[i]
-        where = out + offsets[place]
-        end, stop = at + size, where + size
-        if at == start_before and size == size_before:
-            copy(where, before, size)
-            continue
-        before, size_before, start_before = where, size, at
-        while at < end:
-            tile = at >> shift
-            skip = at - (tile << shift)
-            nbytes = min(tile_size, chars - (tile << shift))
-            if tile != held:
-                if tile < following or tile // TILE_BLOCK != following // TILE_BLOCK:
-                    following = tile // TILE_BLOCK * TILE_BLOCK
-                    position = np.int64(load64(block_starts + 8 * (tile // TILE_BLOCK)))
-                    if position < 0 or position > codes_nbytes:
-                        return tile
-                begin = position
-                while following <= tile:
-                    if tile_size <= 256:
-                        length = np.int64(load8(lengths + following)) + 1
-                    else:
-                        length = np.int64(load16(lengths + 2 * following)) + 1
-                    begin = position
-                    if length > tile_size or length > codes_nbytes - begin:
-                        return following
-                    position += length
-                    following += 1
-                if length > nbytes:
-                    return tile
-                if following % TILE_BLOCK == 0 or following << shift >= chars:
-                    block = (following + TILE_BLOCK - 1) // TILE_BLOCK
-                    if position != np.int64(load64(block_starts + 8 * block)):
-                        return tile
-                first, last = codes + begin, codes + position
-                if skip == 0 and end - at >= nbytes:
-                    if not decode_tile(first, last, last, where, nbytes, stop, symbols, symbol_lengths):
-                        return tile
-                    at += nbytes
-                    where += nbytes
-                    continue
-                room = scratch + tile_size + 64
-                if not decode_tile(first, last, last, scratch, nbytes, room, symbols, symbol_lengths):
-                    return tile
-                held = tile
-            wanted = min(nbytes - skip, end - at)
-            copy(where, scratch + skip, wanted)
-            at += wanted
-            where += wanted
-    return -1
-
-
-@njit()
-def chosen_offsets(offsets: Any, rows: Any, base: int, to: Any) -> None:
-    """Fill `to` with the offsets of rows ``rows[i] - base`` of a column, one after another."""
-    position = np.int64(0)
-    to[0] = position
-    for i in range(rows.size):
-        row = rows[i] - base
-        position += np.int64(offsets[row + 1]) - np.int64(offsets[row])
-        to[i + 1] = position
-
-
-@njit()
-def copy_rows(offsets: Any, chars: int, rows: Any, base: int, to: Any, out: int) -> None:
-    """Copy the characters of these rows to ``out + to[i]``."""
-    for i in range(rows.size):
-        copy(out + to[i], chars + np.int64(offsets[rows[i] - base]), to[i + 1] - to[i])
-
-
-@njit()
-def row_spans(
-    row_starts: int,
-    row_minima: int,
-    row_words: int,
-    row_bits: int,
-    bits_words: int,
-    segment_rows: int,
-    chars: int,
-    rows: Any,
-    base: int,
-    places: Any,
-    starts: Any,
-    sizes: Any,
-    scratch: Any,
-) -> int:
-    """Where row ``rows[i] - base`` starts in the segment's characters, for every i; -1, or a damaged row block.
-
-    Its characters are counted in ``sizes[places[i]]`` (`places` empty: i). The last entry of `scratch`, which has
-    two more than a row block, is the longest row.
-    """
-    held = -1
-    longest = np.int64(0)
-    for i in range(rows.size):
-        row = rows[i] - base
-        block = row // ROW_BLOCK
-        if block != held:
-            held = block
-            first = block * ROW_BLOCK
-            last = min(segment_rows, first + ROW_BLOCK)
-            scratch[0] = np.int64(load64(row_starts + 8 * block))
-            end = unpack_ends(
-                row_starts,
-                row_minima,
-                row_words,
-                row_bits,
-                bits_words,
-                segment_rows,
-                chars,
-                first,
-                last,
-                0,
-                scratch.ctypes.data + 8,
-                8,
-            )
-            if end < 0:
-                return block
-        start = scratch[row - block * ROW_BLOCK]
-        size = scratch[row - block * ROW_BLOCK + 1] - start
-        starts[i] = start
-        sizes[places[i] if places.size else i] = size
-        longest = max(longest, size)
-    scratch[scratch.size - 1] = longest
-    return -1
+def lift_codes(following: Any, accepts: Any, classes: Any, symbols: Any, symbol_lengths: Any, entries: Any) -> None:
+    """Make the automaton that reads a table's codes, as `text.cpu_search_kernels` has it: uint64[3 * states, 256]."""
+    states = accepts.size
+    for state in range(states):
+        for code in range(256):
+            at = state
+            ends = 0
+            length = np.int64(symbol_lengths[code])
+            for place in range(length):
+                byte = np.int64((symbols[code] >> np.uint64(8 * place)) & np.uint64(0xFF))
+                at = np.int64(following[at, byte])
+                found = np.int64(accepts[at] | classes[byte])
+                ends |= (found & 1 | (found & 2) << 7) << place
+            entries[state, code] = entry_of(states + state if code == 255 else at, length, ends)
+            at = np.int64(following[state, code])
+            found = np.int64(accepts[at] | classes[code])
+            ends = found & 1 | (found & 2) << 7
+            entries[states + state, code] = entry_of(at, 1, ends)
+            entries[2 * states + state, code] = entry_of(2 * states + at, 1, ends)

@@ -69,7 +69,7 @@ def _answer_blocks(
         address(lifted.entries),
         machine.states,
         address(lifted.restarts),
-        reader.symbols[0],
+        reader.segment.table.decode_symbols,
         int(machine.verdicts[0]),
         address(out),
     )

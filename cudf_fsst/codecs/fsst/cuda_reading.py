@@ -18,7 +18,6 @@ from ..text.layout import ROW_BLOCK, TILE_BLOCK
 from ..text.segment import Segment, Segments
 from . import launch
 from .cuda_kernels import choices, get_kernel
-from .symbols import SymbolTable
 
 _u32, _u64 = np.uint32, np.uint64
 Words = npt.NDArray[np.uint64]
@@ -176,7 +175,7 @@ class Reading:
         view = launch.describe(segments)
         words = view.view(_u64).reshape(view.size, len(FIELDS))
         self.__dict__.update(words=words, view=view)
-        place_of: dict[SymbolTable, int] = {}
+        place_of: dict[Any, int] = {}
         self._table_places = [
             place_of.setdefault(segment.table, launch.DECODE_TABLE_NBYTES * len(place_of)) for segment in segments
         ]

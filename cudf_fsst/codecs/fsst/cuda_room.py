@@ -18,7 +18,7 @@ from ...device.waits import Steps
 from ..text import plan
 from ..text.layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from ..text.segment import Segment
-from . import launch
+from . import TILE_SIZE, launch
 from .cuda_kernels import blocks, choices
 from .launch import WORD, ColumnView, Found, PackView, ScopeView, SearchView, WaveView
 from .symbols import SymbolTable
@@ -248,7 +248,7 @@ class Results:
 
 def _plan(number: int, task: Task, chars_limit: int, *, one_scope: bool) -> Column:
     """Plan a column that has at most so many characters."""
-    tile_size = plan.auto_tile_size(chars_limit) if task.tile_size == "auto" else int(task.tile_size)
+    tile_size = TILE_SIZE if task.tile_size == "auto" else int(task.tile_size)
     if tile_size not in TILE_SIZES:
         raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {task.tile_size!r}")
     segment_size = plan.segment_size(chars_limit)

@@ -52,6 +52,8 @@ class SymbolTable:
         Symbols in code order: all of length 2 first, then 3, ... 8, then 1.
     """
 
+    #: Whose tables these are.
+    codec = "fsst"
     _words: tuple[bytes, bytes]  # where `symbols` are still to be made of them
 
     def __init__(self, symbols: tuple[bytes, ...]) -> None:

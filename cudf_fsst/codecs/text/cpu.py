@@ -1,4 +1,4 @@
-"""FSST on the host: strings to segments and back, in Numba without the GIL.
+"""Strings to segments and back on the host, in Numba without the GIL, for every codec of text.
 
 Work is cut into chunks of whole blocks of tiles, for the threads of the process (Numba's own thread pools must not be
 entered from several Python threads at once; plain threads over nogil kernels may). What is stored does not depend on
@@ -14,23 +14,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ...buffers import HostStrings
-from ...workers import map_items, num_threads
+from ...workers import map_items
 from ..bitmap import put, rebased
 from ..chosen import Chosen, Selected, chosen, parts_of, shares_of
-from ..fsst import cpu_kernels as kernels
-from ..fsst.automaton import automaton
-from ..fsst.symbols import SymbolTable
-from ..fsst.train import train_table
-from ..fsst.train_max import train_table_max
+from ..contract import Table, TextCodec
 from ..part import edges_of
+from ..registry import of_text
 from ..unaligned import address
+from ..work import cut, run
+from . import cpu_kernels as kernels
 from . import cpu_select, plan
+from .choose import codec_of
 from .layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from .row_lengths import check_ascending, measure, pack, unpack_ends
 from .segment import Segment
@@ -52,17 +52,6 @@ _FEW_DENSE = 2**12
 _ROOM_NBYTES = 64 << 20
 #: Characters of a row from which threads share it.
 _LONG_ROW = 2**20
-#: Rows and characters up to which a range is decoded before threads would have started.
-_FEW_ROWS, _FEW_CHARS = 2**16, 2**20
-
-_R = TypeVar("_R")
-
-
-def cut(first: int, last: int, step: int) -> list[tuple[int, int]]:
-    """Cut a range at the multiples of `step`."""
-    edges = [first, *range((first // step + 1) * step, last, step), last]
-    return list(pairwise(edges)) if first < last else []
-
 
 # --- encoding -------------------------------------------------------------------------------------------------------
 
@@ -93,6 +82,8 @@ def checked(strings: HostStrings) -> HostStrings:
     return HostStrings(strings.rows, chars, offsets, validity, strings.validity_offset, strings.null_count)
 
 
+#: Writes tiles of a segment's characters; see `contract.HostTextCodec.encoder`.
+Encoder = Callable[..., int]
 #: Segments that share a table: their row ranges.
 Scope = list[tuple[int, int]]
 
@@ -109,7 +100,7 @@ def scopes_of(offsets: npt.NDArray[Any]) -> list[Scope]:
     return [parts[i : i + per_table] for i in range(0, len(parts), per_table)]
 
 
-def train(strings: HostStrings, *, level: str = "default") -> SymbolTable:
+def train(strings: HostStrings, codec: TextCodec | None = None, *, level: str = "default") -> Table:
     """Train one table on all the characters of a column, for one of `LEVELS`.
 
     Raises
@@ -121,29 +112,14 @@ def train(strings: HostStrings, *, level: str = "default") -> SymbolTable:
         raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
     strings = checked(strings)
     chars = strings.chars[int(strings.offsets[0]) : int(strings.offsets[-1])]
-    return _train_scope(chars, 0, chars.size, level)
-
-
-def _train_scope(chars: npt.NDArray[np.uint8], start: int, nbytes: int, level: str) -> SymbolTable:
-    """Train the table of a scope of a call's characters."""
-
-    def sample(level: str, draw: int = 0) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        starts, length = plan.sample_positions(start, nbytes, level, draw)
-        ends = np.minimum(starts + length, start + nbytes)
-        chunks = np.concatenate([chars[a:b] for a, b in zip(starts, ends, strict=True)] or [chars[:0]])
-        return chunks, np.concatenate([[0], np.cumsum(ends - starts)[:-1]]).astype(np.int64)[: starts.size]
-
-    table = train_table(*sample("default"))
-    if level == "default":
-        return table
-    drawn = nbytes > plan.SAMPLE_CHUNK * plan.SAMPLE_CHUNKS[level]
-    return train_table_max(*sample(level), table, sample(level, 1) if drawn else None)
+    return (codec or codec_of()).host().train(chars, 0, chars.size, level)
 
 
 def compress(
     strings: HostStrings,
+    codec: TextCodec | None = None,
     *,
-    table: SymbolTable | None = None,
+    table: Table | None = None,
     tile_size: int | Literal["auto"] = "auto",
     level: str = "default",
 ) -> list[Segment]:
@@ -153,8 +129,10 @@ def compress(
     ----------
     strings
         The column; its characters under nulls are dropped.
+    codec
+        None: that of the table, or the one that is taken where the user names none.
     table
-        Used for all segments; None trains tables on the column.
+        One of the codec's, used for all segments; None trains tables on the column.
     tile_size
         One of `TILE_SIZES`, or ``"auto"``.
     level
@@ -177,14 +155,16 @@ def compress(
     if strings.rows == 0:
         return []
     strings = checked(strings)
-    return encode(strings, scopes_of(strings.offsets), table=table, tile_size=tile_size, level=level)
+    codec = codec or codec_of(table=table)
+    return encode(strings, scopes_of(strings.offsets), codec, table=table, tile_size=tile_size, level=level)
 
 
 def encode(
     strings: HostStrings,
     scopes: Sequence[Scope],
+    codec: TextCodec,
     *,
-    table: SymbolTable | None = None,
+    table: Table | None = None,
     tile_size: int | Literal["auto"] = "auto",
     level: str = "default",
 ) -> list[Segment]:
@@ -192,14 +172,15 @@ def encode(
     offsets = strings.offsets
     base, nbytes = int(offsets[0]), int(offsets[-1] - offsets[0])
     chars = np.ascontiguousarray(strings.chars[base : base + nbytes])
-    tile = plan.auto_tile_size(nbytes) if tile_size == "auto" else int(tile_size)
+    tile, side = codec.TILE_SIZE if tile_size == "auto" else int(tile_size), codec.host()
     if table is None:
         spans = [(int(offsets[scope[0][0]]) - base, int(offsets[scope[-1][1]]) - base) for scope in scopes]
-        tables = map_items(lambda span: _train_scope(chars, span[0], span[1] - span[0], level), spans)
+        tables = map_items(lambda span: side.train(chars, span[0], span[1] - span[0], level), spans)
     else:
         tables = [table] * len(scopes)
+    encoders = {own: side.encoder(own, level, tile) for own in tables}
     return [
-        _compress_segment(strings, chars, base, first, last, own, tile, level)
+        _compress_segment(strings, chars, base, first, last, own, tile, encoders[own])
         for scope, own in zip(scopes, tables, strict=True)
         for first, last in scope
     ]
@@ -211,9 +192,9 @@ def _compress_segment(
     base: int,
     first: int,
     last: int,
-    table: SymbolTable,
+    table: Table,
     tile_size: int,
-    level: str,
+    encoder: Encoder,
 ) -> Segment:
     rows = last - first
     offsets = strings.offsets[first : last + 1]
@@ -236,28 +217,11 @@ def _compress_segment(
     block_starts = segment.section("block_starts")
     tiles = layout.tiles
     own_chars, tile_lengths = chars[start:end], segment.section("tile_lengths")
-    parser = automaton(table) if level == "max" else None
 
     def encode(chunk: tuple[int, int]) -> npt.NDArray[np.uint8]:
         tile_first, tile_last = chunk[0] * TILE_BLOCK, min(chunk[1] * TILE_BLOCK, tiles)
         codes = np.empty((tile_last - tile_first) * tile_size, np.uint8)
-        begin = address(own_chars)
-        tiles_of_chunk = begin, begin + layout.chars, tile_size, tile_first, tile_last
-        to = address(codes), address(tile_lengths), block_starts[1:]
-        if parser is not None:
-            nbytes = kernels.encode_tiles_max(*tiles_of_chunk, *parser, table.decode_lengths, *to)
-        else:
-            scratch = np.empty(kernels.encode_scratch(tile_size), np.uint8)
-            nbytes = kernels.encode_tiles(
-                *tiles_of_chunk,
-                table.hash_symbols,
-                table.hash_meta,
-                table.pair_codes,
-                table.byte_codes,
-                table.two_byte_limit,
-                *to,
-                address(scratch),
-            )
+        nbytes = encoder(own_chars, tile_first, tile_last, codes, tile_lengths, block_starts[1:])
         return codes[:nbytes].copy()
 
     chunks = cut(0, layout.blocks, _CHUNK_BLOCKS)
@@ -280,8 +244,8 @@ class Reader:
         self.segment = segment
         meta = address(segment.meta)
         at = {name: meta + section.offset for name, section in layout.sections.items()}
-        table = segment.table
-        self.symbols = table.decode_symbols, table.decode_lengths
+        self.decoder = of_text(segment.codec).host().DECODER
+        self.table = self.decoder.addresses(segment.table)
         self.tiles = (
             address(segment.codes),
             segment.codes_nbytes,
@@ -329,7 +293,7 @@ class Reader:
         if out.size != last - first:
             self.damaged_tile(first // self.segment.layout.tile_size)
         scratch = self.scratch()
-        bad = kernels.decode_chars(*self.tiles, first, last, address(out), address(scratch), *self.symbols)
+        bad = self.decoder.decode_chars(*self.tiles, first, last, address(out), address(scratch), self.table)
         if bad >= 0:
             self.damaged_tile(bad)
 
@@ -342,10 +306,10 @@ class Reader:
     def decode_rows(
         self, starts: Any, places: Any, offsets: Any, out: npt.NDArray[np.uint8], *, long: int = _LONG_ROW
     ) -> None:
-        """Decode rows but the long ones (`kernels.decode_rows`)."""
+        """Decode rows but the long ones (`Decoder.decode_rows`)."""
         scratch = self.scratch()
         to = address(out), address(scratch)
-        bad = kernels.decode_rows(*self.tiles, starts, places, offsets, long, *to, *self.symbols)
+        bad = self.decoder.decode_rows(*self.tiles, starts, places, offsets, long, *to, self.table)
         if bad >= 0:
             self.damaged_tile(bad)
 
@@ -358,16 +322,6 @@ class Reader:
 
 def offset_dtype(chars: int) -> type[np.signedinteger[Any]]:
     return np.int32 if chars < 2**31 else np.int64
-
-
-def run(work: Sequence[Callable[[], _R]], rows: int, chars: int) -> list[_R]:
-    """Results of work, which is done in threads where it is not over before they would have started."""
-    if rows <= _FEW_ROWS and chars <= _FEW_CHARS:
-        return [step() for step in work]
-    # Small steps, as small segments make them, go to a thread together.
-    together = max(1, len(work) // (64 * num_threads()))
-    parts = [work[i : i + together] for i in range(0, len(work), together)]
-    return [result for part in map_items(lambda steps: [step() for step in steps], parts) for result in part]
 
 
 def read(

@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from ..part import edges_of
 from ..unaligned import address
+from ..work import cut, run
 from . import cpu_equal_kernels as kernels
-from .cpu import Reader, cut, run
+from .cpu import Reader
 from .layout import ROW_BLOCK
 from .segment import Segment
 

@@ -1,22 +1,28 @@
-"""Questions about the rows of an FSST column on the host, answered on its codes (`search`), in threads."""
+"""Questions about the rows of a column of text on the host, answered on its codes (`search`), in threads.
+
+Tiles of a codec that lifts no automata are decoded, and searched as raw ones.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..fsst.symbols import SymbolTable
+from ..contract import HostTextCodec, Table
 from ..part import edges_of
+from ..registry import of_text
 from ..unaligned import address
+from ..work import cut, run
 from . import cpu_equal
 from . import cpu_match_kernels as kernels
 from . import cpu_search_kernels as searching
-from .cpu import Reader, cut, run, validity
-from .layout import ROW_BLOCK
+from .cpu import Reader, validity
+from .layout import ROW_BLOCK, TILE_BLOCK
 from .search import Automaton, Count, Find, Length, Like, Plan, answer_dtype, values_of
 from .segment import Segment, Segments
 
@@ -111,19 +117,20 @@ def _searches(plan: Plan, *, continued: bool = True) -> tuple[tuple[Automaton, i
 
 
 class _Automata:
-    """Automata that read the codes of a table, kept while there are threads to use them.
+    """Automata that read the codes of a table, or bytes, kept while there are threads to use them.
 
     Attributes
     ----------
     searches : tuple of (Automaton, int)
         Those that read bytes, each with its planes.
-    table : SymbolTable
+    table : Table
     uses : int
         How often they are still to be taken.
     """
 
-    def __init__(self, searches: tuple[tuple[Automaton, int], ...], table: SymbolTable) -> None:
+    def __init__(self, searches: tuple[tuple[Automaton, int], ...], table: Table) -> None:
         self.searches, self.table, self.uses = searches, table, 0
+        self._side: HostTextCodec = of_text(table.codec).host()
         self._lock = threading.Lock()
         self._made: list[npt.NDArray[np.uint64]] = []
 
@@ -138,17 +145,58 @@ class _Automata:
                 self._made = []
             return made
 
+    @property
+    def match_rows(self) -> Any:
+        """What answers a question for rows with them."""
+        return kernels.match_rows if self._side.SEARCH is None else self._side.SEARCH.match_rows
+
+    @property
+    def decodes(self) -> bool:
+        """Whether tiles are to be decoded before they are searched."""
+        return self._side.SEARCH is None
+
     def _make(self, machine: Automaton) -> npt.NDArray[np.uint64]:
-        entries = np.empty((3 * machine.states, 256), np.uint64)
-        searching.lift_codes(
-            machine.following,
-            machine.accepts,
-            machine.classes,
-            self.table.decode_symbols,
-            self.table.decode_lengths,
-            entries,
-        )
+        if self._side.SEARCH is not None:
+            return self._side.SEARCH.lift(machine, self.table)
+        entries = np.zeros((3 * machine.states, 256), np.uint64)
+        searching.lift_bytes(machine.following, machine.accepts, machine.classes, entries)
         return entries
+
+
+class _Decoded:
+    """The tiles that rows of some row blocks lie in, decoded: as raw ones, where these would lie in the segment.
+
+    Attributes
+    ----------
+    tiles : tuple of int
+        As `Reader.tiles`.
+    """
+
+    def __init__(self, reader: Reader, first: int, last: int) -> None:
+        layout = reader.segment.layout
+        size, chars = layout.tile_size, layout.chars
+        starts = reader.segment.section("row_starts")
+        begin, end = int(starts[first]), int(starts[last])
+        if not 0 <= begin <= end <= chars:
+            reader.damaged_rows(first)
+        block = begin // (size * TILE_BLOCK)
+        low, high = block * size * TILE_BLOCK, min(-(-end // size) * size, chars)
+        self._chars = np.empty(high - low, np.uint8)
+        reader.decode(low, high, self._chars)
+        tiles = -(-high // size) - block * TILE_BLOCK
+        self._lengths = np.full(tiles, size - 1, f"<u{layout.tile_length_itemsize}")
+        if tiles:
+            self._lengths[-1] = high - low - (tiles - 1) * size - 1
+        ends = np.arange(block, block + -(-tiles // TILE_BLOCK) + 1, dtype=np.uint64) * np.uint64(size * TILE_BLOCK)
+        self._block_starts = np.minimum(ends, np.uint64(chars))
+        self.tiles = (
+            address(self._chars) - low,
+            chars,
+            address(self._block_starts) - 8 * block,
+            address(self._lengths) - self._lengths.itemsize * block * TILE_BLOCK,
+            chars,
+            size,
+        )
 
 
 def _match_blocks(
@@ -166,6 +214,7 @@ def _match_blocks(
     segment = reader.segment
     tile_size = segment.layout.tile_size
     made = automata.take()
+    decoded = _Decoded(reader, first, last) if automata.decodes and made else None
     searches = np.array(
         [
             (address(entries), machine.states, max(machine.longest - 1, 0), count)
@@ -176,8 +225,8 @@ def _match_blocks(
     planes = sum(count for _, count in automata.searches)
     tiles = min(max(_WINDOW_CHARS, _WINDOW_BITS // max(1, planes)) // tile_size, segment.layout.tiles)
     kept = np.zeros(searching.KEPT + 2 * len(made), np.int64)
-    reason, where = kernels.match_rows(
-        reader.tiles,
+    reason, where = automata.match_rows(
+        reader.tiles if decoded is None else decoded.tiles,
         reader.rows,
         first,
         last,

@@ -1,4 +1,4 @@
-"""Numba kernels that answer questions about rows of an FSST segment, by the bits that a search of its codes set.
+"""Numba kernels that answer questions about rows of a segment, by the bits that a search of its codes set.
 
 A range of row blocks is answered window by window (``cpu_search_kernels.py``). A row that is not over goes on in the
 next window.
@@ -6,9 +6,11 @@ next window.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..jit import njit
 from ..unaligned import load8, load64, popcount, store8, store32, trailing_zeros
@@ -32,6 +34,21 @@ LIKE, COUNT, FIND, LENGTH = range(4)
 FINE, BAD_TILE, BAD_ROWS, TOO_LARGE = range(4)
 
 _INT32_MAX = 2**31 - 1
+
+
+class Search(NamedTuple):
+    """How a codec searches its codes.
+
+    Attributes
+    ----------
+    lift : callable
+        ``lift(automaton, table) -> ndarray of uint64``: what `match_rows` reads at the address of an automaton.
+    match_rows
+        What answers a question for rows: that below for codes of a byte, or a codec's own.
+    """
+
+    lift: Callable[[Any, Any], npt.NDArray[np.uint64]]
+    match_rows: Any
 
 
 @njit()

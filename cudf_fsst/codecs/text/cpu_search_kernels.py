@@ -1,4 +1,4 @@
-"""Numba kernels that search the codes of an FSST segment, and set bits where matches end.
+"""Numba kernels that search the codes of a segment, a byte each, and set bits where matches end.
 
 They take addresses, as those of ``cpu_kernels.py`` do, release the GIL, and trust nothing that is stored.
 
@@ -52,32 +52,21 @@ _AUTOMATON, _COUNT, _BEHIND, _PLANES = range(4)
 
 
 @njit(inline="always")
-def _entry(state: int, length: int, ends: int) -> Any:
+def entry_of(state: int, length: int, ends: int) -> Any:
     """An entry; `ends`: bits of both planes, a byte each."""
     entry = np.uint64(ends & 0xFF | state << 8 | ends >> 8 << 16)
     return entry | np.uint64(ends != 0) << _FOUND_SHIFT | np.uint64(length) << _LENGTH_SHIFT
 
 
 @njit()
-def lift_codes(following: Any, accepts: Any, classes: Any, symbols: Any, symbol_lengths: Any, entries: Any) -> None:
-    """Make the automaton that reads a table's codes (`search.lift`) in the form above, uint64[3 * states, 256]."""
+def lift_bytes(following: Any, accepts: Any, classes: Any, entries: Any) -> None:
+    """Make the automaton that reads raw tiles in the form above; what it has for other tiles is left as it is."""
     states = accepts.size
     for state in range(states):
-        for code in range(256):
-            at = state
-            ends = 0
-            length = np.int64(symbol_lengths[code])
-            for place in range(length):
-                byte = np.int64((symbols[code] >> np.uint64(8 * place)) & _LOW)
-                at = np.int64(following[at, byte])
-                found = np.int64(accepts[at] | classes[byte])
-                ends |= (found & 1 | (found & 2) << 7) << place
-            entries[state, code] = _entry(states + state if code == 255 else at, length, ends)
-            at = np.int64(following[state, code])
-            found = np.int64(accepts[at] | classes[code])
-            ends = found & 1 | (found & 2) << 7
-            entries[states + state, code] = _entry(at, 1, ends)
-            entries[2 * states + state, code] = _entry(2 * states + at, 1, ends)
+        for byte in range(256):
+            at = np.int64(following[state, byte])
+            found = np.int64(accepts[at] | classes[byte])
+            entries[2 * states + state, byte] = entry_of(2 * states + at, 1, found & 1 | (found & 2) << 7)
 
 
 # --- search ---------------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ..chosen import Chosen, shares_of
-from ..fsst import cpu_kernels as kernels
 from ..jit import njit
 from ..unaligned import address, copy
+from . import cpu_kernels as kernels
 from .layout import ROW_BLOCK
 from .row_lengths import unpack_ends
 
@@ -61,7 +61,7 @@ class Item(NamedTuple):
         begin, end = int(starts[0]), int(starts[-1])
         room, scratch = np.empty(end - begin, np.uint8), reader.scratch()
         to = address(room), address(scratch)
-        bad = kernels.decode_chars(*reader.tiles, begin, end, *to, *reader.symbols)
+        bad = reader.decoder.decode_chars(*reader.tiles, begin, end, *to, reader.table)
         if bad >= 0:
             reader.damaged_tile(bad)
         starts -= begin

@@ -35,14 +35,6 @@ def segments_per_table(chars: int) -> int:
     return max(1, TABLE_SCOPE // segment_size(chars))
 
 
-def auto_tile_size(chars: int) -> int:
-    """Tile size used for ``tile_size="auto"``."""
-    del chars
-    # TPC-H l_comment on an H200: 128 decodes a tenth faster and has a 2 % lower ratio; 512 decodes a tenth slower and
-    # has a 1 % higher one. At 128 the ratio on genome falls below 0.99 of the original library's.
-    return 256
-
-
 def scramble(index: int) -> int:
     """Pseudo-random 32 bits for the chunk `index` (the finalizer of MurmurHash3 on a Weyl sequence)."""
     x = (index + 1) * 0x9E3779B9 & 0xFFFFFFFF

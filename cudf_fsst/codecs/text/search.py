@@ -3,8 +3,8 @@
 Patterns are searched in the characters of a segment as if rows had no ends. A search fills *planes*: a bit for each
 character, set where a match ends. Then each row looks at its own bits, so that a match across two rows is none.
 
-An automaton reads bytes (Knuth, Morris, Pratt, SIAM J. Comput. 1977; several patterns: Aho, Corasick, CACM 1975).
-`lift` makes of it one that reads codes: for a state and a code, it has run over the bytes of the code's symbol.
+An automaton reads bytes (Knuth, Morris, Pratt, SIAM J. Comput. 1977; several patterns: Aho, Corasick, CACM 1975). A
+codec may lift it to one that reads codes: for a state and a code, it has run over the bytes that the code stands for.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..fsst.symbols import ESCAPE, MAX_SYMBOL_LENGTH, SymbolTable
-
-#: States that an automaton of bytes may have. One of codes has twice as many: in the upper half, a byte follows that
-#: stands for itself.
+#: States that an automaton of bytes may have.
 MAX_STATES = 64
 #: Planes that one search can fill.
 MAX_PLANES = 2
@@ -38,11 +35,6 @@ LEAST_END = 3
 _KEPT_NBYTES = 4096
 #: Values whose ends are searched together.
 MAX_VALUES = 32
-
-# An entry of an automaton of codes, from its lowest byte: the next state, the bytes of the symbol, and for each plane a
-# bit for every byte of the symbol, set where a match ends behind it.
-LENGTH_SHIFT = 8
-ENDS_SHIFT = 16
 
 
 @dataclass(frozen=True)
@@ -361,36 +353,3 @@ def automaton(patterns: Sequence[tuple[bytes, int]], continuing: int = -1) -> Au
         classes[0x80:0xC0] = 1 << continuing
     longest = max((len(pattern) for pattern, _ in patterns), default=0)
     return Automaton(following, np.frombuffer(bytes(accepts), np.uint8), classes, longest)
-
-
-def lift(machine: Automaton, table: SymbolTable) -> npt.NDArray[np.uint32]:
-    """The automaton that reads a table's codes, (2 * states, 256).
-
-    State ``states + s`` is state s where the next byte stands for itself: behind an escape, and in raw tiles. Codes
-    without a symbol leave the state, and stand for no bytes.
-    """
-    states = machine.states
-    symbols, lengths = table.decode_symbols, table.decode_lengths.astype(np.int64)
-    entries = np.zeros((2 * states, 256), np.uint32)
-    state = np.repeat(np.arange(states)[:, None], 256, axis=1)
-    ends = np.zeros((states, 256), np.uint32)
-    for place in range(MAX_SYMBOL_LENGTH):
-        some = np.flatnonzero(lengths > place)
-        if not some.size:
-            break
-        byte = (symbols[some] >> np.uint64(8 * place)).astype(np.int64) & 0xFF
-        state[:, some] = machine.following[state[:, some], byte]
-        ends[:, some] |= _ends(machine, state[:, some], byte) << np.uint32(place)
-    state[:, ESCAPE] = states + np.arange(states)
-    entries[:states] = state | lengths << LENGTH_SHIFT | ends.astype(np.int64) << ENDS_SHIFT
-    every = np.arange(256)
-    after = machine.following.astype(np.int64)
-    ends = _ends(machine, after, every)
-    entries[states:] = after | 1 << LENGTH_SHIFT | ends.astype(np.int64) << ENDS_SHIFT
-    return entries
-
-
-def _ends(machine: Automaton, state: Any, byte: Any) -> npt.NDArray[np.uint32]:
-    """For each plane a byte, 1 where a match ends behind a byte that led to a state."""
-    bits = (machine.accepts[state] | machine.classes[byte]).astype(np.uint32)
-    return bits & np.uint32(1) | (bits & np.uint32(2)) << np.uint32(MAX_SYMBOL_LENGTH - 1)

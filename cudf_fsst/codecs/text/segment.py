@@ -1,4 +1,4 @@
-"""A segment of an FSST column: rows stored whole in two buffers (docs/format.md, sections 1-4)."""
+"""A segment of a column of text: rows stored whole in two buffers (docs/format.md, sections 1-4)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...frozen import frozen
-from ..fsst.symbols import SymbolTable
+from ..contract import Table
 from .layout import SegmentLayout
 
 
@@ -21,7 +21,8 @@ class Segment:
     ----------
     layout : SegmentLayout
     null_count : int
-    table : SymbolTable
+    table : Table
+        Of the codec that made it.
     meta, codes
         On the host `numpy.ndarray` of uint8, on the GPU `rmm.DeviceBuffer`; exactly ``layout.meta_nbytes`` and
         ``codes_nbytes`` bytes.
@@ -30,10 +31,15 @@ class Segment:
 
     layout: SegmentLayout
     null_count: int
-    table: SymbolTable
+    table: Table
     meta: Any = field(repr=False)
     codes: Any = field(repr=False)
     codes_nbytes: int
+
+    @property
+    def codec(self) -> str:
+        """The name of the codec that made it, which its table says."""
+        return self.table.codec
 
     @property
     def rows(self) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..jit import njit
+from ..registry import of_text
 from .layout import ROW_BLOCK, TILE_BLOCK, TILE_SIZES
 from .segment import Segment
 
@@ -20,9 +21,6 @@ _FINE = (0, 0)
 _REASONS = {
     1: "tile {} has a length outside its bytes",
     2: "block_starts disagrees with the tile lengths at block {}",
-    3: "tile {} has a code that its symbol table lacks",
-    4: "tile {} ends inside an escape",
-    5: "tile {} does not decode to its bytes",
     6: "row_words does not grow by a multiple of 8 at row block {}",
     7: "row block {} has lengths of more than 63 bits",
     8: "row_starts disagrees with the row lengths at row block {}",
@@ -49,41 +47,6 @@ def _check_tiles(
             start += length
     if block_starts[block_starts.size - 1] != np.uint64(start) or start != codes_nbytes:
         return 2, block_starts.size - 1
-    return 0, 0
-
-
-@njit()
-def _check_codes(
-    codes: npt.NDArray[np.uint8],
-    tile_lengths: npt.NDArray[Any],
-    decode_lengths: npt.NDArray[np.uint8],
-    chars: int,
-    tile_size: int,
-) -> tuple[int, int]:
-    """Each tile's codes against its bytes; the tile lengths have been checked."""
-    position = 0
-    for tile in range(tile_lengths.size):
-        end: Any = position + np.int64(tile_lengths[tile]) + 1
-        expected = min(tile_size, chars - tile * tile_size)
-        if end - position == expected:  # raw
-            position = end
-            continue
-        decoded = 0
-        while position < end:
-            code = codes[position]
-            if code == 255:
-                if position + 1 == end:
-                    return 4, tile
-                decoded += 1
-                position += 2
-            else:
-                length: Any = np.int64(decode_lengths[code])
-                if length == 0:
-                    return 3, tile
-                decoded += length
-                position += 1
-        if decoded != expected:
-            return 5, tile
     return 0, 0
 
 
@@ -195,9 +158,10 @@ def check(segment: Segment) -> None:
     if found != _FINE:
         _wrong("meta", _REASONS[found[0]].format(found[1]))
 
-    found = _check_codes(segment.codes, tile_lengths, segment.table.decode_lengths, layout.chars, layout.tile_size)
-    if found != _FINE:
-        _wrong("codes", _REASONS[found[0]].format(found[1]))
+    try:
+        of_text(segment.codec).host().check_codes(segment)
+    except ValueError as error:
+        _wrong("codes", str(error))
 
 
 def _check_validity(segment: Segment) -> None:

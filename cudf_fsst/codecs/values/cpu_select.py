@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..jit import njit
 from ..part import Packed
-from ..text.cpu import run
+from ..work import run
 
 #: Bytes of values that a thread decompresses at once, to pick from them.
 _WINDOW_NBYTES = 2**22

@@ -1,0 +1,140 @@
+"""FSST on the host: what differs from other codecs of text (`contract.HostTextCodec`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..jit import njit
+from ..text import plan
+from ..text.cpu_decode import decoder
+from ..text.cpu_match_kernels import Search, match_rows
+from ..text.search import Automaton as ByteAutomaton
+from ..text.segment import Segment
+from ..unaligned import address
+from . import cpu_kernels as kernels
+from .automaton import automaton
+from .symbols import SymbolTable
+from .train import train_table
+from .train_max import train_table_max
+
+__all__ = ["DECODER", "SEARCH", "check_codes", "encoder", "train"]
+
+#: What `_check_codes` may find wrong in a tile.
+_REASONS = {
+    1: "tile {} has a code that its symbol table lacks",
+    2: "tile {} ends inside an escape",
+    3: "tile {} does not decode to its bytes",
+}
+
+
+def train(chars: npt.NDArray[np.uint8], start: int, nbytes: int, level: str) -> SymbolTable:
+    """Train the table of a scope; see `contract.HostTextCodec`."""
+
+    def sample(level: str, draw: int = 0) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        starts, length = plan.sample_positions(start, nbytes, level, draw)
+        ends = np.minimum(starts + length, start + nbytes)
+        chunks = np.concatenate([chars[a:b] for a, b in zip(starts, ends, strict=True)] or [chars[:0]])
+        return chunks, np.concatenate([[0], np.cumsum(ends - starts)[:-1]]).astype(np.int64)[: starts.size]
+
+    table = train_table(*sample("default"))
+    if level == "default":
+        return table
+    drawn = nbytes > plan.SAMPLE_CHUNK * plan.SAMPLE_CHUNKS[level]
+    return train_table_max(*sample(level), table, sample(level, 1) if drawn else None)
+
+
+def encoder(table: SymbolTable, level: str, tile_size: int) -> Callable[..., int]:
+    """What encodes tiles; see `contract.HostTextCodec`."""
+    parser = automaton(table) if level == "max" else None
+
+    def encode(
+        chars: npt.NDArray[np.uint8],
+        first: int,
+        last: int,
+        codes: npt.NDArray[np.uint8],
+        tile_lengths: npt.NDArray[Any],
+        block_ends: npt.NDArray[np.uint64],
+    ) -> int:
+        begin = address(chars)
+        tiles = begin, begin + chars.size, tile_size, first, last
+        to = address(codes), address(tile_lengths), block_ends
+        if parser is not None:
+            return int(kernels.encode_tiles_max(*tiles, *parser, table.decode_lengths, *to))
+        scratch = np.empty(kernels.encode_scratch(tile_size), np.uint8)
+        nbytes = kernels.encode_tiles(
+            *tiles,
+            table.hash_symbols,
+            table.hash_meta,
+            table.pair_codes,
+            table.byte_codes,
+            table.two_byte_limit,
+            *to,
+            address(scratch),
+        )
+        return int(nbytes)
+
+    return encode
+
+
+def _symbols(table: SymbolTable) -> tuple[npt.NDArray[Any], ...]:
+    return table.decode_symbols, table.decode_lengths
+
+
+DECODER = decoder(kernels.decode_tile, _symbols)
+
+
+def _lift(machine: ByteAutomaton, table: SymbolTable) -> npt.NDArray[np.uint64]:
+    entries = np.empty((3 * machine.states, 256), np.uint64)
+    of_bytes = machine.following, machine.accepts, machine.classes
+    kernels.lift_codes(*of_bytes, table.decode_symbols, table.decode_lengths, entries)
+    return entries
+
+
+SEARCH: Search | None = Search(_lift, match_rows)
+
+
+def check_codes(segment: Segment) -> None:
+    """Raise ValueError where codes do not decode; see `contract.HostTextCodec`."""
+    layout, (_, lengths) = segment.layout, _symbols(segment.table)  # type: ignore[arg-type]
+    reason, tile = _check_codes(segment.codes, segment.section("tile_lengths"), lengths, layout.chars, layout.tile_size)
+    if reason:
+        raise ValueError(_REASONS[reason].format(tile))
+
+
+@njit()
+def _check_codes(
+    codes: npt.NDArray[np.uint8],
+    tile_lengths: npt.NDArray[Any],
+    decode_lengths: npt.NDArray[np.uint8],
+    chars: int,
+    tile_size: int,
+) -> tuple[int, int]:
+    """Each tile's codes against its bytes; the tile lengths have been checked."""
+    position = 0
+    for tile in range(tile_lengths.size):
+        end: Any = position + np.int64(tile_lengths[tile]) + 1
+        expected = min(tile_size, chars - tile * tile_size)
+        if end - position == expected:  # raw
+            position = end
+            continue
+        decoded = 0
+        while position < end:
+            code = codes[position]
+            if code == 255:
+                if position + 1 == end:
+                    return 2, tile
+                decoded += 1
+                position += 2
+            else:
+                length: Any = np.int64(decode_lengths[code])
+                if length == 0:
+                    return 1, tile
+                decoded += length
+                position += 1
+        if decoded != expected:
+            return 3, tile
+    return 0, 0
