@@ -108,14 +108,15 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 def _load_compiled() -> None:
     """Load what Numba compiled, without making anything of pandas or Arrow."""
-    from cudf_fsst.codecs.text import cpu as fsst
+    from cudf_fsst.codecs.registry import is_text
+    from cudf_fsst.codecs.text import cpu as text
     from cudf_fsst.codecs.values import cpu
     from cudf_fsst.files import storage
 
     for path in sorted((Path(__file__).parent / "golden").rglob("*.fsst")):
         for codec, parts in storage.load(path).streams:
-            if codec == storage.FSST:
-                fsst.read(parts)
+            if is_text(codec):
+                text.read(parts)
             elif parts:
                 cpu.read(parts, parts[0].itemsize)
 

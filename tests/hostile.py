@@ -236,7 +236,7 @@ def much() -> Iterator[tuple[str, list[storage.Stream], pa.DataType, dict[str, A
         )
         lists = tree(count - 1, values=[0], children=[tree(0)])
         yield f"lists, {codec}", [(codec, packed[4])], pa.list_(pa.null()), lists
-        one = storage.FSST, pd.Series(["a"]).fsst.compress().segments
+        one = storage.FIRST_TEXT, pd.Series(["a"]).fsst.compress().segments
         codes = tree(count, values=[0], children=[tree(1, strings=1)])
         yield f"codes, {codec}", [(codec, packed[1]), one], pa.dictionary(pa.int8(), pa.string()), codes
     yield "null", [], pa.null(), tree(count, nulls=count)
@@ -667,7 +667,7 @@ def change_values(dice: random.Random, data: bytes) -> bytes:
         file.flush()
         stored = storage.load(file.name)
     streams = list(stored.streams)
-    places = [i for i, (codec, parts) in enumerate(streams) if codec != storage.FSST and parts]
+    places = [i for i, (codec, parts) in enumerate(streams) if codec != storage.FIRST_TEXT and parts]
     for place in dice.sample(places, min(len(places), dice.choice([1, 1, 2, 5]))):
         codec, parts = streams[place]
         itemsize = parts[0].itemsize

@@ -135,7 +135,7 @@ def decompress_strings(device: FakeDevice, segments: list[Any]) -> Any:
 
 def is_sound(codec: str, parts: list[Any]) -> bool:
     try:
-        if codec == storage.FSST:
+        if codec == storage.FIRST_TEXT:
             for segment in parts:
                 fsst.check(segment)
         else:
@@ -159,7 +159,7 @@ def test_hostile_segments_on_the_gpu(device: FakeDevice, tmp_path: Path, monkeyp
             counts["refused"] += 1
             continue
         for codec, parts in streams:
-            strings = codec == storage.FSST
+            strings = codec == storage.FIRST_TEXT
             if not parts or sum(part.chars if strings else part.values_nbytes for part in parts) > LARGE:
                 continue
             sound = is_sound(codec, list(parts))
