@@ -17,8 +17,7 @@ import cudf_fsst
 import pattern_cases as cases
 from cudf_fsst import automata
 from cudf_fsst.buffers import HostStrings
-from cudf_fsst.codecs.fsst import cpu_rows
-from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text import cpu, cpu_rows, plan
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from query_cases import Call, asked, compared, method, same, ways
 

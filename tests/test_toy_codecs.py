@@ -94,6 +94,9 @@ def test_questions(tile_size: int) -> None:
         lambda one: one.str.len(),
         lambda one: one == "zz",
         lambda one: one.isin(["zz", "", WORDS[5]]),
+        lambda one: one.str.contains("e{2}|[o]l"),
+        lambda one: one.str.fullmatch("(a|b)+.*e"),
+        lambda one: one < "b",
     ):
         pd.testing.assert_series_equal(ask(column), ask(series))
 

@@ -159,14 +159,14 @@ def accept(node: Node, machine: RowAutomaton) -> npt.NDArray[np.uint8]:
     Returns
     -------
     ndarray of uint8, shape (rows,)
-        As `fsst.cpu_rows.answer` gives.
+        As `text.cpu_rows.answer` gives.
 
     Raises
     ------
     ValueError
         A part is damaged.
     """
-    from .fsst import cpu_rows  # compiled where it is needed
+    from .text import cpu_rows  # compiled where it is needed
 
     if not node.scopes:
         return cpu_rows.answer(node.segments, machine)

@@ -16,6 +16,7 @@ from ..text.search import Automaton as ByteAutomaton
 from ..text.segment import Segment
 from ..unaligned import address
 from . import cpu_kernels as kernels
+from . import rows
 from .automaton import automaton
 from .symbols import SymbolTable
 from .train import train_table
@@ -94,7 +95,7 @@ def _lift(machine: ByteAutomaton, table: SymbolTable) -> npt.NDArray[np.uint64]:
     return entries
 
 
-SEARCH: Search | None = Search(_lift, match_rows)
+SEARCH: Search | None = Search(_lift, match_rows, rows.lift)
 
 
 def check_codes(segment: Segment) -> None:

@@ -163,7 +163,7 @@ class _Automata:
         return entries
 
 
-class _Decoded:
+class Decoded:
     """The tiles that rows of some row blocks lie in, decoded: as raw ones, where these would lie in the segment.
 
     Attributes
@@ -214,7 +214,7 @@ def _match_blocks(
     segment = reader.segment
     tile_size = segment.layout.tile_size
     made = automata.take()
-    decoded = _Decoded(reader, first, last) if automata.decodes and made else None
+    decoded = Decoded(reader, first, last) if automata.decodes and made else None
     searches = np.array(
         [
             (address(entries), machine.states, max(machine.longest - 1, 0), count)

@@ -45,10 +45,13 @@ class Search(NamedTuple):
         ``lift(automaton, table) -> ndarray of uint64``: what `match_rows` reads at the address of an automaton.
     match_rows
         What answers a question for rows: that below for codes of a byte, or a codec's own.
+    lift_rows : callable
+        ``lift_rows(automaton, table) -> text.rows.Lifted``, of an automaton of rows.
     """
 
     lift: Callable[[Any, Any], npt.NDArray[np.uint64]]
     match_rows: Any
+    lift_rows: Callable[[Any, Any], Any]
 
 
 @njit()

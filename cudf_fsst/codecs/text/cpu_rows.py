@@ -1,4 +1,7 @@
-"""Automata of rows, run over the codes of an FSST column on the host, in threads."""
+"""Automata of rows, run over the codes of a column of text on the host, in threads.
+
+Tiles of a codec that lifts no automata are decoded, and read as raw ones.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ...automata import RowAutomaton
+from ..contract import Table
 from ..part import edges_of
-from ..text.cpu import Reader, cut, run
-from ..text.layout import ROW_BLOCK
-from ..text.segment import Segment
+from ..registry import of_text
 from ..unaligned import address
+from ..work import cut, run
 from . import cpu_rows_kernels as kernels
-from .rows import Lifted, lift
-from .symbols import SymbolTable
+from .cpu import Reader
+from .cpu_match import Decoded
+from .layout import ROW_BLOCK
+from .rows import Lifted, lift_bytes
+from .segment import Segment
 
 #: Characters of the row blocks that a thread answers at once, and how many these are at most.
 _CHUNK_CHARS, _CHUNK_ROW_BLOCKS = 2**22, 1024
@@ -44,11 +50,12 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton) -> npt.NDArray[np
     edges = edges_of(segments)
     answers = np.empty(int(edges[-1]), np.uint8)
     work: list[Callable[[], None]] = []
-    lifted: dict[SymbolTable, Lifted] = {}
+    lifted: dict[Table, Lifted] = {}
     for segment, base in zip(segments, edges.tolist(), strict=False):
         reader, blocks = Reader(segment), segment.layout.row_blocks
         if segment.table not in lifted:
-            lifted[segment.table] = lift(machine, segment.table)
+            search = of_text(segment.codec).host().SEARCH
+            lifted[segment.table] = lift_bytes(machine) if search is None else search.lift_rows(machine, segment.table)
         step = min(max(1, _CHUNK_CHARS * blocks // max(1, segment.chars)), _CHUNK_ROW_BLOCKS)
         for first, last in cut(0, blocks, step):
             out = answers[base + first * ROW_BLOCK : base + min(last * ROW_BLOCK, segment.rows)]
@@ -61,15 +68,17 @@ def _answer_blocks(
     reader: Reader, first: int, last: int, machine: RowAutomaton, lifted: Lifted, out: npt.NDArray[np.uint8]
 ) -> None:
     """Answer for the rows of row blocks `first` to ``last - 1``."""
+    decodes = of_text(reader.segment.codec).host().SEARCH is None
+    decoded = Decoded(reader, first, last) if decodes else None  # which holds what is read
     reason, where = kernels.answer_rows(
-        reader.tiles,
+        reader.tiles if decoded is None else decoded.tiles,
         reader.rows,
         first,
         last,
         address(lifted.entries),
         machine.states,
         address(lifted.restarts),
-        reader.segment.table.decode_symbols,
+        lifted.symbols,
         int(machine.verdicts[0]),
         address(out),
     )

@@ -1,4 +1,4 @@
-"""Numba kernel that runs an automaton of rows over the codes of an FSST segment (`rows`).
+"""Numba kernel that runs an automaton of rows over the codes of a segment (`rows`).
 
 It takes addresses, as those of ``cpu_kernels.py`` do, releases the GIL, and trusts nothing that is stored.
 """
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..jit import njit
-from ..text.cpu_search_kernels import first_position
-from ..text.layout import ROW_BLOCK, TILE_BLOCK
-from ..text.row_lengths import unpack_ends
 from ..unaligned import load8, load16, load32, load64, store8
+from .cpu_search_kernels import first_position
+from .layout import ROW_BLOCK, TILE_BLOCK
+from .row_lengths import unpack_ends
 
 #: What may be found wrong.
 FINE, BAD_TILE, BAD_ROWS = range(3)
