@@ -1,0 +1,81 @@
+"""A number for the group of each row, in host memory: made of the codes of the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+#: Numbers of groups that may be there, whatever codes come together; of more, and of more than rows, those that are.
+_MOST_LOOSE = 1 << 16
+#: Groups whose numbers are of one byte.
+_MOST_INT8 = 127
+#: Rows that tell in most cases that groups do not lie together.
+_SEEN_ROWS = 1 << 12
+
+
+def of_rows(frame: Any, places: Sequence[int], dropna: bool) -> tuple[npt.NDArray[Any], int]:
+    """Numbers of groups from 0, -1 of rows in none, and a number above all of them.
+
+    Keys of strings with a dictionary are not decoded. Some numbers may have no rows.
+
+    Parameters
+    ----------
+    frame : CompressedFrame
+        In host memory, with rows.
+    places
+        Of the keys.
+    dropna : bool
+        Rows with a missing key are in no group. Otherwise missing keys are equal to each other.
+    """
+    numbers, count = np.zeros(0, np.int8), 0
+    for key, place in enumerate(places):
+        codes, size = _codes_of(frame, place)
+        if not dropna and bool((codes < 0).any()):
+            codes = codes.astype(np.min_scalar_type(-size - 1), copy=True)
+            codes[codes < 0] = size
+            size += 1
+        numbers, count = _together(numbers, count, codes, size) if key else (codes, size)
+    return numbers.astype(np.int8 if count <= _MOST_INT8 else np.int32, copy=False), count
+
+
+def _together(
+    numbers: npt.NDArray[Any], count: int, codes: npt.NDArray[Any], size: int
+) -> tuple[npt.NDArray[Any], int]:
+    """Numbers of pairs."""
+    absent = (numbers < 0) | (codes < 0)
+    kind = np.min_scalar_type(-count * size - 1)
+    made = numbers.astype(kind) * kind.type(size) + codes.astype(kind, copy=False)
+    if not absent.any():
+        absent = None
+    if count * size > max(_MOST_LOOSE, len(made)):
+        found = pd.unique(made if absent is None else made[~absent])
+        made, count = pd.Index(found).get_indexer(made), len(found)
+    else:
+        count *= size
+    if absent is not None:
+        made[absent] = -1
+    return made, count
+
+
+def _codes_of(frame: Any, place: int) -> tuple[npt.NDArray[Any], int]:
+    """Codes of a key's rows, -1 of missing ones, and how many values there are."""
+    column = frame.column_at(place)
+    if column._content.node.scopes:
+        codes, values = frame._backend.interop.codes_of(column._as_categories())
+        return codes, len(values)
+    series = column._unlabelled(0, None)
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return series.array.codes, len(series.array.categories)
+    codes, values = pd.factorize(series)
+    return codes, len(values)
+
+
+def is_sorted(numbers: npt.NDArray[Any], count: int) -> bool:
+    """Whether rows of a group lie together, so that the groups may be in the rows' order."""
+    return all(
+        int(np.count_nonzero(some[1:] != some[:-1])) <= count for some in (numbers[: count + _SEEN_ROWS], numbers)
+    )

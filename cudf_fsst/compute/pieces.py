@@ -1,0 +1,299 @@
+"""Aggregates of groups, piece by piece of the values, in host memory: see `aggregate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from ..codecs.node import Content
+from ..workers import map_items
+from . import tallies
+
+#: What `aggregate` knows.
+NAMES = frozenset("sum min max mean std var median count size nunique first last any all".split())
+#: Aggregates of which that of some rows and that of the others give, by the same name, that of all.
+_THE_SAME_AGAIN = frozenset(("sum", "min", "max", "any", "all"))
+
+
+class Wanted(NamedTuple):
+    """An aggregate of a column, by its place."""
+
+    place: int
+    how: str
+
+
+class Aggregates(NamedTuple):
+    """Of the groups that have rows, in the order of their numbers.
+
+    Attributes
+    ----------
+    firsts : ndarray of int64
+        The first row of each.
+    found : dict
+        Of what was wanted, a Series with one value for each group.
+    """
+
+    firsts: npt.NDArray[np.int64]
+    found: dict[Wanted, Any]
+
+
+def aggregate(
+    frame: Any, numbers: npt.NDArray[Any], count: int, wanted: Sequence[Wanted], as_frame: bool
+) -> Aggregates:
+    """Aggregates of a compressed frame's columns.
+
+    Decodes a piece of all these columns at a time. Columns whose aggregates cannot be made of those of pieces are
+    decoded as a whole afterwards, one after another: medians, distinct values, times' means, text as truth.
+
+    Parameters
+    ----------
+    frame : CompressedFrame
+        In host memory.
+    numbers : ndarray of int8 or int32
+        The group of each row, from 0; below it of rows in no group.
+    count
+        More than the highest of these numbers.
+    wanted
+    as_frame : bool
+        Whether the library is asked for the aggregates of DataFrames, whose objects stay objects, or of Series.
+    """
+    rows = tallies.Rows(count)
+    columns = {place: _Column(frame, place, count, rows, as_frame) for place in dict.fromkeys(one.place for one in wanted)}
+    answers = {one: columns[one.place].ask(one.how) for one in wanted}
+    decoded = [place for place, column in columns.items() if column.reads]
+    part = frame._of_places(decoded)
+    labels = pd.RangeIndex(count).astype("category").dtype if any(one.by_library for one in columns.values()) else None
+    for start, stop in part._default_pieces() if decoded else [(0, len(frame))]:
+        some = numbers[start:stop]
+        keys = None if labels is None else pd.Categorical.from_codes(some, dtype=labels)
+        jobs: list[Callable[[], None]] = [partial(rows.add, some, start)]
+        for place, buffers in zip(decoded, part._backend.read(part._nodes, start, stop), strict=True):
+            column = columns[place]
+            jobs += column.jobs(some, keys, column.series(buffers), start)
+        map_items(_call, jobs)
+    del part
+    map_items(_call, [partial(column.mark, numbers) for column in columns.values() if column.marks])
+    observed = np.flatnonzero(rows.sizes)
+    return Aggregates(rows.firsts[observed], {one: ask(numbers, observed) for one, ask in answers.items()})
+
+
+def _call(job: Callable[[], None]) -> None:
+    job()
+
+
+#: Gives the answer, of the numbers of all rows and those of the groups that have rows.
+_Answer = Callable[[npt.NDArray[Any], npt.NDArray[Any]], Any]
+
+
+class _Column:
+    """What is kept of a column.
+
+    Attributes
+    ----------
+    reads : bool
+        Its values are needed.
+    by_library : bool
+        The library aggregates pieces.
+    marks : bool
+        Which values are missing is needed, and known without decoding any.
+    """
+
+    def __init__(self, frame: Any, place: int, count: int, rows: tallies.Rows, as_frame: bool) -> None:
+        self._frame, self._place, self._count, self._rows = frame, place, count, rows
+        self._as_frame = as_frame
+        self._content: Content = frame._columns[place]
+        (self._dtype,) = frame._of_places([place])._dtypes()
+        # NumPy's numbers and booleans. Its smallest floats are no type of Numba's.
+        self._kind = self._dtype.kind if isinstance(self._dtype, np.dtype) and self._dtype != np.float16 else "O"
+        self._kept: dict[str, tuple[Any, Callable[..., None]]] = {}  # what is kept, and what adds a piece to it
+        self._bits: tallies.Marked | None = None
+        self.by_library = False
+
+    @property
+    def marks(self) -> bool:
+        return self._bits is not None
+
+    @property
+    def reads(self) -> bool:
+        return bool(self._kept)
+
+    @property
+    def _may_have_nan(self) -> bool:
+        """Values may be missing that are no nulls of Arrow."""
+        kind, types = self._content.type, pa.types
+        return bool(types.is_floating(kind) or types.is_nested(kind) or types.is_dictionary(kind))
+
+    @property
+    def _is_full(self) -> bool:
+        """No value is missing."""
+        return not (self._content.node.null_count or self._may_have_nan)
+
+    def mark(self, numbers: Any) -> None:
+        """Look at all rows, whether they are missing."""
+        backend, node = self._frame._backend, self._content.node
+        if node.null_count == node.rows:
+            return
+        there = backend.as_bits(backend.validity(node)).view(np.bool_)
+        self._bits.add(numbers, there, 0)  # type: ignore[union-attr]  # see `marks`
+
+    def series(self, buffers: Any) -> Any:
+        """Rows that were read, a Series labelled from 0."""
+        content = self._content
+        nullable = content.node.null_count > 0
+        return self._frame._backend.interop.build(buffers, content.type, content.stored, nullable=nullable)
+
+    def jobs(self, numbers: Any, keys: Any, series: Any, start: int) -> list[Callable[[], None]]:
+        """What adds a piece to all that is kept."""
+        return [partial(add, kept, numbers, keys, series, start) for kept, add in self._kept.values()]
+
+    def ask(self, how: str) -> _Answer:
+        """See to it that an aggregate can be given."""
+        made: _Answer | None = None
+        if how == "size":
+            return lambda _, observed: pd.Series(self._rows.sizes[observed])
+        if how in ("first", "last"):
+            made = self._end(how)
+        elif how == "count" and not pa.types.is_nested(self._content.type):
+            made = self._count_of_values()
+        elif self._kind in "iufb":
+            made = self._numeric(how)
+        if made is None and how in _THE_SAME_AGAIN and self._can_be_combined(how):
+            self.by_library = True
+            kept = self._keep(how, lambda: _ByLibrary(how), lambda kept, _, keys, series, __: kept.add(keys, series))
+            return lambda _, __: kept.made
+        return made or partial(self._of_all, how)
+
+    def _keep(self, name: str, make: Callable[[], Any], add: Callable[..., None]) -> Any:
+        """What is kept by this name, made if it is not there."""
+        if name not in self._kept:
+            self._kept[name] = make(), add
+        return self._kept[name][0]
+
+    # Aggregates of pieces -----------------------------------------------------------------------------------------
+
+    def _marked(self) -> Any:
+        """Which values are there."""
+        if self._content.node.null_count and not self._may_have_nan:
+            self._bits = self._bits or tallies.Marked(self._count)
+            return self._bits
+        return self._keep("there", lambda: tallies.Marked(self._count), _add_there)
+
+    def _count_of_values(self) -> _Answer:
+        if self._is_full:
+            counts = self._rows.sizes
+        elif self._kind == "f":
+            counts = self._floats(self._dtype).counts
+        else:
+            counts = self._marked().counts
+        return lambda _, observed: pd.Series(counts[observed])
+
+    def _end(self, how: str) -> _Answer | None:
+        """The first or the last value that is not missing, by its row."""
+        if pa.types.is_nested(self._content.type) or self._dtype == np.dtype(object):
+            return None  # missing ones of several kinds
+        if self._is_full and how == "first":
+            rows, counts = self._rows.firsts, self._rows.sizes
+        else:
+            marked = self._marked()
+            rows, counts = (marked.firsts if how == "first" else marked.lasts), marked.counts
+
+        def answer(_: Any, observed: Any) -> Any:
+            part = self._frame._of_places([self._place])
+            found = part._take(part._numbers(rows[observed])).iloc[:, 0].reset_index(drop=True)
+            there = counts[observed] > 0
+            return found if there.all() else found.where(there)
+
+        return answer
+
+    def _floats(self, dtype: Any) -> Any:
+        return self._keep(f"floats {dtype}", lambda: tallies.Floats(self._count, dtype), _add_values)
+
+    def _numeric(self, how: str) -> _Answer | None:
+        """Of NumPy's numbers and booleans."""
+        count, dtype = self._count, self._dtype
+        exact = self._kind != "f"
+        if how == "sum" and exact:
+            kept = self._keep("integers", lambda: tallies.Integers(count), _add_values)
+            kind = np.uint64 if self._kind == "u" else np.int64
+            return lambda _, observed: pd.Series(kept.sums.view(kind)[observed])
+        if how == "sum":
+            kept = self._floats(dtype)
+            return lambda _, observed: pd.Series(kept.sums[observed])
+        if how == "mean":
+            kept = self._floats(np.float64 if exact else dtype)
+            return lambda _, observed: pd.Series(kept.means()[observed])
+        if how in ("var", "std") and (exact or dtype == np.float64):
+            kept = self._keep("spread", lambda: tallies.Spread(count, np.float64), _add_values)
+            root: Callable[[Any], Any] = np.sqrt if how == "std" else np.array
+            return lambda _, observed: pd.Series(root(kept.variances()[observed]))
+        if how in ("min", "max"):
+            kept = self._keep(how, lambda: tallies.Extremes(count, dtype, how == "min"), _add_values)
+            return lambda _, observed: pd.Series(kept.best[observed]).where(kept.counts[observed] > 0)
+        if how in ("any", "all"):
+            kept = self._keep("true", lambda: tallies.Marked(count), _add_true)
+            if how == "any":
+                return lambda _, observed: pd.Series(kept.counts[observed] > 0)
+            counts = self._rows.sizes if exact else self._floats(dtype).counts
+            return lambda _, observed: pd.Series(kept.counts[observed] == counts[observed])
+        return None
+
+    def _can_be_combined(self, how: str) -> bool:
+        """Whether the library's aggregates of pieces are combined by the library."""
+        dtype, kind = self._dtype, self._content.type
+        if how in ("min", "max"):
+            if isinstance(dtype, pd.CategoricalDtype):
+                return bool(dtype.ordered)
+            natural = isinstance(dtype, (pd.StringDtype, pd.DatetimeTZDtype)) or self._kind in "mM"
+            return natural or pa.types.is_integer(kind)
+        return dtype != np.dtype(object) and (pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+
+    # Of whole columns ---------------------------------------------------------------------------------------------
+
+    def _of_all(self, how: str, numbers: Any, observed: Any) -> Any:
+        del observed
+        (buffers,) = self._frame._backend.read([self._content.node])
+        keys = pd.Categorical.from_codes(numbers, categories=range(self._count))
+        series = self.series(buffers)
+        made = getattr((series.to_frame() if self._as_frame else series).groupby(keys, observed=True), how)()
+        return (made.iloc[:, 0] if self._as_frame else made).reset_index(drop=True)
+
+
+class _ByLibrary:
+    """The library's aggregates of pieces, combined after each."""
+
+    def __init__(self, how: str) -> None:
+        self._how, self._made = how, None
+
+    def add(self, keys: Any, series: Any) -> None:
+        """A Series, and categories of its groups."""
+        more = getattr(series.groupby(keys, observed=True), self._how)()
+        if self._made is not None:
+            more = pd.concat([self._made, more])
+            more = getattr(more.groupby(level=0, observed=True), self._how)()
+        self._made = more
+
+    @property
+    def made(self) -> Any:
+        return self._made.reset_index(drop=True)  # type: ignore[attr-defined]  # there are rows
+
+
+def _add_there(kept: Any, numbers: Any, keys: Any, series: Any, start: int) -> None:
+    del keys
+    kept.add(numbers, series.notna().to_numpy(), start)
+
+
+def _add_true(kept: Any, numbers: Any, keys: Any, series: Any, start: int) -> None:
+    del keys
+    values = series.to_numpy()
+    kept.add(numbers, (values != 0) & (values == values), start)
+
+
+def _add_values(kept: Any, numbers: Any, keys: Any, series: Any, start: int) -> None:
+    del keys, start
+    kept.add(numbers, series.to_numpy())

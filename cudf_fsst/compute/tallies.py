@@ -1,0 +1,171 @@
+"""What is kept of each group while pieces of rows go by, in host memory.
+
+The loops are those of pandas' groupby: the same sums of differences for floats (Kahan), the same moving mean for
+variances (Welford), row after row. What they keep is carried from piece to piece, so that the pieces make no difference
+to the last digit. A group's number below 0 is that of a row which belongs to none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..codecs.jit import njit
+
+
+@njit()
+def _count(numbers: Any, start: int, sizes: Any, firsts: Any) -> None:
+    for row in range(numbers.size):
+        group = numbers[row]
+        if group >= 0:
+            if sizes[group] == 0:
+                firsts[group] = start + row
+            sizes[group] += 1
+
+
+@njit()
+def _mark(numbers: Any, there: Any, start: int, counts: Any, firsts: Any, lasts: Any) -> None:
+    for row in range(numbers.size):
+        group = numbers[row]
+        if group >= 0 and there[row]:
+            if counts[group] == 0:
+                firsts[group] = start + row
+            counts[group] += 1
+            lasts[group] = start + row
+
+
+@njit()
+def _add(numbers: Any, values: Any, sums: Any) -> None:
+    for row in range(numbers.size):
+        group = numbers[row]
+        if group >= 0:
+            sums[group] += values[row]
+
+
+@njit()
+def _add_floats(numbers: Any, values: Any, sums: Any, lost: Any, counts: Any) -> None:
+    for row in range(numbers.size):
+        group = numbers[row]
+        value = values[row]
+        if group >= 0 and value == value:
+            counts[group] += 1
+            more = value - lost[group]
+            total = sums[group] + more
+            rest = total - sums[group] - more
+            lost[group] = rest if rest == rest else 0  # of infinite sums
+            sums[group] = total
+
+
+@njit()
+def _vary(numbers: Any, values: Any, means: Any, squares: Any, counts: Any) -> None:
+    for row in range(numbers.size):
+        group = numbers[row]
+        value = values[row]
+        if group >= 0 and value == value:
+            counts[group] += 1
+            before = means[group]
+            means[group] += (value - before) / counts[group]
+            squares[group] += (value - means[group]) * (value - before)
+
+
+@njit()
+def _least(numbers: Any, values: Any, best: Any, counts: Any) -> None:
+    for row in range(numbers.size):
+        group = numbers[row]
+        value = values[row]
+        if group >= 0 and value == value:
+            if counts[group] == 0 or value < best[group]:
+                best[group] = value
+            counts[group] += 1
+
+
+@njit()
+def _greatest(numbers: Any, values: Any, best: Any, counts: Any) -> None:
+    for row in range(numbers.size):
+        group = numbers[row]
+        value = values[row]
+        if group >= 0 and value == value:
+            if counts[group] == 0 or value > best[group]:
+                best[group] = value
+            counts[group] += 1
+
+
+class Rows:
+    """How many rows of each group there were, and the first of them."""
+
+    def __init__(self, groups: int) -> None:
+        self.sizes, self.firsts = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
+
+    def add(self, numbers: Any, start: int) -> None:
+        """Rows from `start` on."""
+        _count(numbers, start, self.sizes, self.firsts)
+
+
+class Marked:
+    """How many rows of each group were true, and the first and the last of them."""
+
+    def __init__(self, groups: int) -> None:
+        self.counts, self.firsts, self.lasts = (np.zeros(groups, np.int64) for _ in range(3))
+
+    def add(self, numbers: Any, there: Any, start: int) -> None:
+        """Booleans of the rows from `start` on."""
+        _mark(numbers, there, start, self.counts, self.firsts, self.lasts)
+
+
+class Integers:
+    """Sums of integers, modulo 2^64."""
+
+    def __init__(self, groups: int) -> None:
+        self.sums = np.zeros(groups, np.int64)
+
+    def add(self, numbers: Any, values: Any) -> None:
+        """Integers or booleans."""
+        _add(numbers, values.astype(np.int64, copy=False), self.sums)
+
+
+class Floats:
+    """Sums and counts of what is no NaN."""
+
+    def __init__(self, groups: int, dtype: Any) -> None:
+        self.sums, self.lost, self.counts = np.zeros(groups, dtype), np.zeros(groups, dtype), np.zeros(groups, np.int64)
+
+    def add(self, numbers: Any, values: Any) -> None:
+        """Numbers."""
+        _add_floats(numbers, values.astype(self.sums.dtype, copy=False), self.sums, self.lost, self.counts)
+
+    def means(self) -> Any:
+        """NaN of groups without values."""
+        with np.errstate(invalid="ignore"):
+            return self.sums / self.counts.astype(self.sums.dtype)
+
+
+class Spread:
+    """What variances are made of."""
+
+    def __init__(self, groups: int, dtype: Any) -> None:
+        self.means, self.squares = np.zeros(groups, dtype), np.zeros(groups, dtype)
+        self.counts = np.zeros(groups, np.int64)
+
+    def add(self, numbers: Any, values: Any) -> None:
+        """Numbers."""
+        _vary(numbers, values.astype(self.means.dtype, copy=False), self.means, self.squares, self.counts)
+
+    def variances(self) -> Any:
+        """NaN of groups of less than two values."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            made = self.squares / (self.counts - 1).astype(self.squares.dtype)
+        made[self.counts < 2] = np.nan
+        return made
+
+
+class Extremes:
+    """The least or the greatest value."""
+
+    def __init__(self, groups: int, dtype: Any, least: bool) -> None:
+        self.best, self.counts = np.zeros(groups, dtype), np.zeros(groups, np.int64)
+        self._of = _least if least else _greatest
+
+    def add(self, numbers: Any, values: Any) -> None:
+        """Numbers of the dtype; NaN is left out."""
+        self._of(numbers, values, self.best, self.counts)
