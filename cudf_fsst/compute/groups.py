@@ -24,15 +24,22 @@ from .source import Source
 _OPTIONS = frozenset(("sort", "dropna", "observed", "as_index"))
 #: Aggregates whose dtype is that of the column's kind, and not their values'.
 _COUNTS = ("size", "count", "nunique")
-#: Floats for whose means pandas has two dtypes.
+#: Floats whose aggregates have one of two dtypes in pandas.
 _NARROW = (pa.float16(), pa.float32())
 
 
 class Groups:
     """Groups of a compressed frame's rows: ``f.groupby(by)``. Its methods give what those of pandas or cuDF do.
 
-    A call decodes the keys and the columns that it aggregates. Keys of strings with a dictionary are not decoded: the
-    library groups their codes. ``groups["x"]`` and ``groups[["x", "y"]]`` select columns.
+    A call decodes the keys; of strings with a dictionary it reads the codes. In host memory the columns that it aggregates
+    are decoded piece by piece, and what is kept of a piece is one value for each group. Decoded as a whole, one after
+    another, are columns of ``median`` and ``nunique``; of ``mean``, ``std`` and ``var`` those that are no numbers of
+    NumPy's; of ``sum``, ``any`` and ``all`` texts, objects, decimals and nullable floats; and lists and structs. So are
+    all columns that a call needs on a GPU, for functions of users, and for keys that are no labels of columns.
+    ``groups["x"]`` and ``groups[["x", "y"]]`` select columns.
+
+    Sums of floats are those of pandas to the last digit, unless the rows lie in the order of their groups: there pandas
+    adds in another way.
 
     ``apply``, ``transform`` and the others are those of ``f.decompress().groupby(by)``.
     """
@@ -191,10 +198,9 @@ class Groups:
             paired = len(places) > 1 and any(pa.types.is_dictionary(part._columns[place].type) for place in places)
             dropna = self._options.get("dropna", True) and not paired
             numbers, count = numbering.of_rows(part, places, dropna)
-            if numbering.is_sorted(numbers, count) and any(
-                one.how == "mean" and part._columns[one.place].type in _NARROW for one in wanted
-            ):
-                return None  # pandas has another dtype for them
+            narrow = {one.how for one in wanted if part._columns[one.place].type in _NARROW}
+            if paired and narrow & {"var", "std", "median"} or "mean" in narrow and numbering.is_sorted(numbers, count):
+                return None  # pandas' dtype depends on the values, or the rows' order
             as_frame = isinstance(asked, str) and (self._selected is None or isinstance(self._selected[0], list))
             firsts, found = pieces.aggregate(part, numbers, count, wanted, as_frame)
             del numbers

@@ -46,11 +46,10 @@ def _together(
     numbers: npt.NDArray[Any], count: int, codes: npt.NDArray[Any], size: int
 ) -> tuple[npt.NDArray[Any], int]:
     """Numbers of pairs."""
-    absent = (numbers < 0) | (codes < 0)
+    gone = (numbers < 0) | (codes < 0)
+    absent = gone if gone.any() else None
     kind = np.min_scalar_type(-count * size - 1)
     made = numbers.astype(kind) * kind.type(size) + codes.astype(kind, copy=False)
-    if not absent.any():
-        absent = None
     if count * size > max(_MOST_LOOSE, len(made)):
         found = pd.unique(made if absent is None else made[~absent])
         made, count = pd.Index(found).get_indexer(made), len(found)

@@ -268,7 +268,8 @@ class _ByLibrary:
     """The library's aggregates of pieces, combined after each."""
 
     def __init__(self, how: str) -> None:
-        self._how, self._made = how, None
+        self._how = how
+        self._made: Any = None
 
     def add(self, keys: Any, series: Any) -> None:
         """A Series, and categories of its groups."""
@@ -280,7 +281,7 @@ class _ByLibrary:
 
     @property
     def made(self) -> Any:
-        return self._made.reset_index(drop=True)  # type: ignore[attr-defined]  # there are rows
+        return self._made.reset_index(drop=True)
 
 
 def _add_there(kept: Any, numbers: Any, keys: Any, series: Any, start: int) -> None:
