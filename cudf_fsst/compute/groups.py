@@ -144,7 +144,7 @@ class Groups:
             not frame._proxied
             and len(set(keys)) == len(keys)
             and not (columns and set(keys) & set(columns))
-            and _OPTIONS >= set(self._options)
+            and set(self._options) <= _OPTIONS
             and not any(name in keys for name in frame._index.names if name is not None)
             and not any(isinstance(label, tuple) for label in needed)
             and (method == "agg" or set(options) <= {"numeric_only"})
@@ -199,7 +199,7 @@ class Groups:
             dropna = self._options.get("dropna", True) and not paired
             numbers, count = numbering.of_rows(part, places, dropna)
             narrow = {one.how for one in wanted if part._columns[one.place].type in _NARROW}
-            if paired and narrow & {"var", "std", "median"} or "mean" in narrow and numbering.is_sorted(numbers, count):
+            if (paired and narrow & {"var", "std", "median"}) or ("mean" in narrow and numbering.is_sorted(numbers, count)):
                 return None  # pandas' dtype depends on the values, or the rows' order
             as_frame = isinstance(asked, str) and (self._selected is None or isinstance(self._selected[0], list))
             firsts, found = pieces.aggregate(part, numbers, count, wanted, as_frame)
