@@ -141,7 +141,8 @@ def test_memory_is_that_of_keys_and_pieces(monkeypatch: pytest.MonkeyPatch) -> N
     f = df.fsst.compress()
     for by in ("key", ["key", "day"]):
         def call(data: Any, by: Any = by) -> Any:
-            return data.groupby(by).agg(dict.fromkeys(("x0", "x1", "x2", "x3", "n"), ["sum", "mean", "var", "min", "last"]))
+            names = ["sum", "mean", "var", "min", "last"]
+            return data.groupby(by).agg({label: names for label in ("x0", "x1", "x2", "x3", "n")})
 
         wanted = call(df)
         call(f)  # which compiles
@@ -158,7 +159,9 @@ def test_what_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts of values that cannot be missing need none; keys with a dictionary are not decoded."""
     f = many_rows(9000).fsst.compress()
     read, seen = type(f._backend).read, []
-    monkeypatch.setattr(type(f._backend), "read", lambda self, nodes, *rows: seen.extend(nodes) or read(self, nodes, *rows))
+    monkeypatch.setattr(
+        type(f._backend), "read", lambda self, nodes, *rows: seen.extend(nodes) or read(self, nodes, *rows)
+    )
     f.groupby("key").agg({"x0": "sum", "n": "count"})
     nodes = [f.column(label)._content.node for label in ("x0", "n", "key")]
     assert [sum(one is node for one in seen) for node in nodes] == [2, 1, 0]  # the first row, and all

@@ -1,8 +1,8 @@
 """What ``frame.groupby`` gives: the library's answer, made of aggregates of pieces where that can be.
 
-The library itself says what an answer looks like: labels and dtypes by a group of one row, the groups' order and index by
-a row of each group. What stands in the answer is aggregated piece by piece (``pieces.py``). Calls that the library has to
-answer as a whole get the columns that they need, decompressed.
+The library itself says what an answer looks like: its labels by two rows, the groups' order and index by a row of each
+group. What stands in the answer is aggregated piece by piece (``pieces.py``). Calls that the library has to answer as a
+whole get the columns that they need, decompressed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _NARROW = (pa.float16(), pa.float32())
 class Groups:
     """Groups of a compressed frame's rows: ``f.groupby(by)``. Its methods give what those of pandas or cuDF do.
 
-    A call decodes the keys; of strings with a dictionary it reads the codes. In host memory the columns that it aggregates
-    are decoded piece by piece, and what is kept of a piece is one value for each group. Decoded as a whole, one after
-    another, are columns of ``median`` and ``nunique``; of ``mean``, ``std`` and ``var`` those that are no numbers of
-    NumPy's; of ``sum``, ``any`` and ``all`` texts, objects, decimals and nullable floats; and lists and structs. So are
-    all columns that a call needs on a GPU, for functions of users, and for keys that are no labels of columns.
-    ``groups["x"]`` and ``groups[["x", "y"]]`` select columns.
+    A call decodes the keys; of strings with a dictionary it reads the codes. In host memory the columns that it
+    aggregates are decoded piece by piece, and what is kept of a piece is one value for each group. Decoded as a whole,
+    one after another, are columns of ``median`` and ``nunique``; of ``mean``, ``std`` and ``var`` those that are no
+    numbers of NumPy's; of ``sum``, ``any`` and ``all`` texts, objects, decimals and nullable floats; and lists and
+    structs. So are all columns that a call needs on a GPU, for functions of users, and for keys that are no labels of
+    columns. ``groups["x"]`` and ``groups[["x", "y"]]`` select columns.
 
     Sums of floats are those of pandas to the last digit, unless the rows lie in the order of their groups: there pandas
     adds in another way.
@@ -199,8 +199,10 @@ class Groups:
             dropna = self._options.get("dropna", True) and not paired
             numbers, count = numbering.of_rows(part, places, dropna)
             narrow = {one.how for one in wanted if part._columns[one.place].type in _NARROW}
-            if (paired and narrow & {"var", "std", "median"}) or ("mean" in narrow and numbering.is_sorted(numbers, count)):
-                return None  # pandas' dtype depends on the values, or the rows' order
+            if paired and narrow & {"var", "std", "median"}:
+                return None  # pandas' dtype depends on the values
+            if "mean" in narrow and numbering.is_sorted(numbers, count):
+                return None  # or on the rows' order
             as_frame = isinstance(asked, str) and (self._selected is None or isinstance(self._selected[0], list))
             firsts, found = pieces.aggregate(part, numbers, count, wanted, as_frame)
             del numbers
@@ -212,7 +214,9 @@ class Groups:
             number = "number"
             while number in labels:
                 number += "'"
-            groups = pd.concat([rows, pd.Series(order, rows.index, name=number)], axis=1).groupby(self._by, **self._options)[number].max()
+            rows[number] = order
+            groups = rows.groupby(self._by, **self._options)[number].max()
+            del rows[number]
             numbered = groups if as_index else groups[number]
             there = numbered.notna().to_numpy()
             at = numbered.to_numpy()[there].astype(np.int64)
@@ -258,7 +262,8 @@ class Groups:
         elif isinstance(asked, list):
             pairs = []
         else:
-            pairs = [asked[label] if isinstance(asked[label], tuple) else (label, asked[label]) for label in shape.columns]
+            named = [(label, asked[label]) for label in shape.columns]
+            pairs = [spec if isinstance(spec, tuple) else (label, spec) for label, spec in named]
             if one:
                 pairs = [(selected, name) for _, name in pairs]
         if not pairs or any(label not in labels or name not in pieces.NAMES for label, name in pairs):
@@ -318,7 +323,7 @@ def _put(column: Any, there: Any, values: Any, source: Any) -> Any:
     """A column of an answer, with values in the rows of groups that are there; `source`: dtype of the rows."""
     alike = values.dtype == object or values.dtype.kind == column.dtype.kind
     dtype = values.dtype if alike else column.dtype  # which has room for what is missing
-    if source == object and isinstance(dtype, pd.StringDtype):
+    if isinstance(source, np.dtype) and isinstance(dtype, pd.StringDtype):
         dtype = source
     made = column.astype(dtype).array.copy()
     made[there] = values.astype(dtype).array

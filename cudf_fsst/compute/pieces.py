@@ -64,7 +64,8 @@ def aggregate(
         Whether the library is asked for the aggregates of DataFrames, whose objects stay objects, or of Series.
     """
     rows = tallies.Rows(count)
-    columns = {place: _Column(frame, place, count, rows, as_frame) for place in dict.fromkeys(one.place for one in wanted)}
+    places = dict.fromkeys(one.place for one in wanted)
+    columns = {place: _Column(frame, place, count, rows, as_frame) for place in places}
     answers = {one: columns[one.place].ask(one.how) for one in wanted}
     decoded = [place for place, column in columns.items() if column.reads]
     part = frame._of_places(decoded)
