@@ -142,7 +142,7 @@ def test_memory_is_that_of_keys_and_pieces(monkeypatch: pytest.MonkeyPatch) -> N
     for by in ("key", ["key", "day"]):
         def call(data: Any, by: Any = by) -> Any:
             names = ["sum", "mean", "var", "min", "last"]
-            return data.groupby(by).agg({label: names for label in ("x0", "x1", "x2", "x3", "n")})
+            return data.groupby(by).agg(dict.fromkeys(("x0", "x1", "x2", "x3", "n"), names))
 
         wanted = call(df)
         call(f)  # which compiles
