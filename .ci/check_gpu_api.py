@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Check that cuDF, pylibcudf, RMM and CuPy have all that the package uses of them. It needs no GPU, only the libraries.
+"""Check that cuDF, pylibcudf, RMM, CuPy and cudf-polars have all that the package uses of them, without a GPU.
 
-    python3 -m venv .api && .api/bin/pip install . cudf-cu13 && .api/bin/python .ci/check_gpu_api.py
+    python3 -m venv .api && .api/bin/pip install . cudf-cu13 cudf-polars-cu13 && .api/bin/python .ci/check_gpu_api.py
 
 What is used is found in the sources, as far as reading them can tell:
 
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = Path(__file__).resolve().parents[1] / "cudf_fsst"
-LIBRARIES = ("cudf", "pylibcudf", "rmm", "cupy", "cupyx")
+LIBRARIES = ("cudf", "pylibcudf", "rmm", "cudf_polars", "cupy", "cupyx")
 #: Functions of the package that return a library.
 RETURNS = {"cudf_module": "cudf"}
 #: Classes of objects that the package gets from these libraries without naming their class.
@@ -43,6 +43,8 @@ ALSO = (
     "cupy.cuda.MemoryPointer",
     "cupy.cuda.PinnedMemoryPointer",
     "cupy.cuda.function.Function",
+    "pylibcudf.io.parquet.ChunkedParquetWriterOptionsBuilder",
+    "pylibcudf.io.types.ColumnInMetadata",
     "pylibcudf.io.types.TableWithMetadata",
     "rmm.pylibrmm.stream.Stream",
 )

@@ -21,6 +21,9 @@ from .naming import naming
 _PIECE_ROWS = 1 << 20
 _DEVICES = ("auto", "cpu", "gpu")
 
+#: Types of Polars.
+_NOT_IN_ARROW = ("Object", "Int128", "UInt128")
+
 
 def compress(
     data: Any, *, codecs: Mapping[Any, str] | str | None = None, level: str = "default", device: str = "auto"
@@ -62,6 +65,7 @@ def compress(
         raise ValueError(f"device must be one of {_DEVICES}, not {device!r}")
     if isinstance(data, (CompressedColumn, CompressedFrame)):
         raise TypeError(f"this is compressed already: a {type(data).__name__}")
+    _check_polars(data)
     made: Any
     if type(data).__module__.partition(".")[0] in ("pandas", "cudf") and hasattr(data, "fsst"):
         pieces = iter([data])
@@ -92,6 +96,21 @@ def compress(
     if device == "auto" or device == made.device.partition(":")[0].replace("cuda", "gpu"):
         return made
     return made.to_host() if device == "cpu" else made.to_device()
+
+
+def _check_polars(data: Any) -> None:
+    """Raise TypeError where Polars has values that Arrow cannot carry: of objects it would give the addresses."""
+    if type(data).__module__.partition(".")[0] != "polars":
+        return
+    columns = data.schema.items() if hasattr(data, "schema") else [(data.name, data.dtype)]
+    for name, dtype in columns:
+        inside = [dtype]
+        while inside:
+            one = inside.pop()
+            if str(one.base_type()) in _NOT_IN_ARROW:
+                raise TypeError(f"column {name!r}: Arrow has no type for {one} of Polars")
+            inside += [field.dtype for field in getattr(one, "fields", ())]
+            inside += [one.inner] if getattr(one, "inner", None) is not None else []
 
 
 def _reader(data: Any) -> Any:

@@ -240,6 +240,54 @@ def test_types_are_those_of_polars() -> None:
     assert sorted(set(refused)) == ["big", "interval", "period"]
 
 
+def columns_of_polars() -> dict[str, pl.Series]:
+    """Each type of Polars that Arrow carries."""
+    noon, kind = datetime.datetime(2020, 1, 1, 12), pl.Enum(["b", "a", "z"])
+    values: dict[Any, list[Any]] = {
+        pl.String(): ["a", None, "ü"],
+        pl.Categorical(): ["a", None, "b"],
+        kind: ["a", None, "b"],
+        pl.Date(): [noon.date(), None, datetime.date(1900, 1, 1)],
+        pl.Time(): [noon.time(), None, None],
+        pl.Datetime("us", "Europe/Berlin"): [noon, None, noon],
+        pl.Datetime("ns"): [noon, None, noon],
+        pl.Datetime("ms"): [noon, None, noon],
+        pl.Duration("ms"): [datetime.timedelta(1), None, None],
+        pl.Decimal(10, 2): [Decimal("1.5"), None, None],
+        pl.Binary(): [b"\xff", None, b""],
+        pl.Null(): [None, None, None],
+        pl.Boolean(): [True, None, False],
+        pl.UInt8(): [1, None, 2],
+        pl.Float32(): [1.5, None, -2.25],
+        pl.List(pl.Int16): [[1], None, []],
+        pl.List(pl.List(pl.String)): [[["a"], []], None, [None]],
+        pl.List(pl.Categorical()): [["a"], None, ["b", "a"]],
+        pl.List(kind): [["a"], None, ["b", "a"]],
+        pl.Array(pl.Int8, 2): [[1, 2], None, [3, 4]],
+        pl.Struct({"d": pl.Date, "k": kind}): [{"d": noon.date(), "k": "z"}, None, {"d": None, "k": None}],
+    }
+    return {str(dtype): pl.Series(some, dtype=dtype) for dtype, some in values.items()}
+
+
+@pytest.mark.parametrize("name", columns_of_polars())
+def test_types_of_polars_come_back(name: str, tmp_path: Path) -> None:
+    data = pl.DataFrame({"c": columns_of_polars()[name]})
+    frame = cudf_fsst.compress(data)
+    frame.save(tmp_path / "f")
+    for lazy in (frame.lazy(), cudf_fsst.scan(tmp_path / "f")):
+        assert lazy.collect_schema() == data.schema
+        assert lazy.collect().equals(data)
+    assert pl.DataFrame(frame.dataset().to_table()).to_series().to_list() == data.to_series().to_list()
+
+
+@pytest.mark.parametrize("dtype", [pl.Object(), pl.Int128(), pl.List(pl.Int128), pl.Struct({"n": pl.Int128})])
+def test_what_arrow_cannot_carry_is_refused(dtype: pl.DataType) -> None:
+    some = [object()] if dtype == pl.Object() else [None]
+    for data in (pl.DataFrame({"c": pl.Series(some, dtype=dtype)}), pl.Series("c", some, dtype=dtype)):
+        with pytest.raises(TypeError, match=r"column 'c': Arrow has no type for (Object|Int128)"):
+            cudf_fsst.compress(data)
+
+
 def test_ordered_categories_are_an_enum(tmp_path: Path) -> None:
     values = pd.Categorical(["b", None, "a", "b"], categories=["b", "a", "never"], ordered=True)
     frame = pd.DataFrame({"o": values, "u": values.as_unordered()}).fsst.compress()

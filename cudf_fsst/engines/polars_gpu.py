@@ -8,6 +8,7 @@ from typing import Any
 
 import pylibcudf as plc
 from cudf_polars.containers import Column, DataFrame, DataType
+from cudf_polars.dsl import ir
 from cudf_polars.streaming.rank_aware_source import RankAwareSource, SizedChunks
 
 from ..device.memory import default_stream, hand_over
@@ -19,8 +20,6 @@ from .tables import Rows, Table, chosen, readable
 PIECE_NBYTES = 1 << 30
 #: Of the GPU's memory, one of so many parts at most.
 _PARTS_OF_MEMORY = 40
-#: The module from which the engine calls sources; the one that works in memory tells them nothing of itself.
-_ENGINE = "cudf_polars.dsl.ir"
 
 
 class GpuSource(Source, RankAwareSource):
@@ -100,10 +99,10 @@ class GpuSource(Source, RankAwareSource):
 
 
 def _is_asked_by_engine() -> bool:
-    """Whether a GPU engine calls, through Polars' own function."""
+    """Whether a GPU engine calls, through Polars' own function; one that works in memory does not say so."""
     frame = sys._getframe(2)
     for _ in range(2):
-        if frame.f_globals.get("__name__") == _ENGINE:
+        if frame.f_globals is vars(ir):
             return True
         if frame.f_back is None:
             return False

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ..arrow_types import plain, within
 from ..backend import HostBackend
-from ..codecs.node import Content
+from ..codecs.node import Content, Node
 from ..interop import arrow_columns
 from ..naming import naming
 from .tables import Table, is_text, readable
@@ -51,7 +51,9 @@ def schema(names: Sequence[str], contents: Sequence[Any]) -> dict[str, Any]:
             raise ValueError(f"two columns are called {name!r}; Polars tells columns by their names")
         with naming(f"column {name!r}"):
             kind = content.type if isinstance(content, Content) else content
-            found[name] = _enum(content) if is_ordered(kind) else _dtype(kind)
+            found[name] = _dtype(kind)
+            if is_ordered(kind):
+                found[name] = _enums(found[name], kind, content.node)
     return found
 
 
@@ -69,21 +71,33 @@ def _dtype(kind: Any) -> Any:
 
 
 def is_ordered(kind: Any) -> bool:
-    """Whether a type is that of ordered categories of strings."""
-    types = pa.types
-    return bool(types.is_dictionary(kind) and kind.ordered and any(map(is_text, [plain(kind.value_type)])))
+    """Whether a type has ordered categories of strings in it."""
+    return any(map(_is_enum, within(kind)))
 
 
-def _enum(content: Content) -> Any:
-    """An Enum of ordered categories; a Categorical where one is missing or there twice."""
-    pl, values = polars_module(), _categories(content)
-    return _dtype(content.type) if values.null_count() or values.n_unique() < len(values) else pl.Enum(values)
+def _is_enum(kind: Any) -> bool:
+    return bool(pa.types.is_dictionary(kind) and kind.ordered and is_text(plain(kind.value_type)))
 
 
-def _categories(content: Content) -> Any:
+def _enums(dtype: Any, kind: Any, node: Node) -> Any:
+    """A type of Polars with an Enum for ordered categories; a Categorical where one is missing or there twice."""
+    pl = polars_module()
+    if _is_enum(kind):
+        values = _categories(kind, node)
+        return dtype if values.null_count() or values.n_unique() < len(values) else pl.Enum(values)
+    if isinstance(dtype, (pl.List, pl.Array)) and node.children:
+        inner = _enums(dtype.inner, kind.value_type, node.children[0])
+        return pl.List(inner) if isinstance(dtype, pl.List) else pl.Array(inner, dtype.size)
+    if isinstance(dtype, pl.Struct) and pa.types.is_struct(kind):
+        parts = zip(dtype.fields, kind, node.children, strict=True)
+        return pl.Struct([pl.Field(one.name, _enums(one.dtype, field.type, child)) for one, field, child in parts])
+    return dtype
+
+
+def _categories(kind: Any, node: Node) -> Any:
     """Categories of a column, a Series of Polars."""
     backend = HostBackend()
-    (found,) = backend.read([content.node.children[0]])
-    array = backend.interop.to_chunked(found, content.type.value_type)
+    (found,) = backend.read([node.children[0]])
+    array = backend.interop.to_chunked(found, plain(kind.value_type))
     array.validate(full=True)
     return polars_module().Series(array)

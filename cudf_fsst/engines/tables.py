@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from .. import selection
-from ..arrow_types import within
+from ..arrow_types import plain, within
 from ..backend import Backend, DeviceBackend, HostBackend
 from ..backend.content import move
 from ..codecs.node import Content
@@ -140,7 +140,7 @@ def cuts(table: Table, rows: range, mask: Any) -> Iterator[Rows]:
 
 
 def readable(kind: Any) -> Any:
-    """The type in which engines read a column: without runs and views of lists, whose values are the same."""
+    """The type in which engines read a column: without runs and views within others, whose values are the same."""
     types = pa.types
     if types.is_run_end_encoded(kind):
         return readable(kind.value_type)
@@ -148,8 +148,12 @@ def readable(kind: Any) -> Any:
         return pa.list_(kind.value_field.with_type(readable(kind.value_type)))
     if types.is_large_list_view(kind) or types.is_large_list(kind):
         return pa.large_list(kind.value_field.with_type(readable(kind.value_type)))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(readable(kind.value_type)), kind.list_size)
     if types.is_struct(kind):
         return pa.struct([field.with_type(readable(field.type)) for field in kind])
+    if types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, plain(kind.value_type), kind.ordered)
     return kind
 
 

@@ -88,9 +88,8 @@ class Writer:
         # pyarrow's own note of types that Parquet does not have, and those that are noted beside it.
         notes = {key.decode(): value.decode() for key, value in (self._fields.metadata or {}).items()}
         notes["ARROW:schema"] = base64.b64encode(self._fields.serialize().to_pybytes()).decode()
-        parquet = plc.io.parquet
         options = (
-            parquet.ChunkedParquetWriterOptions.builder(plc.io.types.SinkInfo([Path(self._path)]))
+            plc.io.parquet.ChunkedParquetWriterOptions.builder(plc.io.types.SinkInfo([Path(self._path)]))
             .metadata(metadata)
             .key_value_metadata([notes])
             .compression(getattr(plc.io.types.CompressionType, self._compression))
@@ -100,7 +99,7 @@ class Writer:
             .write_arrow_schema(False)
             .build()
         )
-        return parquet.ChunkedParquetWriter.from_options(options)
+        return plc.io.parquet.ChunkedParquetWriter.from_options(options)
 
 
 def _is_decimal(kind: pa.DataType) -> bool:
