@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import re
-from importlib.metadata import version as version_of
+import tomllib
+from pathlib import Path
 from typing import Any
 
 # Compiling kernels is no news on a page.
@@ -14,12 +15,19 @@ os.environ.setdefault("CUDF_FSST_QUIET", "1")
 project = "cudf-fsst"
 author = "The cudf-fsst developers"
 copyright = "The cudf-fsst developers, Apache License 2.0"
-release = version = version_of("cudf-fsst")
+_project = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text())["project"]
+release = version = _project["version"]
+#: Where the repository is, for links to it and to its issues: as `project.urls` of pyproject.toml says, else as GitHub
+#: tells those who build there. None: there are no such links.
+repository = _project.get("urls", {}).get("Repository") or (
+    f"{os.environ['GITHUB_SERVER_URL']}/{os.environ['GITHUB_REPOSITORY']}" if "GITHUB_REPOSITORY" in os.environ else None
+)
 
 extensions = [
     "myst_nb",
     "numpydoc",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx_copybutton",
     "sphinx_design",
 ]
@@ -39,6 +47,7 @@ nb_merge_streams = True
 # The reference, from docstrings.
 default_role = "py:obj"
 autodoc_member_order = "bysource"
+autosummary_generate = False  # tables alone
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 add_module_names = False
@@ -63,6 +72,11 @@ html_theme_options: dict[str, Any] = {
     "footer_start": ["copyright"],
     "footer_end": ["sphinx-version"],
 }
+if repository is not None:
+    html_theme_options |= {
+        "icon_links": [{"name": "Repository", "url": repository, "icon": "fa-solid fa-code-branch"}],
+        "external_links": [{"name": "Issues", "url": f"{repository}/issues"}],
+    }
 
 
 def _as_a_site(app: Any, docname: str, source: list[str]) -> None:

@@ -26,11 +26,12 @@ from typer.testing import CliRunner
 import cudf_fsst
 from cudf_fsst import cli
 from cudf_fsst.files.versions import FORMAT_VERSION
+from cudf_fsst.query.strings import StringMethods
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("reference/*.md")])
 #: What stands before an example that needs cuDF and a GPU.
 ON_A_GPU = "<!-- on a GPU -->\n"
 
@@ -108,6 +109,44 @@ def test_every_public_name_is_in_the_reference() -> None:
     shown = set(re.findall(r"^\.\. auto(?:class|function):: (?:[\w.]+\.)?(\w+)$", reference, re.MULTILINE))
     assert set(cudf_fsst.__all__) <= shown
     assert ".. automodule:: cudf_fsst.dask" in reference
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("page", ["column", "frame"])
+def test_the_table_of_a_class_has_all_that_is_public(page: str) -> None:
+    kind = {"column": cudf_fsst.CompressedColumn, "frame": cudf_fsst.CompressedFrame}[page]
+    listed = re.findall(r"`~(?:[\w.]+\.)?(\w+)\.(\w+)`", (DOCS / "reference" / f"{page}.md").read_text())
+    assert len(listed) == len(set(listed))
+    own = {name for of, name in listed if of == kind.__name__}
+    assert {name for name in own if not name.startswith("_")} == public(kind)
+    assert all(hasattr(kind, name) for name in own)
+    of_text = {name for of, name in listed if of == "StringMethods"}
+    assert of_text == (public(StringMethods) if page == "column" else set())
+
+
+def test_every_page_of_the_reference_has_an_example() -> None:
+    for page in (DOCS / "reference").glob("*.md"):
+        assert blocks("python", page.read_text()), page.name
+
+
+#: Characters of a line of code that fit on the site at 1,400 pixels; `site.css` breaks longer lines.
+MOST_CHARS = 100
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_examples_fit_into_their_box(page: Path) -> None:
+    for example in blocks("python", page.read_text(), gpu=True) + blocks("bash", page.read_text()):
+        for line in example.splitlines():
+            assert len(line) <= MOST_CHARS, line
+
+
+def test_words_that_users_search_for_are_on_the_pages() -> None:
+    """Sphinx finds whole words; it searches what is written, not what is meant."""
+    words = {word for page in PAGES for word in re.findall(r"[a-z]+", page.read_text().lower())}
+    assert {"csv", "group", "groupby", "join", "sort", "regex", "parquet", "arrow", "polars"} <= words
 
 
 def test_examples_of_the_docstrings_run() -> None:
