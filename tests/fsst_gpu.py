@@ -74,7 +74,7 @@ def gpu(request: pytest.FixtureRequest, emulator: Emulator, monkeypatch: pytest.
     monkeypatch.setattr(plan, "TABLE_SCOPE", 2 * SEGMENT)
     monkeypatch.setattr(launch, "row_grid", lambda *_: 1)  # small columns too have runs of row blocks
     device = FakeDevice(emulator, request.param)
-    with emulated(device, "fsst") as cuda:
+    with emulated(device, "text") as cuda:
         yield Gpu(device, cuda)
 
 

@@ -72,7 +72,7 @@ def gpu(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Batch]:
     monkeypatch.setattr(plan, "TABLE_SCOPE", 2 * SEGMENT)
     monkeypatch.setattr(train_max, "ROUNDS", (96, 8))  # a round is six launches, which take their time here
     device = FakeDevice(emulator)
-    with emulated(device, "fsst") as cuda:
+    with emulated(device, "text") as cuda:
         yield Batch(device, cuda)
 
 

@@ -122,7 +122,7 @@ def decompress_values(device: FakeDevice, parts: list[Any]) -> Any:
 
 def decompress_strings(device: FakeDevice, segments: list[Any]) -> Any:
     """Characters of strings; rows of them are taken, too."""
-    cuda: Any = sys.modules["cudf_fsst.codecs.fsst.cuda"]
+    cuda: Any = sys.modules["cudf_fsst.codecs.text.cuda"]
     moved = cuda.to_device(segments)
     rows = sum(segment.rows for segment in segments)
     cuda.take(moved, np.array([0, rows - 1, rows // 2]))

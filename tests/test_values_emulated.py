@@ -210,7 +210,7 @@ def test_default_stream_of_the_thread(case: str, order: str, own_stream_gpu: Gpu
         gpu.memory.hand_over()
         assert arrow_columns.rebuild(gpu.download(found), array.type).equals(array)
         if node.segments:
-            cuda = importlib.import_module("cudf_fsst.codecs.fsst.cuda")
+            cuda = importlib.import_module("cudf_fsst.codecs.text.cuda")
             rows = np.array([2499, 0, 7, 7, 1300])
             for strings in (
                 cuda.take(node.segments, rows, stream=stream),

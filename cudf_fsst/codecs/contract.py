@@ -191,7 +191,7 @@ class TextCodec(Protocol):
     def host(self) -> HostTextCodec:
         """The host side."""
 
-    def device(self) -> ModuleType:
+    def device(self) -> DeviceTextCodec:
         """The GPU side; ImportError where CuPy is missing."""
 
 
@@ -227,3 +227,44 @@ class HostTextCodec(Protocol):
 
     def check_codes(self, segment: Segment) -> None:
         """Raise ValueError where a tile's codes do not decode to its bytes; all else in the segment was checked."""
+
+
+class DeviceTextCodec(Protocol):
+    """The GPU side of a codec of text: what the readers of text on a GPU do not do for all.
+
+    Kernels read segments as `SegmentView` of kernels/segments.cuh describes them.
+    """
+
+    def compress(self, tasks: Sequence[Any], *, lane: Any, outbox: Any = None) -> Any:
+        """Compress columns, to the bytes that the host makes: a generator that pauses where a size is waited for.
+
+        `tasks` have ``strings``, ``table``, ``tile_size`` and ``level``. It returns the segments of each, in GPU
+        memory, or where `outbox` brings them. The user named the codec, or a table of it.
+        """
+
+    def train(self, strings: Any, *, level: str, stream: Any) -> Any:
+        """Train a table on all the characters of a column, the same one that the host trains."""
+
+    def decode_table(self, table: Any) -> npt.NDArray[np.uint8]:
+        """What kernels read of a table, a multiple of 16 bytes; its address is in the view of every segment."""
+
+    def choices(self, tile_size: int) -> Any:
+        """What decides how kernels are launched, beside the device; hashable."""
+
+    def decode_shape(self, tile_size: int, codes_nbytes: int, tiles: int, tables_nbytes: int) -> Any:
+        """``threads`` of a block, ``shared`` bytes, ``codes_capacity``, and how many warps are ``resident``.
+
+        `codes_nbytes` and `tiles` are those of all segments of a launch, `tables_nbytes` what `decode_table` gives for
+        all tables of the call.
+        """
+
+    def decode_kernel(self, tile_size: int) -> Any:
+        """``decode(views, first_units, count, codes_capacity, pieces)``.
+
+        It writes the characters that are wanted of `count` segments. A thread block decodes `pieces` times as many
+        tiles as it has threads, of the segment whose ``first_units`` is the last one not above the block's number.
+        """
+
+    @property
+    def TAKES(self) -> bool:
+        """Whether fsst_take.cu decodes its tiles. Else rows are taken of what is decoded."""

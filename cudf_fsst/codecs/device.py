@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..buffers import ColumnBuffers, DeviceStrings
 from ..device import waits
 from ..device.memory import Lane
 from ..device.transfer import Outbox
+from .contract import TextCodec
 from .device_read import read, receive, take
 from .dict import cuda_compress as dictionary
 from .dict import cuda_merge
@@ -23,7 +24,7 @@ from .fsst import cuda_match
 from .fsst import cuda_read as fsst_read
 from .fsst.cuda_room import chars_of
 from .node import Node, Parts, Wanted, is_signed, of_validity
-from .registry import string_names
+from .registry import of_text, string_names, texts
 from .span import Span
 from .text import search
 from .text.segment import Segment
@@ -53,26 +54,47 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         the number of the column.
     """
     values: list[fixed.Task] = []
-    asked: list[dictionary.Task] = []
+    strings: list[dictionary.Task] = []
     for number, one in enumerate(columns):
         try:
-            _collect(one.column, one, one.codec, values, asked)
+            _collect(one.column, one, one.codec, values, strings)
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]
             raise
+    # A codec of text that the user names takes its columns by itself; of all others it is open which one is best.
+    first, named = texts()[0], {i: task.text for i, task in enumerate(strings)}
+    named = {i: codec for i, codec in named.items() if codec.NAME != first.NAME}
+    asked = [task for i, task in enumerate(strings) if i not in named]
     others = sum(task.source.rows * task.source.itemsize for task in values)
     limits = short.limits_of(asked, others) if any(task.may_have for task in asked) else None
     # Without values there are no launches to share: where FSST is expected to do it all, it carries the samples along.
     if limits is not None and (values or not dictionary.seldom(asked, limits)):
-        strings = short.Short(asked, limits, lane, outbox, others)
-        steps = strings.steps(), fixed.compress(values, lane=lane, outbox=outbox, beside=strings)
+        together = short.Short(asked, limits, lane, outbox, others)
+        steps = together.steps(), fixed.compress(values, lane=lane, outbox=outbox, beside=together)
         plain, streams = waits.run(lane, *steps)
-        strings.take(streams[len(values) :])
-        found = strings.columns
+        together.take(streams[len(values) :])
+        found = together.columns
     else:
         found, plain, streams = _compress_long(asked, values, others, lane, outbox)
-    made, rest = iter(streams), dictionary.nodes(found, iter(plain))
-    return [_build(one.column, made, rest) for one in columns]
+    rest = dictionary.nodes(found, iter(plain))
+    by_name = _compress_named({i: (codec, strings[i]) for i, codec in named.items()}, lane, outbox)
+    every = (by_name[i] if i in by_name else next(rest) for i in range(len(strings)))
+    made = iter(streams)
+    return [_build(one.column, made, every) for one in columns]
+
+
+def _compress_named(
+    tasks: Mapping[int, tuple[TextCodec, dictionary.Task]], lane: Lane, outbox: Outbox | None
+) -> dict[int, Node]:
+    """Columns of strings by the codecs of text that are named for them, those of one codec together."""
+    made: dict[int, Node] = {}
+    for name in dict.fromkeys(codec.NAME for codec, _ in tasks.values()):
+        own = {i: task for i, (codec, task) in tasks.items() if name == codec.NAME}
+        wanted = [fsst.Task(task.strings, **task.options) for task in own.values()]
+        (found,) = waits.run(lane, of_text(name).device().compress(wanted, lane=lane, outbox=outbox))
+        for (i, task), segments in zip(own.items(), found, strict=True):
+            made[i] = Node(task.kind, task.strings.rows, task.strings.null_count, segments=tuple(segments))
+    return made
 
 
 def _compress_long(

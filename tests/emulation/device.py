@@ -518,15 +518,16 @@ _GPU_MODULES = (
         for name in (
             "cuda_kernels",
             *_COMPRESSION,
+            "cuda",
             "cuda_reading",
             "cuda_take",
             "cuda_read",
             "cuda_gather",
             "cuda_match_layout",
             "cuda_match",
-            "cuda",
         )
     ),
+    "cudf_fsst.codecs.text.cuda",
     *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
     *(f"cudf_fsst.codecs.values.{name}" for name in ("cuda_compress", "cuda_read", "cuda")),
     *(
@@ -564,9 +565,12 @@ class _Finder:
 
 
 @contextmanager
-def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
-    """``cudf_fsst.codecs.{codec}.cuda``, imported anew for `device`; everything is as before at the end."""
-    own = _GPU_MODULES
+def emulated(device: FakeDevice, codec: str, more: Sequence[str] = ()) -> Iterator[types.ModuleType]:
+    """``cudf_fsst.codecs.{codec}.cuda``, imported anew for `device`; everything is as before at the end.
+
+    `more`: modules that are not in the package, GPU sides of other codecs.
+    """
+    own = (*_GPU_MODULES, *more)
     parents = [(importlib.import_module(parent), child) for parent, _, child in (name.rpartition(".") for name in own)]
     missing = object()
     attributes = [(parent, child, getattr(parent, child, missing)) for parent, child in parents]
@@ -588,7 +592,7 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
                 module._AREA = 0  # every pinned array is an allocation of its own
             if hasattr(module, "SMALL"):
                 module.SMALL = 0  # every buffer has memory, and red zones, of its own
-            if name == own[-1]:
+            if name == _GPU_MODULES[-1]:
                 module.start = lambda: None  # kernels are built when they are asked for
             if name != own[0] and hasattr(module, "Workspace"):
                 module.Workspace = _strict_workspace(module.Workspace)

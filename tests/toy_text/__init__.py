@@ -6,9 +6,8 @@ A byte below 127 is a code, itself plus one. Two equal ones are one code, 128 mo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 
-from cudf_fsst.codecs.contract import HostTextCodec
+from cudf_fsst.codecs.contract import DeviceTextCodec, HostTextCodec
 
 NAME = "toytext"
 TILE_SIZE = 128
@@ -52,6 +51,8 @@ def host() -> HostTextCodec:
     return cpu
 
 
-def device() -> ModuleType:
+def device() -> DeviceTextCodec:
     """The GPU side."""
-    raise ImportError("the toy codec has no GPU side")
+    from . import cuda
+
+    return cuda

@@ -17,6 +17,7 @@ from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps, together
 from ...naming import What
+from ..contract import TextCodec
 from ..fsst import cuda_compress as fsst
 from ..node import Node, Parts, dictionary_of, of_scopes
 from ..registry import DICTIONARIES, is_text
@@ -59,11 +60,14 @@ class Task(NamedTuple):
     what: What = None
 
     @property
+    def text(self) -> TextCodec:
+        """The codec of text for it, or for the values of its dictionaries."""
+        return codec_of(self.codec, self.options.get("table"))
+
+    @property
     def may_have(self) -> bool:
         """Whether a scope may have a dictionary."""
-        table = self.options.get("table")
-        codec_of(self.codec, table)  # refuses what does not fit
-        plain = table is not None or is_text(self.codec)
+        plain = self.options.get("table") is not None or is_text(self.codec)
         return not plain and plan.eligible(self.strings.rows, named=self.named)
 
     @property

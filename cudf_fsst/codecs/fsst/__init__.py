@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
-from ..contract import HostTextCodec
+from ..contract import DeviceTextCodec, HostTextCodec
 from .symbols import SymbolTable
 
 NAME = "fsst"
@@ -26,7 +24,7 @@ def host() -> HostTextCodec:
     return cpu
 
 
-def device() -> ModuleType:
+def device() -> DeviceTextCodec:
     """The GPU side."""
     from . import cuda
 

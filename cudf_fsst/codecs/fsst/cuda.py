@@ -1,35 +1,34 @@
-"""The GPU side of the FSST codec: what `cpu` is for host memory, with the same bytes."""
+"""FSST on a GPU: what differs from other codecs of text (`contract.DeviceTextCodec`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from ...buffers import DeviceStrings
-from ...device.memory import Lane
-from ...device.transfer import to_device, to_host
-from ..text.segment import Segment
-from . import cuda_gather, cuda_read
-from .cuda_compress import compress_one as compress
-from .cuda_compress import train
-from .cuda_read import receive
+from ...device.memory import device_attributes
+from . import launch
+from .cuda_compress import compress, takes_all, train
+from .cuda_kernels import choices, get_kernel
+from .launch import decode_table
 
-__all__ = ["compress", "decompress", "receive", "take", "take_range", "to_device", "to_host", "train"]
+__all__ = ["TAKES", "choices", "compress", "decode_kernel", "decode_shape", "decode_table", "takes_all", "train"]
 
-
-def decompress(segments: Sequence[Segment], *, stream: Any = None) -> DeviceStrings:
-    """All rows; see `cuda_read.read`."""
-    with Lane(stream) as lane:
-        return cuda_read.read([segments], lane=lane)[0]
+#: fsst_take.cu decodes the tiles of single rows.
+TAKES = True
 
 
-def take_range(segments: Sequence[Segment], start: int, stop: int, *, stream: Any = None) -> DeviceStrings:
-    """Rows ``start:stop``; see `cuda_read.read`."""
-    with Lane(stream) as lane:
-        return cuda_read.read([segments], lane=lane, start=start, stop=stop)[0]
+def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, tables_nbytes: int) -> launch.Shape:
+    """See `contract.DeviceTextCodec`."""
+    del tables_nbytes
+    attributes, how = device_attributes(), choices(tile_size)
+    return launch.decode_shape(
+        tile_size,
+        launch.decode_codes_capacity(tile_size, codes_nbytes, tiles, how.decode_capacity),
+        attributes["shared_per_block"],
+        attributes["shared_per_multiprocessor"],
+        how.decode_warps,
+    )
 
 
-def take(segments: Sequence[Segment], rows: Any, *, stream: Any = None) -> DeviceStrings:
-    """Rows by number; see `cuda_gather.take`."""
-    with Lane(stream) as lane:
-        return cuda_gather.take([segments], rows, lane=lane)[0]
+def decode_kernel(tile_size: int) -> Any:
+    """See `contract.DeviceTextCodec`."""
+    return get_kernel("fsst_decode", "fsst_decode", tile_size)

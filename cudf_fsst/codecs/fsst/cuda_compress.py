@@ -72,7 +72,7 @@ class Beside(Protocol):
         """Launch it."""
 
 
-__all__ = ["Task", "compress", "compress_one", "takes_all", "train"]
+__all__ = ["Task", "compress", "takes_all", "train"]
 
 
 def _compress_round(
@@ -172,38 +172,6 @@ def compress(
         results.drop()
         raise
     return results.segments
-
-
-def compress_one(
-    strings: DeviceStrings,
-    *,
-    table: SymbolTable | None = None,
-    tile_size: int | str = "auto",
-    level: str = "default",
-    stream: Any = None,
-    outbox: Outbox | None = None,
-) -> list[Segment]:
-    """Compress one column in GPU memory: `compress`, and its waits.
-
-    Parameters
-    ----------
-    strings
-        Read in place.
-    table
-        Symbol table for all segments; None trains one for every scope (docs/format.md, section 7).
-    tile_size
-        One of `cudf_fsst.codecs.text.layout.TILE_SIZES`, or ``"auto"``.
-    level
-        One of `cudf_fsst.codecs.text.layout.LEVELS`.
-    stream
-        CUDA stream to work on; None: cuDF's default stream.
-    outbox
-        See `compress`.
-    """
-    with Lane(stream) as lane:
-        steps = compress([Task(strings, table, tile_size, level)], lane=lane, outbox=outbox)
-        ((segments,),) = waits.run(lane, steps)
-        return list(segments)
 
 
 def _train(task: Task, lane: Lane) -> Steps:

@@ -37,6 +37,8 @@ _LEFT = 1 << 20
 _SPARE = 16
 #: Characters of a piece: its offsets have 32 bits.
 _PIECE_CHARS = 2**31 - 1
+#: As much memory as it takes.
+_ANY_LIMIT = 2**62
 #: Characters of GATHER_ROWS rows from which on several thread blocks share them.
 _SHARED_CHARS = 64 << 10
 _TOTALS = 4
@@ -107,9 +109,11 @@ def take(
 
 def reads_all(segments: Sequence[Segment], count: int, room: int = 0, order: int = 0) -> bool:
     """Whether to decode all of a column, to take so many rows of it, costs less than to decode what they touch."""
+    reading = reading_of(segments)
+    if not reading.takes:
+        return True
     if count <= launch.TAKE_ROWS:
         return False
-    reading = reading_of(segments)
     column = reading.column
     if not column.chars:
         return True
@@ -151,7 +155,11 @@ def _pieces(reading: Reading, limit: int) -> list[tuple[int, int]] | None:
 def gather(segments: Sequence[Segment], numbers: Numbers, *, lane: Lane, room: int = 0) -> DeviceStrings:
     """Rows of a column of strings of which `_pieces` has some, of numbers that are on the GPU; it is waited for."""
     reading = reading_of(segments)
-    pieces = _pieces(reading, _limit(reading, numbers.rows, room)) or []
+    pieces = _pieces(reading, _limit(reading, numbers.rows, room))
+    if pieces is None and reading.column.chars:  # a segment is larger, and its codec takes no rows one by one
+        pieces = _pieces(reading, _ANY_LIMIT)
+    if pieces is None:
+        raise ValueError(f"a segment has more than the {_PIECE_CHARS} characters that are decoded at once")
     count, groups = numbers.rows, blocks(numbers.rows, launch.GATHER_ROWS)
     lengths = lane.allocate(4 * (count + 1))
     lane.zero(lengths.ptr, lengths.size)

@@ -14,7 +14,7 @@ from ...device.memory import Lane, current_device, device_attributes
 from ..text.search import Automaton, ByteCount, Count, Find, IsIn, Length, Like, Plan, Question, answer_dtype
 from ..text.segment import Segment, Segments
 from ..text.values import LONGEST, words_of
-from . import launch
+from . import NAME, launch
 from .cuda_kernels import blocks, get_kernel
 from .cuda_match_layout import SPARE, Layout, Prepared, Round
 from .cuda_reading import Reading, reading_of
@@ -98,6 +98,8 @@ def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> tuple[Any, 
     if not segments:
         return lane.allocate(0), True
     reading = reading_of(segments)
+    if any(name != NAME for name in reading.codecs):
+        return None
     if reading.matching is None:
         reading.matching = _Matching()
     matching: _Matching = reading.matching

@@ -221,7 +221,8 @@ def _read_few(readings: Sequence[Reading], lane: Lane, start: int, stop: int | N
     every = readings[0].column.rows
     count = (every if stop is None else stop) - start
     most = max(reading.column.chars for reading in readings)
-    if count > launch.TAKE_ROWS or 4 * count * most > cuda_take.FEW_CHARS * every:
+    takes = all(reading.takes for reading in readings)
+    if not takes or count > launch.TAKE_ROWS or 4 * count * most > cuda_take.FEW_CHARS * every:
         return None
     return cuda_take.Take(readings, np.arange(start, start + count), lane).few()
 
@@ -243,7 +244,7 @@ def _plan_segments(readings: Sequence[Reading], start: int, stop: int | None) ->
             Column(slice(at, at + view.size), end - start, int(view["chars"].astype(np.int64).sum()), nulls, nulls > 0)
         )
         at += view.size
-    return Plan(views, columns).complete([reading.tables for reading in readings]), None
+    return Plan(views, columns).complete(readings), None
 
 
 def _plan_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> tuple[Plan, list[Any]]:
@@ -306,4 +307,4 @@ def _plan_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int 
         if nulls == 0:
             masks[i] = None
     plan.columns = known
-    return plan.complete([reading.tables for reading in readings]), masks
+    return plan.complete(readings), masks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from copy import copy
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +14,11 @@ import numpy.typing as npt
 from ...buffers import DeviceStrings
 from ...device.memory import Lane, current_device, device_attributes
 from ...lazy import lazy
+from ..contract import DeviceTextCodec
+from ..registry import of_text
 from ..text.layout import ROW_BLOCK, TILE_BLOCK
 from ..text.segment import Segment, Segments
 from . import launch
-from .cuda_kernels import choices, get_kernel
 
 _u32, _u64 = np.uint32, np.uint64
 Words = npt.NDArray[np.uint64]
@@ -40,8 +41,9 @@ def _joined(views: Sequence[Views]) -> Views:
 
 
 class Decode(NamedTuple):
-    """A launch of the decoder: consecutive descriptors, and where in the image it says who works on them."""
+    """A launch of a decoder: consecutive descriptors, and where in the image it says who works on them."""
 
+    side: DeviceTextCodec
     shift: int
     shape: launch.Shape
     pieces: int
@@ -94,20 +96,26 @@ class Plan:
                 bit += -(-column.rows // MASK_BITS) * MASK_BITS
         self.mask_words = bit // 32
 
-    def complete(self, tables: Sequence[npt.NDArray[np.uint8]], groups: Sequence[slice] | None = None) -> Plan:
+    def complete(self, readings: Sequence[Reading], groups: Sequence[slice] | None = None) -> Plan:
         """Now that ``columns`` and the characters of the descriptors are known.
 
-        `tables`: decode tables of every column; ``table`` of its descriptors is a place in them. `groups`: descriptors
+        `readings`: of every column; ``table`` of its descriptors is a place in its decode tables. `groups`: descriptors
         that arrive together.
         """
         view, place = self.view, 0
-        for column, own in zip(self.columns, tables, strict=True):
+        codecs = list(dict.fromkeys(name for reading in readings for name in reading.codecs))
+        of_codecs = np.zeros(view.size, np.intp)
+        for column, reading in zip(self.columns, readings, strict=True):
             part = view[column.group]
+            if len(codecs) > 1:
+                of_codecs[column.group] = reading.numbers_of(part["table"], codecs)
             part["table"] += _u64(place)
             part["wide_offsets"] = column.itemsize == 8
-            place += own.nbytes
+            place += reading.tables.nbytes
         self.place = place
-        self.decodes, units = _decodes(view, groups or [slice(0, view.size)], place + view.nbytes)
+        units_at = place + view.nbytes
+        self.decodes, units = _decodes(view, groups or [slice(0, view.size)], units_at, codecs, of_codecs, place)
+        tables = (reading.tables for reading in readings)
         self.image = np.concatenate([*tables, view.view(np.uint8), *(one.view(np.uint8) for one in units)])
         return self
 
@@ -126,25 +134,29 @@ class Plan:
         return image[self.place : end].view(_u64).reshape(self.count, len(FIELDS))
 
 
-def _decodes(view: Views, groups: Sequence[slice], place: int) -> tuple[list[Decode], list[npt.NDArray[np.uint32]]]:
-    """Launches of the decoder, one for each tile size and group, and what is at `place` of the image for them."""
+def _decodes(
+    view: Views,
+    groups: Sequence[slice],
+    place: int,
+    codecs: Sequence[str],
+    of_codecs: npt.NDArray[np.intp],
+    tables_nbytes: int,
+) -> tuple[list[Decode], list[npt.NDArray[np.uint32]]]:
+    """Launches of decoders, one for each codec, tile size and group, and what is at `place` of the image for them.
+
+    `of_codecs`: for each descriptor, which of `codecs` made its segment.
+    """
     attributes = device_attributes()
     decodes, arrays = [], []
     begin, end, shifts = (view[name].astype(np.int64) for name in ("char_begin", "char_end", "tile_shift"))
-    for shift in sorted(set(shifts.tolist())):
-        mine = (shifts == shift) & (end > begin)
+    for number, shift in product(range(len(codecs)), sorted(set(shifts.tolist()))):
+        mine = (shifts == shift) & (end > begin) & (of_codecs == number)
         if not mine.any():
             continue
         tiles = int((-(-view["chars"][mine].astype(np.int64) >> shift)).sum())
-        how = choices(1 << shift)
         codes_nbytes = int(view["codes_nbytes"][mine].sum())
-        shape = launch.decode_shape(
-            1 << shift,
-            launch.decode_codes_capacity(1 << shift, codes_nbytes, tiles, how.decode_capacity),
-            attributes["shared_per_block"],
-            attributes["shared_per_multiprocessor"],
-            how.decode_warps,
-        )
+        side = of_text(codecs[number]).device()
+        shape = side.decode_shape(1 << shift, codes_nbytes, tiles, tables_nbytes)
         block_chars = TILE_BLOCK << shift
         wanted = np.where(mine, end - begin // block_chars * block_chars, 0)
         pieces = launch.decode_pieces(
@@ -155,7 +167,7 @@ def _decodes(view: Views, groups: Sequence[slice], place: int) -> tuple[list[Dec
             some = units[group]
             total = int(some.sum())
             if total:
-                decodes.append(Decode(shift, shape, pieces, group, place, total))
+                decodes.append(Decode(side, shift, shape, pieces, group, place, total))
                 arrays.append((np.cumsum(some) - some).astype(_u32))
                 place += arrays[-1].nbytes
     return decodes, arrays
@@ -176,10 +188,19 @@ class Reading:
         words = view.view(_u64).reshape(view.size, len(FIELDS))
         self.__dict__.update(words=words, view=view)
         place_of: dict[Any, int] = {}
-        self._table_places = [
-            place_of.setdefault(segment.table, launch.DECODE_TABLE_NBYTES * len(place_of)) for segment in segments
-        ]
-        tables = [launch.decode_table(table) for table in place_of]
+        tables: list[npt.NDArray[np.uint8]] = []
+        #: Where the decode table of each symbol table begins, and the last one ends, and whose it is.
+        self._table_edges, self._table_codecs = [0], list[str]()
+        for segment in segments:
+            if segment.table not in place_of:
+                place_of[segment.table] = self._table_edges[-1]
+                tables.append(of_text(segment.codec).device().decode_table(segment.table))
+                self._table_edges.append(self._table_edges[-1] + tables[-1].nbytes)
+                self._table_codecs.append(segment.codec)
+        self._table_places = [place_of[segment.table] for segment in segments]
+        #: Whose segments there are, and whether the kernels of all take rows one by one.
+        self.codecs = tuple(dict.fromkeys(self._table_codecs))
+        self.takes = all(of_text(name).device().TAKES for name in self.codecs)
         self.tables = tables[0] if len(tables) == 1 else np.concatenate(tables)
         rows, chars = [segment.rows for segment in segments], [segment.chars for segment in segments]
         row_ends, char_ends = list(accumulate(rows)), list(accumulate(chars))
@@ -219,6 +240,11 @@ class Reading:
         """The same as records."""
         return self.words.view(launch.DESCRIPTOR).ravel()
 
+    def numbers_of(self, places: npt.NDArray[Any], codecs: Sequence[str]) -> npt.NDArray[np.intp]:
+        """Which of `codecs` has the decode table at each of some places."""
+        numbers = np.array([codecs.index(name) for name in self._table_codecs])
+        return numbers[np.searchsorted(self._table_edges, places, side="right") - 1]
+
     def part(self, rows: npt.NDArray[np.int64]) -> tuple[Words, npt.NDArray[np.uint8]]:
         """Descriptors and decode tables of the segments from the first to the last one that has some of a few rows."""
         if len(self._ends) == 1:
@@ -226,7 +252,7 @@ class Reading:
         numbers = rows.tolist()
         first, last = bisect_right(self._ends, min(numbers)), bisect_right(self._ends, max(numbers)) + 1
         places = self._table_places[first:last]
-        begin, end = min(places), max(places) + launch.DECODE_TABLE_NBYTES
+        begin, end = min(places), self._table_edges[bisect_right(self._table_edges, max(places))]
         words = self.words[first:last]
         if begin:
             words = words.copy()
@@ -240,7 +266,8 @@ class Reading:
             first, *more = (one for one, _ in firsts)
             return first.whole(*more).moved(*np.concatenate([shifts for _, shifts in firsts], axis=1))
         shifts = self.shifts if not others else sorted({shift for one in (self, *others) for shift in one.shifts})
-        key = current_device(), *(choices(1 << shift) for shift in shifts)
+        names = dict.fromkeys(name for one in (self, *others) for name in one.codecs)
+        key = current_device(), *(of_text(name).device().choices(1 << shift) for name in names for shift in shifts)
         made = self._whole
         if made is None or made[0] != others or made[1] != key:
             made = self._whole = others, key, plan_of([self, *others])
@@ -275,13 +302,13 @@ def plan_of(readings: Sequence[Reading], groups: Sequence[slice] | None = None) 
         columns.append(reading.column._replace(group=slice(at, at + reading.view.size)))
         at += reading.view.size
     plan = Plan([reading.view for reading in readings], columns)
-    return plan.complete([reading.tables for reading in readings], groups)
+    return plan.complete(readings, groups)
 
 
 def decode(decodes: Sequence[Decode], lane: Lane, image: int, address: int) -> None:
     for one in decodes:
         lane.launch(
-            get_kernel("fsst_decode", "fsst_decode", 1 << one.shift),
+            one.side.decode_kernel(1 << one.shift),
             one.units,
             one.shape.threads,
             (

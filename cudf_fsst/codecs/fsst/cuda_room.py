@@ -53,7 +53,7 @@ class Task(NamedTuple):
     """
 
     strings: DeviceStrings
-    table: SymbolTable | None = None
+    table: Any = None
     tile_size: int | str = "auto"
     level: str = "default"
     only: frozenset[int] | None = None

@@ -47,7 +47,8 @@ def fetch(columns: Sequence[Sequence[Segment]], rows: Sequence[int], *, lane: La
     """As `take`, into host memory, of some rows; None where they are none, or so many that `take` serves better."""
     if not columns or not 0 < len(rows) <= launch.TAKE_ROWS:
         return None
-    return Take([reading_of(segments) for segments in columns], np.array(rows, np.int64), lane).fetch()
+    readings = [reading_of(segments) for segments in columns]
+    return Take(readings, np.array(rows, np.int64), lane).fetch() if all(one.takes for one in readings) else None
 
 
 class Take:

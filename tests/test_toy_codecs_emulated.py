@@ -1,0 +1,139 @@
+"""The toy codec of text on an emulated GPU, alone and beside another codec in one column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import toy_text
+from cudf_fsst.buffers import ColumnBuffers, HostStrings
+from cudf_fsst.codecs import registry
+from cudf_fsst.codecs.node import Wanted
+from cudf_fsst.codecs.text import cpu, plan, search
+from cudf_fsst.codecs.text.layout import TILE_SIZES
+from cudf_fsst.codecs.text.segment import Segment, Segments
+from emulation.conftest import emulator
+from emulation.device import FakeDevice, emulated
+from emulation.emulator import Emulator
+from fsst_gpu import SEGMENT, Gpu, column, text
+
+__all__ = ["emulator", "gpu"]
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> Iterator[None]:
+    with registry.registered(texts=[toy_text]):
+        yield
+
+
+@pytest.fixture
+def gpu(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
+    monkeypatch.setattr(plan, "segment_size", lambda chars: SEGMENT)
+    device = FakeDevice(emulator)
+    with emulated(device, "text", ["toy_text.cuda"]) as cuda:
+        yield Gpu(device, cuda)
+
+
+def rows_of(count: int, seed: int = 0) -> HostStrings:
+    """Strings with nulls, rows of several tiles and bytes that have no code."""
+    rng = np.random.default_rng(seed)
+    rows: list[bytes | None] = [*text(rng, count), None, b"", b"aabbcc" * 300, bytes(range(256)), b"\0\0\0"]
+    order = rng.permutation(len(rows))
+    return column([None if i % 11 == 0 else rows[i] for i in order])
+
+
+def same(found: HostStrings, wanted: HostStrings) -> None:
+    assert (found.rows, found.null_count) == (wanted.rows, wanted.null_count)
+    assert found.offsets.tolist() == wanted.offsets.tolist()
+    assert found.chars.tobytes() == wanted.chars.tobytes()
+    if wanted.null_count:
+        bits = -(-wanted.rows // 8)
+        assert found.validity[:bits].tobytes() == wanted.validity[:bits].tobytes()
+
+
+def of_codecs(gpu: Gpu, names: list[str], tile_size: int) -> list[Segment]:
+    """Segments of several codecs, in GPU memory."""
+    host: list[Segment] = []
+    for seed, name in enumerate(names):
+        host += cpu.compress(rows_of(SEGMENT, seed), registry.of_text(name), tile_size=tile_size)
+    return list(gpu.cuda.to_device(host))
+
+
+@pytest.mark.parametrize("tile_size", TILE_SIZES)
+@pytest.mark.parametrize("names", [[toy_text.NAME], [toy_text.NAME, "fsst", toy_text.NAME, "fsst"]], ids=len)
+def test_reads(gpu: Gpu, names: list[str], tile_size: int) -> None:
+    """All rows, ranges, whole segments, and chosen rows, few and many."""
+    segments = of_codecs(gpu, names, tile_size)
+    host = gpu.cuda.to_host(segments)
+    rows = sum(segment.rows for segment in segments)
+    same(gpu.download(gpu.cuda.decompress(segments)), cpu.read(host))
+    kept = Segments(segments)
+    for start, stop in (0, rows), (5, rows // 2), (rows - 1, rows), (segments[0].rows, rows), (7, 7):
+        same(gpu.download(gpu.cuda.take_range(kept, start, stop)), cpu.read(host, start, stop))
+    rng = np.random.default_rng(3)
+    for count in 1, 40, 700:
+        chosen = rng.integers(0, rows, count)
+        same(gpu.download(gpu.cuda.take(kept, chosen)), cpu.take(host, chosen))
+
+
+def test_compress(gpu: Gpu) -> None:
+    """Through the codec's name and its table, beside columns of other codecs; the same bytes as on the host."""
+    strings = [rows_of(1000 * (seed + 1), seed) for seed in range(4)]
+    table = toy_text.ToyTable()
+    options = {"tile_size": 256, "level": "default"}
+    wanted = [
+        Wanted(buffers(gpu, strings[0]), toy_text.NAME, {**options, "table": None}),
+        Wanted(buffers(gpu, strings[1]), None, {**options, "table": None}),
+        Wanted(buffers(gpu, strings[2]), None, {**options, "table": table}),
+        Wanted(buffers(gpu, strings[3]), "fsst", {**options, "table": None}),
+    ]
+    import cudf_fsst.codecs.device as on_device
+    from cudf_fsst.device.memory import Lane
+
+    with Lane() as lane:
+        nodes = on_device.compress(wanted, lane=lane)
+    codecs = [toy_text.NAME, "fsst", toy_text.NAME, "fsst"]
+    assert [node.codec for node in nodes] == codecs
+    for node, one, name in zip(nodes, strings, codecs, strict=True):
+        expected = cpu.compress(one, registry.of_text(name), tile_size=256)
+        for segment, other in zip(gpu.cuda.to_host(list(node.segments)), expected, strict=True):
+            assert segment.table == other.table
+            assert segment.meta.tobytes() == other.meta.tobytes()
+            assert segment.codes.tobytes() == other.codes.tobytes()
+    assert gpu.cuda.train(gpu.upload(strings[0]), toy_text.NAME) == table
+
+
+def buffers(gpu: Gpu, strings: HostStrings) -> ColumnBuffers:
+    return ColumnBuffers(pa.string(), strings.rows, strings.null_count, strings=gpu.upload(strings))
+
+
+def test_questions_are_left_to_decoding(gpu: Gpu) -> None:
+    from cudf_fsst.codecs.device import match
+    from cudf_fsst.codecs.node import Node
+    from cudf_fsst.device.memory import Lane
+
+    segments = of_codecs(gpu, [toy_text.NAME, "fsst"], 256)
+    node = Node(pa.string(), sum(segment.rows for segment in segments), 0, segments=tuple(segments))
+    asked = search.plan(search.Count(b"ab"))
+    assert asked is not None
+    with Lane() as lane:
+        assert match(node, asked, lane=lane) is None
+
+
+def test_damaged_codes(gpu: Gpu) -> None:
+    """Nothing is touched outside; the walls of the emulated memory say so."""
+    rng = np.random.default_rng(5)
+    for name in toy_text.NAME, "fsst":
+        [host] = cpu.compress(rows_of(9000), registry.of_text(name), tile_size=128)
+        for _ in range(10):
+            meta, codes = host.meta.copy(), host.codes.copy()
+            for array in meta, codes:
+                array[rng.integers(0, array.size, 5)] = rng.integers(0, 256, 5)
+            damaged: Any = Segment(host.layout, host.null_count, host.table, meta, codes, codes.size)
+            segments = gpu.cuda.to_device([damaged])
+            gpu.cuda.decompress(segments)
+            gpu.device.default.synchronize()
