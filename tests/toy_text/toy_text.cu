@@ -2,12 +2,14 @@
 #include "fsst_tiles.cuh"
 
 // block: any number of threads. grid: as fsst_decode.
-extern "C" __global__ void toy_decode(const SegmentView* segments, const u32* first_units, u32 segment_count, u32, u32 pieces) {
+extern "C" __global__ void toy_decode(const SegmentView* segments, const u32* first_units, u32 segment_count, u32,
+                                      u32 pieces) {
   const u32 k = find_unit(first_units, segment_count, blockIdx.x);
   const SegmentView& s = segments[k];
   const u32 plus = *reinterpret_cast<const u32*>(s.table);
   const u64 tiles = (s.chars + TILE - 1) / TILE;
-  const u64 first = s.char_begin / TILE / TILE_BLOCK * TILE_BLOCK + u64(blockIdx.x - first_units[k]) * blockDim.x * pieces;
+  const u64 first =
+      s.char_begin / TILE / TILE_BLOCK * TILE_BLOCK + u64(blockIdx.x - first_units[k]) * blockDim.x * pieces;
   for (u32 i = threadIdx.x; i < blockDim.x * pieces; i += blockDim.x) {
     const u64 tile = first + i, begin = tile * TILE;
     if (tile >= tiles || begin >= s.char_end) return;
