@@ -2,8 +2,8 @@
 
     python benchmarks/performance_page.py
 
-The pages hold no measured number of their own: what stands between a pair of markers is exactly what the function of that
-name makes of the newest results, and a test compares them. What the results do not have is not mentioned.
+The pages hold no measured number of their own: what stands between a pair of markers is exactly what the function of
+that name makes of the newest results, and a test compares them. What the results do not have is not mentioned.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ _project = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml"
 release = version = _project["version"]
 #: Where the repository is, for links to it and to its issues: as `project.urls` of pyproject.toml says, else as GitHub
 #: tells those who build there. None: there are no such links.
-repository = _project.get("urls", {}).get("Repository") or (
-    f"{os.environ['GITHUB_SERVER_URL']}/{os.environ['GITHUB_REPOSITORY']}" if "GITHUB_REPOSITORY" in os.environ else None
-)
+repository = _project.get("urls", {}).get("Repository")
+if repository is None and "GITHUB_REPOSITORY" in os.environ:
+    repository = f"{os.environ['GITHUB_SERVER_URL']}/{os.environ['GITHUB_REPOSITORY']}"
 
 extensions = [
     "myst_nb",
