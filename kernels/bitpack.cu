@@ -636,15 +636,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, UNPACK_BLOCKS) bitpack_unp
   const u32 number = find_job(table, jobs, blockIdx.x);
   const UnpackJob& job = reinterpret_cast<const UnpackJob*>(table + jobs)[number];
   const u64 unit = (blockIdx.x - table[number]) * BITPACK_WARPS + threadIdx.x / 32;
-  const WarpBlocks share(job.segment, u32(job.wanted.begin / BITPACK_BLOCK + unit * BITPACK_GROUP), BITPACK_GROUP,
-                         u32((job.wanted.end + BITPACK_BLOCK - 1) / BITPACK_BLOCK));
+  const WarpBlocks share(job.segment, u32(job.output.begin / BITPACK_BLOCK + unit * BITPACK_GROUP), BITPACK_GROUP,
+                         u32((job.output.end + BITPACK_BLOCK - 1) / BITPACK_BLOCK));
 #pragma unroll 1
   for (u32 g = 0; g < share.count; ++g) {
     const Block block = share.block(job.segment, g);
-    const u64 row = u64(share.first + g) * BITPACK_BLOCK, begin = job.wanted.begin;
+    const u64 row = u64(share.first + g) * BITPACK_BLOCK, begin = job.output.begin;
     const u32 lower = begin > row ? u32(begin - row) : 0;
-    const u32 upper = u32(min(job.wanted.end - row, u64(BITPACK_BLOCK))), stride = u32(job.wanted.stride);
-    const u64 to = job.wanted.values + (row - begin) * stride;
+    const u32 upper = u32(min(job.output.end - row, u64(BITPACK_BLOCK))), stride = u32(job.output.stride);
+    const u64 to = job.output.values + (row - begin) * stride;
     if (upper - lower == BITPACK_BLOCK && to % 16 == 0 && stride == ITEM_NBYTES) {
       uint4* lane_to = reinterpret_cast<uint4*>(to) + lane_id();
       block.decode<UNPACK_ROWS>(BITPACK_BLOCK, [=](u32 row, Number(&x)[UNPACK_ROWS][VECTOR]) {
@@ -755,7 +755,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) bitpack_unpack_wide(con
 #define TAKE_RESIDENT (ITEM_NBYTES == 8 || ITEM_NBYTES == 1 ? 3 : 4)  // thread blocks of a multiprocessor
 
 struct BitpackPart {
-  Segment segment;
+  BitpackSegment segment;
   u64 first_row, rows;
 };
 
@@ -780,7 +780,7 @@ __device__ __forceinline__ Number packed_code(const Block& block, u32 i) {
 __device__ __forceinline__ Number value_of(const BitpackPart* parts, u64 count, u64 row, bool& wanted) {
   const BitpackPart* part;
   wanted = find_part(parts, count, row, part) && wanted;
-  const Segment& segment = part->segment;
+  const BitpackSegment& segment = part->segment;
   const u64 local = row - part->first_row, number = local / BITPACK_BLOCK;
   const u32 i = u32(local % BITPACK_BLOCK);
   u32 entry = 0, next = 0;

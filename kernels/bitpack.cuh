@@ -147,15 +147,15 @@ struct Block {
 };
 
 // A segment.
-struct Segment {
+struct BitpackSegment {
   u64 starts, bases, slopes, codes;  // addresses; slopes 0: none
   u64 units, rows;
   u64 divisor;  // 1: none
 };
 
 struct UnpackJob {
-  Segment segment;
-  Wanted wanted;
+  BitpackSegment segment;
+  OutputRows output;
 };
 
 // A job's blocks, a warp's share of them.
@@ -165,7 +165,7 @@ struct WarpBlocks {
   u32 entry;  // of block `first` + lane
   Number base, slope;
 
-  __device__ __forceinline__ WarpBlocks(const Segment& segment, u32 first, u32 most, u32 end) : first(first) {
+  __device__ __forceinline__ WarpBlocks(const BitpackSegment& segment, u32 first, u32 most, u32 end) : first(first) {
     count = first < end ? min(end - first, most) : 0;
     entry = 0;
     base = slope = 0;
@@ -176,7 +176,7 @@ struct WarpBlocks {
     if (segment.slopes != 0) slope = reinterpret_cast<const Value*>(segment.slopes)[first + lane_id()];
   }
 
-  __device__ __forceinline__ Block block(const Segment& segment, u32 g) const {
+  __device__ __forceinline__ Block block(const BitpackSegment& segment, u32 g) const {
     const u32 kind = __shfl_sync(ALL_LANES, entry, g), next = __shfl_sync(ALL_LANES, entry, g + 1);
     return Block(segment.codes, u32(segment.units), segment.divisor, kind, next, __shfl_sync(ALL_LANES, base, g),
                  __shfl_sync(ALL_LANES, slope, g));

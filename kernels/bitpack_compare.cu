@@ -12,15 +12,13 @@
 #define COMPARE_BLOCKS 3
 #endif
 
-// Values x for which x - low, as an unsigned number of the values' bits, is at most `span`. `outside`: or those that are not.
-struct Range {
-  u64 low, span, outside;
-};
-
-// Of the values in a range those that have a bit, the first value the first bit.
-struct Members {
+// What is asked of values: those x for which x - low, as an unsigned number of the values' bits, is at most `span`.
+struct CompareJob {
+  BitpackSegment segment;
+  OutputRows output;  // where answers go, with a stride of 1
   u64 low, span;
-  u64 bits;  // address
+  u64 outside;  // whether it is asked for those that are not
+  u64 bits;  // address: of those in the range it is asked for those that have a bit, of which the first is that of `low`
 };
 
 enum class Known { none, all, some };
@@ -29,8 +27,8 @@ struct InRange {
   Number low, span;
   u32 outside;
 
-  __device__ __forceinline__ explicit InRange(const Range& range)
-      : low(Number(range.low)), span(Number(range.span)), outside(u32(range.outside)) {}
+  __device__ __forceinline__ explicit InRange(const CompareJob& job)
+      : low(Number(job.low)), span(Number(job.span)), outside(u32(job.outside)) {}
   __device__ __forceinline__ u32 of(Number x) const { return u32(((x - low) & LOW_BITS) <= span) ^ outside; }
   __device__ __forceinline__ u32 of_all(Known known) const { return u32(known == Known::all) ^ outside; }
   static constexpr bool knows_all = true;
@@ -40,21 +38,14 @@ struct InSet {
   Number low, span;
   const u32* bits;
 
-  __device__ __forceinline__ explicit InSet(const Members& members)
-      : low(Number(members.low)), span(Number(members.span)), bits(reinterpret_cast<const u32*>(members.bits)) {}
+  __device__ __forceinline__ explicit InSet(const CompareJob& job)
+      : low(Number(job.low)), span(Number(job.span)), bits(reinterpret_cast<const u32*>(job.bits)) {}
   __device__ __forceinline__ u32 of(Number x) const {
     const Number place = (x - low) & LOW_BITS;
     return place <= span ? __ldg(bits + place / 32) >> (u32(place) % 32) & 1 : 0;
   }
   __device__ __forceinline__ u32 of_all(Known) const { return 0; }
   static constexpr bool knows_all = false;
-};
-
-template <typename Of>
-struct CompareJob {
-  Segment segment;
-  Wanted wanted;  // where answers go, with a stride of 1
-  Of of;
 };
 
 // How many of a block's values are known to lie in a range.
@@ -89,21 +80,21 @@ union Packed {
 };
 
 // Segments, or ranges of them -> answers.
-template <typename Test, typename Of>
+template <typename Test>
 __device__ __forceinline__ void compare_blocks(const u64* table, u32 jobs) {
   const u32 number = find_job(table, jobs, blockIdx.x);
-  const CompareJob<Of>& job = reinterpret_cast<const CompareJob<Of>*>(table + jobs)[number];
+  const CompareJob& job = reinterpret_cast<const CompareJob*>(table + jobs)[number];
   const u64 unit = (blockIdx.x - table[number]) * BITPACK_WARPS + threadIdx.x / 32;
-  const WarpBlocks share(job.segment, u32(job.wanted.begin / BITPACK_BLOCK + unit * BITPACK_GROUP), BITPACK_GROUP,
-                         u32((job.wanted.end + BITPACK_BLOCK - 1) / BITPACK_BLOCK));
-  const Test test(job.of);
+  const WarpBlocks share(job.segment, u32(job.output.begin / BITPACK_BLOCK + unit * BITPACK_GROUP), BITPACK_GROUP,
+                         u32((job.output.end + BITPACK_BLOCK - 1) / BITPACK_BLOCK));
+  const Test test(job);
 #pragma unroll 1
   for (u32 g = 0; g < share.count; ++g) {
     const Block block = share.block(job.segment, g);
-    const u64 row = u64(share.first + g) * BITPACK_BLOCK, begin = job.wanted.begin;
+    const u64 row = u64(share.first + g) * BITPACK_BLOCK, begin = job.output.begin;
     const u32 lower = begin > row ? u32(begin - row) : 0;
-    const u32 upper = u32(min(job.wanted.end - row, u64(BITPACK_BLOCK)));
-    const u64 to = job.wanted.values + (row - begin);
+    const u32 upper = u32(min(job.output.end - row, u64(BITPACK_BLOCK)));
+    const u64 to = job.output.values + (row - begin);
     const bool fast = upper - lower == BITPACK_BLOCK && to % 16 == 0;
     const Known known = known_of(block, test.low, test.span);
     if (known == Known::none || (Test::knows_all && known == Known::all)) {
@@ -142,12 +133,12 @@ __device__ __forceinline__ void compare_blocks(const u64* table, u32 jobs) {
 }
 
 // grid: as many thread blocks as cover the blocks of every job, BITPACK_GROUP a warp; block: THREADS threads.
-#define COMPARE(name, Test, Of)                                                                            \
+#define COMPARE(name, Test)                                                                                \
   extern "C" __global__ void __launch_bounds__(THREADS, COMPARE_BLOCKS) name(const u64* table, u32 jobs) { \
-    compare_blocks<Test, Of>(table, jobs);                                                                 \
+    compare_blocks<Test>(table, jobs);                                                                     \
   }
-COMPARE(bitpack_compare, InRange, Range)
-COMPARE(bitpack_is_in, InSet, Members)
+COMPARE(bitpack_compare, InRange)
+COMPARE(bitpack_is_in, InSet)
 
 // Sets the bits of `count` values, of which those outside the range have none. bits: zeros before. grid: any.
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -7,7 +7,7 @@
 
 // Codes of consecutive rows, and how many thread blocks share them.
 struct CodesJob {
-  Segment segment;
+  BitpackSegment segment;
   u64 begin, end;                 // rows of it, fewer than 2^32
   u64 validity, validity_offset;  // bitmap, 0: no nulls; the bit of row `begin`
   u64 values;                     // codes are below

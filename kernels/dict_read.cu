@@ -301,8 +301,8 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS)
 }
 
 struct BitsJob {
-  u64 from, bits;  // address of a bitmap, 0: all are 1; how many
-  u64 to, to_bit;  // address, of zeros; where the first one goes
+  u64 source, bits;  // address of a bitmap, 0: all are 1; how many
+  u64 to, to_bit;    // address, of zeros; where the first one goes
 };
 
 // Puts a bitmap behind another one. A thread has a word of the result.
@@ -314,7 +314,7 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_bits(const u64* 
   u32 made = 0;
   for (u32 b = 0; b < 32; ++b) {
     const u64 bit = 32 * word + b;
-    if (bit >= job.to_bit && bit < end && (job.from == 0 || bit_at(job.from, bit - job.to_bit))) made |= 1u << b;
+    if (bit >= job.to_bit && bit < end && (job.source == 0 || bit_at(job.source, bit - job.to_bit))) made |= 1u << b;
   }
   if (made != 0) atomicOr(reinterpret_cast<u32*>(job.to) + word, made);
 }

@@ -8,7 +8,7 @@
 #include "common.cuh"
 
 // What a kernel needs to know of one segment (docs/format.md). Every field is 64 bits wide: the host fills a numpy record array
-// (cudf_fsst/codecs/fsst/launch.py, DESCRIPTOR). Sections of `meta` are given by address.
+// (cudf_fsst/codecs/fsst/launch.py, SEGMENT_VIEW). Sections of `meta` are given by address.
 struct SegmentView {
   u64 codes;  // address
   u64 codes_nbytes;

@@ -476,13 +476,13 @@ __device__ __forceinline__ void decode(Input& input, const Destination& to, u32 
 }
 
 // A segment.
-struct Encoded {
+struct GfcSegment {
   u64 starts, codes;  // addresses
   u64 codes_nbytes, dim, chunk;
 };
 
 // What is wanted of chunk `number`, by a warp.
-__device__ __forceinline__ void decode_chunk(const Encoded& segment, u64 number, u64 begin, u64 end, u64 values,
+__device__ __forceinline__ void decode_chunk(const GfcSegment& segment, u64 number, u64 begin, u64 end, u64 values,
                                              u64 stride, uint4* ring) {
   const u32 lane = lane_id(), chunk = u32(segment.chunk), source = predicting_lane(u32(segment.dim));
   const u64 first = number * chunk;
@@ -521,9 +521,9 @@ __device__ __forceinline__ void decode_chunk(const Encoded& segment, u64 number,
 }
 
 struct DecodeJob {
-  Encoded segment;
+  GfcSegment segment;
   u64 touched;  // address of a byte for each chunk from the first that is wanted on, 0 where it may be left out; 0: none may
-  Wanted wanted;
+  OutputRows output;
 };
 
 // Segments, or ranges of them -> values. A warp a chunk.
@@ -531,15 +531,15 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 40 / WARPS) gfc_decode(
   __shared__ uint4 rings[WARPS][RING / 16 + 1];
   const u32 which = find_job(table, jobs, blockIdx.x), warp = threadIdx.x / 32;
   const DecodeJob& job = reinterpret_cast<const DecodeJob*>(table + jobs)[which];
-  const u64 unit = (blockIdx.x - table[which]) * WARPS + warp, begin = job.wanted.begin, end = job.wanted.end;
+  const u64 unit = (blockIdx.x - table[which]) * WARPS + warp, begin = job.output.begin, end = job.output.end;
   const u64 number = begin / job.segment.chunk + unit;
   if (number * job.segment.chunk >= end) return;
   if (job.touched != 0 && reinterpret_cast<const u8*>(job.touched)[unit] == 0) return;
-  decode_chunk(job.segment, number, begin, end, job.wanted.values, job.wanted.stride, rings[warp]);
+  decode_chunk(job.segment, number, begin, end, job.output.values, job.output.stride, rings[warp]);
 }
 
 struct GfcPart {
-  Encoded segment;
+  GfcSegment segment;
   u64 first_row, rows;
 };
 

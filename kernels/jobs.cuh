@@ -5,7 +5,7 @@
 #include "common.cuh"
 
 // What a launch decodes of a segment. Codecs have their own fields in front.
-struct Wanted {
+struct OutputRows {
   u64 begin, end;  // rows of the segment
   u64 values;      // address of row `begin`'s value
   u64 stride;      // bytes from one value to the next

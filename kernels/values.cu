@@ -18,10 +18,10 @@ __device__ __forceinline__ u32 validity_word(const u32* validity, u64 offset, u6
 
 // What is put together: values of a stream, or of runs of it at equal distances, one after another.
 struct GatherJob {
-  u64 from, out;                  // addresses: of row 0, and of where the first row goes
-  u64 rows;                       // of the stream, from `from` on
+  u64 source, out;                // addresses: of row 0, and of where the first row goes
+  u64 rows;                       // of the stream, from `source` on
   u64 itemsize;                   // bytes of a value; 0: a bitmap, of which a row is a byte
-  u64 stride;                     // distance of two rows in `from`, in values: 1, or 2 for a half of each
+  u64 stride;                     // distance of two rows in `source`, in values: 1, or 2 for a half of each
   u64 blocks;                     // of FILL_BLOCK rows, of all runs
   u64 run_blocks, step;           // blocks of a run, and rows from the start of one run to that of the next
   u64 validity, validity_offset;  // address of the bitmap of values that are no nulls, or 0; bit of row 0
@@ -72,7 +72,7 @@ __device__ __forceinline__ void fill(const T* from, u64 stride, u32 bits, u32 co
 
 template <typename T>
 __device__ __forceinline__ void gather(const GatherJob& job, u64 block, u64 begin, u32 count) {
-  const T* from = reinterpret_cast<const T*>(job.from) + begin * job.stride;
+  const T* from = reinterpret_cast<const T*>(job.source) + begin * job.stride;
   T* out = reinterpret_cast<T*>(job.out) + block * FILL_BLOCK;
   if (job.validity == 0) return copy(from, job.stride, count, out);
   const u32* validity = reinterpret_cast<const u32*>(job.validity);
@@ -82,7 +82,7 @@ __device__ __forceinline__ void gather(const GatherJob& job, u64 block, u64 begi
 
 // Bytes of a bitmap whose row 0 is any bit; zeros past its last bit.
 __device__ __forceinline__ void gather_bits(const GatherJob& job, u64 block, u64 begin, u32 count) {
-  const u32* bitmap = reinterpret_cast<const u32*>(job.from);
+  const u32* bitmap = reinterpret_cast<const u32*>(job.source);
   u8* out = reinterpret_cast<u8*>(job.out) + block * FILL_BLOCK;
   for (u32 byte = 4 * lane_id(); byte < count; byte += 4 * 32) {
     const u32 bits = validity_word(bitmap, job.validity_offset, (begin + byte) / 4, job.rows);
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(256) gather_values(const u64* table
 
 struct PlacedHalf {
   u64 source;  // address of 64-bit words
-  Wanted wanted;
+  OutputRows output;
 };
 
 // Stored words to where numbers of 16 bytes have them. A thread a word.
@@ -127,9 +127,9 @@ extern "C" __global__ void __launch_bounds__(256) place_halves(const u64* table,
   const u32 number = find_job(table, jobs, blockIdx.x);
   const PlacedHalf& job = reinterpret_cast<const PlacedHalf*>(table + jobs)[number];
   const u64 i = (blockIdx.x - table[number]) * 256 + threadIdx.x;
-  if (i >= job.wanted.end - job.wanted.begin) return;
-  const u64 value = reinterpret_cast<const u64*>(job.source)[job.wanted.begin + i];
-  *reinterpret_cast<u64*>(job.wanted.values + i * job.wanted.stride) = value;
+  if (i >= job.output.end - job.output.begin) return;
+  const u64 value = reinterpret_cast<const u64*>(job.source)[job.output.begin + i];
+  *reinterpret_cast<u64*>(job.output.values + i * job.output.stride) = value;
 }
 
 struct PlainPart {

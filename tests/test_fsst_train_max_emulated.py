@@ -51,7 +51,7 @@ def same_tables(emulator: Emulator, scopes: Sequence[bytes], *, per_table: int =
         launch.words(launch.ScopeView(found.address, len(scopes), per_table * i, per_table, 0) for i in range(tables))
     )
     views = launch.words(
-        launch.SearchView(
+        launch.TableSearchView(
             scope_views.address + launch.WORD * len(launch.ScopeView._fields) * i,
             exported.address + launch.TRAINED_TABLE.itemsize * i,
             room.address + launch.SEARCH_NBYTES * i,

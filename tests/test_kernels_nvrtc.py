@@ -138,8 +138,9 @@ ALONE = list(dict(reversed(VARIANTS)).items())
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("file", "variant"), ALONE, ids=[file for file, _ in ALONE])
 def test_code_of_one_kernel(file: str, variant: Any, compile_kernels: Callable[..., bytes]) -> None:
-    """A kernel that is compiled without the others of its file has the same instructions, and as good as that where it
-    is one of several that share a template: its variables in shared memory lie elsewhere.
+    """A kernel that is compiled without the others of its file has the same instructions.
+
+    As good as these where it is one of several that share a template: its variables in shared memory lie elsewhere.
     """
     whole = {name: code for name, code in _sections(compile_kernels(file, variant, 90)) if name.startswith(".text.")}
     assert whole

@@ -40,7 +40,7 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
         rows, units, begin = lengths.size, lengths.size // 256 + 1, 13
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         strings = buffer((offsets + begin).astype(np.int64 if wide else np.int32))
-        view = np.zeros(1, launch.DESCRIPTOR)
+        view = np.zeros(1, launch.SEGMENT_VIEW)
         view["rows"], view["chars"], view["tile_shift"] = rows, offsets[-1], 8
         places, words = launch.found_places(0, 1), buffer(4 * units)
         found_at = buffer(8 * places.end)

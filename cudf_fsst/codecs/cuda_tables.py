@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..device.memory import Lane
 from .cuda_kernels import blocks
 from .part import Packed, align
+from .values.launch import OutputRows, TakenColumn
 
 _u32, _u64 = np.uint32, np.uint64
 #: Thread blocks of a launch, at most.
@@ -33,9 +34,9 @@ class Piece(NamedTuple):
     stride: int
 
     @property
-    def wanted(self) -> tuple[int, int, int, int]:
-        """``Wanted`` of kernels/jobs.cuh."""
-        return self.begin, self.end, self.address, self.stride
+    def output(self) -> OutputRows:
+        """For kernels: rows, and where their values go."""
+        return OutputRows(self.begin, self.end, self.address, self.stride)
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Rows:
         return _u64(self.address), _u64(self.shift), _u64(self.count)
 
 
-class TakenColumn(NamedTuple):
+class Taking(NamedTuple):
     """A column whose rows are taken, by what its parts are to the kernel.
 
     Attributes
@@ -134,7 +135,7 @@ class Tables:
         self,
         kernel: Any,
         threads: int,
-        columns: Sequence[TakenColumn],
+        columns: Sequence[Taking],
         rows: Rows,
         *,
         per_block: int = 0,
@@ -158,8 +159,8 @@ class Tables:
             count = 0
             for column in some:
                 high = count + len(column.parts)
-                fields += (count, len(column.parts), high, len(column.highs))
-                fields += (column.address, column.stride, column.itemsize, column.nulls)
+                numbers = count, len(column.parts), high, len(column.highs)
+                fields += TakenColumn(*numbers, column.address, column.stride, column.itemsize, column.nulls)
                 for part in (*column.parts, *column.highs):
                     parts += part
                 count = high + len(column.highs)

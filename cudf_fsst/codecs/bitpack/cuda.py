@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,17 @@ import numpy as np
 from ...device.memory import Lane, Workspace
 from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import Piece, Rows, Tables, TakenColumn
+from ..cuda_tables import Piece, Rows, Tables, Taking
 from ..part import Packed, align
 from ..span import Span
+from ..values.launch import ScanJob
 from . import launch
 
 _u32, _u64 = np.uint32, np.uint64
 THREADS = 32 * launch.WARPS
 SCAN_THREADS = launch.SCAN_THREADS
+#: What `take` has of each part: `describe`, and its rows.
+Part = launch.BitpackPart
 SAMPLE_THREADS = 32 * launch.SAMPLE_BLOCKS
 
 
@@ -105,19 +108,21 @@ class Job:
     def look(self, values: int, step: int) -> tuple[int, ...]:
         """Fields of the job that looks for a divisor in runs at this distance, from an address on."""
         rows = self.rows if step == self.sample_step else min(self.rows, self.sample_rows)
-        return values, rows, self.itemsize, self._signed, step // launch.BLOCK, self._totals + 16
+        return launch.DivisorJob(values, rows, self.itemsize, self._signed, step // launch.BLOCK, self._totals + 16)
 
     def measure(self, values: int, first: int, rows: int) -> tuple[int, tuple[int, ...]]:
         """Thread blocks and fields of the job that measures values `first` to ``first + rows - 1`` at an address."""
         block = first // launch.BLOCK
         at = self.itemsize * block
         entries = self._kinds + block, self._bases + at, self._slopes + at
-        fields = (values, rows, self._signed, *entries, *[self._totals + 16] * self.variant[0])
+        fields: tuple[int, ...] = launch.MeasureJob(values, rows, self._signed, *entries)
+        if self.variant[0]:
+            fields = launch.MeasureDividedJob._make((*fields, self._totals + 16))
         return blocks(rows, launch.BLOCK * launch.WARPS), fields
 
     def scan(self) -> tuple[int, ...]:
         """Fields of the job that sums up."""
-        return self._kinds, self._blocks, self._starts, self._totals
+        return ScanJob(self._kinds, self._blocks, self._starts, self._totals)
 
     def measured(self, units: int, kinds: int, divisor: int) -> int:
         """Take the totals; `Packed.nbytes` that they mean."""
@@ -131,7 +136,7 @@ class Job:
         """Thread blocks and fields of the job that packs the same values, into buffers at these addresses."""
         block, layout = first // launch.BLOCK, self._layout
         at = self.itemsize * block
-        fields = (
+        fields: tuple[int, ...] = launch.PackJob(
             values,
             rows,
             self._kinds + block,
@@ -143,8 +148,9 @@ class Job:
             meta + layout.slopes + at if layout.has_delta else 0,
             codes,
             self._units + 1 if first + rows == self.rows else 0,
-            *(launch.inverse(layout.divisor) if self.variant[0] else ()),
         )
+        if self.variant[0]:
+            fields = launch.PackDividedJob._make((*fields, *launch.inverse(layout.divisor)))
         return blocks(rows, launch.BLOCK * launch.WARPS), fields
 
     def packed(self, meta: Any, codes: Any) -> Packed:
@@ -154,7 +160,7 @@ class Job:
 
 @kept_with()
 def describe(packed: Packed) -> tuple[int, ...]:
-    """What kernels know of a part (``Segment`` in kernels/bitpack.cu).
+    """What kernels know of a part.
 
     Raises
     ------
@@ -164,7 +170,8 @@ def describe(packed: Packed) -> tuple[int, ...]:
     made, meta = launch.layout(packed), int(packed.meta.ptr)
     slopes = meta + made.slopes if made.has_delta else 0
     units = packed.codes_nbytes // launch.UNIT_NBYTES
-    return meta, meta + made.bases, slopes, int(packed.codes.ptr), units, packed.rows, made.divisor
+    codes = int(packed.codes.ptr)
+    return launch.BitpackSegment(meta, meta + made.bases, slopes, codes, units, packed.rows, made.divisor)
 
 
 def _grid(piece: Piece, group: int) -> int:
@@ -172,19 +179,23 @@ def _grid(piece: Piece, group: int) -> int:
     return blocks(last - first, launch.WARPS * group)
 
 
+def _unpack_jobs(pieces: Iterable[Piece]) -> list[int]:
+    jobs = [launch.UnpackJob._make((*describe(piece.packed), *piece.output)) for piece in pieces]
+    return [field for job in jobs for field in job]
+
+
 def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane) -> None:
     """Add the launches that decompress to `tables`; see `describe`."""
     del lane
     for itemsize in launch.ITEMSIZES:
         if some := [piece for piece in pieces if piece.packed.itemsize == itemsize]:
-            fields = [field for piece in some for field in (*describe(piece.packed), *piece.wanted)]
             grids = [_grid(piece, launch.group(itemsize)) for piece in some]
-            tables.add_jobs(unpack_kernel(itemsize), THREADS, grids, fields)
+            tables.add_jobs(unpack_kernel(itemsize), THREADS, grids, _unpack_jobs(some))
 
 
 def decompress_wide(pairs: Sequence[tuple[Piece, Piece]], tables: Tables) -> None:
     """The same for numbers of 16 bytes, whose low and high halves are the same rows of two parts."""
-    fields = [field for pair in pairs for piece in pair for field in (*describe(piece.packed), *piece.wanted)]
+    fields = _unpack_jobs(piece for pair in pairs for piece in pair)
     grids = [_grid(low, 1) for low, _ in pairs]
     tables.add_jobs(_kernel("bitpack_unpack_wide", 8), THREADS, grids, fields)
 
@@ -205,8 +216,9 @@ def compare(pieces: Sequence[Piece], span: Span, tables: Tables, *, bits: int = 
     for itemsize in launch.ITEMSIZES:
         if some := [piece for piece in pieces if piece.packed.itemsize == itemsize]:
             low, reach, outside = span.fields(itemsize)
-            of = low, reach, bits or outside
-            fields = [field for piece in some for field in (*describe(piece.packed), *piece.wanted, *of)]
+            asked = low, reach, outside, bits
+            jobs = [launch.CompareJob._make((*describe(piece.packed), *piece.output, *asked)) for piece in some]
+            fields = [field for job in jobs for field in job]
             grids = [_grid(piece, launch.group(itemsize)) for piece in some]
             tables.add_jobs(_compare_kernel(kernel, itemsize), THREADS, grids, fields)
 
@@ -230,7 +242,7 @@ def bounds(packed: Packed) -> Span:
     return launch.bounds(made, meta, bool(packed.parameters[0]))
 
 
-def take(columns: Sequence[TakenColumn], itemsize: int, rows: Rows, tables: Tables, *, bits: bool = False) -> None:
+def take(columns: Sequence[Taking], itemsize: int, rows: Rows, tables: Tables, *, bits: bool = False) -> None:
     """Add the launch that takes rows; `bits`: of bitmaps."""
     kernel = _kernel("bitpack_take_bits" if bits else "bitpack_take", itemsize)
     tables.add_taken(kernel, THREADS, columns, rows, bits=bits)

@@ -5,6 +5,7 @@ Needs no GPU and no CuPy, so that the emulated kernels are launched by the same 
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,6 +61,23 @@ def defines(itemsize: int) -> dict[str, int]:
 
 #: What the kernels are compiled with.
 VARIANTS = tuple(defines(itemsize) for itemsize in ITEMSIZES)
+
+
+# Structs of the kernels: a word of 8 bytes for each field.
+BitpackSegment = namedtuple("BitpackSegment", "starts bases slopes codes units rows divisor")
+BitpackPart = namedtuple("BitpackPart", "starts bases slopes codes units segment_rows divisor first_row rows")
+UnpackJob = namedtuple("UnpackJob", "starts bases slopes codes units rows divisor begin end values stride")
+CompareJob = namedtuple(
+    "CompareJob", "starts bases slopes codes units rows divisor begin end values stride low span outside bits"
+)
+DivisorJob = namedtuple("DivisorJob", "values rows itemsize is_signed step out")
+MeasureJob = namedtuple("MeasureJob", "values rows is_signed kinds bases slopes")
+MeasureDividedJob = namedtuple("MeasureDividedJob", "values rows is_signed kinds bases slopes divisor")
+PackJob = namedtuple("PackJob", "values rows kinds bases slopes starts out_starts out_bases out_slopes codes end")
+PackDividedJob = namedtuple(
+    "PackDividedJob",
+    "values rows kinds bases slopes starts out_starts out_bases out_slopes codes end inverse shift",
+)
 
 
 def sample_step(blocks: int) -> int:

@@ -103,9 +103,9 @@ class _Sampling:
             fields: list[int] = []
             for k, (strings, edges) in enumerate(some):
                 validity = strings.validity if strings.null_count else 0
-                fields += (strings.chars, strings.offsets, strings.offsets_itemsize == 8, validity)
-                fields += (strings.validity_offset, *edges, sets_at + _SET_NBYTES * k)
-                fields.append(counts_at + _COUNTS * _WORD * (start + k))
+                wide, found_at = strings.offsets_itemsize == 8, counts_at + _COUNTS * _WORD * (start + k)
+                source = strings.chars, strings.offsets, wide, validity, strings.validity_offset
+                fields += launch.SampleJob(*source, *edges, sets_at + _SET_NBYTES * k, found_at)
             grid = launch.SAMPLE_ROWS // launch.FIND_THREADS
             tables.add_jobs(_kernel("dict_sample"), launch.FIND_THREADS, [grid] * len(some), fields)
             tables.launch(lane, tables_at)
@@ -254,7 +254,8 @@ def _find_begins(columns: Sequence[Wished], cuts: Sequence[_Cuts], tables: Table
     grids, fields = list[int](), list[int]()
     for (strings, _, nbytes), own in zip(columns, cuts, strict=True):
         wide, size, count = strings.offsets_itemsize == 8, fsst_plan.segment_size(nbytes), own.segments + 1
-        fields += [strings.offsets, wide, strings.rows, size, count, own.rows_at, own.rows_at + _WORD * count]
+        places = own.rows_at, own.rows_at + _WORD * count
+        fields += launch.BeginsJob(strings.offsets, wide, strings.rows, size, count, *places)
         grids.append(blocks(count, launch.FIND_THREADS // 32))
     tables.add_jobs(_kernel("dict_begins"), launch.FIND_THREADS, grids, fields)
 

@@ -181,21 +181,21 @@ class Numbered:
     def validity(self) -> tuple[int, int]:
         return self.scope.validity
 
-    def _fields(self, first: int, rows: int, out: int, nbytes: int, number: bool) -> tuple[int, ...]:
+    def _find_job(self, first: int, rows: int, out: int, nbytes: int, number: bool) -> launch.FindJob:
         scope, strings = self.scope, self.scope.strings
-        return (
+        return launch.FindJob(
             *(strings.chars, scope.offsets, strings.offsets_itemsize == 8, scope.rows, first, rows, *scope.validity),
             *(self._table, self.slots, self._stride, self._limit, self.found_at, self._long),
-            *(out, nbytes, self._map if number else 0),
+            *(out, nbytes, self._map if number else 0, 0),
         )
 
-    def _find(self, jobs: Jobs, turn: int, fields: Sequence[int], kernel: str, of_block: int, resident: int) -> None:
+    def _find(self, jobs: Jobs, turn: int, job: launch.FindJob, kernel: str, of_block: int, resident: int) -> None:
         multiprocessors = device_attributes()["multiprocessors"]
-        grid = min(blocks(fields[5], launch.FIND_THREADS * of_block), resident * multiprocessors)
-        jobs.add(turn, kernel, launch.FIND_THREADS, grid, (*fields, grid))
+        grid = min(blocks(job.rows, launch.FIND_THREADS * of_block), resident * multiprocessors)
+        jobs.add(turn, kernel, launch.FIND_THREADS, grid, job._replace(blocks=grid))
         grid = 0 if self._simple else min(self.scope.chars // launch.FIND_LONG, launch.FIND_BLOCKS * multiprocessors)
         if grid:
-            jobs.add(turn + 1, "dict_find_long", launch.FIND_THREADS, grid, (*fields, grid))
+            jobs.add(turn + 1, "dict_find_long", launch.FIND_THREADS, grid, job._replace(blocks=grid))
 
     @property
     def itemsize_known(self) -> bool:
@@ -210,16 +210,16 @@ class Numbered:
     def find(self, jobs: Jobs) -> None:
         """Fill the table, and number the values."""
         strings, rows = self.scope.strings, self.scope.rows
-        fields = self._fields(0, rows, self._kept, 1, False)
-        ranked = (
+        job = self._find_job(0, rows, self._kept, 1, False)
+        ranked = launch.RankJob(
             *(self._table, self.slots, self._stride, self.found_at, self.scope.offsets, strings.offsets_itemsize == 8),
             *(rows, self._marks, self._before, self._map, self.firsts),
         )
         if self._few:
-            self._find(jobs, 0, fields, "dict_find_few", launch.FEW_ROWS, launch.FEW_BLOCKS)
+            self._find(jobs, 0, job, "dict_find_few", launch.FEW_ROWS, launch.FEW_BLOCKS)
             jobs.add(2, "dict_rank_few", launch.FIND_THREADS, 1, ranked)
             return
-        self._find(jobs, 0, fields, "dict_find", 1, launch.FIND_BLOCKS)
+        self._find(jobs, 0, job, "dict_find", 1, launch.FIND_BLOCKS)
         of_slots = blocks(self.slots, launch.FIND_THREADS)
         jobs.add(2, "dict_mark", launch.FIND_THREADS, of_slots, ranked)
         chunks = blocks(rows, launch.RANK_CHUNK)
@@ -250,11 +250,11 @@ class Numbered:
         jobs.place(tables)
 
     def _look_up(self, jobs: Jobs, first: int, rows: int, out: int) -> None:
-        fields = self._fields(first, rows, out, self.itemsize, True)
+        job = self._find_job(first, rows, out, self.itemsize, True)
         if self._few:
-            self._find(jobs, 6, fields, "dict_find_few", launch.FEW_ROWS, launch.FEW_BLOCKS)
+            self._find(jobs, 6, job, "dict_find_few", launch.FEW_ROWS, launch.FEW_BLOCKS)
         else:
-            self._find(jobs, 6, fields, "dict_number", launch.NUMBER_ROWS, launch.NUMBER_BLOCKS)
+            self._find(jobs, 6, job, "dict_number", launch.NUMBER_ROWS, launch.NUMBER_BLOCKS)
 
     def codes(self, jobs: Jobs, buffers: list[Any]) -> int:
         """Address of the codes of all rows, once `jobs` are done; they lie in a new one of `buffers`, or here.
@@ -270,7 +270,7 @@ class Numbered:
             return int(buffers[-1].ptr)
         self._renumbered = True
         grid = min(blocks(rows, 4096), 8 * device_attributes()["multiprocessors"])
-        jobs.add(6, "dict_renumber", launch.FIND_THREADS, grid, (self._kept, rows, self._map, grid))
+        jobs.add(6, "dict_renumber", launch.FIND_THREADS, grid, launch.RenumberJob(self._kept, rows, self._map, grid))
         return self._kept
 
     @property

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ...device.memory import Lane, Workspace, device_attributes
 from ..bitpack import NAME as BITPACK
 from ..bitpack import cuda as bitpack
-from ..bitpack.launch import BLOCK
+from ..bitpack.launch import BLOCK, BitpackSegment
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Tables
 from ..node import Parts
@@ -28,7 +28,8 @@ _IMAGE_NBYTES = 8 << 20
 #: Shared memory that a thread block takes beside what is asked for.
 _STATIC_NBYTES = 2048
 #: Numbers that `SpellJob` has, and which of them is the image's address.
-_SPELL_FIELDS, _IMAGE_FIELD = 26, 16
+_SPELL_FIELDS, _IMAGE_FIELD = len(launch.SpellJob._fields), launch.SpellJob._fields.index("image")
+_MAP_FIELD = launch.AnswerJob._fields.index("map")
 _NOWHERE = Target(0, 4, 0, 0, 0)
 
 
@@ -48,7 +49,7 @@ class _Piece(NamedTuple):
     def fields(self, validity: int, values: int, grid: int) -> tuple[int, ...]:
         """``CodesJob``; `validity`: of the first wanted row."""
         place = validity, self.before if validity else 0
-        return (*bitpack.describe(self.packed), self.begin, self.end, *place, values, grid)
+        return launch.CodesJob._make((*bitpack.describe(self.packed), self.begin, self.end, *place, values, grid))
 
 
 class _Plain(NamedTuple):
@@ -64,8 +65,9 @@ class _Plain(NamedTuple):
         return blocks(self.rows, BLOCK)
 
     def fields(self, validity: int, values: int, grid: int) -> tuple[int, ...]:
-        segment = 0, 0, 0, self.address, 0, self.rows, 1
-        return (*segment, 0, self.rows, validity, self.first_bit if validity else 0, values, grid)
+        segment = BitpackSegment(0, 0, 0, self.address, 0, self.rows, 1)
+        first_bit = self.first_bit if validity else 0
+        return launch.CodesJob(*segment, 0, self.rows, validity, first_bit, values, grid)
 
 
 def plain_nbytes(rows: int, itemsize: int) -> int:
@@ -148,10 +150,10 @@ class Layout:
         """``SpellJob`` of each piece."""
         fields, first = list[int](), 0
         for piece, job, grid in zip(self.pieces, self._jobs, self.grids, strict=True):
-            fields += piece.fields(validity, self.values, grid) if validity else job
-            fields += (dictionary.chars, dictionary.offsets, dictionary.itemsize == 8, image, self.stride, sums, first)
-            fields += (to.offsets + piece.before * to.itemsize, to.itemsize == 8, to.first_char, to.chars, to.limit)
-            fields.append(piece is self.pieces[-1])
+            codes = piece.fields(validity, self.values, grid) if validity else job
+            source = dictionary.chars, dictionary.offsets, dictionary.itemsize == 8, image, self.stride, sums, first
+            target = to.offsets + piece.before * to.itemsize, to.itemsize == 8, to.first_char, to.chars, to.limit
+            fields += launch.SpellJob._make((*codes, *source, *target, piece is self.pieces[-1]))
             first += grid * launch.PACKED_WARPS
         return fields
 
@@ -301,10 +303,10 @@ def answer(tables: Tables, every: Sequence[LookUp]) -> None:
         fields, data = list[int](), []
         for codes, table, nbytes, out in some:
             for job, before in codes.jobs:
-                fields += job
                 if not isinstance(table, int):
-                    data.append((len(fields), table))
-                fields += (table if isinstance(table, int) else 0, out + before * nbytes, nbytes)
+                    data.append((len(fields) + _MAP_FIELD, table))
+                there = table if isinstance(table, int) else 0
+                fields += launch.AnswerJob._make((*job, there, out + before * nbytes, nbytes))
         grids = [grid for one in some for grid in one.codes.grids]
         kept = max(one.codes.room(one.nbytes) for one in some)
         kernel = _kernel("dict_answer", itemsize)
@@ -324,7 +326,7 @@ def count(tables: Tables, parts: Parts, values: int, out: int, *, validity: int 
     codes = Codes(parts, 0, rows, values, launch.ANSWER_BLOCKS if few else launch.COUNT_BLOCKS)
     fields = list[int]()
     for piece, grid in zip(_pieces(parts, 0, rows), codes.grids, strict=True):
-        fields += (*piece.fields(validity, values, grid), out)
+        fields += launch.CountJob._make((*piece.fields(validity, values, grid), out))
     room = min(32 * values, launch.COUNT_COPIED) if few else min(values, launch.COUNT_KEPT)
     kernel = get_kernel("dict_count", "dict_count", launch.packed_defines(codes.itemsize))
     tables.add_jobs(kernel, launch.PACKED_THREADS, codes.grids, fields, _u32(room), shared=4 * room)

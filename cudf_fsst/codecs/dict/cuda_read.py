@@ -59,11 +59,11 @@ def _longest(values: Sequence[Segments], found: Sequence[DeviceStrings], lane: L
     if new:
         there = lane.allocate(8 * len(new))
         lane.zero(there.ptr, there.size)
-        tables, grids, fields = Tables(), [], []
+        tables, grids, fields = Tables(), list[int](), list[int]()
         for k, i in enumerate(new):
             grid = min(blocks(found[i].rows, 8 * launch.READ_THREADS), device_attributes()["multiprocessors"])
             wide = found[i].offsets_itemsize == 8
-            fields += [found[i].offsets, wide, found[i].rows, there.ptr + 8 * k, grid]
+            fields += launch.LongestJob(found[i].offsets, wide, found[i].rows, there.ptr + 8 * k, grid)
             grids.append(grid)
         tables.add_jobs(_kernel("dict_longest"), launch.READ_THREADS, grids, fields)
         tables.launch(lane)
@@ -411,9 +411,9 @@ def _joined_mask(shares: Sequence[_Share], rows: int, lane: Lane) -> Any:
         return shares[0].mask
     mask = lane.allocate(blocks(rows, 512) * 64)
     lane.zero(mask.ptr, mask.size)
-    tables, grids, fields, bit = Tables(), [], [], 0
+    tables, grids, fields, bit = Tables(), list[int](), list[int](), 0
     for share in shares:
-        fields += [0 if share.mask is None else share.mask.ptr, share.rows, mask.ptr, bit]
+        fields += launch.BitsJob(0 if share.mask is None else share.mask.ptr, share.rows, mask.ptr, bit)
         words = (bit + share.rows - 1) // 32 - bit // 32 + 1
         grids.append(blocks(words, launch.READ_THREADS))
         bit += share.rows
@@ -654,7 +654,7 @@ def _take(node: Node, rows: Rows, lane: Lane, room: int) -> DeviceStrings:
         if not is_strings(scope.type):
             itemsize, values = scope.values[0][0].itemsize, scope.children[0].rows
             codes, mask, _ = _codes_of(scope, Rows(address, count, -base % 2**64, rows.order), keep, lane, room)
-        words += [base, scope.rows, first, codes, itemsize, values, mask]
+        words += launch.ScopeRows(base, scope.rows, first, codes, itemsize, values, mask)
         base += scope.rows
     table, out = lane.allocate(8 * len(words)), lane.allocate(8 * count)
     lane.upload(table.ptr, np.array(words, _u64))
@@ -719,9 +719,10 @@ def remap(
         rows = min(step, stop - first)
         fixed.decompress([fixed.Job(scope.values, room.ptr, first, first + rows)], lane=lane)
         grid = min(blocks(rows, 16 * launch.READ_THREADS), 8 * device_attributes()["multiprocessors"])
-        fields = room.ptr, itemsize, rows, table, values, out + (first - start) * nbytes, nbytes, grid
+        to = out + (first - start) * nbytes
         tables = Tables()
-        tables.add_jobs(_kernel("dict_map"), launch.READ_THREADS, [grid], fields)
+        job = launch.MapJob(room.ptr, itemsize, rows, table, values, to, nbytes, grid)
+        tables.add_jobs(_kernel("dict_map"), launch.READ_THREADS, [grid], job)
         tables.launch(lane)
 
 

@@ -87,9 +87,9 @@ class Writing:
         return self._sums + 8 * self._tiles
 
     def fields(self, codes: Codes, first: int, to: Target, grid: int) -> tuple[int, ...]:
-        """A ``WriteJob`` for rows from `first` on."""
+        """The job that writes rows from `first` on."""
         one = self.dictionary
-        return (
+        return launch.WriteJob(
             *(codes.address, codes.nbytes, codes.rows, codes.validity, codes.validity_offset),
             *(one.chars, one.offsets, one.itemsize == 8, one.values, self._sums + 8 * (first // launch.READ_TILE)),
             *(to.offsets + first * to.itemsize, to.itemsize == 8, to.first_char, to.chars, to.limit),
@@ -175,7 +175,7 @@ def gather(every: Sequence[Gathering], lane: Lane) -> None:
     for one in every:
         source = one.source
         if one.strings <= _GATHERED and one.nbytes <= _GATHERED_NBYTES:
-            fields += (
+            fields += launch.GatherStringsJob(
                 source.chars,
                 source.offsets,
                 source.itemsize == 8,

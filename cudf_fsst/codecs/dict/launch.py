@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from functools import cache
 
 from ..bitpack import launch as bitpack
@@ -74,6 +75,43 @@ PACKED_STAGED, PACKED_IMAGE, PACKED_KEPT = 8192, 8192, 4096
 #: fewer thread blocks, as each adds all of its counters to the result.
 COUNT_COPIED, COUNT_KEPT = 1024, 8192
 COUNT_BLOCKS = 4
+
+# Structs of the kernels: a word of 8 bytes for each field.
+BeginsJob = namedtuple("BeginsJob", "offsets wide rows segment_size count out_rows out_chars")
+SampleJob = namedtuple("SampleJob", "chars offsets wide validity validity_offset begin end set found")
+FindJob = namedtuple(
+    "FindJob",
+    "chars offsets wide scope_rows first rows validity validity_offset table slots stride limit found long_rows out"
+    " out_nbytes map blocks",
+)
+RankJob = namedtuple("RankJob", "table slots stride found offsets wide rows marks before map firsts")
+RenumberJob = namedtuple("RenumberJob", "slots rows map blocks")
+WriteJob = namedtuple(
+    "WriteJob",
+    "codes code_nbytes rows validity validity_offset chars offsets wide values sums out_offsets out_wide first_char"
+    " out_chars limit last blocks",
+)
+GatherStringsJob = namedtuple("GatherStringsJob", "chars offsets wide rows count out_offsets out_chars")
+LongestJob = namedtuple("LongestJob", "offsets wide rows longest blocks")
+BitsJob = namedtuple("BitsJob", "source bits to to_bit")
+ScopeRows = namedtuple("ScopeRows", "first_row rows first codes code_nbytes values validity")
+MapJob = namedtuple("MapJob", "codes code_nbytes rows map values out item_nbytes blocks")
+CodesJob = namedtuple(
+    "CodesJob", "starts bases slopes codes units rows divisor begin end validity validity_offset values blocks"
+)
+SpellJob = namedtuple(
+    "SpellJob",
+    "starts bases slopes codes units rows divisor begin end validity validity_offset values blocks"
+    " chars offsets wide image stride sums first out_offsets out_wide first_char out_chars limit last",
+)
+AnswerJob = namedtuple(
+    "AnswerJob",
+    "starts bases slopes codes units rows divisor begin end validity validity_offset values blocks map out item_nbytes",
+)
+CountJob = namedtuple(
+    "CountJob",
+    "starts bases slopes codes units rows divisor begin end validity validity_offset values blocks out",
+)
 
 
 @cache

@@ -237,10 +237,13 @@ class _Part:
         (self._read,) = (read,) = cuda_read.read(
             [segments], lane=lane, start=start, stop=stop, spare=_SPARE, chars=chars
         )
-        fields = [numbers.address, numbers.nbytes, numbers.rows, numbers.validity, first, start, stop - start]
-        fields += [read.offsets, read.offsets_itemsize == 8, read.chars, read.chars_limit or 0, read.validity]
-        self._job = lane.allocate(8 * len(fields))
-        lane.send(self._job.ptr, array("Q", fields))
+        wide, limit = read.offsets_itemsize == 8, read.chars_limit or 0
+        job = launch.GatherRowsJob(
+            *(numbers.address, numbers.nbytes, numbers.rows, numbers.validity, first),
+            *(start, stop - start, read.offsets, wide, read.chars, limit, read.validity),
+        )
+        self._job = lane.allocate(8 * len(job))
+        lane.send(self._job.ptr, array("Q", job))
 
     def launch(self, name: str, shares: int, *arguments: Any) -> None:
         """A kernel on groups of rows, some thread blocks each."""

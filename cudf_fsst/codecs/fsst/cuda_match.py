@@ -218,7 +218,7 @@ class _Call:
         """Addresses of a round's descriptors."""
         layout, first = self.layout, one.group.start
         return (
-            _u64(self.image + layout.views_at + first * launch.DESCRIPTOR.itemsize),
+            _u64(self.image + layout.views_at + first * launch.SEGMENT_VIEW.itemsize),
             _u64(self.image + layout.search_views_at + first * launch.SEARCH_VIEW.itemsize),
         )
 

@@ -17,7 +17,7 @@ from . import cuda_reading, launch
 from .cuda_reading import Reading
 
 _u32, _u64 = np.uint32, np.uint64
-_TABLE = (launch.DESCRIPTOR.names or ()).index("table")
+_TABLE = (launch.SEGMENT_VIEW.names or ()).index("table")
 
 #: Tables of a round: what the second dimension of a grid may be.
 _TABLES_MAX = 65535
@@ -225,7 +225,7 @@ class Prepared:
         self._addresses = np.concatenate(
             [
                 np.arange(layout.tables_at, layout.tables_end, 8),
-                layout.views_at + launch.DESCRIPTOR.itemsize * np.arange(layout.view.size) + 8 * _TABLE,
+                layout.views_at + launch.SEGMENT_VIEW.itemsize * np.arange(layout.view.size) + 8 * _TABLE,
                 *(
                     self.machines + launch.WORD * np.arange(fields * i + 1, fields * (i + 1))
                     for i in range(len(machines))

@@ -27,7 +27,7 @@ Views = npt.NDArray[np.void]
 #: cuDF wants masks of whole 64 bytes.
 MASK_BITS = 512
 
-FIELDS = {name: i for i, name in enumerate(launch.DESCRIPTOR.names or ())}
+FIELDS = {name: i for i, name in enumerate(launch.SEGMENT_VIEW.names or ())}
 #: What follows from a segment's place in its column.
 _OF_COLUMN = [FIELDS[name] for name in ("table", "first_row", "out_row", "out_char", "row_end", "char_end")]
 #: Scratch memory of a call: so much, or this part of the uncompressed bytes.
@@ -37,7 +37,7 @@ SCRATCH_PART = 8
 
 def _joined(views: Sequence[Views]) -> Views:
     """Descriptors one after another; NumPy compares the fields of all when it joins records, which takes longer."""
-    return np.concatenate([view.view(_u64) for view in views]).view(launch.DESCRIPTOR)
+    return np.concatenate([view.view(_u64) for view in views]).view(launch.SEGMENT_VIEW)
 
 
 class Decode(NamedTuple):
@@ -125,12 +125,12 @@ class Plan:
         made.image = self.image.copy()
         words = made.words(made.image)
         launch.move(words, meta, codes)
-        made.view = words.view(launch.DESCRIPTOR).ravel()
+        made.view = words.view(launch.SEGMENT_VIEW).ravel()
         return made
 
     def words(self, image: npt.NDArray[np.uint8]) -> Words:
         """The descriptors of a copy of the image, a row each."""
-        end = self.place + self.count * launch.DESCRIPTOR.itemsize
+        end = self.place + self.count * launch.SEGMENT_VIEW.itemsize
         return image[self.place : end].view(_u64).reshape(self.count, len(FIELDS))
 
 
@@ -238,7 +238,7 @@ class Reading:
     @lazy
     def view(self) -> Views:
         """The same as records."""
-        return self.words.view(launch.DESCRIPTOR).ravel()
+        return self.words.view(launch.SEGMENT_VIEW).ravel()
 
     def numbers_of(self, places: npt.NDArray[Any], codecs: Sequence[str]) -> npt.NDArray[np.intp]:
         """Which of `codecs` has the decode table at each of some places."""
@@ -312,7 +312,7 @@ def decode(decodes: Sequence[Decode], lane: Lane, image: int, address: int) -> N
             one.units,
             one.shape.threads,
             (
-                _u64(address + one.group.start * launch.DESCRIPTOR.itemsize),
+                _u64(address + one.group.start * launch.SEGMENT_VIEW.itemsize),
                 _u64(image + one.first_units),
                 _u32(one.group.stop - one.group.start),
                 _u32(one.shape.codes_capacity),

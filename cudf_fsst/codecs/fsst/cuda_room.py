@@ -20,7 +20,7 @@ from ..text.layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayo
 from ..text.segment import Segment
 from . import TILE_SIZE, launch
 from .cuda_kernels import blocks, choices
-from .launch import WORD, ColumnView, Found, PackView, ScopeView, SearchView, WaveView
+from .launch import WORD, ColumnView, Found, PackView, ScopeView, TableSearchView, WaveView
 from .symbols import SymbolTable
 from .tuning import Choices
 
@@ -42,7 +42,7 @@ _LONG_ROUND, _LONG_ROUND_SHARE = 4 << 20, 128
 # Characters of a call whose eighth has room for the slots of long columns and for 16 MiB of others.
 _ROOM_FOR_OTHERS = 8 * (80 << 20)
 _COLUMN_NBYTES, _SCOPE_NBYTES, _SEARCH_NBYTES, _WAVE_NBYTES, _PACK_NBYTES = (
-    WORD * len(view._fields) for view in (ColumnView, ScopeView, SearchView, WaveView, PackView)
+    WORD * len(view._fields) for view in (ColumnView, ScopeView, TableSearchView, WaveView, PackView)
 )
 
 

@@ -18,7 +18,7 @@ from ..text.layout import ROW_BLOCK, SegmentLayout
 from . import launch, train_max
 from .cuda_kernels import blocks, get_kernel
 from .cuda_room import Column, Cut, Room, Tables
-from .launch import WORD, ColumnView, Found, PackView, ScopeView, SearchView, WaveView
+from .launch import WORD, ColumnView, Found, PackView, ScopeView, TableSearchView, WaveView
 from .symbols import SymbolTable
 
 _u32, _u64 = np.uint32, np.uint64
@@ -66,7 +66,7 @@ def _describe(room: Room, waves: Sequence[WaveView]) -> int:
             searches += range(len(scopes), len(scopes) + column.scopes)
         scopes += [ScopeView(at, column.segments, each * i, each, mixed) for i in range(column.scopes)]
     views = [
-        SearchView(
+        TableSearchView(
             _scopes_at(room) + WORD * len(ScopeView._fields) * scope,
             room.exported_at + launch.TRAINED_TABLE.itemsize * scope,
             room.searches_at + launch.SEARCH_NBYTES * number,

@@ -6,6 +6,7 @@ Needs no GPU and no CuPy, so that the emulated kernels are launched by the same 
 from __future__ import annotations
 
 from array import array
+from collections import namedtuple
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain
@@ -148,7 +149,7 @@ def _encode_warp_nbytes(tile_size: int) -> int:
 
 
 class ColumnView(NamedTuple):
-    """As in kernels/fsst_compress.cuh, like all views here: a column to compress."""
+    """A column to compress."""
 
     chars: int
     offsets: int
@@ -173,7 +174,7 @@ class ScopeView(NamedTuple):
     pairs_mixed: int
 
 
-class SearchView(NamedTuple):
+class TableSearchView(NamedTuple):
     """The scope of a table that fsst_train_max.cu searches; addresses of its view, its `TRAINED_TABLE` and its room."""
 
     scope: int
@@ -256,8 +257,8 @@ def found_places(begin: int, segments: int) -> Found:
     return Found(*accumulate(counts, initial=begin))
 
 
-#: `SegmentView` of kernels/fsst.cuh.
-DESCRIPTOR = np.dtype(
+# Structs of the kernels, with the names that these have there. Addresses are fields like others.
+SEGMENT_VIEW = np.dtype(
     [
         (name, "<u8")
         for name in (
@@ -299,19 +300,22 @@ def _all_u64(*names: str) -> np.dtype[Any]:
     return np.dtype([(name, "<u8") for name in names])
 
 
-#: `TakeColumn` and `TakeTotals` of kernels/fsst_take.cu.
 TAKE_COLUMN = _all_u64(
     *("segments", "segment_count", "tables", "offsets_to", "wide_offsets", "chars_to", "validity_to"),
     *("places", "groups", "totals"),
 )
 TAKE_TOTALS = _all_u64("chars", "nulls", "tiles", "most_tiles", "groups_done")
-
-#: `SearchView` of kernels/fsst_match.cuh.
 SEARCH_VIEW = _all_u64("first_word", "automaton")
 
 
+GatherRowsJob = namedtuple(
+    "GatherRowsJob",
+    "numbers nbytes count numbers_validity first_group first rows offsets wide chars limit piece_validity",
+)
+
+
 class Machine(NamedTuple):
-    """As in kernels/fsst_match.cuh: an automaton of bytes, and where those of codes belong."""
+    """An automaton of bytes, and where those of codes belong."""
 
     states: int
     following: int
@@ -320,7 +324,7 @@ class Machine(NamedTuple):
     automata: int
 
 
-_FIELDS = DESCRIPTOR.names or ()
+_FIELDS = SEGMENT_VIEW.names or ()
 _ADDRESSES = [_FIELDS.index(name) for name in SECTIONS if name != "validity"]
 _CODES, _CODES_NBYTES, _VALIDITY = (_FIELDS.index(name) for name in ("codes", "codes_nbytes", "validity"))
 
@@ -356,11 +360,22 @@ PLANE_SPARE = 4
 _LONG_ROW = 1024
 
 _PAIRS_NBYTES = 65536
-#: Bytes of the tables the kernels read.
-ENCODE_TABLES_NBYTES = HASH_SLOTS * 10 + 256 + _PAIRS_NBYTES + 8
-DECODE_TABLE_NBYTES = 512 * 8 + 16
-_MAX_HEADER = np.dtype([("states", "<u4"), ("classes", "<u4", 3), ("lengths", "u1", 256), ("class_of", "u1", 256)])
-MAX_TABLES_NBYTES = _MAX_HEADER.itemsize + MAX_STATES * (8 + 256) * 2
+#: The tables the kernels read.
+ENCODE_TABLES = np.dtype(
+    [
+        *(("symbols", "<u8", HASH_SLOTS), ("meta", "<u2", HASH_SLOTS), ("singles", "u1", 256)),
+        *(("pairs", "u1", _PAIRS_NBYTES), ("two_byte_limit", "<u8")),
+    ]
+)
+DECODE_TABLE = np.dtype([("entries", "<u8", 512), ("first_eight", "<u4"), ("eights", "<u4"), ("unused", "<u8")])
+MAX_TABLES = np.dtype(
+    [
+        *(("states", "<u4"), ("classes", "<u4"), ("unused", "<u4", 2)),
+        *(("lengths", "u1", 256), ("class_of", "u1", 256)),
+    ]
+)
+ENCODE_TABLES_NBYTES, DECODE_TABLE_NBYTES = ENCODE_TABLES.itemsize, DECODE_TABLE.itemsize
+MAX_TABLES_NBYTES = MAX_TABLES.itemsize + MAX_STATES * (8 + 256) * 2
 
 #: Waves that fsst_encode takes together at most, as if they were one.
 ENCODE_GROUP = 8
@@ -451,7 +466,7 @@ def encode_max_shape(tile_size: int, shared_per_block: int, tables_nbytes: int) 
     The tables are staged in shared memory if half of the warps still fit, of those that would without. Else only their
     beginning is, and a third of the shared memory is left to the L1, for the rest of them.
     """
-    warp, header = PIECE_TILES * (tile_size + 4), _MAX_HEADER.itemsize
+    warp, header = PIECE_TILES * (tile_size + 4), MAX_TABLES.itemsize
     if shared_per_block < header + warp:
         raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
     most = min(32, (shared_per_block - header) // warp)
@@ -634,11 +649,11 @@ def encode_tables(table: SymbolTable, mixed: bool) -> npt.NDArray[np.uint8]:
         pairs = np.empty_like(pairs)
         pairs[pair_places()] = table.pair_codes
     unused = 64 - 8 * (table.hash_meta & 0xFF)
-    symbols = table.hash_symbols << unused.astype(np.uint64)
-    meta = (table.hash_meta >> 8 | unused << 8).astype("<u2")
-    limit = np.array([table.two_byte_limit], "<u8")
-    parts = (symbols, meta, table.byte_codes, pairs, limit)
-    return np.concatenate([part.view(np.uint8) for part in parts])
+    made = np.zeros(1, ENCODE_TABLES)
+    made["symbols"] = table.hash_symbols << unused.astype(np.uint64)
+    made["meta"] = table.hash_meta >> 8 | unused << 8
+    made["singles"], made["pairs"], made["two_byte_limit"] = table.byte_codes, pairs, table.two_byte_limit
+    return made.view(np.uint8)
 
 
 def trained_tables(exported: npt.NDArray[np.void]) -> list[SymbolTable]:
@@ -663,8 +678,8 @@ def searched_tables(exported: npt.NDArray[np.void]) -> list[SymbolTable]:
 def max_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:
     """`MaxTables` of fsst_encode_max.cu and what follows it, as bytes; at most `MAX_TABLES_NBYTES`."""
     classes, following, entries = automaton(table)
-    header = np.zeros(1, _MAX_HEADER)
-    header["states"], header["classes"][0, 0] = following.shape
+    header = np.zeros(1, MAX_TABLES)
+    header["states"], header["classes"] = following.shape
     header["lengths"] = table.decode_lengths
     header["lengths"][0, ESCAPE] = 1
     header["class_of"] = classes
@@ -681,8 +696,9 @@ def decode_table(table: SymbolTable) -> npt.NDArray[np.uint8]:
     eights = np.flatnonzero(lengths == 8)
     short = lengths < 8
     entries[short] |= lengths[short].astype(np.uint64) << np.uint64(59)
-    header = np.array([eights[0] if eights.size else 0, eights.size, 0, 0], "<u4")
-    return np.concatenate([entries.view(np.uint8), header.view(np.uint8)])
+    made = np.zeros(1, DECODE_TABLE)
+    made["entries"], made["first_eight"], made["eights"] = entries, eights[0] if eights.size else 0, eights.size
+    return made.view(np.uint8)
 
 
 @lru_cache(4096)
@@ -710,7 +726,7 @@ def describe(segments: Sequence[Segment]) -> npt.NDArray[np.void]:
     words[:, _ADDRESSES] += meta[:, None]
     words[:, _VALIDITY] = (words[:, _VALIDITY] + meta) * has_nulls
     words[:, _CODES], words[:, _CODES_NBYTES] = codes, codes_nbytes
-    return words.view(DESCRIPTOR).ravel()
+    return words.view(SEGMENT_VIEW).ravel()
 
 
 def move(words: npt.NDArray[np.uint64], meta: npt.NDArray[np.uint64], codes: npt.NDArray[np.uint64]) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 from ...device.memory import Lane, Workspace
 from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import Piece, Rows, Tables, TakenColumn
+from ..cuda_tables import Piece, Rows, Tables, Taking
 from ..part import Packed
+from ..values.launch import ScanJob
 from . import launch
 from .cpu import packed_layout
 from .launch import Layout, layout
@@ -19,6 +20,8 @@ from .launch import Layout, layout
 _u32, _u64 = np.uint32, np.uint64
 THREADS = 32 * launch.WARPS
 SCAN_THREADS = launch.SCAN_THREADS
+#: What `take` has of each part: `describe`, and its rows.
+Part = launch.GfcPart
 
 
 def _kernel(name: str, itemsize: int) -> Any:
@@ -87,11 +90,12 @@ class Job:
         """Thread blocks and fields of the job that measures values `first` to ``first + rows - 1`` at an address."""
         _, _, dim, chunk = self._layout
         chunks = blocks(rows, chunk)
-        return blocks(chunks, launch.WARPS), (values, rows, dim, chunk, chunks, self._sizes + 4 * (first // chunk))
+        sizes = self._sizes + 4 * (first // chunk)
+        return blocks(chunks, launch.WARPS), launch.MeasureChunksJob(values, rows, dim, chunk, chunks, sizes)
 
     def scan(self) -> tuple[int, ...]:
         """Fields of the job that sums up."""
-        return self._sizes, self._chunks, self._starts, self._totals
+        return ScanJob(self._sizes, self._chunks, self._starts, self._totals)
 
     def measured(self, nbytes: int, *_unused: int) -> int:
         """Take the totals; `Packed.nbytes` that they mean."""
@@ -106,7 +110,7 @@ class Job:
         gap = meta + 8 * (self._chunks + 1) if last and self._chunks % 2 == 0 else 0
         places = self._starts + at, meta + at, codes
         end = self.codes_nbytes + 1 if last else 0
-        return blocks(chunks, launch.WARPS), (values, rows, dim, chunk, chunks, *places, end, gap)
+        return blocks(chunks, launch.WARPS), launch.EncodeJob(values, rows, dim, chunk, chunks, *places, end, gap)
 
     def packed(self, meta: Any, codes: Any) -> Packed:
         """The result in its buffers."""
@@ -126,7 +130,7 @@ def chunk_rows(packed: Packed) -> int:
 
 @kept_with()
 def describe(packed: Packed) -> tuple[int, ...]:
-    """What kernels know of a part (``Encoded`` in kernels/gfc.cu).
+    """What kernels know of a part.
 
     Raises
     ------
@@ -134,7 +138,7 @@ def describe(packed: Packed) -> tuple[int, ...]:
         The sizes and parameters are impossible, or disagree.
     """
     plan = _layout(packed)
-    return int(packed.meta.ptr), int(packed.codes.ptr), packed.codes_nbytes, plan.dim, plan.chunk
+    return launch.GfcSegment(int(packed.meta.ptr), int(packed.codes.ptr), packed.codes_nbytes, plan.dim, plan.chunk)
 
 
 def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: int = 0) -> None:
@@ -158,12 +162,12 @@ def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: 
             packed = piece.packed
             if packed.itemsize == itemsize:
                 plan = _layout(packed)
-                fields += (*describe(packed), touched, *piece.wanted)
+                fields += launch.DecodeJob._make((*describe(packed), touched, *piece.output))
                 grids.append(blocks(blocks(piece.end, plan.chunk) - piece.begin // plan.chunk, launch.WARPS))
         if grids:
             tables.add_jobs(unpack_kernel(itemsize), 32 * launch.WARPS, grids, fields)
 
 
-def take(columns: Sequence[TakenColumn], itemsize: int, rows: Rows, tables: Tables) -> None:
+def take(columns: Sequence[Taking], itemsize: int, rows: Rows, tables: Tables) -> None:
     """Add the launch that takes a few rows: for each, its chunk is decompressed up to it."""
     tables.add_taken(_kernel("gfc_take", itemsize), THREADS, columns, rows, per_block=launch.WARPS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from ..part import align
@@ -80,6 +81,13 @@ def defines(itemsize: int) -> dict[str, int]:
     """Constants of gfc.cu for values of so many bytes."""
     return {"ITEMSIZE": itemsize, "WARPS": WARPS, "SCAN_THREADS": SCAN_THREADS}
 
+
+# Structs of the kernels: a word of 8 bytes for each field.
+GfcSegment = namedtuple("GfcSegment", "starts codes codes_nbytes dim chunk")
+GfcPart = namedtuple("GfcPart", "starts codes codes_nbytes dim chunk first_row rows")
+DecodeJob = namedtuple("DecodeJob", "starts codes codes_nbytes dim chunk touched begin end values stride")
+MeasureChunksJob = namedtuple("MeasureChunksJob", "values rows dim chunk chunks sizes")
+EncodeJob = namedtuple("EncodeJob", "values rows dim chunk chunks starts out_starts codes end padding")
 
 #: All that gfc.cu is compiled with.
 VARIANTS = tuple(defines(itemsize) for itemsize in ITEMSIZES)

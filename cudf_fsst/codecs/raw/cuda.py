@@ -9,10 +9,12 @@ from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import Piece, Tables
 from ..part import Packed
-from ..values.launch import DEFINES
+from ..values.launch import DEFINES, PlacedHalf, PlainPart
 from .cpu import check
 
 _THREADS = 256
+#: What `take` of values.cu has of each part: `describe`, and its rows.
+Part = PlainPart
 
 
 @kept_with()
@@ -33,5 +35,5 @@ def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane) -> None:
             halves.append((address, piece))
     if halves:
         grids = [blocks(piece.end - piece.begin, _THREADS) for _, piece in halves]
-        fields = [field for address, piece in halves for field in (address, *piece.wanted)]
+        fields = [field for address, piece in halves for field in PlacedHalf(address, *piece.output)]
         tables.add_jobs(get_kernel("values", "place_halves", DEFINES), _THREADS, grids, fields)

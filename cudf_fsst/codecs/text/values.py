@@ -15,6 +15,8 @@ MOST_NBYTES = 1 << 16
 #: Of the hash: an odd number whose bits are mixed.
 MULTIPLIER = 0x9E3779B97F4A7C15
 _ALL = 2**64 - 1
+#: `Values` of the kernel.
+VALUES = np.dtype([("count", "<u8"), ("lengths", "<u8", LONGEST // 64 + 1), ("beginnings", "<u8", 64)])
 #: Bytes of values whose words are kept.
 _KEPT_NBYTES = 4096
 
@@ -42,18 +44,20 @@ def words_of(values: Sequence[bytes]) -> npt.NDArray[np.uint64] | None:
 
 def _made(values: tuple[bytes, ...]) -> npt.NDArray[np.uint64]:
     pairs = sorted((hash_of(value), value) for value in values)
-    lengths, beginnings = [0] * (LONGEST // 64 + 1), [0] * 64
+    made = np.zeros(1, VALUES)
+    made["count"], lengths, beginnings = len(values), made["lengths"][0], made["beginnings"][0]
     for value in values:
-        lengths[len(value) // 64] |= 1 << len(value) % 64
+        lengths[len(value) // 64] |= np.uint64(1 << len(value) % 64)
         first = hash_of(value, 8)
-        beginnings[first >> 58] |= 1 << (first >> 52 & 63)
-    head = [len(values), *lengths, *beginnings, *(key for key, _ in pairs), *(len(value) for _, value in pairs)]
-    place, places, padded = len(head) + len(pairs), [], []
+        beginnings[first >> 58] |= np.uint64(1 << (first >> 52 & 63))
+    keys = [*(key for key, _ in pairs), *(len(value) for _, value in pairs)]
+    place, places, padded = VALUES.itemsize // 8 + len(keys) + len(pairs), [], []
     for _, value in pairs:
         places.append(place)
         padded.append(value + bytes(-len(value) % 8))
         place += len(padded[-1]) // 8
-    return np.concatenate([np.array([*head, *places], np.uint64), np.frombuffer(b"".join(padded), np.uint64)])
+    words = np.array([*keys, *places], np.uint64)
+    return np.concatenate([made.view(np.uint64), words, np.frombuffer(b"".join(padded), np.uint64)])
 
 
 _kept = lru_cache(64)(_made)

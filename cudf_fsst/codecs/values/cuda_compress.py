@@ -25,7 +25,7 @@ from ..cuda_tables import Tables
 from ..part import Packed, align
 from ..registry import of_values
 from . import plan
-from .launch import DEFINES, FILL_BLOCK
+from .launch import DEFINES, FILL_BLOCK, GatherJob
 
 _THREADS = 256
 #: Bytes of the room. What is gathered there is read again from the L2.
@@ -89,7 +89,7 @@ class Source(NamedTuple):
             count = run_blocks * ((stop - start - run) // step + 1)
         else:
             count = run_blocks = blocks(stop - start, FILL_BLOCK)
-        fields = (address, out, rows, itemsize, stride, count, run_blocks, step, self.validity, offset)
+        fields = GatherJob(address, out, rows, itemsize, stride, count, run_blocks, step, self.validity, offset)
         return blocks(count, _THREADS // 32), fields
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...device.memory import Lane
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import Piece, Rows, Tables, TakenColumn
+from ..cuda_tables import Piece, Rows, Tables, Taking
 from ..node import Parts
 from ..part import Packed, align
 from ..registry import of_values
@@ -114,7 +114,7 @@ def decompress(jobs: Sequence[Job], *, lane: Lane) -> None:
 def _alike(low: Sequence[Piece], high: Sequence[Piece]) -> bool:
     """Whether halves are cut at the same rows, as this package cuts them, and one kernel decodes both."""
     return len(low) == len(high) and all(
-        one.packed.codec == other.packed.codec == "bitpack" and one.wanted == other.wanted
+        one.packed.codec == other.packed.codec == "bitpack" and one.output == other.output
         for one, other in zip(low, high, strict=True)
     )
 
@@ -197,7 +197,7 @@ def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane, room: int = 0) -> None:
         _take_whole(whole, rows, room, lane)
         jobs = [job for job in jobs if job not in whole]
     taking = _TAKING_FEW if rows.count <= _FEW_ROWS else _TAKING
-    columns: dict[tuple[str, int, bool], list[TakenColumn]] = {}
+    columns: dict[tuple[str, int, bool], list[Taking]] = {}
     keep: list[Any] = []
     late: list[tuple[int, Packed, int, int]] = []
     for job in jobs:
@@ -207,7 +207,7 @@ def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane, room: int = 0) -> None:
             nbytes = plan.pieces_rows(streams[0])
             keep.append(lane.allocate(nbytes))
             decompress([Job(streams, keep[-1].ptr)], lane=lane)
-            column = TakenColumn([(keep[-1].ptr, 0, nbytes)], job.address, 0, 1, nulls=job.nulls)
+            column = Taking([(keep[-1].ptr, 0, nbytes)], job.address, 0, 1, nulls=job.nulls)
             columns.setdefault(("raw", 1, True), []).append(column)
             continue
         itemsize = streams[0][0].itemsize
@@ -215,7 +215,7 @@ def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane, room: int = 0) -> None:
         if len(streams) == 2 and codecs == {"bitpack"}:
             low, high = (_described(parts, "bitpack") for parts in streams)
             columns.setdefault(("bitpack", itemsize, False), []).append(
-                TakenColumn(low, job.address, stride, itemsize, high)
+                Taking(low, job.address, stride, itemsize, high)
             )
             continue
         for half, parts in enumerate(streams):
@@ -223,9 +223,7 @@ def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane, room: int = 0) -> None:
             for codec in codecs.intersection(taking):
                 if described := _described(parts, codec):
                     key = codec, 1 if codec == "raw" else itemsize, bits
-                    columns.setdefault(key, []).append(
-                        TakenColumn(described, address, stride, itemsize, nulls=job.nulls)
-                    )
+                    columns.setdefault(key, []).append(Taking(described, address, stride, itemsize, nulls=job.nulls))
             if not codecs.issubset(taking):
                 firsts = accumulate((packed.rows for packed in parts), initial=0)
                 late += (
@@ -292,7 +290,7 @@ def _take_whole(jobs: Sequence[Job], rows: Rows, room: int, lane: Lane) -> None:
             lane=lane,
         )
         columns = [
-            TakenColumn([(at, begin, end - begin)], address, stride, parts[0].itemsize)
+            Taking([(at, begin, end - begin)], address, stride, parts[0].itemsize)
             for (parts, begin, end, address, stride), at in zip(turn, places, strict=False)
         ]
         tables = Tables()
@@ -302,15 +300,15 @@ def _take_whole(jobs: Sequence[Job], rows: Rows, room: int, lane: Lane) -> None:
 
 def _described(parts: Parts, codec: str) -> list[tuple[int, ...]]:
     """What kernels know of the parts of a codec: what it says, their first rows and their rows."""
-    made, first, describe = [], 0, of_values(codec).device().describe
+    made, first, device = [], 0, of_values(codec).device()
     for packed in parts:
         if packed.codec == codec:
-            made.append((*describe(packed), first, packed.rows))
+            made.append(device.Part(*device.describe(packed), first, packed.rows))
         first += packed.rows
     return made
 
 
-def _take_plain(columns: Sequence[TakenColumn], rows: Rows, tables: Tables, *, bits: bool = False) -> None:
+def _take_plain(columns: Sequence[Taking], rows: Rows, tables: Tables, *, bits: bool = False) -> None:
     kernel = get_kernel("values", "take_plain_bits" if bits else "take_plain", DEFINES)
     tables.add_taken(kernel, _THREADS, columns, rows, bits=bits)
 
@@ -340,5 +338,5 @@ def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: Rows, lane: 
             piece = Piece(packed, begin, end, room.ptr, packed.itemsize)
             of_values(packed.codec).device().decompress([piece], tables, lane, touched=touched.ptr)
             part = room.ptr, first + begin, end - begin
-            _take_plain([TakenColumn([part], address, stride, packed.itemsize)], rows, tables)
+            _take_plain([Taking([part], address, stride, packed.itemsize)], rows, tables)
             tables.launch(lane)
