@@ -710,12 +710,12 @@ struct Half {
 extern "C" __global__ void __launch_bounds__(THREADS, 4) bitpack_unpack_wide(const u64* table, u32 jobs) {
   const u32 number = find_job(table, jobs, blockIdx.x);
   const UnpackJob* pair = reinterpret_cast<const UnpackJob*>(table + jobs) + 2 * number;
-  const u64 begin = pair->wanted.begin, end = pair->wanted.end;
+  const u64 begin = pair->output.begin, end = pair->output.end;
   const u64 first = begin / BITPACK_BLOCK + (blockIdx.x - table[number]) * BITPACK_WARPS + threadIdx.x / 32;
   const u64 row = first * BITPACK_BLOCK, blocks = (end + BITPACK_BLOCK - 1) / BITPACK_BLOCK;
   if (first >= blocks) return;
   const u32 lower = begin > row ? u32(begin - row) : 0, upper = u32(min(end - row, u64(BITPACK_BLOCK)));
-  const u64 to = pair->wanted.values + (row - begin) * 16;
+  const u64 to = pair->output.values + (row - begin) * 16;
   const bool fast = upper - lower == BITPACK_BLOCK && to % 16 == 0, odd = lane_id() % 2 == 1;
   Half low(WarpBlocks(pair[0].segment, first, 1, blocks).block(pair[0].segment, 0));
   Half high(WarpBlocks(pair[1].segment, first, 1, blocks).block(pair[1].segment, 0));
