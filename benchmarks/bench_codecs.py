@@ -84,7 +84,10 @@ def measure(codec: str, array: Any, options: dict[str, int], repeat: int) -> Ite
     signed = array.dtype.kind == "i"
     back = cupy.empty_like(array)
     with Lane() as lane:
-        source, choice = values_cuda.Source(array.data.ptr, rows, itemsize), plan.Choice(codec, tuple(options.items()))
+        source, choice = (
+            values_cuda.StreamSource(array.data.ptr, rows, itemsize),
+            plan.Choice(codec, tuple(options.items())),
+        )
 
         def compress() -> Any:
             (made,) = waits.run(lane, values_cuda.compress_as(source, choice, signed=signed, lane=lane))
@@ -93,7 +96,7 @@ def measure(codec: str, array: Any, options: dict[str, int], repeat: int) -> Ite
         packed = compress()
 
         def decompress() -> None:
-            fixed.decompress([fixed.Job(((packed,),), back.data.ptr)], lane=lane)
+            fixed.decompress([fixed.ReadRequest(((packed,),), back.data.ptr)], lane=lane)
 
         decompress()
         assert bool((back.view("u1") == array.view("u1")).all()), f"{codec}: not the same after a round trip"

@@ -178,7 +178,7 @@ def write_parquet_on_gpu(
         backend.current(),
         writing(path, options.storage_options) as unfinished,
         Progress("writing Parquet", -(-rows // step)) as progress,
-        cudf_parquet_writer.Writer(unfinished.name, fields, options.compression, group_rows) as writer,
+        cudf_parquet_writer.ParquetWriter(unfinished.name, fields, options.compression, group_rows) as writer,
     ):
         for start in range(0, max(rows, 1), step):
             writer.write(backend.read(nodes, start, min(start + step, rows)))

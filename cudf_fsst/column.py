@@ -497,9 +497,7 @@ class CompressedColumn(compute.Columns, query.Questions):
             return
         labels = pd.Index([host._name], dtype=object, tupleize_cols=False)
         described = host._index.described()
-        files.save(
-            path, "column", labels, [host._content], *described, len(host), storage_options=storage_options
-        )
+        files.save(path, "column", labels, [host._content], *described, len(host), storage_options=storage_options)
 
     @classmethod
     def load(cls, path: Any, *, storage_options: Mapping[str, Any] | None = None) -> CompressedColumn:

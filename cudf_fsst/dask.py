@@ -292,7 +292,7 @@ class _Writer:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _PartReader:
     """Deserialize what a `_Writer` made, compressed or not."""
 
     kind: type
@@ -442,9 +442,9 @@ def _is_device_object(data: Any) -> bool:
 def _register() -> None:
     """Everything that changes nothing for objects of other packages."""
     for kind in _classes():
-        dask_deserialize.register(kind, _Reader(kind, False, dask_deserialize._lookup.get(kind)))
+        dask_deserialize.register(kind, _PartReader(kind, False, dask_deserialize._lookup.get(kind)))
         if kind not in (pd.DataFrame, pd.Series):
-            cuda_deserialize.register(kind, _Reader(kind, True, cuda_deserialize._lookup.get(kind)))
+            cuda_deserialize.register(kind, _PartReader(kind, True, cuda_deserialize._lookup.get(kind)))
     dask_serialize.register(CompressedFrame, _write_frame)
     cuda_serialize.register(CompressedFrame, _write_frame_on_device)
     for dispatch in (dask_deserialize, cuda_deserialize):

@@ -20,7 +20,7 @@ from .codecs.node import Content, Node
 from .column import CompressedColumn, dtype_of
 from .column import of_loaded as column_of
 from .engines import polars as engines
-from .engines.tables import Table
+from .engines.tables import EngineTable
 from .files import columns as files
 from .index import CompressedIndex
 from .interop import cudf as interop_cudf
@@ -533,8 +533,8 @@ class CompressedFrame(compute.Frames):
 
         return dataset(self._engine_table())
 
-    def _engine_table(self) -> Table:
-        return Table(self._backend, tuple(map(str, self._labels)), self._columns, len(self))
+    def _engine_table(self) -> EngineTable:
+        return EngineTable(self._backend, tuple(map(str, self._labels)), self._columns, len(self))
 
     def _arrow_schema(self) -> Any:
         """Of `to_arrow`."""
@@ -570,9 +570,7 @@ class CompressedFrame(compute.Frames):
         """
         there = self.to_host()
         index = there._index.described()
-        files.save(
-            path, "frame", self._labels, there._columns, *index, len(self), storage_options=storage_options
-        )
+        files.save(path, "frame", self._labels, there._columns, *index, len(self), storage_options=storage_options)
 
     def to_parquet(
         self,

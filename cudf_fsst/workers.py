@@ -234,7 +234,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_start_anew)
 
 
-class _Call(_Work, Generic[_T, _R]):
+class _ItemsCall(_Work, Generic[_T, _R]):
     """Items of `map_items`."""
 
     def __init__(self, function: Callable[[_T], _R], of: Sequence[_T], most: int, spare: deque[None]) -> None:
@@ -317,7 +317,7 @@ def map_items(function: Callable[[_T], _R], items: Sequence[_T], threads: int | 
         count = _taken(spare, count - 1)  # besides this one
     if count + nested <= 1:
         return [function(item) for item in items]
-    call = _Call(function, items, count, spare)
+    call = _ItemsCall(function, items, count, spare)
     with call, call, call:  # see the top
         enough = _pool.send(call, count)
         if nested or (not enough and _taken(call.slots, 1)):  # there may be no other thread

@@ -75,9 +75,7 @@ def check_against_re2(pattern: str, flags: int, how: str, rows: list[str], count
 
 
 def check_many(count: int, seed: int) -> None:
-    counts: dict[str, int] = {
-        f"{name} {end}": 0 for name in ("re", "re or RE2", "RE2") for end in ("made", "none")
-    }
+    counts: dict[str, int] = {f"{name} {end}": 0 for name in ("re", "re or RE2", "RE2") for end in ("made", "none")}
     for one in expressions(count, seed):
         check_against_re(*one, counts)
         check_against_re2(*one, counts)

@@ -41,7 +41,7 @@ class Gpu:
         read: Any = sys.modules["cudf_fsst.codecs.values.cuda_read"]
         out = self.emulator.buffer(packed.values_nbytes, offset=offset)
         with self.cuda.Lane(self.device.stream()) as lane:
-            read.decompress([read.Job(((packed,),), out.address)], lane=lane)
+            read.decompress([read.ReadRequest(((packed,),), out.address)], lane=lane)
             lane.synchronize()
         data: bytes = out.read().tobytes()
         out.free()

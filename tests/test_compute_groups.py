@@ -140,6 +140,7 @@ def test_memory_is_that_of_keys_and_pieces(monkeypatch: pytest.MonkeyPatch) -> N
     df = many_rows()
     f = df.fsst.compress()
     for by in ("key", ["key", "day"]):
+
         def call(data: Any, by: Any = by) -> Any:
             names = ["sum", "mean", "var", "min", "last"]
             return data.groupby(by).agg(dict.fromkeys(data.columns[2:], names))

@@ -132,13 +132,13 @@ def test_what_is_asked(frame: cudf_fsst.CompressedFrame, plain: pa.Table) -> Non
 
 def test_what_is_not_asked_is_not_decoded(frame: cudf_fsst.CompressedFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[tuple[tuple[str, ...], int]] = []
-    ask = tables.Table.read
+    ask = tables.EngineTable.read
 
     def seen(self: Any, rows: Any) -> Any:
         read.append((self.names, len(rows)))
         return ask(self, rows)
 
-    monkeypatch.setattr(tables.Table, "read", seen)
+    monkeypatch.setattr(tables.EngineTable, "read", seen)
     data = frame.dataset()
     assert data.count_rows() == ROWS
     assert data.schema

@@ -62,11 +62,11 @@ class Gpu:
         """First rows and codes."""
         strings = self.upload(rows, **how)
         with self.memory.Lane(self.device.stream()) as lane:
-            scope = self.find.Scope(strings, 0, len(rows), sum(len(row or b"") for row in rows), limit, guess)
+            scope = self.find.ScopeRange(strings, 0, len(rows), sum(len(row or b"") for row in rows), limit, guess)
             ((found,),) = self.waits.run(lane, self.find.number([scope], lane, room=room))
             if found is None:
                 return None
-            nbytes, keep, tables = plan.itemsize(found.values), [], self.tables.Tables()
+            nbytes, keep, tables = plan.itemsize(found.values), [], self.tables.JobTables()
             if found.kept:
                 jobs = self.find.Jobs()
                 at = found.codes(jobs, keep)
@@ -76,7 +76,7 @@ class Gpu:
                 keep.append(lane.allocate(nbytes * len(rows)))
                 at, window = keep[0].ptr, 1 + len(rows) // 2
                 for first in range(0, len(rows), window):
-                    tables = self.tables.Tables()
+                    tables = self.tables.JobTables()
                     found.look_up(tables, first, min(window, len(rows) - first), at + nbytes * first)
                     tables.launch(lane)
             lane.synchronize()
@@ -100,15 +100,15 @@ class Gpu:
             job = self.text.Writing(own, rows, lane)
             offsets = emulator.buffer((8 if wide else 4) * (rows + 1))
             held = self.text.Codes(there.address, codes.itemsize, rows, mask, 1)
-            tables = self.tables.Tables()
-            self.text.measure(tables, [self.text.Piece(job, held)])
+            tables = self.tables.JobTables()
+            self.text.measure(tables, [self.text.WritingPiece(job, held)])
             job.place(tables)
             tables.launch(lane)
             (total,) = lane.read(job.total, 1, np.int64).tolist()
             chars = emulator.buffer(total, offset=shift % 16)
             to = self.text.Target(offsets.address, 8 if wide else 4, 7, chars.address, total)
-            tables = self.tables.Tables()
-            self.text.write(tables, [self.text.Piece(job, held, 0, to)])
+            tables = self.tables.JobTables()
+            self.text.write(tables, [self.text.WritingPiece(job, held, 0, to)])
             tables.launch(lane)
             lane.synchronize()
         places = offsets.read(np.int64 if wide else np.int32).astype(np.int64) - 7
@@ -244,7 +244,7 @@ def test_characters_under_nulls(gpu: Gpu) -> None:
     mask = gpu.emulator.buffer(np.full(12, 0xFD, np.uint8))
     strings.validity, strings.null_count = mask.address, 12
     with gpu.memory.Lane() as lane, pytest.raises(CharactersUnderNulls):
-        gpu.waits.run(lane, gpu.find.number([gpu.find.Scope(strings, 0, 90, 90, 9, 3)], lane, room=90))
+        gpu.waits.run(lane, gpu.find.number([gpu.find.ScopeRange(strings, 0, 90, 90, 9, 3)], lane, room=90))
 
 
 def code_array(rng: np.random.Generator, count: int, values: int, itemsize: int) -> Any:

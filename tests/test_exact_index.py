@@ -48,7 +48,7 @@ def level(values: list[Any], kind: Any) -> pa.ChunkedArray:
 
 def as_cudf_has_it(*levels: pa.ChunkedArray, names: list[Any] | None = None) -> CompressedIndex:
     """An index of such levels, as a column has it that came from a GPU."""
-    made = [Content(host.Compressor(None, {}).node(arrow_columns.describe(one)), one.type, None) for one in levels]
+    made = [Content(host.HostCompressor(None, {}).node(arrow_columns.describe(one)), one.type, None) for one in levels]
     none: list[Any] = [None] * len(levels)
     notes = {"names": none, "multi": len(levels) > 1, "dtypes": none, "freqs": none}
     return CompressedIndex(notes, len(levels[0]), made, names=names)
@@ -171,7 +171,7 @@ def saved_with(path: Path, labels: pd.Index, change: Any, *, codec: str = "raw",
 
     data = pd.DataFrame([[1, 2], [3, 4], [5, 6]]).fsst.compress()
     described, arrays = interop_labels.describe_labels(labels)
-    made = host.Compressor(codec if codec != "auto" else None, {})
+    made = host.HostCompressor(codec if codec != "auto" else None, {})
     nodes = [made.node(arrow_columns.describe(array)) for array in arrays]
     streams: list[Any] = []
     columns = [{"dtype": None, "tree": trees.describe(one.node, streams)} for one in data._columns]
@@ -338,7 +338,7 @@ class Gpu(HostBackend):
 
     def compress(self, asked: Any, index: Any = None, **options: Any) -> Any:
         notes = {"names": [encode_name(index.name)], "multi": False, "dtypes": [None], "freqs": [None]}
-        node = host.Compressor(None, {}).node(arrow_columns.describe(index.column))
+        node = host.HostCompressor(None, {}).node(arrow_columns.describe(index.column))
         return [one.data.content for one in asked], (notes, [Content(node, index.column.type, None)])
 
     def to_host(self, parts: Any, *, stream: Any = None) -> Any:

@@ -18,7 +18,7 @@ from emulation.device import ORDERS
 from fsst_gpu import CASES, SEGMENT, WORDS, Gpu, column, columns, gpu, same_segments, text
 
 if TYPE_CHECKING:
-    from cudf_fsst.codecs.fsst.cuda_room import Column
+    from cudf_fsst.codecs.fsst.cuda_room import RoomColumn
 
 __all__ = ["emulator", "gpu"]
 
@@ -40,7 +40,7 @@ def pool(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
 
     planned = cuda_compress.with_pool
 
-    def with_pool(one: Column) -> Column:
+    def with_pool(one: RoomColumn) -> RoomColumn:
         return one if planned(one) is one else one._replace(pool=nbytes)
 
     monkeypatch.setattr(cuda_compress, "with_pool", with_pool)
@@ -191,7 +191,7 @@ def test_which_columns(one_table: Gpu) -> None:
 
     def planned(chars: int, **options: object) -> object:
         strings = one_table.upload(column([b"x"]))
-        return cuda_room.with_pool(cuda_room._plan(0, cuda_room.Task(strings, **options), chars, one_scope=False))
+        return cuda_room.with_pool(cuda_room._plan(0, cuda_room.TextTask(strings, **options), chars, one_scope=False))
 
     assert planned(SEGMENT).pool == 0, "it has room for all that it may have"
     some = planned(5 * SEGMENT)

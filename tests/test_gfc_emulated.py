@@ -43,7 +43,7 @@ class Gpu:
         read: Any = sys.modules["cudf_fsst.codecs.values.cuda_read"]
         with self.lane as lane:
             out = self.emulator.buffer(packed.values_nbytes, offset=offset)
-            read.decompress([read.Job(((packed,),), out.address)], lane=lane)
+            read.decompress([read.ReadRequest(((packed,),), out.address)], lane=lane)
             lane.synchronize()
             result = out.read()
             out.free()

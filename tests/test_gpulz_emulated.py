@@ -49,7 +49,7 @@ class Gpu:
         read: Any = sys.modules["cudf_fsst.codecs.values.cuda_read"]
         out = self.emulator.buffer(packed.values_nbytes, offset=offset)
         with self.cuda.Lane(stream) as lane:
-            read.decompress([read.Job(((packed,),), out.address)], lane=lane)
+            read.decompress([read.ReadRequest(((packed,),), out.address)], lane=lane)
         self.device.default.synchronize()
         found = out.read()
         out.free()
@@ -173,7 +173,7 @@ def test_damage(options: dict[str, int], gpu: Gpu, rng: np.random.Generator) -> 
     gpu.device.order = "eager"
     values = np.concatenate([np.sort(rng.integers(0, 99, 2100)), rng.integers(0, 2**40, 301)])
     packed = cpu.encode(values, **options)
-    counts_at = launch.Layout(values.nbytes, packed.parameters[1]).counts_at
+    counts_at = launch.GpulzLayout(values.nbytes, packed.parameters[1]).counts_at
     for round_ in range(40):
         meta, codes = packed.meta.copy(), packed.codes.copy()
         target = (meta[:counts_at], meta[counts_at:], codes, codes)[round_ % 4]

@@ -107,10 +107,10 @@ def decompress_values(device: FakeDevice, parts: list[Any]) -> Any:
         moved = tuple(modules["cudf_fsst.device.transfer"].to_device(parts))
         start, stop = rows // 3, rows // 2 + 1
         whole, some, chosen = (lane.allocate(count * itemsize) for count in (rows, stop - start, 4))
-        values.decompress([values.Job((moved,), whole.ptr)], lane=lane)
-        values.decompress([values.Job((moved,), some.ptr, start, stop)], lane=lane)
-        taken = modules["cudf_fsst.codecs.cuda_tables"].Rows(numbers.data.ptr, numbers.size)
-        values.take([values.Job((moved,), chosen.ptr)], taken, lane=lane)
+        values.decompress([values.ReadRequest((moved,), whole.ptr)], lane=lane)
+        values.decompress([values.ReadRequest((moved,), some.ptr, start, stop)], lane=lane)
+        taken = modules["cudf_fsst.codecs.cuda_tables"].RowNumbers(numbers.data.ptr, numbers.size)
+        values.take([values.ReadRequest((moved,), chosen.ptr)], taken, lane=lane)
         lane.synchronize()
         found = read(device, whole, rows * itemsize)
         if is_sound(parts[0].codec, parts):

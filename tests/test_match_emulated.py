@@ -277,7 +277,7 @@ def test_automata(tile_size: int, gpu: Gpu, rng: np.random.Generator, monkeypatc
     from cudf_fsst.codecs.fsst import cuda_match
 
     kept: list[Any] = []
-    monkeypatch.setattr(cuda_match._Call, "answer", lambda call, *_: kept.append(call))
+    monkeypatch.setattr(cuda_match._MatchCall, "answer", lambda call, *_: kept.append(call))
     rows = mixed(rng, 4 * SEGMENT)
     segments = cpu.compress(column(rows), tile_size=tile_size)
     tables = list(dict.fromkeys(segment.table for segment in segments))

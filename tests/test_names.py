@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
+from pathlib import Path
+from typing import Any, TypeGuard
 
+import cudf_fsst
 from cuda_sources import all_definitions
+
+PACKAGE = Path(cudf_fsst.__file__).parent
 
 
 def test_kernels_structs_and_functions() -> None:
@@ -17,3 +23,24 @@ def test_kernels_structs_and_functions() -> None:
     for name in {one.name for one in made if one.is_type}:
         assert sum(one.name == name for one in made) == 1, name
     assert {"fsst_encode", "find_view", "SegmentView", "PackRoom"} <= set(files)  # the reader sees all kinds
+
+
+def test_classes() -> None:
+    """No two classes of the package have one name, private ones included."""
+    places = defaultdict(list)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            named = node.value.args[0] if _is_namedtuple(node) else None
+            name = node.name if isinstance(node, ast.ClassDef) else named.value if named else None
+            if name is not None:
+                places[name].append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+    assert {"CompressedColumn", "UnpackJob"} <= set(places)
+
+
+def _is_namedtuple(node: ast.AST) -> TypeGuard[Any]:
+    return (
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func) == "namedtuple"
+    )

@@ -338,11 +338,11 @@ def test_every_row_is_read_by_one_of_several(
     frame.save(tmp_path / "a")
     frame.save(tmp_path / "b")
     table = frame._engine_table()
-    files_of = [engine.File(str(tmp_path / name)) for name in "ab"]
+    files_of = [engine.FileFrame(str(tmp_path / name)) for name in "ab"]
     schema = polars_types.schema_of(table)
     for source, wanted in (
-        (engine.Source(schema, (table,), where), plain),
-        (engine.Source(schema, files_of, where), pl.concat([plain] * 2)),
+        (engine.PolarsSource(schema, (table,), where), plain),
+        (engine.PolarsSource(schema, files_of, where), pl.concat([plain] * 2)),
     ):
         for nranks in (1, 2, 7):
             shares = [

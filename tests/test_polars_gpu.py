@@ -126,7 +126,7 @@ def test_every_row_is_read_by_one_rank(where: Any, frame: Any, plain: Any, tmp_p
 
     for number in range(2):
         frame.save(tmp_path / f"f{number}")
-    files = [engine.File(str(tmp_path / f"f{number}")) for number in range(2)]
+    files = [engine.FileFrame(str(tmp_path / f"f{number}")) for number in range(2)]
     scanned = engine.source_class()(files[0].schema(), files, where)
     for one, wanted in ((source(frame, where), plain), (scanned, pl.concat([plain] * 2))):
         assert isinstance(one, RankAwareSource)

@@ -57,7 +57,7 @@ def nodes(gpu: Gpu, *hosts: Node) -> list[Node]:
 
 
 def compressed(array: Any, codec: str | None = None) -> Node:
-    return on_host.Compressor(codec, OPTIONS).node(arrow_columns.describe(array))
+    return on_host.HostCompressor(codec, OPTIONS).node(arrow_columns.describe(array))
 
 
 def arrow(gpu: Gpu, found: ColumnBuffers, kind: Any) -> Any:

@@ -196,13 +196,13 @@ class TestSelection:
 
     def test_one_row_decodes_little(self, column, monkeypatch) -> None:
         decoded = []
-        decode = cpu.Reader.decode
+        decode = cpu.SegmentReader.decode
 
         def counted(reader: Any, first: int, last: int, out: int) -> None:
             decoded.append(last - first)
             decode(reader, first, last, out)
 
-        monkeypatch.setattr(cpu.Reader, "decode", counted)
+        monkeypatch.setattr(cpu.SegmentReader, "decode", counted)
         row = int(self.series.notna().to_numpy().argmax())
         assert column[row] == self.series.iloc[row]
         assert decoded == [len(self.series.iloc[row].encode())]

@@ -41,7 +41,7 @@ def test_small_buffers_share_memory(gpu: Gpu, rng: np.random.Generator, monkeypa
     """Of a frame's parts, up to a size, in groups of a limited size; the bytes are the host's."""
     columns = [arrow_columns.describe(array) for array in some_columns(3000, rng, texts=True).values()]
     uploaded = [Wanted(gpu.upload(column)) for column in columns]
-    wanted = [on_host.Compressor(None, OPTIONS).node(column) for column in columns]
+    wanted = [on_host.HostCompressor(None, OPTIONS).node(column) for column in columns]
     taken = []
     for small, together in ((0, 4096), (2000, 4096), (1 << 20, 1 << 20)):
         monkeypatch.setattr(gpu.memory, "SMALL", small)
@@ -83,7 +83,7 @@ def test_launches_and_waits_of_a_frame(
         with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
             hosts = [node.with_parts(iter(outbox.send_parts(list(node.parts), lane))) for node in nodes]
         for host, column in zip(hosts, some, strict=True):
-            same_nodes(host, on_host.Compressor(None, OPTIONS).node(column))
+            same_nodes(host, on_host.HostCompressor(None, OPTIONS).node(column))
     waited, launched = costs[1]
     # A column of strings without a sample beside it takes a wait more: its rows are packed while its table is trained.
     assert costs[0] == (waited + (texts and not sampled), launched)
@@ -122,7 +122,7 @@ def test_the_room_is_used_again(
     with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
         nodes = on_device().compress(wanted, lane=lane, outbox=outbox)
     for node, column in zip(nodes, columns, strict=True):
-        same_nodes(node, on_host.Compressor(codec, OPTIONS).node(column))
+        same_nodes(node, on_host.HostCompressor(codec, OPTIONS).node(column))
 
 
 @pytest.mark.parametrize("rows", [9000, 20_000, 60_000])
@@ -149,7 +149,7 @@ def test_divisors_of_gathered_values(
         nodes = on_device().compress(wanted, lane=lane, outbox=outbox)
     divisors = []
     for node, column in zip(nodes, columns, strict=True):
-        same_nodes(node, on_host.Compressor("bitpack", OPTIONS).node(column))
+        same_nodes(node, on_host.HostCompressor("bitpack", OPTIONS).node(column))
         divisors.append(next(iter(node.values[0])).parameters[2])
     assert divisors == [86400, 50, 86400, 86400 * 100, 5]
 
@@ -171,7 +171,7 @@ def test_the_sample_decides_on_a_divisor(
         gpu.device.launches.clear()
         with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
             (node,) = on_device().compress([Wanted(gpu.upload(column), codec)], lane=lane, outbox=outbox)
-        same_nodes(node, on_host.Compressor(codec, OPTIONS).node(column))
+        same_nodes(node, on_host.HostCompressor(codec, OPTIONS).node(column))
         found.append((next(iter(node.values[0])).parameters[2], gpu.device.launches[-3:]))
     assert found[0] == (0, ["bitpack_measure", "bitpack_scan", "bitpack_pack"])
     assert found[1] == (86400, ["bitpack_measure_divided", "bitpack_scan_divided", "bitpack_pack_divided"])

@@ -64,7 +64,7 @@ def test_same_as_on_the_host(case: str, order: str, gpu: Gpu, monkeypatch: pytes
     parts = [whole, whole[70:2201]] if not pa.types.is_nested(whole.type) else [whole]
     for array in parts:
         column = arrow_columns.describe(array)
-        wanted = on_host.Compressor(None, OPTIONS).node(column)
+        wanted = on_host.HostCompressor(None, OPTIONS).node(column)
         with gpu.memory.Lane() as lane:
             node = compress_one(gpu.upload(column), None, lane)
             with gpu.transfer.Outbox() as outbox:
@@ -141,7 +141,7 @@ def test_halves_cut_at_different_rows(codec: str, order: str, gpu: Gpu, rng: np.
     for _ in range(4):
         cuts.append(tuple(sorted(rng.integers(1, 2000, n).tolist()) for n in rng.integers(0, 9, 2)))
     for array in (whole, some, some[7:1900]):
-        node = on_host.Compressor(codec, OPTIONS).node(arrow_columns.describe(array))
+        node = on_host.HostCompressor(codec, OPTIONS).node(arrow_columns.describe(array))
         for low, high in cuts:
             other = cut_at(node, *([row for row in rows if row < len(array)] for rows in (low, high)))
             assert arrow_columns.rebuild(decompressed(gpu, other), array.type).equals(array)
@@ -152,7 +152,7 @@ def test_halves_cut_at_different_rows(codec: str, order: str, gpu: Gpu, rng: np.
 def test_validity_cut_at_other_rows_than_values(case: str, gpu: Gpu, rng: np.random.Generator) -> None:
     """Each stream has cuts of its own, of any length."""
     array = arrays()[case]
-    node = on_host.Compressor("bitpack", OPTIONS).node(arrow_columns.describe(array))
+    node = on_host.HostCompressor("bitpack", OPTIONS).node(arrow_columns.describe(array))
     for _ in range(3):
         cuts = [sorted({*rng.integers(1, 2500, 5).tolist()}) for _ in node.values]
         other = cut_at(node, *cuts)
@@ -165,7 +165,7 @@ def test_validity_cut_at_other_rows_than_values(case: str, gpu: Gpu, rng: np.ran
 def test_halves_need_no_workspace(gpu: Gpu) -> None:
     array = pa.array(range(2000), pa.int64()).cast(pa.decimal128(38, 0))
     node = cut_at(
-        on_host.Compressor(None, OPTIONS).node(arrow_columns.describe(array)), [*range(100, 2000, 100)], [1950]
+        on_host.HostCompressor(None, OPTIONS).node(arrow_columns.describe(array)), [*range(100, 2000, 100)], [1950]
     )
     decompressed(gpu, cut_at(node, [500], [1500]))
     gpu.device.allocations.clear()
@@ -179,7 +179,7 @@ def test_thousands_of_pieces(forked: bool, gpu: Gpu, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(plan, "PIECE_NBYTES", 1024)
     array = pa.array(np.arange(140_000).astype("i8"))
     column = arrow_columns.describe(array)
-    wanted = on_host.Compressor("raw", OPTIONS).node(column)
+    wanted = on_host.HostCompressor("raw", OPTIONS).node(column)
     assert len(list(wanted.parts)) > 1000
     uploaded = gpu.upload(column)
     with gpu.memory.Lane(gpu.device.stream() if forked else None) as lane, gpu.transfer.Outbox() as outbox:
@@ -197,7 +197,7 @@ def test_default_stream_of_the_thread(case: str, order: str, own_stream_gpu: Gpu
     gpu.device.order = order
     array = arrays()[case]
     column = arrow_columns.describe(array)
-    wanted = on_host.Compressor(None, OPTIONS).node(column)
+    wanted = on_host.HostCompressor(None, OPTIONS).node(column)
     uploaded = gpu.upload(column)
     for stream in (None, gpu.device.stream()):
         with gpu.memory.Lane(stream) as lane:
@@ -241,8 +241,8 @@ def test_fill_nulls(itemsize: int, offset: int, gpu: Gpu) -> None:
         for share in (0.0, 0.02, 0.5, 1.0):
             bits = rng.random(offset + rows) < share
             validity = np.packbits(np.pad(bits, (0, -bits.size % 32)), bitorder="little")
-            source = values_on_gpu().Source(gpu.place(values), rows, itemsize, None, gpu.place(validity), offset)
-            tasks.append(values_on_gpu().Task(source, codec="raw"))
+            source = values_on_gpu().StreamSource(gpu.place(values), rows, itemsize, None, gpu.place(validity), offset)
+            tasks.append(values_on_gpu().StreamTask(source, codec="raw"))
             wanted.append(cpu.fill_nulls(values, validity, offset))
     with gpu.memory.Lane() as lane:
         (made,) = waits().run(lane, values_on_gpu().compress(tasks, lane=lane))
@@ -282,7 +282,7 @@ def test_out_of_memory(case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> 
     device = gpu.device
     device.order = "random"
     column = arrow_columns.describe(arrays()[case])
-    wanted = on_host.Compressor(None, OPTIONS).node(column)
+    wanted = on_host.HostCompressor(None, OPTIONS).node(column)
     uploaded = gpu.upload(column)
 
     def compress() -> Any:
@@ -377,7 +377,7 @@ def test_cudf_beside_a_stream(case: str, order: str, gpu: Gpu) -> None:
     rmm: Any = sys.modules["rmm"]
     array = arrays()[case]
     column = arrow_columns.describe(array)
-    wanted = on_host.Compressor(None, OPTIONS).node(column)
+    wanted = on_host.HostCompressor(None, OPTIONS).node(column)
 
     def describe(_series: str, opened: ExitStack) -> Any:
         """A copy that cuDF makes, and frees at the end."""
@@ -417,7 +417,7 @@ def test_received_columns_are_let_go_of(gpu: Gpu) -> None:
     """What was received is gone when it is decompressed."""
     array = arrays()["int64"]
     column = arrow_columns.describe(array)
-    nodes = [on_host.Compressor(None, OPTIONS).node(column) for _ in range(5)]
+    nodes = [on_host.HostCompressor(None, OPTIONS).node(column) for _ in range(5)]
     before = len(gpu.device.live)
     received = frames(SimpleNamespace()).receive(nodes)
     gc.collect()
@@ -441,7 +441,7 @@ def test_characters_under_nulls_are_tried_again(gpu: Gpu) -> None:
     backend = frames(SimpleNamespace(describe=describe))
     (content,), _ = backend.compress([Asked("a", strings=OPTIONS)], to_host=True)
     assert asked == [False, True]
-    same_nodes(content.node, on_host.Compressor(None, OPTIONS).node(column))
+    same_nodes(content.node, on_host.HostCompressor(None, OPTIONS).node(column))
 
 
 def test_errors_name_their_column(gpu: Gpu) -> None:

@@ -283,9 +283,9 @@ def test_items_hold_what_they_write_into(monkeypatch: pytest.MonkeyPatch) -> Non
     """Even where nobody waits for them, as if interrupts had come in all the gaps that there are."""
     begun, may_end = threading.Semaphore(0), threading.Event()
     written: list[weakref.ref[Any]] = []
-    decode = cpu.Reader.decode
+    decode = cpu.SegmentReader.decode
 
-    def slow(self: cpu.Reader, first: int, last: int, out: Any) -> None:
+    def slow(self: cpu.SegmentReader, first: int, last: int, out: Any) -> None:
         written.append(weakref.ref(out.base))
         begun.release()
         may_end.wait(20)
@@ -296,8 +296,8 @@ def test_items_hold_what_they_write_into(monkeypatch: pytest.MonkeyPatch) -> Non
         raise KeyboardInterrupt
 
     column = pd.Series([f"text {number * 7919}" for number in range(200_000)]).fsst.compress()
-    monkeypatch.setattr(cpu.Reader, "decode", slow)
-    monkeypatch.setattr(workers._Call, "wait", interrupted)
+    monkeypatch.setattr(cpu.SegmentReader, "decode", slow)
+    monkeypatch.setattr(workers._ItemsCall, "wait", interrupted)
     with monkeypatch.context() as patch:
         patch.setattr(workers._Work, "settle", lambda _: None)
         with pytest.raises(KeyboardInterrupt):

@@ -94,9 +94,7 @@ _PYTHON_SPACES = union(_SPACES, _MORE_SPACES)
 ASCII_SETS = exactly(_WORDS), exactly(_DIGITS), exactly(union(_SPACES, of("\v")))
 
 #: Python's `re`.
-PYTHON = Meaning(
-    "re", _unicode(_WORDS), _unicode(_DIGITS), _unicode(_PYTHON_SPACES), last_newline=YES, portable=False
-)
+PYTHON = Meaning("re", _unicode(_WORDS), _unicode(_DIGITS), _unicode(_PYTHON_SPACES), last_newline=YES, portable=False)
 #: RE2, which Arrow has.
 ARROW = Meaning("RE2", exactly(_WORDS), exactly(_DIGITS), exactly(_SPACES))
 #: One of these two: pandas chooses for dtypes of strings that Arrow keeps.

@@ -96,7 +96,7 @@ def compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     return made
 
 
-class _Ahead:
+class _CompiledAhead:
     """Other processes that compile what this one may need next. They are ended with this one."""
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-ahead = _Ahead()
+ahead = _CompiledAhead()
 
 
 class _Waiting(event.Listener):

@@ -21,7 +21,7 @@ _u32, _u64 = np.uint32, np.uint64
 _GRID_LIMIT = 2**31 - 1
 
 
-class Piece(NamedTuple):
+class PartRange(NamedTuple):
     """Rows ``begin:end`` of a part, and where their values go: to `address`, `stride` bytes from one to the next.
 
     The stride is the itemsize, or 16 where the values are halves of numbers of 16 bytes.
@@ -40,7 +40,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowNumbers:
     """Rows by number.
 
     Attributes
@@ -88,7 +88,7 @@ class Taking(NamedTuple):
     nulls: int = 0
 
 
-class Tables:
+class JobTables:
     """What several launches read, in one array that is uploaded before the first of them."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class Tables:
         kernel: Any,
         threads: int,
         columns: Sequence[Taking],
-        rows: Rows,
+        rows: RowNumbers,
         *,
         per_block: int = 0,
         bits: bool = False,

@@ -53,8 +53,8 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         A codec that a column wants does not take its values. Nothing has been done then. Its attribute ``column`` is
         the number of the column.
     """
-    values: list[fixed.Task] = []
-    strings: list[dictionary.Task] = []
+    values: list[fixed.StreamTask] = []
+    strings: list[dictionary.ColumnTask] = []
     for number, one in enumerate(columns):
         try:
             _collect(one.column, one, one.codec, values, strings)
@@ -84,13 +84,13 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
 
 
 def _compress_named(
-    tasks: Mapping[int, tuple[TextCodec, dictionary.Task]], lane: Lane, outbox: Outbox | None
+    tasks: Mapping[int, tuple[TextCodec, dictionary.ColumnTask]], lane: Lane, outbox: Outbox | None
 ) -> dict[int, Node]:
     """Columns of strings by the codecs of text that are named for them, those of one codec together."""
     made: dict[int, Node] = {}
     for name in dict.fromkeys(codec.NAME for codec, _ in tasks.values()):
         own = {i: task for i, (codec, task) in tasks.items() if name == codec.NAME}
-        wanted = [fsst.Task(task.strings, **task.options) for task in own.values()]
+        wanted = [fsst.TextTask(task.strings, **task.options) for task in own.values()]
         (found,) = waits.run(lane, of_text(name).device().compress(wanted, lane=lane, outbox=outbox))
         for (i, task), segments in zip(own.items(), found, strict=True):
             made[i] = Node(task.kind, task.strings.rows, task.strings.null_count, segments=tuple(segments))
@@ -98,8 +98,12 @@ def _compress_named(
 
 
 def _compress_long(
-    asked: Sequence[dictionary.Task], values: Sequence[fixed.Task], others: int, lane: Lane, outbox: Outbox | None
-) -> tuple[list[dictionary.Column], Sequence[Sequence[Segment]], Sequence[Parts]]:
+    asked: Sequence[dictionary.ColumnTask],
+    values: Sequence[fixed.StreamTask],
+    others: int,
+    lane: Lane,
+    outbox: Outbox | None,
+) -> tuple[list[dictionary.DictColumn], Sequence[Sequence[Segment]], Sequence[Parts]]:
     """Columns of strings, the segments of those without a dictionary, and streams of values."""
     found, begun = _choose(asked, lane, outbox)
     if any(column.most for column in found):
@@ -123,15 +127,15 @@ def _compress_long(
 
 
 def _choose(
-    asked: Sequence[dictionary.Task], lane: Lane, outbox: Outbox | None
-) -> tuple[list[dictionary.Column], waits.Steps | None]:
+    asked: Sequence[dictionary.ColumnTask], lane: Lane, outbox: Outbox | None
+) -> tuple[list[dictionary.DictColumn], waits.Steps | None]:
     """Columns of strings, with their scopes that may have a dictionary; and FSST for all, if it has begun."""
     if not any(task.may_have for task in asked):
-        return [dictionary.Column(task) for task in asked], None
+        return [dictionary.DictColumn(task) for task in asked], None
     (chars,) = waits.run(lane, chars_of([task.strings for task in asked], lane))
     begun = None
     if (samples := dictionary.carried(asked, chars)) is not None:
-        columns = [dictionary.Column(task, nbytes) for task, nbytes in zip(asked, chars, strict=True)]
+        columns = [dictionary.DictColumn(task, nbytes) for task, nbytes in zip(asked, chars, strict=True)]
         tasks = dictionary.plain_tasks(columns)
         begun = fsst.compress(tasks, lane=lane, outbox=outbox, beside=samples)
         try:
@@ -236,8 +240,8 @@ def _collect(
     column: ColumnBuffers,
     of: Wanted,
     codec: str | None,
-    values: list[fixed.Task],
-    strings: list[dictionary.Task],
+    values: list[fixed.StreamTask],
+    strings: list[dictionary.ColumnTask],
 ) -> None:
     """Everything that a column consists of, in the order in which `_build` takes it."""
     if column.strings is not None:
@@ -245,10 +249,10 @@ def _collect(
             raise ValueError(f"codec {codec!r} does not take strings, only {string_names()} do")
         # Without rows there are no buffers, wherever they would be.
         some = column.strings if isinstance(column.strings, DeviceStrings) else DeviceStrings(0, 0, 0, 4)
-        strings.append(dictionary.Task(column.type, some, codec, of.strings, of.what))
+        strings.append(dictionary.ColumnTask(column.type, some, codec, of.strings, of.what))
     if _has_validity(column):
-        bits = fixed.Source.bitmap(column.validity, column.validity_offset, column.rows)
-        values.append(fixed.Task(bits, what=of_validity(of.what)))
+        bits = fixed.StreamSource.bitmap(column.validity, column.validity_offset, column.rows)
+        values.append(fixed.StreamTask(bits, what=of_validity(of.what)))
     if halves := _halves(column):
         nested = has_offsets(column.type)  # a codec that the user names is for the leaves
         if codec in string_names() and not nested:
@@ -259,8 +263,8 @@ def _collect(
         own = None if nested else codec
         plan.candidates(itemsize, floats=floats, codec=own)  # refuses what does not fit
         for half in halves:
-            source = fixed.Source(column.values, column.rows + nested, itemsize, half, *nulls)
-            values.append(fixed.Task(source, floats, signed and half != 0, own, of.what))
+            source = fixed.StreamSource(column.values, column.rows + nested, itemsize, half, *nulls)
+            values.append(fixed.StreamTask(source, floats, signed and half != 0, own, of.what))
     inner = None if pa.types.is_dictionary(column.type) else codec  # what the user wants is for the codes
     for child in column.children:
         _collect(child, of, inner, values, strings)

@@ -17,7 +17,7 @@ from ..buffers import ColumnBuffers, DeviceStrings
 from ..device.memory import Lane, pinned
 from ..device.transfer import Inbox
 from .cuda_kernels import blocks, get_kernel
-from .cuda_tables import Rows
+from .cuda_tables import RowNumbers
 from .dict import cuda_read as dictionary
 from .fsst import cuda_gather, cuda_reading
 from .fsst import cuda_read as fsst
@@ -53,7 +53,7 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
     ValueError
         Sizes do not fit together, or the offsets of lists that a range begins or ends with.
     """
-    reader = _Reader(lane)
+    reader = _ColumnsReader(lane)
     made = [reader.ask(node, _Range(start, node.rows if stop is None else stop)) for node in nodes]
     reader.run()
     return made
@@ -126,7 +126,9 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, order: int = 0) -> lis
         Sizes do not fit together, or lists have 2^31 values or more.
     """
     many = rows.size >= _MANY_ROWS
-    reader = _Reader(lane, cuda_reading.scratch_limit(sum(node.uncompressed_nbytes for node in nodes)) if many else 0)
+    reader = _ColumnsReader(
+        lane, cuda_reading.scratch_limit(sum(node.uncompressed_nbytes for node in nodes)) if many else 0
+    )
     chosen = _Chosen(rows, reader.address(rows, nodes), int(rows.size), order)
     made = [reader.ask(node, chosen) for node in nodes]
     reader.run()
@@ -167,7 +169,7 @@ class _List:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What `_Reader` asks of a node: which buffers it has."""
+    """What `_ColumnsReader` asks of a node: which buffers it has."""
 
     nulls: bool
     strings: bool
@@ -198,7 +200,7 @@ def _made_shape(node: Node) -> _Shape:
     )
 
 
-class _Reader:
+class _ColumnsReader:
     """Columns that are read together, with their children: level by level, as the offsets of lists allow.
 
     `room`: bytes that taking rows may need beside the result, if that is known.
@@ -206,8 +208,8 @@ class _Reader:
 
     def __init__(self, lane: Lane, room: int = 0) -> None:
         self._lane, self._room = lane, room
-        self._jobs: list[fixed.Job] = []
-        self._taken: dict[Rows, list[fixed.Job]] = {}
+        self._jobs: list[fixed.ReadRequest] = []
+        self._taken: dict[RowNumbers, list[fixed.ReadRequest]] = {}
         self._strings: list[tuple[ColumnBuffers, Node, _Range | _Chosen]] = []
         self._lists: list[_List] = []
         self._keep: list[Any] = []  # until everything that uses them is enqueued
@@ -242,9 +244,11 @@ class _Reader:
             if shape.offsets:
                 self._offsets(made, node, wanted, whole)
             elif isinstance(wanted, _Range):
-                self._jobs.append(fixed.Job(node.values, values.ptr, wanted.start, wanted.stop))
+                self._jobs.append(fixed.ReadRequest(node.values, values.ptr, wanted.start, wanted.stop))
             else:
-                self._take(Rows(wanted.address, rows, 0, wanted.order), fixed.Job(node.values, values.ptr))
+                self._take(
+                    RowNumbers(wanted.address, rows, 0, wanted.order), fixed.ReadRequest(node.values, values.ptr)
+                )
         made.owners = validity, values
         if not node.children or shape.strings:
             pass
@@ -256,7 +260,7 @@ class _Reader:
             made.children = tuple(self.ask(child, _Range(0, 0)) for child in node.children)
         return made
 
-    def _take(self, rows: Rows, job: fixed.Job) -> None:
+    def _take(self, rows: RowNumbers, job: fixed.ReadRequest) -> None:
         self._taken.setdefault(rows, []).append(job)
 
     def _validity(self, made: ColumnBuffers, node: Node, wanted: _Range | _Chosen, whole: bool) -> Any:
@@ -266,7 +270,7 @@ class _Reader:
         if whole:
             made.null_count = node.null_count
             self._lane.zero(validity.ptr + validity.size - 64, 64)
-            self._jobs.append(fixed.Job((node.validity,), validity.ptr))
+            self._jobs.append(fixed.ReadRequest((node.validity,), validity.ptr))
             return validity
         place = len(self._counted) % _COUNTERS
         if place == 0:
@@ -274,16 +278,16 @@ class _Reader:
             self._lane.zero(self._counters[-1].ptr, 8 * _COUNTERS)
         self._counted.append(made)
         if isinstance(wanted, _Range):
-            rows = Rows(0, wanted.rows, wanted.start, 1)
+            rows = RowNumbers(0, wanted.rows, wanted.start, 1)
         else:
-            rows = Rows(wanted.address, wanted.rows, 0, wanted.order)
-        self._take(rows, fixed.Job((node.validity,), validity.ptr, nulls=self._counters[-1].ptr + 8 * place))
+            rows = RowNumbers(wanted.address, wanted.rows, 0, wanted.order)
+        self._take(rows, fixed.ReadRequest((node.validity,), validity.ptr, nulls=self._counters[-1].ptr + 8 * place))
         return validity
 
     def _offsets(self, made: ColumnBuffers, node: Node, wanted: _Range | _Chosen, whole: bool) -> None:
         itemsize = made.itemsize
         if isinstance(wanted, _Range):
-            self._jobs.append(fixed.Job(node.values, made.values, wanted.start, wanted.stop + 1))
+            self._jobs.append(fixed.ReadRequest(node.values, made.values, wanted.start, wanted.stop + 1))
             if whole:
                 made.children = tuple(self.ask(child, _Range(0, child.rows)) for child in node.children)
             else:
@@ -293,8 +297,8 @@ class _Reader:
         room = self._lane.allocate(2 * max(wanted.rows, 1) * itemsize)
         ends = room.ptr + wanted.rows * itemsize
         for shift, address in enumerate((room.ptr, ends)):
-            rows = Rows(wanted.address, wanted.rows, shift, wanted.order)
-            self._take(rows, fixed.Job(node.values, address))
+            rows = RowNumbers(wanted.address, wanted.rows, shift, wanted.order)
+            self._take(rows, fixed.ReadRequest(node.values, address))
         self._lists.append(_List(made, node, wanted, room.ptr, ends, room))
 
     def run(self) -> None:

@@ -34,7 +34,7 @@ _COMPARED_ROWS = 1 << 17
 
 def compress(columns: Sequence[Wanted]) -> list[Node]:
     """Compress columns."""
-    return [Compressor(one.codec, one.strings, one.what).node(one.column) for one in columns]
+    return [HostCompressor(one.codec, one.strings, one.what).node(one.column) for one in columns]
 
 
 def read(nodes: Sequence[Node], start: int = 0, stop: int | None = None) -> list[ColumnBuffers]:
@@ -186,7 +186,7 @@ def _searched(strings: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic]
     return cpu_match.match(strings.segments, plan), plan.exact or search.values_of(plan.question) is not None
 
 
-class Compressor:
+class HostCompressor:
     """Compress `ColumnBuffers` on the host.
 
     Parameters

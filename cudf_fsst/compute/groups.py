@@ -17,8 +17,8 @@ import pyarrow as pa
 from ..callers import at_caller
 from ..index import CompressedIndex
 from . import numbering, pieces
-from .pieces import Wanted
-from .source import Source
+from .pieces import WantedColumn
+from .source import FrameSource
 
 #: Options of ``groupby`` that answers made of pieces have.
 _OPTIONS = frozenset(("sort", "dropna", "observed", "as_index"))
@@ -46,7 +46,7 @@ class Groups:
 
     __slots__ = ("_by", "_frame", "_options", "_selected")
 
-    def __init__(self, frame: Source, by: Any, options: Mapping[str, Any], selected: Any = None) -> None:
+    def __init__(self, frame: FrameSource, by: Any, options: Mapping[str, Any], selected: Any = None) -> None:
         self._frame, self._by, self._options, self._selected = frame, by, dict(options), selected
 
     def __getitem__(self, key: Any) -> Groups:
@@ -244,13 +244,13 @@ class Groups:
                 made.insert(place, key, groups[key].array)
             return made
 
-    def _wanted(self, shape: Any, asked: Any, labels: list[Any]) -> list[Wanted] | None:
+    def _wanted(self, shape: Any, asked: Any, labels: list[Any]) -> list[WantedColumn] | None:
         """What stands in the columns of an answer of this shape; None if that is not known."""
         (selected,) = self._selected or (None,)
         one = self._selected is not None and not isinstance(selected, list)
         pairs: list[tuple[Any, Any]]
         if asked == "size":
-            return [Wanted(0, "size")] if shape.ndim == 1 else None
+            return [WantedColumn(0, "size")] if shape.ndim == 1 else None
         if shape.ndim == 1:
             pairs = [(selected, asked)] if one else []
         elif isinstance(asked, str):
@@ -268,7 +268,7 @@ class Groups:
                 pairs = [(selected, name) for _, name in pairs]
         if not pairs or any(label not in labels or name not in pieces.NAMES for label, name in pairs):
             return None
-        return [Wanted(labels.index(label), name) for label, name in pairs]
+        return [WantedColumn(labels.index(label), name) for label, name in pairs]
 
     def _by_categories(self, part: Any, places: list[int], method: str, args: Any, options: Mapping[str, Any]) -> Any:
         """The answer of categories for strings with a dictionary; None where there are none, or other categories."""

@@ -21,7 +21,7 @@ NAMES = frozenset("sum min max mean std var median count size nunique first last
 _THE_SAME_AGAIN = frozenset(("sum", "min", "max", "any", "all"))
 
 
-class Wanted(NamedTuple):
+class WantedColumn(NamedTuple):
     """An aggregate of a column, by its place."""
 
     place: int
@@ -40,11 +40,11 @@ class Aggregates(NamedTuple):
     """
 
     firsts: npt.NDArray[np.int64]
-    found: dict[Wanted, Any]
+    found: dict[WantedColumn, Any]
 
 
 def aggregate(
-    frame: Any, numbers: npt.NDArray[Any], count: int, wanted: Sequence[Wanted], as_frame: bool
+    frame: Any, numbers: npt.NDArray[Any], count: int, wanted: Sequence[WantedColumn], as_frame: bool
 ) -> Aggregates:
     """Aggregates of a compressed frame's columns.
 
@@ -63,7 +63,7 @@ def aggregate(
     as_frame : bool
         Whether the library is asked for the aggregates of DataFrames, whose objects stay objects, or of Series.
     """
-    rows = tallies.Rows(count)
+    rows = tallies.TalliedRows(count)
     places = dict.fromkeys(one.place for one in wanted)
     columns = {place: _Column(frame, place, count, rows, as_frame) for place in places}
     answers = {one: columns[one.place].ask(one.how) for one in wanted}
@@ -105,7 +105,7 @@ class _Column:
         Which values are missing is needed, and known without decoding any.
     """
 
-    def __init__(self, frame: Any, place: int, count: int, rows: tallies.Rows, as_frame: bool) -> None:
+    def __init__(self, frame: Any, place: int, count: int, rows: tallies.TalliedRows, as_frame: bool) -> None:
         self._frame, self._place, self._count, self._rows = frame, place, count, rows
         self._as_frame = as_frame
         self._content: Content = frame._columns[place]

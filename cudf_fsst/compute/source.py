@@ -9,7 +9,7 @@ from ..codecs.node import Content
 from ..index import CompressedIndex
 
 
-class Source(Protocol):
+class FrameSource(Protocol):
     """A compressed frame."""
 
     _backend: Backend

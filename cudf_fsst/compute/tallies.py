@@ -91,7 +91,7 @@ def _greatest(numbers: Any, values: Any, best: Any, counts: Any) -> None:
             counts[group] += 1
 
 
-class Rows:
+class TalliedRows:
     """How many rows of each group there were, and the first of them."""
 
     def __init__(self, groups: int) -> None:

@@ -44,7 +44,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_start_anew)
 
 
-class _Memory:
+class _PinnedMemory:
     """What a numpy array of pinned memory is based on; the memory goes back to the pool with it."""
 
     __slots__ = ("__array_interface__", "_held", "_range", "_returned")
@@ -155,14 +155,14 @@ def host_buffers(sizes: Sequence[int]) -> list[npt.NDArray[np.uint8]]:
                 made.append(np.empty(nbytes, np.uint8))
             else:
                 _in_use += size
-                made.append(np.asarray(_Memory(*taken, nbytes)))
+                made.append(np.asarray(_PinnedMemory(*taken, nbytes)))
         _sound = True
     return made
 
 
 def is_pinned(array: npt.NDArray[np.uint8]) -> bool:
     """Whether an array is one of `host_buffers` and lies in the pool."""
-    return isinstance(array.base, _Memory)
+    return isinstance(array.base, _PinnedMemory)
 
 
 def keep(array: npt.NDArray[np.uint8], nbytes: int) -> npt.NDArray[np.uint8]:

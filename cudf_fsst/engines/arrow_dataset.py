@@ -12,7 +12,7 @@ import pyarrow.dataset as arrow
 from pyarrow import fs
 
 from . import arrow_filter
-from .tables import Rows, Table, array, cuts, readable
+from .tables import EngineTable, PieceRows, array, cuts, readable
 
 
 class Dataset(arrow.FileSystemDataset):
@@ -26,12 +26,12 @@ class Dataset(arrow.FileSystemDataset):
 
     Parameters
     ----------
-    table : Table
+    table : EngineTable
     where : pyarrow.compute.Expression, optional
         Rows for which it is not true are left out.
     """
 
-    def __init__(self, table: Table, where: Any = None) -> None:
+    def __init__(self, table: EngineTable, where: Any = None) -> None:
         self._table = table
         super().__init__(*_files(table, _pieces(table)))
         self._scan_options = {} if where is None else {"filter": where}
@@ -93,7 +93,7 @@ class Dataset(arrow.FileSystemDataset):
         if len(wanted) and not 0 <= wanted.min() <= wanted.max() < self._table.rows:
             raise pa.ArrowIndexError(f"a row of {indices!r} is not there: the dataset has {self._table.rows}")
         some = self._table.some(self._table.names if columns is None else columns).on_host()
-        return _decoded(some, Rows(0, some.rows, wanted))
+        return _decoded(some, PieceRows(0, some.rows, wanted))
 
     def filter(self, expression: Any) -> Dataset:
         """A dataset of the rows for which an expression is true, too."""
@@ -102,7 +102,7 @@ class Dataset(arrow.FileSystemDataset):
         return Dataset(self._table, expression if self._where is None else self._where & expression)
 
 
-def dataset(table: Table) -> Dataset:
+def dataset(table: EngineTable) -> Dataset:
     """See `CompressedFrame.dataset`."""
     for place, name in enumerate(table.names):
         if name in table.names[:place]:
@@ -126,23 +126,23 @@ def _read(columns: Any, where: Any, tree: Any, names: Sequence[str]) -> list[str
 # Pieces of a table are files of Arrow's, which are made when they are opened. So all that Arrow does with files works.
 
 
-def _pieces(table: Table) -> list[Rows]:
+def _pieces(table: EngineTable) -> list[PieceRows]:
     return list(cuts(table, range(table.rows), None))
 
 
-def _files(table: Table, pieces: Sequence[Rows]) -> tuple[Any, ...]:
+def _files(table: EngineTable, pieces: Sequence[PieceRows]) -> tuple[Any, ...]:
     """What `pyarrow.dataset.FileSystemDataset` takes, of pieces of a table."""
     kind = arrow.IpcFileFormat()
     system = fs.PyFileSystem(_Pieces(table, pieces))
     return [kind.make_fragment(f"piece {i}", system) for i in range(len(pieces))], _schema(table), kind, system
 
 
-def _schema(table: Table) -> Any:
+def _schema(table: EngineTable) -> Any:
     fields = zip(table.names, table.contents, strict=True)
     return pa.schema([pa.field(name, readable(content.type)) for name, content in fields])
 
 
-def _decoded(table: Table, rows: Rows) -> Any:
+def _decoded(table: EngineTable, rows: PieceRows) -> Any:
     """Rows as a pyarrow.Table."""
     arrays = [
         array(some, content.type, name)
@@ -161,7 +161,7 @@ class _Opened(pa.BufferReader):
 class _Pieces(fs.FileSystemHandler):
     """A file system of the pieces of a table, which are decoded when they are opened."""
 
-    def __init__(self, table: Table, pieces: Sequence[Rows]) -> None:
+    def __init__(self, table: EngineTable, pieces: Sequence[PieceRows]) -> None:
         self._table, self._all = table, pieces
         self._opened: WeakValueDictionary[str, _Opened] = WeakValueDictionary()
 

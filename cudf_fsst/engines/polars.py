@@ -11,12 +11,12 @@ from typing import Any
 
 from ..interop.cudf import on_gpu
 from ..remote import Remote, is_file_object, is_url, located
-from .polars_source import File, Source
+from .polars_source import FileFrame, PolarsSource
 from .polars_types import polars_module, schema_of
-from .tables import Table
+from .tables import EngineTable
 
 
-def lazy(table: Table, where: Any = None) -> Any:
+def lazy(table: EngineTable, where: Any = None) -> Any:
     """A LazyFrame of a table; see `CompressedFrame.lazy`."""
     pl = polars_module()
     if where is not None and not isinstance(where, pl.Expr):
@@ -60,7 +60,7 @@ def scan(path: Any, where: Any = None, *, storage_options: Mapping[str, Any] | N
     pl = polars_module()
     if where is not None and not isinstance(where, pl.Expr):
         raise TypeError(f"where must be an expression of Polars, not {type(where).__name__}")
-    tables = [File(one, storage_options) for one in _paths(path, storage_options)]
+    tables = [FileFrame(one, storage_options) for one in _paths(path, storage_options)]
     schema = tables[0].schema()
     for one in tables[1:]:
         if (found := one.schema()) != schema or list(found) != list(schema):
@@ -92,10 +92,10 @@ def _paths(path: Any, storage_options: Mapping[str, Any] | None) -> list[Any]:
 
 
 @cache
-def source_class() -> type[Source]:
+def source_class() -> type[PolarsSource]:
     """The source that the engines of this process can ask."""
     if find_spec("cudf_polars") is None or not on_gpu("auto"):
-        return Source
+        return PolarsSource
     from .polars_gpu import GpuSource
 
     return GpuSource

@@ -48,7 +48,7 @@ def parts(expression: Any, names: Sequence[str], nodes: Sequence[Node]) -> list[
             tree = json.loads(expression.meta.serialize(format="json"))
     except Exception:  # expressions of Python functions, which Polars cannot write down
         return [(str(expression), None)]
-    reader = _Reader({name: place for place, name in enumerate(names)}, nodes)
+    reader = _FilterReader({name: place for place, name in enumerate(names)}, nodes)
     return [(_text(one), reader.part(one)) for one in _conjunction(tree)]
 
 
@@ -74,7 +74,7 @@ def _text(tree: Any) -> str:
     return str(_expression(tree))
 
 
-class _Reader:
+class _FilterReader:
     """Make parts of JSON."""
 
     def __init__(self, places: Mapping[str, int], nodes: Sequence[Node]) -> None:

@@ -13,8 +13,8 @@ from cudf_polars.streaming.rank_aware_source import RankAwareSource, SizedChunks
 
 from ..device.memory import default_stream, hand_over
 from ..interop.cudf_columns import plain_column
-from .polars_source import Source, mask_of
-from .tables import Rows, Table, chosen, readable
+from .polars_source import PolarsSource, mask_of
+from .tables import EngineTable, PieceRows, chosen, readable
 
 #: Arrow bytes of a piece, about: the engine's own size of a partition on large GPUs.
 PIECE_NBYTES = 1 << 30
@@ -22,8 +22,8 @@ PIECE_NBYTES = 1 << 30
 _PARTS_OF_MEMORY = 40
 
 
-class GpuSource(Source, RankAwareSource):
-    """As `Source`; a GPU engine gets pieces in GPU memory, one after another, and each of its ranks others."""
+class GpuSource(PolarsSource, RankAwareSource):
+    """As `PolarsSource`; a GPU engine gets pieces in GPU memory, one after another, and each of its ranks others."""
 
     def __call__(
         self,
@@ -39,7 +39,7 @@ class GpuSource(Source, RankAwareSource):
         Parameters
         ----------
         with_columns, predicate, n_rows, batch_size
-            As `Source` takes them.
+            As `PolarsSource` takes them.
         rank, nranks : int or None
             What streaming GPU engines say. All rows come, each to one rank.
         """
@@ -52,7 +52,7 @@ class GpuSource(Source, RankAwareSource):
     def _sized(self, wanted: Sequence[str], rows: range) -> tuple[int, Iterator[Any]]:
         """How many pieces of some rows there are, and the pieces."""
         read = list(wanted) or list(self._schema)[:1]
-        if not isinstance(self._tables[0], Table):
+        if not isinstance(self._tables[0], EngineTable):
             return self._of_files(wanted, read, rows)
         (table,) = self._tables
         used = self._used(self._where)
@@ -76,7 +76,7 @@ class GpuSource(Source, RankAwareSource):
     def _pieces_of_files(self, wanted: Sequence[str], read: Sequence[str], ranges: Sequence[Any]) -> Iterator[Any]:
         for file, some in ranges:
             mask = mask_of(file.some(self._used(self._where)).on_gpu(), self._where)
-            there: Table | None = None
+            there: EngineTable | None = None
             for start, stop in some:
                 if mask is not None and not bool(mask[start:stop].any()):
                     yield self._no_rows(wanted)
@@ -85,7 +85,7 @@ class GpuSource(Source, RankAwareSource):
                 yield self._piece(there, wanted, chosen(there, mask, start, stop))
             file.end()
 
-    def _piece(self, table: Table, wanted: Sequence[str], rows: Rows) -> Any:
+    def _piece(self, table: EngineTable, wanted: Sequence[str], rows: PieceRows) -> Any:
         """Rows of a table as a DataFrame of cudf-polars."""
         dtypes = {name: DataType(self._schema[name]) for name in wanted}
         with table.backend.current():
@@ -116,7 +116,7 @@ def _piece_nbytes() -> int:
     return min(PIECE_NBYTES, int(cupy.cuda.runtime.memGetInfo()[1]) // _PARTS_OF_MEMORY)
 
 
-def _planned(table: Table, mask: Any, rows: range) -> list[tuple[int, int]]:
+def _planned(table: EngineTable, mask: Any, rows: range) -> list[tuple[int, int]]:
     """Ranges of rows of which so much is decoded that each fills a piece; one at least."""
     limit = _piece_nbytes()
     every = [(max(a, rows.start), min(b, rows.stop)) for a, b in table.pieces(limit)]

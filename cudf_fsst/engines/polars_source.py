@@ -14,10 +14,10 @@ from ..files import columns as files
 from ..naming import naming
 from . import polars_filter
 from .polars_types import is_ordered, polars_module, schema
-from .tables import Rows, Table, array, cuts
+from .tables import EngineTable, PieceRows, array, cuts
 
 
-class File:
+class FileFrame:
     """The frame of a file, whose columns are read when they are wanted, and kept by it.
 
     Parameters
@@ -32,9 +32,9 @@ class File:
         self._known: dict[str, Content] = {}
         self._rows: int | None = None
 
-    def begin(self) -> File:
+    def begin(self) -> FileFrame:
         """The file, to go through once."""
-        return File(self.path, self._options)
+        return FileFrame(self.path, self._options)
 
     def end(self) -> None:
         """Forget the columns."""
@@ -61,12 +61,12 @@ class File:
         assert self._rows is not None
         return self._rows
 
-    def some(self, names: Sequence[str]) -> Table:
+    def some(self, names: Sequence[str]) -> EngineTable:
         """The table of some columns."""
         missing = [name for name in names if name not in self._known]
         if missing:
             self._read(missing)
-        return Table(HostBackend(), tuple(names), tuple(self._known[name] for name in names), self.rows)
+        return EngineTable(HostBackend(), tuple(names), tuple(self._known[name] for name in names), self.rows)
 
     def _read(self, names: Sequence[str]) -> None:
         def choose(labels: Any, types: Sequence[Any]) -> list[int]:
@@ -81,19 +81,19 @@ class File:
         self._rows = loaded.rows
 
 
-class Source:
+class PolarsSource:
     """What Polars asks for the rows of tables, as ``register_io_source`` wants it. It does not change.
 
     Parameters
     ----------
     schema : dict of str to polars dtype
-    tables : sequence of Table or File
+    tables : sequence of EngineTable or File
         One after another.
     where : polars.Expr or None
         Rows for which it is not true need not come.
     """
 
-    def __init__(self, schema: dict[str, Any], tables: Sequence[Table | File], where: Any = None) -> None:
+    def __init__(self, schema: dict[str, Any], tables: Sequence[EngineTable | FileFrame], where: Any = None) -> None:
         self._schema, self._tables, self._where = schema, tables, where
 
     def lazy(self) -> Any:
@@ -140,7 +140,7 @@ class Source:
         step = -(-total // nranks)
         return range(min(rank * step, total), min((rank + 1) * step, total))
 
-    def _parts(self, rows: range) -> Iterator[tuple[Table | File, range]]:
+    def _parts(self, rows: range) -> Iterator[tuple[EngineTable | FileFrame, range]]:
         """The tables that have some of these rows, and which of theirs it is."""
         before = 0
         for table in self._tables:
@@ -178,7 +178,7 @@ class Source:
     def _no_rows(self, wanted: Sequence[str]) -> Any:
         return polars_module().DataFrame(schema={name: self._schema[name] for name in wanted})
 
-    def _read(self, table: Table, rows: Rows) -> Any:
+    def _read(self, table: EngineTable, rows: PieceRows) -> Any:
         """Rows of a table as a DataFrame of Polars."""
         pl = polars_module()
         arrays = [
@@ -190,7 +190,7 @@ class Source:
         return found.cast(wanted) if wanted else found
 
 
-def mask_of(table: Table, asked: Any) -> Any:
+def mask_of(table: EngineTable, asked: Any) -> Any:
     """Rows that may be meant by an expression; None: all."""
     if asked is None:
         return None

@@ -12,7 +12,7 @@ from ..backend import HostBackend
 from ..codecs.node import Content, Node
 from ..interop import arrow_columns
 from ..naming import naming
-from .tables import Table, is_text, readable
+from .tables import EngineTable, is_text, readable
 
 
 def polars_module() -> Any:
@@ -26,7 +26,7 @@ def polars_module() -> Any:
     return polars
 
 
-def schema_of(table: Table) -> dict[str, Any]:
+def schema_of(table: EngineTable) -> dict[str, Any]:
     """Polars' types of a table's columns, by name.
 
     Raises

@@ -24,7 +24,7 @@ _TAKEN_DIVISOR = 4
 
 
 @dataclass(frozen=True)
-class Table:
+class EngineTable:
     """Columns of an engine's table.
 
     Attributes
@@ -40,32 +40,32 @@ class Table:
     contents: tuple[Content, ...]
     rows: int
 
-    def begin(self) -> Table:
+    def begin(self) -> EngineTable:
         """The table itself, which is in memory."""
         return self
 
-    def some(self, names: Sequence[str]) -> Table:
+    def some(self, names: Sequence[str]) -> EngineTable:
         """A table of some columns."""
         places = [self.names.index(name) for name in names]
-        return Table(self.backend, tuple(names), tuple(self.contents[place] for place in places), self.rows)
+        return EngineTable(self.backend, tuple(names), tuple(self.contents[place] for place in places), self.rows)
 
-    def on_host(self) -> Table:
+    def on_host(self) -> EngineTable:
         """The same in host memory, moved compressed."""
         if self.backend.device == "cpu":
             return self
         assert isinstance(self.backend, DeviceBackend)
         return self._moved(HostBackend(), self.backend)
 
-    def on_gpu(self) -> Table:
+    def on_gpu(self) -> EngineTable:
         """The same in the memory of the current GPU, moved compressed."""
         if self.backend.device != "cpu":
             return self
         backend = DeviceBackend()
         return self._moved(backend, backend)
 
-    def _moved(self, backend: Backend, by: DeviceBackend) -> Table:
+    def _moved(self, backend: Backend, by: DeviceBackend) -> EngineTable:
         mover = by.to_host if backend.device == "cpu" else by.to_device
-        return Table(backend, self.names, tuple(move(self.contents, mover)) if self.contents else (), self.rows)
+        return EngineTable(backend, self.names, tuple(move(self.contents, mover)) if self.contents else (), self.rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         there = self.on_host()
@@ -87,7 +87,7 @@ class Table:
         with self.backend.current():
             return Filter(self.backend, [content.node for content in self.contents]).rows(parts)
 
-    def read(self, rows: Rows) -> list[Any]:
+    def read(self, rows: PieceRows) -> list[Any]:
         """Rows of the columns, as `ColumnBuffers`."""
         nodes = [content.node for content in self.contents]
         with self.backend.current():
@@ -96,14 +96,14 @@ class Table:
             return self.backend.take(nodes, rows.numbers)
 
 
-def _restored(on_gpu: bool, names: tuple[str, ...], contents: tuple[Content, ...], rows: int) -> Table:
+def _restored(on_gpu: bool, names: tuple[str, ...], contents: tuple[Content, ...], rows: int) -> EngineTable:
     """Unpickle a table; one that was on a GPU goes to the current one."""
-    table = Table(HostBackend(), names, contents, rows)
+    table = EngineTable(HostBackend(), names, contents, rows)
     return table.on_gpu() if on_gpu else table
 
 
 @dataclass(frozen=True)
-class Rows:
+class PieceRows:
     """Rows of a piece: a range, or, where a filter leaves few of it, their numbers."""
 
     start: int
@@ -114,16 +114,16 @@ class Rows:
         return self.stop - self.start if self.numbers is None else len(self.numbers)
 
 
-def chosen(table: Table, mask: Any, start: int, stop: int) -> Rows:
+def chosen(table: EngineTable, mask: Any, start: int, stop: int) -> PieceRows:
     """The rows of a range that a mask leaves, or all where these are many."""
     if mask is None:
-        return Rows(start, stop)
+        return PieceRows(start, stop)
     with table.backend.current():
         numbers = selection.mask_rows(mask[start:stop], stop - start) + start
-    return Rows(start, stop, None if len(numbers) * _TAKEN_DIVISOR > stop - start else numbers)
+    return PieceRows(start, stop, None if len(numbers) * _TAKEN_DIVISOR > stop - start else numbers)
 
 
-def cuts(table: Table, rows: range, mask: Any) -> Iterator[Rows]:
+def cuts(table: EngineTable, rows: range, mask: Any) -> Iterator[PieceRows]:
     """Pieces of some rows of a table, without the rows that a mask leaves out; what nothing is left of does not come.
 
     Parameters

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ..arrow_types import MOST_VALUES, needs_version_3, values_of_a_row
 from ..codecs import host
 from ..codecs.dict import cpu as dictionary
-from ..codecs.host import Compressor
+from ..codecs.host import HostCompressor
 from ..codecs.node import Content, Node, is_strings
 from ..codecs.values import cpu
 from ..interop import arrow_columns, index_stream, indexes, schema
@@ -153,7 +153,7 @@ def save(
     )
 
 
-class _Plain(Compressor):
+class _PlainStore(HostCompressor):
     """Store values as they are, so that reading labels takes memory in proportion to the file."""
 
     def compress_validity(self, column: Any) -> Any:
@@ -173,7 +173,7 @@ def _label_levels(labels: Any, error: TypeError) -> tuple[dict[str, Any], list[C
         described, arrays = describe_labels(labels)
     except TypeError:
         raise TypeError(f"the labels of the columns: {error}; rename the columns first") from error
-    store = _Plain(None, {})
+    store = _PlainStore(None, {})
     return described, [Content(store.node(arrow_columns.describe(array)), array.type, None) for array in arrays]
 
 
@@ -203,7 +203,7 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) 
         first = edges[len(described)]
         if choose is not None:
             streams = file.read(range(first, len(file.codecs)))
-        reader = trees.Reader(streams, file.codecs, first, version=file.version)
+        reader = trees.TreeReader(streams, file.codecs, first, version=file.version)
         labels = _read_labels(notes["labels"], named, types[len(described) :], reader, count)
         if len(labels) != count:
             raise ValueError(f"{len(labels)} labels for {count} columns")
@@ -217,7 +217,7 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) 
         found = {}
         for i in chosen:
             one, kind, what = described[i], types[i], f"column {i}"
-            node = trees.Reader(streams, file.codecs, edges[i], version=file.version).node(one["tree"], kind, what)
+            node = trees.TreeReader(streams, file.codecs, edges[i], version=file.version).node(one["tree"], kind, what)
             if node.rows != rows:
                 raise ValueError(f"{what}: {node.rows} rows, the frame has {rows}")
             found[i] = Content(node, kind, one["dtype"])
@@ -254,7 +254,7 @@ def _chosen(choose: Choice, labels: Any, types: Sequence[Any]) -> Sequence[int]:
 
 
 def _read_labels(
-    stored: dict[str, Any], levels: Sequence[Any], types: Sequence[Any], reader: trees.Reader, count: int
+    stored: dict[str, Any], levels: Sequence[Any], types: Sequence[Any], reader: trees.TreeReader, count: int
 ) -> Any:
     """Labels of `count` columns, in memory in proportion to the file."""
     if "range" in stored and indexes.range_length(stored) != count:

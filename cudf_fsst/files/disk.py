@@ -273,7 +273,7 @@ class _Disk:
                 at += count
 
 
-class _Memory:
+class _FileInMemory:
     """The bytes of a file."""
 
     in_threads, name = True, None
@@ -317,7 +317,7 @@ def source_of(target: Any, storage_options: Mapping[str, Any] | None = None) -> 
     found = located(target, storage_options)
     if isinstance(found, io.BytesIO):
         with found.getbuffer() as content:
-            memory = _Memory(content)
+            memory = _FileInMemory(content)
             try:
                 yield memory
             finally:

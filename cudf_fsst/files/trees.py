@@ -90,7 +90,7 @@ def _streams(tree: Any) -> int:
     return own + sum(map(_streams, tree["children"]))
 
 
-class Reader:
+class TreeReader:
     """Put nodes together of a file's streams; each is used once, in their order.
 
     Parameters

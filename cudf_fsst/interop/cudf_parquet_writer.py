@@ -33,7 +33,7 @@ def _writes(kind: pa.DataType) -> bool:
     return floats or kind == pa.date32() or _is_decimal(kind) or any(one(kind) for one in simple)
 
 
-class Writer:
+class ParquetWriter:
     """A Parquet file that is being written; use it as a context.
 
     Parameters
@@ -53,7 +53,7 @@ class Writer:
         self._compression = _COMPRESSIONS[compression if compression is None else compression.lower()]
         self._writer: Any = None
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> ParquetWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:

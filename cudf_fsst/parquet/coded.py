@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..buffers import HostStrings
-from ..codecs.dict.cpu import Coded
+from ..codecs.dict.cpu import DictionaryRows
 from ..codecs.dict.cpu_kernels import take_codes
 from ..interop import arrow_columns
 from .sources import Piece
@@ -27,14 +27,14 @@ class CodedColumn:
 
     Attributes
     ----------
-    coded : Coded
+    coded : DictionaryRows
     type : pyarrow.DataType
         Of the strings.
     column : pyarrow.ChunkedArray
         The same as Arrow has it.
     """
 
-    coded: Coded
+    coded: DictionaryRows
     type: Any
     column: Any
 
@@ -86,7 +86,7 @@ def _is_codes(chunk: Any) -> bool:
     return bool(chunk.total_uncompressed_size < _CODE_NBYTES * chunk.num_values)
 
 
-def _coded(column: Any) -> Coded | None:
+def _coded(column: Any) -> DictionaryRows | None:
     """What `dict` takes of a column with a dictionary in each chunk; None: it is read as strings."""
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     dictionaries = [chunk.dictionary for chunk in chunks]
@@ -108,7 +108,7 @@ def _coded(column: Any) -> Coded | None:
         at += len(chunk)
         base += len(dictionary)
     validity = np.frombuffer(column.is_valid().combine_chunks().buffers()[1], np.uint8) if column.null_count else None
-    return Coded(codes, values, chars, validity, column.null_count)
+    return DictionaryRows(codes, values, chars, validity, column.null_count)
 
 
 def _buffers(indices: Any) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:

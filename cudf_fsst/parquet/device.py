@@ -15,7 +15,7 @@ from ..index import CompressedIndex
 from ..interop import cudf as interop
 from ..interop.cudf_parquet import Begun, Chunk, ParquetFiles
 from .reads import Ahead, Compressed, Read, shares, sizes
-from .sources import Piece, Source, reading
+from .sources import ParquetSource, Piece, reading
 
 
 class _Frame(NamedTuple):
@@ -52,7 +52,7 @@ class DeviceReader:
     # column of a piece. A stream of high priority to compress in made no difference.
     ahead = Ahead(threads=6, nbytes=3328 << 20, at_once=3)
 
-    def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str, begun: Begun) -> None:
+    def __init__(self, source: ParquetSource, codecs: Mapping[Any, str] | None, level: str, begun: Begun) -> None:
         self.backend = DeviceBackend()
         self._source = source
         names = source.schema.names

@@ -28,7 +28,7 @@ from ..interop.pandas_columns import encode_arrow
 from ..naming import naming
 from .coded import CodedColumn, coded_columns
 from .reads import Ahead, Compressed, Read, shares, sizes
-from .sources import Piece, Source, bounds_of, reading
+from .sources import ParquetSource, Piece, bounds_of, reading
 
 #: Rows of a batch that Arrow reads: all of a piece at once.
 _ALL = 2**31 - 1
@@ -42,7 +42,7 @@ class HostReader:
 
     Parameters
     ----------
-    source : Source
+    source : ParquetSource
     codecs : mapping or None
         By the files' names, which are texts, or the frame's labels.
     level : str
@@ -52,7 +52,7 @@ class HostReader:
     #: One piece is read while another is used; pyarrow reads its columns in threads.
     ahead = Ahead(threads=1, nbytes=2, at_once=1)
 
-    def __init__(self, source: Source, codecs: Mapping[Any, str] | None, level: str) -> None:
+    def __init__(self, source: ParquetSource, codecs: Mapping[Any, str] | None, level: str) -> None:
         self._source = source
         template, nested = _without_nested_dtypes(source.schema)
         #: What pandas noted of the files, as `_index` wants it.

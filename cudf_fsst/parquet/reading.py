@@ -18,7 +18,7 @@ from ..progress import Progress
 from .device import DeviceReader
 from .host import HostReader
 from .reads import read_ahead
-from .sources import Path, Source, bounds_of, find, locate
+from .sources import ParquetSource, Path, bounds_of, find, locate
 
 
 def read_parquet(
@@ -92,7 +92,7 @@ def read_parquet(
         return _read(source, DeviceReader(source, codecs, level, begun))
 
 
-def _read(source: Source, reader: HostReader | DeviceReader) -> CompressedFrame:
+def _read(source: ParquetSource, reader: HostReader | DeviceReader) -> CompressedFrame:
     found: list[dict[int, Content]] = [{} for _ in reader.labels]
     labels: dict[int, CompressedIndex] = {}
     rows = 0
@@ -124,7 +124,7 @@ def _read(source: Source, reader: HostReader | DeviceReader) -> CompressedFrame:
     return CompressedFrame._make(reader.backend, made, reader.labels, index)
 
 
-def _ranges(source: Source, rows: int) -> list[tuple[range, Any]]:
+def _ranges(source: ParquetSource, rows: int) -> list[tuple[range, Any]]:
     """The ranges that the notes tell of, with their names, if they have so many rows, else the plain one."""
     noted = [(bounds_of(one), one["name"]) for one in source.noted]
     return [(bounds, name) for bounds, name in noted if len(bounds) == rows] or [(range(rows), None)]

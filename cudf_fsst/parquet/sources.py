@@ -113,7 +113,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Source:
+class ParquetSource:
     """Parquet files of one schema.
 
     Attributes
@@ -208,7 +208,7 @@ class _Handler:
         return self.known[path]
 
 
-def find(files: Files, columns: Sequence[str] | None, filters: Any) -> Source:
+def find(files: Files, columns: Sequence[str] | None, filters: Any) -> ParquetSource:
     """Look at the files, and read what they say of themselves; see `read_parquet`."""
     import pyarrow.dataset as ds  # these take long to import
     import pyarrow.parquet as pq
@@ -252,7 +252,8 @@ def find(files: Files, columns: Sequence[str] | None, filters: Any) -> Source:
                 found.append(Piece(part, paths[-1], file, numbers, rows, own, ranges[-1]))
     schema = _selected(dataset.schema, columns, shown)
     pieces = tuple(found)
-    return Source(dataset.schema, schema, columns, filters, expression, pieces, keys, tuple(paths), tuple(ranges))
+    places = tuple(paths), tuple(ranges)
+    return ParquetSource(dataset.schema, schema, columns, filters, expression, pieces, keys, *places)
 
 
 def _check_notes(notes: Any) -> None:

@@ -10,11 +10,11 @@ from .. import selection
 from . import codes
 from .meaning import meaning_of
 from .patterns import RowRequest
-from .source import LOGGER, Source
+from .source import LOGGER, ColumnSource
 from .text import has_python_strings, is_text
 
 
-def answer(column: Source, name: str, asked: RowRequest | None) -> Any:
+def answer(column: ColumnSource, name: str, asked: RowRequest | None) -> Any:
     """The answer as a Series without its proxy; None where the column is to be decoded.
 
     Parameters

@@ -13,14 +13,14 @@ from ..buffers import ColumnBuffers
 from ..codecs.text import search
 from .asked import Request
 from .meaning import meaning_of
-from .source import LOGGER, Source
+from .source import LOGGER, ColumnSource
 from .text import is_text, must_be_text
 
 #: Candidates that are looked at by themselves: at most this part of the rows. Of more, decoding all costs less.
 CANDIDATE_DIVISOR = 8
 
 
-def answer(column: Source, name: str, asked: Request | None) -> Any:
+def answer(column: ColumnSource, name: str, asked: Request | None) -> Any:
     """The answer as a Series without its proxy; None where the column is to be decoded.
 
     Parameters
@@ -74,11 +74,11 @@ def answer(column: Source, name: str, asked: Request | None) -> Any:
         return backend.interop.answers(found, *meaning, column._name, index)
 
 
-def _booleans(column: Source, found: ColumnBuffers) -> Any:
+def _booleans(column: ColumnSource, found: ColumnBuffers) -> Any:
     return column._backend.as_array(found).view(np.bool_)
 
 
-def _check(column: Source, asked: Request, found: ColumnBuffers) -> int | None:
+def _check(column: ColumnSource, asked: Request, found: ColumnBuffers) -> int | None:
     """Let the library look at the rows that were found, and leave those that count; None: they are too many."""
     backend, rows = column._backend, len(column)
     values = _booleans(column, found)
@@ -91,7 +91,7 @@ def _check(column: Source, asked: Request, found: ColumnBuffers) -> int | None:
     return int(numbers.size)
 
 
-def ask_rows(column: Source, check: Callable[[Any], Any], numbers: Any, values: Any) -> None:
+def ask_rows(column: ColumnSource, check: Callable[[Any], Any], numbers: Any, values: Any) -> None:
     """Take rows, let the library look at them, and write what it says among the booleans of all rows.
 
     Parameters

@@ -12,14 +12,14 @@ import pyarrow as pa
 
 from ..interop import cudf as interop_cudf
 from . import asked, by_rows, codes, decoded, numbers, patterns
-from .source import LOGGER, Source
+from .source import LOGGER, ColumnSource
 
 #: What `isin` takes values from.
 _VALUES = (list, tuple, set, frozenset, np.ndarray, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
-def compare(column: Source, other: Any, name: str) -> Any:
+def compare(column: ColumnSource, other: Any, name: str) -> Any:
     """Compare a column with a value, or its rows with others of the same length and labels.
 
     Parameters
@@ -56,7 +56,7 @@ def _is_value(other: Any) -> bool:
     return isinstance(other, (str, bytes)) or bool(pd.api.types.is_scalar(other))
 
 
-def _rows_of(column: Source, other: Any) -> Callable[[int, int], Any] | None:
+def _rows_of(column: ColumnSource, other: Any) -> Callable[[int, int], Any] | None:
     """What gives rows of something that is compared row by row; None where the library has to see all of it.
 
     That is where lengths or labels differ, where a part would be of another dtype than the whole, as of a list, and for
@@ -87,12 +87,12 @@ def _rows_of(column: Source, other: Any) -> Callable[[int, int], Any] | None:
     return lambda start, stop: other.iloc[start:stop].reset_index(drop=True)
 
 
-def _same_labels(column: Source, labels: Any) -> bool:
+def _same_labels(column: ColumnSource, labels: Any) -> bool:
     with column._backend.current():
         return bool(labels.equals(column._index.shared(column._backend)))
 
 
-def between(column: Source, left: Any, right: Any, inclusive: str) -> Any:
+def between(column: ColumnSource, left: Any, right: Any, inclusive: str) -> Any:
     """Whether values lie between two others, which are among them as `inclusive` says."""
 
     def ask(piece: Any) -> Any:
@@ -109,7 +109,7 @@ def between(column: Source, left: Any, right: Any, inclusive: str) -> Any:
     return decoded.as_a_whole(column, "between", ask)
 
 
-def isin(column: Source, values: Any) -> Any:
+def isin(column: ColumnSource, values: Any) -> Any:
     """Whether values are among others."""
     if isinstance(values, Iterator):
         values = list(values)
@@ -137,7 +137,7 @@ def _asked_values(values: Any) -> asked.Request | None:
     return None
 
 
-def isna(column: Source, *, negated: bool = False) -> Any:
+def isna(column: ColumnSource, *, negated: bool = False) -> Any:
     """Whether values are missing, from the validity alone where that says all."""
     name = "notna" if negated else "isna"
     if not _validity_says_all(column):
@@ -156,7 +156,7 @@ def isna(column: Source, *, negated: bool = False) -> Any:
     return column._out(made)
 
 
-def _validity_says_all(column: Source) -> bool:
+def _validity_says_all(column: ColumnSource) -> bool:
     """Whether a value is missing where Arrow says that it is null, and nowhere else.
 
     A NaN is missing, too, and of pandas' times the lowest number.

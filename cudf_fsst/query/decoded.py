@@ -9,13 +9,13 @@ import numpy as np
 
 from ..codecs.node import is_strings
 from ..interop import pandas as interop_pandas
-from .source import LOGGER, Source
+from .source import LOGGER, ColumnSource
 
 #: Rows that get their answers at a time from those of distinct values: on the host, and on a GPU.
 _HOST_ROWS, _DEVICE_ROWS = 1 << 20, 1 << 24
 
 
-def row_by_row(column: Source, name: str, ask: Callable[[Any], Any], *, raw: bool = False) -> Any:
+def row_by_row(column: ColumnSource, name: str, ask: Callable[[Any], Any], *, raw: bool = False) -> Any:
     """Ask something whose answer depends on the value of each row alone: once a distinct value where there is a choice.
 
     Parameters
@@ -37,7 +37,7 @@ def row_by_row(column: Source, name: str, ask: Callable[[Any], Any], *, raw: boo
     return in_pieces(column, name, ask, raw=raw) if made is None else made
 
 
-def _by_values(column: Source, name: str, ask: Callable[[Any], Any], raw: bool) -> Any:
+def _by_values(column: ColumnSource, name: str, ask: Callable[[Any], Any], raw: bool) -> Any:
     """The answer from the values of dictionaries; None unless all rows have one."""
     backend, scopes = column._backend, column._content.node.scopes
     proxied = column._proxied and not raw
@@ -73,7 +73,7 @@ def _by_values(column: Source, name: str, ask: Callable[[Any], Any], raw: bool) 
         return column._out(made) if raw else made
 
 
-def in_pieces(column: Source, name: str, ask: Callable[..., Any], *others: Any, raw: bool = False) -> Any:
+def in_pieces(column: ColumnSource, name: str, ask: Callable[..., Any], *others: Any, raw: bool = False) -> Any:
     """Ask piece after piece of the decoded column; the answers, a value a row each, are joined.
 
     Parameters
@@ -128,7 +128,7 @@ def in_pieces(column: Source, name: str, ask: Callable[..., Any], *others: Any, 
         return column._out(made) if raw else made
 
 
-def _piece(column: Source, start: int, stop: int) -> Any:
+def _piece(column: ColumnSource, start: int, stop: int) -> Any:
     try:
         return column._unlabelled(start, stop)
     except UnicodeDecodeError:
@@ -136,7 +136,7 @@ def _piece(column: Source, start: int, stop: int) -> Any:
         raise
 
 
-def as_a_whole(column: Source, name: str, ask: Callable[[Any], Any]) -> Any:
+def as_a_whole(column: ColumnSource, name: str, ask: Callable[[Any], Any]) -> Any:
     """Ask the whole decoded column."""
     LOGGER.debug("%s: decoded as a whole", name)
     return ask(column.decompress())

@@ -16,7 +16,7 @@ import numpy as np
 from ..buffers import ColumnBuffers
 from ..codecs.node import Node, is_strings
 from . import decoded
-from .source import LOGGER, Source
+from .source import LOGGER, ColumnSource
 from .text import naming_bytes
 
 #: Rows whose codes are held at a time on the host.
@@ -46,7 +46,7 @@ class _Scope(NamedTuple):
     codes: Any
 
 
-def to_categorical(column: Source) -> Any:
+def to_categorical(column: ColumnSource) -> Any:
     """The column as categories: what ``column.decompress().astype("category")`` gives."""
     if not column._content.node.scopes:
         with naming_bytes(column):
@@ -58,7 +58,7 @@ def to_categorical(column: Source) -> Any:
         return column._out(backend.interop.series(made, column._name, column._index.shared(backend)))
 
 
-def categorical(column: Source) -> Any:
+def categorical(column: ColumnSource) -> Any:
     """Strings, some of which have a dictionary, as categories, as the adapter's ``build`` gives them."""
     backend, node = column._backend, column._content.node
     plain = [is_strings(scope.type) for scope in node.scopes]
@@ -84,7 +84,7 @@ def categorical(column: Source) -> Any:
     return backend.interop.categorical(backend.with_values(backend.validity(node), values), dtype)
 
 
-def unique(column: Source) -> Any:
+def unique(column: ColumnSource) -> Any:
     """Distinct values in order of first appearance: what ``column.decompress().unique()`` gives."""
     scopes = _scopes(column)
     if not scopes:
@@ -95,7 +95,7 @@ def unique(column: Source) -> Any:
     return column._out(found)
 
 
-def distinct_values(column: Source, *, missing: bool) -> Any:
+def distinct_values(column: ColumnSource, *, missing: bool) -> Any:
     """A Series of the values of strings some of which have a dictionary; some of them may be there twice.
 
     Parameters
@@ -107,7 +107,7 @@ def distinct_values(column: Source, *, missing: bool) -> Any:
         return _together(column, _scopes(column), missing=missing)
 
 
-def nunique(column: Source, dropna: bool = True) -> int:
+def nunique(column: ColumnSource, dropna: bool = True) -> int:
     """How many distinct values there are: what ``column.decompress().nunique()`` gives."""
     scopes = _scopes(column)
     if not scopes:
@@ -118,7 +118,7 @@ def nunique(column: Source, dropna: bool = True) -> int:
         return int(_together(column, scopes).nunique()) + (not dropna and column.null_count > 0)
 
 
-def value_counts(column: Source, normalize: bool, sort: bool, ascending: bool, bins: Any, dropna: bool) -> Any:
+def value_counts(column: ColumnSource, normalize: bool, sort: bool, ascending: bool, bins: Any, dropna: bool) -> Any:
     """How often each value is there: what ``column.decompress().value_counts(...)`` gives."""
     options = {"normalize": normalize, "sort": sort, "ascending": ascending}
     scopes = _scopes(column) if bins is None else []
@@ -166,7 +166,7 @@ def value_counts(column: Source, normalize: bool, sort: bool, ascending: bool, b
         return column._out(backend.interop.counted(values, counts, **options))
 
 
-def _scopes(column: Source) -> list[_Scope]:
+def _scopes(column: ColumnSource) -> list[_Scope]:
     """What a column of strings consists of; none unless some of it has a dictionary."""
     backend = column._backend
     found: list[_Scope] = []
@@ -184,7 +184,7 @@ def _scopes(column: Source) -> list[_Scope]:
     return found
 
 
-def _codes(column: Source, scope: _Scope) -> Iterator[tuple[int, Any, Any]]:
+def _codes(column: ColumnSource, scope: _Scope) -> Iterator[tuple[int, Any, Any]]:
     """Codes of a scope's rows, some at a time: their first row, and which of them are not missing, or None."""
     backend, rows = column._backend, scope.node.rows
     if scope.codes is not None:
@@ -198,7 +198,7 @@ def _codes(column: Source, scope: _Scope) -> Iterator[tuple[int, Any, Any]]:
         yield scope.first + start, backend.as_array(found).view(f"<u{found.itemsize}"), valid
 
 
-def _together(column: Source, scopes: list[_Scope], *, missing: bool = False) -> Any:
+def _together(column: ColumnSource, scopes: list[_Scope], *, missing: bool = False) -> Any:
     """Distinct values of all scopes, one after another; with the first missing value where that is."""
     interop = column._backend.interop
     at = _first_missing(column) if missing and column.null_count else -1
@@ -217,7 +217,7 @@ def _together(column: Source, scopes: list[_Scope], *, missing: bool = False) ->
     return pieces[0] if len(pieces) == 1 else interop.concat_values(pieces)
 
 
-def _first_missing(column: Source) -> int:
+def _first_missing(column: ColumnSource) -> int:
     """The first row whose value is missing."""
     backend = column._backend
     found: ColumnBuffers = backend.validity(column._content.node)

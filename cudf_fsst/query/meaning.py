@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
-from .source import Source
+from .source import ColumnSource
 
 
-class Meaning(NamedTuple):
+class CallMeaning(NamedTuple):
     """Dtype of an answer's Series, and its missing value."""
 
     dtype: Any
@@ -20,13 +20,13 @@ class Meaning(NamedTuple):
 
 
 #: By kind of call. What the library refuses is not kept: it may have been the moment, as where a GPU had no memory.
-_found: dict[Hashable, Meaning] = {}
+_found: dict[Hashable, CallMeaning] = {}
 _MOST = 1000
 
 
 def meaning_of(
-    column: Source, ask: Callable[[Any], Any], key: Hashable, sample: Callable[[], Any] | None = None
-) -> Meaning | None:
+    column: ColumnSource, ask: Callable[[Any], Any], key: Hashable, sample: Callable[[], Any] | None = None
+) -> CallMeaning | None:
     """What the library makes of answers about a column.
 
     Parameters
@@ -57,7 +57,7 @@ def meaning_of(
         texts = ["a", None] if nulls else ["a"]
         some = backend.interop.sample(texts, dtype, content.type, content.stored) if sample is None else sample()
         result = ask(some)
-        made = Meaning(result.dtype, backend.interop.scalars(result)[-1] if nulls else None)
+        made = CallMeaning(result.dtype, backend.interop.scalars(result)[-1] if nulls else None)
     except MemoryError:
         raise
     except Exception:  # whatever the library raises, the column is decoded, and it raises that again

@@ -18,8 +18,8 @@ import pyarrow as pa
 from ..buffers import ColumnBuffers
 from ..codecs.span import Span
 from ..interop import cudf as interop_cudf
-from .meaning import Meaning, meaning_of
-from .source import LOGGER, Source
+from .meaning import CallMeaning, meaning_of
+from .source import LOGGER, ColumnSource
 
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -33,7 +33,7 @@ _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 #: Signs of both ends, as ``Series.between`` names them.
 _INCLUSIVE = {"both": (">=", "<="), "left": (">=", "<"), "right": (">", "<="), "neither": (">", "<")}
 #: Of answers about columns without nulls.
-_EXACT = Meaning(np.dtype(np.bool_), None)
+_EXACT = CallMeaning(np.dtype(np.bool_), None)
 
 
 class _Number(NamedTuple):
@@ -43,7 +43,7 @@ class _Number(NamedTuple):
     under: int = 1
 
 
-def compare(column: Source, sign: str, value: Any) -> Any:
+def compare(column: ColumnSource, sign: str, value: Any) -> Any:
     """Compare rows with a value: a Series without its proxy; None where the column is to be decoded."""
     limits = _limits(column)
     number = None if limits is None else _number(column, value)
@@ -53,7 +53,7 @@ def compare(column: Source, sign: str, value: Any) -> Any:
     return _answer(column, sign, _span(sign, number, limits), value, lambda some: how(some, value))
 
 
-def between(column: Source, left: Any, right: Any, inclusive: Any) -> Any:
+def between(column: ColumnSource, left: Any, right: Any, inclusive: Any) -> Any:
     """Whether rows lie between two values, as `compare`."""
     limits = _limits(column)
     if limits is None or type(inclusive) is not str or inclusive not in _INCLUSIVE:
@@ -67,7 +67,7 @@ def between(column: Source, left: Any, right: Any, inclusive: Any) -> Any:
     return _answer(column, "between", span, left, lambda some: some.between(left, right, inclusive=inclusive))
 
 
-def isin(column: Source, values: Any) -> Any:
+def isin(column: ColumnSource, values: Any) -> Any:
     """Whether rows are among integers, as `compare`."""
     backend = column._backend
     if backend.device == "cpu" or not _holds_numbers(column) or not _is_integers(column.dtype):
@@ -92,7 +92,7 @@ def isin(column: Source, values: Any) -> Any:
     return None if found is None else _series(column, "isin", found, _EXACT)
 
 
-def _holds_numbers(column: Source) -> bool:
+def _holds_numbers(column: ColumnSource) -> bool:
     """Whether there are rows of 64 bits or less each; the dtype of other columns may take time, or cuDF may lack it."""
     node = column._content.node
     return bool(node.rows) and len(node.values) == 1 and not node.children
@@ -102,7 +102,7 @@ def _is_integers(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "iu"
 
 
-def _limits(column: Source) -> tuple[int, int] | None:
+def _limits(column: ColumnSource) -> tuple[int, int] | None:
     """The lowest and the highest of the stored integers that are values; None where they are no such numbers."""
     if not _holds_numbers(column):
         return None
@@ -120,7 +120,7 @@ def _limits(column: Source) -> tuple[int, int] | None:
     return None
 
 
-def _number(column: Source, value: Any) -> _Number | None:
+def _number(column: ColumnSource, value: Any) -> _Number | None:
     """A value that the library compares with such a column exactly; None for others."""
     dtype, kind = column.dtype, column._content.type
     if _is_integers(dtype):
@@ -175,12 +175,12 @@ def _span(sign: str, number: _Number, limits: tuple[int, int]) -> Span:
     return Span(floor, floor, sign == "!=") if there else Span(1, 0, sign == "!=")
 
 
-def _answer(column: Source, name: str, span: Span, value: Any, ask: Callable[[Any], Any]) -> Any:
+def _answer(column: ColumnSource, name: str, span: Span, value: Any, ask: Callable[[Any], Any]) -> Any:
     backend = column._backend
-    meaning: Meaning | None = _EXACT
+    meaning: CallMeaning | None = _EXACT
     if column.null_count and backend.device == "cpu":
         # Of NumPy's dtypes those of times alone have missing values. NaT equals nothing and comes before nothing.
-        meaning = Meaning(_EXACT.dtype, name == "!=")
+        meaning = CallMeaning(_EXACT.dtype, name == "!=")
     elif column.null_count:
         meaning = meaning_of(column, ask, (name, type(value)), lambda: backend.interop.one_missing(column.dtype))
     if meaning is None:
@@ -190,7 +190,7 @@ def _answer(column: Source, name: str, span: Span, value: Any, ask: Callable[[An
     return None if found is None else _series(column, name, found, meaning)
 
 
-def _series(column: Source, name: str, found: ColumnBuffers, meaning: Meaning) -> Any:
+def _series(column: ColumnSource, name: str, found: ColumnBuffers, meaning: CallMeaning) -> Any:
     backend = column._backend
     with backend.current():
         LOGGER.debug("%s: codes", name)

@@ -12,7 +12,7 @@ from .. import automata
 from ..automata import Meaning, RowAutomaton
 from ..interop.pandas import ANY, ONE, tokens_of
 from .asked import PARAMETERS, encoded
-from .source import Source
+from .source import ColumnSource
 from .text import has_python_strings
 
 
@@ -46,7 +46,7 @@ _NO_FLAGS = re.UNICODE
 
 
 def of_method(
-    column: Source, name: str, call: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
+    column: ColumnSource, name: str, call: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
 ) -> RowRequest | None:
     """What a method of strings asks of each row; None: nothing that an automaton is known to answer.
 
@@ -82,7 +82,7 @@ def of_method(
     return RowRequest(machine, lambda series: call(series, **some), key, lambda series: call(series, **asked), warns)
 
 
-def _expression(column: Source, name: str, given: Mapping[str, Any]) -> RowAutomaton | None:
+def _expression(column: ColumnSource, name: str, given: Mapping[str, Any]) -> RowAutomaton | None:
     pattern, flags, case = given["pat"], given.get("flags", 0), given.get("case", True)
     regex = given.get("regex", True)
     if type(case) is not bool or type(regex) is not bool or not isinstance(flags, int) or isinstance(flags, bool):
@@ -109,7 +109,7 @@ def _has_groups(pattern: Any) -> bool:
         return False
 
 
-def _meaning(column: Source, flags: int) -> Meaning:
+def _meaning(column: ColumnSource, flags: int) -> Meaning:
     """What the library of a column means by a pattern."""
     if column._backend.device != "cpu":
         return automata.CUDF
@@ -118,7 +118,7 @@ def _meaning(column: Source, flags: int) -> Meaning:
     return automata.ARROW if isinstance(column.dtype, pd.ArrowDtype) and not flags else automata.EITHER
 
 
-def _like(column: Source, pattern: Any, escape: Any) -> RowAutomaton | None:
+def _like(column: ColumnSource, pattern: Any, escape: Any) -> RowAutomaton | None:
     try:
         tokens = tokens_of(pattern, escape)
     except (TypeError, ValueError):

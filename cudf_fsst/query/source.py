@@ -13,7 +13,7 @@ from ..index import CompressedIndex
 LOGGER = logging.getLogger("cudf_fsst.query")
 
 
-class Source(Protocol):
+class ColumnSource(Protocol):
     """A compressed column: the part of `CompressedColumn` that this room uses."""
 
     _backend: Backend

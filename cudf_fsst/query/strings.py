@@ -13,7 +13,7 @@ from pandas.api.extensions import no_default
 from ..callers import at_caller
 from ..interop import cudf as interop_cudf
 from . import asked, by_rows, codes, decoded, patterns
-from .source import Source
+from .source import ColumnSource
 
 #: Methods whose result has a value for each row that depends on that row alone, where no argument is an array.
 #: pandas', then cuDF's own.
@@ -51,7 +51,7 @@ class StringMethods:
     __slots__ = ("_column",)
 
     def __init__(self, column: Any) -> None:
-        self._column: Source = column
+        self._column: ColumnSource = column
         if not self._column._is_text:
             # Whatever the library says of such a dtype.
             _ = column._out(column._unlabelled(0, min(len(column), 1))).str

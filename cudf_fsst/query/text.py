@@ -15,7 +15,7 @@ from ..codecs.node import Node
 from ..codecs.text import search
 from ..interop.arrow import decoding, to_arrow
 from ..interop.pandas import is_object
-from .source import Source
+from .source import ColumnSource
 
 #: Columns that were looked at.
 _known: WeakKeyDictionary[Node, bool] = WeakKeyDictionary()
@@ -32,12 +32,12 @@ def made_of_text(node: Node, dtype: Any) -> None:
         _known[node] = True
 
 
-def must_be_text(column: Source, question: search.Question) -> bool:
+def must_be_text(column: ColumnSource, question: search.Question) -> bool:
     """Whether the library raises an error on bytes that are not UTF-8: it makes Python's strings of them."""
     return column._backend.device == "cpu" and (has_python_strings(column.dtype) or isinstance(question, search.Find))
 
 
-def is_text(column: Source) -> bool:
+def is_text(column: ColumnSource) -> bool:
     """Whether all strings of a column in host memory are UTF-8. Decodes it the first time, piece by piece."""
     node = column._content.node
     found = _known.get(node)
@@ -47,7 +47,7 @@ def is_text(column: Source) -> bool:
 
 
 @contextmanager
-def naming_bytes(column: Source) -> Iterator[None]:
+def naming_bytes(column: ColumnSource) -> Iterator[None]:
     """Raise UnicodeDecodeError, which names the row, where Arrow makes Python's strings of bytes that are not UTF-8."""
     try:
         yield
@@ -65,7 +65,7 @@ def _in_row(start: int, row: int) -> str:
     return f"in row {start + row}"
 
 
-def _is_text(column: Source, start: int, stop: int) -> bool:
+def _is_text(column: ColumnSource, start: int, stop: int) -> bool:
     strings = column._backend.host_strings(column._content.node, start, stop)
     try:
         to_arrow(strings, pa.large_string()).validate(full=True)

@@ -31,13 +31,13 @@ PLAIN, DEVICE, HOST, DISK = FORMS = ("plain", "device", "host", "disk")
 
 
 class Form(NamedTuple):
-    """A value as it lies somewhere; on disk, a `File`."""
+    """A value as it lies somewhere; on disk, a `SpillFile`."""
 
     value: Any
     nbytes: int
 
 
-class File(NamedTuple):
+class SpillFile(NamedTuple):
     """What a value was written to, and how that begins: by checksums of all that follows."""
 
     path: str
@@ -243,11 +243,11 @@ class Entry:
         """Add the form on disk."""
         path = os.path.join(folder, self._counters.file_name())
 
-        def work() -> File:
+        def work() -> SpillFile:
             if self.packed:
                 held.check_file(packed.value)
             packed.value.save(path)
-            return File(path, held.head(path))
+            return SpillFile(path, held.head(path))
 
         try:
             file = self._move("save", packed.nbytes, work)
@@ -285,7 +285,7 @@ class Entry:
         return held.proxied(moved, self._gives_proxies)
 
     @staticmethod
-    def _load(file: File) -> Any:
+    def _load(file: SpillFile) -> Any:
         if held.head(file.path) != file.head:
             raise ValueError(f"{file.path}: not the file that was written for this entry")
         return held.load(file.path)

@@ -41,7 +41,7 @@ def test_roundtrip(case: str, options: dict[str, int], rng: np.random.Generator)
     values = gpulz_cases.columns(rng)[case]
     packed = roundtrip(values, **options)
     chunk = packed.parameters[1]
-    assert packed.nbytes <= values.nbytes + 3 + launch.Layout(values.nbytes, chunk).meta_nbytes
+    assert packed.nbytes <= values.nbytes + 3 + launch.GpulzLayout(values.nbytes, chunk).meta_nbytes
 
 
 def tokens_of(packed: Packed) -> list[tuple[int, int]]:

@@ -249,7 +249,7 @@ def test_processes_that_compile_ahead(
         monkeypatch.delenv(compiled.AHEAD)
     else:
         monkeypatch.setenv(compiled.AHEAD, variable)
-    ahead = compiled._Ahead()
+    ahead = compiled._CompiledAhead()
     cache = object.__new__(compiled._Cache) if kept else None
     if cache is not None:
         cache._cache_path = "x"

@@ -619,7 +619,7 @@ def compress_as(
     cuda: Any = sys.modules["cudf_fsst.codecs.values.cuda"]
     waits: Any = sys.modules["cudf_fsst.device.waits"]
     plan: Any = importlib.import_module("cudf_fsst.codecs.values.plan")
-    source = cuda.Source(address, values.size, values.itemsize)
+    source = cuda.StreamSource(address, values.size, values.itemsize)
     choice = plan.Choice(codec, tuple(options.items()))
     (packed,) = waits.run(lane, cuda.compress_as(source, choice, signed=signed, lane=lane))
     return packed

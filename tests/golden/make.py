@@ -148,7 +148,9 @@ def version_3() -> dict[str, Any]:
     bins = pd.CategoricalIndex(pd.cut([1.0, 5.0, 9.0, float("nan"), 2.0], 3), name="bin")
     # What cuDF has: integers with missing labels.
     arrays = [pa.array([1, None, 2**60 + 1, 4, None]), pa.array([True, None, False, True, True])]
-    levels = [Content(host.Compressor(None, {}).node(arrow_columns.describe(one)), one.type, None) for one in arrays]
+    levels = [
+        Content(host.HostCompressor(None, {}).node(arrow_columns.describe(one)), one.type, None) for one in arrays
+    ]
     notes = {"names": ["i", None], "multi": True, "dtypes": [None] * 2, "freqs": [None] * 2}
     plain = pd.Series(words).fsst.compress()
     modes = ["AIR", "RAIL", "SHIP", "TRUCK", "", "REG AIR", None]

@@ -67,9 +67,7 @@ def _to_host(strings: DeviceStrings, lane: Lane) -> HostStrings:
     return made
 
 
-def compress(
-    tasks: Sequence[Any], *, lane: Lane, outbox: Any = None
-) -> Generator[None, None, list[list[Segment]]]:
+def compress(tasks: Sequence[Any], *, lane: Lane, outbox: Any = None) -> Generator[None, None, list[list[Segment]]]:
     """Compress columns on the host, and bring what is made to the GPU unless it is to be on the host."""
     import toy_text
 

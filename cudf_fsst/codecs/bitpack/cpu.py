@@ -333,7 +333,7 @@ def _unsigned(itemsize: int) -> np.dtype[Any]:
 class _Measured(NamedTuple):
     """What is known of values before they are packed."""
 
-    layout: launch.Layout
+    layout: launch.BitpackLayout
     units: int
     kinds: npt.NDArray[np.int64]
     bases: npt.NDArray[np.uint64]
@@ -350,7 +350,7 @@ def _measured(values: npt.NDArray[Any], signed: bool, divide: int) -> _Measured:
     _measure(*described, np.uint64(divisor), kinds, bases, slopes)
     if not (kinds & _KIND_DIVIDED).any():
         divisor = 1
-    made = launch.Layout(values.size, values.itemsize, bool((kinds & _KIND_DELTA).any()), divisor)
+    made = launch.BitpackLayout(values.size, values.itemsize, bool((kinds & _KIND_DELTA).any()), divisor)
     return _Measured(made, int((kinds & _WIDTH).sum()), kinds, bases, slopes)
 
 
@@ -387,7 +387,7 @@ def encode(values: npt.NDArray[Any], *, signed: bool = False, divide: int = 0) -
     return made.packed(count, signed, meta, codes)
 
 
-def _sections(made: launch.Layout, meta: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[Any], ...]:
+def _sections(made: launch.BitpackLayout, meta: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[Any], ...]:
     """``starts``, ``bases`` and ``slopes`` (empty where there are none) in `meta`."""
     size = made.itemsize * made.blocks
     unsigned = _unsigned(made.itemsize)
@@ -396,7 +396,7 @@ def _sections(made: launch.Layout, meta: npt.NDArray[np.uint8]) -> tuple[npt.NDA
     return starts, meta[made.bases : made.bases + size].view(unsigned), slopes.view(unsigned)
 
 
-def _layout(packed: Packed) -> launch.Layout:
+def _layout(packed: Packed) -> launch.BitpackLayout:
     made = launch.layout(packed)
     for name in ("meta", "codes"):
         array = getattr(packed, name)
@@ -469,7 +469,7 @@ def take(packed: Packed, rows: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> 
 
 
 def _decode_blocks(
-    packed: Packed, made: launch.Layout, blocks: npt.NDArray[np.int64], rows: int, out: npt.NDArray[Any]
+    packed: Packed, made: launch.BitpackLayout, blocks: npt.NDArray[np.int64], rows: int, out: npt.NDArray[Any]
 ) -> None:
     """Write the values of blocks, one block after another; `rows`: where the last one ends."""
     starts, bases, slopes = _sections(made, packed.meta)

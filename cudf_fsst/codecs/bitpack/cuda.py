@@ -10,7 +10,7 @@ import numpy as np
 from ...device.memory import Lane, Workspace
 from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import Piece, Rows, Tables, Taking
+from ..cuda_tables import JobTables, PartRange, RowNumbers, Taking
 from ..part import Packed, align
 from ..span import Span
 from ..values.launch import ScanJob
@@ -29,22 +29,22 @@ def _kernel(name: str, itemsize: int) -> Any:
 
 
 def sample_kernel() -> Any:
-    """What looks for a divisor; an array of `Job.look`, of any item sizes."""
+    """What looks for a divisor; an array of `BitpackJob.look`, of any item sizes."""
     return _kernel("bitpack_divisor", 8)
 
 
 def measure_kernel(itemsize: int, divide: bool = False) -> Any:
-    """What fills the blocks' entries; an array of `Job.measure`."""
+    """What fills the blocks' entries; an array of `BitpackJob.measure`."""
     return _kernel("bitpack_measure_divided" if divide else "bitpack_measure", itemsize)
 
 
 def scan_kernel(divide: bool = False) -> Any:
-    """What sums them up; an array of `Job.scan`, of any item sizes."""
+    """What sums them up; an array of `BitpackJob.scan`, of any item sizes."""
     return _kernel("bitpack_scan_divided" if divide else "bitpack_scan", 8)
 
 
 def pack_kernel(itemsize: int, divide: bool = False) -> Any:
-    """What writes the result; an array of `Job.pack`."""
+    """What writes the result; an array of `BitpackJob.pack`."""
     return _kernel("bitpack_pack_divided" if divide else "bitpack_pack", itemsize)
 
 
@@ -57,7 +57,7 @@ def _compare_kernel(name: str, itemsize: int) -> Any:
     return get_kernel("bitpack_compare", name, launch.defines(itemsize))
 
 
-class Job:
+class BitpackJob:
     """Values that are measured and, once their size is known, packed.
 
     Parameters
@@ -128,7 +128,7 @@ class Job:
         """Take the totals; `Packed.nbytes` that they mean."""
         divisor = divisor if kinds & 2 else 1
         self.variant = (divisor != 1,)
-        self._units, self._layout = units, launch.Layout(self.rows, self.itemsize, bool(kinds & 1), divisor)
+        self._units, self._layout = units, launch.BitpackLayout(self.rows, self.itemsize, bool(kinds & 1), divisor)
         self.meta_nbytes, self.codes_nbytes = self._layout.nbytes, launch.UNIT_NBYTES * units
         return self.meta_nbytes + self.codes_nbytes
 
@@ -158,6 +158,10 @@ class Job:
         return self._layout.packed(self._units, self._signed, meta, codes)
 
 
+#: As every codec of values names it.
+Job = BitpackJob
+
+
 @kept_with()
 def describe(packed: Packed) -> tuple[int, ...]:
     """What kernels know of a part.
@@ -174,17 +178,17 @@ def describe(packed: Packed) -> tuple[int, ...]:
     return launch.BitpackSegment(meta, meta + made.bases, slopes, codes, units, packed.rows, made.divisor)
 
 
-def _grid(piece: Piece, group: int) -> int:
+def _grid(piece: PartRange, group: int) -> int:
     first, last = piece.begin // launch.BLOCK, blocks(piece.end, launch.BLOCK)
     return blocks(last - first, launch.WARPS * group)
 
 
-def _unpack_jobs(pieces: Iterable[Piece]) -> list[int]:
+def _unpack_jobs(pieces: Iterable[PartRange]) -> list[int]:
     jobs = [launch.UnpackJob._make((*describe(piece.packed), *piece.output)) for piece in pieces]
     return [field for job in jobs for field in job]
 
 
-def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane) -> None:
+def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane) -> None:
     """Add the launches that decompress to `tables`; see `describe`."""
     del lane
     for itemsize in launch.ITEMSIZES:
@@ -193,14 +197,14 @@ def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane) -> None:
             tables.add_jobs(unpack_kernel(itemsize), THREADS, grids, _unpack_jobs(some))
 
 
-def decompress_wide(pairs: Sequence[tuple[Piece, Piece]], tables: Tables) -> None:
+def decompress_wide(pairs: Sequence[tuple[PartRange, PartRange]], tables: JobTables) -> None:
     """The same for numbers of 16 bytes, whose low and high halves are the same rows of two parts."""
     fields = _unpack_jobs(piece for pair in pairs for piece in pair)
     grids = [_grid(low, 1) for low, _ in pairs]
     tables.add_jobs(_kernel("bitpack_unpack_wide", 8), THREADS, grids, fields)
 
 
-def compare(pieces: Sequence[Piece], span: Span, tables: Tables, *, bits: int = 0) -> None:
+def compare(pieces: Sequence[PartRange], span: Span, tables: JobTables, *, bits: int = 0) -> None:
     """Add the launches that write whether values lie in a range, a byte each, to `tables`.
 
     Parameters
@@ -242,7 +246,7 @@ def bounds(packed: Packed) -> Span:
     return launch.bounds(made, meta, bool(packed.parameters[0]))
 
 
-def take(columns: Sequence[Taking], itemsize: int, rows: Rows, tables: Tables, *, bits: bool = False) -> None:
+def take(columns: Sequence[Taking], itemsize: int, rows: RowNumbers, tables: JobTables, *, bits: bool = False) -> None:
     """Add the launch that takes rows; `bits`: of bitmaps."""
     kernel = _kernel("bitpack_take_bits" if bits else "bitpack_take", itemsize)
     tables.add_taken(kernel, THREADS, columns, rows, bits=bits)

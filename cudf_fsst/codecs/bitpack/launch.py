@@ -91,7 +91,7 @@ def inverse(divisor: int) -> tuple[int, int]:
     return pow(divisor >> shift, -1, 2**64), shift
 
 
-class Layout(NamedTuple):
+class BitpackLayout(NamedTuple):
     """Sections of ``meta``: ``starts``, ``bases`` and, if any block has differences, ``slopes``.
 
     `divisor` is what the codes of some blocks were divided by, 1 if those of none were.
@@ -127,7 +127,7 @@ class Layout(NamedTuple):
         return Packed("bitpack", self.rows, self.itemsize, parameters, meta, codes, self.nbytes, UNIT_NBYTES * units)
 
 
-def layout(packed: Packed) -> Layout:
+def layout(packed: Packed) -> BitpackLayout:
     """The layout of a segment whose sizes fit together.
 
     Raises
@@ -144,7 +144,7 @@ def layout(packed: Packed) -> Layout:
     divisor = packed.parameters[2] | packed.parameters[3] << 32
     if divisor == 1 or divisor >> 8 * packed.itemsize:
         raise ValueError(f"damaged segment: {divisor} as a divisor of values of {packed.itemsize} bytes")
-    made = Layout(packed.rows, packed.itemsize, bool(packed.parameters[1]), max(divisor, 1))
+    made = BitpackLayout(packed.rows, packed.itemsize, bool(packed.parameters[1]), max(divisor, 1))
     if packed.meta_nbytes != made.nbytes:
         raise ValueError(f"damaged segment: meta has {packed.meta_nbytes} bytes, its rows need {made.nbytes}")
     most = 8 * packed.itemsize * made.blocks
@@ -154,7 +154,7 @@ def layout(packed: Packed) -> Layout:
     return made
 
 
-def bounds(made: Layout, meta: npt.NDArray[np.uint8], signed: bool) -> Span:
+def bounds(made: BitpackLayout, meta: npt.NDArray[np.uint8], signed: bool) -> Span:
     """Between which values those of a segment lie, by the entries of its blocks: none lies outside.
 
     Parameters

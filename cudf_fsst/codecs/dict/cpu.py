@@ -50,7 +50,7 @@ _ALL: npt.NDArray[np.int64] = np.empty(0, np.int64)
 Codes = npt.NDArray[Any]
 
 
-class Table:
+class ValueTable:
     """Distinct values of rows of a scope, in order of first appearance."""
 
     def __init__(self, strings: HostStrings, slots: int = _SLOTS) -> None:
@@ -124,7 +124,7 @@ class Distinct:
 
     def __init__(self, strings: HostStrings, most: int) -> None:
         self._strings = strings
-        self._table = Table(strings)
+        self._table = ValueTable(strings)
         self._chunks: list[tuple[_Chunk, Codes]] = []  # with the numbers of their values among all
         rows, chars = strings.rows, int(strings.offsets[-1] - strings.offsets[0])
         self._room = max(_HELD_NBYTES, (chars + 4 * rows) // 16) // rows  # bytes of a code
@@ -142,7 +142,7 @@ class Distinct:
         self.complete = True
 
     def _look(self, strings: HostStrings, first: int, last: int, most: int) -> _Chunk | None:
-        own = Table(strings)
+        own = ValueTable(strings)
         codes = own.insert(first, last, most)
         if codes is None:
             return None
@@ -185,18 +185,18 @@ class Distinct:
             out[:] = 0
 
 
-def sampled(strings: HostStrings | Coded) -> tuple[int, int]:
+def sampled(strings: HostStrings | DictionaryRows) -> tuple[int, int]:
     """Rows of the sample of a scope that are not null, and how many different hashes they have."""
     starts, run = plan.sample_runs(strings.rows)
-    if isinstance(strings, Coded):
+    if isinstance(strings, DictionaryRows):
         strings = strings.strings((starts[:, None] + np.arange(run)).ravel())
         starts, run = np.zeros(1, np.int64), strings.rows
     table = np.zeros(2 * plan.SAMPLE_RUNS * plan.RUN_ROWS, np.uint64)
-    rows, distinct = kernels.sample(*Table(strings).of, starts, run, table)
+    rows, distinct = kernels.sample(*ValueTable(strings).of, starts, run, table)
     return rows, distinct
 
 
-class Coded:
+class DictionaryRows:
     """Rows of strings that come with a dictionary, which may have values twice, and values that no row has.
 
     Parameters
@@ -235,10 +235,10 @@ class Coded:
 class _CodedDistinct:
     """As `Distinct`, of rows that have codes."""
 
-    def __init__(self, coded: Coded, most: int) -> None:
+    def __init__(self, coded: DictionaryRows, most: int) -> None:
         values = self._values = coded.all_values
         self._codes = coded.all_codes
-        table = Table(values)
+        table = ValueTable(values)
         same = table.insert(0, values.rows, values.rows + 1)
         assert same is not None
         #: Number + 1 of each distinct value, 0 of one that no row has; the values by their numbers.
@@ -279,7 +279,7 @@ def compress(
         Of the column.
     codec : str, optional
         That of text, or of dictionaries; None: whichever is expected to be smaller, for each scope.
-    table : Table, optional
+    table : ValueTable, optional
         Of a codec of text, which is the codec then.
     what : str, callable or None
         What the log calls the column.
@@ -330,7 +330,7 @@ def _rows(strings: HostStrings, first: int, last: int) -> HostStrings:
 
 
 def compress_coded(
-    coded: Coded, kind: Any, *, codec: str | None = None, what: What = None, **options: Any
+    coded: DictionaryRows, kind: Any, *, codec: str | None = None, what: What = None, **options: Any
 ) -> Node | None:
     """What `compress` makes of the same strings; None: they would have no dictionary, or more scopes than one."""
     named = codec is not None
@@ -344,11 +344,13 @@ def _is_one_scope(chars: int) -> bool:
     return strings_plan.segment_count(chars) <= strings_plan.segments_per_table(chars)
 
 
-def _scope(strings: HostStrings | Coded, kind: Any, named: bool, what: What, options: dict[str, Any]) -> Node | None:
+def _scope(
+    strings: HostStrings | DictionaryRows, kind: Any, named: bool, what: What, options: dict[str, Any]
+) -> Node | None:
     """A scope with a dictionary, or None where FSST alone is better."""
     rows = strings.rows
     distinct: Callable[[int], Distinct | _CodedDistinct]
-    if isinstance(strings, Coded):
+    if isinstance(strings, DictionaryRows):
         chars, distinct = strings.chars_nbytes, partial(_CodedDistinct, strings)
     else:
         chars, distinct = int(strings.offsets[-1] - strings.offsets[0]), partial(Distinct, strings)
@@ -566,7 +568,7 @@ class _Made(ABC):
         """Write where rows end, and their characters from `position` on; their validity or None, and nulls."""
 
 
-class _Plain(_Made):
+class _PlainScope(_Made):
     """Rows of a scope without a dictionary."""
 
     def __init__(self, scope: Node, first: int, last: int) -> None:
@@ -615,7 +617,7 @@ class _Coded(_Made):
 
 
 def _made(scope: Node, first: int, last: int) -> _Made:
-    return _Plain(scope, first, last) if is_strings(scope.type) else _Coded(scope, first, last)
+    return _PlainScope(scope, first, last) if is_strings(scope.type) else _Coded(scope, first, last)
 
 
 def validity(node: Node) -> tuple[npt.NDArray[np.uint8] | None, int]:

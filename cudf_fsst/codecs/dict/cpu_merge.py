@@ -21,7 +21,7 @@ from ..values import cpu as fixed
 from ..work import cut, run
 from . import cpu_kernels as kernels
 from . import plan
-from .cpu import Codes, Table, bits_of, codes_of, damaged, joined
+from .cpu import Codes, ValueTable, bits_of, codes_of, damaged, joined
 
 #: Characters of values that are decoded together.
 _VALUES_NBYTES = 2**26
@@ -80,7 +80,7 @@ def together(scopes: Sequence[Node]) -> tuple[list[Member], HostStrings]:
                 break
             batch.append(scope)
         strings = joined([values, *(text.read(scope.children[0].segments) for scope in batch)])
-        table, sizes = Table(strings), np.diff(strings.offsets.astype(np.int64))
+        table, sizes = ValueTable(strings), np.diff(strings.offsets.astype(np.int64))
         table.insert(0, values.rows, strings.rows + 1)
         ends = np.cumsum([values.rows, *(scope.children[0].rows for scope in batch)]).tolist()
         for scope, (start, stop) in zip(batch, pairwise(ends), strict=True):

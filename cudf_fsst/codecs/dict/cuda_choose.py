@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ...buffers import DeviceStrings
 from ...device.memory import Lane, Workspace
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import Tables
+from ..cuda_tables import JobTables
 from ..fsst.cuda_room import Room
 from ..text import plan as fsst_plan
 from . import launch, plan
@@ -35,7 +35,7 @@ class Wished(NamedTuple):
     chars: int
 
 
-class Found(NamedTuple):
+class SampledScope(NamedTuple):
     """A scope: its first row, rows, characters, and of its sample the rows that are not null and different hashes."""
 
     first: int
@@ -62,14 +62,16 @@ class _Cuts(NamedTuple):
         for begin, end in self.edges:
             yield self.rows_at + _WORD * begin, self.rows_at + _WORD * end
 
-    def scopes(self, rows: Sequence[int], chars: Sequence[int], counts: Sequence[int]) -> tuple[list[Found], bool]:
+    def scopes(
+        self, rows: Sequence[int], chars: Sequence[int], counts: Sequence[int]
+    ) -> tuple[list[SampledScope], bool]:
         """The scopes, by first rows and characters of segments; whether the samples' `counts` are theirs."""
         segments = [k for k in range(self.segments) if rows[k] < rows[k + 1]]
         if len(segments) < self.segments:
             ends = [*(segments[k] for k in range(0, len(segments), self.per_scope)), self.segments]
-            return [Found(rows[a], rows[b] - rows[a], chars[b] - chars[a]) for a, b in pairwise(ends)], False
+            return [SampledScope(rows[a], rows[b] - rows[a], chars[b] - chars[a]) for a, b in pairwise(ends)], False
         return [
-            Found(rows[a], rows[b] - rows[a], chars[b] - chars[a], *counts[_COUNTS * k : _COUNTS * k + 2])
+            SampledScope(rows[a], rows[b] - rows[a], chars[b] - chars[a], *counts[_COUNTS * k : _COUNTS * k + 2])
             for k, (a, b) in enumerate(self.edges)
         ], True
 
@@ -90,7 +92,7 @@ class _Sampling:
             lane.zero(self._work[self._zeros], self._counts_nbytes + _SET_NBYTES * self._together)
 
     def launch(
-        self, scopes: Sequence[tuple[DeviceStrings, tuple[int, int]]], lane: Lane, tables: Tables, tables_at: int
+        self, scopes: Sequence[tuple[DeviceStrings, tuple[int, int]]], lane: Lane, tables: JobTables, tables_at: int
     ) -> None:
         """Count; `tables`: with what comes before; `tables_at`: where they have room."""
         counts_at = self._work[self._zeros]
@@ -99,7 +101,7 @@ class _Sampling:
             some = scopes[start : start + self._together]
             if start:
                 lane.zero(sets_at, _SET_NBYTES * len(some))
-                tables = Tables()
+                tables = JobTables()
             fields: list[int] = []
             for k, (strings, edges) in enumerate(some):
                 validity = strings.validity if strings.null_count else 0
@@ -114,7 +116,7 @@ class _Sampling:
         self.counts = lane.fetch(counts_at, _COUNTS * len(scopes), np.int64)
 
 
-def scopes(columns: Sequence[Wished], lane: Lane) -> Generator[None, None, list[list[Found]]]:
+def scopes(columns: Sequence[Wished], lane: Lane) -> Generator[None, None, list[list[SampledScope]]]:
     """The scopes of columns of at least one row (docs/format.md, section 7).
 
     Of columns that `named` dictionaries nothing is sampled.
@@ -133,7 +135,7 @@ def scopes(columns: Sequence[Wished], lane: Lane) -> Generator[None, None, list[
         for count, of_scope in zip(segments, each, strict=True):
             cuts.append(_Cuts(count, of_scope, at))
             at += 2 * _WORD * (count + 1)
-        tables = Tables()
+        tables = JobTables()
         _find_begins(columns, cuts, tables)
         wanted = [
             (column.strings, edges)
@@ -145,7 +147,7 @@ def scopes(columns: Sequence[Wished], lane: Lane) -> Generator[None, None, list[
         begins = lane.fetch(work[begins_at], (at - work[begins_at]) // _WORD, np.int64)
         yield
         numbers, counts, first = begins.tolist(), sampling.counts.tolist(), 0
-        found: list[list[Found]] = []
+        found: list[list[SampledScope]] = []
         again: list[int] = []
         for i, (column, own) in enumerate(zip(columns, cuts, strict=True)):
             rows, chars = numbers[first : first + own.segments + 1], numbers[first + own.segments + 1 :]
@@ -171,15 +173,15 @@ class Samples:
             work.take(lane)
             self._sampling.clear(lane)
             wanted = [(strings, (0, strings.rows)) for strings in columns]
-            self._sampling.launch(wanted, lane, Tables(), work[tables_at])
+            self._sampling.launch(wanted, lane, JobTables(), work[tables_at])
         self._event = lane.event()
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[SampledScope]:
         """The only scope of each column; waits for the samples, and for nothing behind them."""
         self._event.synchronize()
         counts = self._sampling.counts.reshape(-1, _COUNTS).tolist()
         return [
-            Found(0, strings.rows, chars, sampled, different)
+            SampledScope(0, strings.rows, chars, sampled, different)
             for strings, (sampled, different, chars) in zip(self._columns, counts, strict=True)
         ]
 
@@ -220,14 +222,14 @@ class Carried:
         ]
         lane = room.side[-1] if len(room.side) > 1 else room.lane  # in the first tables are trained
         self._sampling.clear(lane)
-        self._sampling.launch(wanted, lane, Tables(), room.work[self._tables_at])
+        self._sampling.launch(wanted, lane, JobTables(), room.work[self._tables_at])
         for column, found in zip(room.columns, room.found, strict=True):
             # And of characters, which are behind.
             begins = lane.fetch(room.number(found.rows_begin), 2 * (column.segments + 1), np.int64)
             self._found.append((column.number, _Cuts(column.segments, column.per_table, 0), begins))
         room.lane.follow(lane)
 
-    def found(self) -> dict[int, list[Found]] | None:
+    def found(self) -> dict[int, list[SampledScope]] | None:
         """After the wait: the scopes of columns, of none if none may have a dictionary. None: they are not known."""
         if self._sampling is None or not self._found:
             return None
@@ -237,7 +239,7 @@ class Carried:
             row < following for _, cuts, numbers in begun for row, following in pairwise(numbers[: cuts.segments + 1])
         ):
             return {}
-        every: dict[int, list[Found]] = {}
+        every: dict[int, list[SampledScope]] = {}
         for number, cuts, numbers in begun:
             every[number], known = cuts.scopes(numbers, numbers[cuts.segments + 1 :], counts)
             if not known:
@@ -250,7 +252,7 @@ def _kernel(name: str) -> Any:
     return get_kernel("dict_find", name, launch.FIND_DEFINES)
 
 
-def _find_begins(columns: Sequence[Wished], cuts: Sequence[_Cuts], tables: Tables) -> None:
+def _find_begins(columns: Sequence[Wished], cuts: Sequence[_Cuts], tables: JobTables) -> None:
     grids, fields = list[int](), list[int]()
     for (strings, _, nbytes), own in zip(columns, cuts, strict=True):
         wide, size, count = strings.offsets_itemsize == 8, fsst_plan.segment_size(nbytes), own.segments + 1
@@ -261,7 +263,7 @@ def _find_begins(columns: Sequence[Wished], cuts: Sequence[_Cuts], tables: Table
 
 
 def _sample_again(
-    columns: Sequence[Wished], found: list[list[Found]], numbers: Sequence[int], lane: Lane
+    columns: Sequence[Wished], found: list[list[SampledScope]], numbers: Sequence[int], lane: Lane
 ) -> Generator[None, None, None]:
     """Sample the scopes of columns some of whose segments have no rows."""
     scopes = [(i, k) for i in numbers for k in range(len(found[i]))]
@@ -275,7 +277,7 @@ def _sample_again(
         lane.upload(work[place], words)
         edges = [(work[place] + 2 * _WORD * n, work[place] + 2 * _WORD * n + _WORD) for n in range(len(scopes))]
         wanted = [(columns[i].strings, own) for (i, _), own in zip(scopes, edges, strict=True)]
-        sampling.launch(wanted, lane, Tables(), work[tables_at])
+        sampling.launch(wanted, lane, JobTables(), work[tables_at])
         yield
         for (i, k), own in zip(scopes, sampling.counts.reshape(-1, _COUNTS).tolist(), strict=True):
             found[i][k] = found[i][k]._replace(sampled=own[0], different=own[1])

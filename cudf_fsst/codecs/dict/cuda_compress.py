@@ -38,7 +38,7 @@ _VALUES_NBYTES, _FEW_VALUES_NBYTES = plan.MOST_CHARS, 2 << 20
 _LONG_ROWS = 24
 
 
-class Task(NamedTuple):
+class ColumnTask(NamedTuple):
     """A column to compress, and how.
 
     Attributes
@@ -77,12 +77,12 @@ class Task(NamedTuple):
 
 
 @dataclass
-class Scope:
+class DictionaryScope:
     """Rows with a dictionary, as it is made.
 
     Attributes
     ----------
-    found : cuda_choose.Found
+    found : cuda_choose.SampledScope
     firsts : int
         Address of the first row of each value.
     held : rmm.DeviceBuffer, optional
@@ -93,7 +93,7 @@ class Scope:
         Of the values.
     """
 
-    found: cuda_choose.Found
+    found: cuda_choose.SampledScope
     firsts: int = 0
     values: int = 0
     values_chars: int = 0
@@ -106,28 +106,28 @@ class Scope:
 
 
 @dataclass
-class Column:
+class DictColumn:
     """A column on its way: its scopes, of which those without a dictionary are left to FSST.
 
     Attributes
     ----------
-    task : Task
+    task : ColumnTask
     chars : int or None
         Its characters, or a limit.
-    scopes : list of cuda_choose.Found
+    scopes : list of cuda_choose.SampledScope
     most : dict
         Of scopes, by number, that may have a dictionary: how many values at most.
     dictionaries : dict
         Of those that have one.
     """
 
-    task: Task
+    task: ColumnTask
     chars: int | None = None
-    scopes: list[cuda_choose.Found] = field(default_factory=list)
+    scopes: list[cuda_choose.SampledScope] = field(default_factory=list)
     most: dict[int, int] = field(default_factory=dict)
-    dictionaries: dict[int, Scope] = field(default_factory=dict)
+    dictionaries: dict[int, DictionaryScope] = field(default_factory=dict)
 
-    def take(self, scopes: list[cuda_choose.Found]) -> None:
+    def take(self, scopes: list[cuda_choose.SampledScope]) -> None:
         """Take the scopes, with their samples, and see which may have a dictionary."""
         self.scopes, named = scopes, self.task.named
         for number, one in enumerate(scopes):
@@ -138,29 +138,29 @@ class Column:
             if most := plan.most_values(one.rows, one.chars, named=named):
                 self.most[number] = most
 
-    def search(self, number: int) -> cuda_find.Scope:
+    def search(self, number: int) -> cuda_find.ScopeRange:
         """A scope that may have a dictionary, for its values to be found."""
         one, strings = self.scopes[number], self.task.strings
         what = self.task.what
-        return cuda_find.Scope(strings, one.first, one.rows, one.chars, self.most[number], one.different, what)
+        return cuda_find.ScopeRange(strings, one.first, one.rows, one.chars, self.most[number], one.different, what)
 
-    def decide(self, number: int, found: cuda_find.Numbered) -> Scope | None:
+    def decide(self, number: int, found: cuda_find.Numbered) -> DictionaryScope | None:
         """The scope, if it has a dictionary, now that its values are found."""
         of = self.scopes[number]
         if not plan.accepts(of.rows, of.chars, found.values, found.chars, named=self.task.named):
             return None
-        scope = Scope(of, found.firsts, found.values, found.chars, found.longest, found.null_count)
+        scope = DictionaryScope(of, found.firsts, found.values, found.chars, found.longest, found.null_count)
         self.dictionaries[number] = scope
         return scope
 
 
-def scratch(tasks: Sequence[Task], others_nbytes: int) -> int:
+def scratch(tasks: Sequence[ColumnTask], others_nbytes: int) -> int:
     """Bytes of memory that a call may use beside its input and its result."""
     nbytes = others_nbytes + sum((task.strings.chars_limit or 0) + 4 * task.strings.rows for task in tasks)
     return max(_SCRATCH, nbytes // _SCRATCH_PART)
 
 
-def choose(tasks: Sequence[Task], chars: Sequence[int | None], lane: Lane) -> Steps:
+def choose(tasks: Sequence[ColumnTask], chars: Sequence[int | None], lane: Lane) -> Steps:
     """Cut columns into scopes, and find those that may have a dictionary, by their samples.
 
     Parameters
@@ -173,9 +173,9 @@ def choose(tasks: Sequence[Task], chars: Sequence[int | None], lane: Lane) -> St
 
     Returns
     -------
-    list of Column
+    list of DictColumn
     """
-    columns = [Column(task, nbytes) for task, nbytes in zip(tasks, chars, strict=True)]
+    columns = [DictColumn(task, nbytes) for task, nbytes in zip(tasks, chars, strict=True)]
     wished = [column for column in columns if column.task.may_have]
     if not wished:
         return columns
@@ -187,7 +187,7 @@ def choose(tasks: Sequence[Task], chars: Sequence[int | None], lane: Lane) -> St
     return columns
 
 
-def carried(tasks: Sequence[Task], chars: Sequence[int | None]) -> cuda_choose.Carried | None:
+def carried(tasks: Sequence[ColumnTask], chars: Sequence[int | None]) -> cuda_choose.Carried | None:
     """Samples of columns for FSST to carry along, before it begins; None where they are better looked at alone.
 
     That is so unless it is likely that no column has a dictionary: long rows seldom repeat.
@@ -200,7 +200,7 @@ def carried(tasks: Sequence[Task], chars: Sequence[int | None]) -> cuda_choose.C
     return cuda_choose.Carried(some) if some and seldom(tasks, chars) else None
 
 
-def seldom(tasks: Sequence[Task], chars: Sequence[int | None]) -> bool:
+def seldom(tasks: Sequence[ColumnTask], chars: Sequence[int | None]) -> bool:
     """Whether it is likely that no column has a dictionary."""
     return all(
         task.may_have and not task.named and nbytes >= _LONG_ROWS * task.strings.rows
@@ -209,7 +209,7 @@ def seldom(tasks: Sequence[Task], chars: Sequence[int | None]) -> bool:
     )
 
 
-def dictionaries(columns: Sequence[Column], *, lane: Lane, outbox: Outbox | None, others_nbytes: int = 0) -> Steps:
+def dictionaries(columns: Sequence[DictColumn], *, lane: Lane, outbox: Outbox | None, others_nbytes: int = 0) -> Steps:
     """Compress the scopes of columns for which a dictionary pays.
 
     Parameters
@@ -229,14 +229,14 @@ def dictionaries(columns: Sequence[Column], *, lane: Lane, outbox: Outbox | None
         return
     tasks = [column.task for column in columns]
     room = scratch(tasks, others_nbytes)
-    waiting: list[tuple[Column, Scope]] = []
+    waiting: list[tuple[DictColumn, DictionaryScope]] = []
     for first, last in _rounds(searches, room):
         yield from _round(searches[first:last], asked[first:last], room, waiting, lane, outbox)
     for some in _groups(waiting):
         yield from _compress_values(some, lane, outbox)
 
 
-def _rounds(searches: Sequence[cuda_find.Scope], room: int) -> Iterator[tuple[int, int]]:
+def _rounds(searches: Sequence[cuda_find.ScopeRange], room: int) -> Iterator[tuple[int, int]]:
     """Searches that share the room: the first and, exclusive, the last."""
     start, nbytes = 0, _PACKING_NULLS
     for i, search in enumerate(searches):
@@ -250,10 +250,10 @@ def _rounds(searches: Sequence[cuda_find.Scope], room: int) -> Iterator[tuple[in
 
 
 def _round(
-    searches: Sequence[cuda_find.Scope],
-    asked: Sequence[tuple[Column, int]],
+    searches: Sequence[cuda_find.ScopeRange],
+    asked: Sequence[tuple[DictColumn, int]],
     room: int,
-    waiting: list[tuple[Column, Scope]],
+    waiting: list[tuple[DictColumn, DictionaryScope]],
     lane: Lane,
     outbox: Outbox | None,
 ) -> Steps:
@@ -276,8 +276,8 @@ def _round(
             measured.append(lane.event())
 
     numbered = yield from cuda_find.number(searches, lane, room=room - packing, beside=begin)
-    made: list[tuple[cuda_find.Numbered, Scope]] = []
-    gathered: list[tuple[Column, Scope]] = []
+    made: list[tuple[cuda_find.Numbered, DictionaryScope]] = []
+    gathered: list[tuple[DictColumn, DictionaryScope]] = []
     try:
         for (column, number), one in zip(asked, numbered, strict=True):
             if one is None:
@@ -345,9 +345,11 @@ def _known(one: cuda_find.Numbered) -> bool:
     return True
 
 
-def _groups(waiting: Sequence[tuple[Column, Scope]]) -> Iterator[list[tuple[Column, Scope]]]:
+def _groups(
+    waiting: Sequence[tuple[DictColumn, DictionaryScope]],
+) -> Iterator[list[tuple[DictColumn, DictionaryScope]]]:
     """Dictionaries whose values are in memory together."""
-    some: list[tuple[Column, Scope]] = []
+    some: list[tuple[DictColumn, DictionaryScope]] = []
     nbytes = 0
     for column, scope in waiting:
         if some and nbytes + scope.values_chars > _VALUES_NBYTES:
@@ -359,7 +361,7 @@ def _groups(waiting: Sequence[tuple[Column, Scope]]) -> Iterator[list[tuple[Colu
         yield some
 
 
-def gather_values(some: Sequence[tuple[Column, Scope]], lane: Lane) -> list[fsst.Task]:
+def gather_values(some: Sequence[tuple[DictColumn, DictionaryScope]], lane: Lane) -> list[fsst.TextTask]:
     """Gather the values of dictionaries, for FSST to compress."""
     tasks, gatherings = [], []
     sizes = [nbytes for _, scope in some for nbytes in (4 * (scope.values + 1), scope.values_chars)]
@@ -374,12 +376,12 @@ def gather_values(some: Sequence[tuple[Column, Scope]], lane: Lane) -> list[fsst
             gatherings.append(cuda_text.Gathering(source, scope.firsts, rows, offsets.ptr, chars.ptr, nbytes))
         gathered = DeviceStrings(rows, chars.ptr, offsets.ptr, 4, owners=(offsets, chars, None), chars_limit=nbytes)
         options = {name: value for name, value in column.task.options.items() if name != "table"}
-        tasks.append(fsst.Task(gathered, **options))
+        tasks.append(fsst.TextTask(gathered, **options))
     cuda_text.gather(gatherings, lane)
     return tasks
 
 
-def _compress_values(some: Sequence[tuple[Column, Scope]], lane: Lane, outbox: Outbox | None) -> Steps:
+def _compress_values(some: Sequence[tuple[DictColumn, DictionaryScope]], lane: Lane, outbox: Outbox | None) -> Steps:
     """Gather the values of dictionaries, and compress them."""
     if not some:
         return
@@ -388,11 +390,11 @@ def _compress_values(some: Sequence[tuple[Column, Scope]], lane: Lane, outbox: O
         scope.segments, scope.held = segments, None
 
 
-def plain_tasks(columns: Sequence[Column]) -> list[fsst.Task]:
+def plain_tasks(columns: Sequence[DictColumn]) -> list[fsst.TextTask]:
     """What is left for FSST: all of a column without dictionaries, some scopes of others."""
     tasks = []
     for column in columns:
-        task = fsst.Task(column.task.strings, **column.task.options, chars=column.chars)
+        task = fsst.TextTask(column.task.strings, **column.task.options, chars=column.chars)
         if column.dictionaries:
             if len(column.dictionaries) == len(column.scopes):
                 continue
@@ -401,7 +403,7 @@ def plain_tasks(columns: Sequence[Column]) -> list[fsst.Task]:
     return tasks
 
 
-def nodes(columns: Sequence[Column], plain: Iterator[Sequence[Segment]]) -> Generator[Node, None, None]:
+def nodes(columns: Sequence[DictColumn], plain: Iterator[Sequence[Segment]]) -> Generator[Node, None, None]:
     """The nodes of columns; `plain`: what has become of `plain_tasks`."""
     for column in columns:
         kind, rows = column.task.kind, column.task.strings.rows

@@ -11,7 +11,7 @@ from ...buffers import CharactersUnderNulls, DeviceStrings
 from ...device.memory import ALIGNMENT, Lane, Workspace, device_attributes
 from ...naming import What
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import Tables
+from ..cuda_tables import JobTables
 from ..part import align
 from . import launch, plan
 
@@ -26,7 +26,7 @@ _GUESSES = {_FEW: 160, _MORE: 8192, _MANY: 16384}
 _LARGE_ROWS = 1 << 20
 
 
-class Scope(NamedTuple):
+class ScopeRange(NamedTuple):
     """Consecutive rows whose values are wanted.
 
     Attributes
@@ -68,7 +68,7 @@ class Scope(NamedTuple):
         return _table_nbytes(self, slots) + self.rows * _nbytes(slots)
 
 
-def slots_of(scope: Scope) -> list[int]:
+def slots_of(scope: ScopeRange) -> list[int]:
     """Slots of the tables that are tried one after another."""
     most = max(1 << (4 * min(scope.limit, scope.rows) // 3).bit_length(), _FEW)  # a quarter of them stays empty
     return [
@@ -83,12 +83,12 @@ def _nbytes(slots: int) -> int:
     return 1 if slots <= _FEW else 2
 
 
-def _stride(scope: Scope, slots: int) -> int:
+def _stride(scope: ScopeRange, slots: int) -> int:
     """Words of 8 bytes of a slot: with the bytes of its value where many rows look for theirs."""
     return launch.SLOT_WORDS if _MORE < slots <= _MANY and scope.rows >= _LARGE_ROWS else 1
 
 
-def _table_nbytes(scope: Scope, slots: int) -> int:
+def _table_nbytes(scope: ScopeRange, slots: int) -> int:
     """Bytes of memory for a table, and for what makes numbers of its slots."""
     rows = 0 if slots == _FEW else scope.rows // 8 + scope.rows // (launch.RANK_CHUNK // 4)
     of_slot = 8 * _stride(scope, slots) + 8
@@ -107,7 +107,7 @@ class Jobs:
         grids.append(grid)
         every += fields
 
-    def place(self, tables: Tables) -> None:
+    def place(self, tables: JobTables) -> None:
         """Add the launches to `tables`."""
         for (_, kernel, threads), (grids, fields) in sorted(self._found.items()):
             tables.add_jobs(_kernel(kernel), threads, grids, fields)
@@ -118,7 +118,7 @@ class Numbered:
 
     Attributes
     ----------
-    scope : Scope
+    scope : ScopeRange
     values, chars, longest, null_count : int
         How many values, their characters, the longest's, and rows that are null.
     slots : int
@@ -129,7 +129,7 @@ class Numbered:
         Address of u32: first row of each value, counted from the scope's.
     """
 
-    def __init__(self, scope: Scope, slots: int, keep: bool, lane: Lane) -> None:
+    def __init__(self, scope: ScopeRange, slots: int, keep: bool, lane: Lane) -> None:
         self.scope, self.kept, self.slots, self._lane = scope, keep, slots, lane
         self._few, self._renumbered = slots == _FEW, False
         self._stride = _stride(scope, slots)
@@ -241,7 +241,7 @@ class Numbered:
             self._finding.release()
         return True
 
-    def look_up(self, tables: Tables, first: int, rows: int, out: int) -> None:
+    def look_up(self, tables: JobTables, first: int, rows: int, out: int) -> None:
         """Write the codes of some rows; of null rows, anything."""
         if self._few:  # which finds long rows again
             self._lane.zero(self.found_at, _WORD * _COUNT)
@@ -291,7 +291,7 @@ def _kernel(name: str) -> Any:
     return get_kernel("dict_find", name, launch.FIND_DEFINES)
 
 
-def searches_of(scopes: Sequence[tuple[Scope, int, bool]], lane: Lane) -> list[Numbered]:
+def searches_of(scopes: Sequence[tuple[ScopeRange, int, bool]], lane: Lane) -> list[Numbered]:
     """Make ready to find the values of scopes: with tables of so many slots, to be kept or not; they share memory."""
     made, staying = [Numbered(*one, lane) for one in scopes], Workspace()
     finding = staying if len(made) > 1 else Workspace()
@@ -318,7 +318,7 @@ def download(together: Sequence[Numbered], lane: Lane) -> Any:
 
 
 def number(
-    scopes: Sequence[Scope], lane: Lane, *, room: int, beside: Callable[[Sequence[Numbered]], None] | None = None
+    scopes: Sequence[ScopeRange], lane: Lane, *, room: int, beside: Callable[[Sequence[Numbered]], None] | None = None
 ) -> Generator[None, None, list[Numbered | None]]:
     """Number the values of scopes. None: there are more than its limit.
 
@@ -337,7 +337,7 @@ def number(
     left = [(i, slots_of(scope)) for i, scope in enumerate(scopes)]
     room -= sum(_table_nbytes(scopes[i], sizes[0]) for i, sizes in left)
     while left:
-        tables, jobs, tried = Tables(), Jobs(), []
+        tables, jobs, tried = JobTables(), Jobs(), []
         for i, sizes in left:
             scope = scopes[i]
             nbytes = scope.rows * _nbytes(sizes[0])

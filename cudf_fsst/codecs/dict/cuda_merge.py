@@ -15,7 +15,7 @@ from ...buffers import DeviceStrings, HostStrings
 from ...device import waits
 from ...device.memory import Lane
 from ...device.transfer import to_host
-from ..cuda_tables import Tables
+from ..cuda_tables import JobTables
 from ..fsst import cuda_compress as fsst
 from ..node import Node, Parts, dictionary_of, is_strings, of_scopes, of_validity
 from ..values import cuda as fixed
@@ -60,7 +60,7 @@ def _with_values(scopes: Sequence[Node], lane: Lane) -> list[Node]:
 
 
 class _Codes:
-    """Codes of scopes one after another, renumbered: `cuda_pack.Coded`."""
+    """Codes of scopes one after another, renumbered: `cuda_pack.CodedRows`."""
 
     def __init__(self, scopes: Sequence[Node], numbers: Sequence[Any], itemsize: int, mask: int, lane: Lane) -> None:
         self._scopes, self._lane = scopes, lane
@@ -73,7 +73,7 @@ class _Codes:
         for at, one in zip(self._places, self._host, strict=False):
             lane.upload(at, one)
 
-    def look_up(self, tables: Tables, first: int, rows: int, out: int) -> None:
+    def look_up(self, tables: JobTables, first: int, rows: int, out: int) -> None:
         """Write the codes of some rows, at once."""
         last = first + rows
         for number, scope in enumerate(self._scopes):
@@ -93,8 +93,8 @@ def _one(scopes: Sequence[Node], numbers: Sequence[Any], values: HostStrings, la
     codes = _Codes(scopes, numbers, itemsize, 0 if mask is None else int(mask.ptr), lane)
     steps: list[waits.Steps] = [_compress(own, values, lane), cuda_pack.pack_pieces(codes, _ROOM, lane)]
     if mask is not None:
-        bits = fixed.Source.bitmap(int(mask.ptr), 0, codes.rows)
-        steps.append(fixed.compress([fixed.Task(bits, what=of_validity(None))], lane=lane))
+        bits = fixed.StreamSource.bitmap(int(mask.ptr), 0, codes.rows)
+        steps.append(fixed.compress([fixed.StreamTask(bits, what=of_validity(None))], lane=lane))
     own, packed, *made = waits.run(lane, *steps)
     validity: Parts = made[0][0] if made else ()
     chars = sum(scope.chars for scope in scopes)
@@ -114,7 +114,7 @@ def _compress(own: Node, values: HostStrings, lane: Lane) -> Generator[None, Non
         values.rows, int(there[1].ptr), int(there[0].ptr), 4, owners=(*there, None), chars_limit=chars.nbytes
     )
     sizes: dict[str, Any] = {"tile_size": own.segments[0].layout.tile_size} if own.segments else {}
-    (segments,) = yield from fsst.compress([fsst.Task(strings, **sizes)], lane=lane)
+    (segments,) = yield from fsst.compress([fsst.TextTask(strings, **sizes)], lane=lane)
     made = Node(own.type, values.rows, 0, segments=tuple(segments))
     cuda_read.know_longest(made, int(np.diff(offsets).max()))
     return made

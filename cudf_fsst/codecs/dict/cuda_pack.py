@@ -13,7 +13,7 @@ from ...device.transfer import Outbox
 from ...device.waits import Steps
 from ..bitpack import cuda as bitpack
 from ..cuda_kernels import get_kernel
-from ..cuda_tables import Tables
+from ..cuda_tables import JobTables
 from ..node import Parts, of_validity
 from ..part import Packed
 from ..values import cuda as fixed
@@ -26,7 +26,7 @@ _WINDOW_NBYTES = 32 << 20
 _PIECE_NBYTES = 1 << 20
 
 
-class Coded(Protocol):
+class CodedRows(Protocol):
     """Rows that have codes, which are not kept."""
 
     @property
@@ -43,19 +43,19 @@ class Coded(Protocol):
     def validity(self) -> tuple[int, int]:
         """Address of a bitmap, the bit of the first row; 0: no nulls."""
 
-    def look_up(self, tables: Tables, first: int, rows: int, out: int) -> None:
+    def look_up(self, tables: JobTables, first: int, rows: int, out: int) -> None:
         """Write the codes of some rows, now or when `tables` are launched; of null rows, anything."""
 
 
-def validity_task(one: cuda_find.Numbered) -> fixed.Task:
+def validity_task(one: cuda_find.Numbered) -> fixed.StreamTask:
     """Which rows of a scope are not null."""
     validity, offset = one.validity
-    return fixed.Task(fixed.Source.bitmap(validity, offset, one.rows), what=of_validity(one.scope.what))
+    return fixed.StreamTask(fixed.StreamSource.bitmap(validity, offset, one.rows), what=of_validity(one.scope.what))
 
 
-def code_tasks(one: cuda_find.Numbered, address: int) -> list[fixed.Task]:
+def code_tasks(one: cuda_find.Numbered, address: int) -> list[fixed.StreamTask]:
     """Codes of all rows of a scope, which lie at an address, as they are cut."""
-    return [fixed.Task(source, choice=plan.CODES) for source in _sources(one, address, 0, one.rows)]
+    return [fixed.StreamTask(source, choice=plan.CODES) for source in _sources(one, address, 0, one.rows)]
 
 
 def pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None, *, room: int = 0) -> Steps:
@@ -76,10 +76,10 @@ def pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None, 
     -------
     list of (Parts, Parts)
     """
-    tasks: list[fixed.Task] = []
+    tasks: list[fixed.StreamTask] = []
     owners: list[tuple[int, int]] = []
     buffers: list[Any] = []
-    tables, jobs = Tables(), cuda_find.Jobs()
+    tables, jobs = JobTables(), cuda_find.Jobs()
     results: list[list[Parts]] = [[(), ()] for _ in made]
 
     def keep(owners: Sequence[tuple[int, int]], parts: Sequence[Parts]) -> None:
@@ -111,27 +111,27 @@ def pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None, 
     return [(validity, codes) for validity, codes in results]
 
 
-class _Piece:
+class _CodedPiece:
     """Codes of rows from `first` on, which are looked up as they are measured and as they are packed, window by window.
 
     What is looked up and measured is still there to be packed if it is one window.
     """
 
-    def __init__(self, one: Coded, first: int, rows: int, lane: Lane) -> None:
+    def __init__(self, one: CodedRows, first: int, rows: int, lane: Lane) -> None:
         self._one, self._first, self._lane = one, first, lane
         itemsize, step = one.itemsize, _step(one)
         self._windows = [(start, min(step, rows - start)) for start in range(0, rows, step)]
         work = self._work = Workspace()
-        self._job = bitpack.Job(rows, itemsize, False, work)
+        self._job = bitpack.BitpackJob(rows, itemsize, False, work)
         totals, room = work.reserve(24), work.reserve(min(step, rows) * itemsize)
         filled = work.reserve(min(step, rows) * itemsize if one.null_count else 0)
         work.take(lane)
         self._room, self._values = work[room], work[filled] if one.null_count else work[room]
         self._job.place(work, work[totals])
-        tables = Tables()
+        tables = JobTables()
         for start, count in self._windows:
             tables.launch(lane)
-            tables = Tables()
+            tables = JobTables()
             self._look_up(tables, start, count)
             self._add(tables, bitpack.measure_kernel(itemsize), self._job.measure(self._values, start, count))
         tables.add_jobs(bitpack.scan_kernel(), bitpack.SCAN_THREADS, [1], self._job.scan())
@@ -139,7 +139,7 @@ class _Piece:
         self._found = lane.fetch(work[totals], 3, np.uint64)
         self._measured = lane.event()
 
-    def _look_up(self, tables: Tables, start: int, count: int) -> None:
+    def _look_up(self, tables: JobTables, start: int, count: int) -> None:
         one, first = self._one, self._first + start
         one.look_up(tables, first, count, self._room)
         if one.null_count:
@@ -147,19 +147,19 @@ class _Piece:
             grid, fields = source.gather(0, count, self._values)
             tables.add_jobs(get_kernel("values", "gather_values", DEFINES), bitpack.THREADS, [grid], fields)
 
-    def _add(self, tables: Tables, kernel: Any, work_of: tuple[int, tuple[int, ...]]) -> None:
+    def _add(self, tables: JobTables, kernel: Any, work_of: tuple[int, tuple[int, ...]]) -> None:
         tables.add_jobs(kernel, bitpack.THREADS, [work_of[0]], work_of[1])
 
     def packed(self) -> Packed:
         """Wait until it is measured, and pack it."""
         self._measured.synchronize()
-        job, lane, tables = self._job, self._lane, Tables()
+        job, lane, tables = self._job, self._lane, JobTables()
         job.measured(*self._found.tolist())
         meta, codes = lane.allocate(job.meta_nbytes), lane.allocate(job.codes_nbytes)
         for start, count in self._windows:
             if len(self._windows) > 1:
                 tables.launch(lane)
-                tables = Tables()
+                tables = JobTables()
                 self._look_up(tables, start, count)
             to = int(meta.ptr), int(codes.ptr)
             self._add(tables, bitpack.pack_kernel(self._one.itemsize), job.pack(self._values, start, count, *to))
@@ -171,14 +171,14 @@ class _Piece:
         self._work.release()
 
 
-def _step(one: Coded) -> int:
+def _step(one: CodedRows) -> int:
     """Rows of a window."""
     return _WINDOW_NBYTES // (one.itemsize * (2 if one.null_count else 1)) // FILL_BLOCK * FILL_BLOCK
 
 
-def pack_pieces(one: Coded, room: int, lane: Lane) -> Generator[None, None, list[Packed]]:
+def pack_pieces(one: CodedRows, room: int, lane: Lane) -> Generator[None, None, list[Packed]]:
     """Codes of a scope, a piece at a time; two where there is room, so that the GPU works while the host waits."""
-    begun: deque[_Piece] = deque()
+    begun: deque[_CodedPiece] = deque()
     parts: list[Packed] = []
     most = 2 if room >= 2 * (_WINDOW_NBYTES + _PIECE_NBYTES) else 1
 
@@ -191,7 +191,7 @@ def pack_pieces(one: Coded, room: int, lane: Lane) -> Generator[None, None, list
 
     try:
         for first in range(0, one.rows, plan.PIECE_CODES):
-            begun.append(_Piece(one, first, min(plan.PIECE_CODES, one.rows - first), lane))
+            begun.append(_CodedPiece(one, first, min(plan.PIECE_CODES, one.rows - first), lane))
             if len(begun) == most:
                 if not parts:
                     yield  # for others, whose work is beside it
@@ -206,10 +206,10 @@ def pack_pieces(one: Coded, room: int, lane: Lane) -> Generator[None, None, list
             piece.release()
 
 
-def _sources(one: Coded, address: int, first: int, rows: int) -> Iterator[fixed.Source]:
+def _sources(one: CodedRows, address: int, first: int, rows: int) -> Iterator[fixed.StreamSource]:
     """Codes of rows from `first` on, which lie at an address, as they are cut."""
     itemsize = one.itemsize
     validity, offset = one.validity if one.null_count else (0, 0)
     for start in range(0, rows, plan.PIECE_CODES):
         count = min(plan.PIECE_CODES, rows - start)
-        yield fixed.Source(address + start * itemsize, count, itemsize, None, validity, offset + first + start)
+        yield fixed.StreamSource(address + start * itemsize, count, itemsize, None, validity, offset + first + start)

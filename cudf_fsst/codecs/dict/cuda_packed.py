@@ -14,7 +14,7 @@ from ..bitpack import NAME as BITPACK
 from ..bitpack import cuda as bitpack
 from ..bitpack.launch import BLOCK, BitpackSegment
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import Tables
+from ..cuda_tables import JobTables
 from ..node import Parts
 from ..part import Packed, align
 from . import launch
@@ -33,7 +33,7 @@ _MAP_FIELD = launch.AnswerJob._fields.index("map")
 _NOWHERE = Target(0, 4, 0, 0, 0)
 
 
-class _Piece(NamedTuple):
+class _PackedPiece(NamedTuple):
     """Rows ``begin:end`` of a part, `before` rows of those that are wanted stand before."""
 
     packed: Packed
@@ -52,8 +52,8 @@ class _Piece(NamedTuple):
         return launch.CodesJob._make((*bitpack.describe(self.packed), self.begin, self.end, *place, values, grid))
 
 
-class _Plain(NamedTuple):
-    """Codes that are not packed, at an address; `before` as of `_Piece`, and which bit the first one's validity is."""
+class _PlainCodes(NamedTuple):
+    """Codes that are not packed, at an address; `before` as of `_PackedPiece`; the bit of the first one's validity."""
 
     address: int
     rows: int
@@ -75,12 +75,12 @@ def plain_nbytes(rows: int, itemsize: int) -> int:
     return align(rows, BLOCK) * itemsize
 
 
-def _pieces(parts: Parts, start: int, stop: int) -> Iterator[_Piece]:
+def _pieces(parts: Parts, start: int, stop: int) -> Iterator[_PackedPiece]:
     at = 0
     for packed in parts:
         begin, end = max(start - at, 0), min(stop - at, packed.rows)
         if begin < end:
-            yield _Piece(packed, begin, end, at + begin - start)
+            yield _PackedPiece(packed, begin, end, at + begin - start)
         at += packed.rows
 
 
@@ -103,14 +103,14 @@ def _stride(dictionary: Dictionary) -> int:
     return align(dictionary.longest, 8)
 
 
-def _grids(pieces: Sequence[_Piece | _Plain], resident: int) -> list[int]:
+def _grids(pieces: Sequence[_PackedPiece | _PlainCodes], resident: int) -> list[int]:
     """Thread blocks of pieces that are on the GPU together."""
     every = sum(piece.blocks for piece in pieces)
     wanted = min(resident, blocks(every, launch.PACKED_WARPS))
     return [max(wanted * piece.blocks // every, 1) for piece in pieces]
 
 
-class Layout:
+class SpellLayout:
     """How the kernels share rows: all that does not change from call to call.
 
     Parameters
@@ -122,11 +122,11 @@ class Layout:
     pieces
     """
 
-    def __init__(self, values: int, longest: int, itemsize: int, pieces: Sequence[_Piece | _Plain]) -> None:
+    def __init__(self, values: int, longest: int, itemsize: int, pieces: Sequence[_PackedPiece | _PlainCodes]) -> None:
         self.itemsize, self.values, self.stride = itemsize, values, align(longest, 8)
         self.pieces = pieces
         #: Of which kernels: those for codes of so many bytes, packed or not.
-        self.kind = itemsize, isinstance(pieces[0], _Plain)
+        self.kind = itemsize, isinstance(pieces[0], _PlainCodes)
         row = 32 * (16 // self.itemsize)  # rows that a warp has at a time
         self.image_nbytes = self.stride * (values + 1)
         self.staged = min(row * self.stride, launch.PACKED_STAGED) + 16
@@ -137,14 +137,14 @@ class Layout:
         self._jobs = [piece.fields(0, values, grid) for piece, grid in zip(self.pieces, self.grids, strict=True)]
 
     @classmethod
-    def packed(cls, values: int, longest: int, parts: Parts, start: int, stop: int) -> Layout:
+    def packed(cls, values: int, longest: int, parts: Parts, start: int, stop: int) -> SpellLayout:
         """Of rows ``start:stop`` of packed codes."""
         return cls(values, longest, parts[0].itemsize, list(_pieces(parts, start, stop)))
 
     @classmethod
-    def plain(cls, values: int, longest: int, itemsize: int, address: int, rows: int, first_bit: int) -> Layout:
+    def plain(cls, values: int, longest: int, itemsize: int, address: int, rows: int, first_bit: int) -> SpellLayout:
         """Of codes in `plain_nbytes` at an address, a multiple of 16; `first_bit` of the validity is the first's."""
-        return cls(values, longest, itemsize, [_Plain(address, rows, first_bit)])
+        return cls(values, longest, itemsize, [_PlainCodes(address, rows, first_bit)])
 
     def fields(self, validity: int, dictionary: Dictionary, image: int, sums: int, to: Target) -> list[int]:
         """``SpellJob`` of each piece."""
@@ -176,12 +176,12 @@ class Spelling:
     ----------
     dictionary : Dictionary
         Its values are `short`.
-    layout : Layout
+    layout : SpellLayout
     validity : int
         Bitmap of the rows, 0: no nulls.
     """
 
-    def __init__(self, dictionary: Dictionary, layout: Layout, *, validity: int = 0, lane: Lane) -> None:
+    def __init__(self, dictionary: Dictionary, layout: SpellLayout, *, validity: int = 0, lane: Lane) -> None:
         self.dictionary, self.layout, self._validity, self._lane = dictionary, layout, validity, lane
         made = dictionary.image is None
         work = self._work = Workspace()
@@ -194,7 +194,7 @@ class Spelling:
         return self.layout.fields(self._validity, self.dictionary, self._image, self._sums, to)
 
     @classmethod
-    def measure(cls, tables: Tables, every: Iterable[Spelling]) -> None:
+    def measure(cls, tables: JobTables, every: Iterable[Spelling]) -> None:
         """Find the characters of rows, and make what `write` reads."""
         for kind, some in _by_kind(every):
             jobs = _Jobs()
@@ -208,7 +208,7 @@ class Spelling:
             )
 
     @classmethod
-    def write(cls, tables: Tables, every: Iterable[tuple[Spelling, Target]]) -> None:
+    def write(cls, tables: JobTables, every: Iterable[tuple[Spelling, Target]]) -> None:
         """Write offsets and characters of rows that are measured; of the last row its end too."""
         targets = dict(every)
         for kind, some in _by_kind(targets):
@@ -249,7 +249,7 @@ def _by_kind(every: Iterable[Spelling]) -> Iterator[tuple[tuple[int, bool], list
     yield from found.items()
 
 
-class Codes:
+class SharedCodes:
     """How thread blocks share codes of rows ``start:stop``, of which each has the same to do: as in every call.
 
     Parameters
@@ -281,7 +281,7 @@ class LookUp(NamedTuple):
 
     Attributes
     ----------
-    codes : Codes
+    codes : SharedCodes
     table : int or ndarray
         Address of the entries, or the entries: at least one.
     nbytes : int
@@ -290,13 +290,13 @@ class LookUp(NamedTuple):
         Address of the first row's.
     """
 
-    codes: Codes
+    codes: SharedCodes
     table: int | npt.NDArray[np.generic]
     nbytes: int
     out: int
 
 
-def answer(tables: Tables, every: Sequence[LookUp]) -> None:
+def answer(tables: JobTables, every: Sequence[LookUp]) -> None:
     """Add what looks up entries, which are of one size: a launch for codes of each size."""
     for itemsize in sorted({one.codes.itemsize for one in every}):
         some = [one for one in every if one.codes.itemsize == itemsize]
@@ -313,7 +313,7 @@ def answer(tables: Tables, every: Sequence[LookUp]) -> None:
         tables.add_jobs(kernel, launch.PACKED_THREADS, grids, fields, _u32(kept), shared=kept, data=data)
 
 
-def count(tables: Tables, parts: Parts, values: int, out: int, *, validity: int = 0) -> None:
+def count(tables: JobTables, parts: Parts, values: int, out: int, *, validity: int = 0) -> None:
     """Add what adds to numbers of 8 bytes, one for each value, how often codes have it.
 
     Parameters
@@ -323,7 +323,7 @@ def count(tables: Tables, parts: Parts, values: int, out: int, *, validity: int 
     """
     few = values <= launch.COUNT_COPIED
     rows = sum(part.rows for part in parts)
-    codes = Codes(parts, 0, rows, values, launch.ANSWER_BLOCKS if few else launch.COUNT_BLOCKS)
+    codes = SharedCodes(parts, 0, rows, values, launch.ANSWER_BLOCKS if few else launch.COUNT_BLOCKS)
     fields = list[int]()
     for piece, grid in zip(_pieces(parts, 0, rows), codes.grids, strict=True):
         fields += launch.CountJob._make((*piece.fields(validity, values, grid), out))

@@ -14,7 +14,7 @@ from ...buffers import DeviceStrings, HostStrings
 from ...device.memory import Lane, device_attributes, pinned
 from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import Rows, Tables
+from ..cuda_tables import JobTables, RowNumbers
 from ..fsst import cuda_gather, cuda_reading, cuda_take
 from ..fsst import cuda_read as fsst
 from ..node import Node, is_strings
@@ -59,7 +59,7 @@ def _longest(values: Sequence[Segments], found: Sequence[DeviceStrings], lane: L
     if new:
         there = lane.allocate(8 * len(new))
         lane.zero(there.ptr, there.size)
-        tables, grids, fields = Tables(), list[int](), list[int]()
+        tables, grids, fields = JobTables(), list[int](), list[int]()
         for k, i in enumerate(new):
             grid = min(blocks(found[i].rows, 8 * launch.READ_THREADS), device_attributes()["multiprocessors"])
             wide = found[i].offsets_itemsize == 8
@@ -229,18 +229,18 @@ def _read(columns: Sequence[Sequence[_Share]], lane: Lane) -> list[DeviceStrings
         else:
             share.writing = cuda_text.Writing(dictionary, share.rows, lane)
             unpacked.append((share, share.writing))
-    tables = Tables()
+    tables = JobTables()
     cuda_packed.Spelling.measure(tables, (spelling for _, spelling in spelled))
     if any(share.chars is None for share in every):
         tables.launch(lane)
-        tables = Tables()
+        tables = JobTables()
     windows = _Windows([share for share, _ in unpacked], lane)
     for pieces in windows:
-        measured = Tables()
+        measured = JobTables()
         cuda_text.measure(measured, pieces)
         measured.launch(lane)
     if unpacked:
-        placed = Tables()
+        placed = JobTables()
         first, *others = (writing for _, writing in unpacked)
         first.place(placed, *others)
         placed.launch(lane)
@@ -265,25 +265,25 @@ def _read(columns: Sequence[Sequence[_Share]], lane: Lane) -> list[DeviceStrings
     cuda_packed.Spelling.write(tables, ((spelling, targets[share]) for share, spelling in spelled))
     tables.launch(lane)
     for pieces in windows:
-        tables = Tables()
+        tables = JobTables()
         cuda_text.write(tables, [piece._replace(to=targets[windows.share(piece)]) for piece in pieces])
         tables.launch(lane)
     return made
 
 
-def _layout(share: _Share, dictionary: cuda_text.Dictionary) -> cuda_packed.Layout:
+def _layout(share: _Share, dictionary: cuda_text.Dictionary) -> cuda_packed.SpellLayout:
     if share.whole and dictionary.longest == _segments(share.scope.children[0]).original.longest:
         return _whole(share.scope)
-    return cuda_packed.Layout.packed(
+    return cuda_packed.SpellLayout.packed(
         dictionary.values, dictionary.longest, share.scope.values[0], share.start, share.stop
     )
 
 
 @kept_with()
-def _whole(scope: Node) -> cuda_packed.Layout:
+def _whole(scope: Node) -> cuda_packed.SpellLayout:
     """Of all rows, whose values have been read."""
     (values,), (codes,) = scope.children, scope.values
-    return cuda_packed.Layout.packed(values.rows, _segments(values).original.longest or 0, codes, 0, scope.rows)
+    return cuda_packed.SpellLayout.packed(values.rows, _segments(values).original.longest or 0, codes, 0, scope.rows)
 
 
 class _Windows:
@@ -320,7 +320,7 @@ class _Windows:
         self._room = lane.allocate(max(sizes, default=0))
         self._there: int | None = None
 
-    def share(self, piece: cuda_text.Piece) -> _Share:
+    def share(self, piece: cuda_text.WritingPiece) -> _Share:
         return self._of[piece.writing]
 
     def __iter__(self) -> Any:
@@ -328,9 +328,9 @@ class _Windows:
             at, jobs, pieces = int(self._room.ptr), [], []
             for share, first, count in turn:
                 begin = share.start + first
-                jobs.append(fixed.Job(share.scope.values, at, begin, begin + count))
+                jobs.append(fixed.ReadRequest(share.scope.values, at, begin, begin + count))
                 assert share.writing is not None
-                pieces.append(cuda_text.Piece(share.writing, share.codes(at, first, count), first))
+                pieces.append(cuda_text.WritingPiece(share.writing, share.codes(at, first, count), first))
                 at += -(-count * share.itemsize // 256) * 256
             if self._there != number:
                 fixed.decompress(jobs, lane=self._lane)
@@ -361,12 +361,12 @@ def _masks(shares: Sequence[_Share], lane: Lane) -> None:
         if share.whole:
             share.null_count = scope.null_count
             lane.zero(share.mask.ptr + share.mask.size - 64, 64)
-            fixed.decompress([fixed.Job((scope.validity,), share.mask.ptr)], lane=lane)
+            fixed.decompress([fixed.ReadRequest((scope.validity,), share.mask.ptr)], lane=lane)
             continue
         counter = lane.allocate(8)
         lane.zero(counter.ptr, 8)
-        job = fixed.Job((scope.validity,), share.mask.ptr, nulls=counter.ptr)
-        fixed.take([job], Rows(0, share.rows, share.start), lane=lane)
+        job = fixed.ReadRequest((scope.validity,), share.mask.ptr, nulls=counter.ptr)
+        fixed.take([job], RowNumbers(0, share.rows, share.start), lane=lane)
         counted.append((share, counter))
     if counted:
         found = [lane.fetch(counter.ptr, 1, np.int64) for _, counter in counted]
@@ -411,7 +411,7 @@ def _joined_mask(shares: Sequence[_Share], rows: int, lane: Lane) -> Any:
         return shares[0].mask
     mask = lane.allocate(blocks(rows, 512) * 64)
     lane.zero(mask.ptr, mask.size)
-    tables, grids, fields, bit = Tables(), list[int](), list[int](), 0
+    tables, grids, fields, bit = JobTables(), list[int](), list[int](), 0
     for share in shares:
         fields += launch.BitsJob(0 if share.mask is None else share.mask.ptr, share.rows, mask.ptr, bit)
         words = (bit + share.rows - 1) // 32 - bit // 32 + 1
@@ -494,7 +494,7 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, room: int = 0, order: 
         with lane.stream:
             rows = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
         address = int(rows.data.ptr)
-    chosen = Rows(address, count, 0, order)
+    chosen = RowNumbers(address, count, 0, order)
     found: dict[int, DeviceStrings] = {}
     spelled: list[tuple[int, Node]] = []
     for place, node in enumerate(nodes):
@@ -514,7 +514,7 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, room: int = 0, order: 
     return [found[place] for place in range(len(nodes))]
 
 
-def _spelled(some: Sequence[tuple[int, Node]], rows: Rows, lane: Lane, room: int) -> dict[int, DeviceStrings]:
+def _spelled(some: Sequence[tuple[int, Node]], rows: RowNumbers, lane: Lane, room: int) -> dict[int, DeviceStrings]:
     """Rows of scopes with a dictionary, all values of which are decoded, by their place."""
     limit = max(room // 2, _CODES_NBYTES)
     found: dict[int, DeviceStrings] = {}
@@ -542,7 +542,7 @@ class _Taking:
     """Rows of a scope with a dictionary of short values that are taken: their codes, as many at a time as have room."""
 
     def __init__(
-        self, place: int, scope: Node, dictionary: Any, owner: Any, rows: Rows, limit: int, lane: Lane
+        self, place: int, scope: Node, dictionary: Any, owner: Any, rows: RowNumbers, limit: int, lane: Lane
     ) -> None:
         self.place, self.scope, self.dictionary, self.owner = place, scope, dictionary, owner
         self.rows, self.lane, self.limit = rows, lane, limit
@@ -562,26 +562,26 @@ class _Taking:
             self._room = self.lane.allocate(self.codes_nbytes)
         address = int(self._room.ptr)
         if self._there != first:
-            some = Rows(self.rows.address + 8 * first, count, self.rows.shift, self.rows.order)
-            fixed.take([fixed.Job(self.scope.values, address)], some, lane=self.lane, room=self.limit)
+            some = RowNumbers(self.rows.address + 8 * first, count, self.rows.shift, self.rows.order)
+            fixed.take([fixed.ReadRequest(self.scope.values, address)], some, lane=self.lane, room=self.limit)
             self._there = first
         number = first // self.step
         if number == len(self.spellings):
             one = self.dictionary
-            layout = cuda_packed.Layout.plain(one.values, one.longest, self.itemsize, address, count, first)
+            layout = cuda_packed.SpellLayout.plain(one.values, one.longest, self.itemsize, address, count, first)
             validity = 0 if self.mask is None else int(self.mask.ptr)
             self.spellings.append(cuda_packed.Spelling(one, layout, validity=validity, lane=self.lane))
         return self.spellings[number]
 
 
-def _taken_mask(scope: Node, rows: Rows, lane: Lane) -> tuple[Any, Any]:
+def _taken_mask(scope: Node, rows: RowNumbers, lane: Lane) -> tuple[Any, Any]:
     """The validity of rows of a scope with a dictionary that are taken, and what counts nulls; or None."""
     if not scope.null_count:
         return None, None
     counter, mask = lane.allocate(8), lane.allocate(blocks(rows.count, 512) * 64)
     lane.zero(counter.ptr, 8)
     lane.zero(mask.ptr, mask.size)
-    fixed.take([fixed.Job((scope.validity,), mask.ptr, nulls=counter.ptr)], rows, lane=lane)
+    fixed.take([fixed.ReadRequest((scope.validity,), mask.ptr, nulls=counter.ptr)], rows, lane=lane)
     return mask, counter
 
 
@@ -589,8 +589,8 @@ def _spell(turn: Sequence[_Taking], lane: Lane) -> dict[int, DeviceStrings]:
     """Strings by their place. Codes of which there are several windows are taken twice."""
     several = any(len(one.firsts) > 1 for one in turn)
 
-    def launched(add: Callable[[Tables, Sequence[Any]], None], some: Sequence[Any]) -> None:
-        tables = Tables()
+    def launched(add: Callable[[JobTables, Sequence[Any]], None], some: Sequence[Any]) -> None:
+        tables = JobTables()
         add(tables, some)
         tables.launch(lane)
 
@@ -629,7 +629,7 @@ def _spell(turn: Sequence[_Taking], lane: Lane) -> dict[int, DeviceStrings]:
     return found
 
 
-def _gathered(scope: Node, rows: Rows, lane: Lane, room: int) -> DeviceStrings:
+def _gathered(scope: Node, rows: RowNumbers, lane: Lane, room: int) -> DeviceStrings:
     """Rows of a scope with a dictionary, whose codes are numbers of rows of the values."""
     keep: list[Any] = []
     codes, mask, counter = _codes_of(scope, rows, keep, lane, room)
@@ -643,7 +643,7 @@ def _gathered(scope: Node, rows: Rows, lane: Lane, room: int) -> DeviceStrings:
     return made
 
 
-def _take(node: Node, rows: Rows, lane: Lane, room: int) -> DeviceStrings:
+def _take(node: Node, rows: RowNumbers, lane: Lane, room: int) -> DeviceStrings:
     keep: list[Any] = []
     address, count = rows.address, rows.count
     joined = _joined(node)
@@ -653,7 +653,7 @@ def _take(node: Node, rows: Rows, lane: Lane, room: int) -> DeviceStrings:
         codes = itemsize = values = mask = 0
         if not is_strings(scope.type):
             itemsize, values = scope.values[0][0].itemsize, scope.children[0].rows
-            codes, mask, _ = _codes_of(scope, Rows(address, count, -base % 2**64, rows.order), keep, lane, room)
+            codes, mask, _ = _codes_of(scope, RowNumbers(address, count, -base % 2**64, rows.order), keep, lane, room)
         words += launch.ScopeRows(base, scope.rows, first, codes, itemsize, values, mask)
         base += scope.rows
     table, out = lane.allocate(8 * len(words)), lane.allocate(8 * count)
@@ -670,7 +670,7 @@ def _take(node: Node, rows: Rows, lane: Lane, room: int) -> DeviceStrings:
     return found
 
 
-def _codes_of(scope: Node, rows: Rows, keep: list[Any], lane: Lane, room: int) -> tuple[int, int, int]:
+def _codes_of(scope: Node, rows: RowNumbers, keep: list[Any], lane: Lane, room: int) -> tuple[int, int, int]:
     """Addresses of the codes of rows of a scope with a dictionary, of their validity or 0, and of how many are null.
 
     Rows that the scope does not have have the code 0. `keep`: gets what keeps these.
@@ -679,7 +679,7 @@ def _codes_of(scope: Node, rows: Rows, keep: list[Any], lane: Lane, room: int) -
     keep.append(lane.allocate(count * itemsize))
     codes, mask, counter = int(keep[-1].ptr), 0, 0
     lane.zero(codes, count * itemsize)
-    fixed.take([fixed.Job(scope.values, codes)], rows, lane=lane, room=room)
+    fixed.take([fixed.ReadRequest(scope.values, codes)], rows, lane=lane, room=room)
     if scope.null_count:
         keep += reversed(_taken_mask(scope, rows, lane))
         counter, mask = int(keep[-2].ptr), int(keep[-1].ptr)
@@ -709,7 +709,7 @@ def remap(
     (codes,) = scope.values
     if cuda_packed.packed(codes):
         if start < stop:
-            tables = Tables()
+            tables = JobTables()
             cuda_packed.answer(tables, [cuda_packed.LookUp(_codes(scope, start, stop), table, nbytes, out)])
             tables.launch(lane)
         return
@@ -717,10 +717,10 @@ def remap(
     room = lane.allocate(min(step, stop - start) * itemsize)
     for first in range(start, stop, step):
         rows = min(step, stop - first)
-        fixed.decompress([fixed.Job(scope.values, room.ptr, first, first + rows)], lane=lane)
+        fixed.decompress([fixed.ReadRequest(scope.values, room.ptr, first, first + rows)], lane=lane)
         grid = min(blocks(rows, 16 * launch.READ_THREADS), 8 * device_attributes()["multiprocessors"])
         to = out + (first - start) * nbytes
-        tables = Tables()
+        tables = JobTables()
         job = launch.MapJob(room.ptr, itemsize, rows, table, values, to, nbytes, grid)
         tables.add_jobs(_kernel("dict_map"), launch.READ_THREADS, [grid], job)
         tables.launch(lane)
@@ -740,7 +740,7 @@ def count(scope: Node, *, lane: Lane) -> Any:
     if values and scope.rows:
         share = _Share(scope, 0, scope.rows)
         _masks([share], lane)
-        tables = Tables()
+        tables = JobTables()
         cuda_packed.count(tables, codes, values, out.ptr, validity=0 if share.mask is None else int(share.mask.ptr))
         tables.launch(lane)
     return out
@@ -791,21 +791,21 @@ def match(
             packed.append(cuda_packed.LookUp(_whole_codes(scope), table, nbytes, at))
         else:
             remap(scope, table, nbytes, at, lane=lane)
-    tables = Tables()
+    tables = JobTables()
     cuda_packed.answer(tables, packed)
     tables.launch(lane)
     return out, exact
 
 
-def _codes(scope: Node, start: int, stop: int) -> cuda_packed.Codes:
+def _codes(scope: Node, start: int, stop: int) -> cuda_packed.SharedCodes:
     if (start, stop) == (0, scope.rows):
         return _whole_codes(scope)
-    return cuda_packed.Codes(scope.values[0], start, stop, scope.children[0].rows)
+    return cuda_packed.SharedCodes(scope.values[0], start, stop, scope.children[0].rows)
 
 
 @kept_with()
-def _whole_codes(scope: Node) -> cuda_packed.Codes:
-    return cuda_packed.Codes(scope.values[0], 0, scope.rows, scope.children[0].rows)
+def _whole_codes(scope: Node) -> cuda_packed.SharedCodes:
+    return cuda_packed.SharedCodes(scope.values[0], 0, scope.rows, scope.children[0].rows)
 
 
 def _may_be_few(scope: Node) -> bool:

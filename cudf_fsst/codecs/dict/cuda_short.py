@@ -19,13 +19,13 @@ from typing import Any
 from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps, together
-from ..cuda_tables import Tables
+from ..cuda_tables import JobTables
 from ..fsst import cuda_compress as fsst
 from ..node import Parts
 from ..text import plan as fsst_plan
 from ..values import cuda as fixed
 from . import cuda_choose, cuda_find
-from .cuda_compress import Column, Scope, Task, dictionaries, gather_values, plain_tasks, seldom
+from .cuda_compress import ColumnTask, DictColumn, DictionaryScope, dictionaries, gather_values, plain_tasks, seldom
 from .cuda_pack import code_tasks, pack, validity_task
 
 #: Uncompressed bytes of a call all of whose columns are short: its work fits the memory rule as it is.
@@ -34,7 +34,7 @@ _NBYTES = 32 << 20
 _SEARCH_NBYTES = 8 << 20
 
 
-def limits_of(tasks: Sequence[Task], others_nbytes: int) -> list[int] | None:
+def limits_of(tasks: Sequence[ColumnTask], others_nbytes: int) -> list[int] | None:
     """Characters of each column, at most, if all are short; else None.
 
     Parameters
@@ -71,22 +71,22 @@ class Short:
 
     Attributes
     ----------
-    columns : list of Column
+    columns : list of DictColumn
     """
 
     def __init__(
-        self, tasks: Sequence[Task], limits: Sequence[int], lane: Lane, outbox: Outbox | None, others_nbytes: int
+        self, tasks: Sequence[ColumnTask], limits: Sequence[int], lane: Lane, outbox: Outbox | None, others_nbytes: int
     ) -> None:
-        self.columns = [Column(task, limit) for task, limit in zip(tasks, limits, strict=True)]
+        self.columns = [DictColumn(task, limit) for task, limit in zip(tasks, limits, strict=True)]
         self._lane, self._outbox, self._others_nbytes = lane, outbox, others_nbytes
         self._wished = [column for column in self.columns if column.task.may_have]
         self._samples: cuda_choose.Samples | None = None
         self._fsst: Steps | None = None  # has begun
         self._searches: list[cuda_find.Numbered] = []
-        self._of: list[Column] = []  # whose searches they are
+        self._of: list[DictColumn] = []  # whose searches they are
         self._numbers: Any = ()  # what is downloaded of them
         self._buffers: list[Any] = []  # of codes
-        self._decided: dict[cuda_find.Numbered, Scope] = {}  # those with a dictionary
+        self._decided: dict[cuda_find.Numbered, DictionaryScope] = {}  # those with a dictionary
         self._owners: list[tuple[cuda_find.Numbered, bool]] = []  # of `tasks`; whether it is validity
 
     def steps(self) -> Steps:
@@ -118,7 +118,7 @@ class Short:
         self._fsst = fsst.compress(plain_tasks(self.columns), lane=self._lane, outbox=self._outbox)
         next(self._fsst)
 
-    def tasks(self) -> Sequence[fixed.Task]:
+    def tasks(self) -> Sequence[fixed.StreamTask]:
         """Codes and validity of columns that are expected to have a dictionary."""
         assert self._samples is not None
         for column, found in zip(self._wished, self._samples.found(), strict=True):
@@ -129,7 +129,7 @@ class Short:
             self._begin()
         return ()  # long rows that repeat are searched when FSST has let go of its memory
 
-    def _search(self) -> Sequence[fixed.Task]:
+    def _search(self) -> Sequence[fixed.StreamTask]:
         """Find the values of columns, and number the codes of those of which it is known how many bytes they have."""
         asked, room = [], _SEARCH_NBYTES
         for column in self.columns:
@@ -142,8 +142,8 @@ class Short:
         if not asked:
             return ()
         self._searches = cuda_find.searches_of(asked, self._lane)
-        tables, jobs = Tables(), cuda_find.Jobs()
-        tasks: list[fixed.Task] = []
+        tables, jobs = JobTables(), cuda_find.Jobs()
+        tasks: list[fixed.StreamTask] = []
         for one in self._searches:
             one.find(jobs)
             if not one.itemsize_known:
@@ -162,8 +162,8 @@ class Short:
 
     def _finish(self) -> Steps:
         """Decide, and compress values along with what has no dictionary."""
-        gathered: list[tuple[Column, Scope]] = []
-        later: list[tuple[cuda_find.Numbered, Scope]] = []
+        gathered: list[tuple[DictColumn, DictionaryScope]] = []
+        later: list[tuple[cuda_find.Numbered, DictionaryScope]] = []
         for column, one, numbers in zip(self._of, self._searches, self._numbers, strict=True):
             if not one.complete(numbers.tolist()):
                 column.scopes[0] = column.scopes[0]._replace(different=one.slots)  # a larger table is next

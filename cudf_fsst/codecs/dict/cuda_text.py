@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ...device.memory import Lane, Workspace, device_attributes
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import Tables
+from ..cuda_tables import JobTables
 from . import launch
 
 
@@ -96,7 +96,7 @@ class Writing:
             *(first + codes.rows == self.rows, grid),
         )
 
-    def place(self, tables: Tables, *others: Writing) -> None:
+    def place(self, tables: JobTables, *others: Writing) -> None:
         """Find where rows go, once all are measured; for others as well."""
         every = (self, *others)
         fields = [field for one in every for field in one.fields(Codes(0, 1, one.rows), 0, _NOWHERE, 1)]
@@ -107,7 +107,7 @@ class Writing:
         self._work.release()
 
 
-class Piece(NamedTuple):
+class WritingPiece(NamedTuple):
     """Rows of a `Writing` from `first` on, and where its rows go."""
 
     writing: Writing
@@ -116,7 +116,7 @@ class Piece(NamedTuple):
     to: Target = _NOWHERE
 
 
-def _add(tables: Tables, name: str, pieces: Sequence[Piece], grids: Sequence[int]) -> None:
+def _add(tables: JobTables, name: str, pieces: Sequence[WritingPiece], grids: Sequence[int]) -> None:
     fields = [
         field
         for piece, grid in zip(pieces, grids, strict=True)
@@ -125,16 +125,16 @@ def _add(tables: Tables, name: str, pieces: Sequence[Piece], grids: Sequence[int
     tables.add_jobs(_kernel(name), launch.READ_THREADS, grids, fields)
 
 
-def _grids(pieces: Sequence[Piece], most: int) -> list[int]:
+def _grids(pieces: Sequence[WritingPiece], most: int) -> list[int]:
     return [min(blocks(piece.codes.rows, launch.READ_TILE), most) for piece in pieces]
 
 
-def measure(tables: Tables, pieces: Sequence[Piece]) -> None:
+def measure(tables: JobTables, pieces: Sequence[WritingPiece]) -> None:
     """Find the characters of rows."""
     _add(tables, "dict_sums", pieces, _grids(pieces, 8 * device_attributes()["multiprocessors"]))
 
 
-def write(tables: Tables, pieces: Sequence[Piece]) -> None:
+def write(tables: JobTables, pieces: Sequence[WritingPiece]) -> None:
     """Write offsets and characters of rows; of the last one its end too."""
     multiprocessors = device_attributes()["multiprocessors"]
     _add(tables, "dict_write", pieces, _grids(pieces, launch.WRITE_BLOCKS * multiprocessors))
@@ -171,7 +171,7 @@ class Gathering(NamedTuple):
 
 def gather(every: Sequence[Gathering], lane: Lane) -> None:
     """Write strings."""
-    tables, fields, pieces = Tables(), list[int](), list[Piece]()
+    tables, fields, pieces = JobTables(), list[int](), list[WritingPiece]()
     for one in every:
         source = one.source
         if one.strings <= _GATHERED and one.nbytes <= _GATHERED_NBYTES:
@@ -186,7 +186,7 @@ def gather(every: Sequence[Gathering], lane: Lane) -> None:
             )
         else:
             to = Target(one.offsets, 4, 0, one.chars, one.nbytes)
-            pieces.append(Piece(Writing(source, one.strings, lane), Codes(one.rows, 4, one.strings), 0, to))
+            pieces.append(WritingPiece(Writing(source, one.strings, lane), Codes(one.rows, 4, one.strings), 0, to))
     if fields:
         count = len(every) - len(pieces)
         tables.add_jobs(_kernel("dict_gather"), launch.SCAN_THREADS, [1] * count, fields)

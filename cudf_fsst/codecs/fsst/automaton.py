@@ -26,7 +26,7 @@ COST_SHIFT = 11
 NO_MATCH = 0xFFFF
 
 
-class Automaton(NamedTuple):
+class ParseAutomaton(NamedTuple):
     """The automaton of a symbol table.
 
     Attributes
@@ -92,7 +92,7 @@ def build(symbols: Any, lengths: Any, following: Any, codes: Any) -> int:
 
 
 @kept_with(16)
-def automaton(table: SymbolTable) -> Automaton:
+def automaton(table: SymbolTable) -> ParseAutomaton:
     """The automaton of a table, with read-only arrays."""
     following = np.empty((MAX_STATES, 256), np.uint16)
     codes = np.empty((MAX_STATES, MAX_SYMBOL_LENGTH), np.int16)
@@ -109,4 +109,4 @@ def automaton(table: SymbolTable) -> Automaton:
     following = following[:states, bytes_of_classes].copy()
     for array in (classes, following, entries):
         array.flags.writeable = False
-    return Automaton(classes, following, entries)
+    return ParseAutomaton(classes, following, entries)

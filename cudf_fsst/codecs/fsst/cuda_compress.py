@@ -11,9 +11,9 @@ The five stages (ADMS 2025), each a launch for all columns of a round:
 
 Beside them the columns are cut into segments and their row lengths measured, then packed.
 
-What the host hands from one stage to the next (`cuda_room`): `Column` (what is known beforehand), `Room` (columns that
-go through the stages together, and their room), `Tables`, `Cut` (a segment, as the GPU found it), and segments.
-`cuda_tables` has stage 1 and the rows, `cuda_encode` and `cuda_long` the other stages.
+What the host hands from one stage to the next (`cuda_room`): `RoomColumn` (what is known beforehand), `Room` (columns
+that go through the stages together, and their room), `ColumnTables`, `Cut` (a segment, as the GPU found it), and
+segments. `cuda_tables` has stage 1 and the rows, `cuda_encode` and `cuda_long` the other stages.
 
 A column of one segment is encoded before its size is known, into room for all that it may have. So all such columns of
 a round share one wait. Where each table is trained by one thread block, or there is one column, there are two: for rows
@@ -44,11 +44,11 @@ from .cuda_long import First, compress_long, encode_first, first_waves
 from .cuda_room import (
     PARTS,
     SLOTS,
-    Column,
     Cut,
     Results,
     Room,
-    Task,
+    RoomColumn,
+    TextTask,
     check_level,
     make_room,
     plan_columns,
@@ -62,7 +62,7 @@ from .symbols import SymbolTable
 from .train import train_table
 
 
-class Beside(Protocol):
+class BesideRound(Protocol):
     """What is launched beside the work on a round."""
 
     def reserve(self, work: Workspace) -> None:
@@ -72,11 +72,11 @@ class Beside(Protocol):
         """Launch it."""
 
 
-__all__ = ["Task", "compress", "takes_all", "train"]
+__all__ = ["TextTask", "compress", "takes_all", "train"]
 
 
 def _compress_round(
-    columns: Sequence[Column], lane: Lane, results: Results, outbox: Outbox | None, beside: Beside | None
+    columns: Sequence[RoomColumn], lane: Lane, results: Results, outbox: Outbox | None, beside: BesideRound | None
 ) -> Steps:
     """Compress columns that share a workspace; False, and nothing is done, where codes are more than have room."""
     at_once, sources = columns[0].at_once, {column.source for column in columns}
@@ -127,7 +127,7 @@ def _wanted(cuts: Iterable[Cut]) -> Iterator[Cut]:
 
 
 def compress(
-    tasks: Sequence[Task], *, lane: Lane, outbox: Outbox | None = None, beside: Beside | None = None
+    tasks: Sequence[TextTask], *, lane: Lane, outbox: Outbox | None = None, beside: BesideRound | None = None
 ) -> Generator[None, None, list[list[Segment]]]:
     """Compress columns in GPU memory.
 
@@ -174,7 +174,7 @@ def compress(
     return results.segments
 
 
-def _train(task: Task, lane: Lane) -> Steps:
+def _train(task: TextTask, lane: Lane) -> Steps:
     """Stage 1 for one column with one scope."""
     columns = yield from plan_columns([task], lane, one_scope=True)
     with Workspace() as work, SideLanes(lane, 1) as side:
@@ -204,5 +204,5 @@ def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None)
         return train_table(np.empty(0, np.uint8), np.empty(0, np.int64))
     with Lane(stream) as lane:
         table: SymbolTable
-        (table,) = waits.run(lane, _train(Task(strings, level=level), lane))
+        (table,) = waits.run(lane, _train(TextTask(strings, level=level), lane))
         return table

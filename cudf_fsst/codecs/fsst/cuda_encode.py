@@ -18,7 +18,7 @@ from ...profiling import COMPACT, ENCODE
 from ..text.layout import SECTIONS, TILE_BLOCK
 from . import launch
 from .cuda_kernels import blocks, get_kernel
-from .cuda_room import Column, Cut, Results, Room, Slot, Tables
+from .cuda_room import ColumnTables, Cut, Results, Room, RoomColumn, Slot
 from .cuda_tables import Exported, download_found, find_cuts, host_tables, pack_rows, packs
 from .launch import WORD, WaveView
 from .tuning import Choices
@@ -37,7 +37,9 @@ class Kind(NamedTuple):
     choices: Choices
 
 
-def make_wave(room: Room, i: int, planned: int, tables: Tables, table: int, slot: Slot, capacity: int = 0) -> WaveView:
+def make_wave(
+    room: Room, i: int, planned: int, tables: ColumnTables, table: int, slot: Slot, capacity: int = 0
+) -> WaveView:
     """The first tiles of a segment of column `i`; `capacity`: of a slot that is smaller than they may need."""
     column, found, number = room.columns[i], room.found[i], room.number
     address, nbytes = tables.place(table)
@@ -60,7 +62,7 @@ def make_wave(room: Room, i: int, planned: int, tables: Tables, table: int, slot
     )
 
 
-def kind_of(column: Column, tables: Tables, table: int) -> Kind:
+def kind_of(column: RoomColumn, tables: ColumnTables, table: int) -> Kind:
     return Kind(column.task.level, column.tile_size, tables.place(table)[1], column.choices)
 
 
@@ -120,7 +122,7 @@ class Waves:
     order: Sequence[tuple[int, int]]  # column, and the segment's number in its plan
 
 
-def waves_at_once(room: Room, tables: Sequence[Tables]) -> Waves:
+def waves_at_once(room: Room, tables: Sequence[ColumnTables]) -> Waves:
     """What encodes columns at once; to be uploaded to ``waves_at``."""
     kinds: dict[tuple[str, int, int, int], list[int]] = {}  # choices are a tile size's
     for i, column in enumerate(room.columns):
@@ -139,7 +141,7 @@ def waves_at_once(room: Room, tables: Sequence[Tables]) -> Waves:
 
 def compress_at_once(
     room: Room,
-    tables: Sequence[Tables],
+    tables: Sequence[ColumnTables],
     waves: Waves,
     results: Results,
     outbox: Outbox | None,

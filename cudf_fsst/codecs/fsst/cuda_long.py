@@ -16,7 +16,7 @@ from ...device.transfer import Outbox
 from ..text.layout import TILE_BLOCK
 from . import launch
 from .cuda_encode import Kind, compact, encode, kind_of, make_wave, with_places
-from .cuda_room import PARTS, Cut, Results, Room, Tables
+from .cuda_room import PARTS, ColumnTables, Cut, Results, Room
 from .cuda_tables import Exported, host_tables, pack_rows, packs
 from .launch import WORD, WaveView
 
@@ -89,7 +89,7 @@ class _Slots:
             place = self._place(number)
             self.room.side[place].follow(self.room.side[place // self.parts * self.parts])
 
-    def waves_of(self, number: int, i: int, planned: int, tables: Tables, table: int) -> tuple[WaveView, ...]:
+    def waves_of(self, number: int, i: int, planned: int, tables: ColumnTables, table: int) -> tuple[WaveView, ...]:
         room, whole = self.room, number % self.count * self.parts
         waves = (make_wave(room, i, planned, tables, table, room.slots[whole]),)
         if self.parts == 1:
@@ -114,7 +114,7 @@ class First:
     under_way: list[tuple[npt.NDArray[np.int64], Any]]
 
 
-def first_waves(room: Room, tables: Sequence[Tables]) -> First:
+def first_waves(room: Room, tables: Sequence[ColumnTables]) -> First:
     """What encodes the first segments, as many as there are slots."""
     column, slots = room.columns[0], _Slots(room, 0)
     if column.task.only is not None or (column.scopes and column.per_table < slots.count):
@@ -122,7 +122,7 @@ def first_waves(room: Room, tables: Sequence[Tables]) -> First:
     return First([slots.waves_of(number, 0, number, tables[0], 0)[0] for number in range(slots.count)], [])
 
 
-def encode_first(room: Room, tables: Sequence[Tables], first: First) -> None:
+def encode_first(room: Room, tables: Sequence[ColumnTables], first: First) -> None:
     """Stages 2 to 4 of the first segments; tables are trained in the first of the side streams.
 
     They begin behind all that the host waits for before it knows the rows, which would have to wait for them else.
@@ -234,7 +234,7 @@ def _pack(room: Room, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int]) -> 
 def compress_long(
     room: Room,
     cuts: Sequence[Iterator[Cut]],
-    tables: Sequence[Tables],
+    tables: Sequence[ColumnTables],
     results: Results,
     outbox: Outbox | None,
     exported: Exported,

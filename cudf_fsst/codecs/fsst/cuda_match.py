@@ -16,7 +16,7 @@ from ..text.segment import Segment, Segments
 from ..text.values import LONGEST, words_of
 from . import NAME, launch
 from .cuda_kernels import blocks, get_kernel
-from .cuda_match_layout import SPARE, Layout, Prepared, Round
+from .cuda_match_layout import SPARE, MatchLayout, Prepared, Round
 from .cuda_reading import Reading, reading_of
 
 _u32, _u64 = np.uint32, np.uint64
@@ -36,18 +36,20 @@ class _Matching:
     """What is kept with a column: layouts, and whether it has bytes that continue a character of UTF-8."""
 
     def __init__(self) -> None:
-        self._layouts: dict[Any, Layout] = {}
+        self._layouts: dict[Any, MatchLayout] = {}
         self.prepared: dict[Any, Prepared] = {}
         self._asked: tuple[Any, npt.NDArray[np.uint32]] | None = None
 
-    def layout(self, reading: Reading, searches: Sequence[Automaton], counts: tuple[int, ...], decodes: bool) -> Layout:
+    def layout(
+        self, reading: Reading, searches: Sequence[Automaton], counts: tuple[int, ...], decodes: bool
+    ) -> MatchLayout:
         states = tuple(machine.states for machine in searches)
         key = current_device(), states, counts, decodes
         made = self._layouts.get(key)
         if made is None:
             if len(self._layouts) >= _KEPT:
                 self._layouts.clear()
-            made = self._layouts[key] = Layout(reading, states, counts, decodes)
+            made = self._layouts[key] = MatchLayout(reading, states, counts, decodes)
         return made
 
     @property
@@ -117,7 +119,7 @@ def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> tuple[Any, 
             matching.prepared[key] = prepared
     compared = prepared.kernel.startswith("match_values")
     answers = lane.allocate(np.dtype(answer_dtype(plan.question)).itemsize * reading.column.rows)
-    call = _Call(prepared, lane)
+    call = _MatchCall(prepared, lane)
     if compared:
         lane.zero(answers.ptr, answers.size)
     if ask:
@@ -203,7 +205,7 @@ def _row_test(plan: Plan, planes: int) -> tuple[str, list[int]]:
     return "match_length" if planes else "match_byte_count", []
 
 
-class _Call:
+class _MatchCall:
     """The memory of a call, and its launches."""
 
     def __init__(self, prepared: Prepared, lane: Lane) -> None:

@@ -47,7 +47,7 @@ class Round(NamedTuple):
     searches: tuple[tuple[Launch, ...], ...]
 
 
-class Layout:
+class MatchLayout:
     """What a call launches and allocates for automata of some sizes, whatever they search.
 
     Parameters
@@ -187,7 +187,7 @@ class Prepared:
 
     def __init__(
         self,
-        layout: Layout,
+        layout: MatchLayout,
         searches: Sequence[Automaton],
         counts: Sequence[int],
         kernel: str,

@@ -16,7 +16,7 @@ from ...device.transfer import Inbox
 from ..text.segment import Segment, Segments
 from . import cuda_take, launch
 from .cuda_kernels import blocks, get_kernel
-from .cuda_reading import FIELDS, Column, Plan, Reading, decode, empty, new_mask, plan_of, reading_of
+from .cuda_reading import FIELDS, ReadColumn, Reading, ReadPlan, decode, empty, new_mask, plan_of, reading_of
 
 _u32, _u64 = np.uint32, np.uint64
 
@@ -140,7 +140,7 @@ def receive(segments: Sequence[Segment], *, stream: Any = None) -> DeviceStrings
 
 
 def _run(
-    plan: Plan,
+    plan: ReadPlan,
     lane: Lane,
     arrivals: Sequence[tuple[slice, Callable[[], Any]]] = (),
     masks: Sequence[Any] | None = None,
@@ -197,7 +197,7 @@ def _before(validity: Any, first_bit: int) -> np.uint64:
     return _u64((validity.ptr - first_bit // 8) % 2**64)
 
 
-def _read_rows(plan: Plan, lane: Lane, address: int) -> None:
+def _read_rows(plan: ReadPlan, lane: Lane, address: int) -> None:
     """Offsets of all columns."""
     lane.launch(
         get_kernel("row_lengths", "row_lengths_unpack"),
@@ -227,7 +227,7 @@ def _read_few(readings: Sequence[Reading], lane: Lane, start: int, stop: int | N
     return cuda_take.Take(readings, np.arange(start, start + count), lane).few()
 
 
-def _plan_segments(readings: Sequence[Reading], start: int, stop: int | None) -> tuple[Plan, None] | None:
+def _plan_segments(readings: Sequence[Reading], start: int, stop: int | None) -> tuple[ReadPlan, None] | None:
     """Rows ``start:stop`` of columns where they are whole segments of each, whose sizes are known; else None."""
     views, columns, at = [], [], 0
     for reading in readings:
@@ -241,13 +241,15 @@ def _plan_segments(readings: Sequence[Reading], start: int, stop: int | None) ->
         nulls = int(reading.null_counts[first : last + 1].sum())
         views.append(view)
         columns.append(
-            Column(slice(at, at + view.size), end - start, int(view["chars"].astype(np.int64).sum()), nulls, nulls > 0)
+            ReadColumn(
+                slice(at, at + view.size), end - start, int(view["chars"].astype(np.int64).sum()), nulls, nulls > 0
+            )
         )
         at += view.size
-    return Plan(views, columns).complete(readings), None
+    return ReadPlan(views, columns).complete(readings), None
 
 
-def _plan_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> tuple[Plan, list[Any]]:
+def _plan_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> tuple[ReadPlan, list[Any]]:
     """Rows ``start:stop`` of columns, at least one of each, and their validity; the GPU is waited for."""
     views, columns, at = [], [], 0
     for reading in readings:
@@ -261,11 +263,11 @@ def _plan_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int 
         view["out_row"] = np.cumsum(rows) - rows
         nulls = int(reading.null_counts[first : last + 1].sum())
         views.append(view)
-        columns.append(Column(slice(at, at + view.size), int(rows.sum()), 0, 0, nulls > 0))
+        columns.append(ReadColumn(slice(at, at + view.size), int(rows.sum()), 0, 0, nulls > 0))
         at += view.size
 
     # What the host has to wait for: characters where the rows begin and end, and nulls.
-    plan = Plan(views, columns)
+    plan = ReadPlan(views, columns)
     firsts = np.array([column.group.start for column in columns])
     lasts = np.array([column.group.stop for column in columns]) - 1
     edges = np.stack(

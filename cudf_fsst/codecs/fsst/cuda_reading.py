@@ -52,7 +52,7 @@ class Decode(NamedTuple):
     units: int
 
 
-class Column(NamedTuple):
+class ReadColumn(NamedTuple):
     """A column of a plan: its descriptors, and what it becomes."""
 
     group: slice
@@ -66,7 +66,7 @@ class Column(NamedTuple):
         return 4 if self.chars < 2**31 else 8
 
 
-class Plan:
+class ReadPlan:
     """What a call launches, and the image of the small workspace that the kernels read: all but the addresses.
 
     Parameters
@@ -77,7 +77,7 @@ class Plan:
         Of the same columns.
     """
 
-    def __init__(self, views: Sequence[Views], columns: Sequence[Column]) -> None:
+    def __init__(self, views: Sequence[Views], columns: Sequence[ReadColumn]) -> None:
         self.columns = columns
         view = self.view = views[0].copy() if len(views) == 1 else _joined(views)
         self.count = view.size
@@ -96,7 +96,7 @@ class Plan:
                 bit += -(-column.rows // MASK_BITS) * MASK_BITS
         self.mask_words = bit // 32
 
-    def complete(self, readings: Sequence[Reading], groups: Sequence[slice] | None = None) -> Plan:
+    def complete(self, readings: Sequence[Reading], groups: Sequence[slice] | None = None) -> ReadPlan:
         """Now that ``columns`` and the characters of the descriptors are known.
 
         `readings`: of every column; ``table`` of its descriptors is a place in its decode tables. `groups`: descriptors
@@ -119,7 +119,7 @@ class Plan:
         self.image = np.concatenate([*tables, view.view(np.uint8), *(one.view(np.uint8) for one in units)])
         return self
 
-    def moved(self, meta: Words, codes: Words) -> Plan:
+    def moved(self, meta: Words, codes: Words) -> ReadPlan:
         """The same where the buffers of each descriptor lie so many bytes further on."""
         made = copy(self)
         made.image = self.image.copy()
@@ -209,9 +209,9 @@ class Reading:
         words[:, _OF_COLUMN] = np.array([self._table_places, first_rows, first_rows, first_chars, rows, chars], _u64).T
         self.null_counts = np.array([segment.null_count for segment in segments], np.int64)
         nulls = int(self.null_counts.sum())
-        self.column = Column(slice(0, view.size), row_ends[-1], char_ends[-1], nulls, nulls > 0)
+        self.column = ReadColumn(slice(0, view.size), row_ends[-1], char_ends[-1], nulls, nulls > 0)
         self.shifts = sorted({segment.layout.tile_size.bit_length() - 1 for segment in segments})
-        self._whole: tuple[tuple[Reading, ...], Any, Plan] | None = None
+        self._whole: tuple[tuple[Reading, ...], Any, ReadPlan] | None = None
         #: What cuda_match.py keeps of the column.
         self.matching: Any = None
 
@@ -259,7 +259,7 @@ class Reading:
             words[:, FIELDS["table"]] -= _u64(begin)
         return words, self.tables[begin:end]
 
-    def whole(self, *others: Reading) -> Plan:
+    def whole(self, *others: Reading) -> ReadPlan:
         """The plan for all rows of this column and others: kept, until others, a device or launch choices differ."""
         firsts = [one._first for one in (self, *others) if one._first is not None]
         if len(firsts) == 1 + len(others):
@@ -295,13 +295,13 @@ def _buffers(segments: Sequence[Segment]) -> Words:
     return np.array([[one.meta.ptr for one in segments], [one.codes.ptr for one in segments]], _u64)
 
 
-def plan_of(readings: Sequence[Reading], groups: Sequence[slice] | None = None) -> Plan:
+def plan_of(readings: Sequence[Reading], groups: Sequence[slice] | None = None) -> ReadPlan:
     """Of all rows of columns."""
     columns, at = [], 0
     for reading in readings:
         columns.append(reading.column._replace(group=slice(at, at + reading.view.size)))
         at += reading.view.size
-    plan = Plan([reading.view for reading in readings], columns)
+    plan = ReadPlan([reading.view for reading in readings], columns)
     return plan.complete(readings, groups)
 
 

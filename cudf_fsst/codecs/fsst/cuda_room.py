@@ -20,7 +20,7 @@ from ..text.layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayo
 from ..text.segment import Segment
 from . import TILE_SIZE, launch
 from .cuda_kernels import blocks, choices
-from .launch import WORD, ColumnView, Found, PackView, ScopeView, TableSearchView, WaveView
+from .launch import WORD, ColumnView, FoundPlaces, PackView, ScopeView, TableSearchView, WaveView
 from .symbols import SymbolTable
 from .tuning import Choices
 
@@ -46,7 +46,7 @@ _COLUMN_NBYTES, _SCOPE_NBYTES, _SEARCH_NBYTES, _WAVE_NBYTES, _PACK_NBYTES = (
 )
 
 
-class Task(NamedTuple):
+class TextTask(NamedTuple):
     """A column to compress, and how: see `compress_one`.
 
     `only`: numbers of the scopes that are wanted, None: all. `chars`: what `chars_of` has found.
@@ -60,7 +60,7 @@ class Task(NamedTuple):
     chars: int | None = None
 
 
-class Column(NamedTuple):
+class RoomColumn(NamedTuple):
     """What is known of a column before the GPU has looked at it.
 
     Attributes
@@ -86,7 +86,7 @@ class Column(NamedTuple):
     """
 
     number: int
-    task: Task
+    task: TextTask
     chars_limit: int
     tile_size: int
     segment_size: int
@@ -136,7 +136,7 @@ class Room(NamedTuple):
     lane, side
         The caller's stream, and the round's own. Tables are trained in the first. Where segments take turns, every slot
         has one, and every part, and the rows have the last.
-    found : list of Found
+    found : list of FoundPlaces
         Of every column, places in the array of numbers that the GPU finds.
     row_words : list of int
         Of every column, address.
@@ -152,8 +152,8 @@ class Room(NamedTuple):
     lane: Lane
     side: Sequence[Lane]
     work: Workspace
-    columns: Sequence[Column]
-    found: Sequence[Found]
+    columns: Sequence[RoomColumn]
+    found: Sequence[FoundPlaces]
     found_at: int
     views_at: int
     row_words: Sequence[int]
@@ -178,7 +178,7 @@ class Room(NamedTuple):
         return self.found_at + WORD * place
 
 
-class Tables(NamedTuple):
+class ColumnTables(NamedTuple):
     """Tables of a column's scopes.
 
     Attributes
@@ -195,7 +195,7 @@ class Tables(NamedTuple):
 class Cut(NamedTuple):
     """A segment, as the GPU found it; segments without rows are left out."""
 
-    column: Column
+    column: RoomColumn
     planned: int  # its number in the plan
     table: int  # the scope it belongs to
     rows_begin: int
@@ -246,7 +246,7 @@ class Results:
         self.buffers.clear()
 
 
-def _plan(number: int, task: Task, chars_limit: int, *, one_scope: bool) -> Column:
+def _plan(number: int, task: TextTask, chars_limit: int, *, one_scope: bool) -> RoomColumn:
     """Plan a column that has at most so many characters."""
     tile_size = TILE_SIZE if task.tile_size == "auto" else int(task.tile_size)
     if tile_size not in TILE_SIZES:
@@ -256,7 +256,7 @@ def _plan(number: int, task: Task, chars_limit: int, *, one_scope: bool) -> Colu
     longest = min(chars_limit, segment_size + segment_size // _SLACK)
     source = "given" if task.table is not None else "searched" if task.level == "max" else "trained"
     per_table = segments if one_scope or source == "given" else plan.segments_per_table(chars_limit)
-    return Column(
+    return RoomColumn(
         number,
         task,
         chars_limit,
@@ -298,7 +298,7 @@ def chars_of(columns: Sequence[DeviceStrings], lane: Lane) -> Steps:
     return limits
 
 
-def plan_columns(tasks: Sequence[Task], lane: Lane, *, one_scope: bool = False) -> Steps:
+def plan_columns(tasks: Sequence[TextTask], lane: Lane, *, one_scope: bool = False) -> Steps:
     """Plan all columns that have rows; waits where it is not known how many characters they have."""
     limits: list[int | None] = [task.chars for task in tasks]
     if unknown := [i for i, limit in enumerate(limits) if limit is None]:
@@ -312,7 +312,7 @@ def plan_columns(tasks: Sequence[Task], lane: Lane, *, one_scope: bool = False) 
     ]
 
 
-def with_pool(column: Column) -> Column:
+def with_pool(column: RoomColumn) -> RoomColumn:
     """A column of several segments that may be encoded at once, with room for its codes; others as they are."""
     waves = column.segments
     if waves == 1 or waves > launch.ENCODE_GROUP or column.scopes > 1 or column.task.level == "max":
@@ -323,13 +323,13 @@ def with_pool(column: Column) -> Column:
     return column._replace(pool=pool) if column.chars_limit <= _CHARS_PER_BYTE * pool else column
 
 
-def rounds(columns: Sequence[Column]) -> Iterator[list[Column]]:
+def rounds(columns: Sequence[RoomColumn]) -> Iterator[list[RoomColumn]]:
     """Columns that share a workspace within the memory rule; short ones, then longer ones."""
     if len(columns) == 1:
         yield list(columns)
         return
     for short in (True, False):
-        together: list[Column] = []
+        together: list[RoomColumn] = []
         nbytes = chars = 0
         for column in columns:
             if (column.segments == 1) != short:
@@ -345,13 +345,15 @@ def rounds(columns: Sequence[Column]) -> Iterator[list[Column]]:
             yield together
 
 
-def trains_in_clusters(columns: Sequence[Column]) -> bool:
+def trains_in_clusters(columns: Sequence[RoomColumn]) -> bool:
     """Whether fsst_train_cluster trains the tables of a round, if any, instead of fsst_train."""
     scopes = sum(column.scopes for column in columns)
     return not scopes or launch.train_in_clusters(scopes, device_attributes()["shared_per_block"])
 
 
-def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work: Workspace, *, encode: bool) -> Room:
+def make_room(
+    columns: Sequence[RoomColumn], lane: Lane, side: Sequence[Lane], work: Workspace, *, encode: bool
+) -> Room:
     """Lay out and take the workspace of a round."""
     found, first_scope, first_search, numbers, scopes, searches = [], [], [], 0, 0, 0
     for column in columns:
@@ -431,7 +433,7 @@ def make_room(columns: Sequence[Column], lane: Lane, side: Sequence[Lane], work:
     )
 
 
-def takes_all(tasks: Sequence[Task]) -> bool:
+def takes_all(tasks: Sequence[TextTask]) -> bool:
     """Whether compression of columns takes all the workspace that the memory rule allows, beside what others do.
 
     A column of several segments has two slots of a segment's size at least, which only larger calls have room for.

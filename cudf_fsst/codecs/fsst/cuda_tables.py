@@ -17,8 +17,8 @@ from ...profiling import MEASURE
 from ..text.layout import ROW_BLOCK, SegmentLayout
 from . import launch, train_max
 from .cuda_kernels import blocks, get_kernel
-from .cuda_room import Column, Cut, Room, Tables
-from .launch import WORD, ColumnView, Found, PackView, ScopeView, TableSearchView, WaveView
+from .cuda_room import ColumnTables, Cut, Room, RoomColumn
+from .launch import WORD, ColumnView, FoundPlaces, PackView, ScopeView, TableSearchView, WaveView
 from .symbols import SymbolTable
 
 _u32, _u64 = np.uint32, np.uint64
@@ -29,7 +29,7 @@ _CLEARED = 16 << 10  # bytes that a block clears
 Exported = npt.NDArray[np.void] | None
 
 
-def _mixed(column: Column) -> bool:
+def _mixed(column: RoomColumn) -> bool:
     return launch.pairs_in_shared(column.tile_size, device_attributes()["shared_per_block"])
 
 
@@ -159,7 +159,7 @@ def find_cuts(room: Room, numbers: Sequence[int]) -> list[Iterator[Cut]]:
     return [_cuts(column, found, numbers) for column, found in zip(room.columns, room.found, strict=True)]
 
 
-def _cuts(column: Column, found: Found, numbers: Sequence[int]) -> Iterator[Cut]:
+def _cuts(column: RoomColumn, found: FoundPlaces, numbers: Sequence[int]) -> Iterator[Cut]:
     made = 0
     for k in range(column.segments):
         row, next_row = numbers[found.rows_begin + k : found.rows_begin + k + 2]
@@ -181,7 +181,7 @@ def _cuts(column: Column, found: Found, numbers: Sequence[int]) -> Iterator[Cut]
 _copies: WeakKeyDictionary[SymbolTable, dict[tuple[Any, ...], tuple[Any, Any, int]]] = WeakKeyDictionary()
 
 
-def _device_copy(table: SymbolTable, column: Column, lane: Lane) -> Tables:
+def _device_copy(table: SymbolTable, column: RoomColumn, lane: Lane) -> ColumnTables:
     """The lookup tables of a given table; they stay on the GPU as long as it lives."""
     mixed = column.task.level != "max" and _mixed(column)
     key, of_table = (current_device(), column.task.level, mixed), _copies.setdefault(table, {})
@@ -193,15 +193,15 @@ def _device_copy(table: SymbolTable, column: Column, lane: Lane) -> Tables:
     buffer, uploaded, nbytes = of_table[key]
     lane.stream.wait_event(uploaded)
     place = buffer.ptr, nbytes if column.task.level == "max" else 0
-    return Tables(lambda _: place, [table], buffer)
+    return ColumnTables(lambda _: place, [table], buffer)
 
 
-def _trained(at: int) -> Tables:
+def _trained(at: int) -> ColumnTables:
     """Tables whose lookup tables lie one behind another."""
-    return Tables(lambda number: (at + launch.ENCODE_TABLES_NBYTES * number, 0))
+    return ColumnTables(lambda number: (at + launch.ENCODE_TABLES_NBYTES * number, 0))
 
 
-def _searched(room: Room, first: int, tables: Sequence[SymbolTable]) -> Tables:
+def _searched(room: Room, first: int, tables: Sequence[SymbolTable]) -> ColumnTables:
     """Tables that have been searched, the first of them number `first` of the round.
 
     The lookup tables are made and uploaded when they are asked for: those of the first segments, and while the GPU
@@ -215,10 +215,10 @@ def _searched(room: Room, first: int, tables: Sequence[SymbolTable]) -> Tables:
         room.lane.upload(address, made)
         return address, made.nbytes
 
-    return Tables(place, tables)
+    return ColumnTables(place, tables)
 
 
-def place_tables(room: Room, exported: Exported = None) -> list[Tables]:
+def place_tables(room: Room, exported: Exported = None) -> list[ColumnTables]:
     """Where the encoder finds the tables of every column. `exported`: those that have been searched are there."""
     every = []
     for i, (column, first) in enumerate(zip(room.columns, room.first_scope, strict=True)):
@@ -233,7 +233,7 @@ def place_tables(room: Room, exported: Exported = None) -> list[Tables]:
     return every
 
 
-def host_tables(room: Room, tables: Sequence[Tables], exported: Exported) -> list[Sequence[SymbolTable]]:
+def host_tables(room: Room, tables: Sequence[ColumnTables], exported: Exported) -> list[Sequence[SymbolTable]]:
     """The tables of every column, when training has ended."""
     made = [] if exported is None else launch.trained_tables(exported)
     return [

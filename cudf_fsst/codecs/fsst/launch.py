@@ -236,7 +236,7 @@ def words(views: Iterable[tuple[int, ...]]) -> array[int]:
     return array("Q", list(chain.from_iterable(views)))  # of a list, for its size is known
 
 
-class Found(NamedTuple):
+class FoundPlaces(NamedTuple):
     """Where the numbers that the GPU finds of a column lie, counted in numbers; as in kernels/fsst_compress.cuh."""
 
     rows_begin: int
@@ -251,10 +251,10 @@ class Found(NamedTuple):
     end: int
 
 
-def found_places(begin: int, segments: int) -> Found:
+def found_places(begin: int, segments: int) -> FoundPlaces:
     """Places of a column's numbers, whose first is number `begin`."""
     counts = (segments + 1, segments + 1, segments, segments, segments, segments, segments, 1, 1)
-    return Found(*accumulate(counts, initial=begin))
+    return FoundPlaces(*accumulate(counts, initial=begin))
 
 
 # Structs of the kernels, with the names that these have there. Addresses are fields like others.

@@ -11,7 +11,7 @@ from .. import units
 from ..jit import njit
 from ..part import Packed, check_buffers
 from ..unaligned import address, load8, load32, load64, store8, store32, store64
-from .launch import SUBCHUNK, Layout, layout
+from .launch import SUBCHUNK, GfcLayout, layout
 
 _HEADER = SUBCHUNK // 2  # bytes of a subchunk's half-bytes
 _SLACK = 8  # bytes that a store of eight may touch behind the last code
@@ -195,7 +195,7 @@ def _decode(
     return -1
 
 
-def _starts(values: npt.NDArray[Any], plan: Layout) -> npt.NDArray[np.uint64]:
+def _starts(values: npt.NDArray[Any], plan: GfcLayout) -> npt.NDArray[np.uint64]:
     starts = np.empty(plan.chunks + 1, np.uint64)
     _measure(address(values), plan.itemsize == 8, plan.rows, plan.dim, plan.chunk, starts)
     return starts
@@ -234,7 +234,7 @@ def measure(values: npt.NDArray[Any], *, signed: bool = False, dim: int = 1, chu
     return plan.meta_nbytes + int(_starts(values, plan)[-1])
 
 
-def packed_layout(packed: Packed) -> Layout:
+def packed_layout(packed: Packed) -> GfcLayout:
     """Sizes that a `Packed` states, in host or GPU memory.
 
     Raises
@@ -251,7 +251,7 @@ def packed_layout(packed: Packed) -> Layout:
     return plan
 
 
-def _stored_starts(packed: Packed, plan: Layout) -> npt.NDArray[np.uint64]:
+def _stored_starts(packed: Packed, plan: GfcLayout) -> npt.NDArray[np.uint64]:
     starts: npt.NDArray[np.uint64] = np.ascontiguousarray(packed.meta)[: 8 * (plan.chunks + 1)].view("<u8")
     return starts
 
@@ -306,7 +306,7 @@ def take(packed: Packed, rows: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> 
     units.take(rows, plan.chunk, out, lambda chunks, room: _decode_chunks(packed, plan, chunks, room))
 
 
-def _decode_chunks(packed: Packed, plan: Layout, chunks: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
+def _decode_chunks(packed: Packed, plan: GfcLayout, chunks: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
     """Write the values of chunks, one chunk after another."""
     starts = _stored_starts(packed, plan)
     wide, codes = packed.itemsize == 8, np.ascontiguousarray(packed.codes)

@@ -10,12 +10,12 @@ import numpy as np
 from ...device.memory import Lane, Workspace
 from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import Piece, Rows, Tables, Taking
+from ..cuda_tables import JobTables, PartRange, RowNumbers, Taking
 from ..part import Packed
 from ..values.launch import ScanJob
 from . import launch
 from .cpu import packed_layout
-from .launch import Layout, layout
+from .launch import GfcLayout, layout
 
 _u32, _u64 = np.uint32, np.uint64
 THREADS = 32 * launch.WARPS
@@ -29,17 +29,17 @@ def _kernel(name: str, itemsize: int) -> Any:
 
 
 def measure_kernel(itemsize: int) -> Any:
-    """What finds the bytes of chunks; an array of `Job.measure`."""
+    """What finds the bytes of chunks; an array of `GfcJob.measure`."""
     return _kernel("gfc_measure", itemsize)
 
 
 def scan_kernel() -> Any:
-    """What sums them up; an array of `Job.scan`, of any item sizes."""
+    """What sums them up; an array of `GfcJob.scan`, of any item sizes."""
     return _kernel("gfc_scan", 8)
 
 
 def pack_kernel(itemsize: int) -> Any:
-    """What writes the result; an array of `Job.pack`."""
+    """What writes the result; an array of `GfcJob.pack`."""
     return _kernel("gfc_encode", itemsize)
 
 
@@ -48,8 +48,8 @@ def unpack_kernel(itemsize: int) -> Any:
     return _kernel("gfc_decode", itemsize)
 
 
-class Job:
-    """Values that are measured and, once their size is known, packed; as `bitpack.cuda.Job`.
+class GfcJob:
+    """Values that are measured and, once their size is known, packed; as `bitpack.cuda.BitpackJob`.
 
     Parameters
     ----------
@@ -118,8 +118,12 @@ class Job:
         return Packed("gfc", rows, itemsize, (dim, chunk), meta, codes, self.meta_nbytes, self.codes_nbytes)
 
 
+#: As every codec of values names it.
+Job = GfcJob
+
+
 @kept_with()
-def _layout(packed: Packed) -> Layout:
+def _layout(packed: Packed) -> GfcLayout:
     return packed_layout(packed)
 
 
@@ -141,7 +145,7 @@ def describe(packed: Packed) -> tuple[int, ...]:
     return launch.GfcSegment(int(packed.meta.ptr), int(packed.codes.ptr), packed.codes_nbytes, plan.dim, plan.chunk)
 
 
-def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: int = 0) -> None:
+def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, *, touched: int = 0) -> None:
     """Add the launches that decompress to `tables`. Damaged bytes give some values.
 
     Parameters
@@ -168,6 +172,6 @@ def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: 
             tables.add_jobs(unpack_kernel(itemsize), 32 * launch.WARPS, grids, fields)
 
 
-def take(columns: Sequence[Taking], itemsize: int, rows: Rows, tables: Tables) -> None:
+def take(columns: Sequence[Taking], itemsize: int, rows: RowNumbers, tables: JobTables) -> None:
     """Add the launch that takes a few rows: for each, its chunk is decompressed up to it."""
     tables.add_taken(_kernel("gfc_take", itemsize), THREADS, columns, rows, per_block=launch.WARPS)

@@ -21,7 +21,7 @@ WARPS = 4
 SCAN_THREADS = 1024
 
 
-class Layout(NamedTuple):
+class GfcLayout(NamedTuple):
     """Sizes of what is compressed, and how it is cut."""
 
     rows: int
@@ -38,7 +38,7 @@ class Layout(NamedTuple):
         return align(8 * (self.chunks + 1))
 
 
-def layout(rows: int, itemsize: int, dim: int = 1, chunk: int = 0) -> Layout:
+def layout(rows: int, itemsize: int, dim: int = 1, chunk: int = 0) -> GfcLayout:
     """Check what a caller or a stored record says.
 
     Parameters
@@ -64,7 +64,7 @@ def layout(rows: int, itemsize: int, dim: int = 1, chunk: int = 0) -> Layout:
     chunk = chunk or chunk_values(rows)
     if not SUBCHUNK <= chunk <= CHUNK_LIMIT or chunk % SUBCHUNK:
         raise ValueError(f"chunk must be a multiple of {SUBCHUNK} up to {CHUNK_LIMIT}, not {chunk}")
-    return Layout(rows, itemsize, dim, chunk)
+    return GfcLayout(rows, itemsize, dim, chunk)
 
 
 def chunk_values(rows: int) -> int:

@@ -11,7 +11,7 @@ from .. import units
 from ..jit import njit
 from ..part import Packed
 from ..unaligned import address, copy, load8, load16, load32, load64, store8, store16, store32, store64
-from .launch import CHUNK_BLOCK, Layout, Options, layout_of, most_nbytes
+from .launch import CHUNK_BLOCK, GpulzLayout, Options, layout_of, most_nbytes
 from .launch import options as complete
 
 #: Slots by which equal symbols are found.
@@ -287,7 +287,7 @@ def _decode_chunks(
 
 def _compressed(values: npt.NDArray[Any], options: Options, *, store: bool) -> Packed:
     """`values` with these options; without `store`, sizes alone."""
-    layout = Layout(values.nbytes, options.chunk)
+    layout = GpulzLayout(values.nbytes, options.chunk)
     meta = np.zeros(layout.meta_nbytes, np.uint8)
     starts, counts = _sections(meta, layout)
     codes = np.empty(layout.codes_limit if store else 0, np.uint8)
@@ -311,7 +311,9 @@ def _best(values: npt.NDArray[Any], chosen: Options, *, store: bool) -> Packed:
     return packed
 
 
-def _sections(meta: npt.NDArray[np.uint8], layout: Layout) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+def _sections(
+    meta: npt.NDArray[np.uint8], layout: GpulzLayout
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
     """`starts` and `counts`."""
     at = layout.counts_at
     return meta[: 8 * (layout.blocks + 1)].view("<u8"), meta[at : at + 4 * layout.chunks].view("<u4")

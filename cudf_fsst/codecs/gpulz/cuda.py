@@ -9,10 +9,10 @@ import numpy as np
 
 from ...device.memory import ALIGNMENT, Lane, device_attributes, pinned
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import Piece, Tables
+from ..cuda_tables import JobTables, PartRange
 from ..part import Packed, align
 from . import launch
-from .launch import Layout, Options
+from .launch import GpulzLayout, Options
 
 _u64 = np.uint64
 
@@ -20,7 +20,7 @@ _u64 = np.uint64
 class _Places:
     """Where things lie in a workspace: slots of chunks, sums of their blocks, the total."""
 
-    def __init__(self, layout: Layout, workspace: int = 0) -> None:
+    def __init__(self, layout: GpulzLayout, workspace: int = 0) -> None:
         self.slots = workspace
         self.sums = self.slots + align(layout.chunks * layout.chunk, ALIGNMENT)
         self.sums_nbytes = align(4 * layout.blocks, ALIGNMENT)
@@ -28,7 +28,7 @@ class _Places:
         self.end = self.total + ALIGNMENT
 
 
-def _encode(address: int, options: Options, layout: Layout, places: _Places, meta: int, lane: Lane) -> None:
+def _encode(address: int, options: Options, layout: GpulzLayout, places: _Places, meta: int, lane: Lane) -> None:
     """Kernels I and II."""
     lane.zero(places.sums, places.sums_nbytes)
     shape = options.symbol, options.chunk, options.window
@@ -55,7 +55,7 @@ def compress(address: int, rows: int, itemsize: int, *, lane: Lane, **options: A
         As `launch.options`.
     """
     chosen = launch.options(itemsize, **options)
-    layout = Layout(rows * itemsize, chosen.chunk)
+    layout = GpulzLayout(rows * itemsize, chosen.chunk)
     workspace = lane.allocate(_Places(layout).end)
     places = _Places(layout, int(workspace.ptr))
     meta = lane.allocate(layout.meta_nbytes)
@@ -85,7 +85,7 @@ def chunk_rows(packed: Packed) -> int:
     return launch.layout_of(packed).chunk // packed.itemsize
 
 
-def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane, *, touched: int = 0) -> None:
+def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, *, touched: int = 0) -> None:
     """Start to decompress. Does not wait; damaged codes give wrong values.
 
     Parameters

@@ -90,7 +90,7 @@ def most_nbytes(values_nbytes: int) -> int:
 
 
 @dataclass(frozen=True)
-class Layout:
+class GpulzLayout:
     """Chunks of a segment, and the sections of its ``meta``: `starts` at 0, then `counts`."""
 
     values_nbytes: int
@@ -118,7 +118,7 @@ class Layout:
         return align(self.values_nbytes, 4)
 
 
-def layout_of(packed: Packed) -> Layout:
+def layout_of(packed: Packed) -> GpulzLayout:
     """Sizes of a stored segment.
 
     Raises
@@ -133,7 +133,7 @@ def layout_of(packed: Packed) -> Layout:
         raise ValueError(f"gpulz: symbols of {symbol} bytes in chunks of {chunk}; allowed are {SYMBOLS}, {CHUNKS}")
     if packed.rows < 1 or packed.itemsize < 1:
         raise ValueError(f"gpulz: {packed.rows} rows of {packed.itemsize} bytes")
-    layout = Layout(packed.values_nbytes, chunk)
+    layout = GpulzLayout(packed.values_nbytes, chunk)
     if packed.meta_nbytes != layout.meta_nbytes:
         raise ValueError(f"gpulz: meta has {packed.meta_nbytes} bytes, needs {layout.meta_nbytes}")
     if packed.codes_nbytes > layout.codes_limit:

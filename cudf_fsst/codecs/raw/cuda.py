@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...device.memory import Lane
 from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import Piece, Tables
+from ..cuda_tables import JobTables, PartRange
 from ..part import Packed
 from ..values.launch import DEFINES, PlacedHalf, PlainPart
 from .cpu import check
@@ -24,7 +24,7 @@ def describe(packed: Packed) -> tuple[int, ...]:
     return (int(packed.codes.ptr),)
 
 
-def decompress(pieces: Sequence[Piece], tables: Tables, lane: Lane) -> None:
+def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane) -> None:
     """Copy values, or add the launch that does to `tables`; see `describe`."""
     halves = []
     for piece in pieces:

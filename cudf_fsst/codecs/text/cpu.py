@@ -235,7 +235,7 @@ def _compress_segment(
 # --- decoding -------------------------------------------------------------------------------------------------------
 
 
-class Reader:
+class SegmentReader:
     """Addresses of a host segment's sections, as the decoding kernels take them."""
 
     def __init__(self, segment: Segment) -> None:
@@ -359,7 +359,7 @@ def read(
         raise IndexError(f"rows {start} to {stop} of {total}")
     parts = []  # reader, its first and last row, its first and last character
     for number in range(*parts_of(edges, start, stop)):
-        reader, before = Reader(segments[number]), int(edges[number])
+        reader, before = SegmentReader(segments[number]), int(edges[number])
         first, last = max(start - before, 0), min(stop - before, segments[number].rows)
         parts.append((reader, first, last, reader.row_start(first), reader.row_start(last)))
 
@@ -389,7 +389,7 @@ def row_ends(segments: Sequence[Segment]) -> npt.NDArray[np.int64]:
     row = position = 0
     for segment in segments:
         to = ends[row : row + segment.rows]
-        Reader(segment).unpack(0, segment.rows, segment.chars, position, to)
+        SegmentReader(segment).unpack(0, segment.rows, segment.chars, position, to)
         row += segment.rows
         position += segment.chars
     return ends
@@ -479,7 +479,7 @@ def take(
     if wanted.ascending or wanted.descending:
         if wanted.rows.size >= max(_DENSE * span, _FEW_DENSE):
             readers = {
-                number: Reader(segments[number])
+                number: SegmentReader(segments[number])
                 for number in range(*parts_of(edges, wanted.lowest, wanted.highest + 1))
             }
             items = cpu_select.items(readers, edges, wanted)
@@ -494,9 +494,9 @@ def take(
     starts, offsets = np.empty(count, np.int64), np.zeros(count + 1, np.int64)
     valid: npt.NDArray[np.bool_] | None = None
     # Which rows, and which offsets if these are in the same order.
-    pieces: list[tuple[Reader, int, slice, slice]] = []
+    pieces: list[tuple[SegmentReader, int, slice, slice]] = []
     for number, first, last in shares_of(rows, edges):
-        reader, base = Reader(segments[number]), int(edges[number])
+        reader, base = SegmentReader(segments[number]), int(edges[number])
         for a, b in cut(first, last, _CHUNK_ROWS):
             pieces.append((reader, base, slice(a, b), slice(0, None) if places.size else slice(a, b + 1)))
         if reader.segment.null_count:
@@ -612,7 +612,7 @@ def _copy_rows(
 
 
 def _long_rows(
-    reader: Reader, starts: npt.NDArray[np.int64], places: Any, offsets: Any, chars: npt.NDArray[np.uint8]
+    reader: SegmentReader, starts: npt.NDArray[np.int64], places: Any, offsets: Any, chars: npt.NDArray[np.uint8]
 ) -> tuple[list[Callable[[], Any]], list[Callable[[], Any]]]:
     """What decodes the long ones of rows, cut for threads, and what copies those that are wanted again, after that."""
     decoding: list[Callable[[], Any]] = []

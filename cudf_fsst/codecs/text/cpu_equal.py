@@ -16,7 +16,7 @@ from ..part import edges_of
 from ..unaligned import address
 from ..work import cut, run
 from . import cpu_equal_kernels as kernels
-from .cpu import Reader
+from .cpu import SegmentReader
 from .layout import ROW_BLOCK
 from .segment import Segment
 
@@ -78,7 +78,7 @@ def match(segments: Sequence[Segment], values: Collection[bytes]) -> npt.NDArray
     wanted = Values(values)
     work: list[Callable[[], None]] = []
     for segment, base in zip(segments, edges.tolist(), strict=False):
-        reader, blocks = Reader(segment), segment.layout.row_blocks
+        reader, blocks = SegmentReader(segment), segment.layout.row_blocks
         step = min(max(1, _CHUNK_CHARS * blocks // max(1, segment.chars)), _CHUNK_ROW_BLOCKS)
         for first, last in cut(0, blocks, step):
             out = answers[base + first * ROW_BLOCK : base + min(last * ROW_BLOCK, segment.rows)]
@@ -87,7 +87,7 @@ def match(segments: Sequence[Segment], values: Collection[bytes]) -> npt.NDArray
     return answers
 
 
-def _match_blocks(reader: Reader, first: int, last: int, values: Values, answers: npt.NDArray[np.bool_]) -> None:
+def _match_blocks(reader: SegmentReader, first: int, last: int, values: Values, answers: npt.NDArray[np.bool_]) -> None:
     """Compare the rows of row blocks `first` to ``last - 1``."""
     segment = reader.segment
     found, starts, sizes = (np.empty(answers.size + 1, np.int64) for _ in range(3))

@@ -24,7 +24,7 @@ def rows_of_sizes(
     Parameters
     ----------
     rows : tuple of int
-        What `cpu.Reader` says of a segment.
+        What `cpu.SegmentReader` says of a segment.
     least, most : int
         Bytes that a row has at least, and at most.
     wanted : ndarray of bool

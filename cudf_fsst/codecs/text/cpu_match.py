@@ -21,7 +21,7 @@ from ..work import cut, run
 from . import cpu_equal
 from . import cpu_match_kernels as kernels
 from . import cpu_search_kernels as searching
-from .cpu import Reader, validity
+from .cpu import SegmentReader, validity
 from .layout import ROW_BLOCK, TILE_BLOCK
 from .search import Automaton, Count, Find, Length, Like, Plan, answer_dtype, values_of
 from .segment import Segment, Segments
@@ -69,7 +69,7 @@ def match(segments: Sequence[Segment], plan: Plan) -> npt.NDArray[np.bool_] | np
     work: list[Callable[[], None]] = []
     automata: _Automata | None = None
     for number, segment in enumerate(segments):
-        reader = Reader(segment)
+        reader = SegmentReader(segment)
         searches = plain if continued is not None and not continued[number] else whole
         if automata is None or automata.searches is not searches or automata.table != segment.table:
             automata = _Automata(searches, segment.table)
@@ -169,10 +169,10 @@ class Decoded:
     Attributes
     ----------
     tiles : tuple of int
-        As `Reader.tiles`.
+        As `SegmentReader.tiles`.
     """
 
-    def __init__(self, reader: Reader, first: int, last: int) -> None:
+    def __init__(self, reader: SegmentReader, first: int, last: int) -> None:
         layout = reader.segment.layout
         size, chars = layout.tile_size, layout.chars
         starts = reader.segment.section("row_starts")
@@ -200,7 +200,7 @@ class Decoded:
 
 
 def _match_blocks(
-    reader: Reader,
+    reader: SegmentReader,
     first: int,
     last: int,
     question: int,

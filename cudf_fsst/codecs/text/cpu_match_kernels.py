@@ -277,7 +277,7 @@ def match_rows(
     Parameters
     ----------
     tiles, rows : tuple of int
-        What `cpu.Reader` says of a segment.
+        What `cpu.SegmentReader` says of a segment.
     question : int
         `LIKE`, `COUNT`, `FIND` or `LENGTH`.
     numbers : ndarray of int64

@@ -18,7 +18,7 @@ from ..registry import of_text
 from ..unaligned import address
 from ..work import cut, run
 from . import cpu_rows_kernels as kernels
-from .cpu import Reader
+from .cpu import SegmentReader
 from .cpu_match import Decoded
 from .layout import ROW_BLOCK
 from .rows import Lifted, lift_bytes
@@ -52,7 +52,7 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton) -> npt.NDArray[np
     work: list[Callable[[], None]] = []
     lifted: dict[Table, Lifted] = {}
     for segment, base in zip(segments, edges.tolist(), strict=False):
-        reader, blocks = Reader(segment), segment.layout.row_blocks
+        reader, blocks = SegmentReader(segment), segment.layout.row_blocks
         if segment.table not in lifted:
             search = of_text(segment.codec).host().SEARCH
             lifted[segment.table] = lift_bytes(machine) if search is None else search.lift_rows(machine, segment.table)
@@ -65,7 +65,7 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton) -> npt.NDArray[np
 
 
 def _answer_blocks(
-    reader: Reader, first: int, last: int, machine: RowAutomaton, lifted: Lifted, out: npt.NDArray[np.uint8]
+    reader: SegmentReader, first: int, last: int, machine: RowAutomaton, lifted: Lifted, out: npt.NDArray[np.uint8]
 ) -> None:
     """Answer for the rows of row blocks `first` to ``last - 1``."""
     decodes = of_text(reader.segment.codec).host().SEARCH is None

@@ -102,7 +102,7 @@ def answer_rows(
     Parameters
     ----------
     tiles, rows : tuple of int
-        What `cpu.Reader` says of a segment.
+        What `cpu.SegmentReader` says of a segment.
     table, restarts : int
         Addresses of what `rows.lift` makes.
     states : int

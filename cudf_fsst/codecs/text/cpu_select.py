@@ -30,7 +30,7 @@ class Item(NamedTuple):
     Attributes
     ----------
     reader
-        `cpu.Reader` of the segment.
+        `cpu.SegmentReader` of the segment.
     base : int
         Number of its first row in the column.
     chosen : slice

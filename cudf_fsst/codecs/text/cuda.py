@@ -12,7 +12,7 @@ from ...device.transfer import Outbox, to_device, to_host
 from ..contract import Table
 from ..fsst import cuda_gather, cuda_read
 from ..fsst.cuda_read import receive
-from ..fsst.cuda_room import Task
+from ..fsst.cuda_room import TextTask
 from .choose import codec_of
 from .segment import Segment
 
@@ -48,7 +48,7 @@ def compress(
     outbox
         Where every segment goes as soon as it is made.
     """
-    side, task = codec_of(codec, table).device(), Task(strings, table, tile_size, level)
+    side, task = codec_of(codec, table).device(), TextTask(strings, table, tile_size, level)
     with Lane(stream) as lane:
         ((segments,),) = waits.run(lane, side.compress([task], lane=lane, outbox=outbox))
         return list(segments)

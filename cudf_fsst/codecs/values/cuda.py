@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .cuda_compress import Source, Task, compress, compress_as
-from .cuda_read import Job, decompress, take
+from .cuda_compress import StreamSource, StreamTask, compress, compress_as
+from .cuda_read import ReadRequest, decompress, take
 
-__all__ = ["Job", "Source", "Task", "compress", "compress_as", "decompress", "take"]
+__all__ = ["ReadRequest", "StreamSource", "StreamTask", "compress", "compress_as", "decompress", "take"]

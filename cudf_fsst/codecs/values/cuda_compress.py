@@ -21,7 +21,7 @@ from ...device.transfer import Outbox
 from ...naming import What
 from ...profiling import ENCODE, MEASURE
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import Tables
+from ..cuda_tables import JobTables
 from ..part import Packed, align
 from ..registry import of_values
 from . import plan
@@ -37,7 +37,7 @@ _Fields = tuple[int, ...]
 _Jobs = Sequence[tuple[int, _Fields]]
 
 
-class Source(NamedTuple):
+class StreamSource(NamedTuple):
     """Where a stream's values come from.
 
     Attributes
@@ -63,7 +63,7 @@ class Source(NamedTuple):
     bits: int = 0
 
     @classmethod
-    def bitmap(cls, address: int, offset: int, bits: int) -> Source:
+    def bitmap(cls, address: int, offset: int, bits: int) -> StreamSource:
         """The bytes of a bitmap, with its first bit at bit 0."""
         return cls(address, blocks(bits, 8), 1, validity_offset=offset, bits=bits)
 
@@ -93,12 +93,12 @@ class Source(NamedTuple):
         return blocks(count, _THREADS // 32), fields
 
 
-class Task(NamedTuple):
+class StreamTask(NamedTuple):
     """A stream of values to compress.
 
     Attributes
     ----------
-    source : Source
+    source : StreamSource
     floats, signed : bool
         What the values are: floating point numbers, or integers with a sign.
     codec : str or None
@@ -109,7 +109,7 @@ class Task(NamedTuple):
         The codec, with its options; then nothing is tried.
     """
 
-    source: Source
+    source: StreamSource
     floats: bool = False
     signed: bool = False
     codec: str | None = None
@@ -142,7 +142,7 @@ class _Item:
 
     def __init__(
         self,
-        task: Task,
+        task: StreamTask,
         choices: Sequence[plan.Choice],
         start: int,
         stop: int,
@@ -221,7 +221,7 @@ class _Batch:
     def __exit__(self, *_: object) -> None:
         self.work.release()
 
-    def add(self, task: Task, choices: Sequence[plan.Choice], start: int, stop: int, *sample: int) -> _Item:
+    def add(self, task: StreamTask, choices: Sequence[plan.Choice], start: int, stop: int, *sample: int) -> _Item:
         """Values of a stream, for which there are these choices; `sample`: run and step."""
         item = _Item(task, choices, start, stop, self.work, *sample)
         self.items.append(item)
@@ -277,7 +277,7 @@ class _Batch:
             return item.address + item.itemsize * window.first
         return self._room + window.offset
 
-    def _gather(self, tables: Tables, turn: Sequence[tuple[_Item, _Window]], more: _Jobs = ()) -> None:
+    def _gather(self, tables: JobTables, turn: Sequence[tuple[_Item, _Window]], more: _Jobs = ()) -> None:
         jobs = [
             item.gather(window.first, window.rows, self._room + window.offset)
             for item, window in turn
@@ -300,7 +300,7 @@ class _Batch:
                 looks.setdefault(job.codec, []).append(job.look(values, step))
         return gathered, looks
 
-    def _launch(self, tables: Tables, kernel: str, groups: _Groups) -> None:
+    def _launch(self, tables: JobTables, kernel: str, groups: _Groups) -> None:
         for (codec, told), jobs in groups.items():
             module = of_values(codec).device()
             _add(tables, getattr(module, kernel)(*told), module.THREADS, jobs)
@@ -321,7 +321,7 @@ class _Batch:
     @MEASURE
     def _measure(self, lane: Lane) -> Any:
         """Start to find sizes; the array in which they will be."""
-        tables = Tables()
+        tables = JobTables()
         for turn in self._turns:
             gathered, looks = self._look(turn)
             self._gather(tables, turn, gathered)
@@ -350,7 +350,7 @@ class _Batch:
         """Start to write the results of items that have chosen."""
         if not items:
             return []
-        tables = Tables()
+        tables = JobTables()
         made, copied = [], []
         buffers: dict[_Item, tuple[int, int]] = {}
         sizes: list[int] = []
@@ -382,20 +382,20 @@ class _Batch:
         return made
 
 
-def _add(tables: Tables, kernel: Any, threads: int, jobs: _Jobs) -> None:
+def _add(tables: JobTables, kernel: Any, threads: int, jobs: _Jobs) -> None:
     fields = [field for _, some in jobs for field in some]
     tables.add_jobs(kernel, threads, [count for count, _ in jobs], fields)
 
 
-def _gather(tables: Tables, jobs: _Jobs) -> None:
+def _gather(tables: JobTables, jobs: _Jobs) -> None:
     if jobs:
         _add(tables, get_kernel("values", "gather_values", DEFINES), _THREADS, jobs)
 
 
-class Beside(Protocol):
+class BesideStreams(Protocol):
     """Has more streams, which are not known when the call begins."""
 
-    def tasks(self) -> Sequence[Task]:
+    def tasks(self) -> Sequence[StreamTask]:
         """The streams, each with its choice of a codec; asked for once, before anything is launched."""
 
     def wanted(self) -> Sequence[bool]:
@@ -403,7 +403,7 @@ class Beside(Protocol):
 
 
 def compress(
-    tasks: Sequence[Task], *, lane: Lane, outbox: Outbox | None = None, beside: Beside | None = None
+    tasks: Sequence[StreamTask], *, lane: Lane, outbox: Outbox | None = None, beside: BesideStreams | None = None
 ) -> Generator[None, None, list[tuple[Packed, ...]]]:
     """Compress streams of values.
 
@@ -480,27 +480,27 @@ def compress(
 
 
 def compress_as(
-    source: Source, choice: plan.Choice, *, signed: bool = False, lane: Lane
+    source: StreamSource, choice: plan.Choice, *, signed: bool = False, lane: Lane
 ) -> Generator[None, None, Packed]:
     """Compress values as one part, by a codec and any options that it has."""
     if choice.codec == "gpulz":
         return (yield from _gpulz(source, 0, source.rows, lane, **dict(choice.options)))
     with _Batch() as batch:
-        item = batch.add(Task(source, signed=signed), (choice,), 0, source.rows)
+        item = batch.add(StreamTask(source, signed=signed), (choice,), 0, source.rows)
         yield from batch.measure(lane)
         item.choose(choice.codec)
         (part,) = batch.pack([item], lane)
     return part
 
 
-def _gpulz(source: Source, start: int, stop: int, lane: Lane, **options: Any) -> Generator[None, None, Packed]:
+def _gpulz(source: StreamSource, start: int, stop: int, lane: Lane, **options: Any) -> Generator[None, None, Packed]:
     """A piece by gpulz, which takes one at a time."""
     rows, itemsize = stop - start, source.itemsize
     address = source.address + start * itemsize
     if not source.in_place:
         room = lane.allocate(rows * itemsize)
         address = int(room.ptr)
-        tables = Tables()
+        tables = JobTables()
         _gather(tables, [source.gather(start, stop, address)])
         tables.launch(lane)
     return (yield from of_values("gpulz").device().compress(address, rows, itemsize, lane=lane, **options))

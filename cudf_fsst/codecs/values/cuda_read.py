@@ -11,7 +11,7 @@ import numpy as np
 
 from ...device.memory import Lane
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import Piece, Rows, Tables, Taking
+from ..cuda_tables import JobTables, PartRange, RowNumbers, Taking
 from ..node import Parts
 from ..part import Packed, align
 from ..registry import of_values
@@ -47,7 +47,7 @@ _MEMBERS_NBYTES = 32 << 20
 
 
 @dataclass(frozen=True)
-class Job:
+class ReadRequest:
     """Values that are wanted, and where they go.
 
     Attributes
@@ -70,17 +70,17 @@ class Job:
     nulls: int = 0
 
 
-def _pieces(parts: Parts, start: int, stop: int, address: int, stride: int) -> Iterator[Piece]:
+def _pieces(parts: Parts, start: int, stop: int, address: int, stride: int) -> Iterator[PartRange]:
     """Rows ``start:stop`` of a stream."""
     at = 0
     for packed in parts:
         begin, end = max(start - at, 0), min(stop - at, packed.rows)
         if begin < end:
-            yield Piece(packed, begin, end, address + (at + begin - start) * stride, stride)
+            yield PartRange(packed, begin, end, address + (at + begin - start) * stride, stride)
         at += packed.rows
 
 
-def decompress(jobs: Sequence[Job], *, lane: Lane) -> None:
+def decompress(jobs: Sequence[ReadRequest], *, lane: Lane) -> None:
     """Write values; does not wait.
 
     Raises
@@ -88,8 +88,8 @@ def decompress(jobs: Sequence[Job], *, lane: Lane) -> None:
     ValueError
         The sizes of a part do not fit together. What its bytes say is not checked: damage makes wrong values.
     """
-    found: dict[str, list[Piece]] = {}
-    pairs: list[tuple[Piece, Piece]] = []
+    found: dict[str, list[PartRange]] = {}
+    pairs: list[tuple[PartRange, PartRange]] = []
     for job in jobs:
         stop = plan.pieces_rows(job.streams[0]) if job.stop is None else job.stop
         stride = job.streams[0][0].itemsize * len(job.streams)
@@ -103,7 +103,7 @@ def decompress(jobs: Sequence[Job], *, lane: Lane) -> None:
         for stream in streams:
             for piece in stream:
                 found.setdefault(piece.packed.codec, []).append(piece)
-    tables = Tables()
+    tables = JobTables()
     if pairs:
         of_values("bitpack").device().decompress_wide(pairs, tables)
     for codec, pieces in found.items():
@@ -111,7 +111,7 @@ def decompress(jobs: Sequence[Job], *, lane: Lane) -> None:
     tables.launch(lane)
 
 
-def _alike(low: Sequence[Piece], high: Sequence[Piece]) -> bool:
+def _alike(low: Sequence[PartRange], high: Sequence[PartRange]) -> bool:
     """Whether halves are cut at the same rows, as this package cuts them, and one kernel decodes both."""
     return len(low) == len(high) and all(
         one.packed.codec == other.packed.codec == "bitpack" and one.output == other.output
@@ -132,7 +132,7 @@ def compare(parts: Parts, span: Span, address: int, *, lane: Lane) -> None:
     ValueError
         As `decompress`.
     """
-    tables = Tables()
+    tables = JobTables()
     pieces = list(_pieces(parts, 0, plan.pieces_rows(parts), address, 1))
     of_values("bitpack").device().compare(pieces, span, tables)
     tables.launch(lane)
@@ -169,14 +169,14 @@ def is_in(parts: Parts, values: int, count: int, address: int, *, lane: Lane) ->
     bits = lane.allocate(nbytes)
     lane.zero(bits.ptr, nbytes)
     bitpack.set_members(values, count, parts[0].itemsize, span, bits.ptr, lane)
-    tables = Tables()
+    tables = JobTables()
     pieces = list(_pieces(parts, 0, plan.pieces_rows(parts), address, 1))
     bitpack.compare(pieces, span, tables, bits=bits.ptr)
     tables.launch(lane)
     return True
 
 
-def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane, room: int = 0) -> None:
+def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, room: int = 0) -> None:
     """Write rows by number, in any order, repeated or not; does not wait.
 
     Parameters
@@ -206,7 +206,7 @@ def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane, room: int = 0) -> None:
         if bits and (len(codecs) > 1 or not codecs.issubset(_TAKING)):
             nbytes = plan.pieces_rows(streams[0])
             keep.append(lane.allocate(nbytes))
-            decompress([Job(streams, keep[-1].ptr)], lane=lane)
+            decompress([ReadRequest(streams, keep[-1].ptr)], lane=lane)
             column = Taking([(keep[-1].ptr, 0, nbytes)], job.address, 0, 1, nulls=job.nulls)
             columns.setdefault(("raw", 1, True), []).append(column)
             continue
@@ -231,7 +231,7 @@ def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane, room: int = 0) -> None:
                     for first, packed in zip(firsts, parts, strict=False)
                     if packed.codec not in taking
                 )
-    tables = Tables()
+    tables = JobTables()
     for (codec, itemsize, bits), some in columns.items():
         if codec == "bitpack":
             of_values(codec).device().take(some, itemsize, rows, tables, bits=bits)
@@ -243,7 +243,7 @@ def take(jobs: Sequence[Job], rows: Rows, *, lane: Lane, room: int = 0) -> None:
     _take_late(late, rows, lane)
 
 
-def _reads_all(job: Job, rows: Rows, room: int) -> bool:
+def _reads_all(job: ReadRequest, rows: RowNumbers, room: int) -> bool:
     """Whether to decompress all values, to take so many rows, costs less than to look each of them up."""
     if rows.count <= _FEW_ROWS or job.nulls:
         return False
@@ -264,7 +264,7 @@ def _row_cost(packed: Packed) -> tuple[float, float]:
     return _ROW_COSTS["differences" if packed.parameters[1] else "bitpack"]
 
 
-def _take_whole(jobs: Sequence[Job], rows: Rows, room: int, lane: Lane) -> None:
+def _take_whole(jobs: Sequence[ReadRequest], rows: RowNumbers, room: int, lane: Lane) -> None:
     """Take rows of values that are decompressed, as many at a time as there is room for."""
     turns: list[list[tuple[Parts, int, int, int, int]]] = [[]]
     used = 0
@@ -286,14 +286,14 @@ def _take_whole(jobs: Sequence[Job], rows: Rows, room: int, lane: Lane) -> None:
     for turn, own in zip(turns, sizes, strict=True):
         places = list(accumulate(own, initial=int(there.ptr)))
         decompress(
-            [Job((parts,), at, begin, end) for (parts, begin, end, *_), at in zip(turn, places, strict=False)],
+            [ReadRequest((parts,), at, begin, end) for (parts, begin, end, *_), at in zip(turn, places, strict=False)],
             lane=lane,
         )
         columns = [
             Taking([(at, begin, end - begin)], address, stride, parts[0].itemsize)
             for (parts, begin, end, address, stride), at in zip(turn, places, strict=False)
         ]
-        tables = Tables()
+        tables = JobTables()
         _take_plain(columns, rows, tables)
         tables.launch(lane)
 
@@ -308,12 +308,12 @@ def _described(parts: Parts, codec: str) -> list[tuple[int, ...]]:
     return made
 
 
-def _take_plain(columns: Sequence[Taking], rows: Rows, tables: Tables, *, bits: bool = False) -> None:
+def _take_plain(columns: Sequence[Taking], rows: RowNumbers, tables: JobTables, *, bits: bool = False) -> None:
     kernel = get_kernel("values", "take_plain_bits" if bits else "take_plain", DEFINES)
     tables.add_taken(kernel, _THREADS, columns, rows, bits=bits)
 
 
-def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: Rows, lane: Lane) -> None:
+def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: RowNumbers, lane: Lane) -> None:
     """Take rows of parts whose chunks have to be decompressed: of each some chunks at a time, and of these the touched.
 
     `parts`: first row of each in its column, the part, where the column's values go and their stride.
@@ -334,8 +334,8 @@ def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: Rows, lane: 
             lane.zero(touched.ptr, blocks(end - begin, chunk))
             edges = _u64(first + begin), _u64(first + end), _u32(chunk)
             lane.launch(mark, blocks(rows.count, _THREADS), _THREADS, (*rows.arguments, *edges, _u64(touched.ptr)))
-            tables = Tables()
-            piece = Piece(packed, begin, end, room.ptr, packed.itemsize)
+            tables = JobTables()
+            piece = PartRange(packed, begin, end, room.ptr, packed.itemsize)
             of_values(packed.codec).device().decompress([piece], tables, lane, touched=touched.ptr)
             part = room.ptr, first + begin, end - begin
             _take_plain([Taking([part], address, stride, packed.itemsize)], rows, tables)
