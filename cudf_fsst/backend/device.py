@@ -305,7 +305,7 @@ class DeviceBackend:
             return transfer.to_host(parts, stream=stream)
 
     def buffers(self, sizes: Sequence[int]) -> Sequence[Any]:
-        """Arrays of bytes of these sizes in host memory, from where the GPU takes them fast: pinned, up to the limit."""
+        """Arrays of bytes of these sizes in host memory; pinned up to the limit, which the GPU takes fast."""
         from ..device.pinned import host_buffers
 
         return host_buffers(sizes)
