@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from cudf_fsst.buffers import ColumnBuffers, HostStrings
-from cudf_fsst.codecs import host
+from cudf_fsst.codecs import host, registry
 from cudf_fsst.codecs.dict import cpu as dictionary
 from cudf_fsst.codecs.dict import plan as dictionaries
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
@@ -282,8 +282,8 @@ def check(
     codec = variant.codec if table is None else "fsst"
     options = {"table": table, "tile_size": tile_size, "level": level}
     reference = list(dictionary.compress(strings, pa.large_binary(), codec=codec, **options).parts)
-    if codec == "fsst":
-        assert all(isinstance(part, Segment) for part in reference)
+    if registry.is_text(codec):
+        assert all(isinstance(part, Segment) and part.codec == codec for part in reference)
     elif codec == "dict" and strings.rows:
         assert any(isinstance(part, Packed) for part in reference)
     check_same_bytes(variant.segments(compressed), reference)

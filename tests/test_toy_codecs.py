@@ -14,6 +14,7 @@ import pytest
 import cudf_fsst
 import toy_text
 import toy_values
+from checker import Case, HostNodes, PandasColumn, cases_for, check
 from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.text import cpu
 from cudf_fsst.files import storage
@@ -151,6 +152,39 @@ def test_compressor_and_frames(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(loaded.decompress(), frame)
     found = [loaded.column(label).codec for label in names]
     assert found == [toy_text.NAME, f"bitpack, {toy_text.NAME}", toy_values.NAME]
+
+
+@pytest.mark.parametrize("case", cases_for(any_bytes=True))
+def test_checker(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What every way of compressing strings passes."""
+    case.patch(monkeypatch)
+    check(HostNodes(toy_text.NAME), case)
+    if case.utf8:
+        check(PandasColumn(pd.StringDtype("pyarrow", np.nan), toy_text.NAME), case, tile_size=512, level="max")
+
+
+def test_parquet(tmp_path: Path) -> None:
+    """Read from, and written to."""
+    frame = pd.DataFrame({"text": strings(4000), "numbers": np.arange(4000)})
+    frame.to_parquet(tmp_path / "in.parquet", row_group_size=1500)
+    codecs = {"text": toy_text.NAME, "numbers": toy_values.NAME}
+    found = cudf_fsst.read_parquet(tmp_path / "in.parquet", codecs=codecs, device="cpu")
+    assert {label: found.column(label).codec for label in codecs} == codecs
+    pd.testing.assert_frame_equal(found.decompress(), frame)
+    found.to_parquet(tmp_path / "out.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "out.parquet"), frame)
+
+
+def test_spill_pool(tmp_path: Path) -> None:
+    """Kept in memory, and on disk."""
+    frame = pd.DataFrame({"text": strings(20_000), "numbers": np.arange(20_000)})
+    compressed = frame.fsst.compress(codecs={"text": toy_text.NAME, "numbers": toy_values.NAME})
+    with cudf_fsst.SpillPool(host_limit="100 KiB", directory=tmp_path) as pool:
+        for name in "abc":
+            pool[name] = compressed
+        assert list(tmp_path.rglob("*"))
+        for name in "abc":
+            pd.testing.assert_frame_equal(pool[name].decompress(), frame)
 
 
 def test_damaged_codes(tmp_path: Path) -> None:

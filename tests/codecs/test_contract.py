@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
@@ -14,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import toy_text
+import toy_values
 from cudf_fsst import codecs
 from cudf_fsst.buffers import HostStrings
 from cudf_fsst.codecs import part, registry
@@ -49,15 +52,26 @@ def shapes(itemsize: int) -> dict[str, Values]:
     return made
 
 
+#: Those of the package, and toys that are none of it.
+CODECS: tuple[Codec, ...] = (*registry.values(), toy_values)
+TEXTS: tuple[TextCodec, ...] = (*registry.texts(), toy_text)
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> Iterator[None]:
+    with registry.registered(values=[toy_values], texts=[toy_text]):
+        yield
+
+
 CASES = [
     pytest.param(codec, itemsize, name, id=f"{codec.NAME}-{8 * itemsize}-{name}")
-    for codec in registry.values()
+    for codec in CODECS
     for itemsize in codec.ITEMSIZES
     for name in shapes(itemsize)
 ]
 KINDS = [
     pytest.param(codec, itemsize, id=f"{codec.NAME}-{8 * itemsize}")
-    for codec in registry.values()
+    for codec in CODECS
     for itemsize in codec.ITEMSIZES
 ]
 
@@ -105,9 +119,9 @@ def selections(rows: int) -> dict[str, Any]:
 def test_registry() -> None:
     folder = Path(codecs.__file__).parent
     folders = {path.parent.name for path in folder.glob("*/__init__.py")} - {"text", "values", "mask_rows"}
-    assert folders == {*registry.names()}
+    assert {*folders, toy_values.NAME, toy_text.NAME} == {*registry.names()}
     assert len(registry.names()) == len(registry.values()) + len(registry.texts()) + 1
-    assert set(registry.streams(3)) == {*registry.names()} - {registry.DICTIONARIES.NAME}
+    assert set(registry.streams(4)) == {*registry.names()} - {registry.DICTIONARIES.NAME}
     assert all(name.isascii() and 1 <= len(name) <= 8 for name in registry.names())
     for codec in registry.values():
         assert registry.of_values(codec.NAME) is codec
@@ -223,7 +237,7 @@ def test_damaged_bytes(codec: Codec, itemsize: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_values(data: st.DataObject) -> None:
-    codec = data.draw(st.sampled_from(registry.values()), label="codec")
+    codec = data.draw(st.sampled_from(CODECS), label="codec")
     itemsize = data.draw(st.sampled_from(codec.ITEMSIZES))
     runs = st.tuples(st.integers(0, 2 ** (8 * itemsize) - 1), st.integers(-3, 3), st.integers(1, 700))
     parts = data.draw(st.lists(runs, min_size=1, max_size=5))
@@ -258,7 +272,7 @@ def rows_of(strings: HostStrings) -> list[bytes]:
 
 
 @pytest.mark.parametrize("count", [1, 255, 257, 5000])
-@pytest.mark.parametrize("codec", registry.texts(), ids=lambda codec: codec.NAME)
+@pytest.mark.parametrize("codec", TEXTS, ids=lambda codec: codec.NAME)
 def test_strings(codec: TextCodec, count: int) -> None:
     """A codec of text, through what all of them share."""
     rows = [b"row %d of strings" % (i % 97) * (i % 3) for i in range(count)]

@@ -1,0 +1,116 @@
+"""A codec is a folder and a word in the registry: who else knows it, by reading the package.
+
+`FOLDERS_LEFT` and `NAMES_LEFT` say who still does, and why. They may get shorter; what is new in them needs a reason.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import toy_text
+import toy_values
+from cudf_fsst.codecs import registry
+from test_architecture import MODULES, every_import
+
+NAMES = {codec.NAME for codec in (*registry.values(), *registry.texts())}
+_PUBLIC = "`SymbolTable` is a public name, which an argument has as its type"
+_TUNING = "launch choices are those of FSST's kernels"
+_QUESTIONS = "of the codecs of text only FSST searches its codes on a GPU"
+_READERS = "what reads text on a GPU is in this folder until kernels/fsst.cuh is split: its kernels include that file"
+_ROOMS = "columns that FSST compresses share their samples, workspace and waits with those that may have dictionaries"
+_PACKED = "kernels for dictionaries read codes as bitpack packs them, which no other codec does so fast"
+_RAW = "what the others are measured against, and what labels are stored as"
+#: Module -> the codecs in whose folders it looks, and why.
+FOLDERS_LEFT = {
+    "": ({"fsst"}, _PUBLIC),
+    "accessor": ({"fsst"}, _PUBLIC),
+    "joining": ({"fsst"}, _PUBLIC),
+    "autotune": ({"fsst"}, _TUNING),
+    "cli": ({"fsst"}, _TUNING),
+    "backend.device": ({"fsst"}, _READERS),
+    "codecs.ahead": ({"bitpack", "fsst", "gfc"}, "kernels are compiled in the order in which a first call needs them"),
+    "codecs.device": ({"fsst"}, f"{_READERS}; {_QUESTIONS}"),
+    "codecs.device_read": ({"fsst"}, _READERS),
+    "codecs.text.cuda": ({"fsst"}, _READERS),
+    "codecs.dict.cuda_read": ({"fsst"}, _READERS),
+    "codecs.dict.cuda_choose": ({"fsst"}, _ROOMS),
+    "codecs.dict.cuda_compress": ({"fsst"}, _ROOMS),
+    "codecs.dict.cuda_merge": ({"fsst"}, _ROOMS),
+    "codecs.dict.cuda_short": ({"fsst"}, _ROOMS),
+    "codecs.dict.cuda_pack": ({"bitpack"}, _PACKED),
+    "codecs.dict.cuda_packed": ({"bitpack"}, _PACKED),
+    "codecs.dict.launch": ({"bitpack"}, _PACKED),
+    "codecs.dict.plan": ({"bitpack"}, _PACKED),
+    "codecs.node": ({"raw"}, _RAW),
+    "codecs.values.plan": ({"raw"}, _RAW),
+    "files.trees": ({"raw"}, _RAW),
+}
+#: Module -> the names of codecs that stand in it as texts of their own, and why.
+NAMES_LEFT = {
+    "accessor": ({"fsst"}, "the name of the accessor"),
+    "exchange": ({"fsst"}, "the name of Arrow's extension type"),
+    "spill.held": ({"fsst"}, "the name of the accessor"),
+    "column": ({"fsst"}, "what `train` makes a table for unless another codec is named"),
+    "codecs.values.cuda_compress": ({"gpulz", "raw"}, "gpulz takes one piece at a time, raw is a copy"),
+    "codecs.values.cuda_read": ({"bitpack", "gfc", "raw"}, "which kernels take rows, compare, and read two halves"),
+}
+
+
+def codec_of(module: str) -> str | None:
+    """The codec whose folder a module is in."""
+    parts = module.split(".")
+    return parts[2] if parts[:2] == ["cudf_fsst", "codecs"] and len(parts) > 2 and parts[2] in NAMES else None
+
+
+def short(module: str) -> str:
+    return module.removeprefix("cudf_fsst").removeprefix(".")
+
+
+def foreign_folders() -> dict[str, set[str]]:
+    """Module -> codecs whose folders it imports from, though it is in none of them and is not the registry."""
+    found = {}
+    for name, imported in every_import().items():
+        others = {codec for one in imported if (codec := codec_of(one)) not in (None, codec_of(name))}
+        if others and name != registry.__name__:
+            found[short(name)] = others
+    return found
+
+
+def texts_of(path: Path) -> Iterator[object]:
+    """Texts in a module's code."""
+    return (node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant))
+
+
+def test_folders() -> None:
+    """Nothing outside a codec's folder and the registry imports from it; no codec from another one's."""
+    assert foreign_folders() == {name: codecs for name, (codecs, _) in FOLDERS_LEFT.items()}
+
+
+def test_names() -> None:
+    """Nothing outside a codec's folder asks for its name."""
+    found = {
+        short(name): asked
+        for name, path in MODULES.items()
+        if codec_of(name) is None and (asked := NAMES.intersection(map(str, texts_of(path))))
+    }
+    assert found == {name: codecs for name, (codecs, _) in NAMES_LEFT.items()}
+
+
+def test_nobody_knows_the_toys() -> None:
+    """Which pass what real codecs pass: ``test_toy_codecs.py``, ``codecs/test_contract.py``."""
+    toys = (toy_text, toy_values)
+    wanted = {name for toy in toys for name in (toy.NAME, toy.__name__)}
+    assert len(wanted) == 4
+    for path in MODULES.values():
+        text = path.read_text()
+        assert not [name for name in wanted if name in text], path
+
+
+def test_the_reader_sees() -> None:
+    """That what these tests look for would be found."""
+    assert foreign_folders()["codecs.node"] == {"raw"}
+    assert "fsst" in texts_of(MODULES["cudf_fsst.accessor"])
+    assert codec_of("cudf_fsst.codecs.fsst.cpu") == "fsst"
+    assert codec_of("cudf_fsst.codecs.text.cpu") is None
