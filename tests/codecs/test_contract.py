@@ -70,9 +70,7 @@ CASES = [
     for name in shapes(itemsize)
 ]
 KINDS = [
-    pytest.param(codec, itemsize, id=f"{codec.NAME}-{8 * itemsize}")
-    for codec in CODECS
-    for itemsize in codec.ITEMSIZES
+    pytest.param(codec, itemsize, id=f"{codec.NAME}-{8 * itemsize}") for codec in CODECS for itemsize in codec.ITEMSIZES
 ]
 
 
