@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from ..arrow_types import child_types, plain
 from ..buffers import ColumnBuffers
-from ..frozen import frozen
 from ..lazy import lazy
 from ..naming import What, named
 from . import raw
@@ -25,7 +24,7 @@ Parts = tuple[Packed, ...]
 Moved = Packed | Segment
 
 
-@frozen
+@dataclass(frozen=True, eq=False)
 class Node:
     """A column, or a part of a nested one. Immutable; equal to itself alone.
 
@@ -259,7 +258,7 @@ def is_strings(arrow_type: Any) -> bool:
     return arrow_type.id in _STRING_IDS
 
 
-@frozen
+@dataclass(frozen=True, eq=False)
 class Content:
     """A compressed column without name and labels.
 

@@ -7,13 +7,11 @@ A part has one life on the host, where ``meta`` and ``codes`` are arrays, and on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from ..frozen import frozen
 
 #: Numbers of a codec's own in a stored segment record.
 PARAMETERS = 4
@@ -28,7 +26,7 @@ def align(nbytes: int, to: int = ALIGNMENT) -> int:
     return -(-nbytes // to) * to
 
 
-@frozen
+@dataclass(frozen=True, eq=False)
 class Packed:
     """Consecutive values of one width, compressed; in host or GPU memory. Immutable; equal to itself alone.
 

@@ -6,6 +6,7 @@ Here is what launches them, and the way of columns that are encoded at once; `cu
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
@@ -13,7 +14,6 @@ import numpy as np
 
 from ...device.memory import Lane, device_attributes
 from ...device.transfer import Outbox
-from ...frozen import frozen
 from ...profiling import COMPACT, ENCODE
 from ..text.layout import SECTIONS, TILE_BLOCK
 from . import launch
@@ -113,7 +113,7 @@ class _Run(NamedTuple):
     per_group: int
 
 
-@frozen
+@dataclass(frozen=True, eq=False)
 class Waves:
     """The waves of columns that are encoded at once, in the order of `runs`, and the segments that they are of."""
 

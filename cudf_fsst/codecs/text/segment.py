@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ...frozen import frozen
 from ..contract import Table
 from .layout import SegmentLayout
 
 
-@frozen
+@dataclass(frozen=True, eq=False)
 class Segment:
     """One segment, in host or GPU memory. Immutable: columns share segments. Equal to itself alone.
 
