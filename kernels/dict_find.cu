@@ -4,28 +4,20 @@
 //
 //     slot   | hash, upper 32 bits | ~row |      0: empty
 //
-// A row whose hash leads to a slot is compared with the slot's row, byte by byte, so equal hashes decide nothing. The row number
+// Invariant: a row whose hash leads to a slot is compared with the slot's row, byte by byte, so equal hashes decide nothing. The row number
 // goes down by atomicMax: what is there when the kernel ends does not depend on the order in which rows were looked at. Then rows that
 // are some value's first are marked in a bitmap over all rows, and the number of a value is how many are marked before its first.
 //
-// A lane has a row; 32 rows that follow each other are read coalesced. A thread block keeps the values it has met first, of up to
-// 8 * FIND_WORDS bytes, in shared memory, where most rows end if there are few values: the table is not asked. Rows of more than
-// FIND_LONG bytes are left to dict_find_long, a thread block each.
+// Work unit: a lane has a row; 32 rows that follow each other are read coalesced. Where values may be many, a slot has the bytes of its
+// value beside its entry, as far as there is room, so most rows read nothing else (dict_find). Where slots are as few as the threads of a
+// block, dict_find_few keeps all short values of the table in shared memory, in words of 4 bytes, four rows a lane. Rows of more than
+// FIND_LONG bytes are left to dict_find_long, a thread block each. The kernel is launched once to fill the table, and, where there was no
+// room to keep the slot of every row, again to look them up.
 //
-// On an H200, 60 M rows: l_shipmode 0.66 ms, l_shipinstruct 0.83, l_returnflag, of one byte a row, 0.65: what a row takes, not a byte. With
-// room for 5 or 6 thread blocks a multiprocessor it spills and is no faster; 3 words instead of 4: 5 to 13 % faster where values are
-// short, but values of 25 to 32 bytes go to the table; 2 words: l_shipinstruct 2.57 ms.
-//
-// What lost, the same rows: two rows a thread at once, with keys in words of 4 bytes, 1.72 ms for l_shipmode; 1,024 rows a thread block,
-// whose characters it brings to shared memory, 0.71 ms, 0.91 and 0.66; a first launch for a few rows, so that the table is filled.
-//
-// Where slots are as few as the threads of a block, dict_find_few keeps all short values of the table in shared memory, in words of 4
-// bytes, four rows a lane: l_shipmode 0.28 ms, l_shipinstruct 0.42, l_returnflag 0.27 (4 thread blocks a multiprocessor; 5: 0.27, 0.40,
-// 0.26, but it spills; 3: 0.33, 0.49). It waits for instructions and for shared memory more than for bytes, of which 0.14 ms would be enough. What
-// lost: two rows a lane 0.39 and 0.56; the way to the table inlined for each of a lane's rows, which makes 93 KB of code, 0.39 and 0.52;
-// all threads' first rows looked up at the beginning, when all blocks ask for the same empty slots, 0.06 more.
-//
-// dict_find is launched once to fill the table, and, where there was no room to keep the slot of every row, again to look them up.
+// Bound: instructions and shared memory, not bytes, of which 0.14 ms would be enough. On an H200, 60 M rows by dict_find_few: l_shipmode
+// 0.28 ms, l_shipinstruct 0.42, l_returnflag, of one byte a row, 0.27. Two that lost (docs/kernels.md has the others):
+// - the way to the table inlined for each of a lane's rows, which makes 93 KB of code: 0.39 ms for l_shipmode, 0.52 for l_shipinstruct.
+// - an earlier form, with keys in shared memory of the values that a block met first, a row a lane: 0.66, 0.83 and 0.65 ms.
 #include "dict.cuh"
 #include "segments.cuh"
 

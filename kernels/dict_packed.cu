@@ -6,19 +6,18 @@
 //   dict_spell    offsets and characters
 //   dict_answer   of every row the entry of a table
 //
-// A warp has consecutive blocks of 1024 codes, as many as the others, one warp behind another: so what stands before its rows are the
-// sums of the warps before, which every thread block adds up by itself. A lane has VECTOR consecutive rows at a time (bitpack.cuh), and
-// so consecutive characters. It puts them together in a register. They go to the warp's stage in shared memory, where they lie as in
+// Work unit: a warp has consecutive blocks of 1024 codes, as many as the others, one warp behind another: so what stands before its rows
+// are the sums of the warps before, which every thread block adds up by itself. A lane has VECTOR consecutive rows at a time (bitpack.cuh),
+// and so consecutive characters. It puts them together in a register. They go to the warp's stage in shared memory, where they lie as in
 // global memory, and from there in stores of 16 bytes a lane. What does not fill 16 bytes stays in the stage, for the next rows. Of a word
 // that two lanes share the second gets the first one's part by a shuffle.
 //
 // On an H200, 60 M rows (ncu): dict_lengths 0.046 ms for l_shipmode and l_shipinstruct, dict_spell 0.197 for l_shipmode, dict_answer of
-// bytes 0.051.
-// What lost, by events, which add 0.01 to 0.02 ms: sizes and values of rows in shared memory, every word stored at every value, and a test
-// of each code, dict_spell 0.26 for l_shipmode (now 0.19) and dict_lengths 0.09 (0.06); before that, words that two lanes share put
-// together by atomicOr, with branches where a word ends, 0.27. Eight thread blocks of dict_spell on a multiprocessor took 0.22; five took
-// as long as six. With stores of one row each where a scope does not begin at a whole vector, as the second one of l_shipinstruct does,
-// that column took 0.47 in dict_spell and 0.12 in dict_answer.
+// bytes 0.051. Two that lost, by events, which add 0.01 to 0.02 ms (docs/kernels.md has the others):
+// - sizes and values of rows in shared memory, and every word stored at every value: dict_spell 0.26 instead of 0.19.
+// - eight thread blocks of dict_spell on a multiprocessor: 0.22; five take as long as six.
+//
+// Bounds: codes of no value read as the row without a value. What dict_spell writes ends at `limit`.
 #include "dict_codes.cuh"
 
 // Thread blocks of dict_spell, and of the other kernels, on a multiprocessor: code for other GPUs spills with the registers of so many.

@@ -1,36 +1,21 @@
 // FSST decode (GSST, splits of constant uncompressed size): codes -> characters, many segments in one launch.
 //
-// A warp decodes a *piece* of 32 consecutive tiles, one tile a lane. The piece's codes are contiguous: they are staged in shared
-// memory with coalesced 16-byte loads, in batches of as many tiles as fit. A lane appends symbols to a 64-bit accumulator and
-// writes 8 bytes at a time to its row of shared memory; the warp then writes the piece's characters with coalesced 16-byte stores.
+// Work unit: a warp decodes a *piece* of 32 consecutive tiles, one tile a lane. The codes of a piece are contiguous. They are staged in
+// shared memory with coalesced loads of 16 bytes, in batches of as many tiles as fit. A lane appends symbols to 64 bits, and writes 8 bytes
+// at a time to its row of shared memory. Then the warp writes the characters with coalesced stores of 16 bytes.
 //
-// The table has 512 entries: entry 256 + b is the literal byte b. An escape selects the upper half for the next byte, so it needs no
-// branch. Entry 255 has no bytes. Raw tiles are copied.
+//   row of a lane   | 0 to 15 bytes: the misalignment of its place in memory | characters of the tile |
+//   table           | entries 0 to 254: symbols | 255: no bytes | 256 + b: the byte b |
 //
-// What was tried, TPC-H SF 10 l_comment on an H200, 256-byte tiles (now 1.04 ms, 1,520 GB/s):
-// - the first version: tile size known at run time only, the row's end looked at for every store, symbols appended as they are
-//   looked up: 2.13 ms. With the tile size compiled in, a look every four codes and four look-ups at once: 1.75.
-// - in that one, rows ignored the misalignment of their place, and whoever copied them out shifted. Now a row starts at the byte that
-//   its place in memory starts at, modulo 16: 1.47, with the launch shape below.
-// - looking up eight codes at once instead of four: 0.4 % faster, not worth the code; sixteen: no faster (128-byte tiles: 24 % slower).
-// - 8 warps a block and room for half a piece's codes (16 warps a multiprocessor): 1.61 ms; 6 and 3/8 (18 warps): 1.47.
-// - raw tiles decoded with the upper half of the table for every byte: random bytes at 350 GB/s.
-// - symbol and length in one 16-byte entry and words of 32 instead of 64 bits: 22 % fewer integer instructions, but 1.75 ms, since
-//   shared memory is what it is short of.
-// - eight copies of such entries, so that no two lanes of a quarter warp share a bank, for 16 instead of 18 warps: 30 instead of 41
-//   shared memory cycles for four codes, but 1,463 against 1,440 GB/s, and 3 % slower on Chinese text, URLs, faust and genome. Four
-//   copies 1,273; sixteen copies of 8-byte entries with the lengths apart 1,344.
-// - a piece a warp, a block of warps a table: 1.50 ms; two pieces 1.28; four, with the lengths of their block of tiles loaded and
-//   summed once and the next codes fetched to the L2 meanwhile: 1.10. What a warp waits for at its start was a quarter of its time.
-// - the length of a symbol in the highest byte of its entry instead of a second look-up, symbols of eight bytes told by their codes:
-//   1,430 -> 1,520 GB/s; hexadecimal numbers 930 -> 1,030, faust 924 -> 959, genome 1,549 -> 1,580, Chinese and URLs as before,
-//   movies 819 -> 806, tiles of 1,024 bytes 832 -> 799.
-// - rows of 128 bytes, written out twice for a tile, so that 21 instead of 18 warps fit a multiprocessor: 1,285 GB/s, and 10 to 18 %
-//   slower elsewhere, but for tiles of 1,024 bytes (1,078). Rows of 64 bytes and 28 warps: 1,082. It is not short of warps.
-// Where it stood before that (ncu): 2,900 instructions a piece, half of the issue slots and 85 % of the shared memory's cycles busy,
-// half of these with bank conflicts.
+// An escape selects the upper half of the table for the next byte, so it needs no branch. Raw tiles are copied.
 //
-// Whatever the codes, nothing outside the row, the staged codes and the wanted characters is touched: starts and lengths are
+// Bound: shared memory. 85 % of its cycles were busy (ncu), half of these with bank conflicts. TPC-H SF 10 l_comment on an H200, tiles of
+// 256 bytes: 1.04 ms, 1,520 GB/s. Two that lost (docs/kernels.md has the others):
+// - eight copies of entries of 16 bytes, so that lanes share no bank, for 16 instead of 18 warps: 30 instead of 41 cycles of shared memory
+//   for four codes, 1.6 % faster here, 3 % slower on Chinese text, URLs, faust and genome.
+// - rows of half a tile, so that 21 instead of 18 warps fit: 1,285 GB/s. It is not short of warps.
+//
+// Invariant: whatever the codes, nothing outside the row, the staged codes and the wanted characters is touched. Starts and lengths are
 // clamped to `codes_nbytes`, and a row takes no more than its bytes.
 #include "fsst_tiles.cuh"
 

@@ -1,7 +1,7 @@
 // FSST encode: characters of segments -> codes. Stages 2 to 5 of the pipeline (stage 1, the symbol table, is made before). A launch
 // takes a wave or many (fsst_compress.cuh): the segments of many short columns, or one of a long column.
 //
-// fsst_encode   A warp encodes a *piece* of 32 consecutive tiles, one tile a lane (stage 2). The piece's characters are first
+// fsst_encode   Work unit: a warp encodes a *piece* of 32 consecutive tiles, one tile a lane (stage 2). The piece's characters are first
 //               staged in shared memory with coalesced loads, one row a tile. A lane writes its codes over the characters it
 //               has consumed; then the warp writes the 32 rows back to back into the workspace, which is the transposition and
 //               the gathering of ADMS 2025 (stages 3 and 4) without a trip through global memory. A piece has a place of its
@@ -14,31 +14,13 @@
 //   | characters: tile / 4 words, and one if the tile is not aligned | 2 words: the window reads ahead |
 //   | codes grow from the row's start ->
 //
-// What was tried, TPC-H SF 10 l_comment on an H200, 256-byte tiles, both kernels of all segments on two streams (now 2.4 ms):
-// - staging without several loads under way at once, and a branch for every refill and flush: 6.2 ms for fsst_encode alone; with
-//   loads in batches and predicates 4.4.
-// - in these, only pairs of ASCII characters lay in shared memory and the others went through the L1, so that 23 instead of 17 warps
-//   fit, for nine more instructions a step. All pairs in shared memory, and full rows staged without tests: 3.1 ms.
-// - a scan kernel of one thread block between the two: 12 us a segment. Both kernels on one stream: 3.8 instead of 3.3 ms.
-// - codes gathered in a register and stored a word at a time: 62 instructions a step. A store a byte costs less: lanes write at
-//   the same place of their rows unless they escape, so it has few bank conflicts. With characters staged as they lie in memory
-//   (not shifted to a word's start): 43 instructions, but only 3 % faster, for the loop now waited for shared memory.
-// - so a step waits for its table look-ups only: the window has a word more than it needs, and is read after them. That, rows
-//   written out without a pass that aligns them, and 18 instead of 17 warps: fsst_encode alone from 143 to 130 us a segment.
-// - code and length in one 16-byte entry with the symbol, one load instead of two: 4 % fewer shared memory cycles, but 6 KB more.
-// - 94 registers (64 loads under way while staging) leave fsst_compact one block a multiprocessor beside it: 2.9 ms; 56: 2.6.
-// - pairs at b0 | b1 << 8: 5.1 shared memory cycles a look-up, 8.1 in Chinese text, where the first byte of a character leaves two
-//   banks. Mixed by a multiplication, 2.7 and 2.9: fsst_encode from 138 to 130 us a segment (in one run under ncu). With the next line
-//   and a host that lays segments out while it waits, side by side: Chinese text (147 codes a tile, all stages) from 316 to 355
-//   GB/s, faust from 428 to 463.
-// - fsst_compact with 8 bytes a lane: beside fsst_encode 80 us a segment, and the segment after next waits for it; with 16 bytes 60.
-// - no fsst_compact: a warp brings a finished piece to its place before it encodes another into the slot. 161 instead of 133 us a
-//   segment, for nothing else runs beside it; all stages 603 instead of 666 GB/s.
-// - 100 MB in one launch for all four segments, whose warps take the next piece that is left, instead of a launch a segment with fixed
-//   pieces a warp: 141 us instead of 257. For l_comment, a launch a segment, that makes no difference: 129 and 130 us a segment.
-// Where it stands (ncu): 48 instructions a step, 96 steps a piece (its longest tile; the mean is 82). While a block runs, 57 % of
-// the issue slots, 60 % of the ALU's cycles and 74 % of the shared memory's are busy, more than half of these with bank conflicts. Blocks
-// run for 84 % of the kernel's time: the last pieces of a segment leave multiprocessors idle, if the next does not follow at once.
+// Bound: look-ups in shared memory. 48 instructions a step, 96 steps a piece (its longest tile; the mean is 82). While a block runs, 74 % of
+// the cycles of shared memory are busy, more than half of these with bank conflicts, and 57 % of the issue slots (ncu). TPC-H SF 10
+// l_comment on an H200, tiles of 256 bytes: 2.4 ms for both kernels on two streams. Two that lost (docs/kernels.md has the others):
+// - codes gathered in a register and stored a word at a time: 62 instructions a step. A store a byte costs less: lanes write at the same
+//   place of their rows unless they escape.
+// - no fsst_compact: a warp brings a finished piece to its place before it encodes another. 161 instead of 133 us a segment, for nothing
+//   else runs beside it.
 //
 // Invariant: a lane writes a byte of its row only when it holds all characters up to it in registers. A lane whose codes outgrow
 // that (many escapes at the start of a tile) goes on in its own 1/32 of the piece's place in global memory, or in one that is free,

@@ -11,7 +11,7 @@
 // thread writes aligned eight bytes, whatever rows they are of, so that long and short rows take the same time; `gridDim.y` thread blocks
 // share GATHER_ROWS rows, where some are long.
 //
-// What was there before: rows were looked for in the packed row lengths, once for each 230 MB of a column that were decoded.
+// Bounds: damaged offsets make rows empty. What a row has is compared with what was measured before it is written.
 #include "fsst.cuh"
 
 // Strings in memory: chars + offsets of rows `first` to `first` + `rows` - 1. Offsets that are damaged make rows empty.

@@ -4,10 +4,10 @@
 // to shared memory, and a lane has eight neighbouring rows, whose lengths it unpacks into registers. Their answers are the highest byte of a
 // word, into which each row shifts its own from above.
 //
-// TPC-H l_comment SF 10 on an H200: with what is known of a block worked out by every lane for itself, and bits read from global memory, a
-// block took 700 instructions of a warp ("contains", 0.222 ms) and 610 ("ends with", 0.188 ms); now 0.164 and 0.151 ms. Without any bit
-// 0.100 ms instead of 0.088. Bits in shared memory alone: 0.213 and 0.177 ms. With those of the next block in registers already, 0.228 and
-// 0.192 ms. For three thread blocks on a multiprocessor instead of four 0.172 and 0.165 ms, for five 0.190 and 0.158 ms.
+// TPC-H l_comment SF 10 on an H200: "contains" 0.164 ms, "ends with" 0.151, without any bit 0.088. Two that lost (docs/kernels.md has the
+// others):
+// - what is known of a block worked out by every lane for itself, and bits read from global memory: 0.222 and 0.188 ms.
+// - the bits of the next block in registers already: 0.228 and 0.192 ms.
 #pragma once
 
 #include "fsst_match.cuh"

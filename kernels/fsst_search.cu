@@ -1,6 +1,6 @@
 // FSST search: codes -> planes, a bit for each character, set where a match ends; many segments in one launch.
 //
-// A warp searches a piece of 32 consecutive tiles, one tile a lane; its codes are staged as fsst_decode does it. A lane runs the
+// Work unit: a warp searches a piece of 32 consecutive tiles, one tile a lane; its codes are staged as fsst_decode does it. A lane runs the
 // automaton of codes over those of its tile, from state 0, and then on into the next tile's, until no match that began in its own can
 // be under way: in state 0, or `run_on` bytes further. What it finds there the next lane may find as well; both set the same bit.
 //
@@ -14,15 +14,12 @@
 // coalesced stores. The overhang o, and the first words of every piece, which another warp's overhang may reach, go there by atomic
 // operations: fsst_match_automata has set these to zero.
 //
-// Tried and lost, TPC-H l_comment SF 10 on an H200: to put a word's bits together in registers and to store each word once, instead of an
-// atomic operation for each four codes with a match. It took 0.59 instead of 0.59 ms where most rows have matches ("e"), 0.53 instead of
-// 0.51 for "furiously", 0.49 instead of 0.47 for "special"; with plain stores where no other lane writes 0.62, 0.55 and 0.50.
-// Copies of the automaton beside each other, so that fewer lanes meet in a bank: 1, 4, 8 and 16 of them took 0.57, 0.58, 0.59 and 0.77 ms
-// for endswith ".", 0.42, 0.43, 0.46 and 0.60 for "zq". So what matches cost is the bits, not the look-ups.
-// A kernel of its own for searches of one byte, with entries in each lane's own bank and neither state nor atomic operations: 0.50 instead
-// of 0.56 ms for ".", and 0.51 instead of 0.42 for "z".
+// What matches cost is the bits, not the look-ups. Two that lost, TPC-H l_comment SF 10 on an H200 (docs/kernels.md has the others):
+// - a word's bits put together in registers and stored once, instead of an atomic operation for each four codes with a match: 0.53 instead
+//   of 0.51 ms for "furiously", 0.49 instead of 0.47 for "special".
+// - 4, 8 and 16 copies of the automaton, so that fewer lanes meet in a bank: 0.58, 0.59 and 0.77 instead of 0.57 ms for endswith ".".
 //
-// Whatever the codes, nothing outside the warp's bits and the staged codes is touched: starts and lengths are clamped to
+// Invariant: whatever the codes, nothing outside the warp's bits and the staged codes is touched: starts and lengths are clamped to
 // `codes_nbytes`, and places of bits to the piece and its overhang.
 #include "fsst_match.cuh"
 #include "fsst_tiles.cuh"

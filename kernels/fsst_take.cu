@@ -1,19 +1,19 @@
-// Chosen rows: where they lie, and their characters, decoding only the tiles they touch; and the sample for training on the CPU (level max).
+// Chosen rows: where they lie, and their characters. Only the tiles that they touch are decoded.
 //
-// A thread block has a *group* of TAKE_ROWS rows of a column, a row a thread, and some threads more, since some rows have two tiles.
-// take_measure finds the rows and adds up their lengths; when the host has made room for the characters, fsst_take writes offsets and
-// characters. take_few does both at once for one group.
+// Work unit: a thread block has a *group* of TAKE_ROWS rows of a column, a row a thread, and some threads more, since some rows have two
+// tiles. take_measure finds the rows and adds up their lengths; when the host has made room for the characters, fsst_take writes offsets
+// and characters. take_few does both at once for one group.
 //
 // Characters: a thread decodes one tile from its start on, for one row or for a run of rows that ascend in it, as those that a mask
 // chooses do. Rows of any length balance over the threads of a block, since a long row has many tiles, and over `gridDim.z` blocks.
 // While it skips what lies before a row, a thread looks up four codes at once. Columns of which most tiles are wanted are decoded
 // whole, and fsst_gather.cu copies the rows.
 //
-// What was there before: a thread for each row and tile, which it looked for in sums over all rows, tables in global memory, and
-// characters written one by one: 0.365 ms for 1 M random rows of TPC-H SF 10 l_comment on an H200, and 0.174 to find them.
+// What lost: a thread for each row and tile, which it looked for in sums over all rows, tables in global memory, and characters written one
+// by one. 1 M random rows of TPC-H SF 10 l_comment on an H200 took 0.365 ms, and 0.174 to find them.
 //
-// Whatever the codes and row lengths, nothing outside the codes and the rows' characters is touched: a row that its segment does not
-// have room for is empty, and a tile gives no more than its bytes.
+// Invariant: whatever the codes and row lengths, nothing outside the codes and the rows' characters is touched. A row that its segment does
+// not have room for is empty, and a tile gives no more than its bytes.
 #include "fsst_tile_codes.cuh"
 #include "row_lengths.cuh"
 

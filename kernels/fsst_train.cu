@@ -1,7 +1,8 @@
 // FSST training: the sample of every table's scope -> its symbol table, lookup tables of the encoder included (stage 1).
 //
-// One thread block a scope: for GPUs without clusters, and for more scopes than there are clusters. It does what cudf_fsst/codecs/fsst/train.py does, which is the definition, with the same result: a
-// table depends on sums and on a total order only, never on the order in which things are found. A generation:
+// Work unit: a thread block a scope, for GPUs without clusters, and for more scopes than there are clusters. It does what
+// cudf_fsst/codecs/fsst/train.py does, which is the definition, with the same result. Invariant: a table depends on sums and on a total
+// order only, never on the order in which things are found. A generation:
 //
 //   match    every position of the chunks taken: the symbol the encoder would find there, all positions at once
 //   walk     a lane a chunk hops from match to match and packs those it touches, the tokens, to the front of the chunk's row
@@ -20,10 +21,7 @@
 // Measured on one H200: 203 us for a sample of text comments, with 1 and with 8 scopes alike; 356 for noise, 334 for hex digits, 116
 // for zeros. Of the comments' time matching takes 25 %, counting 19, walking 16, writing the tables 9, selecting 7.
 //
-// What was tried:
-// - training on threads of the CPU: 1.2 ms a table, half of compress().
-// - all pairs counted in the L2, the atomic operations of two tokens under way together, and one position matched at a time; no
-//   times were kept. Now most pairs find room in shared memory, and four positions share their loads.
+// What lost: training on threads of the CPU, 1.2 ms a table, half of compress().
 #include "fsst_train_phases.cuh"
 
 static_assert(2 * (ROW * SAMPLE_CHUNKS + CANDIDATE_SLOTS) == TRAIN_MATCHES_NBYTES, "TRAIN_MATCHES_NBYTES");

@@ -1,6 +1,6 @@
 // FSST training by a thread block cluster: what fsst_train.cu does, on CLUSTER_BLOCKS multiprocessors at once.
 //
-// A cluster a scope. The blocks divide among them
+// Work unit: a cluster a scope. The blocks divide among them
 //
 //   match, walk, count    the chunks that a generation takes
 //   list, offer           pairs, by a scrambled name: each block has the counts of its own, one counter for every pair there may be
@@ -17,10 +17,9 @@
 //
 // Measured on one H200: 135 us for a sample of text comments, by events around the launch; fsst_train 257 in the same run. Of 254,000
 // cycles the selection takes 18 %, counting 10, slots and walking 9 each, matching and offering 7 each, listing 6, the barriers between
-// phases 19. What lost, with its share:
+// phases 19. Two that lost, with their share (docs/kernels.md has another):
 // - the selection digit by digit to its end: 82,600 cycles instead of 44,800.
 // - codes ranked by every block, four lanes a symbol as in fsst_train: 30,200 cycles instead of 5,400.
-// - atomicAdd by generic addresses on other blocks' counters, instead of `red`: the same.
 #include "cluster.cuh"
 #include "fsst_train_phases.cuh"
 

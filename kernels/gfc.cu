@@ -19,14 +19,11 @@
 // serves all: an exclusive one stays below 31 * 8 = 248 and does not leave its byte.
 // Both ways the bytes go through shared memory, so that what touches global memory is whole 16-byte words, 32 lanes at once.
 //
-// What should limit it is memory. Instructions of a warp for a subchunk of 256 bytes, counted in the machine code for sm_90: measure
-// 20, encode 78 (the first version had 90; 85 where lengths of 0 or 1 force stores of single bytes), decode 50 and 20 for its copies. An
-// H200 issues about 1e12 a second, so at best 21, 82 and 73 us for the 268 MB of l_extendedprice; at 3,500 GB/s memory takes 77, 148, 148.
-//
-// Measured there, l_extendedprice, GB/s of the encoding call, its one wait included, and of decoding: 955 and 1,640 at first. Measuring
-// 4 subchunks at once instead of 8: 1,010 (taken; 975 in another run). What changed nothing or lost: chunks of 1024 values 905 and
-// 1,745, of 8192 977 and 1,576; a warp a block 983; the chunks in ascending order 974; registers for 40 warps 950, for 24 936; the
-// second read past the caches 918, codes 947. Decoding without copies ahead 1,555, with one batch ahead 1,621, a ring of 8 KiB 1,627.
+// Bound: memory. At 3,500 GB/s it takes 77, 148 and 148 us to measure, encode and decode the 268 MB of l_extendedprice; instructions would
+// take an H200 21, 82 and 73 (docs/kernels.md counts them). Measured there: the encoding call 1,010 GB/s, its one wait included, decoding
+// 1,640. Two that lost:
+// - chunks of 1024 values: 905 to encode, though 1,745 to decode; of 8192: 977 and 1,576.
+// - decoding without copies ahead: 1,555; with one batch ahead 1,621.
 #include "jobs.cuh"
 
 #if ITEMSIZE == 8

@@ -17,9 +17,9 @@
 // to come. Then words of 32 positions in order: sources in the same word are followed by pointer doubling in shuffles
 // (at most 5), all others are there already.
 //
-// On an H200, 268 MB of l_orderkey as int32, S = 4, W = 32, GB/s of the call in one tuning run: 248 with groups of 4 words, 297 with 8 (taken); with a warp
-// for 8 instead of 16 words 225; 1 or 4 chunks a thread block 296 and 288. Decoding 680 to 730, whatever the warps of a block.
-// Instructions of sm_90, S = 4, W = 32: 10 for 32 symbols and an offset that has a match among them, else 4.
+// Bound: instructions, on sm_90 with S = 4, W = 32: 10 for 32 symbols and an offset that has a match among them, else 4. On an H200, 268 MB
+// of l_orderkey as int32: the call 297 GB/s, decoding 680 to 730, whatever the warps of a block. Two that lost (docs/kernels.md has the
+// others): groups of 4 instead of 8 words 248, a warp for 8 instead of 16 words 225.
 #include "common.cuh"
 
 #define SYMBOLS (CHUNK / SYMBOL)

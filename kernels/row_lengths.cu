@@ -1,17 +1,17 @@
 // Row lengths: bit-packed by row blocks of ROW_BLOCK = 256 rows (docs/format.md, section 3), and validity bitmaps.
 //
-// A warp handles one row block after another. To pack and unpack, a lane has 8 neighbouring rows, whose bits are `width` whole bytes;
-// offsets pass through shared memory, so that they are read and written coalesced. Up to 8 bits a row are packed in registers: a lane
-// writes the words that begin in its bits. Wider ones, of long rows, which are few, are put together in shared memory.
+// Work unit: a warp handles one row block after another, a run of them. To pack and unpack, a lane has 8 neighbouring rows, whose bits are
+// `width` whole bytes. Offsets pass through shared memory, so that they are read and written coalesced. Up to 8 bits a row are packed in
+// registers: a lane writes the words that begin in its bits. Wider ones, of long rows, which are few, are put together in shared memory.
 //
-// The floor is 4 or 8 bytes of offset and `width` bits a row: 0.07 ms for TPC-H SF 10 l_comment (60 M rows) on an H200. Measured there:
-// - row 32 * k + lane the lane's k-th, and a warp sum for every k: unpack 0.239 ms, measure 0.122, pack 0.206.
-// - as now, a warp a row block: unpack 0.133, measure 0.086; with runs of row blocks, 16 thread blocks a multiprocessor: 0.121 and
-//   0.088. 4 or 8 thread blocks: measure 0.098 to 0.101; 32: as 16. A warp starts by waiting for memory six times in a row.
-// - pack as unpack, in runs, bits written byte by byte to shared memory, what is stored beside them by a lane after each row block: 0.26
-//   beside the first segments' encoding. Of a row block that were 340 instructions a warp (sm_90), and eight waits for memory, as every
-//   offset was stored in shared memory before the next was asked for. Now 160, and the next block's offsets are asked for while this one
-//   is packed, one wait; widths are taken from row_words instead of being found again. Its time is not measured yet.
+//   row block   | bits of rows 0 to 7: lane 0 | of rows 8 to 15: lane 1 | ... | of rows 248 to 255: lane 31 |
+//
+// Bound: memory, 4 or 8 bytes of offset and `width` bits a row, 0.07 ms for TPC-H SF 10 l_comment (60 M rows) on an H200. Measured there:
+// measure 0.088 ms, unpack 0.121. Pack takes 0.020 ms a segment (benchmarks/results/kernels.json), beside the encoder. Two that lost
+// (docs/kernels.md has the others):
+// - row 32 * k + lane as the k-th of a lane, and a warp sum for every k: unpack 0.239 ms, measure 0.122.
+// - bits written byte by byte to shared memory, and every offset stored there before the next is asked for: 340 instead of 160
+//   instructions a row block, and eight waits for memory instead of one.
 #include "fsst_compress.cuh"
 #include "row_lengths.cuh"
 #include "segments.cuh"
