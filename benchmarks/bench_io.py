@@ -1,29 +1,41 @@
-"""Time files of a frame on a GPU: load, save, Parquet out, and the first calls of a process.
+"""Time files of a frame on a GPU: load, save, Parquet out, the first calls of a process, spilling; and sizes with Zstd.
 
-    python benchmarks/bench_io.py --lineitem DIR --out benchmarks/results/io.json
+    python benchmarks/bench_io.py --tpch DIR --parts save load parquet first spill --out benchmarks/results/io.json
+    python benchmarks/bench_io.py --tpch DIR --parts zstd --packages FILE --out benchmarks/results/io.json
 
-``--lineitem`` names a folder with lineitem as one Parquet file (tpchgen-cli parquet -s 10). Files are in the page
-cache; what is written goes to ``--scratch``. Seconds are medians of whole calls. ``to_parquet_gbps`` counts Arrow's
-bytes, and its record with ``codec`` "cudf" is cuDF's ``to_parquet`` of the plain frame; that of
+``--tpch`` names a folder with lineitem, for ``zstd`` orders, as one Parquet file (tpchgen-cli parquet -s 10). Files are
+in the page cache; what is written goes to ``--scratch``. Each part takes less than 100 s, and replaces its records in
+the results file. Seconds are medians of whole calls, and ``_first`` is the call before them. ``to_parquet_gbps`` counts
+Arrow's bytes, and its record with ``codec`` "cudf" is cuDF's ``to_parquet`` of the plain frame; that of
 ``load_to_device_seconds`` is cuDF's ``read_parquet``. First calls are those of new processes, with an empty cache of
 kernels, then once more (``_cached``).
+
+``spill``: parts of lineitem leave the GPU for files, and come back. ``cudf_fsst`` is a `SpillPool` with a directory,
+``arrow`` the same parts as Arrow's IPC files, uncompressed. ``_host`` is the same with all in host memory.
+
+``zstd`` needs no GPU. ``zstd_ratio`` is a file of ``save(compression="zstd")`` over a Parquet file with Zstd: of a list
+of Debian's packages (``--packages``, as apt keeps it, LZ4), of lines of source with their paths (of the packages of
+this environment), and of orders.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
 import os
 import shutil
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from records import as_text
+from records import ResultsFile
 
 _FIRST = """
 import sys, time
@@ -83,58 +95,250 @@ def record(dataset: str, codec: str, measure: str, value: float, unit: str) -> d
     return {"dataset": dataset, "codec": codec, "measure": measure, "value": value, "unit": unit}
 
 
-def measure(folder: Path, scratch: Path, repeats: int) -> list[dict[str, Any]]:
-    """All records."""
+LINEITEM = "tpch.lineitem.sf10"
+TWO = ["l_orderkey", "l_shipmode"]
+#: Parts of lineitem that are spilled.
+SPILLED = 8
+#: Lines of source.
+LINES = 1_500_000
+
+
+def parquet_file(folder: Path, table: str) -> Path:
+    """The file of a table."""
+    (found,) = folder.glob(f"**/{table}*.parquet")
+    return found
+
+
+def repeated(dataset: str, codec: str, measure: str, call: Callable[[], Any], repeats: int) -> list[dict[str, Any]]:
+    """Records of a call: the median, and the first one."""
+    import cupy
+
+    begin = time.perf_counter()
+    made = call()
+    cupy.cuda.runtime.deviceSynchronize()
+    first = time.perf_counter() - begin
+    del made
+    times = round(seconds(call, repeats), 4)
+    name = f"{measure.removesuffix('_seconds')}_first_seconds"
+    return [record(dataset, codec, measure, times, "s"), record(dataset, codec, name, round(first, 4), "s")]
+
+
+def part_save(folder: Path, scratch: Path, repeats: int) -> Iterator[dict[str, Any]]:
+    """Seconds of `save`."""
+    import cudf
+
+    frame = cudf.read_parquet(parquet_file(folder, "lineitem")).fsst.compress()
+    yield from repeated(LINEITEM, "cudf_fsst", "save_seconds", lambda: frame.save(scratch / "l.fsst"), repeats)
+
+
+def part_load(folder: Path, scratch: Path, repeats: int) -> Iterator[dict[str, Any]]:
+    """Seconds of `load`, whole and of two columns."""
     import cudf
 
     import cudf_fsst
 
-    (parquet,) = folder.glob("**/*.parquet")
-    df = cudf.read_parquet(parquet)
-    frame = df.fsst.compress()
-    nbytes, stored, out = frame.uncompressed_nbytes, scratch / "lineitem.fsst", scratch / "out.parquet"
-    name = "tpch.lineitem.sf10"
-    found = [record(name, "cudf_fsst", "save_seconds", seconds(lambda: frame.save(stored), repeats), "s")]
-    two = ["l_orderkey", "l_shipmode"]
+    parquet, stored = parquet_file(folder, "lineitem"), scratch / "l.fsst"
+    cudf.read_parquet(parquet).fsst.compress().save(stored)
     for codec, load, some in (
         (
             "cudf_fsst",
-            lambda: cudf_fsst.load(stored).to_device(),
-            lambda: cudf_fsst.load(stored, columns=two).to_device(),
+            lambda: cudf_fsst.load(stored, device="gpu"),
+            lambda: cudf_fsst.load(stored, columns=TWO, device="gpu"),
         ),
-        ("cudf", lambda: cudf.read_parquet(parquet), lambda: cudf.read_parquet(parquet, columns=two)),
+        ("cudf", lambda: cudf.read_parquet(parquet), lambda: cudf.read_parquet(parquet, columns=TWO)),
     ):
-        found.append(record(name, codec, "load_to_device_seconds", seconds(load, repeats), "s"))
-        found.append(record(name, codec, "load_columns_seconds", seconds(some, repeats), "s"))
-    found.append(record(name, "cudf_fsst", "load_seconds", seconds(lambda: cudf_fsst.load(stored), repeats), "s"))
-    for codec, write in (("cudf_fsst", lambda: frame.to_parquet(out)), ("cudf", lambda: df.to_parquet(out))):
-        taken = seconds(write, repeats)
-        found.append(record(name, codec, "to_parquet_gbps", round(nbytes / taken / 1e9, 3), "GB/s"))
-    if not cudf.read_parquet(out, columns=two).equals(df[two]):
-        raise AssertionError("the Parquet file holds something else")
-    frame.to_parquet(out)
-    if not cudf.read_parquet(out, columns=two).equals(df[two]):
-        raise AssertionError("the Parquet file holds something else")
-    frame.column("l_comment").save(scratch / "l_comment.fsst")
-    return [*found, *first_calls(parquet, scratch)]
+        yield from repeated(LINEITEM, codec, "load_to_device_seconds", load, repeats)
+        yield from repeated(LINEITEM, codec, "load_columns_seconds", some, repeats)
+    yield from repeated(LINEITEM, "cudf_fsst", "load_seconds", lambda: cudf_fsst.load(stored), repeats)
+
+
+def part_parquet(folder: Path, scratch: Path, repeats: int) -> Iterator[dict[str, Any]]:
+    """GB/s of `to_parquet`, and the most memory beyond the frame."""
+    import cudf
+    import rmm.statistics
+
+    df = cudf.read_parquet(parquet_file(folder, "lineitem"))
+    frame, out = df.fsst.compress(), scratch / "out.parquet"
+    nbytes = frame.uncompressed_nbytes
+    rmm.statistics.enable_statistics()
+    for codec, write in (("cudf", lambda: df.to_parquet(out)), ("cudf_fsst", lambda: frame.to_parquet(out))):
+        with rmm.statistics.statistics():
+            taken = seconds(write, repeats)
+            peak = rmm.statistics.get_statistics().peak_bytes
+        yield record(LINEITEM, codec, "to_parquet_gbps", round(nbytes / taken / 1e9, 3), "GB/s")
+        yield record(LINEITEM, codec, "to_parquet_peak_gb", round(peak / 1e9, 3), "GB")
+        if not cudf.read_parquet(out, columns=TWO).equals(df[TWO]):
+            raise AssertionError("the Parquet file holds something else")
+
+
+def part_first(folder: Path, scratch: Path, repeats: int) -> Iterator[dict[str, Any]]:
+    """Milliseconds of first calls."""
+    del repeats
+    import cudf
+
+    parquet = parquet_file(folder, "lineitem")
+    series = cudf.read_parquet(parquet, columns=["l_comment"])["l_comment"]
+    series.fsst.compress().save(scratch / "l_comment.fsst")
+    yield from first_calls(parquet, scratch)
+
+
+def part_spill(folder: Path, scratch: Path, repeats: int) -> Iterator[dict[str, Any]]:
+    """Seconds in which parts of lineitem go to files and come back, and to host memory and back."""
+    import cudf
+    import pyarrow as pa
+
+    import cudf_fsst
+
+    df = cudf.read_parquet(parquet_file(folder, "lineitem"))
+    step = -(-len(df) // SPILLED)
+    parts = [df.iloc[start : start + step].reset_index(drop=True) for start in range(0, len(df), step)]
+    nbytes = int(df.memory_usage(deep=True).sum())
+    expected = int(df["l_orderkey"].sum())
+    del df
+
+    def check(found: Any) -> int:
+        return int(found["l_orderkey"].sum())
+
+    def pool(host_limit: int, directory: Path | None) -> None:
+        with cudf_fsst.SpillPool(device_limit=nbytes // SPILLED, host_limit=host_limit, directory=directory) as kept:
+            for i, part in enumerate(parts):
+                kept[i] = part
+            if sum(check(kept[i]) for i in range(len(parts))) != expected:
+                raise AssertionError("something else came back")
+
+    def files() -> None:
+        paths = []
+        for i, part in enumerate(parts):
+            paths.append(scratch / f"part-{i}.arrow")
+            with open(paths[-1], "wb") as raw:
+                table = part.to_arrow()
+                with pa.ipc.new_file(raw, table.schema) as writer:
+                    writer.write_table(table)
+                raw.flush()
+                os.fsync(raw.fileno())  # as `save` does
+        if sum(check(cudf.DataFrame.from_arrow(pa.ipc.open_file(path).read_all())) for path in paths) != expected:
+            raise AssertionError("something else came back")
+        for path in paths:
+            path.unlink()
+
+    def host() -> None:
+        tables = [part.to_arrow() for part in parts]
+        if sum(check(cudf.DataFrame.from_arrow(table)) for table in tables) != expected:
+            raise AssertionError("something else came back")
+
+    for codec, measure, call in (
+        ("cudf_fsst", "spill_disk_seconds", lambda: pool(64 << 20, scratch)),
+        ("arrow", "spill_disk_seconds", files),
+        ("cudf_fsst", "spill_host_seconds", lambda: pool(64 << 30, None)),
+        ("arrow", "spill_host_seconds", host),
+    ):
+        yield record(LINEITEM, codec, measure, round(seconds(call, min(repeats, 1)), 3), "s")
+
+
+def packages(path: Path) -> Any:
+    """A list of Debian's packages, as apt keeps it: a column for each field."""
+    import pandas as pd
+    import pyarrow as pa
+
+    with pa.input_stream(str(path), compression="lz4" if path.suffix == ".lz4" else None) as file:
+        text = file.read().decode("utf-8")
+    rows = []
+    for block in text.split("\n\n"):
+        fields: dict[str, str] = {}
+        name = ""
+        for line in block.splitlines():
+            if line.startswith(" "):
+                fields[name] += "\n" + line[1:]
+            else:
+                name, _, value = line.partition(": ")
+                fields[name] = value
+        if fields:
+            rows.append(fields)
+    return pd.DataFrame(rows)
+
+
+def lines_of_source() -> Any:
+    """Lines of Python's and of installed packages' sources, with path and number."""
+    import pandas as pd
+
+    roots = [Path(sysconfig.get_path("stdlib")), Path(sysconfig.get_path("purelib"))]
+    found: list[tuple[str, int, str]] = []
+    for root in roots:
+        for path in sorted(root.rglob("*.py")):
+            try:
+                text = path.read_text("utf-8")
+            except (UnicodeDecodeError, OSError):
+                continue
+            found += [(str(path.relative_to(root)), i, line) for i, line in enumerate(text.splitlines(), 1)]
+            if len(found) >= LINES:
+                break
+    return pd.DataFrame(found[:LINES], columns=["path", "number", "line"])
+
+
+def part_zstd(folder: Path, scratch: Path, repeats: int, packages_file: Path | None = None) -> Iterator[dict[str, Any]]:
+    """Bytes of files with an outer codec, beside Parquet with Zstd."""
+    del repeats
+    import pandas as pd
+
+    import cudf_fsst  # noqa: F401 - registers the accessor
+
+    kinds: dict[str, Callable[[], Any]] = {
+        "source.lines": lines_of_source,
+        "tpch.orders": lambda: pd.read_parquet(parquet_file(folder, "orders")),
+    }
+    if packages_file is not None:
+        kinds["debian.packages"] = lambda: packages(packages_file)
+    for dataset, make in kinds.items():
+        data = make()
+        frame = data.fsst.compress()
+        plain, small, parquet = scratch / "plain", scratch / "small", scratch / "parquet"
+        frame.save(plain)
+        frame.save(small, compression="zstd")
+        data.to_parquet(parquet, compression="zstd", index=False)
+        sizes = {path.name: path.stat().st_size for path in (plain, small, parquet)}
+        for codec, name in (("cudf_fsst", "plain"), ("cudf_fsst.zstd", "small"), ("parquet.zstd", "parquet")):
+            yield record(dataset, codec, "file_mb", round(sizes[name] / 1e6, 3), "MB")
+        yield record(dataset, "cudf_fsst.zstd", "zstd_ratio", round(sizes["small"] / sizes["parquet"], 4), "")
+
+
+PARTS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {
+    "save": part_save,
+    "load": part_load,
+    "parquet": part_parquet,
+    "first": part_first,
+    "spill": part_spill,
+    "zstd": part_zstd,
+}
 
 
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lineitem", type=Path, required=True)
+    parser.add_argument("--tpch", type=Path, required=True)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=[name for name in PARTS if name != "zstd"])
+    parser.add_argument("--packages", type=Path, help="for zstd: a list of Debian's packages")
     parser.add_argument("--scratch", type=Path, help="a folder for files; default: a temporary one")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    import timing
-    from bench_column import use_pool
+    if options.parts == ["zstd"]:
+        # Sizes are the same on every machine, and the results file is that of a GPU.
+        machine = json.loads(options.out.read_text())["machine"] if options.out.exists() else {"gpu": "none"}
+        command = " ".join(["python", *(Path(one).name if Path(one).is_absolute() else one for one in sys.argv)])
+        run = {"date": datetime.date.today().isoformat(), "command": command}
+    else:
+        import timing
+        from bench_column import use_pool
 
-    use_pool()
-    with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
-        records = measure(options.lineitem, Path(scratch), options.repeats)
-    if options.out:
-        options.out.write_text(as_text({"machine": timing.machine(), **timing.run(), "records": records}))
+        use_pool()
+        machine, run = timing.machine(), timing.run()
+    results = ResultsFile(options.out, machine, **run)
+    for part in options.parts:
+        begin = time.perf_counter()
+        more = {"packages_file": options.packages} if part == "zstd" else {}
+        with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
+            records = list(PARTS[part](options.tpch, Path(scratch), options.repeats, **more))
+        results.replace(part, records, round(time.perf_counter() - begin, 1), [])
 
 
 if __name__ == "__main__":

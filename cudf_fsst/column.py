@@ -458,7 +458,9 @@ class CompressedColumn(compute.Columns, query.Questions):
 
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
-    def save(self, path: Any, *, storage_options: Mapping[str, Any] | None = None) -> None:
+    def save(
+        self, path: Any, *, compression: str | None = None, storage_options: Mapping[str, Any] | None = None
+    ) -> None:
         """Write the column to a file, from which `cudf_fsst.load` reads it.
 
         Parameters
@@ -468,6 +470,9 @@ class CompressedColumn(compute.Columns, query.Questions):
             permissions of an older file stay. A process that is killed meanwhile may leave a file
             ``.cudf-fsst-*.tmp`` beside it, which can be deleted. URLs, as ``"s3://bucket/name"``, go through fsspec:
             the file is written to a temporary one of this machine, and sent when it is complete.
+        compression : str, optional
+            ``"zstd"``: an outer codec over each part of the file, which is smaller then, and slower to write and load.
+            The file is of version 4 of the format; its bytes depend on the release of Zstandard, too.
         storage_options : dict, optional
             For a URL: what fsspec's file system takes, as in `pandas.DataFrame.to_parquet`.
 
@@ -476,6 +481,8 @@ class CompressedColumn(compute.Columns, query.Questions):
         TypeError
             A file cannot give back the name or the index: an object index of mixed types, for example, or a name in a
             time zone without a name of its own.
+        ValueError
+            There is no such `compression`.
         OSError
             The file cannot be written.
 
@@ -485,19 +492,30 @@ class CompressedColumn(compute.Columns, query.Questions):
         with a dictionary and for an index that version 1 cannot say exactly. Missing labels of an object index become
         None, and NumPy's numbers in names become Python's.
         """
-        self._save(path, storage_options)
+        self._save(path, compression, storage_options)
 
-    def _save(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> None:
+    def _save(
+        self, path: Any, compression: str | None = None, storage_options: Mapping[str, Any] | None = None
+    ) -> None:
         """Write to a path, a URL or a file object."""
         host = self.to_host()
-        in_version_1 = host._is_text and host._content.node.codec == files.FIRST_TEXT
+        in_version_1 = host._is_text and host._content.node.codec == files.FIRST_TEXT and compression is None
         index = host._index.for_version_1() if in_version_1 else None
         if index is not None:
             files.save_text(path, host.segments, host._name, host.dtype, index, storage_options=storage_options)
             return
         labels = pd.Index([host._name], dtype=object, tupleize_cols=False)
         described = host._index.described()
-        files.save(path, "column", labels, [host._content], *described, len(host), storage_options=storage_options)
+        files.save(
+            path,
+            "column",
+            labels,
+            [host._content],
+            *described,
+            len(host),
+            compression=compression,
+            storage_options=storage_options,
+        )
 
     @classmethod
     def load(cls, path: Any, *, storage_options: Mapping[str, Any] | None = None) -> CompressedColumn:

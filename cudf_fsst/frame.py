@@ -543,7 +543,9 @@ class CompressedFrame(compute.Frames):
 
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
-    def save(self, path: Any, *, storage_options: Mapping[str, Any] | None = None) -> None:
+    def save(
+        self, path: Any, *, compression: str | None = None, storage_options: Mapping[str, Any] | None = None
+    ) -> None:
         """Write the frame to a file, from which `cudf_fsst.load` reads it.
 
         Parameters
@@ -553,6 +555,9 @@ class CompressedFrame(compute.Frames):
             permissions of an older file stay. A process that is killed meanwhile may leave a file
             ``.cudf-fsst-*.tmp`` beside it, which can be deleted. URLs, as ``"s3://bucket/name"``, go through fsspec:
             the file is written to a temporary one of this machine, and sent when it is complete.
+        compression : str, optional
+            ``"zstd"``: an outer codec over each part of the file, which is smaller then, and slower to write and load.
+            The file is of version 4 of the format; its bytes depend on the release of Zstandard, too.
         storage_options : dict, optional
             For a URL: what fsspec's file system takes, as in `pandas.DataFrame.to_parquet`.
 
@@ -560,6 +565,8 @@ class CompressedFrame(compute.Frames):
         ------
         TypeError
             A file cannot give back the labels of the columns.
+        ValueError
+            There is no such `compression`.
         OSError
             The file cannot be written.
 
@@ -570,7 +577,16 @@ class CompressedFrame(compute.Frames):
         """
         there = self.to_host()
         index = there._index.described()
-        files.save(path, "frame", self._labels, there._columns, *index, len(self), storage_options=storage_options)
+        files.save(
+            path,
+            "frame",
+            self._labels,
+            there._columns,
+            *index,
+            len(self),
+            compression=compression,
+            storage_options=storage_options,
+        )
 
     def to_parquet(
         self,
@@ -591,13 +607,14 @@ class CompressedFrame(compute.Frames):
         Parameters
         ----------
         path : path, URL or file object
-            Where to. The file is complete or, if anything fails, as it was; see `save`.
+            Where to. The file is complete or, if anything fails, as it was; see `save`. Unlike `save`, this does not
+            wait for the disk.
         compression : str or None
             As `pyarrow.parquet.ParquetWriter` takes it.
         index : bool, optional
             Whether labels of rows are written. None: they are, but a RangeIndex is only noted, as pandas does it.
         row_group_size : int, optional
-            Rows of a row group. None: so many as have about 64 MiB, as Arrow counts them.
+            Rows of a row group. None: so many as have about 64 MiB, as Arrow counts them; on a GPU 2^20.
         partition_cols : sequence of labels, optional
             Columns whose values name folders, as ``year=2026``; `path` is the folder that these are in. Files that are
             there stay.

@@ -1,4 +1,4 @@
-"""A slow reader of stored frames, written from docs/format.md (sections 8, 11-17, 19 and 20) alone.
+"""A slow reader of stored frames, written from docs/format.md (sections 8, 11-17 and 19-22) alone.
 
 It shares nothing with the package. Arrow reads the schema; all else is plain Python, the codecs in the other
 `reference_*` modules.
@@ -38,13 +38,13 @@ def frame_of_file(data: bytes) -> list[tuple[str, list[Any]]]:
     frame = json.loads(arrow_schema.metadata[b"cudf_fsst"])["frame"]
     described = [*frame["columns"], *frame["levels"]]
     labels = []
-    if u32(data, 8) == 3:
+    if u32(data, 8) >= 3:
         labels = frame["label_levels"]
         need(frame["holds"] in ("frame", "column"), "what the file holds")
         need(frame["holds"] == "frame" or len(frame["columns"]) == 1, "columns of a column")
         need(not labels or not {"labels", "range"} & set(frame["labels"]), "labels")
     need(len(described) + len(labels) == len(arrow_schema), "fields of the schema")
-    reader = Trees(streams, u32(data, 8) == 3)
+    reader = Trees(streams, u32(data, 8) >= 3)
     values = []
     for field, one in zip(arrow_schema, [*described, *labels], strict=True):
         rows = frame["rows"]
@@ -61,7 +61,7 @@ def frame_of_file(data: bytes) -> list[tuple[str, list[Any]]]:
 def streams_of_file(data: bytes) -> tuple[list[Stream], bytes]:
     """Streams with their decoded values (bytes, or rows of strings), and the schema (sections 8 and 16)."""
     need(data[:8] == bytes.fromhex("89 46 53 54 0D 0A 1A 0A"), "magic")
-    need(len(data) >= 64 and u32(data, 8) in (2, 3), "version")
+    need(len(data) >= 64 and u32(data, 8) in (2, 3, 4), "version")
     need(checksum(data[:56]) == u64(data, 56), "checksum of the preamble")
     need(u64(data, 16) == len(data), "size of the file")
     need(not any(data[12:16]) and not any(data[36:40]) and not any(data[48:56]), "zero bytes of the preamble")
@@ -78,8 +78,13 @@ def streams_of_file(data: bytes) -> tuple[list[Stream], bytes]:
         need(offset == -(-end // 64) * 64 and offset + size <= len(data), "place of a section")
         need(not any(data[end:offset]), "bytes between sections")
         end = offset + size
-        content[kind, number] = data[offset:end]
-        need(checksum(content[kind, number]) == expected, f"checksum of section {kind}, {number}")
+        stored = data[offset:end]
+        need(checksum(stored) == expected, f"checksum of section {kind}, {number}")
+        if u32(data, 8) >= 4 and kind >> 16:
+            kind, outer = kind & 0xFFFF, kind >> 16
+            need(kind in (3, 4, 5) and outer == 1 and size > 8 and u64(stored, 0) <= 1024 * size, "outer codec")
+            stored = pa.decompress(stored[8:], u64(stored, 0), codec="zstd", asbytes=True)
+        content[kind, number] = stored
     need(end == len(data) and len(content) == sections, "sections")
 
     streams: list[Stream] = []
@@ -118,7 +123,7 @@ def values_of_segment(version: int, codec: str, record: bytes, meta: bytes, code
     need(zero == 0 and not any(record[44:]), "zero bytes of a segment")
     two, rest = tuple(parameters[:2]), parameters[2:]
     need(codec != "raw" or two == (0, 0), "parameters")
-    need(not any(rest) or (codec == "bitpack" and version == 3), "parameters")
+    need(not any(rest) or (codec == "bitpack" and version >= 3), "parameters")
     if codec == "bitpack":
         values = reference_bitpack.decode(rows, itemsize, tuple(parameters), meta, codes)
     elif codec == "gfc":

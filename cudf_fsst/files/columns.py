@@ -23,9 +23,9 @@ from ..interop.dtypes import arrow_type, encode_dtype
 from ..interop.labels import decode_labels, describe_labels, encode_labels
 from ..interop.pandas_columns import check_values
 from ..naming import naming
-from . import storage, trees
+from . import outer, storage, trees
 from .storage import FIRST_TEXT as FIRST_TEXT
-from .versions import EXACT_VERSION, FORMAT_VERSION
+from .versions import EXACT_VERSION, FORMAT_VERSION, NEWEST_VERSION
 
 
 @dataclass(frozen=True)
@@ -123,12 +123,14 @@ def save(
     levels: Sequence[Content],
     rows: int,
     *,
+    compression: str | None = None,
     storage_options: storage.Options = None,
 ) -> None:
     """Write columns in host memory as a file of version 2, or of a later one where they need it.
 
     `holds` is ``"frame"`` or ``"column"``; the label of a column is its name.
     """
+    outer.check(compression)
     named: Sequence[Content] = ()
     try:
         described = encode_labels(labels)
@@ -143,13 +145,20 @@ def save(
     own_version = any(needs_version_3(one.type) or trees.has_dictionary(one.node) for one in everything)
     if named or holds != "frame" or own_version:
         version = max(version, EXACT_VERSION)
+    if compression is not None:
+        version = NEWEST_VERSION
     if version >= EXACT_VERSION:
         notes |= {"holds": holds, "label_levels": forests[len(columns) + len(levels) :]}
     names = [*map(str, labels), *(f"index {i}" for i in range(len(levels))), *(f"label {i}" for i in range(len(named)))]
     fields = [(name, one.type) for name, one in zip(names, everything, strict=True)]
     described_bytes = schema.frame_to_bytes(fields, notes)
     storage.save_streams(
-        path, streams=streams, schema=described_bytes, version=version, storage_options=storage_options
+        path,
+        streams=streams,
+        schema=described_bytes,
+        version=version,
+        storage_options=storage_options,
+        compression=compression,
     )
 
 

@@ -14,6 +14,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from io import BufferedWriter
 from typing import Any, Protocol
 
@@ -21,16 +22,21 @@ import numpy as np
 import numpy.typing as npt
 
 from ..remote import FileObject, Ranges, Remote, fill, located, send
-from ..workers import map_items
+from ..workers import TaskGroup, map_items
 
 #: Bytes that a thread reads or writes at once.
 _JOB_NBYTES = 8 << 20
+#: What is written is brought to the disk, by the thread that comes to it, behind so many bytes.
+_SYNCED = 256 << 20
+#: Files from so many bytes on are let go of in a thread.
+_LARGE = 64 << 20
+_freeing = TaskGroup(1)
 #: Pieces that one call of the system writes, at most.
 _AT_ONCE = 1024
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BufferedWriter]:
+def replacing(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[BufferedWriter]:
     """Write a file at once or not at all.
 
     Hands out a new file in the same folder, which takes the name `path` when the block has ended and all of it is on
@@ -45,6 +51,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BufferedWriter]:
     ----------
     path
         Where to.
+    sync
+        Wait until it is on disk. Else that is left to the system: a machine that loses its power may lose the file.
 
     Raises
     ------
@@ -61,15 +69,35 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BufferedWriter]:
             file.flush()
             if old is not None:
                 _permit_like(file.fileno(), old)
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+            if sync:
+                os.fsync(file.fileno())
+        with _freed_later(target, 0 if old is None else old.st_size):
+            os.replace(temporary, target)
     except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         if isinstance(error, OSError) and error.errno is not None:  # it names the new file, or none
             raise OSError(error.errno, error.strerror, os.fsdecode(path)) from None
         raise
-    _sync_folder(os.path.dirname(target))
+    if sync:
+        _sync_folder(os.path.dirname(target))
+
+
+@contextlib.contextmanager
+def _freed_later(target: str, nbytes: int) -> Iterator[None]:
+    """A large file that is replaced here is let go of in a thread: that takes the system 0.3 s for a GB."""
+    descriptor = -1
+    if nbytes >= _LARGE:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(target, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        yield
+    finally:
+        if descriptor >= 0:
+            try:
+                _freeing.begin(partial(os.close, descriptor))
+            except RuntimeError:  # there is no thread
+                os.close(descriptor)
 
 
 def _stat_of_file(target: str) -> os.stat_result | None:
@@ -115,7 +143,9 @@ def _sync_folder(folder: str) -> None:
 
 
 @contextlib.contextmanager
-def writing(target: Any, storage_options: Mapping[str, Any] | None = None) -> Iterator[Any]:
+def writing(
+    target: Any, storage_options: Mapping[str, Any] | None = None, *, sync: bool = True
+) -> Iterator[Any]:
     """A file to write, which is `target` when the block has ended; if anything fails before, nothing has changed.
 
     Of a path it is that of `replacing`. What a URL or a file object is to have is written to a temporary file of this
@@ -127,6 +157,8 @@ def writing(target: Any, storage_options: Mapping[str, Any] | None = None) -> It
         A path, a URL or a file object.
     storage_options
         For URLs, as fsspec takes them.
+    sync
+        As `replacing` has it.
 
     Raises
     ------
@@ -137,7 +169,7 @@ def writing(target: Any, storage_options: Mapping[str, Any] | None = None) -> It
     """
     found = located(target, storage_options)
     if isinstance(found, (str, bytes, os.PathLike)):
-        with replacing(os.fsdecode(found)) as file:
+        with replacing(os.fsdecode(found), sync=sync) as file:
             yield file
         return
     if not isinstance(found, Remote) and not hasattr(found, "write"):
@@ -213,9 +245,13 @@ def write_pieces(file: Any, pieces: Sequence[Any]) -> None:
             nbytes += some.nbytes
     descriptor = file.fileno()
     file.flush()
+    done = [0]  # bytes, about: threads may overwrite each other's sums
 
     def work(job: tuple[int, list[memoryview]]) -> None:
         place, left = job
+        before, done[0] = done[0], done[0] + sum(one.nbytes for one in left)
+        if before // _SYNCED != done[0] // _SYNCED:
+            os.fdatasync(descriptor)  # what has come so far, while other threads write
         while left:
             written = os.pwritev(descriptor, left, place)
             place += written

@@ -25,8 +25,9 @@ from ..codecs.text.validate import check
 from ..codecs.values import cpu as values
 from ..naming import naming
 from ..workers import map_items
+from . import outer
 from .disk import Source, source_of, write_pieces, writing
-from .versions import FORMAT_VERSION, FRAME_VERSION, VERSIONS
+from .versions import FORMAT_VERSION, FRAME_VERSION, NEWEST_VERSION, VERSIONS
 
 #: A file's path, a URL, a file object, or a BytesIO with its bytes.
 Target = Any
@@ -58,6 +59,9 @@ _CHECKSUM = struct.Struct("<Q")
 _PREAMBLE_NBYTES = _PREAMBLE.size + _CHECKSUM.size
 
 _SCHEMA, _INDEX, _TABLE, _META, _CODES = range(1, 6)
+#: Kinds that may have an outer codec, whose number is in the upper half of the kind's number.
+_WRAPPED = {_TABLE, _META, _CODES}
+_OUTER_SHIFT, _KIND_MASK = 16, 0xFFFF
 _KINDS = {
     _SCHEMA: "schema",
     _INDEX: "index",
@@ -117,6 +121,7 @@ class _Place:
     offset: int
     nbytes: int
     checksum: int
+    outer: int
 
 
 def save(
@@ -153,9 +158,13 @@ def save_streams(
     schema: bytes,
     version: int = FRAME_VERSION,
     storage_options: Options = None,
+    compression: str | None = None,
 ) -> None:
-    """Write the streams of a file of a version after the first, at once or not at all; see `save`."""
-    _write(path, _pieces(version, streams, schema, None), storage_options)
+    """Write the streams of a file of a version after the first, at once or not at all; see `save`.
+
+    `compression`: an outer codec of the sections, with which the version is `NEWEST_VERSION`.
+    """
+    _write(path, _pieces(version, streams, schema, None, compression), storage_options)
 
 
 def needed_version(streams: Sequence[Stream]) -> int:
@@ -178,7 +187,9 @@ def _write(path: Target, pieces: Iterator[Any], storage_options: Options) -> Non
         write_pieces(file, list(pieces))
 
 
-def _pieces(version: int, streams: Sequence[Stream], schema: bytes, index: bytes | None) -> Iterator[Any]:
+def _pieces(
+    version: int, streams: Sequence[Stream], schema: bytes, index: bytes | None, compression: str | None = None
+) -> Iterator[Any]:
     """The bytes of a file, piece by piece."""
     tables: dict[tuple[int, Table], int] = {}
     columns: list[bytes] = []
@@ -222,7 +233,12 @@ def _pieces(version: int, streams: Sequence[Stream], schema: bytes, index: bytes
     checksums = [0] * len(contents)
 
     def sum_up(i: int) -> None:
-        checksums[i] = xxhash.xxh3_64_intdigest(contents[i][2])
+        kind, number, content = contents[i]
+        if compression is not None and kind in _WRAPPED and (stored := outer.wrap(content, compression)) is not None:
+            content = stored
+            contents[i] = kind | outer.NUMBERS[compression] << _OUTER_SHIFT, number, content
+            sizes[i] = len(content)
+        checksums[i] = xxhash.xxh3_64_intdigest(content)
 
     _share(sum_up, range(len(contents)), sizes)
     for (kind, number, _), nbytes, checksum in zip(contents, sizes, checksums, strict=True):
@@ -284,9 +300,9 @@ class Opened:
             _check_sums(number, record, self._described[-1])
             place += nbytes
         described = [part for some in self._described for part in some]
-        places = _read_directory(head[place:], columns, tables_count, segments, file_nbytes)
+        places = _read_directory(head[place:], columns, tables_count, segments, file_nbytes, version)
         for one in places:
-            if one.kind == _META and one.nbytes != described[one.number].meta_nbytes(one.nbytes):
+            if one.kind == _META and not one.outer and one.nbytes != described[one.number].meta_nbytes(one.nbytes):
                 expected = described[one.number].meta_nbytes(one.nbytes)
                 raise ValueError(f"{one.name}: has {one.nbytes} bytes, its segment needs {expected}")
         self._places = places
@@ -334,7 +350,10 @@ class Opened:
         """Sections, and that there are zeros before each of them, checked."""
         gaps = [self._gaps[place.kind, place.number] for place in places]
         padding = [np.empty(place.offset - gap, np.uint8) for place, gap in zip(places, gaps, strict=True)]
-        contents = self._buffers([place.nbytes for place in places])
+        contents = list(self._buffers([0 if place.outer else place.nbytes for place in places]))
+        for i, place in enumerate(places):
+            if place.outer:
+                contents[i] = np.empty(place.nbytes, np.uint8)
         if not self._source.in_threads:
             pairs = zip(places, gaps, padding, contents, strict=True)
             self._source.fill([one for place, gap, a, b in pairs for one in ((gap, a), (place.offset, b))])
@@ -347,6 +366,11 @@ class Opened:
             if padding[i].any():
                 raise ValueError(f"padding before {place.name}: not zero")
             _check_checksum(place, contents[i])
+            if place.outer:
+                with naming(place.name):
+                    (content,) = self._buffers([outer.nbytes_of(contents[i])])
+                    outer.unwrap(contents[i], place.outer, content)
+                contents[i] = content
 
         # The system and the checksums let go of the interpreter, so threads share them.
         _share(check, range(len(places)), [place.nbytes for place in places])
@@ -567,7 +591,9 @@ def _check_sums(number: int, column: _Record, parts: list[Any]) -> None:
             raise ValueError(f"column {number}: states {stated} {what}, its segments have {summed}")
 
 
-def _read_directory(directory: bytes, columns: int, tables: int, segments: int, file_nbytes: int) -> list[_Place]:
+def _read_directory(
+    directory: bytes, columns: int, tables: int, segments: int, file_nbytes: int, version: int
+) -> list[_Place]:
     """The sections; they lie in the file one after another and end where it ends."""
     records = list(_SECTION.iter_unpack(directory))
     has_index = len(records) > 1 and records[1][0] == _INDEX
@@ -581,6 +607,11 @@ def _read_directory(directory: bytes, columns: int, tables: int, segments: int, 
     end = _PREAMBLE_NBYTES + columns * _COLUMN.size + segments * _SEGMENT.size + len(directory)
     for position, (wanted_one, record) in enumerate(zip(wanted, records, strict=True)):
         kind, number, offset, nbytes, checksum = record
+        outside = 0
+        if version >= NEWEST_VERSION and kind & _KIND_MASK in _WRAPPED:
+            kind, outside = kind & _KIND_MASK, kind >> _OUTER_SHIFT
+            if outside not in (0, *outer.NUMBERS.values()):
+                raise ValueError(f"directory: section {position} has outer codec {outside}, which is not known")
         if (kind, number) != wanted_one:
             raise ValueError(f"directory: section {position} is of kind {kind}, number {number}, not {wanted_one}")
         name = _KINDS[kind].format(number)
@@ -589,7 +620,7 @@ def _read_directory(directory: bytes, columns: int, tables: int, segments: int, 
         end = offset + nbytes
         if end > file_nbytes:
             raise ValueError(f"{name}: ends at byte {end}, the file has {file_nbytes}")
-        places.append(_Place(name, kind, number, offset, nbytes, checksum))
+        places.append(_Place(name, kind, number, offset, nbytes, checksum, outside))
     if end != file_nbytes:
         raise ValueError(f"directory: the sections end at byte {end}, the file has {file_nbytes}")
     return places

@@ -5,7 +5,7 @@ ones go to the end of `columns`, as all draw from one generator.
 
 ``NAME.fsst`` is the stored column, ``NAME.json`` what it holds: a list with, for each row, ``null`` or its bytes as
 Latin-1 text. ``frames/NAME.fsst`` is a stored frame, ``frames/NAME.txt`` the rows of its Arrow table, as Python shows
-them. ``version3/NAME.fsst`` is a frame or a column of version 3, ``version3/NAME.txt`` what `shown` shows of it.
+them. ``version3/NAME.fsst`` is a frame or a column of version 3, ``version3/NAME.txt`` what `shown` shows of it. ``version4`` likewise.
 ``more_types/NAME.fsst`` is one of types that version 2 has not, ``more_types/NAME.txt`` its rows.
 """
 
@@ -181,6 +181,17 @@ def version_3() -> dict[str, Any]:
     }
 
 
+def version_4() -> dict[str, Any]:
+    """Name -> a compressed frame or column that is saved with an outer codec."""
+    import pandas as pd
+
+    words = [f"line {i % 40} of a text, {i * i % 977}" for i in range(1200)]
+    kinds = ["AIR", None, "SHIP"] * 400
+    data = pd.DataFrame({"text": words, "kind": kinds, "n": [i // 7 * 1000 for i in range(1200)]})
+    data.index = pd.Index([i * 3 % 1200 for i in range(1200)], name="i")
+    return {"outer_frame": data.fsst.compress(codecs={"n": "raw"}), "outer_column": data["text"].fsst.compress()}
+
+
 def divided() -> Any:
     """A pandas DataFrame of numbers that have a common divisor, all or most of them."""
     from decimal import Decimal
@@ -260,6 +271,13 @@ def main() -> None:
         path = FOLDER / "version3" / f"{name}.fsst"
         if not path.exists():
             compressed.save(path)
+            path.with_suffix(".txt").write_text(shown(compressed), encoding="utf-8")
+
+    for name, compressed in version_4().items():
+        path = FOLDER / "version4" / f"{name}.fsst"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            compressed.save(path, compression="zstd")
             path.with_suffix(".txt").write_text(shown(compressed), encoding="utf-8")
 
     for name, compressed in more_types().items():

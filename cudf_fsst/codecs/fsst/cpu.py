@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...workers import map_items
 from ..jit import njit
 from ..text import plan
 from ..text.cpu_decode import decoder
 from ..text.cpu_match_kernels import Search, match_rows
+from ..text.layout import TILE_BLOCK
 from ..text.search import Automaton as ByteAutomaton
 from ..text.segment import Segment
 from ..unaligned import address
+from ..work import cut
 from . import cpu_kernels as kernels
 from . import rows
 from .automaton import automaton
@@ -24,6 +27,8 @@ from .train_max import train_table_max
 
 __all__ = ["DECODER", "SEARCH", "check_codes", "encoder", "train"]
 
+#: Tiles whose codes a thread checks at once, a multiple of `TILE_BLOCK`.
+_CHECKED_TILES = 2**14
 #: What `_check_codes` may find wrong in a tile.
 _REASONS = {
     1: "tile {} has a code that its symbol table lacks",
@@ -101,9 +106,15 @@ SEARCH: Search | None = Search(_lift, match_rows, rows.lift)
 def check_codes(segment: Segment) -> None:
     """Raise ValueError where codes do not decode; see `contract.HostTextCodec`."""
     layout, (_, lengths) = segment.layout, _symbols(segment.table)  # type: ignore[arg-type]
-    reason, tile = _check_codes(segment.codes, segment.section("tile_lengths"), lengths, layout.chars, layout.tile_size)
-    if reason:
-        raise ValueError(_REASONS[reason].format(tile))
+    arguments = segment.codes, segment.section("tile_lengths"), lengths, layout.chars, layout.tile_size
+    starts = segment.section("block_starts")
+
+    def check(tiles: tuple[int, int]) -> tuple[int, int]:
+        return _check_codes(*arguments, *tiles, int(starts[tiles[0] // TILE_BLOCK]))
+
+    for reason, tile in map_items(check, cut(0, layout.tiles, _CHECKED_TILES)):
+        if reason:
+            raise ValueError(_REASONS[reason].format(tile))
 
 
 @njit()
@@ -113,10 +124,12 @@ def _check_codes(
     decode_lengths: npt.NDArray[np.uint8],
     chars: int,
     tile_size: int,
+    first: int,
+    last: int,
+    position: int,
 ) -> tuple[int, int]:
-    """Each tile's codes against its bytes; the tile lengths have been checked."""
-    position = 0
-    for tile in range(tile_lengths.size):
+    """Codes of tiles `first` to ``last - 1``, from `position` on, against their bytes; their lengths were checked."""
+    for tile in range(first, last):
         end: Any = position + np.int64(tile_lengths[tile]) + 1
         expected = min(tile_size, chars - tile * tile_size)
         if end - position == expected:  # raw

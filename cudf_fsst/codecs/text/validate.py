@@ -11,11 +11,15 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from ...workers import map_items
 from ..jit import njit
 from ..registry import of_text
+from ..work import cut
 from .layout import ROW_BLOCK, TILE_BLOCK, TILE_SIZES
 from .segment import Segment
 
+#: Row blocks that a thread checks at once.
+_BLOCKS = 2**10
 #: What the compiled checks return where they find nothing wrong; otherwise a reason and where it was found.
 _FINE = (0, 0)
 _REASONS = {
@@ -59,12 +63,17 @@ def _check_rows(
     validity: npt.NDArray[np.uint8],
     rows: int,
     chars: int,
+    first: int,
+    last: int,
 ) -> tuple[int, int]:
-    """Row lengths against `row_starts`, `chars` and the nulls."""
-    if row_words[0] != 0:
-        return 6, 0
-    position = np.uint64(0)
-    for block in range(row_minima.size):
+    """Row lengths of blocks `first` to ``last - 1`` against `row_starts`, `chars` and the nulls.
+
+    Where a block begins is believed: whoever checks the blocks before finds it out.
+    """
+    if first == 0 and (row_words[0] != 0 or row_starts[0] != 0):
+        return (6 if row_words[0] != 0 else 8), 0
+    position = row_starts[first]
+    for block in range(first, last):
         if row_starts[block] != position:
             return 8, block
         first_word = np.int64(row_words[block])
@@ -99,6 +108,8 @@ def _check_rows(
             if length != 0 and validity.size > 0 and not (validity[row >> 3] >> (row & 7)) & 1:
                 return 10, row
             position += length
+    if last < row_minima.size:
+        return (0, 0) if row_starts[last] == position else (8, last)
     if row_words[row_words.size - 1] != row_bits.size:
         return 6, row_minima.size
     if row_starts[row_starts.size - 1] != position or position != np.uint64(chars):
@@ -146,15 +157,11 @@ def check(segment: Segment) -> None:
     found = _check_tiles(tile_lengths, view("block_starts"), layout.chars, layout.tile_size, segment.codes_nbytes)
     if found == _FINE:
         _check_validity(segment)
-        found = _check_rows(
-            view("row_starts"),
-            view("row_minima"),
-            view("row_words"),
-            view("row_bits"),
-            view("validity"),
-            layout.rows,
-            layout.chars,
-        )
+        names = ("row_starts", "row_minima", "row_words", "row_bits", "validity")
+        arguments = *(view(name) for name in names), layout.rows, layout.chars
+        blocks = cut(0, view("row_minima").size, _BLOCKS)
+        every = map_items(lambda some: _check_rows(*arguments, *some), blocks or [(0, 0)])
+        found = next((one for one in every if one != _FINE), _FINE)
     if found != _FINE:
         _wrong("meta", _REASONS[found[0]].format(found[1]))
 

@@ -1,0 +1,64 @@
+"""An outer codec over the sections of a file (docs/format.md, section 21): Zstandard, by Arrow.
+
+What a section would hold is compressed, each section by itself, behind the number of its bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+#: What users call it -> its number in the kind of a section.
+NUMBERS = {"zstd": 1}
+#: A section that is more often larger than what is stored of it is damaged.
+MOST_GROWTH = 1024
+_LEVEL = 3
+_NBYTES = struct.Struct("<Q")
+
+
+def check(name: Any) -> None:
+    """Raise ValueError unless this is an outer codec, or None."""
+    if name is not None and name not in NUMBERS:
+        raise ValueError(f"compression must be one of {list(NUMBERS)} or None, not {name!r}")
+
+
+def wrap(content: Any, name: str) -> bytes | None:
+    """What is stored of a section; None where it is stored as it is, which takes no more."""
+    nbytes = memoryview(content).nbytes
+    if nbytes <= _NBYTES.size:
+        return None
+    made = pa.Codec(name, compression_level=_LEVEL).compress(content, asbytes=True)
+    stored = _NBYTES.pack(nbytes) + made
+    return stored if len(stored) < nbytes <= MOST_GROWTH * len(stored) else None
+
+
+def nbytes_of(stored: npt.NDArray[np.uint8]) -> int:
+    """Bytes of the section of which this is stored.
+
+    Raises
+    ------
+    ValueError
+        It is damaged: there are not so many bytes in it.
+    """
+    if stored.size <= _NBYTES.size:
+        raise ValueError(f"{stored.size} bytes are no section with an outer codec")
+    (nbytes,) = _NBYTES.unpack(stored[: _NBYTES.size].tobytes())
+    if nbytes > MOST_GROWTH * stored.size:
+        raise ValueError(f"{nbytes} bytes in {stored.size}, more than {MOST_GROWTH} times as many")
+    return int(nbytes)
+
+
+def unwrap(stored: npt.NDArray[np.uint8], number: int, content: npt.NDArray[np.uint8]) -> None:
+    """Write a section, of `nbytes_of` it, to an array; ValueError where it is damaged."""
+    name = next(name for name, one in NUMBERS.items() if one == number)
+    try:
+        made = pa.Codec(name).decompress(pa.py_buffer(stored[_NBYTES.size :]), content.size)
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(f"its outer codec {name} cannot be taken off: {error}") from error
+    if made.size != content.size:
+        raise ValueError(f"its outer codec {name} gives {made.size} bytes, not {content.size}")
+    content[:] = np.frombuffer(made, np.uint8)
