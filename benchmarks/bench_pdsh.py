@@ -100,8 +100,8 @@ def check(found: Any, wanted: Any) -> None:
 
 
 def limited(module: Any, tables: Tables, scale: float, tools: Tools, numbers: list[int]) -> Iterator[Found]:
-    """All queries within half of the plain tables' bytes."""
-    limit = tables.plain_nbytes // 2
+    """All queries within three quarters of the plain tables' bytes."""
+    limit = tables.plain_nbytes // 4 * 3
     for codec, table in tables.ways.items():
         with tools.limited(limit - tables.resident[codec]) as collect:
             for number in numbers:
@@ -199,7 +199,10 @@ def main() -> None:
 
     import cudf_fsst
 
-    frames = {name: cudf_fsst.read_parquet(options.tpch / f"{name}.parquet", device="gpu") for name in pdsh.TABLES}
+    # On the host, where types stay those of the file: cuDF reads days as seconds, and decimals of 15 digits as of 18.
+    frames = {
+        name: cudf_fsst.read_parquet(options.tpch / f"{name}.parquet", device="cpu").to_device() for name in pdsh.TABLES
+    }
     print(f"tables read in {time.perf_counter() - started:.1f} s", flush=True)
     tables = Tables(
         {

@@ -54,7 +54,7 @@ def table() -> pa.Table:
             "zone": array(micro, pa.int64()).cast(pa.timestamp("us", "Europe/Berlin")),
             "took": array(numbers, pa.int64()).cast(pa.duration("ms")),
             "dec": array([Decimal(int(n)) / 100 for n in numbers], pa.decimal128(15, 2)),
-            "list": array([[i, None][: i % 3] for i in range(ROWS)], pa.list_(pa.int16())),
+            "list": array([[i % 99, None][: i % 3] for i in range(ROWS)], pa.list_(pa.int16())),
             "pair": array([{"a": i, "s": str(i)} for i in range(ROWS)], pa.struct({"a": pa.int32(), "s": pa.string()})),
             "all": pa.nulls(ROWS, pa.int64()),
         }
