@@ -86,7 +86,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(made, "plain_column", lambda some, kind: tables.array(some, kind, ""))
     monkeypatch.setattr(made, "_as", lambda column, dtype: column)
     monkeypatch.setattr(made, "_piece_nbytes", lambda: PIECE)
-    monkeypatch.setattr(tables.Table, "on_gpu", lambda self: self)
+    monkeypatch.setattr(tables.EngineTable, "on_gpu", lambda self: self)
     monkeypatch.setattr(tables, "PIECE_NBYTES", PIECE)
     yield made
     monkeypatch.undo()
@@ -124,7 +124,7 @@ def test_every_row_is_read_by_one_rank(
     if files:
         frame.save(tmp_path / "a")
         frame[["n", "s", "k"]].save(tmp_path / "b")
-        some = [polars_source.File(str(tmp_path / name)) for name in "ab"]
+        some = [polars_source.FileFrame(str(tmp_path / name)) for name in "ab"]
     wanted = pl.concat([plain] * 2) if files else plain
     source = gpu.GpuSource(polars_types.schema_of(table), some, where)
     for nranks in (1, 2, 5):
