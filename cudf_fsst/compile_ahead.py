@@ -90,7 +90,38 @@ def _dictionaries() -> None:
     column.decompress()
     column.value_counts()
     column.take([5, 1])
-    _ = column == "another", column[10:20], column.str.contains("oth")
+    _ = column == "another", column[10:20], column.str.contains("oth"), column.unique()
+    mask = np.arange(8000) % 3 == 0
+    _ = column[mask], column[np.flatnonzero(mask)[::-1]]
+    many = pd.Series([f"number {number % 20_000} of many" for number in range(60_000)], dtype="str").fsst.compress()
+    many.decompress()
+    _ = many[np.arange(60_000) % 3 == 0], many.take(np.arange(1000) * 7), many == "number 5 of many"
+
+
+def _frames() -> None:
+    rows = 9000
+    numbers = np.arange(rows)
+    plain = pd.DataFrame(
+        {
+            "key": pd.array(["one", "two", "three"] * (rows // 3), dtype="str"),
+            "number": numbers,
+            "real": np.random.default_rng(0).random(rows),
+            "cents": numbers / 4,
+            "when": pd.date_range("2026", periods=rows, freq="s"),
+            "text": pd.array([f"number {number}" for number in numbers], dtype="str"),
+        }
+    )
+    frame = plain.fsst.compress()
+    frame.groupby("key").agg({"number": "sum", "real": "mean", "cents": "max", "text": "count"})
+    frame.sort_values("real")
+    frame.nlargest(3, "cents")
+    _ = frame[numbers % 3 == 0], frame.take(numbers[::-2]), frame.iloc[5:8], frame.equals(frame)
+    frame.merge(plain[["number"]][:10], on="number")
+    with tempfile.TemporaryDirectory(prefix="cudf-fsst-") as folder:
+        plain.to_parquet(Path(folder) / "in.parquet")
+        read_parquet(Path(folder) / "in.parquet", device="cpu").decompress()
+        frame.save(Path(folder) / "frame.fsst")
+        load(Path(folder) / "frame.fsst")
 
 
 def _text() -> None:
@@ -109,7 +140,7 @@ def _text() -> None:
 
 
 #: In the order in which a process goes through them that has all to itself: who waits compiles text first.
-PARTS: tuple[Callable[[], None], ...] = (_search, _read, _values, _dictionaries, _text)
+PARTS: tuple[Callable[[], None], ...] = (_search, _read, _values, _dictionaries, _frames, _text)
 
 
 def run(first: int) -> None:
