@@ -126,6 +126,7 @@ class _CompiledAhead:
         lock = os.path.join(folder, f"cudf_fsst-{number}.lock")
         code = f"""
 import fcntl, os, runpy, sys
+os.nice(5)  # where CPUs are busy, the process that waits goes first
 lock = os.open({lock!r}, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 sys.argv[1:] = [{str(number)!r}]
