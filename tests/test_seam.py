@@ -45,6 +45,8 @@ FOLDERS_LEFT = {
     "codecs.dict.plan": ({"bitpack"}, _PACKED),
     "codecs.node": ({"raw"}, _RAW),
     "codecs.values.plan": ({"raw"}, _RAW),
+    "codecs.values.cuda_compress": ({"raw"}, "it is a copy, which needs no kernel to measure it"),
+    "codecs.values.cuda_read": ({"raw"}, "rows of values that were decompressed are taken as its are"),
     "files.trees": ({"raw"}, _RAW),
 }
 #: Module -> the names of codecs that stand in it as texts of their own, and why.
@@ -53,8 +55,6 @@ NAMES_LEFT = {
     "exchange": ({"fsst"}, "the name of Arrow's extension type"),
     "spill.held": ({"fsst"}, "the name of the accessor"),
     "column": ({"fsst"}, "what `train` makes a table for unless another codec is named"),
-    "codecs.values.cuda_compress": ({"gpulz", "raw"}, "gpulz takes one piece at a time, raw is a copy"),
-    "codecs.values.cuda_read": ({"bitpack", "gfc", "raw"}, "which kernels take rows, compare, and read two halves"),
 }
 
 

@@ -1,4 +1,4 @@
-"""The toy codec of text on an emulated GPU, alone and beside another codec in one column."""
+"""The toy codecs on an emulated GPU: that of text alone and beside another codec in one column, that of values."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import toy_text
+import toy_values
 from cudf_fsst.buffers import ColumnBuffers, HostStrings
 from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.node import Wanted
+from cudf_fsst.codecs.span import Span
 from cudf_fsst.codecs.text import cpu, plan, search
 from cudf_fsst.codecs.text.layout import TILE_SIZES
 from cudf_fsst.codecs.text.segment import Segment, Segments
+from cudf_fsst.interop import arrow_columns
 from emulation.conftest import emulator
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Emulator
@@ -26,7 +30,7 @@ __all__ = ["emulator", "gpu"]
 
 @pytest.fixture(autouse=True)
 def _registered() -> Iterator[None]:
-    with registry.registered(texts=[toy_text]):
+    with registry.registered(values=[toy_values], texts=[toy_text]):
         yield
 
 
@@ -34,7 +38,7 @@ def _registered() -> Iterator[None]:
 def gpu(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
     monkeypatch.setattr(plan, "segment_size", lambda chars: SEGMENT)
     device = FakeDevice(emulator)
-    with emulated(device, "text", ["toy_text.cuda"]) as cuda:
+    with emulated(device, "text", ["toy_text.cuda", "toy_values.cuda"]) as cuda:
         yield Gpu(device, cuda)
 
 
@@ -137,3 +141,33 @@ def test_damaged_codes(gpu: Gpu) -> None:
             segments = gpu.cuda.to_device([damaged])
             gpu.cuda.decompress(segments)
             gpu.device.default.synchronize()
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.float64(), pa.decimal128(30, 2), pa.bool_()], ids=str)
+def test_values(gpu: Gpu, kind: Any) -> None:
+    """Compressed, read and taken as those of other codecs: all rows, a range, few rows and many."""
+    import cudf_fsst.codecs.device as on_device
+    from cudf_fsst.device.memory import Lane
+    from values_gpu import Gpu as Buffers
+
+    rng, rows = np.random.default_rng(2), 9000
+    array = pa.array(rng.integers(0, 2, rows).astype(bool) if kind == pa.bool_() else rng.integers(-9, 90, rows))
+    array = pc.if_else(pa.array(rng.random(rows) < 0.1), pa.scalar(None, array.type), array).cast(kind)
+    there = Buffers(gpu.device)
+    column, options = arrow_columns.describe(array), {"table": None, "tile_size": "auto", "level": "default"}
+    with Lane() as lane:
+        [node] = on_device.compress([Wanted(there.upload(column), toy_values.NAME, options)], lane=lane)
+    assert {part.codec for parts in node.values for part in parts} == {toy_values.NAME}
+    for start, stop in (0, rows), (700, 5001):
+        with Lane() as lane:
+            [found] = on_device.read([node], lane=lane, start=start, stop=stop)
+            lane.synchronize()
+        assert arrow_columns.rebuild(there.download(found), kind).equals(array[start:stop])
+    for count in 3, 5000:
+        chosen = rng.integers(0, rows, count)
+        with Lane() as lane:
+            [found] = on_device.take([node], chosen, lane=lane)
+            lane.synchronize()
+        assert arrow_columns.rebuild(there.download(found), kind).equals(array.take(chosen))
+    with Lane() as lane:
+        assert on_device.compare(node, Span(1, 5), lane=lane) is None

@@ -47,7 +47,6 @@ tile, and may say how automata run over its codes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -101,17 +100,55 @@ class Codec(Protocol):
     def host(self) -> Host:
         """The host side."""
 
-    def device(self) -> ModuleType:
-        """The GPU side; ImportError where CuPy is missing.
+    def device(self) -> DeviceCodec:
+        """The GPU side; ImportError where CuPy is missing."""
 
-        Every one has ``decompress``, which adds launches that write ranges of many pieces to a table. One whose pieces
-        are measured and encoded together with those of others has a class ``Job`` with the kernels that its jobs are
-        for (``bitpack/cuda.py`` is the example). A job's ``variant`` says which of them it needs; jobs whose
-        ``sample_rows`` is not 0 look at a sample of their values before any are measured. gpulz has ``compress``, for
-        one piece, and raw is a copy. One whose kernel takes rows has ``describe`` and ``take``; of
-        others ``chunk_rows`` says which rows are decoded together, and the chunks in which there are wanted rows are
-        decoded.
+
+#: `DeviceCodec.TAKES` of kernels that take any number of rows.
+ANY_ROWS = 2**63
+
+
+class DeviceCodec(Protocol):
+    """The GPU side of a codec of fixed-width values.
+
+    One whose pieces are measured and encoded together with those of others has a class ``Job`` with the kernels that
+    its jobs are for (``bitpack/cuda.py`` is the example). A job's ``variant`` says which of them it needs; jobs whose
+    ``sample_rows`` is not 0 look at a sample of their values before any are measured. Others are `ALONE`, and have
+    ``compress(address, rows, itemsize, lane=lane, **options)``, a generator that returns a `Packed`. raw is a copy.
+    """
+
+    @property
+    def TAKES(self) -> int:
+        """Rows up to which kernels take rows by number; then there are ``describe``, ``Part`` and ``take``.
+
+        Of more, ``chunk_rows`` says which rows are decoded together, and the chunks that are touched are decoded.
         """
+
+    @property
+    def TAKES_BITS(self) -> bool:
+        """Whether ``take`` also gives bits of bitmaps."""
+
+    @property
+    def READS_WIDE(self) -> bool:
+        """Whether ``decompress_wide`` and ``take`` put both halves of numbers of 16 bytes together."""
+
+    @property
+    def COMPARES(self) -> bool:
+        """Whether there are ``compare``, ``bounds`` and ``set_members``, which compare values as they are packed."""
+
+    @property
+    def ALONE(self) -> bool:
+        """Whether one piece is compressed at a time."""
+
+    @property
+    def decompress(self) -> Callable[..., None]:
+        """``decompress(pieces, tables, lane, touched=0)``: add launches that write ranges of many pieces to tables.
+
+        `touched` is the address of a byte for each chunk of the one piece; those that are 0 need not be decoded.
+        """
+
+    def row_costs(self, packed: Packed) -> tuple[float, float]:
+        """Seconds to look a row up on an H200, of rows in no order and in order."""
 
 
 class Host(Protocol):

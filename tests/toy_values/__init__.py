@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import ModuleType
 
 from cudf_fsst.codecs import part
-from cudf_fsst.codecs.contract import Host, Options
+from cudf_fsst.codecs.contract import DeviceCodec, Host, Options
 
 NAME = "toyvals"
 ITEMSIZES = part.ITEMSIZES
@@ -32,6 +31,8 @@ def host() -> Host:
     return cpu
 
 
-def device() -> ModuleType:
+def device() -> DeviceCodec:
     """The GPU side."""
-    raise ImportError("the toy codec has no GPU side")
+    from . import cuda
+
+    return cuda

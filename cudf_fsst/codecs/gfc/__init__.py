@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import ModuleType
 
-from ..contract import Host, Options
+from ..contract import DeviceCodec, Host, Options
 from . import launch
 
 NAME = "gfc"
@@ -33,7 +32,7 @@ def host() -> Host:
     return cpu
 
 
-def device() -> ModuleType:
+def device() -> DeviceCodec:
     """The GPU side."""
     from . import cuda
 

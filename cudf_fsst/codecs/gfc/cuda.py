@@ -19,6 +19,8 @@ from .launch import GfcLayout, layout
 
 _u32, _u64 = np.uint32, np.uint64
 THREADS = 32 * launch.WARPS
+#: A few rows are taken by themselves: of each, its chunk is decompressed. See `contract.DeviceCodec`.
+TAKES, TAKES_BITS, READS_WIDE, COMPARES, ALONE = 4096, False, False, False, False
 SCAN_THREADS = launch.SCAN_THREADS
 #: What `take` has of each part: `describe`, and its rows.
 Part = launch.GfcPart
@@ -172,6 +174,13 @@ def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, *, to
             tables.add_jobs(unpack_kernel(itemsize), 32 * launch.WARPS, grids, fields)
 
 
-def take(columns: Sequence[Taking], itemsize: int, rows: RowNumbers, tables: JobTables) -> None:
+def take(columns: Sequence[Taking], itemsize: int, rows: RowNumbers, tables: JobTables, *, bits: bool = False) -> None:
     """Add the launch that takes a few rows: for each, its chunk is decompressed up to it."""
+    del bits
     tables.add_taken(_kernel("gfc_take", itemsize), THREADS, columns, rows, per_block=launch.WARPS)
+
+
+def row_costs(packed: Packed) -> tuple[float, float]:
+    """See `contract.DeviceCodec`; chunks are decompressed."""
+    del packed
+    return 100e-12, 100e-12

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import ModuleType
 
 from .. import part
-from ..contract import Host, Options
+from ..contract import DeviceCodec, Host, Options
 
 NAME = "raw"
 ITEMSIZES = part.ITEMSIZES
@@ -32,7 +31,7 @@ def host() -> Host:
     return cpu
 
 
-def device() -> ModuleType:
+def device() -> DeviceCodec:
     """The GPU side."""
     from . import cuda
 

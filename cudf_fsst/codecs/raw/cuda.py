@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...device.memory import Lane
 from ...lazy import kept_with
+from ..contract import ANY_ROWS
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import JobTables, PartRange
 from ..part import Packed
@@ -13,6 +14,8 @@ from ..values.launch import DEFINES, PlacedHalf, PlainPart
 from .cpu import check
 
 _THREADS = 256
+#: Rows are read where they lie. See `contract.DeviceCodec`.
+TAKES, TAKES_BITS, READS_WIDE, COMPARES, ALONE = ANY_ROWS, True, False, False, False
 #: What `take` of values.cu has of each part: `describe`, and its rows.
 Part = PlainPart
 
@@ -37,3 +40,9 @@ def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane) -> No
         grids = [blocks(piece.end - piece.begin, _THREADS) for _, piece in halves]
         fields = [field for address, piece in halves for field in PlacedHalf(address, *piece.output)]
         tables.add_jobs(get_kernel("values", "place_halves", DEFINES), _THREADS, grids, fields)
+
+
+def row_costs(packed: Packed) -> tuple[float, float]:
+    """See `contract.DeviceCodec`."""
+    del packed
+    return 0.0, 0.0

@@ -20,6 +20,7 @@ from ...device.memory import ALIGNMENT, Lane, Workspace
 from ...device.transfer import Outbox
 from ...naming import What
 from ...profiling import ENCODE, MEASURE
+from .. import raw
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import JobTables
 from ..part import Packed, align
@@ -157,9 +158,9 @@ class _Item:
         self.nbytes = self.rows * itemsize
         #: Of each choice; none where the only one is raw.
         self.jobs = [
-            of_values(choice.codec).device().Job(self.rows, itemsize, task.signed, work, **dict(choice.options))
+            _device(choice.codec).Job(self.rows, itemsize, task.signed, work, **dict(choice.options))
             for choice in choices
-            if choice.codec != "raw"
+            if choice.codec != raw.NAME
         ]
         self.in_place = self.source.in_place and not run
         self.address = self.source.address + itemsize * start if self.in_place else 0
@@ -197,7 +198,7 @@ class _Item:
         else:
             measured = dict(zip(self.choices, self.sizes, strict=True))
             choice = plan.choose(self.nbytes, measured, wanted=codec is not None, what=what)
-        if choice.codec != "raw":
+        if choice.codec != raw.NAME:
             self.job = self.jobs[self.choices.index(choice)]
         return choice
 
@@ -302,7 +303,7 @@ class _Batch:
 
     def _launch(self, tables: JobTables, kernel: str, groups: _Groups) -> None:
         for (codec, told), jobs in groups.items():
-            module = of_values(codec).device()
+            module = _device(codec)
             _add(tables, getattr(module, kernel)(*told), module.THREADS, jobs)
 
     def measure(self, lane: Lane) -> Generator[None, None, None]:
@@ -326,7 +327,7 @@ class _Batch:
             gathered, looks = self._look(turn)
             self._gather(tables, turn, gathered)
             for codec, fields in looks.items():
-                module = of_values(codec).device()
+                module = _device(codec)
                 _add(tables, module.sample_kernel(), module.SAMPLE_THREADS, [(1, one) for one in fields])
             groups: _Groups = {}
             for item, window in turn:
@@ -340,7 +341,7 @@ class _Batch:
             for job in item.jobs:
                 scans.setdefault((job.codec, job.variant), []).append(job.scan())
         for (codec, variant), sums in scans.items():
-            module = of_values(codec).device()
+            module = _device(codec)
             _add(tables, module.scan_kernel(*variant), module.SCAN_THREADS, [(1, fields) for fields in sums])
         tables.launch(lane)
         return lane.fetch(self._totals, sum(len(item.jobs) for item in self.items) * _TOTALS_NBYTES // 8, np.uint64)
@@ -364,7 +365,7 @@ class _Batch:
                     lane.copy(codes.ptr, item.address, item.nbytes)
                 else:
                     copied.append(item.gather(0, item.rows, int(codes.ptr)))
-                made.append(Packed("raw", item.rows, item.itemsize, (), meta, codes, 0, item.nbytes))
+                made.append(Packed(raw.NAME, item.rows, item.itemsize, (), meta, codes, 0, item.nbytes))
             else:
                 buffers[item] = int(meta.ptr), int(codes.ptr)
                 made.append(item.job.packed(meta, codes))
@@ -411,7 +412,8 @@ def compress(
     ----------
     tasks
     lane
-        What the work runs on, and has to be waited for at each yield: at most twice, but for codec gpulz.
+        What the work runs on, and has to be waited for at each yield: at most twice, but for codecs that compress
+        one piece at a time.
     outbox
         Where parts go as soon as they are made.
     beside
@@ -445,7 +447,7 @@ def compress(
         for number, (task, choices) in enumerate(zip(tasks, found, strict=True)):
             rows, known = task.source.rows, task.known
             cut, runs = plan.pieces(rows, task.source.itemsize), plan.sample_runs(rows)
-            if task.codec == "gpulz" or not rows:
+            if _is_alone(task.codec) or not rows:
                 continue
             if known or len(cut) == len(runs) == 1:
                 whole += [(number, batch.add(task, choices, *piece)) for piece in cut]
@@ -473,9 +475,9 @@ def compress(
         yield from batch.measure(lane)
         pack(batch, whole, chosen=True)
     for number, task in enumerate(tasks):
-        if task.codec == "gpulz":
+        if task.codec is not None and _is_alone(task.codec):
             for start, stop in plan.pieces(task.source.rows, task.source.itemsize):
-                keep(number, (yield from _gpulz(task.source, start, stop, lane)))
+                keep(number, (yield from _alone(task.codec, task.source, start, stop, lane)))
     return [tuple(parts) for parts in made]
 
 
@@ -483,8 +485,8 @@ def compress_as(
     source: StreamSource, choice: plan.Choice, *, signed: bool = False, lane: Lane
 ) -> Generator[None, None, Packed]:
     """Compress values as one part, by a codec and any options that it has."""
-    if choice.codec == "gpulz":
-        return (yield from _gpulz(source, 0, source.rows, lane, **dict(choice.options)))
+    if _is_alone(choice.codec):
+        return (yield from _alone(choice.codec, source, 0, source.rows, lane, **dict(choice.options)))
     with _Batch() as batch:
         item = batch.add(StreamTask(source, signed=signed), (choice,), 0, source.rows)
         yield from batch.measure(lane)
@@ -493,8 +495,20 @@ def compress_as(
     return part
 
 
-def _gpulz(source: StreamSource, start: int, stop: int, lane: Lane, **options: Any) -> Generator[None, None, Packed]:
-    """A piece by gpulz, which takes one at a time."""
+def _device(codec: str) -> Any:
+    """The GPU side of a codec; what only some have, they declare (`contract.DeviceCodec`)."""
+    return of_values(codec).device()
+
+
+def _is_alone(codec: str | None) -> bool:
+    """Whether a codec that the user names compresses one piece at a time."""
+    return codec is not None and bool(_device(codec).ALONE)
+
+
+def _alone(
+    codec: str, source: StreamSource, start: int, stop: int, lane: Lane, **options: Any
+) -> Generator[None, None, Packed]:
+    """A piece by such a codec."""
     rows, itemsize = stop - start, source.itemsize
     address = source.address + start * itemsize
     if not source.in_place:
@@ -503,4 +517,4 @@ def _gpulz(source: StreamSource, start: int, stop: int, lane: Lane, **options: A
         tables = JobTables()
         _gather(tables, [source.gather(start, stop, address)])
         tables.launch(lane)
-    return (yield from of_values("gpulz").device().compress(address, rows, itemsize, lane=lane, **options))
+    return (yield from _device(codec).compress(address, rows, itemsize, lane=lane, **options))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...device.memory import Lane
+from .. import raw
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import JobTables, PartRange, RowNumbers, Taking
 from ..node import Parts
@@ -23,19 +24,11 @@ _u32, _u64 = np.uint32, np.uint64
 _THREADS = 256
 #: Bytes of values that are decompressed at once where a codec takes no rows by itself.
 ROOM_NBYTES = 48 << 20
-#: Codecs whose kernels take rows, and those that do if the rows are few.
-_TAKING = ("bitpack", "raw")
-_TAKING_FEW = (*_TAKING, "gfc")
+#: So few rows are looked up one by one, whatever it costs.
 _FEW_ROWS = 4096
-#: Two ways to take rows, on an H200: seconds for a row that is looked up, of rows in no order and in order, in values
-#: as they are, packed bits, packed differences, and chunks that are decompressed; for a byte that is decompressed with
-#: all others; for a row for each time that some are; and to pick it from these.
-_ROW_COSTS = {
-    "raw": (0.0, 0.0),
-    "bitpack": (37e-12, 22e-12),
-    "differences": (630e-12, 55e-12),
-    "chunks": (100e-12, 100e-12),
-}
+#: Two ways to take rows, on an H200: the codec says what it takes to look one up. Seconds for a byte that is
+#: decompressed with all others; for a row for each time that some are; and to pick it from these, of rows in no order
+#: and in order.
 _DECODE_COST = 0.42e-12
 _WINDOW_COST = 6e-12
 _PICK_COST = 12e-12, 5e-12
@@ -80,6 +73,11 @@ def _pieces(parts: Parts, start: int, stop: int, address: int, stride: int) -> I
         at += packed.rows
 
 
+def _device(codec: str) -> Any:
+    """The GPU side of a codec; what only some have, they declare (`contract.DeviceCodec`)."""
+    return of_values(codec).device()
+
+
 def decompress(jobs: Sequence[ReadRequest], *, lane: Lane) -> None:
     """Write values; does not wait.
 
@@ -105,7 +103,8 @@ def decompress(jobs: Sequence[ReadRequest], *, lane: Lane) -> None:
                 found.setdefault(piece.packed.codec, []).append(piece)
     tables = JobTables()
     if pairs:
-        of_values("bitpack").device().decompress_wide(pairs, tables)
+        for name in dict.fromkeys(low.packed.codec for low, _ in pairs):
+            _device(name).decompress_wide([pair for pair in pairs if pair[0].packed.codec == name], tables)
     for codec, pieces in found.items():
         of_values(codec).device().decompress(pieces, tables, lane)
     tables.launch(lane)
@@ -114,14 +113,15 @@ def decompress(jobs: Sequence[ReadRequest], *, lane: Lane) -> None:
 def _alike(low: Sequence[PartRange], high: Sequence[PartRange]) -> bool:
     """Whether halves are cut at the same rows, as this package cuts them, and one kernel decodes both."""
     return len(low) == len(high) and all(
-        one.packed.codec == other.packed.codec == "bitpack" and one.output == other.output
+        one.packed.codec == other.packed.codec and one.output == other.output and _device(one.packed.codec).READS_WIDE
         for one, other in zip(low, high, strict=True)
     )
 
 
 def answers(parts: Parts) -> bool:
     """Whether a kernel compares these values as they are."""
-    return all(packed.codec == "bitpack" for packed in parts)
+    codecs = {packed.codec for packed in parts}
+    return len(codecs) == 1 and _device(*codecs).COMPARES
 
 
 def compare(parts: Parts, span: Span, address: int, *, lane: Lane) -> None:
@@ -134,7 +134,7 @@ def compare(parts: Parts, span: Span, address: int, *, lane: Lane) -> None:
     """
     tables = JobTables()
     pieces = list(_pieces(parts, 0, plan.pieces_rows(parts), address, 1))
-    of_values("bitpack").device().compare(pieces, span, tables)
+    _device(parts[0].codec).compare(pieces, span, tables)
     tables.launch(lane)
 
 
@@ -160,18 +160,18 @@ def is_in(parts: Parts, values: int, count: int, address: int, *, lane: Lane) ->
     ValueError
         As `decompress`.
     """
-    bitpack = of_values("bitpack").device()
-    spans = [bitpack.bounds(packed) for packed in parts]
+    device = _device(parts[0].codec)
+    spans = [device.bounds(packed) for packed in parts]
     span = Span(min(one.low for one in spans), max(one.high for one in spans))
     nbytes = (span.high - span.low) // 32 * 4 + 4
     if nbytes > _MEMBERS_NBYTES:
         return False
     bits = lane.allocate(nbytes)
     lane.zero(bits.ptr, nbytes)
-    bitpack.set_members(values, count, parts[0].itemsize, span, bits.ptr, lane)
+    device.set_members(values, count, parts[0].itemsize, span, bits.ptr, lane)
     tables = JobTables()
     pieces = list(_pieces(parts, 0, plan.pieces_rows(parts), address, 1))
-    bitpack.compare(pieces, span, tables, bits=bits.ptr)
+    device.compare(pieces, span, tables, bits=bits.ptr)
     tables.launch(lane)
     return True
 
@@ -196,33 +196,33 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, room: int
     if whole := [job for job in jobs if _reads_all(job, rows, room)]:
         _take_whole(whole, rows, room, lane)
         jobs = [job for job in jobs if job not in whole]
-    taking = _TAKING_FEW if rows.count <= _FEW_ROWS else _TAKING
+    names = {packed.codec for job in jobs for parts in job.streams for packed in parts}
+    taking = {name for name in names if rows.count <= _device(name).TAKES}
     columns: dict[tuple[str, int, bool], list[Taking]] = {}
     keep: list[Any] = []
     late: list[tuple[int, Packed, int, int]] = []
     for job in jobs:
         streams, bits = job.streams, job.nulls != 0
         codecs = {packed.codec for parts in streams for packed in parts}
-        if bits and (len(codecs) > 1 or not codecs.issubset(_TAKING)):
+        if bits and (len(codecs) > 1 or not _device(*codecs).TAKES_BITS):
             nbytes = plan.pieces_rows(streams[0])
             keep.append(lane.allocate(nbytes))
             decompress([ReadRequest(streams, keep[-1].ptr)], lane=lane)
             column = Taking([(keep[-1].ptr, 0, nbytes)], job.address, 0, 1, nulls=job.nulls)
-            columns.setdefault(("raw", 1, True), []).append(column)
+            columns.setdefault((raw.NAME, 1, True), []).append(column)
             continue
         itemsize = streams[0][0].itemsize
         stride = itemsize * len(streams)
-        if len(streams) == 2 and codecs == {"bitpack"}:
-            low, high = (_described(parts, "bitpack") for parts in streams)
-            columns.setdefault(("bitpack", itemsize, False), []).append(
-                Taking(low, job.address, stride, itemsize, high)
-            )
+        if len(streams) == 2 and len(codecs) == 1 and _device(*codecs).READS_WIDE:
+            (codec,) = codecs
+            low, high = (_described(parts, codec) for parts in streams)
+            columns.setdefault((codec, itemsize, False), []).append(Taking(low, job.address, stride, itemsize, high))
             continue
         for half, parts in enumerate(streams):
             address = job.address + half * itemsize
             for codec in codecs.intersection(taking):
                 if described := _described(parts, codec):
-                    key = codec, 1 if codec == "raw" else itemsize, bits
+                    key = codec, 1 if codec == raw.NAME else itemsize, bits
                     columns.setdefault(key, []).append(Taking(described, address, stride, itemsize, nulls=job.nulls))
             if not codecs.issubset(taking):
                 firsts = accumulate((packed.rows for packed in parts), initial=0)
@@ -233,12 +233,10 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, room: int
                 )
     tables = JobTables()
     for (codec, itemsize, bits), some in columns.items():
-        if codec == "bitpack":
-            of_values(codec).device().take(some, itemsize, rows, tables, bits=bits)
-        elif codec == "raw":
+        if codec == raw.NAME:
             _take_plain(some, rows, tables, bits=bits)
         else:
-            of_values(codec).device().take(some, itemsize, rows, tables)
+            _device(codec).take(some, itemsize, rows, tables, bits=bits)
     tables.launch(lane)
     _take_late(late, rows, lane)
 
@@ -250,18 +248,10 @@ def _reads_all(job: ReadRequest, rows: RowNumbers, room: int) -> bool:
     parts = [packed for stream in job.streams for packed in stream]
     every = sum(packed.rows for packed in parts)
     ordered = int(rows.order != 0)
-    alone = sum(_row_cost(packed)[ordered] * packed.rows for packed in parts) / every
+    alone = sum(_device(packed.codec).row_costs(packed)[ordered] * packed.rows for packed in parts) / every
     nbytes = every * job.streams[0][0].itemsize
     windows = -(-nbytes // room)
     return rows.count * alone > nbytes * _DECODE_COST + rows.count * (windows * _WINDOW_COST + _PICK_COST[ordered])
-
-
-def _row_cost(packed: Packed) -> tuple[float, float]:
-    if packed.codec == "raw":
-        return _ROW_COSTS["raw"]
-    if packed.codec != "bitpack":
-        return _ROW_COSTS["chunks"]
-    return _ROW_COSTS["differences" if packed.parameters[1] else "bitpack"]
 
 
 def _take_whole(jobs: Sequence[ReadRequest], rows: RowNumbers, room: int, lane: Lane) -> None:
@@ -300,7 +290,7 @@ def _take_whole(jobs: Sequence[ReadRequest], rows: RowNumbers, room: int, lane: 
 
 def _described(parts: Parts, codec: str) -> list[tuple[int, ...]]:
     """What kernels know of the parts of a codec: what it says, their first rows and their rows."""
-    made, first, device = [], 0, of_values(codec).device()
+    made, first, device = [], 0, _device(codec)
     for packed in parts:
         if packed.codec == codec:
             made.append(device.Part(*device.describe(packed), first, packed.rows))
@@ -322,7 +312,7 @@ def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: RowNumbers, 
         return
     plans = []
     for first, packed, address, stride in parts:
-        chunk = of_values(packed.codec).device().chunk_rows(packed)
+        chunk = _device(packed.codec).chunk_rows(packed)
         step = max(ROOM_NBYTES // (packed.itemsize * chunk), 1) * chunk
         plans.append((first, packed, address, stride, chunk, min(step, packed.rows)))
     room = lane.allocate(max(packed.itemsize * step for _, packed, _, _, _, step in plans))
