@@ -146,6 +146,31 @@ def test_ahead(unhandled: logging.Logger, capfd: pytest.CaptureFixture[str], mon
         kernels.kernel("fsst_encode", "broken", {"TILE": 1024})
 
 
+def test_what_is_needed_comes_first_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    done: list[str] = []
+    last = threading.Event()
+
+    def slow(name: str) -> None:
+        time.sleep(0.02)
+        done.append(name)
+        if name == "broken":
+            raise RuntimeError("the compiler failed")
+
+    def quick(number: int) -> None:
+        done.append("then")
+        if number == 3:
+            last.set()
+
+    needed = [partial(slow, name) for name in ("one", "broken", "two", "three")]
+    kernels.ahead(needed, [partial(quick, number) for number in range(4)])
+    assert last.wait(20)
+    assert sorted(done[:4]) == ["broken", "one", "three", "two"]
+    last.clear()
+    kernels.ahead([], [partial(quick, 3)])
+    assert last.wait(20)
+
+
 def test_waiting_for_what_is_compiled_ahead(
     unhandled: logging.Logger, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

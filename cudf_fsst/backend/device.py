@@ -78,7 +78,6 @@ class DeviceBackend:
         self, asked: Sequence[Asked], index: Any, stream: Any, to_host: bool, **options: bool
     ) -> tuple[list[Content], Described | None]:
         gpu = _gpu()
-        gpu.ahead.start()
         notes: dict[str, Any] = {}
         levels: list[Any] = []
         if index is not None:
@@ -93,6 +92,7 @@ class DeviceBackend:
                         check_codec(one.codec, kind)
                     wanted.append(Wanted(buffers, one.codec, one.strings, one.what))
                     types.append((kind, stored))
+            gpu.ahead.start("strings" if any(is_strings(one.column.type) for one in wanted) else "values")
             # At its end cuDF may free or spill the buffers, in the default stream, which waits for the lane then.
             with gpu.Lane(stream) as lane, gpu.Outbox() if to_host else nullcontext() as outbox:
                 try:
@@ -140,7 +140,7 @@ class DeviceBackend:
     ) -> list[ColumnBuffers]:
         """Rows ``start:stop`` of columns that have the same number of rows; all without a `stop`."""
         with self.current(), DECODE, _gpu().Lane(stream) as lane:
-            _gpu().ahead.start()
+            _gpu().ahead.start("read")
             return _gpu().codecs.read(nodes, lane=lane, start=start, stop=stop)
 
     def take(self, nodes: Sequence[Node], rows: Any, *, stream: Any = None) -> list[ColumnBuffers]:
@@ -149,11 +149,13 @@ class DeviceBackend:
         if isinstance(rows, (Chosen, Ordered)):
             rows, order = rows.rows, rows.order
         with self.current(), DECODE, _gpu().Lane(stream) as lane:
+            _gpu().ahead.start("row")
             return _gpu().codecs.take(nodes, rows, lane=lane, order=order)
 
     def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
         """Answer a question about strings on their codes; see `HostBackend.match`."""
         with self.current(), MATCH, _gpu().Lane(stream) as lane:
+            _gpu().ahead.start("ask")
             found = _gpu().codecs.match(node, plan, lane=lane)
             if found is None:
                 return None
@@ -207,7 +209,7 @@ class DeviceBackend:
     def receive(self, nodes: Sequence[Node]) -> list[ColumnBuffers]:
         """All rows of columns in host memory, on this device; some are decompressed while the next ones arrive."""
         with self.current(), DECODE, _gpu().Lane() as lane:
-            _gpu().ahead.start()
+            _gpu().ahead.start("read")
             return _gpu().codecs.receive(nodes, lane=lane)
 
     def host_strings(self, node: Node, start: int, stop: int | None) -> HostStrings:
@@ -315,4 +317,5 @@ class DeviceBackend:
         from ..device import transfer
 
         with self.current():
+            _gpu().ahead.start("row")  # and what else is asked of what is there
             return transfer.to_device(parts, stream=stream)

@@ -14,7 +14,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -153,27 +154,39 @@ class _Ahead(threading.local):
 _ahead = _Ahead()
 
 
-def ahead(wanted: Iterable[Callable[[], object]]) -> None:
+def ahead(needed: Sequence[Callable[[], object]], then: Sequence[Callable[[], object]] = ()) -> None:
     """Make kernels in threads, for the current device.
 
     Parameters
     ----------
-    wanted
+    needed
         Each makes a kernel, and is called once. The first come first. What one raises is left to who needs the kernel.
+    then
+        The same of others, when all that is needed has been made: compilers beside each other take longer.
     """
     import cupy
 
     device = cupy.cuda.Device()
     # The compiler must not run while the process takes its libraries down: `workers` sees to that.
     group = TaskGroup(min(_MOST_THREADS, os.cpu_count() or 1))
-    for make in wanted:
-        try:
-            group.begin(partial(_make, make, device))
-        except RuntimeError:  # there is no thread for it
-            return
+    #: One is taken for each kernel that was made, the last of them says so.
+    last = deque([False] * (len(needed) - 1) + [True])
+
+    def begin(makes: Sequence[Callable[[], object]], ended: Callable[[], None]) -> None:
+        for make in makes:
+            try:
+                group.begin(partial(_make, make, device, ended))
+            except RuntimeError:  # there is no thread for it
+                return
+
+    def ended() -> None:
+        if last.popleft():
+            begin(then, lambda: None)
+
+    begin(needed or then, ended if needed else lambda: None)
 
 
-def _make(make: Callable[[], object], device: Any) -> None:
+def _make(make: Callable[[], object], device: Any, ended: Callable[[], None]) -> None:
     _ahead.here = True
     try:
         with device:
@@ -182,6 +195,7 @@ def _make(make: Callable[[], object], device: Any) -> None:
         _log.debug("could not compile ahead: %r", error)
     finally:
         _ahead.here = False
+        ended()
 
 
 def _tell(name: str, seconds: float) -> None:

@@ -5,7 +5,8 @@ ones go to the end of `columns`, as all draw from one generator.
 
 ``NAME.fsst`` is the stored column, ``NAME.json`` what it holds: a list with, for each row, ``null`` or its bytes as
 Latin-1 text. ``frames/NAME.fsst`` is a stored frame, ``frames/NAME.txt`` the rows of its Arrow table, as Python shows
-them. ``version3/NAME.fsst`` is a frame or a column of version 3, ``version3/NAME.txt`` what `shown` shows of it. ``version4`` likewise.
+them. ``version3/NAME.fsst`` is a frame or a column of version 3, ``version3/NAME.txt`` what `shown` shows of it.
+``version4`` has the same of version 4.
 ``more_types/NAME.fsst`` is one of types that version 2 has not, ``more_types/NAME.txt`` its rows.
 """
 
