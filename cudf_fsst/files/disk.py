@@ -143,9 +143,7 @@ def _sync_folder(folder: str) -> None:
 
 
 @contextlib.contextmanager
-def writing(
-    target: Any, storage_options: Mapping[str, Any] | None = None, *, sync: bool = True
-) -> Iterator[Any]:
+def writing(target: Any, storage_options: Mapping[str, Any] | None = None, *, sync: bool = True) -> Iterator[Any]:
     """A file to write, which is `target` when the block has ended; if anything fails before, nothing has changed.
 
     Of a path it is that of `replacing`. What a URL or a file object is to have is written to a temporary file of this
