@@ -445,10 +445,6 @@ class CompressedColumn(compute.Columns, query.Questions):
         with decoding(to_arrow(strings, pa.large_string()), lambda row: f"in row {start + row}"):
             yield from interop_pandas.to_series(strings, self.dtype, None, None)
 
-    def _arrow_range(self, start: int, stop: int, arrow_type: Any) -> Any:
-        """Strings of rows as Arrow's."""
-        return to_arrow(self._host_strings(start, stop), arrow_type)
-
     def _pieces(self, chunk_bytes: int) -> list[tuple[int, int]]:
         """Row ranges of about `chunk_bytes`: of strings one row block at least, or whole segments."""
         if not self._is_text:

@@ -88,11 +88,6 @@ class CompressedIndex:
         return self._kept is not None
 
     @property
-    def is_range(self) -> bool:
-        """Whether it is three numbers."""
-        return isinstance(self._kept, pd.RangeIndex) if self._kept is not None else "range" in self.notes
-
-    @property
     def nbytes(self) -> int:
         """Bytes of its levels, compressed; of an index of pandas that is kept, what pandas says of it."""
         if self._kept is not None:

@@ -90,7 +90,7 @@ def mask_rows(values: Any, length: int) -> Any:
         raise IndexError(f"a mask of {values.size} rows does not fit a column of {length} rows")
     if isinstance(values, np.ndarray):
         return values.nonzero()[0].astype(np.int64, copy=False)
-    from .codecs.mask_rows.cuda import mask_rows as rows_on_gpu
+    from .device.mask_rows import mask_rows as rows_on_gpu
     from .device.memory import Lane
 
     with Lane() as lane:

@@ -4,7 +4,7 @@
 // mask_rows writes the numbers: lanes have neighbouring words, so that what a warp writes at once lies together. The floor is the mask,
 // read twice, and 8 bytes for each row that is written.
 //
-// Constants that host code needs too are compile options (cudf_fsst/codecs/mask_rows/launch.py): MASK_THREADS, MASK_BLOCK.
+// Constants that host code needs too are compile options (cudf_fsst/device/mask_rows.py): MASK_THREADS, MASK_BLOCK.
 #include "common.cuh"
 
 #define WORDS_PER_LANE (MASK_BLOCK / MASK_THREADS / 4)

@@ -22,6 +22,8 @@ def _variants(path: Path) -> Iterable[Any]:
     """What a file is compiled with: constants where its codec lists them, else a tile size, or 0 (none needed)."""
     if path.stem in dictionaries.VARIANTS:
         return dictionaries.VARIANTS[path.stem]
+    if importlib.util.find_spec(f"cudf_fsst.device.{path.stem}"):
+        return importlib.import_module(f"cudf_fsst.device.{path.stem}").VARIANTS
     codec = f"cudf_fsst.codecs.{path.stem.removesuffix('_compare')}"
     if importlib.util.find_spec(codec) and importlib.util.find_spec(f"{codec}.launch"):
         return importlib.import_module(f"{codec}.launch").VARIANTS

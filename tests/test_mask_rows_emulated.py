@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cudf_fsst.codecs.mask_rows import launch
-from cudf_fsst.codecs.mask_rows.launch import MASK_BLOCK
+from cudf_fsst.device.mask_rows import MASK_BLOCK
 from emulation.conftest import emulator
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import SCHEDULES, Emulator
@@ -28,7 +27,7 @@ def found(device: FakeDevice, mask: Any) -> Any:
     from cudf_fsst.device.memory import Lane
 
     with Lane() as lane:
-        return importlib.import_module("cudf_fsst.codecs.mask_rows.cuda").mask_rows(mask, lane=lane).get()
+        return importlib.import_module("cudf_fsst.device.mask_rows").mask_rows(mask, lane=lane).get()
 
 
 @pytest.mark.sampled(6)
@@ -55,9 +54,9 @@ def test_more_blocks_than_are_added_up_at_once(
 ) -> None:
     """Of few threads, so that few blocks are enough."""
     small = {"MASK_THREADS": 32, "MASK_BLOCK": 128}
-    for name, value in {**small, "DEFINES": small}.items():
-        monkeypatch.setattr(launch, name, value)
     with emulated(device, "raw"):
+        for name, value in {**small, "DEFINES": small}.items():
+            monkeypatch.setattr(importlib.import_module("cudf_fsst.device.mask_rows"), name, value)
         mask = rng.random(300 * 128 + 5) < 0.1
         np.testing.assert_array_equal(found(device, device.array(mask)), np.flatnonzero(mask))
 

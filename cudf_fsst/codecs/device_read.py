@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ..arrow_types import has_offsets, list_size
 from ..buffers import ColumnBuffers, DeviceStrings
-from ..device.memory import Lane, pinned
+from ..device.memory import DeviceInts, Lane, pinned
 from ..device.transfer import Inbox
 from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import RowNumbers
@@ -389,7 +389,7 @@ class _ColumnsReader:
             sources = _u64(first.ptr), _u64(ends.data.ptr), _u64(count), _u64(values), _u64(rows.ptr)
             lane.launch(get_kernel("values", "list_rows", DEFINES), blocks(values, _THREADS), _THREADS, sources)
             with lane.stream:
-                wanted = _Chosen(cupy.asarray(_Array(rows, values)), rows.ptr, values, max(order, 0))
+                wanted = _Chosen(cupy.asarray(DeviceInts(rows, 0, 8 * values)), rows.ptr, values, max(order, 0))
             self._keep.append(rows)
             one.made.children = (self.ask(child, wanted),)
 
@@ -406,20 +406,7 @@ class _ColumnsReader:
         )
         lane.launch(get_kernel("values", "list_lengths", DEFINES), blocks(count, _THREADS), _THREADS, arguments)
         with lane.stream:
-            ends = cupy.cumsum(cupy.asarray(_Array(lengths, count)))
+            ends = cupy.cumsum(cupy.asarray(DeviceInts(lengths, 0, 8 * count)))
         if count:
             lane.download(total, ends.data.ptr + 8 * (count - 1))
         return first, ends, total
-
-
-class _Array:
-    """A buffer of int64 as CuPy sees it."""
-
-    def __init__(self, buffer: Any, count: int) -> None:
-        self.buffer = buffer
-        self.__cuda_array_interface__ = {
-            "data": (buffer.ptr, False),
-            "shape": (count,),
-            "typestr": "<i8",
-            "version": 3,
-        }

@@ -308,6 +308,17 @@ class Slice:
         return {"shape": (self.size,), "strides": None, "typestr": "|u1", "data": place, "version": 0}
 
 
+class DeviceInts(Slice):
+    """Numbers of 8 bytes in a device buffer, as CuPy takes them; the buffer stays as long as this."""
+
+    __slots__ = ()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        place = (int(self.ptr), False)
+        return {"shape": (self.size // 8,), "strides": None, "typestr": "<i8", "data": place, "version": 3}
+
+
 class _Kept(Slice):
     """A buffer that was allocated apart and is used in cuDF's default stream."""
 

@@ -249,15 +249,6 @@ def codes_of(series: Any) -> tuple[npt.NDArray[Any], Any]:
     return series.array.codes, series.array.categories
 
 
-def index_of_codes(codes: Sequence[Any], values: Sequence[Any], dtypes: Sequence[Any], names: Sequence[Any]) -> Any:
-    """An index of codes of values, one behind the last of missing ones, with levels of these dtypes."""
-    levels = [
-        pd.Index(pd.Categorical.from_codes(np.where(own == len(some), -1, own), some).astype(dtype))
-        for own, some, dtype in zip(codes, values, dtypes, strict=True)
-    ]
-    return levels[0].rename(names[0]) if len(levels) == 1 else pd.MultiIndex.from_arrays(levels, names=names)
-
-
 def factorized(series: Any) -> tuple[npt.NDArray[np.int64], Any]:
     """Numbers of values by first appearance, -1 of missing ones, and a Series of the values."""
     codes, _ = pd.factorize(series)

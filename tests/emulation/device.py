@@ -509,9 +509,8 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
 _COMPRESSION = ("cuda_room", "cuda_tables", "cuda_encode", "cuda_long", "cuda_compress")
 #: The modules that the GPU sides of all codecs consist of, in an order in which they can be imported.
 _GPU_MODULES = (
-    *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer", "waits")),
+    *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer", "waits", "mask_rows")),
     "cudf_fsst.codecs.cuda_kernels",
-    "cudf_fsst.codecs.mask_rows.cuda",
     "cudf_fsst.codecs.cuda_tables",
     *(
         f"cudf_fsst.codecs.fsst.{name}"

@@ -19,6 +19,7 @@ from ...device.waits import Steps, together
 from ...naming import What
 from ..contract import TextCodec
 from ..fsst import cuda_compress as fsst
+from ..fsst.cuda_reading import scratch_limit
 from ..node import Node, Parts, dictionary_of, of_scopes
 from ..registry import DICTIONARIES, is_text
 from ..text.choose import codec_of
@@ -26,8 +27,6 @@ from ..text.segment import Segment
 from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
 from .cuda_pack import pack
 
-#: Memory of a call beside input and result: so much, or this part of the uncompressed bytes.
-_SCRATCH, _SCRATCH_PART = 64 << 20, 8
 #: What packing takes of it, for all that is packed at once; with nulls, which are filled in. And rows for each byte of
 #: what is measured of their codes.
 _PACKING, _PACKING_NULLS = 2 << 20, 20 << 20
@@ -157,7 +156,7 @@ class DictColumn:
 def scratch(tasks: Sequence[ColumnTask], others_nbytes: int) -> int:
     """Bytes of memory that a call may use beside its input and its result."""
     nbytes = others_nbytes + sum((task.strings.chars_limit or 0) + 4 * task.strings.rows for task in tasks)
-    return max(_SCRATCH, nbytes // _SCRATCH_PART)
+    return scratch_limit(nbytes)
 
 
 def choose(tasks: Sequence[ColumnTask], chars: Sequence[int | None], lane: Lane) -> Steps:

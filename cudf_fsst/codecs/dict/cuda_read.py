@@ -11,7 +11,7 @@ import cupy
 import numpy as np
 
 from ...buffers import DeviceStrings, HostStrings
-from ...device.memory import Lane, device_attributes, pinned
+from ...device.memory import DeviceInts, Lane, device_attributes, pinned
 from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import JobTables, RowNumbers
@@ -472,15 +472,6 @@ def _null_segment(lane: Lane) -> Segment:
     return Segment(segment.layout, 1, segment.table, meta, codes, 0)
 
 
-class _Numbers:
-    """A buffer of int64 as CuPy sees it."""
-
-    def __init__(self, buffer: Any, count: int) -> None:
-        self.buffer = buffer
-        place = (int(buffer.ptr), False)
-        self.__cuda_array_interface__ = {"data": place, "shape": (count,), "typestr": "<i8", "version": 3}
-
-
 def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, room: int = 0, order: int = 0) -> list[DeviceStrings]:
     """Rows of columns of strings with scopes by number, as `cudf_fsst.codecs.fsst.cuda_gather.take`."""
     if rows.size == 0:
@@ -663,7 +654,7 @@ def _take(node: Node, rows: RowNumbers, lane: Lane, room: int) -> DeviceStrings:
         _kernel("dict_rows"), blocks(count, launch.READ_THREADS), launch.READ_THREADS, (*arguments, _u64(out.ptr))
     )
     with lane.stream:
-        numbers = cupy.asarray(_Numbers(out, count))
+        numbers = cupy.asarray(DeviceInts(out, 0, 8 * count))
     del keep  # what has become of the codes is in `out`
     segments = Segments((*joined.segments, _null_segment(lane))) if joined.nulls else joined.segments
     (found,) = cuda_gather.take([segments], numbers, lane=lane, room=room)
