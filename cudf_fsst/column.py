@@ -362,7 +362,7 @@ class CompressedColumn(compute.Columns, query.Questions):
         return pa.chunked_array(found, kind).__arrow_c_stream__(requested_schema)
 
     def _arrow_type(self) -> Any:
-        """Of the stream's arrays."""
+        """The type that arrays of an Arrow stream have."""
         return (interop_pandas.arrow_type(self.dtype) if self._is_text else None) or self._content.type
 
     def _host_strings(self, start: int, stop: int | None) -> Any:

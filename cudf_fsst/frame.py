@@ -537,7 +537,7 @@ class CompressedFrame(compute.Frames):
         return EngineTable(self._backend, tuple(map(str, self._labels)), self._columns, len(self))
 
     def _arrow_schema(self) -> Any:
-        """Of `to_arrow`."""
+        """The schema of what `to_arrow` makes."""
         fields = zip(map(str, self._labels), (column.type for column in self._columns), strict=True)
         return schema.of_fields(fields)
 
@@ -670,7 +670,7 @@ def _series(backend: Backend, some: Any, content: Content) -> Any:
 
 
 def replace_proxied(frame: CompressedFrame, proxied: bool) -> CompressedFrame:
-    """The same frame, giving cudf.pandas proxies back or not."""
+    """A frame of the same columns that gives cudf.pandas proxies back, or does not."""
     return CompressedFrame._make(frame._backend, frame._columns, frame._labels, frame._index, proxied)
 
 

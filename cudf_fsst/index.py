@@ -190,11 +190,11 @@ class CompressedIndex:
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
     def with_levels(self, levels: Sequence[Content]) -> CompressedIndex:
-        """The same with its levels elsewhere."""
+        """An index of the same labels whose levels lie elsewhere."""
         return CompressedIndex(self.notes, self.rows, levels, names=self._names, kept=self._kept, stream=self._stream)
 
     def for_device(self, backend: DeviceBackend) -> CompressedIndex:
-        """The same for a column that goes from host memory to a GPU; what has levels already keeps them."""
+        """The index for a column that goes from host memory to a GPU; itself if it has compressed levels already."""
         if self._kept is None and self._stream is None:
             return self
         return compress(interop_cudf.index_to_device(self._made()), backend)
@@ -241,7 +241,7 @@ def keep(index: pd.Index) -> CompressedIndex:
 
 
 def unnamed(index: Any, backend: Backend) -> tuple[Any, list[Any]]:
-    """The same labels without names, which may be what no file could hold, and the names."""
+    """An index without names, which no file might be able to hold, and the list of its names."""
     names = list(index.names)
     return backend.interop.with_names(backend.interop.view(index), [None] * len(names)), names
 

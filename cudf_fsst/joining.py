@@ -132,7 +132,7 @@ def _is_blank(content: Content, backend: Backend) -> bool:
 
 
 def _of_the_same_categories(contents: Sequence[Content], backend: HostBackend, what: str) -> Sequence[Content]:
-    """The same values with codes of the same categories; dtypes may be equal where the order differs.
+    """Contents of equal values whose codes have one list of categories; dtypes may be equal where the order differs.
 
     What has the categories of the first stays as it is. Arrow's dictionaries may differ in more than the order; then
     all become one.

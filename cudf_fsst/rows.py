@@ -41,7 +41,7 @@ class Rows:
         raise NotImplementedError
 
     def _made_of(self: _R, contents: Sequence[Content], backend: Backend, index: CompressedIndex) -> _R:
-        """The same of other columns, without proxies."""
+        """An object of this class with other columns, without proxies."""
         raise NotImplementedError
 
     def _built(self, buffers: Sequence[Any], labels: Any) -> Any:
@@ -194,7 +194,7 @@ class Rows:
 
     @property
     def _nodes(self) -> list[Node]:
-        """Of the columns."""
+        """The node of each column."""
         return [content.node for content in self._contents]
 
     def _take(self, rows: Any, *, key: slice | None = None, stream: Any = None) -> Any:
@@ -282,7 +282,7 @@ class Rows:
         return there._built(found[len(levels) :], index.build(device, found[: len(levels)]))
 
     def to_host(self: _R, *, stream: Any = None) -> _R:
-        """The same in pinned host memory, moved compressed. What is in host memory is returned itself.
+        """A copy in pinned host memory, moved compressed. What is in host memory is returned itself.
 
         Parameters
         ----------
@@ -296,7 +296,7 @@ class Rows:
         return self._moved(HostBackend(), self._index, lambda parts: backend.to_host(parts, stream=stream))
 
     def to_device(self: _R, *, stream: Any = None) -> _R:
-        """The same in the memory of the current GPU, moved compressed. What is on a GPU is returned itself.
+        """A copy in the memory of the current GPU, moved compressed. What is on a GPU is returned itself.
 
         Parameters
         ----------
@@ -315,7 +315,7 @@ class Rows:
         return self._moved(device, index, lambda parts: device.to_device(parts, stream=stream))
 
     def _moved(self: _R, backend: Backend, index: CompressedIndex, mover: Callable[[Any], Any]) -> _R:
-        """The same elsewhere; `index` is this one's, or there already."""
+        """A copy whose parts lie elsewhere; `index` is this one's, or lies there already."""
         if index is not self._index:
             return self._made_of(move(self._contents, mover), backend, index)
         found, count = move(self._everything, mover), len(self._contents)

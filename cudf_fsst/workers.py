@@ -272,7 +272,7 @@ class _ItemsCall(_Work, Generic[_T, _R]):
             self.ended.get()
 
     def results(self) -> list[_R]:
-        """Of all items; the error of the first one that failed is raised."""
+        """The results of all items, in order; raises the error of the first one that failed."""
         results, errors = self._results, self._errors
         # A thread that comes late, or an error's traceback, need not hold what has been done.
         del self._function, self._of, self._results, self._errors

@@ -47,7 +47,7 @@ class Set:
         return Set(union(self.sure, other.sure), union(self.may, other.may))
 
     def without_surety(self, some: Ranges) -> Set:
-        """The same, but that some characters only may match, if they do."""
+        """The set in which `some` characters may match, but need not."""
         return Set(intersection(self.sure, complement(some)), self.may)
 
 

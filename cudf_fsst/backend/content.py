@@ -53,6 +53,6 @@ Described = tuple[dict[str, Any], list[Content]]
 
 
 def move(contents: Sequence[Content], mover: Callable[[Sequence[Moved]], Sequence[Moved]]) -> list[Content]:
-    """The same contents with their parts elsewhere; `mover` moves all of them."""
+    """Contents whose parts lie elsewhere; `mover` moves all parts at once."""
     moved = iter(mover([part for content in contents for part in content.node.parts]))
     return [replace(content, node=content.node.with_parts(moved)) for content in contents]

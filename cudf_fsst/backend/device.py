@@ -242,7 +242,7 @@ class DeviceBackend:
         return self.arrays.asarray(column.owners[1])
 
     def with_values(self, column: ColumnBuffers, values: Any) -> ColumnBuffers:
-        """The same nulls with these values, an array of integers."""
+        """A column of integers, an array, with the nulls of `column`, which it changes."""
         from ..device.memory import Slice
 
         column.type, column.values, column.itemsize = (
@@ -254,7 +254,7 @@ class DeviceBackend:
         return column
 
     def remap(self, scope: Node, table: Any) -> Any:
-        """Of every row of a scope with a dictionary the entry of an array, one for each value; of null rows any."""
+        """For each row of a scope with a dictionary the entry of `table` for its value; any for null rows."""
         array = self.arrays
         table = array.ascontiguousarray(table)
         with _gpu().Lane() as lane:

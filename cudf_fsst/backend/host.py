@@ -163,12 +163,12 @@ class HostBackend:
         return column.values
 
     def with_values(self, column: ColumnBuffers, values: Any) -> ColumnBuffers:
-        """The same nulls with these values, an array of integers."""
+        """A column of integers, an array, with the nulls of `column`, which it changes."""
         column.type, column.values, column.itemsize = pa.from_numpy_dtype(values.dtype), values, values.itemsize
         return column
 
     def remap(self, scope: Node, table: Any) -> Any:
-        """Of every row of a scope with a dictionary the entry of an array, one for each value; of null rows any."""
+        """For each row of a scope with a dictionary the entry of `table` for its value; any for null rows."""
         found = np.empty(scope.rows, table.dtype)
         dictionary.look_up(scope, table, found)
         return found

@@ -166,7 +166,7 @@ def parts_of(edges: npt.NDArray[np.int64], start: int, stop: int) -> tuple[int, 
 
 
 def shares_of(rows: npt.NDArray[np.int64], edges: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
-    """Of each part that has some of the ascending rows: its number, and which of them."""
+    """Yield, for each part that has some of the ascending rows, its number and the range of those rows."""
     numbers = np.arange(edges.size - 1)
     if rows.size < numbers.size:
         numbers = np.unique(np.searchsorted(edges, rows, side="right") - 1)

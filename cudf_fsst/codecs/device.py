@@ -181,7 +181,7 @@ def compare(node: Node, span: Span, *, lane: Lane) -> Any:
 
 
 def is_in(node: Node, values: int, count: int, *, lane: Lane) -> Any:
-    """The same for whether it is one of `count` values of the same type at an address."""
+    """A byte for each row: whether it is one of `count` values of the same type at an address; None as `compare`."""
     if not _answers(node):
         return None
     out = lane.allocate(node.rows)
@@ -207,7 +207,7 @@ def count(node: Node, *, lane: Lane) -> Any:
 
 
 def remap(node: Node, table: int, itemsize: int, *, lane: Lane, start: int = 0, stop: int | None = None) -> Any:
-    """Of rows of a scope with a dictionary the entries of a table, one for each value; of null rows any.
+    """For each row of a scope with a dictionary the entry of a table for its value, in a buffer; any for null rows.
 
     Parameters
     ----------

@@ -217,7 +217,7 @@ class _ColumnsReader:
         self._counters: list[Any] = []
 
     def address(self, rows: Any, nodes: Sequence[Node]) -> int:
-        """Of row numbers in GPU memory; 0 where they are in the host's, and are for strings alone, which take these."""
+        """Address of row numbers in GPU memory; 0 where the host has them, and only strings are read."""
         if not isinstance(rows, np.ndarray):
             return int(rows.data.ptr)
         if all(is_strings(node.type) for node in nodes):

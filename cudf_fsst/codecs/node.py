@@ -81,7 +81,7 @@ class Node:
 
     @lazy
     def scopes(self) -> tuple[Node, ...]:
-        """Of strings of which some have dictionaries: consecutive rows, in order; () of anything else.
+        """The scopes of strings of which some have dictionaries: consecutive rows, in order; () for any other column.
 
         One with a dictionary is a node as categories have it: codes, whose type is a dictionary type of unsigned
         integers, and a child with the distinct values in order of first appearance. Others are strings with segments;
@@ -118,7 +118,7 @@ class Node:
             yield from child.parts
 
     def with_parts(self, parts: Iterator[Moved]) -> Node:
-        """The same with other parts, taken in the order of `parts`."""
+        """A node of the same shape whose parts are the next ones of an iterator, in the order of `parts`."""
 
         def some(old: Sequence[Any]) -> tuple[Any, ...]:
             return tuple(next(parts) for _ in old)

@@ -331,7 +331,7 @@ def _put(column: Any, there: Any, values: Any, source: Any) -> Any:
 
 
 def _unlabelled(frame: Any) -> Any:
-    """The same columns with rows that are labelled from 0."""
+    """A frame of the same columns whose rows are labelled from 0."""
     index = CompressedIndex({"names": [None], "range": [0, len(frame), 1]}, len(frame))
     return frame._made_of(frame._columns, frame._backend, index)
 

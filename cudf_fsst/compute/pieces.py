@@ -29,7 +29,7 @@ class WantedColumn(NamedTuple):
 
 
 class Aggregates(NamedTuple):
-    """Of the groups that have rows, in the order of their numbers.
+    """Aggregates of the groups that have rows, in the order of the groups' numbers.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ class _Column:
         return self._keep(f"floats {dtype}", lambda: tallies.Floats(self._count, dtype), _add_values)
 
     def _numeric(self, how: str) -> _Answer | None:
-        """Of NumPy's numbers and booleans."""
+        """An aggregate of NumPy's numbers or booleans; None where it is not known how."""
         count, dtype = self._count, self._dtype
         exact = self._kind != "f"
         if how == "sum" and exact:

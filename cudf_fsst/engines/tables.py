@@ -50,14 +50,14 @@ class EngineTable:
         return EngineTable(self.backend, tuple(names), tuple(self.contents[place] for place in places), self.rows)
 
     def on_host(self) -> EngineTable:
-        """The same in host memory, moved compressed."""
+        """The table in host memory, moved compressed; itself if it is there."""
         if self.backend.device == "cpu":
             return self
         assert isinstance(self.backend, DeviceBackend)
         return self._moved(HostBackend(), self.backend)
 
     def on_gpu(self) -> EngineTable:
-        """The same in the memory of the current GPU, moved compressed."""
+        """The table in the memory of the current GPU, moved compressed; itself if it is on a GPU."""
         if self.backend.device != "cpu":
             return self
         backend = DeviceBackend()

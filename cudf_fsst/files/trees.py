@@ -58,7 +58,7 @@ def has_dictionary(node: Node) -> bool:
 
 
 def _of_one_codec(parts: Sequence[Packed]) -> Sequence[Packed]:
-    """The same values by the codec of the first part: a stream has one, columns that were put together may not."""
+    """Parts with equal values, all of the first one's codec: a stream has one, joined columns several."""
     codec = parts[0].codec
     if all(part.codec == codec for part in parts):
         return parts

@@ -150,7 +150,7 @@ def cast_views(array: Any, kind: Any) -> Any:
 
 
 def _without_view(array: Any) -> Any:
-    """The same values in the layout of `plain`."""
+    """An array of equal values in the layout of `plain`, without views or runs."""
     kind = array.type
     if _types.is_run_end_encoded(kind):
         return pc.run_end_decode(array)
@@ -350,7 +350,7 @@ def _inner(kind: Any) -> Any:
 
 
 def _with_view(array: Any, kind: Any) -> Any:
-    """The same values, of the type `_inner`, as views or runs; a ChunkedArray of more rows than ends of runs count."""
+    """Values of the type `_inner` as views or runs: an array; a ChunkedArray for more rows than ends of runs count."""
     if _types.is_run_end_encoded(kind):
         most = (1 << kind.run_end_type.bit_width - 1) - 1
         made = [

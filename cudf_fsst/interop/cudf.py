@@ -72,7 +72,7 @@ def labels(data: Any) -> tuple[Any, Any]:
 
 
 def view(index: Any) -> Any:
-    """The same labels as an Index of its own, whose names can be set without changing the other's; nothing is copied.
+    """An Index that shares the labels, and whose names can be set without changing the other's; nothing is copied.
 
     cuDF itself hands out the very index of a Series.
     """
@@ -105,7 +105,7 @@ def with_level_dtypes(index: Any, wanted: Sequence[Any]) -> Any:
 
 
 def index_to_device(index: Any) -> Any:
-    """The same index in cuDF, without a frequency that cuDF does not have, as business days."""
+    """An index of cuDF with the labels of pandas', without a frequency that cuDF does not have, as business days."""
     cudf = cudf_module()
     try:
         return cudf.from_pandas(index)

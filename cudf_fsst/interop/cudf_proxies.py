@@ -17,7 +17,7 @@ def is_cudf_frame(data: Any) -> bool:
 
 
 def unwrap_proxy(data: Any) -> tuple[Any, bool]:
-    """Of a cudf.pandas proxy the object inside, and whether it was one.
+    """The object inside a cudf.pandas proxy, or `data` itself, and whether it was a proxy.
 
     The object is cuDF's, or pandas' where cuDF cannot hold the data.
     """

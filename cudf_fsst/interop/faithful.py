@@ -67,7 +67,7 @@ def check(data: Any) -> None:
 
 
 def check_index(index: Any) -> None:
-    """The same of an index."""
+    """TypeError where the labels of an index would not come back as they are."""
     if type(index).__module__.partition(".")[0] != "pandas":
         raise TypeError(f"the index: a {type(index).__name__} would come back as an index of pandas")
     for level in index.levels if isinstance(index, pd.MultiIndex) else [index]:

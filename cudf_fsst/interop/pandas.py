@@ -65,7 +65,7 @@ def labels(data: Any) -> tuple[Any, Any]:
 
 
 def view(index: Any) -> Any:
-    """The same labels as an Index of its own, whose names can be set without changing the other's; nothing is copied.
+    """An Index that shares the labels, and whose names can be set without changing the other's; nothing is copied.
 
     pandas does this wherever an index is handed over.
     """
@@ -81,7 +81,7 @@ def nbytes(index: Any) -> int:
 
 
 def with_names(index: Any, names: Sequence[Any]) -> Any:
-    """The same labels with other names."""
+    """An index with these labels and other names."""
     return index.set_names(names)
 
 

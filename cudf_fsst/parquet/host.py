@@ -90,7 +90,7 @@ class HostReader:
             self.reads = [Read(0, 0, 1, lambda: (source.schema.empty_table(), {}))]
 
     def _dtype(self, name: str, dtype: Any, kind: Any, template: Any, nested: set[str]) -> Any:
-        """Of a column, of which pandas makes `dtype` in the template."""
+        """The dtype of a column of which pandas makes `dtype` in the template."""
         if name in nested:
             return pd.ArrowDtype(kind)
         return dtype if template.field(name) == self._source.schema.field(name) else natural_dtype(kind)
@@ -143,7 +143,7 @@ class HostReader:
         return made
 
     def _compressed(self, table: Any, coded: Mapping[str, CodedColumn], first: bool) -> Compressed:
-        """Of columns of a piece, and of its index if they are the first."""
+        """Compress columns of a piece, and its index if they are the first."""
         columns, there = {}, {*table.column_names, *coded}
         for place, (name, label, dtype, codec) in enumerate(self._columns):
             if name not in there:
@@ -195,7 +195,7 @@ class HostReader:
         return pd.MultiIndex.from_arrays(levels) if len(levels) > found.nlevels else found
 
     def _with_one_dictionary(self, name: str, column: Any) -> Any:
-        """The same values, with codes for the dictionary of all pieces so far, which only grows."""
+        """A column of equal values with codes for the dictionary of all pieces so far, which only grows."""
         if not arrow_columns.holds_dictionary(column.type):
             return column
         known = self._dictionaries.get(name, [])

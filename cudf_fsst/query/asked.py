@@ -176,7 +176,7 @@ def _questions(name: str, given: Mapping[str, Any]) -> tuple[list[Question], boo
 
 
 def _ends(name: str, pattern: Any) -> list[Question]:
-    """Of a beginning or an end, or of a tuple of them."""
+    """The questions for a beginning or an end, or for a tuple of them; none where the codec cannot answer."""
     values = list(pattern) if type(pattern) is tuple else [pattern]
     found = [encoded(value) for value in values]
     if not 0 < len(found) <= _MOST_ENDS or not all(found):

@@ -130,7 +130,7 @@ def _like(column: ColumnSource, pattern: Any, escape: Any) -> RowAutomaton | Non
 
 
 def _edges(name: str, values: tuple[Any, ...]) -> RowAutomaton | None:
-    """Of several beginnings or ends."""
+    """The automaton that finds one of several beginnings or ends; None where there is none."""
     found = [encoded(value) for value in values]
     if not found or None in found:
         return None

@@ -237,7 +237,7 @@ class StringMethods:
 
 
 def _given(**arguments: tuple[Any, Any]) -> dict[str, Any]:
-    """Of arguments, each with its default: those that are not that. cuDF lacks some of pandas'."""
+    """The arguments whose values are not their defaults: cuDF lacks some of pandas' arguments."""
     return {name: value for name, (value, default) in arguments.items() if value is not default}
 
 

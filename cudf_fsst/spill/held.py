@@ -82,7 +82,7 @@ def _of_pandas(data: Any, **options: bool) -> int:
 
 
 def snapshot(value: Any) -> Any:
-    """The same values, which later changes to the other do not reach: shared by copy-on-write."""
+    """A value that later changes to the other do not reach: it shares the values by copy-on-write."""
     return value if is_compressed(value) else value.copy(deep=False)
 
 

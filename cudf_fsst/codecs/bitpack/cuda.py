@@ -201,7 +201,7 @@ def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane) -> No
 
 
 def decompress_wide(pairs: Sequence[tuple[PartRange, PartRange]], tables: JobTables) -> None:
-    """The same for numbers of 16 bytes, whose low and high halves are the same rows of two parts."""
+    """Add the launch for numbers of 16 bytes: pairs of parts have the low and the high halves of equal rows."""
     fields = _unpack_jobs(piece for pair in pairs for piece in pair)
     grids = [_grid(low, 1) for low, _ in pairs]
     tables.add_jobs(_kernel("bitpack_unpack_wide", 8), THREADS, grids, fields)

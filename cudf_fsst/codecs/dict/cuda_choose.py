@@ -58,7 +58,7 @@ class _Cuts(NamedTuple):
         return list(pairwise([*range(0, self.segments, self.per_scope), self.segments]))
 
     def places(self) -> Iterator[tuple[int, int]]:
-        """Of every scope addresses of the numbers of its first row, and of the one behind its last."""
+        """Yield, for each scope, where the GPU finds its first row and the row behind its last: two addresses."""
         for begin, end in self.edges:
             yield self.rows_at + _WORD * begin, self.rows_at + _WORD * end
 

@@ -138,12 +138,12 @@ class SpellLayout:
 
     @classmethod
     def packed(cls, values: int, longest: int, parts: Parts, start: int, stop: int) -> SpellLayout:
-        """Of rows ``start:stop`` of packed codes."""
+        """The layout for rows ``start:stop`` of packed codes."""
         return cls(values, longest, parts[0].itemsize, list(_pieces(parts, start, stop)))
 
     @classmethod
     def plain(cls, values: int, longest: int, itemsize: int, address: int, rows: int, first_bit: int) -> SpellLayout:
-        """Of codes in `plain_nbytes` at an address, a multiple of 16; `first_bit` of the validity is the first's."""
+        """The layout for codes in `plain_nbytes` at a multiple of 16; `first_bit` of the validity is the first's."""
         return cls(values, longest, itemsize, [_PlainCodes(address, rows, first_bit)])
 
     def fields(self, validity: int, dictionary: Dictionary, image: int, sums: int, to: Target) -> list[int]:

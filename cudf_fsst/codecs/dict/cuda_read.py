@@ -281,7 +281,7 @@ def _layout(share: _Share, dictionary: cuda_text.Dictionary) -> cuda_packed.Spel
 
 @kept_with()
 def _whole(scope: Node) -> cuda_packed.SpellLayout:
-    """Of all rows, whose values have been read."""
+    """The layout for all rows of a scope whose values have been read."""
     (values,), (codes,) = scope.children, scope.values
     return cuda_packed.SpellLayout.packed(values.rows, _segments(values).original.longest or 0, codes, 0, scope.rows)
 

@@ -190,7 +190,7 @@ class Short:
         return made[: len(plain)]
 
     def wanted(self) -> Sequence[bool]:
-        """Of each of `tasks` whether its column has a dictionary."""
+        """Whether the column of each of `tasks` has a dictionary."""
         return [one in self._decided for one, _ in self._owners]
 
     def take(self, parts: Sequence[Parts]) -> None:

@@ -120,7 +120,7 @@ class ReadPlan:
         return self
 
     def moved(self, meta: Words, codes: Words) -> ReadPlan:
-        """The same where the buffers of each descriptor lie so many bytes further on."""
+        """A copy of the plan for buffers that lie so many bytes further on, a number for each descriptor."""
         made = copy(self)
         made.image = self.image.copy()
         words = made.words(made.image)
@@ -216,7 +216,7 @@ class Reading:
         self.matching: Any = None
 
     def of_copy(self, segments: Sequence[Segment]) -> Reading:
-        """The same for another copy of the segments."""
+        """What is known of these segments, for another copy of their buffers."""
         for segment in segments:
             segment.check_buffers()
         made = copy(self)
@@ -237,7 +237,7 @@ class Reading:
 
     @lazy
     def view(self) -> Views:
-        """The same as records."""
+        """The descriptors as records of `launch.SEGMENT_VIEW`."""
         return self.words.view(launch.SEGMENT_VIEW).ravel()
 
     def numbers_of(self, places: npt.NDArray[Any], codecs: Sequence[str]) -> npt.NDArray[np.intp]:
@@ -296,7 +296,7 @@ def _buffers(segments: Sequence[Segment]) -> Words:
 
 
 def plan_of(readings: Sequence[Reading], groups: Sequence[slice] | None = None) -> ReadPlan:
-    """Of all rows of columns."""
+    """The plan that reads all rows of columns."""
     columns, at = [], 0
     for reading in readings:
         columns.append(reading.column._replace(group=slice(at, at + reading.view.size)))

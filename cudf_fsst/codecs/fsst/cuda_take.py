@@ -118,7 +118,7 @@ class Take:
         return masks
 
     def few(self) -> list[DeviceStrings] | None:
-        """Of one group of rows; None where a column needs more room than there is."""
+        """Rows of one group, at most `launch.TAKE_ROWS`; None where a column needs more room than there is."""
         lane, several = self.lane, len(self.readings)
         masks = self._masks()
         room = lane.allocate(FEW_CHARS * several)
@@ -162,7 +162,7 @@ class Take:
         return results
 
     def many(self) -> list[DeviceStrings]:
-        """Of any number of rows."""
+        """Any number of rows, with one wait for their sizes."""
         lane, count, several = self.lane, self.count, len(self.readings)
         groups = -(-count // launch.TAKE_ROWS)
         plain = sum(reading.column.chars + 4 * reading.column.rows for reading in self.readings)

@@ -126,7 +126,7 @@ def _weigh(nbytes: int, codes: Any, states: Any, begin: Any, behind: Any, ahead:
 
 @njit(inline="always")
 def _hash(window: Any, length: int) -> Any:
-    """Of the first `length` bytes of `window`: the highest bits depend on all of them."""
+    """The hash of the first `length` bytes of `window`; its highest bits depend on all of them."""
     return ((window << np.uint64(64 - 8 * length)) + np.uint64(length)) * _KEY
 
 

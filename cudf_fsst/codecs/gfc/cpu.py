@@ -37,7 +37,7 @@ def _magnitude_length(magnitude: Any, wide: bool) -> int:
 
 @njit(inline="always")
 def _half_byte_length(half_byte: int, wide: bool) -> int:
-    """The same, from the half-byte; negative if that means nothing."""
+    """Bytes of a magnitude, as its half-byte says; negative if the half-byte means nothing."""
     zeros = half_byte & 7
     if not wide:
         return 4 - zeros

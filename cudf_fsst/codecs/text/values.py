@@ -22,7 +22,7 @@ _KEPT_NBYTES = 4096
 
 
 def hash_of(value: bytes, most: int | None = None) -> int:
-    """Of 64 bits, from the value's length and its bytes, eight at a time, the last ones filled up with zeros.
+    """The hash of a value, 64 bits: of its length and its bytes, eight at a time, the last ones filled up with zeros.
 
     `most`: of its first bytes.
     """

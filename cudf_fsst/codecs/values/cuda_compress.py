@@ -400,7 +400,7 @@ class BesideStreams(Protocol):
         """The streams, each with its choice of a codec; asked for once, before anything is launched."""
 
     def wanted(self) -> Sequence[bool]:
-        """Of each whether it is packed; asked for once, when all are measured."""
+        """Whether each of the streams is packed; asked for once, when all are measured."""
 
 
 def compress(
