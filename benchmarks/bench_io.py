@@ -33,6 +33,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -263,22 +264,26 @@ def packages(path: Path) -> Any:
     return pd.DataFrame(rows)
 
 
+def sources() -> Iterator[tuple[str, str]]:
+    """Paths and texts of Python's and of installed packages' files."""
+    for root in (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")):
+        for folder, folders, names in os.walk(root):
+            folders.sort()
+            for name in sorted(names):
+                if name.endswith(".py"):
+                    path = Path(folder, name)
+                    try:
+                        yield str(path.relative_to(root)), path.read_text("utf-8")
+                    except (UnicodeDecodeError, OSError):
+                        continue
+
+
 def lines_of_source() -> Any:
-    """Lines of Python's and of installed packages' sources, with path and number."""
+    """Lines of sources, with path and number."""
     import pandas as pd
 
-    roots = [Path(sysconfig.get_path("stdlib")), Path(sysconfig.get_path("purelib"))]
-    found: list[tuple[str, int, str]] = []
-    for root in roots:
-        for path in sorted(root.rglob("*.py")):
-            try:
-                text = path.read_text("utf-8")
-            except (UnicodeDecodeError, OSError):
-                continue
-            found += [(str(path.relative_to(root)), i, line) for i, line in enumerate(text.splitlines(), 1)]
-            if len(found) >= LINES:
-                break
-    return pd.DataFrame(found[:LINES], columns=["path", "number", "line"])
+    lines = ((path, i, line) for path, text in sources() for i, line in enumerate(text.splitlines(), 1))
+    return pd.DataFrame(islice(lines, LINES), columns=["path", "number", "line"])
 
 
 def part_zstd(folder: Path, scratch: Path, repeats: int, packages_file: Path | None = None) -> Iterator[dict[str, Any]]:

@@ -477,13 +477,17 @@ def count_chars(scope: Node) -> int:
     news = []
     for window, (_, last, _) in zip(windows, found, strict=True):
         if last >= seen:
-            news.append((window, seen))
+            news.append((window, seen, last + 1))
             seen = last + 1
 
-    def is_next(window: tuple[int, int], before: int) -> bool:
-        return bool(kernels.first_seen(codes_of(scope, *window), bits_of(scope, *window), before) >= 0)
+    def are_in_order(window: tuple[int, int], number: int, end: int) -> bool:
+        for some in cut(*window, _STEP_ROWS):
+            number = kernels.first_seen(codes_of(scope, *some), bits_of(scope, *some), number)
+            if number < 0 or number == end:  # what follows is of values that were seen
+                break
+        return number == end
 
-    if not all(map_items(lambda new: is_next(*new), news)):
+    if not all(map_items(lambda new: are_in_order(*new), news)):
         raise ValueError("damaged segment: codes that do not number values by first appearance")
     if seen != sizes.size:
         raise ValueError(f"damaged segment: {sizes.size} values, of which rows have {seen}")
