@@ -82,7 +82,7 @@ if repository is not None:
 def _as_a_site(app: Any, docname: str, source: list[str]) -> None:
     """Change what lies elsewhere on the site than in the repository, where the pages are read as well."""
     if docname.startswith("notebooks/"):
-        source[0] = source[0].replace("](../docs/", "](../")
+        source[0] = re.sub(r"\[([^\[\]\n]*)\]\(\.\./docs/(\w+)\.md\)", r"{doc}`\1 </\2>`", source[0])
     else:
         source[0] = re.sub(r"\[([^\]]*)\]\(\.\./(notebooks/\w+)\.ipynb\)", r"{doc}`\1 </\2>`", source[0])
         picture = "![The rooms of the package; an arrow leads to a room that is used](drawings/rooms.svg)\n"

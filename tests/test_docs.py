@@ -127,6 +127,11 @@ def test_the_table_of_a_class_has_all_that_is_public(page: str) -> None:
     assert of_text == (public(StringMethods) if page == "column" else set())
 
 
+def test_every_notebook_is_on_the_site() -> None:
+    listed = re.findall(r"^notebooks/(\w+)$", (DOCS / "guides.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+
+
 def test_every_page_of_the_reference_has_an_example() -> None:
     for page in (DOCS / "reference").glob("*.md"):
         assert blocks("python", page.read_text()), page.name
