@@ -18,6 +18,7 @@ geometric mean of the seconds of all queries.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import statistics
 import sys
@@ -150,7 +151,8 @@ def run(
     found["limited"] = lambda data, options, failed: limited(module, tables, options.scale, tools, options.queries)
     found["geomean"] = lambda data, options, failed: geomean(file.content["records"])
     status = compare.run(wanted, lambda dataset: None, found, file, options, alive)
-    if not status:
+    if not status:  # it takes no time
+        options = argparse.Namespace(**{**vars(options), "deadline": math.inf})
         compare.run([f"geomean:{dataset}"], lambda dataset: None, found, file, options, alive)
     return status
 
