@@ -1,6 +1,6 @@
-"""Write the tables of docs/spilling.md, docs/codecs.md and docs/parquet.md: python benchmarks/spill_page.py.
+"""Write the tables of docs/spilling.md, codecs.md, parquet.md and engines.md: python benchmarks/spill_page.py.
 
-They are made of spill.json, spill_job.json, dask.json, codecs.json, ratios.json and parquet.json in
+They are made of spill.json, spill_job.json, dask.json, codecs.json, ratios.json, parquet.json and pdsh.json in
 benchmarks/results; a test compares them.
 """
 
@@ -221,11 +221,40 @@ def parquet(folder: Path = RESULTS) -> str:
     return "\n\n".join([*tables, provenance("parquet", content)])
 
 
-PARTS = {"spill": spill, "job": job, "columns": columns, "codecs": codecs, "ratios": ratios, "parquet": parquet}
+def pdsh(folder: Path = RESULTS) -> str:
+    """The 22 queries by Polars' GPU engine, on compressed frames beside Parquet."""
+    content = read("pdsh", folder)
+    if content is None:
+        return "Not measured yet."
+    found: dict[tuple[str, str, str | None], float] = {}
+    for record in content["records"]:
+        found[record["codec"], record["measure"], record.get("query")] = record["value"]
+    limit = next((record["limit_bytes"] for record in content["records"] if "limit_bytes" in record), 0)
+    lines = []
+    for query in dict.fromkeys(query for _, measure, query in found if measure == "seconds"):
+        line = [str(query).upper()]
+        for measure, unit, form in (("seconds", 1e-3, "{:.0f}"), ("peak_bytes", 1e9, "{:.1f}")):
+            line += [form.format(found[codec, measure, query] / unit) for codec in ("cudf_fsst", "cudf_polars")]
+        within = found.get(("cudf_fsst", "limited_seconds", query), 0)
+        lines.append([*line, f"{within / 1e-3:.0f}" if within else "fails"])
+    means = [found[codec, "geomean_seconds", None] / 1e-3 for codec in ("cudf_fsst", "cudf_polars")]
+    lines.append(["geometric mean", *(f"{one:.0f}" for one in means), "", "", ""])
+    head = ["TPC-H, scale factor 10", "frames, ms", "Parquet, ms", "most memory, GB", "of Parquet, GB"]
+    resident, plain = found["cudf_fsst", "resident_bytes", "q1"] / 1e9, found["arrow", "plain_bytes", "q1"] / 1e9
+    said = (
+        f"The eight frames take {resident:.1f} GB of GPU memory, the plain tables {plain:.1f} GB. The frames take "
+        f"{means[0] / means[1]:.2f} of the time. The most memory is that of all frames, and of the query. The last "
+        f"column is one run in which all together may take {limit / 1e9:.1f} GB."
+    )
+    return "\n\n".join([said, table([*head, "within the limit, ms"], lines), provenance("pdsh", content)])
+
+
+PARTS = {"pdsh": pdsh, "spill": spill, "job": job, "columns": columns, "codecs": codecs, "ratios": ratios, "parquet": parquet}
 PAGES = {
     ROOT / "docs" / "spilling.md": ("spill", "job"),
     ROOT / "docs" / "codecs.md": ("columns", "codecs", "ratios"),
     ROOT / "docs" / "parquet.md": ("parquet",),
+    ROOT / "docs" / "engines.md": ("pdsh",),
 }
 
 

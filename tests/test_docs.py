@@ -236,7 +236,7 @@ def test_measured_numbers_are_the_newest_results(table: ModuleType) -> None:
     assert table.measured_part((DOCS / "compress.md").read_text(), table.BEGIN_REAL) == table.of_page(text)
 
 
-@pytest.mark.parametrize("page", ["spilling", "codecs", "parquet"])
+@pytest.mark.parametrize("page", ["spilling", "codecs", "parquet", "engines"])
 def test_pages_show_the_newest_results(page: str) -> None:
     module = module_of(ROOT / "benchmarks" / "spill_page.py")
     path = DOCS / f"{page}.md"
