@@ -14,14 +14,16 @@ import pytest
 
 from cudf_fsst.codecs.dict import launch as dictionaries
 from cudf_fsst.codecs.fsst import launch
+from cudf_fsst.codecs.onpair import launch as onpair
 from cudf_fsst.codecs.text.layout import TILE_SIZES
 from cudf_fsst.device import kernels
 
 
 def _variants(path: Path) -> Iterable[Any]:
     """What a file is compiled with: constants where its codec lists them, else a tile size, or 0 (none needed)."""
-    if path.stem in dictionaries.VARIANTS:
-        return dictionaries.VARIANTS[path.stem]
+    for listed in (dictionaries.VARIANTS, onpair.VARIANTS):
+        if path.stem in listed:
+            return listed[path.stem]
     if importlib.util.find_spec(f"cudf_fsst.device.{path.stem}"):
         return importlib.import_module(f"cudf_fsst.device.{path.stem}").VARIANTS
     codec = f"cudf_fsst.codecs.{path.stem.removesuffix('_compare')}"

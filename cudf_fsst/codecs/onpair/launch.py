@@ -1,0 +1,209 @@
+"""What OnPair's kernels must be told: constants, layouts of tables, launch shapes. Needs no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...lazy import kept_with
+from ..fsst import launch as fsst
+from ..part import align
+from ..text.layout import TILE_SIZES
+from ..text.plan import SAMPLE_CHUNK
+from . import plan, prefixes, train
+from .symbols import BITS, BYTES, OnPairTable
+
+#: Threads of a block of onpair_encode at most, and of onpair_decode.
+ENCODE_THREADS, DECODE_THREADS = 512, 256
+#: Threads of a block of most kernels of onpair_train.cu.
+TRAIN_THREADS, COUNT_THREADS = 512, 128
+#: Bytes that a warp of onpair_decode needs: symbols of 32 groups of 8 codes, and some.
+ROOM_NBYTES = 32 * 8 * 16 + 32
+_HEADER_NBYTES = 16
+
+
+def defines(tile_size: int, staged: bool = True) -> dict[str, int]:
+    """Constants of onpair_encode.cu and onpair_decode.cu for a tile size; `staged`: tables lie in shared memory."""
+    return {
+        **fsst.DEFINES,
+        "TILE": tile_size,
+        "STAGED": int(staged),
+        "ENCODE_THREADS": ENCODE_THREADS,
+        "DECODE_THREADS": DECODE_THREADS,
+        **{f"HASH_{i}": multiplier for i, multiplier in enumerate(prefixes.MULTIPLIERS)},
+        "HASH_LENGTH": prefixes.LENGTH_MULTIPLIER,
+    }
+
+
+def train_defines() -> dict[str, int]:
+    """Constants of onpair_train.cu."""
+    return {
+        **fsst.DEFINES,
+        "SAMPLE_CHUNK": SAMPLE_CHUNK,
+        "TRAIN_SPARE": train.SPARE,
+        "TRAIN_HASH_LOW": train.HASH_LOW,
+        "TRAIN_HASH_HIGH": train.HASH_HIGH,
+        "TRAIN_PART": plan.SAMPLE_PART,
+        "TRAIN_MIN_CHUNKS": plan.SAMPLE_MIN // SAMPLE_CHUNK,
+        "TRAIN_MAX_CHUNKS": plan.SAMPLE_MAX // SAMPLE_CHUNK,
+        "TRAIN_THREADS": TRAIN_THREADS,
+        "COUNT_THREADS": COUNT_THREADS,
+    }
+
+
+_TILED = tuple(defines(tile_size, staged) for tile_size in TILE_SIZES for staged in (True, False))
+#: What each of the codec's files is compiled with.
+VARIANTS = {"onpair_encode": _TILED, "onpair_decode": _TILED, "onpair_train": (train_defines(),)}
+
+
+def table_nbytes(bits: int = max(BITS)) -> int:
+    """Bytes of `decode_table` for codes of so many bits."""
+    return _HEADER_NBYTES + (16 << bits)
+
+
+def lookup_nbytes(bits: int = max(BITS)) -> int:
+    """Bytes of `lookup` for codes of so many bits."""
+    return _HEADER_NBYTES + (16 + 8 + 16 << bits)
+
+
+@kept_with()
+def decode_table(table: OnPairTable) -> npt.NDArray[np.uint8]:
+    """An ``OnPairTable`` of kernels/onpair.cuh and its entries."""
+    words, lengths = table.words.copy(), table.lengths
+    short = lengths < 16
+    words[short, 1] |= lengths[short].astype(np.uint64) * np.uint64(8) << np.uint64(56)
+    count = len(table)
+    first_full = int(np.searchsorted(lengths[:count], 16)) if count else 0
+    made = np.empty(table_nbytes(table.bits), np.uint8)
+    made[:_HEADER_NBYTES].view(np.uint32)[:] = table.bits, 1 << table.bits, first_full, made.size
+    made[_HEADER_NBYTES:] = words.astype("<u8").view(np.uint8).ravel()
+    return made
+
+
+@kept_with()
+def lookup(table: OnPairTable) -> npt.NDArray[np.uint8]:
+    """An ``OnPairLookup`` of kernels/onpair.cuh, with buckets, longest symbols of prefixes, and symbols."""
+    codes = 1 << table.bits
+    rows = table.words.view(np.uint8).reshape(codes, 16)
+    # Bytes 1 to 15, then byte 0.
+    turned = np.roll(rows, -1, axis=1)
+    bits = table.bits
+    header = np.array([bits, prefixes.bucket_shift(bits), 2 * codes - 1, lookup_nbytes(bits)], np.uint32)
+    parts = header, *table.prefixes, np.ascontiguousarray(turned)
+    return np.concatenate([part.view(np.uint8).ravel() for part in parts])
+
+
+class TrainView(NamedTuple):
+    """As in kernels/onpair_train.cu: a scope whose table is trained, and its room."""
+
+    scope: int
+    state: int
+    sample: int
+    extended: int
+    pairs: int
+    strings: int
+    keys: int
+    sources: int
+    bits: int
+    draw_chunks: int
+    most_chunks: int
+    exported: int
+
+
+class TrainRoom(NamedTuple):
+    """Where the parts of a scope's room lie, and its bytes."""
+
+    exported: int
+    state: int
+    sample: int
+    extended: int
+    pairs: int
+    strings: int
+    keys: int
+    sources: int
+    nbytes: int
+    most_chunks: int
+
+
+#: What onpair_train.cu exports of a table.
+TRAINED = np.dtype([("words", "<u8", (4096, 2)), ("lengths", "u1", 4096), ("count", "<u8")])
+_MOST_CODES = 4096 * train.SPARE // 64
+#: Of the kernel's `TrainState`.
+_STATE_NBYTES = align(2 * align(17 * _MOST_CODES, 8) + 8 + 4 * 6 + 6 * _MOST_CODES + 4 * (1 << 14) + 4 * 32768)
+
+
+def _places_for(most: int) -> int:
+    return 1 << (2 * most | 255).bit_length()
+
+
+def train_room(chars: int, level: str) -> TrainRoom:
+    """Room for a scope of at most so many characters."""
+    chunks = -(-min(chars, plan.sample_nbytes(chars, level)) // SAMPLE_CHUNK)
+    part = chunks * SAMPLE_CHUNK
+    strings = _places_for(part + _MOST_CODES)
+    sizes = (
+        *(align(TRAINED.itemsize), _STATE_NBYTES, part, 4 * 256 * _MOST_CODES, 8 * _places_for(part)),
+        *(8 * strings, 8 * strings, 4 * strings),
+    )
+    places = list(accumulate(sizes, initial=0))
+    return TrainRoom._make((*places, chunks))
+
+
+def train_view(room: TrainRoom, at: int, scope: int, bits: int, level: str) -> TrainView:
+    """The view of a scope whose room begins at an address."""
+    exported, *places = (at + place for place in room[:8])
+    most = plan.SAMPLE_MAX // SAMPLE_CHUNK if level == "max" else 0
+    return TrainView._make((scope, *places, bits, most, room.most_chunks, exported))
+
+
+def train_steps(blocks: int) -> Iterator[tuple[str, int, int, tuple[np.generic, ...]]]:
+    """Kernels of onpair_train.cu in their order: name, blocks for a scope, threads, and what follows the views."""
+    yield "onpair_sample", blocks, TRAIN_THREADS, ()
+    last = len(train.ROUNDS) - 1
+    for i, (step, first) in enumerate(train.ROUNDS):
+        packed = step | first << 4 | (i == last - 1) << 8 | (i < last) << 9 | (i & 1) << 10
+        for name in ("clear", "build", "parents", "count", "collect", "filter", "select"):
+            threads = COUNT_THREADS if name == "count" else TRAIN_THREADS
+            of_step = 1 if name == "select" else 4 * blocks if name == "count" else blocks
+            yield f"onpair_{name}", of_step, threads, (np.uint32(packed),)
+    yield "onpair_finish", blocks, TRAIN_THREADS, (np.uint32(len(train.ROUNDS) & 1),)
+
+
+def trained_table(exported: np.void, bits: int) -> OnPairTable:
+    """The table that was exported, one of `TRAINED`."""
+    count = int(exported["count"])
+    data, lengths = exported["words"][BYTES:count].tobytes(), exported["lengths"][BYTES:count].tolist()
+    return OnPairTable(bits, tuple(data[16 * i : 16 * i + length] for i, length in enumerate(lengths)))
+
+
+class Shape(NamedTuple):
+    """Of a launch: threads of a block, its shared memory, and what of that is for the table; 0: it is not staged."""
+
+    threads: int
+    shared: int
+    table: int
+
+
+def _shape(most_threads: int, shared_per_block: int, table: int, warp: int, name: str) -> Shape:
+    """With the table in shared memory, if half of the warps still fit of those that would without."""
+    most = min(most_threads // 32, shared_per_block // warp)
+    if most < 1:
+        raise ValueError(f"{name} needs more shared memory than this GPU's {shared_per_block} bytes")
+    warps = min(most, max(0, shared_per_block - table) // warp)
+    if 2 * warps >= most:
+        return Shape(32 * warps, table + warps * warp, table)
+    return Shape(32 * most, most * warp, 0)
+
+
+def encode_shape(tile_size: int, shared_per_block: int, bits: int) -> Shape:
+    """Shape of onpair_encode."""
+    return _shape(ENCODE_THREADS, shared_per_block, lookup_nbytes(bits), 32 * 4 * (tile_size // 4 + 1), "encoding")
+
+
+def decode_shape(shared_per_block: int, bits: int) -> Shape:
+    """Shape of onpair_decode for tables of at most so many bits."""
+    return _shape(DECODE_THREADS, shared_per_block, table_nbytes(bits), ROOM_NBYTES, "decoding")

@@ -1,0 +1,496 @@
+// OnPair training: the same tables as cudf_fsst/codecs/onpair/train.py, bit for bit. All scopes go through the same launches side by side.
+//
+// What the rounds count are sums of integers, and which strings are kept follows from these sums and the strings themselves. So it does not
+// matter in which order threads add, nor how the codes of a table in training are numbered; only the last table is put in order.
+//
+//   onpair_sample    chunks of the scope -> sample, and the first table: the single bytes
+//   ten rounds of
+//     onpair_clear   room for what is counted
+//     onpair_build   symbols -> a hash table of them, and for two bytes the lengths of symbols that begin with these
+//     onpair_parents of every symbol the next shorter one that begins it
+//     onpair_count   a thread block a chunk: longest symbols of all places, tokens, what they gain; neighbours
+//     onpair_collect all strings that may be symbols -> a hash table of strings, with the sum of their gains
+//     onpair_filter  those that pay for their place -> a list
+//     onpair_select  the best of these -> the next table
+//   onpair_finish    the last table in order
+//
+// A hash table of strings has 8 bytes a place: what the string is made of (Source), and its gain. Strings are compared as such, so no
+// two that differ are taken for one. Tables are larger than what may be put into them.
+#include "fsst_train.cuh"
+#include "onpair.cuh"
+
+#define MOST_CODES (4096 * TRAIN_SPARE / 64)
+#define SLOTS (1u << 14)
+#define STEPS 16
+#define CHUNK SAMPLE_CHUNK
+
+// A table in training.
+struct Growing {
+  u64 words[MOST_CODES][2];
+  u8 lengths[MOST_CODES];
+};
+
+// What a scope's training has beside its large arrays.
+struct TrainState {
+  Growing tables[2];  // rounds take turns
+  u64 column;         // characters of the scope
+  u32 chunks, last;   // of the sample, and bytes of the last one
+  u32 counts[2];      // codes of the tables
+  u32 listed;
+  u32 unused;
+  u16 parents[MOST_CODES];
+  u32 slots[SLOTS];  // of symbols: code + 1, and 16 bits of their hash above
+  u32 lengths_of
+      [32768];  // of two bytes b0 | b1 << 8, half a word each: bit n - 2 if a symbol of n bytes begins with them
+  int gains[MOST_CODES];
+};
+
+struct TrainView {
+  u64 scope;          // address of a ScopeView
+  u64 state;          // address of a TrainState
+  u64 sample;         // address, u8[512 * most_chunks]
+  u64 extended;       // address, int[MOST_CODES << 8] at most: gains of symbols with one byte more
+  u64 pairs;          // address, of a place: key, count
+  u64 strings;        // address, of a place: source, gain
+  u64 keys, sources;  // addresses of the list: by what strings are kept, and what they are made of
+  u64 bits;
+  u64 draw_chunks;  // the most chunks of a sample, whatever the scope; 0: as many as level `default` has
+  u64 most_chunks;  // for which there is room
+  u64 exported;     // address of a Trained
+};
+
+// What the host makes a table of.
+struct Trained {
+  u64 words[4096][2];
+  u8 lengths[4096];
+  u64 count;
+};
+
+// What a round parses and keeps, as the host packs it.
+struct TrainRound {
+  u32 step, first;  // chunks whose number is `first` modulo `step`
+  u32 spare;        // the last round but one keeps TRAIN_SPARE / 64 of the codes
+  u32 grows;
+  u32 from;  // which table it begins with
+
+  __device__ __forceinline__ explicit TrainRound(u32 packed)
+      : step(packed & 15),
+        first(packed >> 4 & 15),
+        spare(packed >> 8 & 1),
+        grows(packed >> 9 & 1),
+        from(packed >> 10) {}
+};
+
+__device__ __forceinline__ TrainState& state_of(const TrainView& view) { return *reinterpret_cast<TrainState*>(view.state); }
+
+// Bytes that a round parses.
+__device__ __forceinline__ u64 part_nbytes(const TrainState& state, const TrainRound& round) {
+  if (state.chunks <= round.first) return 0;
+  const u32 count = (state.chunks - round.first + round.step - 1) / round.step;
+  const bool has_last = (state.chunks - 1 - round.first) % round.step == 0;
+  return u64(count) * CHUNK - (has_last ? CHUNK - state.last : 0);
+}
+
+// Places of a hash table that holds `most` entries, at least half of them empty; a power of two.
+__device__ __forceinline__ u32 places_for(u64 most) { return 1u << (64 - __clzll((long long)(2 * most | 255))); }
+__device__ __forceinline__ u32 pair_places(const TrainState& state, const TrainRound& round) {
+  return places_for(part_nbytes(state, round));
+}
+// Symbols, pairs that are met twice and symbols with a byte more.
+__device__ __forceinline__ u32 string_places(const TrainState& state, const TrainRound& round) {
+  return places_for(part_nbytes(state, round) + MOST_CODES);
+}
+
+// A string of 1 to 16 bytes, zeros behind it.
+struct Spelled {
+  u64 low, high;
+  u32 length;
+
+  __device__ __forceinline__ bool operator==(const Spelled& other) const {
+    return low == other.low && high == other.high && length == other.length;
+  }
+  __device__ __forceinline__ u64 hash() const {
+    u64 x = low * u64(TRAIN_HASH_LOW) ^ (high + length) * u64(TRAIN_HASH_HIGH);
+    x ^= x >> 32;
+    return x * u64(TRAIN_HASH_LOW);
+  }
+};
+
+__device__ __forceinline__ Spelled text_of(const Growing& table, u32 code) {
+  return {table.words[code][0], table.words[code][1], table.lengths[code]};
+}
+
+// `a` with `b` behind it; 16 bytes at most together, of which `a` has 1 to 15.
+__device__ __forceinline__ Spelled join(const Spelled& a, const Spelled& b) {
+  Spelled made = a;
+  const u32 bits = 8 * a.length;
+  if (a.length < 8) {
+    made.low |= b.low << bits;
+    made.high |= b.high << bits | b.low >> (64 - bits);
+  } else {
+    made.high |= b.low << (bits - 64);
+  }
+  made.length += b.length;
+  return made;
+}
+
+// The first `length` bytes of a string.
+__device__ __forceinline__ Spelled begin_of(const Spelled& text, u32 length) {
+  return {text.low & shift_right(~0ull, length < 8 ? 64 - 8 * length : 0),
+          length <= 8 ? 0 : text.high & shift_right(~0ull, 128 - 8 * length), length};
+}
+
+// What a string is made of: 1 << 28 | symbol; 2 << 28 | symbol << 14 | symbol behind it; 3 << 28 | symbol << 14 | byte behind it.
+__device__ __forceinline__ Spelled text_of_source(const Growing& table, u32 source) {
+  const u32 kind = source >> 28, a = source >> 14 & 16383, b = source & 16383;
+  if (kind == 1) return text_of(table, b);
+  return join(text_of(table, a), kind == 2 ? text_of(table, b) : Spelled{b, 0, 1});
+}
+
+// The code of a symbol, or 0.
+__device__ __forceinline__ u32 symbol_spelled(const TrainState& state, const Growing& table, const Spelled& text) {
+  const u64 hash = text.hash();
+  const u32 tag = u32(hash) & 0xffff0000u;
+  for (u32 at = u32(hash >> 50);; at = (at + 1) & (SLOTS - 1)) {
+    const u32 slot = state.slots[at];
+    if (slot == 0) return 0;
+    const u32 code = (slot & 0xffff) - 1;
+    if ((slot & 0xffff0000u) == tag && text_of(table, code) == text) return code;
+  }
+}
+
+// The longest symbol of at most `most` bytes that begins a string of at least as many.
+__device__ __forceinline__ u32 longest_symbol(const TrainState& state, const Growing& table, const Spelled& text, u32 most) {
+  const u32 pair = u32(text.low) & 0xffff, first = pair & 255;
+  if (most < 2) return first;
+  u32 lengths = state.lengths_of[pair / 2] >> (16 * (pair & 1)) & ((1u << (most - 1)) - 1);
+  while (lengths != 0) {
+    const u32 length = 33 - u32(__clz(int(lengths)));
+    const u32 code = symbol_spelled(state, table, begin_of(text, length));
+    if (code != 0) return code;
+    lengths &= ~(1u << (length - 2));
+  }
+  return first;
+}
+
+// grid: (any, scopes); block: TRAIN_THREADS.
+extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_sample(const TrainView* views) {
+  __shared__ u64 start;
+  __shared__ u64 stop;
+  const TrainView& view = views[blockIdx.y];
+  const ScopeView& scope = *reinterpret_cast<const ScopeView*>(view.scope);
+  TrainState& state = state_of(view);
+  if (threadIdx.x < 32) find_scope(scope, &start, &stop);
+  __syncthreads();
+  const u64 chars = stop - start;
+  const u64 wanted = view.draw_chunks != 0
+                         ? view.draw_chunks
+                         : min(max(chars / TRAIN_PART / CHUNK, u64(TRAIN_MIN_CHUNKS)), u64(TRAIN_MAX_CHUNKS));
+  const u32 most = u32(wanted);
+  const u32 chunks = u32(min(u64(most), (chars + CHUNK - 1) / CHUNK)), room = u32(min(u64(chunks), view.most_chunks));
+  if (blockIdx.x == 0) {
+    if (threadIdx.x == 0) {
+      state.column = chars;
+      state.chunks = room;
+      // A scope that is its own sample may end within a chunk.
+      state.last = chars < u64(most) * CHUNK && room > 0 ? u32(chars - u64(room - 1) * CHUNK) : CHUNK;
+      state.counts[0] = 256;
+    }
+    for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
+      state.tables[0].words[i][0] = i, state.tables[0].words[i][1] = 0;
+      state.tables[0].lengths[i] = 1;
+    }
+  }
+  const u8* const from = reinterpret_cast<const u8*>(*Found(scope.found, scope.segments).first_char + start);
+  u8* const to = reinterpret_cast<u8*>(view.sample);
+  for (u32 i = blockIdx.x; i < room; i += gridDim.x) {
+    const u64 at = chunk_start(i, chars, most, 0);
+#pragma unroll 1
+    for (u32 k = threadIdx.x; k < CHUNK; k += blockDim.x) to[CHUNK * i + k] = at + k < chars ? from[at + k] : 0;
+  }
+}
+
+// grid: (any, scopes).
+extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_clear(const TrainView* views, u32 packed) {
+  const TrainRound round(packed);
+  const TrainView& view = views[blockIdx.y];
+  TrainState& state = state_of(view);
+  const u32 thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
+  const u32 count = state.counts[round.from];
+  for (u32 i = thread; i < SLOTS; i += threads) state.slots[i] = 0;
+  for (u32 i = thread; i < 32768; i += threads) state.lengths_of[i] = 0;
+  for (u32 i = thread; i < MOST_CODES; i += threads) state.gains[i] = 0;
+  if (thread == 0) state.listed = 0;
+  const uint4 zeros = make_uint4(0, 0, 0, 0);
+  const u32 strings = string_places(state, round);
+  for (u32 i = thread; i < strings / 2; i += threads) reinterpret_cast<uint4*>(view.strings)[i] = zeros;
+  if (round.grows == 0) return;
+  const u32 pairs = pair_places(state, round);
+  for (u32 i = thread; i < pairs / 2; i += threads) reinterpret_cast<uint4*>(view.pairs)[i] = zeros;
+  for (u32 i = thread; i < count * 64; i += threads) reinterpret_cast<uint4*>(view.extended)[i] = zeros;
+}
+
+// grid: (any, scopes).
+extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_build(const TrainView* views, u32 packed) {
+  const TrainRound round(packed);
+  TrainState& state = state_of(views[blockIdx.y]);
+  const Growing& table = state.tables[round.from];
+  for (u32 code = 256 + blockIdx.x * blockDim.x + threadIdx.x; code < state.counts[round.from];
+       code += gridDim.x * blockDim.x) {
+    const Spelled text = text_of(table, code);
+    const u64 hash = text.hash();
+    const u32 made = (u32(hash) & 0xffff0000u) | (code + 1), pair = u32(text.low) & 0xffff;
+    u32 at = u32(hash >> 50);
+    while (atomicCAS(&state.slots[at], 0u, made) != 0) at = (at + 1) & (SLOTS - 1);
+    atomicOr(&state.lengths_of[pair / 2], 1u << (text.length - 2 + 16 * (pair & 1)));
+  }
+}
+
+// grid: (any, scopes).
+extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_parents(const TrainView* views, u32 packed) {
+  const TrainRound round(packed);
+  TrainState& state = state_of(views[blockIdx.y]);
+  const Growing& table = state.tables[round.from];
+  for (u32 code = 256 + blockIdx.x * blockDim.x + threadIdx.x; code < state.counts[round.from];
+       code += gridDim.x * blockDim.x) {
+    const Spelled text = text_of(table, code);
+    state.parents[code] = u16(longest_symbol(state, table, text, text.length - 1));
+  }
+}
+
+// A chunk, and the longest symbols of its places with their lengths.
+struct Parsed {
+  u32 words[CHUNK / 4 + 5];  // and zeros behind
+  u16 longest[CHUNK];
+  u8 lengths[CHUNK];
+  u16 tokens[CHUNK];  // where they begin
+  u32 count;
+};
+
+// Sixteenths of codes that going on from `behind` takes more than going on from `ahead`, until both meet. `without`: a code that the
+// former may not use.
+__device__ __forceinline__ int walk(const TrainState& state, const Growing& table, const Parsed& parsed, u32 ahead,
+                                    u32 behind, u32 without, int inverse) {
+  int more = 0;
+  for (u32 k = 0; k < STEPS && behind != ahead; ++k) {
+    const u32 low = min(behind, ahead);
+    u32 length = parsed.lengths[low];
+    if (behind < ahead) {
+      if (parsed.longest[low] == without) length = table.lengths[state.parents[without]];
+      behind += length;
+      more += 16;
+    } else {
+      ahead += length;
+      more -= 16;
+    }
+  }
+  return more + (int(ahead) - int(behind)) * inverse;
+}
+
+// grid: (any, scopes); a thread block a chunk.
+extern "C" __global__ void __launch_bounds__(COUNT_THREADS) onpair_count(const TrainView* views, u32 packed) {
+  const TrainRound round(packed);
+  __shared__ Parsed parsed;
+  const TrainView& view = views[blockIdx.y];
+  TrainState& state = state_of(view);
+  const Growing& table = state.tables[round.from];
+  uint2* const pairs = reinterpret_cast<uint2*>(view.pairs);
+  int* const extended = reinterpret_cast<int*>(view.extended);
+  const u32 places = round.grows != 0 ? pair_places(state, round) : 1;
+  for (u32 chunk = round.first + round.step * blockIdx.x; chunk < state.chunks; chunk += round.step * gridDim.x) {
+    const u32 size = chunk + 1 == state.chunks ? state.last : CHUNK;
+    const u32* const from = reinterpret_cast<const u32*>(view.sample) + CHUNK / 4 * chunk;
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < CHUNK / 4 + 5; i += COUNT_THREADS) parsed.words[i] = i < CHUNK / 4 ? from[i] : 0;
+    __syncthreads();
+    for (u32 at = threadIdx.x; at < size; at += COUNT_THREADS) {
+      const u32* const word = parsed.words + at / 4;
+      const u32 shift = 8 * (at & 3);
+      const u32 a = __funnelshift_r(word[0], word[1], shift), b = __funnelshift_r(word[1], word[2], shift);
+      const u32 c = __funnelshift_r(word[2], word[3], shift), d = __funnelshift_r(word[3], word[4], shift);
+      const Spelled text = {u64(b) << 32 | a, u64(d) << 32 | c, 16};
+      const u32 code = longest_symbol(state, table, text, min(size - at, 16u));
+      parsed.longest[at] = u16(code);
+      parsed.lengths[at] = table.lengths[code];
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      u32 count = 0;
+      for (u32 at = 0; at < size; at += parsed.lengths[at]) parsed.tokens[count++] = u16(at);
+      parsed.count = count;
+    }
+    __syncthreads();
+    const u32 count = parsed.count;
+    const int inverse = size == 0 ? 0 : int(16 * count / size);
+    for (u32 i = threadIdx.x; i < count; i += COUNT_THREADS) {
+      const u32 at = parsed.tokens[i], code = parsed.longest[at], length = parsed.lengths[at], after = at + length;
+      if (length > 1) {
+        const u32 shorter = at + table.lengths[state.parents[code]];
+        atomicAdd(&state.gains[code], walk(state, table, parsed, after, shorter, code, inverse));
+      }
+      if (round.grows == 0 || i + 1 >= count) continue;
+      const u32 following = parsed.longest[after], size_of = parsed.lengths[after];
+      if (length + size_of <= 16) {
+        const u32 key = (code << 14 | following) + 1;
+        for (u32 place = key * 0x9E3779B1u >> (__clz(int(places)) + 1);; place = (place + 1) & (places - 1)) {
+          const u32 found = atomicCAS(&pairs[place].x, 0u, key);
+          if (found == 0 || found == key) {
+            atomicAdd(&pairs[place].y, 1u);
+            break;
+          }
+        }
+      }
+      if (size_of > 1 && length < 16) {
+        const u32 byte = parsed.words[after / 4] >> (8 * (after & 3)) & 255;
+        const int saved = 16 - walk(state, table, parsed, after + size_of, after + 1, ~0u, inverse);
+        atomicAdd(&extended[code << 8 | byte], saved);
+      }
+    }
+  }
+}
+
+// Adds a gain to a string.
+__device__ __forceinline__ void add_gain(const Growing& table, uint2* strings, u32 places, u32 source, int gain) {
+  const Spelled text = text_of_source(table, source);
+  for (u32 at = u32(text.hash() >> 32) & (places - 1);; at = (at + 1) & (places - 1)) {
+    const u32 found = atomicCAS(&strings[at].x, 0u, source);
+    if (found == 0 || text_of_source(table, found) == text) {
+      atomicAdd(reinterpret_cast<int*>(&strings[at].y), gain);
+      return;
+    }
+  }
+}
+
+// grid: (any, scopes).
+extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_collect(const TrainView* views, u32 packed) {
+  const TrainRound round(packed);
+  const TrainView& view = views[blockIdx.y];
+  const TrainState& state = state_of(view);
+  const Growing& table = state.tables[round.from];
+  const u32 thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
+  const u32 count = state.counts[round.from], places = string_places(state, round);
+  uint2* const strings = reinterpret_cast<uint2*>(view.strings);
+  for (u32 code = 256 + thread; code < count; code += threads)
+    add_gain(table, strings, places, 1u << 28 | code, state.gains[code]);
+  if (round.grows == 0) return;
+  const uint2* const pairs = reinterpret_cast<const uint2*>(view.pairs);
+  const u32 of_pairs = pair_places(state, round);
+  for (u32 i = thread; i < of_pairs; i += threads) {
+    const uint2 pair = pairs[i];
+    if (pair.y >= 2) add_gain(table, strings, places, 2u << 28 | (pair.x - 1), int(pair.y) * 16);
+  }
+  const int* const extended = reinterpret_cast<const int*>(view.extended);
+  for (u32 i = thread; i < count << 8; i += threads) {
+    const int gain = extended[i] * 12 >> 4;
+    if (gain > 0) add_gain(table, strings, places, 3u << 28 | (i >> 8) << 14 | (i & 255), gain);
+  }
+}
+
+// grid: (any, scopes).
+extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_filter(const TrainView* views, u32 packed) {
+  const TrainRound round(packed);
+  const TrainView& view = views[blockIdx.y];
+  TrainState& state = state_of(view);
+  const Growing& table = state.tables[round.from];
+  const uint2* const strings = reinterpret_cast<const uint2*>(view.strings);
+  const u32 places = string_places(state, round);
+  const u64 part = part_nbytes(state, round), column = view.bits * max(max(state.column, part), u64(1));
+  for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < places; i += gridDim.x * blockDim.x) {
+    const uint2 string = strings[i];
+    const int gain = int(string.y);
+    if (string.x == 0 || gain <= 0) continue;
+    const Spelled text = text_of_source(table, string.x);
+    if (u64(gain) <= (text.length + 1) * 128 * part / column) continue;
+    u64 mixed = text.low * u64(TRAIN_HASH_LOW) ^ text.high * u64(TRAIN_HASH_HIGH);
+    mixed = (mixed ^ mixed >> 32) * u64(TRAIN_HASH_LOW) >> 56;
+    const u32 place = atomicAdd(&state.listed, 1u);
+    reinterpret_cast<u64*>(view.keys)[place] = u64(gain) << 12 | (text.length - 1) << 8 | mixed;
+    reinterpret_cast<u32*>(view.sources)[place] = string.x;
+  }
+}
+
+// grid: (1, scopes); block: TRAIN_THREADS.
+extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_select(const TrainView* views, u32 packed) {
+  const TrainRound round(packed);
+  __shared__ u32 histogram[2048];
+  __shared__ u64 prefix;
+  __shared__ u32 wanted;
+  __shared__ u32 made;
+  const TrainView& view = views[blockIdx.y];
+  TrainState& state = state_of(view);
+  const Growing& table = state.tables[round.from];
+  Growing& next = state.tables[1 - round.from];
+  const u64* const keys = reinterpret_cast<const u64*>(view.keys);
+  const u32* const sources = reinterpret_cast<const u32*>(view.sources);
+  const u32 listed = state.listed, codes = 1u << u32(view.bits),
+            keep = (round.spare != 0 ? codes * TRAIN_SPARE / 64 : codes) - 256;
+  const bool all = listed <= keep;
+  if (threadIdx.x == 0) prefix = 0, wanted = keep, made = 256;
+  // The key that `keep` others are above or equal to, from its highest 11 bits on.
+  for (int digit = 3; digit >= 0 && !all; --digit) {
+    for (u32 i = threadIdx.x; i < 2048; i += blockDim.x) histogram[i] = 0;
+    __syncthreads();
+    const u64 above = prefix;
+    for (u32 i = threadIdx.x; i < listed; i += blockDim.x)
+      if (keys[i] >> (11 * digit + 11) == above) atomicAdd(&histogram[keys[i] >> (11 * digit) & 2047], 1u);
+    __syncthreads();
+    if (threadIdx.x < 32) {
+      // 64 bins a lane, from the highest. One lane finds its bins and those above to be more than are wanted, but not those above alone.
+      const u32 first = 2047 - 64 * lane_id();
+      u32 sum = 0;
+      for (u32 i = 0; i < 64; ++i) sum += histogram[first - (i + lane_id()) % 64];  // in 32 banks
+      u32 larger = warp_inclusive_sum(sum) - sum;
+      const u32 before = wanted;
+      __syncwarp();
+      if (larger <= before && before < larger + sum) {
+        u32 bin = first;
+        while (larger + histogram[bin] <= before) larger += histogram[bin--];
+        wanted = before - larger;
+        prefix = above << 11 | bin;
+      }
+    }
+    __syncthreads();
+  }
+  __syncthreads();
+  const u64 least = prefix;
+  for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
+    next.words[i][0] = i, next.words[i][1] = 0;
+    next.lengths[i] = 1;
+  }
+  for (u32 i = threadIdx.x; i < listed; i += blockDim.x) {
+    if (!all && keys[i] <= least) continue;
+    const u32 place = atomicAdd(&made, 1u);
+    const Spelled text = text_of_source(table, sources[i]);
+    next.words[place][0] = text.low, next.words[place][1] = text.high;
+    next.lengths[place] = u8(text.length);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) state.counts[1 - round.from] = made;
+}
+
+__device__ __forceinline__ u32 byte_swap(u32 x) { return __byte_perm(x, 0, 0x0123); }
+__device__ __forceinline__ u64 byte_swap(u64 x) { return u64(byte_swap(u32(x))) << 32 | byte_swap(u32(x >> 32)); }
+
+// Puts the last table in order: by length, then by bytes. grid: (any, scopes); block: TRAIN_THREADS.
+extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_finish(const TrainView* views, u32 from) {
+  const TrainView& view = views[blockIdx.y];
+  const TrainState& state = state_of(view);
+  const Growing& table = state.tables[from];
+  Trained& trained = *reinterpret_cast<Trained*>(view.exported);
+  const u32 count = min(state.counts[from], 4096u);
+  for (u32 code = blockIdx.x * blockDim.x + threadIdx.x; code < count; code += gridDim.x * blockDim.x) {
+    const Spelled text = text_of(table, code);
+    const u64 high = byte_swap(text.low), low = byte_swap(text.high);
+    u32 rank = code < 256 ? code : 256;
+    for (u32 i = 256; i < count && code >= 256; ++i) {
+      const Spelled other = text_of(table, i);
+      const u64 other_high = byte_swap(other.low), other_low = byte_swap(other.high);
+      rank += other.length != text.length ? other.length < text.length
+              : other_high != high        ? other_high < high
+                                          : other_low < low;
+    }
+    trained.words[rank][0] = text.low, trained.words[rank][1] = text.high;
+    trained.lengths[rank] = u8(text.length);
+  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) trained.count = count;
+}

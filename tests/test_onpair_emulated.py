@@ -1,0 +1,159 @@
+"""OnPair's kernels on an emulated GPU, under the sanitizers: the same codes as on the host, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from cudf_fsst.codecs.fsst.launch import DESCRIPTOR, WaveView, words
+from cudf_fsst.codecs.onpair import launch
+from cudf_fsst.codecs.onpair.symbols import OnPairTable
+from emulation.conftest import emulator
+from emulation.emulator import Emulator
+from onpair_cases import KINDS, encoded, table_for, text
+
+__all__ = ["emulator"]
+
+
+def _encode(
+    emulator: Emulator,
+    table: OnPairTable,
+    chars: npt.NDArray[np.uint8],
+    tile_size: int,
+    offset: int,
+    shared_per_block: int,
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.integer]]:
+    """Codes and tile lengths that onpair_encode makes of characters at an address so many bytes off an aligned one."""
+    tiles = -(-chars.size // tile_size)
+    pieces = -(-tiles // 32)
+    text_at = emulator.buffer(chars, offset=offset)
+    first_char = emulator.buffer(np.array([text_at.address - 100], np.uint64))
+    bounds = emulator.buffer(np.array([100, 100 + chars.size], np.uint64))
+    looked_up = emulator.buffer(launch.lookup(table))
+    slot = emulator.buffer(pieces * 32 * tile_size)
+    piece_lengths = emulator.buffer(np.zeros(2 * pieces, np.uint32))
+    tile_lengths = emulator.buffer(np.zeros(tiles, np.uint8 if tile_size <= 256 else np.uint16))
+    total = emulator.buffer(np.zeros(1, np.uint64))
+    wave = WaveView(
+        *(first_char.address, bounds.address, looked_up.address, 0, 0, tiles, slot.address),
+        *(piece_lengths.address, tile_lengths.address, total.address, 0, 0, 0),
+    )
+    shape = launch.encode_shape(tile_size, shared_per_block, table.bits)
+    module = emulator.load("onpair_encode.cu", launch.defines(tile_size, shape.table > 0))
+    threads = min(shape.threads, 64)
+    module.launch(
+        *("onpair_encode", (2, 1), threads, [emulator.buffer(words([wave])), np.uint32(shape.table)]),
+        shared_mem=shape.table + 4 * (tile_size // 4 + 1) * threads,
+    )
+    lengths = piece_lengths.read(np.uint32)[:pieces]
+    slots = slot.read().reshape(pieces, 32 * tile_size)
+    codes = np.concatenate([slots[i, :n] for i, n in enumerate(lengths)])
+    assert int(total.read(np.uint64)[0]) == codes.size
+    return codes, tile_lengths.read(np.uint8 if tile_size <= 256 else np.uint16)
+
+
+def _decode(
+    emulator: Emulator,
+    tables: Sequence[OnPairTable],
+    codes: Sequence[npt.NDArray[np.uint8]],
+    tile_lengths: Sequence[npt.NDArray[np.integer]],
+    chars: Sequence[int],
+    tile_size: int,
+    spans: Sequence[tuple[int, int]],
+    offset: int,
+    pieces: int = 1,
+    shared_per_block: int = 232448,
+) -> npt.NDArray[np.uint8]:
+    """What onpair_decode makes of spans of the characters of segments, one behind another."""
+    views, units = np.zeros(len(tables), DESCRIPTOR), [0]
+    out = emulator.buffer(max(sum(b - a for a, b in spans), 1), offset=offset)
+    shape = launch.decode_shape(shared_per_block, max(table.bits for table in tables))
+    threads = min(shape.threads, 64)
+    position = 0
+    for view, table, own, lengths, size, (a, b) in zip(views, tables, codes, tile_lengths, chars, spans, strict=True):
+        ends = np.cumsum([0, *(lengths.astype(np.int64) + 1)])
+        starts = np.append(ends[:-1][::128], own.size).astype(np.uint64)
+        padded = np.zeros(-(-lengths.nbytes // 16) * 16, np.uint8)
+        padded[: lengths.nbytes] = lengths.view(np.uint8)
+        for name, value in {
+            "codes": emulator.buffer(own).address,
+            "codes_nbytes": own.size,
+            "chars": size,
+            "block_starts": emulator.buffer(starts).address,
+            "tile_lengths": emulator.buffer(padded).address,
+            "table": emulator.buffer(launch.decode_table(table)).address,
+            "char_begin": a,
+            "char_end": b,
+            "out_char": position,
+            "chars_to": out.address,
+        }.items():
+            view[name] = value
+        position += b - a
+        first = a // tile_size // 128 * 128
+        covered = max(0, -(-b // tile_size) - first) if b > a else 0
+        units.append(units[-1] + -(-covered // (threads * pieces)))
+    module = emulator.load("onpair_decode.cu", launch.defines(tile_size, shape.table > 0))
+    module.launch(
+        "onpair_decode",
+        *(units[-1], threads),
+        [
+            *(views.view(np.uint64), np.array(units[:-1], np.uint32)),
+            *(np.uint32(len(tables)), np.uint32(shape.table), np.uint32(pieces)),
+        ],
+        shared_mem=shape.table + threads // 32 * launch.ROOM_NBYTES,
+    )
+    return out.read()[:position]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("bits", [10, 11, 12])
+@pytest.mark.parametrize("tile_size", [128, 256, 512, 1024])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_codes_as_on_the_host(
+    kind: str, tile_size: int, bits: int, emulator: Emulator, rng: np.random.Generator
+) -> None:
+    chars = text(kind, 70 * tile_size + int(rng.integers(1, tile_size)), rng)
+    table = table_for(kind, chars, bits)
+    expected, lengths, _ = encoded(table, chars, tile_size)
+    offset = int(rng.integers(0, 32))
+    codes, found = _encode(emulator, table, chars, tile_size, offset, int(rng.choice([232448, 65536])))
+    np.testing.assert_array_equal(found, lengths)
+    np.testing.assert_array_equal(codes, expected)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("bits", [10, 11, 12])
+@pytest.mark.parametrize("tile_size", [128, 256, 512, 1024])
+@pytest.mark.parametrize("kind", KINDS)
+def test_decode(kind: str, tile_size: int, bits: int, emulator: Emulator, rng: np.random.Generator) -> None:
+    parts = [text(kind, n, rng) for n in (150 * tile_size + 77, 1, 33 * tile_size)]
+    tables = [table_for(kind, parts[0], bits), table_for("words", parts[1], 10), table_for(kind, parts[2], 11)]
+    made = [encoded(table, part, tile_size) for table, part in zip(tables, parts, strict=True)]
+    codes, lengths = [one[0] for one in made], [one[1] for one in made]
+    whole = [(0, part.size) for part in parts]
+    some = [(5, parts[0].size - 3), (0, 1), (3 * tile_size, 3 * tile_size + 40)]
+    for spans, pieces, shared in ((whole, 1, 232448), (whole, 2, 65536), (some, 1, 232448)):
+        offset = int(rng.integers(0, 32))
+        sizes = [part.size for part in parts]
+        found = _decode(emulator, tables, codes, lengths, sizes, tile_size, spans, offset, pieces, shared)
+        expected = np.concatenate([part[a:b] for part, (a, b) in zip(parts, spans, strict=True)])
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("seed", range(6))
+def test_damaged_codes_stay_inside(seed: int, emulator: Emulator) -> None:
+    rng = np.random.default_rng(seed)
+    chars = text("words", 9_000, rng)
+    table = table_for("words", chars, (10, 11, 12)[seed % 3])
+    codes, lengths, _ = encoded(table, chars, 256)
+    for _ in range(4):
+        bad, wrong = codes.copy(), lengths.copy()
+        bad[rng.integers(0, bad.size, 200)] = rng.integers(0, 256, 200)
+        if rng.integers(2):
+            wrong[rng.integers(0, wrong.size, 5)] = rng.integers(0, 256, 5)
+        found = _decode(emulator, [table], [bad], [wrong], [chars.size], 256, [(0, chars.size)], 3)
+        assert found.size == chars.size

@@ -1,0 +1,69 @@
+"""OnPair's training on an emulated GPU, under the sanitizers: the same tables as on the host."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from cudf_fsst.codecs.fsst.launch import ScopeView, found_places, words
+from cudf_fsst.codecs.onpair import launch, plan
+from cudf_fsst.codecs.onpair.symbols import OnPairTable
+from cudf_fsst.codecs.onpair.train import train_table
+from emulation.conftest import emulator
+from emulation.emulator import SCHEDULES, Emulator
+from onpair_cases import KINDS, text
+
+__all__ = ["emulator"]
+
+
+def _train(
+    emulator: Emulator, scopes: list[npt.NDArray[np.uint8]], bits: list[int], level: str, schedule: str
+) -> list[OnPairTable]:
+    """Tables of scopes: each is a segment of a column that has some characters before and behind it."""
+    views, exported, scope_views = [], [], []
+    for chars in scopes:
+        column = emulator.buffer(np.concatenate([np.full(99, 7, np.uint8), chars, np.full(50, 8, np.uint8)]), offset=5)
+        places = found_places(0, 3)
+        numbers = np.zeros(places.end, np.uint64)
+        numbers[places.rows_begin : places.rows_begin + 4] = 0, 3, 9, 11
+        numbers[places.chars_begin : places.chars_begin + 4] = 0, 99, 99 + chars.size, 149 + chars.size
+        numbers[places.first_char] = column.address
+        found = emulator.buffer(numbers)
+        scope_views.append(ScopeView(found.address, 3, 1, 1, 0))
+    scope_at = emulator.buffer(words(scope_views)).address
+    for i, (chars, of_scope) in enumerate(zip(scopes, bits, strict=True)):
+        room = launch.train_room(chars.size, level)
+        at = emulator.buffer(room.nbytes).address
+        exported.append(at + room.exported)
+        views.append(launch.train_view(room, at, scope_at + 8 * len(ScopeView._fields) * i, of_scope, level))
+    view = emulator.buffer(words(views))
+    module = emulator.load("onpair_train.cu", launch.train_defines())
+    for name, blocks, threads, numbers_of in launch.train_steps(3):
+        module.launch(name, (blocks, len(scopes)), threads, [view, *numbers_of], schedule=schedule)
+    tables = []
+    for at, of_scope in zip(exported, bits, strict=True):
+        data = np.frombuffer(emulator.read(at, launch.TRAINED.itemsize), launch.TRAINED)[0]
+        tables.append(launch.trained_table(data, of_scope))
+    return tables
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_tables(kind: str, schedule: str, emulator: Emulator, rng: np.random.Generator) -> None:
+    scopes = [text(kind, size, rng) for size in (20_000, 700, 3)] + [text(kind, 30_000, rng)[:0]]
+    bits = [10, 11, 12, 11]
+    tables = _train(emulator, scopes, bits, "default", schedule)
+    for chars, of_scope, table in zip(scopes, bits, tables, strict=True):
+        sample = plan.sample(chars, 0, chars.size, "default")
+        assert table == train_table(*sample, chars.size, of_scope)
+
+
+@pytest.mark.slow
+def test_more_codes_than_there_will_be(emulator: Emulator, rng: np.random.Generator) -> None:
+    """While a table of 12 bits is trained it has more than 4,096 symbols."""
+    chars = rng.integers(97, 117, 4_000_000, dtype=np.uint8)
+    (table,) = _train(emulator, [chars], [12], "default", "forward")
+    assert len(table) > 4_000
+    assert table == train_table(*plan.sample(chars, 0, chars.size, "default"), chars.size, 12)
