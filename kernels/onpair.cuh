@@ -1,4 +1,4 @@
-// OnPair (docs/format.md, section 22): what kernels read of a table, made by the host (cudf_fsst/codecs/onpair/launch.py).
+// OnPair (docs/format.md, section 23): what kernels read of a table, made by the host (cudf_fsst/codecs/onpair/launch.py).
 #pragma once
 
 #include "common.cuh"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from . import bitpack, fsst, gfc, gpulz, raw
+from . import bitpack, fsst, gfc, gpulz, onpair, raw
 from . import dict as dictionaries
 from .contract import Codec, TextCodec
 
@@ -23,7 +23,7 @@ _values = _checked(
     raw,
 )
 #: Of text: the first one is taken where the user names none, and for the values of dictionaries.
-_texts: tuple[TextCodec, ...] = (fsst,)
+_texts: tuple[TextCodec, ...] = (fsst, onpair)
 #: Of strings that repeat: codes by a codec of values, distinct values by one of text.
 DICTIONARIES = dictionaries
 

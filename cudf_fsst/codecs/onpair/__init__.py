@@ -1,0 +1,29 @@
+"""OnPair: frequent symbols of up to 16 bytes as codes of 10 to 12 bits (docs/format.md, section 23)."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from ..contract import HostTextCodec
+from .symbols import OnPairTable
+
+NAME = "onpair"
+TILE_SIZE = 256
+TABLE = OnPairTable
+
+
+def since() -> int:
+    """See `contract.TextCodec`."""
+    return 4
+
+
+def host() -> HostTextCodec:
+    """The host side."""
+    from . import cpu
+
+    return cpu
+
+
+def device() -> ModuleType:
+    """The GPU side."""
+    raise ImportError("codec 'onpair' has no GPU side yet")

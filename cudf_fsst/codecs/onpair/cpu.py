@@ -1,0 +1,83 @@
+"""OnPair on the host: what differs from other codecs of text (`contract.HostTextCodec`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..text.cpu_decode import decoder
+from ..text.cpu_match_kernels import Search
+from ..text.segment import Segment
+from ..unaligned import address
+from . import cpu_kernels as kernels
+from . import plan
+from .prefixes import bucket_shift
+from .symbols import BITS, OnPairTable
+from .train import train_table
+
+__all__ = ["DECODER", "SEARCH", "check_codes", "encoder", "train"]
+
+#: What `kernels.find_damage` may find wrong in a tile.
+_REASONS = {
+    1: "tile {} has a length that no number of its codes has",
+    2: "tile {} has a code that its table lacks",
+    3: "tile {} has bits behind its last code",
+    4: "tile {} does not decode to its bytes",
+}
+
+
+def train(chars: npt.NDArray[np.uint8], start: int, nbytes: int, level: str) -> OnPairTable:
+    """Train the table of a scope, `nbytes` characters from `start` on (docs/format.md, section 23).
+
+    At level ``max`` tables of 10, 11 and 12 bits are tried on another sample: the one with which the scope would be
+    smallest is taken.
+    """
+    sample = plan.sample(chars, start, nbytes, level)
+    if level == "default":
+        return train_table(*sample, nbytes, plan.BITS)
+    tables = [train_table(*sample, nbytes, bits) for bits in BITS]
+    other = plan.sample(chars, start, nbytes, level, 1)
+    return min(tables, key=lambda table: (plan.estimate(table, *other, nbytes), table.bits))
+
+
+def encoder(table: OnPairTable, level: str, tile_size: int) -> Callable[..., int]:
+    """What encodes tiles; see `contract.HostTextCodec`. Levels do not differ here."""
+    del level
+    buckets, longest = table.prefixes
+    shift, mask = np.uint64(bucket_shift(table.bits)), np.uint64((2 << table.bits) - 1)
+    looked_up = address(table.words), address(buckets), address(longest), shift, mask
+
+    def encode(
+        chars: npt.NDArray[np.uint8],
+        first: int,
+        last: int,
+        codes: npt.NDArray[np.uint8],
+        tile_lengths: npt.NDArray[Any],
+        block_ends: npt.NDArray[np.uint64],
+    ) -> int:
+        scratch = np.empty(kernels.encode_scratch(tile_size), np.uint8)
+        tiles = address(chars), chars.size, tile_size, first, last
+        to = address(codes), address(tile_lengths), block_ends, address(scratch)
+        return int(kernels.encode_tiles(*tiles, *looked_up, *table.trie, table.bits, *to))
+
+    return encode
+
+
+def _decoding(table: OnPairTable) -> tuple[npt.NDArray[Any], ...]:
+    return table.words, table.lengths, table.head
+
+
+DECODER = decoder(kernels.decode_tile, _decoding)
+SEARCH: Search | None = None
+
+
+def check_codes(segment: Segment) -> None:
+    """Raise ValueError where codes do not decode; see `contract.HostTextCodec`."""
+    layout, lengths = segment.layout, segment.section("tile_lengths")
+    where = DECODER.addresses(segment.table), layout.chars, layout.tile_size
+    reason, tile = kernels.find_damage(address(segment.codes), lengths, *where)
+    if reason:
+        raise ValueError(_REASONS[reason].format(tile))

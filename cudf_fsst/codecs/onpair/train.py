@@ -1,0 +1,371 @@
+"""Training of OnPair tables in rounds of counting.
+
+OnPair (Gargiulo, Rossano, Venturini, arXiv 2508.02280, 2025) looks at one row after another and merges pairs as it
+goes, so every merge changes what follows. Here a table is bred in rounds instead. Each parses a part of the sample with
+the current table, counts what every symbol saves, what every pair of neighbours would save, and what every symbol would
+save if it took one byte more; the best of all are the next table. Everything is sums of integers, and which strings are
+kept does not depend on their order: the table is a pure function of the sample, on every device. This module defines
+it; kernels/onpair_train.cu does the same on a GPU.
+
+A round. ``m1`` is the longest symbol at a place, ``m2`` the next shorter symbol that begins it; no symbol crosses a
+chunk's end.
+
+1. Every chunk is parsed by ``m1`` to tokens. ``inverse`` is ``16 * tokens / bytes`` of the chunk.
+2. What a token (p, c) of more than a byte saves, in sixteenths of a code: from p + len(m2) and from p + len(c) both go
+   on by ``m1`` (where that is c: by ``m2``), the one behind first, until they meet or have made `STEPS` steps. Each
+   step of the first adds 16, of the second takes 16; what still lies between them counts ``inverse`` a byte.
+3. Neighbours of 16 bytes at most together count 16 if they are met twice or more. Where the second has more than a
+   byte and the first fewer than 16, the first with one byte more counts what it would save, by the same walk, times
+   12/16.
+4. What spells the same is added up. A string must pay for its place in the table (`pay`).
+5. The best by ``gain << 12 | (length - 1) << 8 | hash`` are kept: those above the first that has no place any more, so
+   that nothing depends on the order of equal ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..jit import njit
+from ..unaligned import address, load8
+from .symbols import BYTES, MAX_SYMBOL_LENGTH, OnPairTable
+from .trie import build, edge_shift, longest
+
+#: Of each round: it parses the chunks whose number is `first` modulo `step`.
+ROUNDS = ((8, 0), (8, 4), (4, 1), (4, 3), (2, 0), (2, 1), (2, 0), (1, 0), (1, 0), (1, 0))
+#: Steps of a walk.
+STEPS = 16
+#: Symbols, in 1/64 of the codes, that the last round but one keeps: the last one only leaves some out.
+SPARE = 73
+#: Bytes of a sample: its sums fit into 32 bits.
+MAX_SAMPLE = 1 << 20
+#: Of the hash that decides between strings of equal gain and length.
+HASH_LOW, HASH_HIGH = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
+_LOW, _HIGH, _ZERO = np.uint64(HASH_LOW), np.uint64(HASH_HIGH), np.uint64(0)
+
+
+class Round(NamedTuple):
+    """What a round counts.
+
+    Attributes
+    ----------
+    step, first : int
+        It parses chunks whose number is `first` modulo `step`.
+    keep : int
+        Codes of the next table at most.
+    grows : bool
+        Whether strings that are no symbols yet may get into it.
+    """
+
+    step: int
+    first: int
+    keep: int
+    grows: bool
+
+
+def rounds(bits: int) -> list[Round]:
+    """The rounds in which a table for codes of `bits` bits is trained."""
+    codes = 1 << bits
+    last = len(ROUNDS) - 1
+    return [
+        Round(step, first, codes * SPARE // 64 if i == last - 1 else codes, i < last)
+        for i, (step, first) in enumerate(ROUNDS)
+    ]
+
+
+def pay(bits: int, part: int, column: int) -> npt.NDArray[np.int32]:
+    """What strings of 0 to 16 bytes must gain more than, in `part` bytes of a sample of a column, to be stored."""
+    costs = [(length + 1) * 128 * part // (bits * max(column, part, 1)) for length in range(MAX_SYMBOL_LENGTH + 1)]
+    return np.array(costs, np.int32)
+
+
+@njit(inline="always")
+def _walk(
+    cache: Any,
+    ahead: Any,
+    behind: Any,
+    without: Any,
+    begin: int,
+    left: int,
+    parents: Any,
+    lengths: Any,
+    pairs: Any,
+    edges: Any,
+    shift: Any,
+    inverse: Any,
+) -> Any:
+    """Sixteenths of codes that going on from `behind` takes more than going on from `ahead`, until both meet.
+
+    `without`: a code that the former may not use, or -1.
+    """
+    more = np.int64(0)
+    for _ in range(STEPS):
+        if behind == ahead:
+            break
+        low = min(behind, ahead)
+        code = np.int64(cache[low])
+        if code < 0:
+            code = np.int64(longest(begin + low, left - low, pairs, edges, shift))
+            cache[low] = code
+        if behind < ahead:
+            if code == without:
+                code = np.int64(parents[code])
+            behind += np.int64(lengths[code])
+            more += 16
+        else:
+            ahead += np.int64(lengths[code])
+            more -= 16
+    return more + (ahead - behind) * inverse
+
+
+@njit()
+def _count(
+    sample: int,
+    starts: Any,
+    ends: Any,
+    step: int,
+    first: int,
+    grows: bool,
+    words: Any,
+    lengths: Any,
+    parents: Any,
+    pairs: Any,
+    edges: Any,
+    gains: Any,
+    extended: Any,
+    pair_keys: Any,
+    pair_counts: Any,
+) -> None:
+    """Fill gains of symbols, of symbols with one byte more (``code << 8 | byte``), and counts of neighbours."""
+    shift = edge_shift(edges)
+    slots = pair_keys.size
+    slot_shift = edge_shift(pair_keys)
+    room = np.int64(0)
+    for chunk in range(starts.size):
+        room = max(room, ends[chunk] - starts[chunk])
+    cache = np.empty(room + 1, np.int16)
+    tokens = np.empty(room + 1, np.int16)
+    for chunk in range(first, starts.size, step):
+        begin = sample + starts[chunk]
+        size = ends[chunk] - starts[chunk]
+        cache[: size + 1] = -1
+        count = 0
+        at = np.int64(0)
+        while at < size:
+            code = np.int64(longest(begin + at, size - at, pairs, edges, shift))
+            cache[at] = code
+            tokens[count] = code
+            count += 1
+            at += np.int64(lengths[code])
+        inverse = np.int64(16 * count // size) if size else 0
+        at = np.int64(0)
+        for i in range(count):
+            code = np.int64(tokens[i])
+            length = np.int64(lengths[code])
+            after = at + length
+            if length > 1:
+                shorter = at + np.int64(lengths[parents[code]])
+                gains[code] += _walk(
+                    cache, after, shorter, code, begin, size, parents, lengths, pairs, edges, shift, inverse
+                )
+            if grows and i + 1 < count:
+                following = np.int64(tokens[i + 1])
+                if length + np.int64(lengths[following]) <= MAX_SYMBOL_LENGTH:
+                    key = np.uint32(code << 13 | following) + np.uint32(1)
+                    slot: Any = np.int64(np.uint32(key * np.uint32(0x9E3779B1)) >> slot_shift)
+                    while pair_keys[slot] != key and pair_keys[slot] != 0:
+                        slot += 1
+                        if slot == slots:
+                            slot = 0
+                    pair_keys[slot] = key
+                    pair_counts[slot] += 1
+                if np.int64(lengths[following]) > 1 and length < MAX_SYMBOL_LENGTH:
+                    # The token with one byte more, and what follows it, against both tokens.
+                    end = after + np.int64(lengths[following])
+                    more = _walk(cache, end, after + 1, -1, begin, size, parents, lengths, pairs, edges, shift, inverse)
+                    extended[code << 8 | np.int64(load8(begin + after))] += 16 - more
+            at = after
+
+
+@njit(inline="always")
+def _join(low: Any, high: Any, length: Any, low_more: Any, high_more: Any) -> tuple[Any, Any]:
+    """The words of a string of 1 to 15 bytes with another one behind it."""
+    bits = np.uint64(8 * length)
+    if length < 8:
+        return low | low_more << bits, high | high_more << bits | low_more >> (np.uint64(64) - bits)
+    if length == 8:
+        return low, high | low_more
+    return low, high | low_more << (bits - np.uint64(64))
+
+
+@njit(inline="always")
+def _add(
+    low: Any, high: Any, length: Any, gain: Any, count: Any, slots: Any, words: Any, lengths: Any, gains: Any
+) -> Any:
+    """Add a string to the candidates, or its gain to the one that spells the same; how many there are then."""
+    x = low * _LOW ^ (high + np.uint64(length)) * _HIGH
+    x ^= x >> np.uint64(32)
+    slot = np.int64((x * _LOW) >> np.uint64(32)) & (slots.size - 1)
+    while slots[slot] >= 0:
+        found = slots[slot]
+        if words[found, 0] == low and words[found, 1] == high and np.int64(lengths[found]) == length:
+            gains[found] += gain
+            return count
+        slot = (slot + 1) & (slots.size - 1)
+    slots[slot] = count
+    words[count, 0] = low
+    words[count, 1] = high
+    lengths[count] = length
+    gains[count] = gain
+    return count + 1
+
+
+@njit()
+def _candidates(
+    count: int,
+    grows: bool,
+    words: Any,
+    lengths: Any,
+    gains: Any,
+    extended: Any,
+    pair_keys: Any,
+    pair_counts: Any,
+    slots: Any,
+    to_words: Any,
+    to_lengths: Any,
+    to_gains: Any,
+) -> int:
+    """All strings that could be symbols of the next table, each once, with the sum of what it gains."""
+    made = 0
+    for code in range(BYTES, count):
+        low, high, length = words[code, 0], words[code, 1], np.int64(lengths[code])
+        made = _add(low, high, length, gains[code], made, slots, to_words, to_lengths, to_gains)
+    if not grows:
+        return made
+    for slot in range(pair_keys.size):
+        if pair_counts[slot] >= 2:
+            key = np.int64(pair_keys[slot]) - 1
+            a, b = key >> 13, key & 8191
+            low, high = _join(words[a, 0], words[a, 1], np.int64(lengths[a]), words[b, 0], words[b, 1])
+            length = np.int64(lengths[a]) + np.int64(lengths[b])
+            gain = np.int64(pair_counts[slot]) * 16
+            made = _add(low, high, length, gain, made, slots, to_words, to_lengths, to_gains)
+    for extension in range(count << 8):
+        more = np.int64(extended[extension]) * 12 >> 4
+        if more > 0:
+            a = np.int64(extension >> 8)
+            low, high = _join(words[a, 0], words[a, 1], np.int64(lengths[a]), np.uint64(extension & 255), _ZERO)
+            made = _add(low, high, np.int64(lengths[a]) + 1, more, made, slots, to_words, to_lengths, to_gains)
+    return made
+
+
+def _ranks(
+    words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8], gains: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint64]:
+    """By what strings are kept: gain, length, 8 bits of a hash."""
+    mixed = words[:, 0] * _LOW ^ words[:, 1] * _HIGH
+    mixed = (mixed ^ mixed >> np.uint64(32)) * _LOW >> np.uint64(56)
+    return gains.astype(np.uint64) << np.uint64(12) | (lengths.astype(np.uint64) - np.uint64(1)) << np.uint64(8) | mixed
+
+
+def _parents(
+    words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8], count: int, trie: Any
+) -> npt.NDArray[np.int16]:
+    """Of every symbol the next shorter one that begins it."""
+    parents = np.zeros(lengths.size, np.int16)
+    _find_parents(address(words), lengths, count, *trie, parents)
+    return parents
+
+
+@njit()
+def _find_parents(words: int, lengths: Any, count: int, pairs: Any, edges: Any, parents: Any) -> None:
+    shift = edge_shift(edges)
+    for code in range(BYTES, count):
+        parents[code] = longest(words + 16 * code, np.int64(lengths[code]) - 1, pairs, edges, shift)
+
+
+class _Table(NamedTuple):
+    """A table in training: words, lengths, and how many codes it has."""
+
+    words: npt.NDArray[np.uint64]
+    lengths: npt.NDArray[np.uint8]
+
+    @property
+    def codes(self) -> int:
+        return self.lengths.size
+
+
+def _single_bytes() -> _Table:
+    words = np.zeros((BYTES, 2), np.uint64)
+    words[:, 0] = np.arange(BYTES)
+    return _Table(words, np.ones(BYTES, np.uint8))
+
+
+def _next(
+    table: _Table, sample: npt.NDArray[np.uint8], starts: Any, ends: Any, own: Round, costs: npt.NDArray[np.int32]
+) -> _Table:
+    """The table that a round makes of one."""
+    trie = build(table.words, table.lengths, table.codes)
+    parents = _parents(table.words, table.lengths, table.codes, trie)
+    part = int((ends - starts)[own.first :: own.step].sum())
+    gains = np.zeros(table.codes, np.int64)
+    extended = np.zeros(table.codes << 8 if own.grows else 0, np.int32)
+    pair_keys = np.zeros(1 << max(8, (2 * part).bit_length()) if own.grows else 1, np.uint32)
+    pair_counts = np.zeros(pair_keys.size, np.int32)
+    counted = gains, extended, pair_keys, pair_counts
+    chunks = address(sample), starts, ends, own.step, own.first, own.grows
+    _count(*chunks, table.words, table.lengths, parents, *trie, *counted)
+    most = table.codes + int(np.count_nonzero(pair_counts >= 2)) + int(np.count_nonzero(extended > 0))
+    slots = np.full(1 << max(8, (2 * most).bit_length()), -1, np.int32)
+    words, lengths, sums = np.empty((most, 2), np.uint64), np.empty(most, np.uint8), np.empty(most, np.int64)
+    made = _candidates(table.codes, own.grows, table.words, table.lengths, *counted, slots, words, lengths, sums)
+    kept = np.flatnonzero(sums[:made] > costs[lengths[:made]])
+    words, lengths, sums = words[kept], lengths[kept], sums[kept]
+    most = own.keep - BYTES
+    if kept.size > most:
+        ranks = _ranks(words, lengths, sums)
+        best = ranks > np.partition(ranks, kept.size - most - 1)[kept.size - most - 1]
+        words, lengths = words[best], lengths[best]
+    order = np.argsort(lengths, kind="stable")
+    first = _single_bytes()
+    return _Table(np.concatenate([first.words, words[order]]), np.concatenate([first.lengths, lengths[order]]))
+
+
+def train_table(
+    sample: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], column: int, bits: int = 12
+) -> OnPairTable:
+    """Train a table.
+
+    Parameters
+    ----------
+    sample : ndarray of uint8
+        At most `MAX_SAMPLE` bytes: chunks, one after another.
+    starts : ndarray of int64
+        Where they begin.
+    column : int
+        Bytes of the column that the table is for.
+    bits : int
+        Of a code.
+
+    Returns
+    -------
+    OnPairTable
+    """
+    if sample.size > MAX_SAMPLE:
+        raise ValueError(f"the sample has {sample.size} bytes, more than {MAX_SAMPLE}")
+    ends = np.append(starts[1:], sample.size)
+    table = _single_bytes()
+    for own in rounds(bits):
+        part = int((ends - starts)[own.first :: own.step].sum())
+        table = _next(table, sample, starts, ends, own, pay(bits, part, column))
+    return to_table(table, bits)
+
+
+def to_table(table: _Table, bits: int) -> OnPairTable:
+    """The finished one: symbols of a length ascend by their bytes."""
+    rows = table.words[BYTES:].astype("<u8").tobytes()
+    strings = [rows[16 * i : 16 * i + n] for i, n in enumerate(table.lengths[BYTES:].tolist())]
+    return OnPairTable.from_symbols(bits, strings)

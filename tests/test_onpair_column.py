@@ -1,0 +1,140 @@
+"""Columns of strings of codec ``onpair``, as users have them, on the CPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import cudf_fsst
+import reference_onpair
+from cudf_fsst.codecs.onpair import OnPairTable
+from cudf_fsst.codecs.registry import of_text
+from cudf_fsst.files import storage
+
+WORDS = ["a bottle of coffee", "  goodness  ", "", None, "Grüße, all of you", "aabbccddee" * 60, "\0\0\x7f\x7f", "zz"]
+
+
+def strings(rows: int, seed: int = 0) -> pd.Series:
+    """Of words, with nulls, some of many tiles."""
+    picked = np.random.default_rng(seed).integers(0, len(WORDS), rows)
+    return pd.Series([WORDS[i] if i else f"{WORDS[0]} {row}" for row, i in enumerate(picked.tolist())], dtype="str")
+
+
+@pytest.mark.parametrize("level", ["default", "max"])
+@pytest.mark.parametrize("tile_size", ["auto", 128, 1024])
+def test_compress_read_and_store(level: str, tile_size: int | str, tmp_path: Path) -> None:
+    series = strings(2500)
+    column = series.fsst.compress(codec="onpair", level=level, tile_size=tile_size)
+    assert column.codec == "onpair"
+    (table,) = column.tables
+    assert isinstance(table, OnPairTable)
+    assert level == "max" or table.bits == 11
+    pd.testing.assert_series_equal(column.decompress(), series)
+    rows = np.random.default_rng(1).integers(0, len(series), 700)
+    pd.testing.assert_series_equal(column[rows], series.iloc[rows])
+    pd.testing.assert_series_equal(column[3:1900], series[3:1900])
+    assert column[7] == series[7]
+    path = tmp_path / "column.fsst"
+    column.save(path)
+    assert storage.version_of(path) == 4
+    loaded = cudf_fsst.load(path)
+    pd.testing.assert_series_equal(loaded.decompress(), series)
+    assert loaded.tables == column.tables
+
+
+def test_the_stored_bytes_are_the_pages(tmp_path: Path) -> None:
+    """A reader in plain Python, made from docs/format.md, decodes the codes of a file."""
+    series = strings(400)
+    series.fsst.compress(codec="onpair").save(tmp_path / "column.fsst")
+    expected = "".join(row for row in series.dropna()).encode()
+    found = b""
+    for _, segments in storage.load(tmp_path / "column.fsst").streams:
+        for segment in segments:
+            table = reference_onpair.Table(segment.table.to_bytes())
+            codes, at, size = segment.codes.tobytes(), 0, segment.layout.tile_size
+            for tile, length in enumerate(segment.section("tile_lengths").tolist()):
+                nbytes = min(size, segment.chars - tile * size)
+                found += table.decode(codes[at : at + length + 1], nbytes)
+                at += length + 1
+    assert found == expected
+
+
+def test_questions() -> None:
+    series = strings(3000)
+    column = series.fsst.compress(codec="onpair")
+    for ask in (
+        lambda one: one.str.contains("ee", regex=False),
+        lambda one: one.str.startswith("a b"),
+        lambda one: one.str.endswith("zz"),
+        lambda one: one.str.count("oo"),
+        lambda one: one.str.find("l"),
+        lambda one: one.str.len(),
+        lambda one: one == "zz",
+        lambda one: one.isin(["zz", "", WORDS[5]]),
+        lambda one: one.str.contains("e{2}|[o]l"),
+        lambda one: one < "b",
+        lambda one: one.str.upper(),
+    ):
+        pd.testing.assert_series_equal(ask(column), ask(series))
+
+
+def test_tables_are_given_and_kept() -> None:
+    series = strings(600)
+    table = cudf_fsst.train(series, codec="onpair")
+    assert isinstance(table, OnPairTable)
+    again = OnPairTable.from_bytes(table.to_bytes())
+    column = strings(500, 3).fsst.compress(table=again)
+    assert (column.codec, column.tables) == ("onpair", (table,))
+    pd.testing.assert_series_equal(column.decompress(), strings(500, 3))
+    with pytest.raises(ValueError, match="table is for codec 'onpair', not for 'fsst'"):
+        series.fsst.compress(table=table, codec="fsst")
+
+
+def test_concat_compressor_and_frames(tmp_path: Path) -> None:
+    pieces = [strings(900, seed) for seed in range(3)]
+    pieces = [piece.set_axis(range(900 * i, 900 * i + 900)) for i, piece in enumerate(pieces)]
+    series = pd.concat(pieces)
+    made = [piece.fsst.compress(codec=name) for piece, name in zip(pieces, ("onpair", "fsst", "onpair"), strict=True)]
+    column = cudf_fsst.concat(made)
+    column.save(tmp_path / "mixed.fsst")
+    for one in column, cudf_fsst.load(tmp_path / "mixed.fsst"):
+        pd.testing.assert_series_equal(one.decompress(), series)
+        pd.testing.assert_series_equal(one.str.len(), series.str.len())
+    compressor = cudf_fsst.Compressor(codec="onpair")
+    for piece in pieces:
+        compressor.append(piece)
+    assert compressor.finish().decompress().tolist() == series.tolist()
+    lists = pd.Series(pd.array([["aa", None], [], None] * 900, dtype=pd.ArrowDtype(pa.list_(pa.string()))))
+    frame = pd.DataFrame({"text": series.array, "lists": lists, "numbers": np.arange(2700)})
+    frame.fsst.compress(codecs={"text": "onpair", "lists": "onpair"}).save(tmp_path / "frame.fsst")
+    pd.testing.assert_frame_equal(cudf_fsst.load(tmp_path / "frame.fsst").decompress(), frame)
+
+
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
+    """Codes that do not decode are found when a file is loaded, although its checksums hold."""
+    path = tmp_path / "column.fsst"
+    strings(3000).fsst.compress(codec="onpair").save(path)
+    stored = storage.load(path)
+    ((codec, (segment,)),) = stored.streams
+    rng, refused = np.random.default_rng(5), 0
+    for _ in range(40):
+        codes = segment.codes.copy()
+        codes[rng.integers(0, codes.size, 3)] ^= rng.integers(1, 256, 3, dtype=np.uint8)
+        damaged = replace(segment, codes=codes)
+        storage.save_streams(path, streams=[(codec, [damaged])], schema=stored.schema, version=4)
+        try:
+            cudf_fsst.load(path).decompress()
+        except (ValueError, UnicodeDecodeError):
+            refused += 1
+    assert refused > 30
+
+
+def test_there_is_no_gpu_side() -> None:
+    """Which is said, instead of another codec's bytes."""
+    with pytest.raises(ImportError, match="codec 'onpair' has no GPU side yet"):
+        of_text("onpair").device()
