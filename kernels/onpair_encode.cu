@@ -58,7 +58,7 @@ __device__ __forceinline__ bool begins(const uint4& symbol, const Window& w, u32
 
 // The longest symbol, by all lengths; code | (length - 1) << 12.
 __device__ __noinline__ u32 find_by_length(const OnPairLookup* lookup, u32 first, u32 word_0, u32 word_1, u32 word_2,
-                                       u32 word_3, u32 left) {
+                                           u32 word_3, u32 left) {
   const Window w = {first, {word_0, word_1, word_2, word_3}};
   const uint2* const buckets = lookup->buckets();
   const uint4* const symbols = lookup->symbols();
@@ -88,7 +88,7 @@ __device__ __noinline__ u32 find_by_length(const OnPairLookup* lookup, u32 first
 
 // The longest symbol that begins a window; code | (length - 1) << 12.
 __device__ __forceinline__ u32 find_by_bisection(const OnPairLookup* lookup, const Window& w, u32 left, u32 shift,
-                                            u32 mask) {
+                                                 u32 mask) {
   const uint2* const buckets = lookup->buckets();
   Match found = {0, 0, 1};
   const u32 h0 = w.first * HASH_0, h1 = h0 + w.words[0] * HASH_1, h2 = h1 + w.words[1] * HASH_2,

@@ -81,7 +81,9 @@ struct TrainRound {
         from(packed >> 10) {}
 };
 
-__device__ __forceinline__ TrainState& state_of(const TrainView& view) { return *reinterpret_cast<TrainState*>(view.state); }
+__device__ __forceinline__ TrainState& state_of(const TrainView& view) {
+  return *reinterpret_cast<TrainState*>(view.state);
+}
 
 // Bytes that a round parses.
 __device__ __forceinline__ u64 part_nbytes(const TrainState& state, const TrainRound& round) {
@@ -160,7 +162,8 @@ __device__ __forceinline__ u32 symbol_spelled(const TrainState& state, const Gro
 }
 
 // The longest symbol of at most `most` bytes that begins a string of at least as many.
-__device__ __forceinline__ u32 longest_symbol(const TrainState& state, const Growing& table, const Spelled& text, u32 most) {
+__device__ __forceinline__ u32 longest_symbol(const TrainState& state, const Growing& table, const Spelled& text,
+                                              u32 most) {
   const u32 pair = u32(text.low) & 0xffff, first = pair & 255;
   if (most < 2) return first;
   u32 lengths = state.lengths_of[pair / 2] >> (16 * (pair & 1)) & ((1u << (most - 1)) - 1);
