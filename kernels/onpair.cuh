@@ -5,7 +5,7 @@
 
 // Followed by an entry of 16 bytes for each of `codes` codes: the symbol, with zeros behind it. The highest byte of an entry is the number
 // of its bits. Symbols of 16 bytes fill theirs; they are the last ones, from `first_full` on.
-struct OnPairTable {
+struct OnpairTable {
   u32 bits;   // of a code
   u32 codes;  // 2^bits
   u32 first_full;
@@ -17,7 +17,7 @@ struct OnPairTable {
 //
 // An entry: 19 bits of the hash, a bit that says (of the first entry) that others had no room in the bucket and lie behind it, and 12 bits of a
 // code whose symbol begins with the prefix.
-struct OnPairLookup {
+struct OnpairLookup {
   u32 bits;
   u32 shift;   // of a hash, to its bucket
   u32 mask;    // buckets less one

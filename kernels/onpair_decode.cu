@@ -130,12 +130,12 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
   DYNAMIC_SHARED(uint4, shared_memory);
   const u32 k = find_unit(first_units, segment_count, blockIdx.x);
   const SegmentView& s = segments[k];
-  const OnPairTable* table = reinterpret_cast<const OnPairTable*>(s.table);
+  const OnpairTable* table = reinterpret_cast<const OnpairTable*>(s.table);
   if (STAGED) {
     const uint4* from = reinterpret_cast<const uint4*>(table);
     const u32 nbytes = min(table->nbytes, table_nbytes);
     for (u32 i = threadIdx.x; i < nbytes / 16; i += blockDim.x) shared_memory[i] = __ldg(from + i);
-    table = reinterpret_cast<const OnPairTable*>(shared_memory);
+    table = reinterpret_cast<const OnpairTable*>(shared_memory);
   }
   __syncthreads();
   const uint4* const entries = reinterpret_cast<const uint4*>(table + 1);

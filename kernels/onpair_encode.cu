@@ -57,7 +57,7 @@ __device__ __forceinline__ bool begins(const uint4& symbol, const Window& w, u32
 }
 
 // The longest symbol, by all lengths; code | (length - 1) << 12.
-__device__ __noinline__ u32 find_by_length(const OnPairLookup* lookup, u32 first, u32 word_0, u32 word_1, u32 word_2,
+__device__ __noinline__ u32 find_by_length(const OnpairLookup* lookup, u32 first, u32 word_0, u32 word_1, u32 word_2,
                                            u32 word_3, u32 left) {
   const Window w = {first, {word_0, word_1, word_2, word_3}};
   const uint2* const buckets = lookup->buckets();
@@ -87,7 +87,7 @@ __device__ __noinline__ u32 find_by_length(const OnPairLookup* lookup, u32 first
 }
 
 // The longest symbol that begins a window; code | (length - 1) << 12.
-__device__ __forceinline__ u32 find_by_bisection(const OnPairLookup* lookup, const Window& w, u32 left, u32 shift,
+__device__ __forceinline__ u32 find_by_bisection(const OnpairLookup* lookup, const Window& w, u32 left, u32 shift,
                                                  u32 mask) {
   const uint2* const buckets = lookup->buckets();
   Match found = {0, 0, 1};
@@ -116,7 +116,7 @@ __device__ __forceinline__ uint4 load_chunk(u64 address, u64 begin, u64 end) {
 }
 
 // Encodes the `n` characters at `text` to the lane's row; returns the bytes of codes, or n if the tile is to be stored raw.
-__device__ __forceinline__ u32 encode_tile(const OnPairLookup* lookup, u32* row, u64 text, u32 n, u64 begin, u64 end) {
+__device__ __forceinline__ u32 encode_tile(const OnpairLookup* lookup, u32* row, u64 text, u32 n, u64 begin, u64 end) {
   const u32 bits = lookup->bits, shift = lookup->shift, mask = lookup->mask;
   u64 chunk = text & ~15ull;
   uint4 a = load_chunk(chunk, begin, end), b = load_chunk(chunk + 16, begin, end),
@@ -180,7 +180,7 @@ __device__ __forceinline__ u32 row_word(const u32* row, u64 text, bool raw, int 
 }
 
 // grid: x any, y = waves; block: a multiple of 32 threads; shared memory: the lookup if STAGED, `lookup_nbytes` at most (else 0), then
-// ROW_WORDS words a thread. Otherwise as fsst_encode_max: WaveView::tables is the address of an OnPairLookup.
+// ROW_WORDS words a thread. Otherwise as fsst_encode_max: WaveView::tables is the address of an OnpairLookup.
 extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
     onpair_encode(const WaveView* waves, u32 lookup_nbytes) {
   DYNAMIC_SHARED(uint4, shared_memory);
@@ -193,12 +193,12 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
             tile_count = min((end - begin + TILE - 1) / TILE - tile_begin, wave.tile_limit);
   const u64 pieces = (tile_count + 31) / 32;
   if (blockIdx.x >= pieces) return;
-  const OnPairLookup* lookup = reinterpret_cast<const OnPairLookup*>(wave.tables);
+  const OnpairLookup* lookup = reinterpret_cast<const OnpairLookup*>(wave.tables);
   if (STAGED) {
     const uint4* from = reinterpret_cast<const uint4*>(lookup);
     const u32 nbytes = min(lookup->nbytes, lookup_nbytes);
     for (u32 i = threadIdx.x; i < nbytes / 16; i += blockDim.x) shared_memory[i] = __ldg(from + i);
-    lookup = reinterpret_cast<const OnPairLookup*>(shared_memory);
+    lookup = reinterpret_cast<const OnpairLookup*>(shared_memory);
   }
   __syncthreads();
   u32* const row = reinterpret_cast<u32*>(shared_memory) + lookup_nbytes / 4 + threadIdx.x * ROW_WORDS;

@@ -56,12 +56,12 @@ struct TrainView {
   u64 bits;
   u64 draw_chunks;  // the most chunks of a sample, whatever the scope; 0: as many as level `default` has
   u64 most_chunks;  // for which there is room
-  u64 exported;     // address of a Trained
+  u64 exported;     // address of a OnpairTrained
 };
 
 // What the host makes a table of.
-struct Trained {
-  u64 words[4096][2];
+struct OnpairTrained {
+  u64 words[8192];  // two of each code
   u8 lengths[4096];
   u64 count;
 };
@@ -479,7 +479,7 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_finish(const 
   const TrainView& view = views[blockIdx.y];
   const TrainState& state = state_of(view);
   const Growing& table = state.tables[from];
-  Trained& trained = *reinterpret_cast<Trained*>(view.exported);
+  OnpairTrained& trained = *reinterpret_cast<OnpairTrained*>(view.exported);
   const u32 count = min(state.counts[from], 4096u);
   for (u32 code = blockIdx.x * blockDim.x + threadIdx.x; code < count; code += gridDim.x * blockDim.x) {
     const Spelled text = text_of(table, code);
@@ -492,7 +492,7 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_finish(const 
               : other_high != high        ? other_high < high
                                           : other_low < low;
     }
-    trained.words[rank][0] = text.low, trained.words[rank][1] = text.high;
+    trained.words[2 * rank] = text.low, trained.words[2 * rank + 1] = text.high;
     trained.lengths[rank] = u8(text.length);
   }
   if (blockIdx.x == 0 && threadIdx.x == 0) trained.count = count;

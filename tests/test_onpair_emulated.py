@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cudf_fsst.codecs.fsst.launch import DESCRIPTOR, WaveView, words
+from cudf_fsst.codecs.fsst.launch import SEGMENT_VIEW, WaveView, words
 from cudf_fsst.codecs.onpair import launch
 from cudf_fsst.codecs.onpair.symbols import OnPairTable
 from emulation.conftest import emulator
@@ -68,7 +68,7 @@ def _decode(
     shared_per_block: int = 232448,
 ) -> npt.NDArray[np.uint8]:
     """What onpair_decode makes of spans of the characters of segments, one behind another."""
-    views, units = np.zeros(len(tables), DESCRIPTOR), [0]
+    views, units = np.zeros(len(tables), SEGMENT_VIEW), [0]
     out = emulator.buffer(max(sum(b - a for a, b in spans), 1), offset=offset)
     shape = launch.decode_shape(shared_per_block, max(table.bits for table in tables))
     threads = min(shape.threads, 64)

@@ -43,7 +43,7 @@ def _train(
         module.launch(name, (blocks, len(scopes)), threads, [view, *numbers_of], schedule=schedule)
     tables = []
     for at, of_scope in zip(exported, bits, strict=True):
-        data = np.frombuffer(emulator.read(at, launch.TRAINED.itemsize), launch.TRAINED)[0]
+        data = np.frombuffer(emulator.read(at, launch.ONPAIR_TRAINED.itemsize), launch.ONPAIR_TRAINED)[0]
         tables.append(launch.trained_table(data, of_scope))
     return tables
 

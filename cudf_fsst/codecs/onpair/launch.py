@@ -23,6 +23,9 @@ ENCODE_THREADS, DECODE_THREADS = 512, 256
 TRAIN_THREADS, COUNT_THREADS = 512, 128
 #: Bytes that a warp of onpair_decode needs: symbols of 32 groups of 8 codes, and some.
 ROOM_NBYTES = 32 * 8 * 16 + 32
+#: Of kernels/onpair.cuh: what the entries and buckets follow.
+ONPAIR_TABLE = np.dtype([(name, "<u4") for name in ("bits", "codes", "first_full", "nbytes")])
+ONPAIR_LOOKUP = np.dtype([(name, "<u4") for name in ("bits", "shift", "mask", "nbytes")])
 _HEADER_NBYTES = 16
 
 
@@ -72,7 +75,7 @@ def lookup_nbytes(bits: int = max(BITS)) -> int:
 
 @kept_with()
 def decode_table(table: OnPairTable) -> npt.NDArray[np.uint8]:
-    """An ``OnPairTable`` of kernels/onpair.cuh and its entries."""
+    """An ``OnpairTable`` of kernels/onpair.cuh and its entries."""
     words, lengths = table.words.copy(), table.lengths
     short = lengths < 16
     words[short, 1] |= lengths[short].astype(np.uint64) * np.uint64(8) << np.uint64(56)
@@ -86,7 +89,7 @@ def decode_table(table: OnPairTable) -> npt.NDArray[np.uint8]:
 
 @kept_with()
 def lookup(table: OnPairTable) -> npt.NDArray[np.uint8]:
-    """An ``OnPairLookup`` of kernels/onpair.cuh, with buckets, longest symbols of prefixes, and symbols."""
+    """An ``OnpairLookup`` of kernels/onpair.cuh, with buckets, longest symbols of prefixes, and symbols."""
     codes = 1 << table.bits
     rows = table.words.view(np.uint8).reshape(codes, 16)
     # Bytes 1 to 15, then byte 0.
@@ -130,7 +133,7 @@ class TrainRoom(NamedTuple):
 
 
 #: What onpair_train.cu exports of a table.
-TRAINED = np.dtype([("words", "<u8", (4096, 2)), ("lengths", "u1", 4096), ("count", "<u8")])
+ONPAIR_TRAINED = np.dtype([("words", "<u8", 8192), ("lengths", "u1", 4096), ("count", "<u8")])
 _MOST_CODES = 4096 * train.SPARE // 64
 #: Of the kernel's `TrainState`.
 _STATE_NBYTES = align(2 * align(17 * _MOST_CODES, 8) + 8 + 4 * 6 + 6 * _MOST_CODES + 4 * (1 << 14) + 4 * 32768)
@@ -146,7 +149,7 @@ def train_room(chars: int, level: str) -> TrainRoom:
     part = chunks * SAMPLE_CHUNK
     strings = _places_for(part + _MOST_CODES)
     sizes = (
-        *(align(TRAINED.itemsize), _STATE_NBYTES, part, 4 * 256 * _MOST_CODES, 8 * _places_for(part)),
+        *(align(ONPAIR_TRAINED.itemsize), _STATE_NBYTES, part, 4 * 256 * _MOST_CODES, 8 * _places_for(part)),
         *(8 * strings, 8 * strings, 4 * strings),
     )
     places = list(accumulate(sizes, initial=0))
@@ -174,13 +177,13 @@ def train_steps(blocks: int) -> Iterator[tuple[str, int, int, tuple[np.generic, 
 
 
 def trained_table(exported: np.void, bits: int) -> OnPairTable:
-    """The table that was exported, one of `TRAINED`."""
+    """The table that was exported, one of `ONPAIR_TRAINED`."""
     count = int(exported["count"])
-    data, lengths = exported["words"][BYTES:count].tobytes(), exported["lengths"][BYTES:count].tolist()
+    data, lengths = exported["words"][2 * BYTES : 2 * count].tobytes(), exported["lengths"][BYTES:count].tolist()
     return OnPairTable(bits, tuple(data[16 * i : 16 * i + length] for i, length in enumerate(lengths)))
 
 
-class Shape(NamedTuple):
+class OnPairShape(NamedTuple):
     """Of a launch: threads of a block, its shared memory, and what of that is for the table; 0: it is not staged."""
 
     threads: int
@@ -188,22 +191,22 @@ class Shape(NamedTuple):
     table: int
 
 
-def _shape(most_threads: int, shared_per_block: int, table: int, warp: int, name: str) -> Shape:
+def _shape(most_threads: int, shared_per_block: int, table: int, warp: int, name: str) -> OnPairShape:
     """With the table in shared memory, if half of the warps still fit of those that would without."""
     most = min(most_threads // 32, shared_per_block // warp)
     if most < 1:
         raise ValueError(f"{name} needs more shared memory than this GPU's {shared_per_block} bytes")
     warps = min(most, max(0, shared_per_block - table) // warp)
     if 2 * warps >= most:
-        return Shape(32 * warps, table + warps * warp, table)
-    return Shape(32 * most, most * warp, 0)
+        return OnPairShape(32 * warps, table + warps * warp, table)
+    return OnPairShape(32 * most, most * warp, 0)
 
 
-def encode_shape(tile_size: int, shared_per_block: int, bits: int) -> Shape:
-    """Shape of onpair_encode."""
+def encode_shape(tile_size: int, shared_per_block: int, bits: int) -> OnPairShape:
+    """OnPairShape of onpair_encode."""
     return _shape(ENCODE_THREADS, shared_per_block, lookup_nbytes(bits), 32 * 4 * (tile_size // 4 + 1), "encoding")
 
 
-def decode_shape(shared_per_block: int, bits: int) -> Shape:
-    """Shape of onpair_decode for tables of at most so many bits."""
+def decode_shape(shared_per_block: int, bits: int) -> OnPairShape:
+    """OnPairShape of onpair_decode for tables of at most so many bits."""
     return _shape(DECODE_THREADS, shared_per_block, table_nbytes(bits), ROOM_NBYTES, "decoding")

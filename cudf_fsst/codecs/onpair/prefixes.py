@@ -3,7 +3,7 @@
 Is there a symbol that begins with the next 9 bytes? With 5, or 13? Each answer is a look-up in a hash table. It has at
 most four entries for a symbol: of those of its prefixes that the bisection meets on the way to it. So a missing entry
 is a certain no. The last one found is compared with a symbol that begins with that prefix, for other strings may have
-the same hash. ``kernels/onpair_encode.cu`` does the same with the same table (``kernels/onpair.cuh``, OnPairLookup).
+the same hash. ``kernels/onpair_encode.cu`` does the same with the same table (``kernels/onpair.cuh``, OnpairLookup).
 
 On the host a trie alone, byte by byte, encodes at a fourth of this.
 """

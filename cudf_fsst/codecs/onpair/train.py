@@ -47,7 +47,7 @@ HASH_LOW, HASH_HIGH = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
 _LOW, _HIGH, _ZERO = np.uint64(HASH_LOW), np.uint64(HASH_HIGH), np.uint64(0)
 
 
-class Round(NamedTuple):
+class TrainingRound(NamedTuple):
     """What a round counts.
 
     Attributes
@@ -66,12 +66,12 @@ class Round(NamedTuple):
     grows: bool
 
 
-def rounds(bits: int) -> list[Round]:
+def rounds(bits: int) -> list[TrainingRound]:
     """The rounds in which a table for codes of `bits` bits is trained."""
     codes = 1 << bits
     last = len(ROUNDS) - 1
     return [
-        Round(step, first, codes * SPARE // 64 if i == last - 1 else codes, i < last)
+        TrainingRound(step, first, codes * SPARE // 64 if i == last - 1 else codes, i < last)
         for i, (step, first) in enumerate(ROUNDS)
     ]
 
@@ -287,7 +287,7 @@ def _find_parents(words: int, lengths: Any, count: int, pairs: Any, edges: Any, 
         parents[code] = longest(words + 16 * code, np.int64(lengths[code]) - 1, pairs, edges, shift)
 
 
-class _Table(NamedTuple):
+class _Growing(NamedTuple):
     """A table in training: words, lengths, and how many codes it has."""
 
     words: npt.NDArray[np.uint64]
@@ -298,15 +298,15 @@ class _Table(NamedTuple):
         return self.lengths.size
 
 
-def _single_bytes() -> _Table:
+def _single_bytes() -> _Growing:
     words = np.zeros((BYTES, 2), np.uint64)
     words[:, 0] = np.arange(BYTES)
-    return _Table(words, np.ones(BYTES, np.uint8))
+    return _Growing(words, np.ones(BYTES, np.uint8))
 
 
 def _next(
-    table: _Table, sample: npt.NDArray[np.uint8], starts: Any, ends: Any, own: Round, costs: npt.NDArray[np.int32]
-) -> _Table:
+    table: _Growing, sample: npt.NDArray[np.uint8], starts: Any, ends: Any, own: TrainingRound, costs: npt.NDArray[np.int32]
+) -> _Growing:
     """The table that a round makes of one."""
     trie = build(table.words, table.lengths, table.codes)
     parents = _parents(table.words, table.lengths, table.codes, trie)
@@ -331,7 +331,7 @@ def _next(
         words, lengths = words[best], lengths[best]
     order = np.argsort(lengths, kind="stable")
     first = _single_bytes()
-    return _Table(np.concatenate([first.words, words[order]]), np.concatenate([first.lengths, lengths[order]]))
+    return _Growing(np.concatenate([first.words, words[order]]), np.concatenate([first.lengths, lengths[order]]))
 
 
 def train_table(
@@ -364,7 +364,7 @@ def train_table(
     return to_table(table, bits)
 
 
-def to_table(table: _Table, bits: int) -> OnPairTable:
+def to_table(table: _Growing, bits: int) -> OnPairTable:
     """The finished one: symbols of a length ascend by their bytes."""
     rows = table.words[BYTES:].astype("<u8").tobytes()
     strings = [rows[16 * i : 16 * i + n] for i, n in enumerate(table.lengths[BYTES:].tolist())]
