@@ -43,3 +43,13 @@ def test_sizes_with_zstd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert ratios.keys() == {"debian.packages", "source.lines", "tpch.orders"}
     sizes = {one["codec"]: one["value"] for one in records if one["dataset"] == "source.lines" and one["unit"] == "MB"}
     assert sizes["cudf_fsst.zstd"] < sizes["cudf_fsst"]
+
+
+def test_pages_show_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    page = runpy.run_path(str(BENCH / "io_page.py"), run_name="io_page")
+    results = page["Results"](json.loads((BENCH / "results" / "io.json").read_text()))
+    for name in page["PAGES"]:
+        text = (BENCH.parent / "docs" / f"{name}.md").read_text()
+        assert page["filled"](text, results) == text, "python benchmarks/io_page.py"
+        assert text.count("by benchmarks/io_page.py") >= 1
