@@ -82,14 +82,9 @@ def zstd(results: Results) -> str:
 
 def written(results: Results) -> str:
     """Parquet files from a GPU."""
-    lines = [
-        [
-            what,
-            results.show(LINEITEM, codec, "to_parquet_gbps", ".1f"),
-            results.show(LINEITEM, codec, "to_parquet_peak_gb", ".1f"),
-        ]
-        for what, codec in (("`to_parquet` of the compressed frame", "cudf_fsst"), ("`cudf.DataFrame.to_parquet`", "cudf"))
-    ]
+    ways = {"cudf_fsst": "`to_parquet` of the compressed frame", "cudf": "`cudf.DataFrame.to_parquet`"}
+    measures = ("to_parquet_gbps", "to_parquet_peak_gb")
+    lines = [[what, *(results.show(LINEITEM, codec, one, ".1f") for one in measures)] for codec, what in ways.items()]
     head = ["lineitem of scale factor 10", "GB/s, as Arrow counts", "most memory besides, GB"]
     return f"{table(head, lines)}\n\n{results.source('parquet')}"
 
