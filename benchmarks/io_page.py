@@ -12,7 +12,8 @@ from typing import Any
 from spill_page import ROOT, read, table
 
 #: A marker, what stands there, the end.
-_PART = re.compile(r"(<!-- measured: (\w+), by benchmarks/io_page.py -->\n)(?:.*?\n)??(<!-- measured: end -->)", re.DOTALL)
+_BEGIN, _END = r"(<!-- measured: (\w+), by benchmarks/io_page.py -->\n)", r"(<!-- measured: end -->)"
+_PART = re.compile(_BEGIN + r"(?:.*?\n)??" + _END, re.DOTALL)
 PAGES = ("files", "parquet", "spilling", "tuning")
 LINEITEM = "tpch.lineitem.sf10"
 
@@ -111,6 +112,7 @@ MAKERS: dict[str, tuple[Callable[[Results], str], str]] = {
 
 def filled(text: str, results: Results) -> str:
     """A page with its tables."""
+
     def made(found: re.Match[str]) -> str:
         maker, part = MAKERS[found[2]]
         there = part in results.content["parts"]
