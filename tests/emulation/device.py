@@ -592,7 +592,7 @@ def emulated(device: FakeDevice, codec: str, more: Sequence[str] = ()) -> Iterat
             if hasattr(module, "SMALL"):
                 module.SMALL = 0  # every buffer has memory, and red zones, of its own
             if name == _GPU_MODULES[-1]:
-                module.start = lambda: None  # kernels are built when they are asked for
+                module.start = lambda need: None  # kernels are built when they are asked for
             if name != own[0] and hasattr(module, "Workspace"):
                 module.Workspace = _strict_workspace(module.Workspace)
         yield sys.modules[f"cudf_fsst.codecs.{codec}.cuda"]
