@@ -181,3 +181,23 @@ def test_types_that_the_engine_does_not_know(frame: Any) -> None:
         with pytest.raises(Exception, match=r"(?i)not supported|not implemented|categorical"):
             kinds.lazy().collect(engine=pl.GPUEngine(executor=executor, raise_on_fail=True))
     assert frame.lazy().select("n").head(3).collect(engine=pl.GPUEngine())["n"].to_list() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_no_piece_passes_through_the_host(number: int, frame: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither to the engine that streams, nor to the one that works in memory, which does not say who asks."""
+    gpu = pytest.importorskip("cudf_fsst.engines.polars_gpu")
+    made = []
+    piece = gpu.GpuSource._piece
+
+    def seen(self: Any, *some: Any) -> Any:
+        made.append(piece(self, *some))
+        return made[-1]
+
+    def refused(self: Any, *some: Any) -> Any:
+        raise AssertionError("a piece in host memory")
+
+    monkeypatch.setattr(gpu.GpuSource, "_piece", seen)
+    monkeypatch.setattr(gpu.GpuSource, "_read", refused)
+    assert frame.lazy().select(c.n.sum()).collect(engine=engines()[number]).item() == ROWS * (ROWS - 1) // 2
+    assert len(made) > 1
