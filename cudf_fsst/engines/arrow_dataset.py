@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -172,8 +173,13 @@ class _Pieces(fs.FileSystemHandler):
         self._opened[path] = made = _Opened(buffer)
         return pa.PythonFile(made, mode="r")
 
+    @cached_property
+    def _there(self) -> EngineTable:
+        """The table in host memory."""
+        return self._table.on_host()
+
     def _made(self, path: str) -> Any:
-        found = _decoded(self._table.on_host(), self._all[int(path.removeprefix("piece "))])
+        found = _decoded(self._there, self._all[int(path.removeprefix("piece "))])
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, found.schema) as writer:
             writer.write_table(found)
