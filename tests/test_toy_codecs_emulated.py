@@ -12,7 +12,7 @@ import pytest
 
 import toy_text
 import toy_values
-from cudf_fsst.buffers import ColumnBuffers, HostStrings
+from cudf_fsst.buffers import CharactersUnderNulls, ColumnBuffers, HostStrings
 from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.node import Wanted
 from cudf_fsst.codecs.span import Span
@@ -109,6 +109,14 @@ def test_compress(gpu: Gpu) -> None:
             assert segment.meta.tobytes() == other.meta.tobytes()
             assert segment.codes.tobytes() == other.codes.tobytes()
     assert gpu.cuda.train(gpu.upload(strings[0]), toy_text.NAME) == table
+
+
+def test_characters_under_nulls(gpu: Gpu) -> None:
+    """Whoever has them is told, as by codecs that encode on the GPU."""
+    strings = column([b"a", b"bc", None])
+    strings.offsets = np.array([0, 1, 2, 3], np.int32)  # "c" is under the null
+    with pytest.raises(CharactersUnderNulls):
+        gpu.cuda.compress(gpu.upload(strings), toy_text.NAME)
 
 
 def buffers(gpu: Gpu, strings: HostStrings) -> ColumnBuffers:

@@ -18,7 +18,6 @@ from ..codecs.contract import Table
 from ..codecs.node import Content, Moved, Node, Wanted, check_codec, is_strings
 from ..codecs.span import Span
 from ..codecs.text import search
-from ..codecs.text.choose import codec_of
 from ..codecs.text.segment import Segment
 from ..interop import cudf
 from ..naming import naming
@@ -125,15 +124,16 @@ class DeviceBackend:
 
     def train(self, data: Any, codec: str | None, *, level: str, stream: Any) -> Table:
         """One table of a codec of text for a Series or Index of strings."""
-        side = codec_of(codec).device()
+        from ..codecs.text import cuda
+
         try:
             with ExitStack() as opened:
                 buffers, _, _ = self.interop.describe(data, opened)
-                return side.train(buffers.strings, level=level, stream=stream)
+                return cuda.train(buffers.strings, codec, level=level, stream=stream)
         except CharactersUnderNulls:
             with ExitStack() as opened:
                 buffers, _, _ = self.interop.describe(data, opened, drop_null_chars=True)
-                return side.train(buffers.strings, level=level, stream=stream)
+                return cuda.train(buffers.strings, codec, level=level, stream=stream)
 
     def read(
         self, nodes: Sequence[Node], start: int = 0, stop: int | None = None, *, stream: Any = None

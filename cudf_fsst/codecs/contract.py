@@ -269,18 +269,17 @@ class HostTextCodec(Protocol):
 class DeviceTextCodec(Protocol):
     """The GPU side of a codec of text: what the readers of text on a GPU do not do for all.
 
-    Kernels read segments as `SegmentView` of kernels/segments.cuh describes them.
+    Kernels read segments as `SegmentView` of kernels/fsst.cuh describes them. One that `ENCODES` also has
+
+    * ``compress(tasks, lane=lane, outbox=None)``: a generator that pauses where a size is waited for. `tasks` have
+      ``strings``, ``table``, ``tile_size`` and ``level``. It returns the segments of each, with the bytes that the host
+      makes, in GPU memory or where `outbox` brings them.
+    * ``train(strings, level=level, stream=stream)``: the table that the host trains on all characters of a column.
     """
 
-    def compress(self, tasks: Sequence[Any], *, lane: Any, outbox: Any = None) -> Any:
-        """Compress columns, to the bytes that the host makes: a generator that pauses where a size is waited for.
-
-        `tasks` have ``strings``, ``table``, ``tile_size`` and ``level``. It returns the segments of each, in GPU
-        memory, or where `outbox` brings them. The user named the codec, or a table of it.
-        """
-
-    def train(self, strings: Any, *, level: str, stream: Any) -> Any:
-        """Train a table on all the characters of a column, the same one that the host trains."""
+    @property
+    def ENCODES(self) -> bool:
+        """Whether there are kernels to encode. Else the host does (``text/cuda_on_host.py``)."""
 
     def decode_table(self, table: Any) -> npt.NDArray[np.uint8]:
         """What kernels read of a table, a multiple of 16 bytes; its address is in the view of every segment."""

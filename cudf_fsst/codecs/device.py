@@ -26,6 +26,7 @@ from .fsst.cuda_room import chars_of
 from .node import Node, Parts, Wanted, is_signed, of_validity
 from .registry import of_text, string_names, texts
 from .span import Span
+from .text import cuda as text
 from .text import search
 from .text.segment import Segment
 from .values import cuda as fixed
@@ -91,7 +92,7 @@ def _compress_named(
     for name in dict.fromkeys(codec.NAME for codec, _ in tasks.values()):
         own = {i: task for i, (codec, task) in tasks.items() if name == codec.NAME}
         wanted = [fsst.TextTask(task.strings, **task.options) for task in own.values()]
-        (found,) = waits.run(lane, of_text(name).device().compress(wanted, lane=lane, outbox=outbox))
+        (found,) = waits.run(lane, text.steps(of_text(name), wanted, lane=lane, outbox=outbox))
         for (i, task), segments in zip(own.items(), found, strict=True):
             made[i] = Node(task.kind, task.strings.rows, task.strings.null_count, segments=tuple(segments))
     return made

@@ -526,6 +526,7 @@ _GPU_MODULES = (
             "cuda_match",
         )
     ),
+    "cudf_fsst.codecs.text.cuda_on_host",
     "cudf_fsst.codecs.text.cuda",
     *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
     *(f"cudf_fsst.codecs.values.{name}" for name in ("cuda_compress", "cuda_read", "cuda")),

@@ -6,14 +6,16 @@ from typing import Any
 
 from ...device.memory import device_attributes
 from . import launch
-from .cuda_compress import compress, takes_all, train
+from .cuda_compress import compress, train
 from .cuda_kernels import choices, get_kernel
 from .launch import decode_table
 
-__all__ = ["TAKES", "choices", "compress", "decode_kernel", "decode_shape", "decode_table", "takes_all", "train"]
+__all__ = ["ENCODES", "TAKES", "choices", "compress", "decode_kernel", "decode_shape", "decode_table", "train"]
 
 #: fsst_take.cu decodes the tiles of single rows.
 TAKES = True
+#: fsst_encode.cu and its like.
+ENCODES = True
 
 
 def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, tables_nbytes: int) -> launch.Shape:

@@ -9,10 +9,12 @@ from ...buffers import DeviceStrings
 from ...device import waits
 from ...device.memory import Lane
 from ...device.transfer import Outbox, to_device, to_host
-from ..contract import Table
+from ...device.waits import Steps
+from ..contract import Table, TextCodec
 from ..fsst import cuda_gather, cuda_read
 from ..fsst.cuda_read import receive
 from ..fsst.cuda_room import TextTask
+from . import cuda_on_host
 from .choose import codec_of
 from .segment import Segment
 
@@ -48,15 +50,28 @@ def compress(
     outbox
         Where every segment goes as soon as it is made.
     """
-    side, task = codec_of(codec, table).device(), TextTask(strings, table, tile_size, level)
+    task = TextTask(strings, table, tile_size, level)
     with Lane(stream) as lane:
-        ((segments,),) = waits.run(lane, side.compress([task], lane=lane, outbox=outbox))
+        ((segments,),) = waits.run(lane, steps(codec_of(codec, table), [task], lane=lane, outbox=outbox))
         return list(segments)
+
+
+def steps(codec: TextCodec, tasks: Sequence[TextTask], *, lane: Lane, outbox: Outbox | None = None) -> Steps:
+    """Compress columns by a codec, on the host if it has no kernels to encode; see `contract.DeviceTextCodec`."""
+    side: Any = codec.device()
+    if side.ENCODES:
+        made: Steps = side.compress(tasks, lane=lane, outbox=outbox)
+        return made
+    return cuda_on_host.compress(codec, tasks, lane=lane, outbox=outbox)
 
 
 def train(strings: DeviceStrings, codec: str | None = None, *, level: str = "default", stream: Any = None) -> Table:
     """Train one table on a whole column."""
-    made: Table = codec_of(codec).device().train(strings, level=level, stream=stream)
+    of = codec_of(codec)
+    side: Any = of.device()
+    if not side.ENCODES:
+        return cuda_on_host.train(of, strings, level=level, stream=stream)
+    made: Table = side.train(strings, level=level, stream=stream)
     return made
 
 

@@ -1,0 +1,70 @@
+"""Text in GPU memory that the host compresses: the way of codecs that have no kernels to encode.
+
+What is stored is the same. It takes as long as on the host, and two copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...buffers import CharactersUnderNulls, DeviceStrings, HostStrings
+from ...device.memory import Lane
+from ...device.transfer import Outbox
+from ...device.waits import Steps
+from ..contract import Table, TextCodec
+from . import cpu, cpu_kernels
+from .segment import Segment
+
+
+def compress(codec: TextCodec, tasks: Sequence[Any], *, lane: Lane, outbox: Outbox | None = None) -> Steps:
+    """Compress columns; see `contract.DeviceTextCodec`.
+
+    Raises
+    ------
+    ValueError
+        A wrong argument.
+    CharactersUnderNulls
+        Null rows have characters.
+    """
+    made: list[list[Segment]] = []
+    for task in tasks:
+        strings = fetch(task.strings, lane)
+        options = {"table": task.table, "tile_size": task.tile_size, "level": task.level}
+        segments = cpu.compress(strings, codec, **options)
+        made.append(segments if outbox is not None else [_to_device(segment, lane) for segment in segments])
+    yield  # uploads may be under way
+    return made
+
+
+def train(codec: TextCodec, strings: DeviceStrings, *, level: str, stream: Any) -> Table:
+    """Train one table on a whole column."""
+    with Lane(stream) as lane:
+        return cpu.train(fetch(strings, lane), codec, level=level)
+
+
+def fetch(strings: DeviceStrings, lane: Lane) -> HostStrings:
+    """A column in host memory, which is waited for; CharactersUnderNulls where null rows have characters."""
+    if not strings.rows:  # such a column may have no offsets
+        return HostStrings(0, np.empty(0, np.uint8), np.zeros(1, np.int32))
+    offsets = lane.read(strings.offsets, strings.rows + 1, f"<i{strings.offsets_itemsize}")
+    first, last = int(offsets[0]), int(offsets[-1])
+    chars = lane.read(strings.chars + first, last - first, np.uint8) if last > first else np.empty(0, np.uint8)
+    made = HostStrings(strings.rows, chars, offsets - offsets[0])
+    if strings.null_count:
+        nbytes = -(-(strings.validity_offset + strings.rows) // 8)
+        made.validity, made.validity_offset = lane.read(strings.validity, nbytes, np.uint8), strings.validity_offset
+        made.null_count = strings.null_count
+        where = made.offsets.ctypes.data, made.offsets.itemsize, made.rows
+        if cpu_kernels.nulls_have_chars(*where, made.validity.ctypes.data, made.validity_offset):
+            raise CharactersUnderNulls
+    return made
+
+
+def _to_device(segment: Segment, lane: Lane) -> Segment:
+    meta, codes = lane.allocate(segment.meta.size), lane.allocate(segment.codes.size)
+    lane.upload(meta.ptr, segment.meta)
+    lane.upload(codes.ptr, segment.codes)
+    return Segment(segment.layout, segment.null_count, segment.table, meta, codes, segment.codes_nbytes)
