@@ -34,6 +34,7 @@ FOLDERS_LEFT = {
     "codecs.device": ({"fsst"}, f"{_READERS}; {_QUESTIONS}"),
     "codecs.device_read": ({"fsst"}, _READERS),
     "codecs.text.cuda": ({"fsst"}, _READERS),
+    "codecs.onpair.launch": ({"fsst"}, f"{_READERS}, and read the views that its kernels do"),
     "codecs.dict.cuda_read": ({"fsst"}, _READERS),
     "codecs.dict.cuda_choose": ({"fsst"}, _ROOMS),
     "codecs.dict.cuda_compress": ({"fsst"}, _ROOMS),
