@@ -196,6 +196,20 @@ def test_what_is_not_there_names_the_way() -> None:
     assert not hasattr(f, "_no_such")
 
 
+def test_groups_by_a_compressed_column() -> None:
+    """A frame takes one; pandas takes it for a function, and gets what it makes categories of."""
+    f = frame().fsst.compress()
+    df, modes = f.decompress(), f.column("mode")
+    for by in (modes, [modes], [modes, "day"]):
+        plain = [one if isinstance(one, str) else df["mode"] for one in by] if isinstance(by, list) else df["mode"]
+        same(f.groupby(by)["price"].sum(), df.groupby(plain)["price"].sum())
+    with pytest.raises(TypeError, match="'CompressedColumn' object is not callable"):
+        df.groupby(modes)
+    found = df.groupby(modes.to_categorical(), observed=True)["price"].sum()
+    assert found.tolist() == df.groupby("mode")["price"].sum().tolist()
+    assert np.asarray(f.column("day")).tolist() == df["day"].tolist()
+
+
 def test_only_what_is_needed_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     f = frame().fsst.compress()
     read, seen = f._backend.read, []

@@ -11,6 +11,7 @@ import pytest
 import test_compute
 import test_compute_columns
 from cudf_fsst import CompressedFrame, selection
+from cudf_fsst.compute import few_groups, groups, partials
 from test_compute import CALLS, frame
 
 pytestmark = pytest.mark.gpu
@@ -98,3 +99,138 @@ def test_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             pd.testing.assert_series_equal(found, wanted, obj=what)
         else:
             assert found == wanted or (pd.isna(found) and pd.isna(wanted)), (what, found, wanted)
+
+
+def few_groups_frame(rows: int, missing: float) -> pd.DataFrame:
+    """Keys with dictionaries and numbers of all sizes, some of them missing."""
+    rng = np.random.default_rng(rows)
+
+    def some(values: Any, dtype: Any) -> Any:
+        return pd.Series(pd.array(np.where(rng.random(rows) < missing, None, values), dtype=dtype))
+
+    made = {
+        "mode": pd.Series(rng.choice(["AIR", "RAIL", "", "Zürich", None], rows), dtype="str"),
+        "flag": pd.Series(rng.choice(["N", "R"], rows), dtype="str"),
+        "f": np.where(rng.random(rows) < missing, np.nan, rng.normal(size=rows) * 1e6),
+        "f4": rng.normal(size=rows).astype(np.float32),
+        "u8": rng.integers(0, 2**63, rows).astype(np.uint64) * np.uint64(2),
+        "large": rng.integers(-(2**62), 2**62, rows),
+    }
+    for kind in ("int8", "uint8", "int16", "uint16", "int32", "uint32"):
+        limits = np.iinfo(kind)
+        made[kind] = rng.integers(limits.min, int(limits.max) + 1, rows).astype(kind)
+    made["n"] = some(rng.integers(-9, 9, rows), "Int64")
+    return pd.DataFrame(made)
+
+
+FEW = ["sum", "mean", "min", "max", "count", "var", "std"]
+FEW_CALLS = {
+    **{name: lambda g, name=name: getattr(g, name)() for name in FEW},
+    "size": lambda g: g.size(),
+    "one": lambda g: g["f"].sum(),
+    "some": lambda g: g[["f", "int8"]].max(),
+    "lists": lambda g: g[["f", "large"]].agg(["sum", "count", "min"]),
+    "named": lambda g: g.agg(a=("f", "mean"), b=("uint8", "max"), c=("n", "count")),
+    "dict": lambda g: g.agg({"f": "sum", "u8": "min", "f4": "var", "large": "count"}),
+    "list of one": lambda g: g["int16"].agg(["min", "std"]),
+}
+
+
+def same_groups(found: pd.DataFrame, wanted: pd.DataFrame, what: str) -> None:
+    """Sums of four bytes are added up in four bytes by cuDF, and in eight here."""
+    narrow = [label == "f4" or (isinstance(label, tuple) and "f4" in label) for label in wanted.columns]
+    for those, rtol in ((narrow, 1e-3), ([not one for one in narrow], 1e-9)):
+        some = found.loc[:, those], wanted.loc[:, those]
+        pd.testing.assert_frame_equal(*some, check_index_type="equiv", obj=what, rtol=rtol)
+
+
+@pytest.mark.parametrize("missing", [0, 0.3, 1])
+@pytest.mark.parametrize("rows", [5000, 70_001])
+def test_few_groups(rows: int, missing: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the codes of the keys, in one piece and in many; where all values of a column are missing, as cuDF does it."""
+    cudf = pytest.importorskip("cudf")
+    df = cudf.from_pandas(few_groups_frame(rows, missing))
+    f = df.fsst.compress()
+    assert {f.codecs["mode"], f.codecs["flag"]} == {"dict"}
+    answered = []
+    aggregate = few_groups.aggregate
+
+    def seen(*arguments: Any) -> Any:
+        answered.append(aggregate(*arguments))
+        return answered[-1]
+
+    monkeypatch.setattr(few_groups, "aggregate", seen)
+    for nbytes in (1 << 30, 1 << 18):
+        monkeypatch.setattr(groups, "_PIECE_NBYTES", nbytes)
+        monkeypatch.setattr(groups, "_PIECE_PART", 1 << 40)
+        for by in ("mode", "flag", ["flag", "mode"]):
+            for options in ({}, {"dropna": False}, {"sort": True}):
+                for name, call in FEW_CALLS.items():
+                    found, wanted = (on_host(call(one.groupby(by, **options))).sort_index() for one in (f, df))
+                    same_groups(found, wanted, str((nbytes, by, options, name)))
+    if missing < 1:
+        assert len(answered) == 2 * 3 * 3 * (len(FEW_CALLS) - 1)  # cuDF answers for means of uint64
+        assert all(one is not None for one in answered)
+    else:
+        assert any(one is None for one in answered)
+
+
+def test_memory_of_few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codes of the keys, numbers and pieces, and not the columns."""
+    cudf = pytest.importorskip("cudf")
+    import rmm
+    import rmm.statistics
+
+    rows = 4_000_000
+    rng = np.random.default_rng(3)
+    columns = {f"x{number}": rng.normal(size=rows) for number in range(8)}
+    df = cudf.DataFrame({"key": np.array(["a", "b", "c"])[rng.integers(0, 3, rows)], **columns})
+    f = df.fsst.compress()
+    before = rmm.mr.get_current_device_resource()
+    rmm.statistics.enable_statistics()
+    try:
+        names = ["sum", "mean", "var", "min"]
+        f.groupby("key").agg(dict.fromkeys(columns, names))
+        rmm.statistics.push_statistics()
+        f.groupby("key").agg(dict.fromkeys(columns, names))
+        peak = rmm.statistics.pop_statistics().peak_bytes
+    finally:
+        rmm.mr.set_current_device_resource(before)
+    assert peak < max(64 << 20, f.uncompressed_nbytes // 8) + 3 * rows
+
+
+MANY_CALLS = {name: FEW_CALLS[name] for name in ("sum", "mean", "min", "max", "count", "one", "some", "lists", "named")}
+
+
+@pytest.mark.parametrize("missing", [0, 0.3, 1])
+def test_many_groups_in_pieces(missing: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The aggregates of pieces are combined, whatever the keys."""
+    cudf = pytest.importorskip("cudf")
+    host = few_groups_frame(70_001, missing)
+    host["k"] = (host["f"] / 1e5).round()
+    host["c"] = host["mode"].astype("category")
+    df = cudf.from_pandas(host)
+    f = df.fsst.compress()
+    monkeypatch.setattr(groups, "_PIECE_NBYTES", 1 << 19)
+    monkeypatch.setattr(groups, "_PIECE_PART", 1 << 40)
+    answered = []
+    aggregate = partials.aggregate
+
+    def seen(*arguments: Any) -> Any:
+        answered.append(len(arguments[1]))
+        return aggregate(*arguments)
+
+    monkeypatch.setattr(partials, "aggregate", seen)
+    numbers = ["f", "f4", "large", "int8", "uint8", "n"]
+    for by in ("k", ["int16"], ["mode", "k"], "c", ["flag", "int8"]):
+        keys = by if isinstance(by, list) else [by]
+        columns = list(dict.fromkeys([*keys, *numbers]))
+        for options in ({}, {"dropna": False}, {"sort": True}):
+            for name, call in MANY_CALLS.items():
+                if "int8" in keys and name == "some":
+                    continue
+                some = (on_host(call(one[columns].groupby(by, **options))) for one in (f, df))
+                found, wanted = (one.reset_index().sort_values(keys, ignore_index=True) for one in some)
+                same_groups(found, wanted, str((by, options, name)))
+    assert len(answered) == 3 * (5 * len(MANY_CALLS) - 1)
+    assert min(answered) > 1

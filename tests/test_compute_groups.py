@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 from cudf_fsst import selection
+from cudf_fsst.compute import partials
+from cudf_fsst.compute.pieces import WantedColumn
 from test_compute_drawn import outcome
 
 METHODS = "sum min max mean std var median count size nunique first last any all".split()
@@ -38,6 +40,8 @@ def drawn_frame(rng: np.random.Generator) -> pd.DataFrame:
         "k": pd.Categorical(rng.choice(list("abc"), rows), list("dcba"), ordered=bool(rng.integers(2))),
         "k2": pd.Categorical(rng.choice([1, 2, None], rows), [1, 2, 3]),
         "i": rng.integers(0, 5, rows),
+        "ascending": np.sort(rng.integers(0, rows, rows)),
+        "days": pd.Timestamp("2026") + pd.to_timedelta(np.sort(days), "D"),  # the missing ones last
         "i8": rng.integers(-128, 128, rows).astype(np.int8),
         "u8": rng.integers(0, 256, rows).astype(np.uint64) << np.uint64(56),  # sums are too large
         "large": rng.integers(-(2**62), 2**62, rows),
@@ -166,3 +170,29 @@ def test_what_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     f.groupby("key").agg({"x0": "sum", "n": "count"})
     nodes = [f.column(label)._content.node for label in ("x0", "n", "key")]
     assert [sum(one is node for one in seen) for node in nodes] == [2, 1, 0]  # the first row, and all
+
+
+@pytest.mark.parametrize("keys", [["i"], ["s", "i"], ["f"], ["k", "s"]])
+def test_aggregates_of_pieces_by_the_library(keys: list[str]) -> None:
+    """The way of a GPU, with pandas."""
+    rng = np.random.default_rng(5)
+    rows = 6000
+    df = pd.DataFrame(
+        {
+            "x": np.where(rng.random(rows) < 0.5, np.nan, rng.normal(size=rows)),
+            "s": pd.Series(rng.choice(["a", "b", None], rows), dtype="str"),
+            "i": rng.integers(0, 900, rows),
+            "f": rng.choice([0.5, np.nan, 1, 2], rows),
+            "k": pd.Categorical(rng.choice(["u", "v"], rows), ["v", "w", "u"]),
+            "n": rng.integers(-(2**62), 2**62, rows),
+        }
+    )
+    f = df.fsst.compress()
+    wanted = {"x": ["sum", "mean", "min", "max", "count"], "n": ["sum", "count", "max"]}
+    asked = [WantedColumn(list(df).index(label), how) for label, names in wanted.items() for how in names]
+    for options in ({}, {"dropna": False, "sort": False}):
+        for pieces in ([(0, rows)], [(start, start + 1000) for start in range(0, rows, 1000)]):
+            found = partials.aggregate(f, pieces, [list(df).index(key) for key in keys], asked, options)
+            expected = df.groupby(keys, **options).agg(wanted).sort_index()
+            found.columns = expected.columns
+            pd.testing.assert_frame_equal(found.sort_index(), expected, rtol=1e-12, atol=1e-12)

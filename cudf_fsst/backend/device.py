@@ -268,6 +268,62 @@ class DeviceBackend:
             found = _gpu().codecs.count(scope, lane=lane)
         return None if found is None else array.asarray(found).view(np.int64)[: scope.children[0].rows]
 
+    @property
+    def most_groups(self) -> int:
+        """Groups that `group_sums` takes."""
+        from ..codecs.group_sums import launch
+
+        return launch.MOST_GROUPS
+
+    def group_sums(
+        self, nodes: Sequence[Node], pieces: Sequence[tuple[int, int]], numbers: Any, groups: int, asked: Any
+    ) -> Any:
+        """Sums and extremes of groups of rows, of each piece by itself.
+
+        Parameters
+        ----------
+        nodes
+            Columns of numbers.
+        pieces
+            Rows that are decoded at a time; the first ones that are asked about on.
+        numbers : cupy.ndarray of int8
+            The group of each row, below 0 of rows in none.
+        groups : int
+            Above all numbers.
+        asked : sequence of (int, str)
+            The place of a column and what is asked: "integers", "floats", "least" or "greatest" (see
+            `group_sums.cuda.GroupJob`), or "squares" of distances from the means, behind "floats" of the same column.
+            Place -1: of all rows.
+
+        Returns
+        -------
+        ndarray of uint64, shape (pieces, asked, 2, groups)
+            Values, or their bits, and how many rows they are of.
+        """
+        from ..codecs.group_sums import cuda, launch
+
+        size = cuda.NBYTES * groups
+        numbers = self.arrays.ascontiguousarray(numbers)
+        with self.current(), MATCH, _gpu().Lane() as lane:
+            room = lane.allocate(size * len(asked) * len(pieces))
+            lane.zero(room.ptr, room.size)
+            at = room.ptr
+            for start, stop in pieces:
+                first = int(numbers.data.ptr) + start
+                read = _gpu().codecs.read(nodes, lane=lane, start=start, stop=stop) if nodes else []
+                values = [cuda.values_of(one) for one in read] + [cuda.GroupValues(first, 0, launch.SIGNED, 1)]
+                jobs, floats = [], dict[int, int]()
+                for place, how in asked:
+                    if how == "floats":
+                        floats[place] = at
+                    around = floats[place] if how == "squares" else 0
+                    jobs.append(cuda.GroupJob("floats" if how == "squares" else how, values[place], at, around))
+                    at += size
+                cuda.run(first, stop - start, groups, jobs, lane=lane)
+                del read, values  # before the next ones are read
+            found = lane.read(room.ptr, room.size // 8, np.uint64)
+        return found.reshape(len(pieces), len(asked), 2, groups)
+
     def as_bits(self, column: ColumnBuffers) -> Any:
         """A byte for every row of a column that has nulls, 0 where it is null."""
         array = self.arrays

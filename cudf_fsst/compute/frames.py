@@ -32,14 +32,15 @@ class Frames(Changing, ByLabels, Written):
         Parameters
         ----------
         by : label or list of labels
-            Anything else that the library takes is answered by ``decompress()``.
+            Anything else that the library takes, and compressed columns, are answered by ``decompress()``.
         **options
             ``sort``, ``dropna``, ``observed``, ``as_index``.
 
         Returns
         -------
         Groups
-            Its methods give a Series or a DataFrame of the library. They decode keys and the columns they aggregate.
+            Its methods give a Series or a DataFrame of the library. They decode keys, then piece by piece the columns
+            that they aggregate.
         """
         return Groups(self, by, options)  # type: ignore[arg-type]  # a frame has all of it
 

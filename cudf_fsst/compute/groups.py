@@ -8,20 +8,24 @@ whole get the columns that they need, decompressed.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from pandas.core.dtypes.dtypes import BaseMaskedDtype
 
 from ..callers import at_caller
 from ..index import CompressedIndex
-from . import numbering, pieces
+from ..rows import Rows
+from . import few_groups, numbering, partials, pieces
 from .pieces import WantedColumn
 from .source import FrameSource
 
 #: Options of ``groupby`` that answers made of pieces have.
 _OPTIONS = frozenset(("sort", "dropna", "observed", "as_index"))
+#: Bytes of values that are decoded at a time on a GPU: at least this, or this part of what the frame is uncompressed.
+_PIECE_NBYTES, _PIECE_PART = 32 << 20, 12
 #: Aggregates whose dtype is that of the column's kind, and not their values'.
 _COUNTS = ("size", "count", "nunique")
 #: Floats whose aggregates have one of two dtypes in pandas.
@@ -31,15 +35,16 @@ _NARROW = (pa.float16(), pa.float32())
 class Groups:
     """Groups of a compressed frame's rows: ``f.groupby(by)``. Its methods give what those of pandas or cuDF do.
 
-    A call decodes the keys; of strings with a dictionary it reads the codes. In host memory the columns that it
-    aggregates are decoded piece by piece, and what is kept of a piece is one value for each group. Decoded as a whole,
-    one after another, are columns of ``median`` and ``nunique``; of ``mean``, ``std`` and ``var`` those that are no
-    numbers of NumPy's; of ``sum``, ``any`` and ``all`` texts, objects, decimals and nullable floats; and lists and
-    structs. So are all columns that a call needs on a GPU, for functions of users, and for keys that are no labels of
-    columns. ``groups["x"]`` and ``groups[["x", "y"]]`` select columns.
+    A call decodes the keys; of strings with a dictionary it reads the codes. The columns that it aggregates are decoded
+    piece by piece, and what is kept of a piece is one value for each group. Decoded as a whole, one after another, are
+    columns of ``median`` and ``nunique``; of ``mean``, ``std`` and ``var`` those that are no numbers of NumPy's; of
+    ``sum``, ``any`` and ``all`` texts, objects, decimals and nullable floats; and lists and structs. On a GPU, ``sum``,
+    ``mean``, ``min``, ``max`` and ``count`` of numbers go piece by piece, and ``var`` and ``std`` of at most 40 groups
+    by strings with a dictionary; other calls decode the columns that they need. So do functions of users, and keys that
+    are no labels of columns. ``groups["x"]`` and ``groups[["x", "y"]]`` select columns.
 
     Sums of floats are those of pandas to the last digit, unless the rows lie in the order of their groups: there pandas
-    adds in another way.
+    adds in another way. On a GPU the last digits differ from call to call, as cuDF's do.
 
     ``apply``, ``transform`` and the others are those of ``f.decompress().groupby(by)``.
     """
@@ -47,6 +52,7 @@ class Groups:
     __slots__ = ("_by", "_frame", "_options", "_selected")
 
     def __init__(self, frame: FrameSource, by: Any, options: Mapping[str, Any], selected: Any = None) -> None:
+        by = [_decompressed(key) for key in by] if isinstance(by, list) else _decompressed(by)
         self._frame, self._by, self._options, self._selected = frame, by, dict(options), selected
 
     def __getitem__(self, key: Any) -> Groups:
@@ -154,7 +160,9 @@ class Groups:
         if simple and frame._backend.device == "cpu":
             made = self._in_pieces(part, places, method, args, options)
         elif simple and _asked(method, args, options) is not None:
-            made = self._by_categories(part, places, method, args, options)
+            made = self._on_gpu(part, places, method, args, options)
+            if made is None:
+                made = self._by_categories(part, places, method, args, options)
         if made is not None:
             return made
         return self._called(part.decompress(), method, args, options)
@@ -270,6 +278,83 @@ class Groups:
             return None
         return [WantedColumn(labels.index(label), name) for label, name in pairs]
 
+    def _on_gpu(self, part: Any, places: list[int], method: str, args: Any, options: Mapping[str, Any]) -> Any:
+        """On a GPU, the answer of aggregates of pieces; None where the library has to see all rows."""
+        backend, labels = part._backend, list(part.columns)
+        interop = backend.interop
+        with backend.current():
+            if interop.mode() or not self._options.get("as_index", True):
+                return None
+            asked = _asked(method, args, options)
+            shape = self._shape_on_gpu(part, places, asked, method, args, options)
+            if shape is None:
+                return None
+            wanted, kinds = self._wanted(shape, asked, labels), shape.kinds
+            if wanted is None or not all(isinstance(kind, (np.dtype, BaseMaskedDtype)) for kind in kinds):
+                return None
+            limit = max(_PIECE_NBYTES, self._frame.uncompressed_nbytes // _PIECE_PART)
+            columns = self._of_few(part, places, wanted, kinds, limit)
+            if columns is None:
+                pieces = _unlabelled(part)._pieces(limit)
+                if len(pieces) < 2 or not all(partials.can(part, one) for one in wanted):
+                    return None
+                found = partials.aggregate(_unlabelled(part), pieces, places, wanted, self._options)
+                if not len(found):
+                    return None  # dtypes of answers without groups are others
+                columns = interop.columns(found.astype(dict(enumerate(kinds)))), found.index
+            if shape.ndim == 1:
+                return interop.series(columns[0][0], shape.name, columns[1])
+            return interop.frame(columns[0], shape.columns, columns[1])
+
+    def _shape_on_gpu(
+        self, part: Any, places: list[int], asked: Any, method: str, args: Any, options: Mapping[str, Any]
+    ) -> _AnswerShape | None:
+        """What cuDF's answer looks like, of a call like one before without asking it again: that takes 1.5 ms."""
+        others = part._of_places([place for place in range(len(part._columns)) if place not in places])
+        named = tuple(zip(others.columns, others._dtypes(categories=False), strict=True))
+        selected = None if self._selected is None else _frozen(self._selected[0])
+        call = selected, method, _frozen(asked), _frozen(options), _frozen(self._options)
+        key = named, others.columns.name, call
+        made = _shapes.get(key)
+        if made is not None:
+            return made
+        interop = part._backend.interop
+        example = others._range(0, 1)
+        by = interop.of_array(part._backend.arrays.zeros(1, np.int8), None, example.index)
+        try:
+            found = self._called(example, method, args, options, by=by)
+        except Exception:  # cuDF's error, which it raises again
+            return None
+        series = found.ndim == 1
+        kinds = [found.dtype] if series else list(found.dtypes)
+        made = _AnswerShape(found.ndim, None if series else found.columns, kinds, found.name if series else None)
+        if None not in dict(named).values():  # categories, which are no part of it
+            if len(_shapes) >= _MOST_SHAPES:
+                _shapes.clear()
+            _shapes[key] = made
+        return made
+
+    def _of_few(self, part: Any, places: list[int], wanted: list[WantedColumn], kinds: list[Any], limit: int) -> Any:
+        """Columns of an answer, and its index, of few groups by the codes of their keys; None of others."""
+        if not all(few_groups.can(part, one) for one in wanted):
+            return None
+        dtypes = part._dtypes(categories=False)
+        interop = part._backend.interop
+        if not all(part._columns[place].node.scopes and dtypes[place] is not None for place in places):
+            return None
+        dropna, most = self._options.get("dropna", True), part._backend.most_groups
+        numbers = few_groups.number_rows(part, places, dropna, most)
+        made = None if numbers is None else few_groups.aggregate(part, numbers, wanted, limit)
+        if numbers is None or made is None:
+            return None
+        codes, left = list[Any](), made.numbers
+        for size in reversed(numbers.sizes):
+            codes.insert(0, left % size)
+            left = left // size
+        names = [part.columns[place] for place in places]
+        index = interop.index_of_codes(codes, numbers.values, [dtypes[place] for place in places], names)
+        return [interop.column_of(made.found[one], kind) for one, kind in zip(wanted, kinds, strict=True)], index
+
     def _by_categories(self, part: Any, places: list[int], method: str, args: Any, options: Mapping[str, Any]) -> Any:
         """The answer of categories for strings with a dictionary; None where there are none, or other categories."""
         dtypes = part._dtypes(categories=False)
@@ -286,6 +371,42 @@ class Groups:
         if self._selected is not None:
             groups = groups[self._selected[0]]
         return getattr(groups, method)(*args, **options)
+
+
+def _decompressed(key: Any) -> Any:
+    """A compressed column as a Series; any other key."""
+    return key._out(key._range(0, None)) if isinstance(key, Rows) else key
+
+
+class _AnswerShape(NamedTuple):
+    """What an answer looks like.
+
+    Attributes
+    ----------
+    ndim : int
+    columns : Index or None
+    kinds : list
+        Dtypes.
+    name : label
+        Of a Series.
+    """
+
+    ndim: int
+    columns: Any
+    kinds: list[Any]
+    name: Any
+
+
+#: Of calls on a GPU, by the dtypes of the columns and what was asked.
+_shapes: dict[Any, _AnswerShape] = {}
+_MOST_SHAPES = 256
+
+
+def _frozen(asked: Any) -> Any:
+    """What may be hashed of names, and lists and dicts of them; 1 and True are two."""
+    if isinstance(asked, Mapping):
+        return tuple((_frozen(label), _frozen(value)) for label, value in asked.items())
+    return tuple(map(_frozen, asked)) if isinstance(asked, (list, tuple)) else (type(asked), asked)
 
 
 def _asked(method: str, args: Any, options: Mapping[str, Any]) -> Any:
@@ -312,7 +433,7 @@ def _can_be_columns(shape: Any, keys: list[Any]) -> bool:
 
 def _narrowed(sums: Any, dtype: Any) -> Any:
     """Sums, of the dtype of the integers that were added if all fit, as pandas has it."""
-    if not (dtype.kind in "iu" and isinstance(dtype, (np.dtype, pd.core.arrays.masked.BaseMaskedDtype))):
+    if not (dtype.kind in "iu" and isinstance(dtype, (np.dtype, BaseMaskedDtype))):
         return sums
     limits = np.iinfo(getattr(dtype, "numpy_dtype", dtype))
     fits = not len(sums) or bool((sums.min() >= limits.min) and (sums.max() <= limits.max))

@@ -83,10 +83,13 @@ class _Side(NamedTuple):
         """
         if isinstance(self.data, Rows):
             part = self.data._of_places(list(places))  # type: ignore[attr-defined]
-            made = part._take(part._numbers(numbers, selection.row_numbers))
+            backend = part._backend
+            # On a GPU without a look at them: they are right.
+            rows = part._numbers(numbers, selection.row_numbers) if backend.device == "cpu" else numbers
+            labels = backend.interop.build_index({"names": [None], "range": [0, len(numbers), 1]}, [])
+            made = part._built(backend.take(part._nodes, rows), labels)
         else:
-            made = self.data.iloc[:, list(places)].take(numbers)
-        made = made.reset_index(drop=True)
+            made = self.data.iloc[:, list(places)].take(numbers).reset_index(drop=True)
         if whole is None:
             return made
         # The numbers of the rows that were taken, in their places.
@@ -181,7 +184,7 @@ def _merged(left: _Side, right: _Side, how: str, options: Mapping[str, Any], lab
         own = [name for name in side.labels if other is None or name not in other.labels]
         taken = [place for place, name in enumerate(side.labels) if name in own and name not in joined]
         numbers, whole = found[side.number], None
-        if numbers.isna().any():
+        if how != "inner" and numbers.isna().any():
             whole = numbers.notna().reset_index(drop=True)
             numbers = numbers.dropna()
         payload = interop.columns(side.take(taken, numbers.astype("int64").values, whole)) if taken else []

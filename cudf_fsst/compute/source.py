@@ -29,5 +29,9 @@ class FrameSource(Protocol):
     def columns(self) -> Any:
         """Labels of the columns."""
 
+    @property
+    def uncompressed_nbytes(self) -> int:
+        """Bytes of the columns and the index in Arrow."""
+
     def decompress(self) -> Any:
         """The DataFrame."""

@@ -259,6 +259,27 @@ def categorical(column: ColumnBuffers, dtype: Any) -> Any:
     return ColumnBase.create(codes._column.plc_column, dtype)
 
 
+def index_of_codes(codes: Sequence[Any], values: Sequence[Any], dtypes: Sequence[Any], names: Sequence[Any]) -> Any:
+    """An index of codes of values, one behind the last of missing ones, with levels of these dtypes."""
+    cudf = cudf_module()
+    levels = [
+        some._column.take(column_of(own.astype(np.int32), np.dtype(np.int32)), nullify=True).astype(dtype)
+        for own, some, dtype in zip(codes, values, dtypes, strict=True)
+    ]
+    if len(levels) == 1:
+        return cudf.Index._from_column(levels[0], name=names[0])
+    return with_names(cudf.MultiIndex._from_data(dict(enumerate(levels))), list(names))
+
+
+def column_of(values: Any, dtype: Any) -> Any:
+    """A column of an array in host memory, of a dtype of numbers, NumPy's or pandas' nullable ones."""
+    import pylibcudf as plc
+    from cudf.core.column import ColumnBase
+
+    plain = values.astype(getattr(dtype, "numpy_dtype", dtype))
+    return ColumnBase.create(plc.Column.from_array(np.ascontiguousarray(plain)), dtype)
+
+
 def factorized(series: Any) -> tuple[Any, Any]:
     """Numbers of values by first appearance, -1 of missing ones, and a Series of the values."""
     codes, values = series.factorize()

@@ -12,9 +12,9 @@ The logger ``cudf_fsst.query`` says at DEBUG which way a call went.
 from __future__ import annotations
 
 from .decoded import row_by_row
-from .distinct import categorical, distinct_values
+from .distinct import categorical, coded, distinct_values
 from .questions import Questions
 from .strings import StringMethods
 from .text import made_of_text
 
-__all__ = ["Questions", "StringMethods", "categorical", "distinct_values", "made_of_text", "row_by_row"]
+__all__ = ["Questions", "StringMethods", "categorical", "coded", "distinct_values", "made_of_text", "row_by_row"]

@@ -61,6 +61,13 @@ def to_categorical(column: ColumnSource) -> Any:
 def categorical(column: ColumnSource) -> Any:
     """Strings, some of which have a dictionary, as categories, as the adapter's ``build`` gives them."""
     backend, node = column._backend, column._content.node
+    values, dtype = coded(column)
+    return backend.interop.categorical(backend.with_values(backend.validity(node), values), dtype)
+
+
+def coded(column: ColumnSource) -> tuple[Any, Any]:
+    """Codes of strings, some of which have a dictionary, any of missing ones, and the dtype of their categories."""
+    backend, node = column._backend, column._content.node
     plain = [is_strings(scope.type) for scope in node.scopes]
     known = _kept.get(node)
     scopes = _scopes(column) if known is None or any(plain) else []
@@ -80,8 +87,7 @@ def categorical(column: ColumnSource) -> Any:
             pieces.append(table[scopes[place].codes])
         else:
             pieces.append(backend.remap(one, table))
-    values = pieces[0] if len(pieces) == 1 else backend.arrays.concatenate(pieces)
-    return backend.interop.categorical(backend.with_values(backend.validity(node), values), dtype)
+    return pieces[0] if len(pieces) == 1 else backend.arrays.concatenate(pieces), dtype
 
 
 def unique(column: ColumnSource) -> Any:

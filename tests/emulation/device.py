@@ -511,6 +511,7 @@ _COMPRESSION = ("cuda_room", "cuda_tables", "cuda_encode", "cuda_long", "cuda_co
 _GPU_MODULES = (
     *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer", "waits", "mask_rows")),
     "cudf_fsst.codecs.cuda_kernels",
+    "cudf_fsst.codecs.group_sums.cuda",
     "cudf_fsst.codecs.cuda_tables",
     *(
         f"cudf_fsst.codecs.fsst.{name}"
