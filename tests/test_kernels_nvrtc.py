@@ -80,6 +80,8 @@ def compile_kernels() -> Callable[[str, Any, int], bytes]:
             defines = launch.train_max_defines()
         elif file in ("fsst_match", "fsst_search", "fsst_values"):
             defines = launch.match_defines(variant)
+        elif file in ("fsst_rows", "fsst_rows_lift"):
+            defines = launch.rows_defines(variant)
         else:
             defines = launch.defines(variant) if variant else launch.DEFINES
         flags = [*kernels.options(defines), "-ftz=true", f"-arch=sm_{architecture}"]

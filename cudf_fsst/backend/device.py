@@ -173,10 +173,18 @@ class DeviceBackend:
         )
         return made, exact
 
-    def accept(self, node: Node, machine: RowAutomaton) -> ColumnBuffers | None:
-        """Nothing: no kernel runs such an automaton yet."""
-        del node, machine
-        return None
+    def accept(
+        self, node: Node, machine: RowAutomaton, *, stream: Any = None
+    ) -> tuple[ColumnBuffers, bool] | None:
+        """What an automaton says of every row of strings; see `HostBackend.accept`."""
+        with self.current(), MATCH, _gpu().Lane(stream) as lane:
+            found = _gpu().codecs.accept(node, machine, lane=lane)
+        if found is None:
+            return None
+        values, undecided = found
+        made = self._answered(node, values)
+        assert made is not None
+        return made, undecided
 
     def compare(self, node: Node, span: Span) -> ColumnBuffers | None:
         """Whether numbers lie in a range; see `HostBackend.compare`."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..automata import RowAutomaton
+from ..automata import UNDECIDED, RowAutomaton
 from ..buffers import ColumnBuffers, HostStrings
 from ..codecs import host
 from ..codecs.contract import Table
@@ -106,19 +106,19 @@ class HostBackend:
         return found, exact
 
     @MATCH
-    def accept(self, node: Node, machine: RowAutomaton, *, stream: Any = None) -> ColumnBuffers | None:
+    def accept(self, node: Node, machine: RowAutomaton, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
         """What an automaton says of every row of strings, by their codes.
 
         Returns
         -------
-        ColumnBuffers or None
+        (ColumnBuffers, bool) or None
             A byte each, `automata.NO`, `YES` or `UNDECIDED`, in an array that is the caller's own, which mean nothing
-            where the validity says null. None: the rows have to be decoded.
+            where the validity says null; and whether any is undecided. None: the rows have to be decoded.
         """
         self.check_stream(stream)
         found = host.validity(node)
         found.type, found.values, found.itemsize = pa.bool_(), host.accept(node, machine), 1
-        return found
+        return found, not machine.decides and bool((found.values == UNDECIDED).any())
 
     @MATCH
     def compare(self, node: Node, span: Span) -> ColumnBuffers | None:

@@ -97,6 +97,9 @@ def _ask() -> Iterator[Callable[[], object]]:
     yield partial(get_kernel, "row_lengths", "gather_validity")
     yield partial(get_kernel, "fsst_match", "match_edge")
     yield partial(get_kernel, "fsst_values", "match_values")
+    for name in ("fsst_rows_lift", "fsst_rows_starts", "fsst_rows_undecided"):
+        yield partial(get_kernel, "fsst_rows_lift", name)
+    yield partial(get_kernel, "fsst_rows", "fsst_rows", TILE_SIZE)
 
 
 def _read() -> Iterator[Callable[[], object]]:

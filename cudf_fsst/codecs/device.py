@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..arrow_types import has_offsets
+from ..automata import RowAutomaton
 from ..buffers import ColumnBuffers, DeviceStrings
 from ..device import waits
 from ..device.memory import Lane
@@ -20,7 +21,7 @@ from .dict import cuda_merge
 from .dict import cuda_read as coded
 from .dict import cuda_short as short
 from .fsst import cuda_compress as fsst
-from .fsst import cuda_match
+from .fsst import cuda_match, cuda_rows
 from .fsst import cuda_read as fsst_read
 from .fsst.cuda_room import chars_of
 from .node import Node, Parts, Wanted, is_signed, of_validity
@@ -33,7 +34,7 @@ from .values import cuda as fixed
 from .values import cuda_read as fixed_read
 from .values import plan
 
-__all__ = ["compare", "compress", "count", "is_in", "match", "merge", "read", "receive", "remap", "take", "validity"]
+__all__ = ["accept", "compare", "compress", "count", "is_in", "match", "merge", "read", "receive", "remap", "take", "validity"]
 
 
 def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:
@@ -167,6 +168,27 @@ def match(node: Node, plan: search.Plan, *, lane: Lane) -> tuple[Any, bool] | No
         return cuda_match.match(segments, plan, lane=lane)
 
     return coded.match(node, plan.question, ask, nbytes, lane=lane)
+
+
+def accept(node: Node, machine: RowAutomaton, *, lane: Lane) -> tuple[Any, bool] | None:
+    """What an automaton says of all rows of strings, a buffer of a byte each; of null rows it means nothing.
+
+    And whether any is undecided: the GPU is waited for. See `cuda_rows.answer`. None: the rows have to be decoded.
+    """
+    answers = _accept(node, machine, lane)
+    return None if answers is None else (answers, cuda_rows.undecided(answers.ptr, node.rows, lane=lane))
+
+
+def _accept(node: Node, machine: RowAutomaton, lane: Lane) -> Any:
+    if not node.scopes:
+        return cuda_rows.answer(node.segments, machine, lane=lane)
+
+    def ask(segments: Sequence[Segment]) -> tuple[Any, bool] | None:
+        found = cuda_rows.answer(segments, machine, lane=lane)
+        return None if found is None else (found, True)
+
+    answered = coded.match(node, machine, ask, 1, lane=lane)
+    return None if answered is None else answered[0]
 
 
 def compare(node: Node, span: Span, *, lane: Lane) -> Any:

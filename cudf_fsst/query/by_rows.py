@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import selection
+from ..automata import UNDECIDED
 from . import codes
 from .meaning import meaning_of
 from .patterns import RowRequest
@@ -35,13 +36,14 @@ def answer(column: ColumnSource, name: str, asked: RowRequest | None) -> Any:
     if backend.device == "cpu" and has_python_strings(column.dtype) and not is_text(column):
         return None
     with backend.current():
-        found = backend.accept(column._content.node, asked.machine)
-        if found is None:
+        accepted = backend.accept(column._content.node, asked.machine)
+        if accepted is None:
             return None
+        found, some_undecided = accepted
         way = "codes"
-        if not asked.machine.decides:
+        if some_undecided:
             verdicts = backend.as_array(found)
-            undecided = verdicts == 2
+            undecided = verdicts == UNDECIDED
             if found.null_count:  # what was found of them means nothing
                 undecided &= backend.as_bits(found).view(np.bool_)
             numbers = selection.mask_rows(undecided, len(column))

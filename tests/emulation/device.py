@@ -525,6 +525,7 @@ _GPU_MODULES = (
             "cuda_gather",
             "cuda_match_layout",
             "cuda_match",
+            "cuda_rows",
         )
     ),
     "cudf_fsst.codecs.text.cuda_on_host",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
+from ...automata import RowAutomaton
 from ...buffers import DeviceStrings, HostStrings
 from ...device.memory import DeviceInts, Lane, device_attributes, pinned
 from ...lazy import kept_with
@@ -739,7 +740,7 @@ def count(scope: Node, *, lane: Lane) -> Any:
 
 def match(
     node: Node,
-    question: search.Question,
+    question: search.Question | RowAutomaton,
     ask: Callable[[Sequence[Segment]], tuple[Any, bool] | None],
     nbytes: int,
     *,

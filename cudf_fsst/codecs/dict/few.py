@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from ...automata import RowAutomaton
 from ...buffers import HostStrings
 from ...lazy import lazy
 from ..node import Node
@@ -51,8 +52,10 @@ class Few:
         """As kernels/dict_packed.cu has it, of values of 1 to `SHORT` bytes the longest."""
         return image_of(self.rows)
 
-    def answers(self, question: search.Question) -> npt.NDArray[np.generic]:
-        """The answer for each value, of `search.answer_dtype`."""
+    def answers(self, question: search.Question | RowAutomaton) -> npt.NDArray[np.generic]:
+        """The answer for each value, of `search.answer_dtype`; or what an automaton says of it, a byte."""
+        if isinstance(question, RowAutomaton):
+            return np.array([question.verdict(row) for row in self.rows], np.uint8)
         found = self._answers.get(question)
         if found is None:
             found = np.array([search.answer(question, row) for row in self.rows], search.answer_dtype(question))

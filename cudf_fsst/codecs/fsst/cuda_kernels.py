@@ -29,10 +29,12 @@ def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: 
         defines = launch.train_max_defines()
     elif file in ("fsst_match", "fsst_search", "fsst_values"):
         defines = launch.match_defines(tile_size)
+    elif file in ("fsst_rows", "fsst_rows_lift"):
+        defines = launch.rows_defines(tile_size)
     else:
         defines = launch.defines(tile_size) if tile_size else launch.DEFINES
     made = kernel(file, name, defines)
-    if file == "fsst_search" or name in _MUCH_SHARED:
+    if file in ("fsst_search", "fsst_rows") or name in _MUCH_SHARED:
         # Once, to the most there is: threads that launch with different amounts share the kernel.
         made.raw.max_dynamic_shared_size_bytes = shared_per_block
     return made

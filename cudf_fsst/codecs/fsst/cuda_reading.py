@@ -214,6 +214,8 @@ class Reading:
         self._whole: tuple[tuple[Reading, ...], Any, ReadPlan] | None = None
         #: What cuda_match.py keeps of the column.
         self.matching: Any = None
+        #: What cuda_rows.py keeps of it.
+        self.running: Any = None
 
     def of_copy(self, segments: Sequence[Segment]) -> Reading:
         """What is known of these segments, for another copy of their buffers."""
@@ -222,7 +224,7 @@ class Reading:
         made = copy(self)
         made.buffers = _buffers(segments)
         shifts = made.buffers - self.buffers
-        made._first, made._whole, made.matching = (self, shifts), None, None
+        made._first, made._whole, made.matching, made.running = (self, shifts), None, None, None
         del made.__dict__["words"], made.__dict__["view"]
         return made
 

@@ -74,6 +74,16 @@ def match_defines(tile_size: int = 0) -> dict[str, int]:
     }
 
 
+def rows_defines(tile_size: int = 0) -> dict[str, int]:
+    """Constants of fsst_rows_lift.cu and, with a tile size, of fsst_rows.cu."""
+    return {
+        **(defines(tile_size) if tile_size else DEFINES),
+        "RUN_ON_NBYTES": _RUN_ON_NBYTES,
+        "ROWS_THREADS": 32 * _ROWS_WARPS_MAX,
+        "MOST_ROW": MOST_ROW,
+    }
+
+
 def encode_defines(tile_size: int, shared_per_block: int, most_warps: int | None = None) -> dict[str, int]:
     """Constants of fsst_encode.cu for a tile size, a GPU, and `encode_shape`'s `most_warps`."""
     return {
@@ -308,6 +318,10 @@ TAKE_TOTALS = _all_u64("chars", "nulls", "tiles", "most_tiles", "groups_done")
 SEARCH_VIEW = _all_u64("first_word", "automaton")
 
 
+#: `RowsView` of kernels/fsst_rows.cuh.
+ROWS_VIEW = _all_u64("first_tile", "automaton")
+
+
 GatherRowsJob = namedtuple(
     "GatherRowsJob",
     "numbers nbytes count numbers_validity first_group first rows offsets wide chars limit piece_validity",
@@ -353,6 +367,13 @@ AUTOMATON_NBYTES = 2 * 256 * 4
 #: Warps of a block that fsst_search is compiled for, and of a multiprocessor, as its registers allow.
 _SEARCH_WARPS_MAX = 20
 _SEARCH_RESIDENT = 40
+#: Bytes of an automaton of rows that reads codes, for each state of that of bytes, and of its restarts.
+ROWS_NBYTES, RESTARTS_NBYTES = 2 * 256 * 4, 256 * 8 * 2
+#: Warps of a block that fsst_rows is compiled for, and of a multiprocessor, as its registers allow.
+_ROWS_WARPS_MAX = 16
+_ROWS_RESIDENT = 32
+#: Bytes of a row that fsst_rows answers for. A lane alone runs over them: 32 KiB take about a millisecond.
+MOST_ROW = 1 << 15
 #: Words behind the planes that fsst_match may read: of a window of three that begins where the last row ends, or of the
 #: longest pattern behind its start.
 PLANE_SPARE = 4
@@ -624,6 +645,32 @@ def search_shape(
                 shared = table + warps * warp
                 if shared <= shared_per_block:
                     resident = warps * min(shared_per_multiprocessor // (shared + 1024), _SEARCH_RESIDENT // warps)
+                    if resident >= best.resident:
+                        best = SearchShape(32 * warps, shared, codes_capacity, resident, table > 0)
+            found.append(best)
+        staged, large = found
+        if staged.resident and 2 * staged.resident >= large.resident:
+            return staged
+        if large.resident:
+            return large
+        codes_capacity = align(codes_capacity // 2)
+    raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
+
+
+@lru_cache(256)
+def rows_shape(
+    tile_size: int, codes_capacity: int, states: int, shared_per_block: int, shared_per_multiprocessor: int
+) -> SearchShape:
+    """Shape of fsst_rows, as `search_shape` finds that of fsst_search."""
+    while codes_capacity >= tile_size + 16:
+        warp = codes_capacity + _RUN_ON_NBYTES + 16
+        found = []
+        for table in (ROWS_NBYTES * states + RESTARTS_NBYTES, 0):
+            best = SearchShape(0, 0, codes_capacity, 0, table > 0)
+            for warps in range(1, _ROWS_WARPS_MAX + 1):
+                shared = table + warps * warp
+                if shared <= shared_per_block:
+                    resident = warps * min(shared_per_multiprocessor // (shared + 1024), _ROWS_RESIDENT // warps)
                     if resident >= best.resident:
                         best = SearchShape(32 * warps, shared, codes_capacity, resident, table > 0)
             found.append(best)
