@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...automata import RowAutomaton
-from ..text.rows import LENGTH_SHIFT, Lifted, of_bytes, verdicts
+from ..text.rows import LENGTH_SHIFT, STATE_SHIFT, Lifted, of_bytes, verdicts, with_bytes
 from .symbols import ESCAPE, MAX_SYMBOL_LENGTH, SymbolTable
 
 
@@ -28,7 +28,8 @@ def lift(machine: RowAutomaton, table: SymbolTable) -> Lifted:
         state[:, some] = following[state[:, some], byte]
         found[:, some] |= says[state[:, some]] << place
         restarts[some, :place] = following[restarts[some, :place], byte[:, None]]
-    state[:, ESCAPE] = states + np.arange(states)
-    entries[:states] = state | found | lengths << LENGTH_SHIFT
+    entries[:states] = state << STATE_SHIFT | found | lengths << LENGTH_SHIFT
     entries[states:] = of_bytes(machine)
-    return Lifted(entries.astype(np.uint32), restarts.astype(np.uint16), symbols)
+    both = np.zeros((512, MAX_SYMBOL_LENGTH), np.uint16)
+    both[:256] = restarts
+    return Lifted(entries.astype(np.uint32), both, symbols, with_bytes(lengths), ESCAPE)

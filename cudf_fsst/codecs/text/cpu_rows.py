@@ -79,6 +79,8 @@ def _answer_blocks(
         machine.states,
         address(lifted.restarts),
         lifted.symbols,
+        address(lifted.lengths),
+        lifted.escape,
         int(machine.verdicts[0]),
         address(out),
     )

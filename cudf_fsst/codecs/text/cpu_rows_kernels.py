@@ -14,11 +14,11 @@ from ..unaligned import load8, load16, load32, load64, store8
 from .cpu_search_kernels import first_position
 from .layout import ROW_BLOCK, TILE_BLOCK
 from .row_lengths import unpack_ends
+from .rows import STATE_PLACE, UNDECIDED_SHIFT
 
 #: What may be found wrong.
 FINE, BAD_TILE, BAD_ROWS = range(3)
 
-_STATE_BITS = 0xFFF
 # What is kept of rows, by place in an array: the row block that is unpacked next, the rows that are, the next of them,
 # the row that is under way, and where in the symbol the row begins that goes on behind it.
 _BLOCK, _HAVE, _NEXT, _ROW, _BEGIN = range(5)
@@ -74,12 +74,12 @@ def _open_row(
         verdict = np.int64(empty)
         if found > end:
             state = np.int64(0)
-            entry = np.uint32(0)
+            entry = np.int64(0)
             for place in range(end - pos, found - pos):
                 byte = np.int64((symbol >> np.uint64(8 * place)) & np.uint64(0xFF))
-                entry = load32(table + 4 * (state << 8 | byte))
-                state = np.int64(entry & np.uint32(_STATE_BITS))
-            verdict = np.int64(entry >> np.uint32(12)) & 1 | (np.int64(entry >> np.uint32(20)) & 1) << 1
+                entry = np.int64(load32(table + 4 * (state | byte)))
+                state = entry & STATE_PLACE
+            verdict = (entry & 1) | (entry >> (UNDECIDED_SHIFT - 1) & 2)
         store8(out + kept[_ROW], np.uint8(verdict))
         end = found
 
@@ -94,6 +94,8 @@ def answer_rows(
     states: int,
     restarts: int,
     symbols: Any,
+    symbol_nbytes: int,
+    escape: int,
     empty: int,
     out: int,
 ) -> tuple[int, int]:
@@ -103,11 +105,16 @@ def answer_rows(
     ----------
     tiles, rows : tuple of int
         What `cpu.SegmentReader` says of a segment.
-    table, restarts : int
-        Addresses of what `rows.lift` makes.
+    table : int
+        Address of `rows.Lifted.entries`.
     states : int
         Of the automaton that reads bytes.
+    restarts : int
+        Address of `rows.Lifted.restarts`.
     symbols : ndarray of uint64, (256,)
+    symbol_nbytes : int
+        Address of `rows.Lifted.lengths`.
+    escape : int
     empty : int
         The answer for a row without bytes.
     out : int
@@ -126,6 +133,7 @@ def answer_rows(
     if limit > chars:
         return BAD_ROWS, last - 1
     ends = np.empty(ROW_BLOCK, np.int64)
+    ends_at = np.int64(ends.ctypes.data)
     kept = np.zeros(5, np.int64)
     kept[_BLOCK] = first
     kept[_ROW] = -1
@@ -141,7 +149,8 @@ def answer_rows(
     position = first_position(tiles, first_tile)
     if position < 0:
         return BAD_TILE, -1 - position
-    state = np.int64(0)
+    place = np.int64(0)  # the state, times 256
+    row, following, have = kept[_ROW], kept[_NEXT], kept[_HAVE]
     for tile in range(first_tile, (limit + tile_size - 1) // tile_size):
         if tile % TILE_BLOCK == 0 and position != np.int64(load64(block_starts + 8 * (tile // TILE_BLOCK))):
             return BAD_TILE, tile
@@ -150,32 +159,43 @@ def answer_rows(
         if count > nbytes or count > codes_nbytes - position:
             return BAD_TILE, tile
         stop = tile * tile_size + nbytes
-        raw = states if count == nbytes else 0
+        raw = np.int64(256) if count == nbytes else np.int64(0)
+        itself = raw  # 256 where the next code is a byte that stands for itself
         for at in range(codes + position, codes + position + count):
-            code = np.int64(load8(at))
-            here = state + raw
-            entry = load32(table + 4 * (here << 8 | code))
-            after = pos + np.int64(entry >> np.uint32(28))
+            code = np.int64(load8(at)) | itself
+            # Neither where a row ends nor what a code is depends on states: rows overlap in the CPU.
+            after = pos + np.int64(load8(symbol_nbytes + code))
+            entry = np.int64(load32((literal if itself else table) + 4 * (place | (code & 0xFF))))
+            itself = np.int64(256) if code == escape else raw
             if after < end:
-                state = np.int64(entry & np.uint32(_STATE_BITS))
+                place = entry & STATE_PLACE
                 pos = after
                 continue
             if after > stop:
                 return BAD_TILE, tile
-            if kept[_ROW] >= 0:
-                place = np.uint32(end - pos - 1)
-                found = np.int64((entry >> np.uint32(12)) >> place) & 1
-                found |= (np.int64((entry >> np.uint32(20)) >> place) & 1) << 1
-                store8(out + kept[_ROW], np.uint8(found))
-            symbol = np.uint64(code) if here >= states else symbols[code]
+            behind = end - pos
+            if row >= 0:
+                found = entry >> (behind - 1)
+                store8(out + row, np.uint8((found & 1) | (found >> (UNDECIDED_SHIFT - 1) & 2)))
+            if following < have:
+                last_end = end
+                end = np.int64(load64(ends_at + 8 * following))
+                if end > after:
+                    row += 1
+                    following += 1
+                    place = np.int64(load16(restarts + 16 * code + 2 * (behind - 1))) << 8
+                    pos = after
+                    continue
+                end = last_end
+            symbol = np.uint64(code & 0xFF) if code > 0xFF else symbols[code]
+            kept[_ROW], kept[_NEXT] = row, following
             end = _open_row(kept, ends, rows, last, end, pos, after, symbol, literal, empty, out)
             if end < 0:
                 return (FINE, 0) if end == _DONE else (BAD_ROWS, _DONE - 1 - end)
-            state = np.int64(0)
-            if here < states:
-                state = np.int64(load16(restarts + 16 * code + 2 * (kept[_BEGIN] - 1)))
+            row, following, have = kept[_ROW], kept[_NEXT], kept[_HAVE]
+            place = np.int64(load16(restarts + 16 * code + 2 * (kept[_BEGIN] - 1))) << 8
             pos = after
-        if pos != stop or state >= states:
+        if pos != stop or itself != raw:
             return BAD_TILE, tile
         position += count
     return BAD_ROWS, last - 1
