@@ -32,6 +32,7 @@ EMAILS, RANDOM = "generated.emails", "generated.random"
 #: Kinds of parts, each with the datasets it is measured on; None: all columns of strings.
 KINDS: dict[str, tuple[str, ...] | None] = {
     "query": None,
+    "patterns": (DATASET,),
     "pieces": (DATASET,),
     "sizes": (DATASET,),
     "price": (LINEITEM,),
@@ -50,6 +51,15 @@ EDGES = {DATASET: ("fur", ".")}
 #: In most rows.
 DENSE = {DATASET: "e", "dbtext.chinese": "国", "dbtext.urls2": "h", EMAILS: "@", RANDOM: "a"}
 LIKE = "%special%requests%"
+#: Regular expressions, and a pattern of LIKE.
+EXPRESSIONS = (
+    "fur.*ly",
+    "(special|pending).*(requests|deposits)",
+    "[aeiou]{3}",
+    "^[A-Z]?car",
+    r"\bfinal\b",
+)
+LIKE_ANY = "c_refully%"
 SIZES = (10**6, 10**7, 10**8)
 
 
@@ -92,15 +102,33 @@ def questions(series: Any, dataset: str) -> Iterator[tuple[str, Callable[[Any], 
     yield "len_gbps", lambda column: column.str.len(), {}
 
 
+def row_questions(series: Any, dataset: str) -> Iterator[tuple[str, Callable[[Any], Any], dict[str, Any]]]:
+    """The same of questions that an automaton of rows answers."""
+    del series, dataset
+    for pattern in EXPRESSIONS:
+        yield "regex_gbps", lambda column, pattern=pattern: column.str.contains(pattern), {"pattern": pattern}
+    nocase = {"pattern": "SPECIAL"}
+    yield "contains_nocase_gbps", lambda column: column.str.contains("SPECIAL", case=False, regex=False), nocase
+    yield "like_any_gbps", lambda column: column.str.like(LIKE_ANY), {"pattern": LIKE_ANY}
+    yield "less_gbps", lambda column: column < "furiously", {"pattern": "furiously"}
+    yield "between_gbps", lambda column: column.between("c", "furiously"), {"pattern": "c, furiously"}
+
+
 def _contains(column: Any, pattern: str) -> Any:
     return column.str.contains(pattern, regex=False)
 
 
-def measure_query(series: Any, dataset: str, tools: Tools, compressed: Any = None) -> Iterator[Found]:
+def measure_query(
+    series: Any,
+    dataset: str,
+    tools: Tools,
+    compressed: Any = None,
+    asked_of: Callable[[Any, str], Iterator[tuple[str, Callable[[Any], Any], dict[str, Any]]]] = questions,
+) -> Iterator[Found]:
     """All questions of one column."""
     column = series.fsst.compress(codec="fsst") if compressed is None else compressed
     common = {"bytes": column.chars_nbytes, "rows": len(series)}
-    for measure, ask, more in questions(series, dataset):
+    for measure, ask, more in asked_of(series, dataset):
         found = ask(column)
         check(found, ask(series), measure)
         more = {**common, **more}
@@ -177,7 +205,18 @@ def measure_price(frame: Any, dataset: str, tools: Tools) -> Iterator[Found]:
         yield codec, {"measure": "filter_sum_ms", "value": 1e3 * tools.wall(call, tools.repeat), **common}
 
 
-MEASURES = {"query": measure_query, "pieces": measure_pieces, "sizes": measure_sizes, "price": measure_price}
+def measure_patterns(series: Any, dataset: str, tools: Tools) -> Iterator[Found]:
+    """Regular expressions, and what else takes an automaton of rows."""
+    yield from measure_query(series, dataset, tools, asked_of=row_questions)
+
+
+MEASURES = {
+    "query": measure_query,
+    "patterns": measure_patterns,
+    "pieces": measure_pieces,
+    "sizes": measure_sizes,
+    "price": measure_price,
+}
 
 
 def parts(names: list[str], scale: int) -> list[str]:
