@@ -74,14 +74,14 @@ def a_call(random: Random) -> Call:
     if kind < 0.25:
         return method("contains", cases.a_row(random, most=3), case=False, regex=False)
     pattern, flags = cases.a_pattern(random), cases.some_flags(random)
-    name = random.choice(("contains", "match", "fullmatch"))
+    name = random.choice(("contains", "match", "fullmatch", "count"))
     how = random.random()
     if how < 0.1:
         try:
             return method(name, re.compile(pattern, flags))
         except re.error:
             return method(name, pattern)
-    if how < 0.25:
+    if how < 0.25 and name != "count":
         return method(name, pattern, case=False)
     return method(name, pattern, flags=flags) if flags and how < 0.8 else method(name, pattern)
 

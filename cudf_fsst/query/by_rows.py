@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import selection
-from ..automata import UNDECIDED
+from ..automata import NO, UNDECIDED
 from . import codes
 from .meaning import meaning_of
 from .patterns import RowRequest
@@ -41,21 +41,26 @@ def answer(column: ColumnSource, name: str, asked: RowRequest | None) -> Any:
             return None
         found, some_undecided = accepted
         way = "codes"
-        if some_undecided:
+        if asked.counts or some_undecided:
             verdicts = backend.as_array(found)
-            undecided = verdicts == UNDECIDED
+            wanted = verdicts != NO if asked.counts else verdicts == UNDECIDED
             if found.null_count:  # what was found of them means nothing
-                undecided &= backend.as_bits(found).view(np.bool_)
-            numbers = selection.mask_rows(undecided, len(column))
+                wanted &= backend.as_bits(found).view(np.bool_)
+            numbers = selection.mask_rows(wanted, len(column))
             if numbers.size > len(column) // codes.CANDIDATE_DIVISOR:
                 return None
-            verdicts &= 1
+            if asked.counts:
+                values = backend.arrays.zeros(len(column), np.int32)
+                found = backend.with_values(found, values)
+            else:
+                verdicts &= 1
+                values = verdicts.view(np.bool_)
             if numbers.size:
                 way = f"codes, {numbers.size} candidates"
-                codes.ask_rows(column, asked.check, numbers, verdicts.view(np.bool_))
+                codes.ask_rows(column, asked.check, numbers, values)
         if asked.warns and backend.device == "cpu":
             asked.check(column._unlabelled(0, 0))
-        if backend.device == "cpu":
+        if backend.device == "cpu" and not asked.counts:
             found.values = found.values.view(np.bool_)
         index = column._index.shared(backend)
         LOGGER.debug("%s: %s", name, way)

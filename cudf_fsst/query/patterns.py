@@ -30,6 +30,8 @@ class RowRequest(NamedTuple):
         The call itself, of a Series, with booleans.
     warns : bool
         Whether the library warns of the call.
+    counts : bool
+        Answers are numbers, 0 of rows that do not count: of the others the library is asked.
     """
 
     machine: RowAutomaton
@@ -37,10 +39,11 @@ class RowRequest(NamedTuple):
     key: Hashable
     check: Callable[[Any], Any]
     warns: bool = False
+    counts: bool = False
 
 
 #: Which part of a row a regular expression is to match, by method.
-_EXPRESSIONS = ("contains", "match", "fullmatch")
+_EXPRESSIONS = ("contains", "match", "fullmatch", "count")
 #: Flags of a compiled expression that one without any has.
 _NO_FLAGS = re.UNICODE
 
@@ -79,7 +82,9 @@ def of_method(
     some = {**given, names[0]: example}
     key = name, *((one, type(value), repr(value)) for one, value in some.items())
     asked = {one: value for one, value in given.items() if one != "na"}  # rows that were found are not missing
-    return RowRequest(machine, lambda series: call(series, **some), key, lambda series: call(series, **asked), warns)
+    return RowRequest(
+        machine, lambda series: call(series, **some), key, lambda series: call(series, **asked), warns, name == "count"
+    )
 
 
 def _expression(column: ColumnSource, name: str, given: Mapping[str, Any]) -> RowAutomaton | None:
@@ -99,7 +104,8 @@ def _expression(column: ColumnSource, name: str, given: Mapping[str, Any]) -> Ro
     meaning = _meaning(column, flags)
     if meaning.portable and name == "fullmatch" and (pattern.startswith("^") or pattern.endswith("$")):
         return None  # pandas takes these off, and what is left may be another pattern
-    return automata.compile_pattern(pattern, int(flags) | (0 if case else re.IGNORECASE), name, meaning)
+    how = "contains" if name == "count" else name
+    return automata.compile_pattern(pattern, int(flags) | (0 if case else re.IGNORECASE), how, meaning)
 
 
 def _has_groups(pattern: Any) -> bool:
