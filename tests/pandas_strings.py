@@ -50,9 +50,17 @@ class _Methods:
 
         return call
 
+    def __iter__(self) -> Any:
+        return iter(self._methods)
+
     def __getitem__(self, key: Any) -> Any:
         with _as_it_is():
             return self._methods[key]
+
+
+def _is_nan(value: Any) -> bool:
+    """Whether a missing value is not None, which it becomes in a compressed column of dtype ``object``."""
+    return value is not None and bool(pd.isna(value) is True)
 
 
 class _Str:
@@ -63,7 +71,7 @@ class _Str:
         if _inside or series is None or type(series) is not pd.Series:
             return methods
         with _as_it_is():
-            if not holds_strings(series):
+            if not holds_strings(series) or (series.dtype == object and any(_is_nan(value) for value in series)):
                 return methods
             try:
                 column = series.fsst.compress()
