@@ -47,7 +47,8 @@ struct Rows {
     if (width == 0) {
       ahead = minimum;
     } else if (width < 32) {
-      ahead = minimum + (__funnelshift_r(__ldg(word), shift + width > 32 ? __ldg(word + 1) : 0, shift) & ((1u << width) - 1));
+      ahead = minimum +
+              (__funnelshift_r(__ldg(word), shift + width > 32 ? __ldg(word + 1) : 0, shift) & ((1u << width) - 1));
       if (ahead < minimum) ahead = ~0u;
     } else {
       ahead = u32(min(PackedBlock(s, next / ROW_BLOCK).length(next % ROW_BLOCK), u64(0xffffffff)));
@@ -100,8 +101,8 @@ struct Row {
 
   // Goes on with the row that begins behind byte `behind` of a code's symbol, of `length` bytes; gives the state, times 256, or ~0 where
   // no row begins in the tile's `chars` characters any more. Answers for rows that end in the symbol, too.
-  __device__ __forceinline__ u32 open(Rows& rows, const Automaton& automaton, u32 code, u32 length, u32 behind, u32 chars,
-                                      u8* answers) {
+  __device__ __forceinline__ u32 open(Rows& rows, const Automaton& automaton, u32 code, u32 length, u32 behind,
+                                      u32 chars, u8* answers) {
     for (;;) {
       begin += size;
       if (begin >= chars || !rows.left()) return ~0u;
@@ -129,8 +130,8 @@ struct Row {
 
 // Answers for the rows that begin in a tile: `packed` says which is the first, and where. Its `count` codes begin at byte `at` of the
 // codes; it stands for `chars` characters.
-__device__ __forceinline__ void run_rows(const Automaton& automaton, const SegmentView& s, const Codes& codes, u64 packed,
-                                         u32 tile, u32 at, u32 count, u32 chars, u8* answers) {
+__device__ __forceinline__ void run_rows(const Automaton& automaton, const SegmentView& s, const Codes& codes,
+                                         u64 packed, u32 tile, u32 at, u32 count, u32 chars, u8* answers) {
   const u32* const entries = automaton.entries;
   const u32 raw_place = automaton.states << 8;
   Rows rows(s, u32(packed) - 1);
@@ -183,10 +184,11 @@ __device__ __forceinline__ void run_rows(const Automaton& automaton, const Segme
 
 // staged_automaton: it fits shared memory.
 template <bool staged_automaton>
-__device__ __forceinline__ void answer_rows(const SegmentView* __restrict__ segments, const RowsView* __restrict__ views,
-                                            const u32* __restrict__ first_units, u32 segment_count, u64 automata,
-                                            u64 all_restarts, u32 states, u32 codes_capacity, u32 pieces,
-                                            const u64* __restrict__ first_rows, u8* answers) {
+__device__ __forceinline__ void answer_rows(const SegmentView* __restrict__ segments,
+                                            const RowsView* __restrict__ views, const u32* __restrict__ first_units,
+                                            u32 segment_count, u64 automata, u64 all_restarts, u32 states,
+                                            u32 codes_capacity, u32 pieces, const u64* __restrict__ first_rows,
+                                            u8* answers) {
   DYNAMIC_SHARED(u32, shared);
   const u32 k = find_unit(first_units, segment_count, blockIdx.x);
   const SegmentView& s = segments[k];
@@ -201,9 +203,9 @@ __device__ __forceinline__ void answer_rows(const SegmentView* __restrict__ segm
                                                 : __ldg(reinterpret_cast<const uint4*>(restarts) + i - entry_words / 4);
   }
   const Automaton automaton = {staged_automaton ? shared : stored,
-                               reinterpret_cast<const u16*>(staged_automaton ? shared + entry_words : restarts), states};
-  u32* const codes_at =
-      shared + (staged_automaton ? words : 0) + warp * ((codes_capacity + RUN_ON_NBYTES + 16) / 4);
+                               reinterpret_cast<const u16*>(staged_automaton ? shared + entry_words : restarts),
+                               states};
+  u32* const codes_at = shared + (staged_automaton ? words : 0) + warp * ((codes_capacity + RUN_ON_NBYTES + 16) / 4);
   __syncthreads();
 
   const u64 chars = s.chars, tiles = (chars + TILE - 1) / TILE;
@@ -252,12 +254,12 @@ __device__ __forceinline__ void answer_rows(const SegmentView* __restrict__ segm
 // one begins there too. automata, restarts: addresses of what fsst_rows_lift made; first_rows: of what fsst_rows_starts made; answers:
 // a byte for each row of the column, zeros before. shared memory: the automaton and its restarts, if they are there, then a warp
 // codes_capacity + RUN_ON_NBYTES + 16 bytes. codes_capacity >= TILE + 16, a multiple of 16.
-#define ROWS(name, staged_automaton)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)                                            \
-      name(const SegmentView* segments, const RowsView* views, const u32* first_units, u32 segment_count,              \
-           u64 automata, u64 restarts, u32 states, u32 codes_capacity, u32 pieces, const u64* first_rows, u8* answers) { \
-    answer_rows<staged_automaton>(segments, views, first_units, segment_count, automata, restarts, states,             \
-                                  codes_capacity, pieces, first_rows, answers);                                        \
+#define ROWS(name, staged_automaton)                                                                               \
+  extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS) name(                                    \
+      const SegmentView* segments, const RowsView* views, const u32* first_units, u32 segment_count, u64 automata, \
+      u64 restarts, u32 states, u32 codes_capacity, u32 pieces, const u64* first_rows, u8* answers) {              \
+    answer_rows<staged_automaton>(segments, views, first_units, segment_count, automata, restarts, states,         \
+                                  codes_capacity, pieces, first_rows, answers);                                    \
   }
 ROWS(fsst_rows, true)
 ROWS(fsst_rows_large, false)

@@ -46,8 +46,7 @@ struct Noted {
   __device__ __forceinline__ void take(u64 row, u64 length) {
     const u64 own = start >> s.tile_shift;
     if (row < s.rows) {
-      if (start < s.chars && own != tile)
-        first_rows[own] = (row + 1) | (start & ((1u << s.tile_shift) - 1)) << 32;
+      if (start < s.chars && own != tile) first_rows[own] = (row + 1) | (start & ((1u << s.tile_shift) - 1)) << 32;
       if (length == 0 && empty != 0) answers[row] = u8(empty);
     }
     tile = own;

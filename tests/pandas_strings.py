@@ -1,6 +1,6 @@
 """A pytest plugin: pandas' own tests of ``.str``, with each Series compressed first.
 
-    python -m pytest -p pandas_strings --pyargs pandas.tests.strings
+python -m pytest -p pandas_strings --pyargs pandas.tests.strings
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class _Methods:
         return call
 
     def __iter__(self) -> Any:
-        return iter(self._methods)
+        with _as_it_is():
+            return iter(self._methods)
 
     def __getitem__(self, key: Any) -> Any:
         with _as_it_is():
