@@ -177,12 +177,12 @@ def test_beginnings_and_ends() -> None:
     random = Random(3)
     for _ in range(200):
         some = ["".join(random.choices("ab", k=random.randint(0, 4))).encode() for _ in range(random.randint(0, 6))]
-        machine, other = automata.starts_with(some), automata.ends_with(some)
+        machine, other = automata.starts_with(tuple(some)), automata.ends_with(tuple(some))
         for row in (b"", b"a", b"ab", b"ba", b"abba", b"bbbb", b"\xff"):
             assert machine.verdict(row) == row.startswith(tuple(some))
             assert other.verdict(row) == row.endswith(tuple(some))
     with pytest.raises(automata.TooLarge):
-        automata.starts_with([bytes([i]) * 50 for i in range(50)])
+        automata.starts_with(tuple([bytes([i]) * 50 for i in range(50)]))
 
 
 def test_like() -> None:
@@ -199,3 +199,12 @@ def test_automata_are_the_smallest() -> None:
     assert other is not None
     assert one.following.tolist() == other.following.tolist()
     assert one.states == other.states
+
+
+@pytest.mark.parametrize("pattern", ["a^b", "(^a)", "a$|b", "($)[^a]", "\\b.", "\\b[^a]", "\\b\\W", "\\ba*", "\\b"])
+def test_patterns_that_libcudf_may_read_in_another_way(pattern: str) -> None:
+    if pattern != "\\b":
+        assert automata.compile_pattern(pattern, 0, "contains", CUDF) is None
+    assert automata.compile_pattern(pattern, 0, "contains", ARROW) is not None
+    for known in ("^a", "a$", "\\bfinal\\b", "^(a|b)+$", "\\b[a-z]+\\b"):
+        assert automata.compile_pattern(known, 0, "contains", CUDF) is not None

@@ -189,7 +189,7 @@ def test_rows_of_any_bytes(tile_size: int) -> None:
         automata.compile_pattern(pattern, 0, "contains", automata.PYTHON)
         for pattern in ("q.*k", "^[a-e]", "x$", r"\bfox", "", "[à-ü]", "(ab)+c?$")
     ]
-    machines += [automata.between(b"b", b"the"), automata.ends_with([b"k", b"ab", b""])]
+    machines += [automata.between(b"b", b"the"), automata.ends_with((b"k", b"ab", b"",))]
     for rows in kinds:
         segments = segments_of(rows, tile_size=tile_size)
         for machine in machines:

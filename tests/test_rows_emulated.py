@@ -31,7 +31,7 @@ def machines() -> list[RowAutomaton]:
     patterns = ("f.*l", "^[a-e]", "s$", r"\bfinal\b", "", "[à-ü]", "(ab)+c?$", "[aeiou]{3}")
     made = [automata.compile_pattern(one, 0, "contains", automata.PYTHON) for one in patterns]
     made += [automata.compile_pattern("final|quick", 2, "contains", automata.CUDF)]
-    made += [automata.between(b"b", b"final"), automata.ends_with([b"s", b"ab", b""])]
+    made += [automata.between(b"b", b"final"), automata.ends_with((b"s", b"ab", b"",))]
     return [one for one in made if one is not None]
 
 
@@ -76,7 +76,7 @@ def test_rows(tile_size: int, level: str, gpu: Gpu, rng: np.random.Generator) ->
 def test_few_rows(rows: list[bytes | None], gpu: Gpu) -> None:
     """On small GPUs large automata do not fit shared memory."""
     there = Segments(gpu.cuda.to_device(cpu.compress(column(rows))))
-    large = automata.ends_with([b"final deposits"[:i] + b"ab" * 60 for i in range(3)])
+    large = automata.ends_with(tuple([b"final deposits"[:i] + b"ab" * 60 for i in range(3)]))
     for machine in (*machines()[:3], large):
         check(gpu, rows, there, machine)
 

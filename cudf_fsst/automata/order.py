@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,6 +16,7 @@ MAX_VALUE = 100
 _MAX_TREE = 400
 
 
+@lru_cache(64)
 def between(
     left: bytes | None, right: bytes | None, *, with_left: bool = True, with_right: bool = True
 ) -> RowAutomaton:
@@ -26,7 +28,7 @@ def between(
     highs = _beginnings(right, smaller=YES, larger=NO, equal=with_right)
     numbers = {(0, 0): 0}
     rows, verdicts = [], []
-    for low, high in list_that_grows(numbers):
+    for low, high in _growing(numbers):
         one, other = lows[1][low], highs[1][high]
         verdicts.append(NO if NO in (one, other) else UNDECIDED if UNDECIDED in (one, other) else YES)
         pairs = zip(lows[0][low], highs[0][high], strict=True)
@@ -34,7 +36,7 @@ def between(
     return smallest(np.array(rows), np.array(verdicts, np.uint8))
 
 
-def list_that_grows(numbers: dict[tuple[int, int], int]) -> Iterable[tuple[int, int]]:
+def _growing(numbers: dict[tuple[int, int], int]) -> Iterable[tuple[int, int]]:
     """Keys in the order in which they are added."""
     done = 0
     while done < len(numbers):
@@ -60,7 +62,8 @@ def _beginnings(value: bytes | None, *, smaller: int, larger: int, equal: bool) 
     return rows, verdicts
 
 
-def starts_with(beginnings: Iterable[bytes]) -> RowAutomaton:
+@lru_cache(32)
+def starts_with(beginnings: tuple[bytes, ...]) -> RowAutomaton:
     """Rows that begin with one of some texts.
 
     Raises
@@ -75,7 +78,8 @@ def starts_with(beginnings: Iterable[bytes]) -> RowAutomaton:
     return smallest(np.array(rows), np.array([state in ends for state in range(none + 1)], np.uint8))
 
 
-def ends_with(endings: Iterable[bytes]) -> RowAutomaton:
+@lru_cache(32)
+def ends_with(endings: tuple[bytes, ...]) -> RowAutomaton:
     """Rows that end with one of some texts (Aho, Corasick, CACM 1975).
 
     Raises

@@ -38,7 +38,7 @@ def compile_pattern(pattern: str, flags: int, how: str, meaning: Meaning) -> Row
     RowAutomaton or None
         None: it is no pattern, has something that is not known here, or would be too large.
     """
-    if len(pattern) > MAX_PATTERN or (meaning.portable and not is_portable(pattern)):
+    if len(pattern) > MAX_PATTERN or (meaning.portable and not is_portable(pattern, strict=meaning is CUDF)):
         return None
     try:
         pattern.encode()

@@ -22,14 +22,24 @@ _TOKEN = re.compile(
     rf"|(?P<or>\|)"
 )
 
+#: What matches a character that is there, once or more.
+_IS_THERE = re.compile(rf"(?:{_CHARACTER}|\\(?:{_PUNCTUATION}|[ntrfdws])|\[[^^].*\])\+?")
 
-def is_portable(pattern: str) -> bool:
+
+def is_portable(pattern: str, *, strict: bool = False) -> bool:
     r"""Whether a pattern that Python's parser takes is known to be read in the same way by the others.
 
     Empty groups and alternatives are not, nor two repetitions behind each other, nor ``\B``, which RE2 finds inside of
     characters, too.
+
+    Parameters
+    ----------
+    pattern : str
+    strict : bool
+        Nor ``^`` and ``$`` but at the ends of the whole pattern, nor ``\b`` before what may match at the row's end: libcudf
+        reads a character there.
     """
-    at, before = 0, "open"
+    at, before, depth, edge = 0, "open", 0, ""
     while at < len(pattern):
         found = _TOKEN.match(pattern, at)
         if found is None or found.group("item") in _LETTER_ESCAPES:
@@ -37,7 +47,15 @@ def is_portable(pattern: str) -> bool:
         kind = str(next(name for name in ("item", "edge", "open", "close", "or") if found.group(name)))
         if kind in ("close", "or") and before in ("open", "or"):
             return False
+        if strict and edge == "\\b" and not (kind == "item" and _IS_THERE.fullmatch(found[0])):
+            return False
+        edge = found[0] if kind == "edge" else ""
+        depth += (kind == "open") - (kind == "close")
         at, before = found.end(), kind
         if at < len(pattern) and kind in ("item", "close", "edge") and pattern[at] in "*+?{":
+            return False
+        if strict and edge == "^" and found.start() > 0:
+            return False
+        if strict and edge == "$" and at < len(pattern):
             return False
     return before != "or"

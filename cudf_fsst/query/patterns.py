@@ -111,7 +111,7 @@ def _expression(column: ColumnSource, name: str, given: Mapping[str, Any]) -> Ro
 def _has_groups(pattern: Any) -> bool:
     try:
         return re.compile(pattern).groups > 0
-    except re.error:
+    except (re.error, TypeError):  # what is no pattern
         return False
 
 
@@ -142,7 +142,7 @@ def _edges(name: str, values: tuple[Any, ...]) -> RowAutomaton | None:
         return None
     make = automata.starts_with if name == "startswith" else automata.ends_with
     try:
-        return make(value for value in found if value is not None)
+        return make(tuple(value for value in found if value is not None))
     except automata.TooLarge:
         return None
 
