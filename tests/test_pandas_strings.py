@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-#: Tests of what is not an answer (and the file test_api.py): the class of ``series.str``, its attributes, and which line a warning points at.
+#: Tests of what is not an answer (and the file test_api.py): the class of ``series.str``, its attributes, and which
+#: line a warning points at.
 LEFT_OUT = (
     "test_api",
     "test_api_per_dtype",
@@ -28,9 +29,11 @@ def test_pandas_tests(tmp_path: Path) -> None:
         pytest.skip("pandas was installed without its tests")
     paths = [str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     found = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(tmp_path)]
-        + ["-p", "pandas_strings", "-k", f"not ({' or '.join(LEFT_OUT)})", "--tb=short"]
-        + ["--pyargs", "pandas.tests.strings"],
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "pandas_strings", "--tb=short"),
+            *("-c", os.devnull, "--rootdir", str(tmp_path), "-k", f"not ({' or '.join(LEFT_OUT)})"),
+            *("--pyargs", "pandas.tests.strings"),
+        ],
         capture_output=True,
         text=True,
         cwd=tmp_path,

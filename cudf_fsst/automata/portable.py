@@ -36,8 +36,8 @@ def is_portable(pattern: str, *, strict: bool = False) -> bool:
     ----------
     pattern : str
     strict : bool
-        Nor ``^`` and ``$`` but at the ends of the whole pattern, nor ``\b`` before what may match at the row's end: libcudf
-        reads a character there.
+        Nor ``^`` and ``$`` but at the ends of the whole pattern, nor ``\b`` before what may match at the row's end:
+        libcudf reads a character there.
     """
     at, before, depth, edge = 0, "open", 0, ""
     while at < len(pattern):

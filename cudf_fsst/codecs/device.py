@@ -34,7 +34,20 @@ from .values import cuda as fixed
 from .values import cuda_read as fixed_read
 from .values import plan
 
-__all__ = ["accept", "compare", "compress", "count", "is_in", "match", "merge", "read", "receive", "remap", "take", "validity"]
+__all__ = [
+    "accept",
+    "compare",
+    "compress",
+    "count",
+    "is_in",
+    "match",
+    "merge",
+    "read",
+    "receive",
+    "remap",
+    "take",
+    "validity",
+]
 
 
 def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:

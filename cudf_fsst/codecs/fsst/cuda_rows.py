@@ -13,12 +13,12 @@ from ...device.memory import Lane, Workspace, current_device, device_attributes
 from ..part import align
 from ..text.layout import ROW_BLOCK
 from ..text.segment import Segment
-from . import cuda_reading, launch
+from . import NAME, cuda_reading, launch
 from .cuda_kernels import get_kernel
 from .cuda_reading import Reading, reading_of
 
 _u32, _u64 = np.uint32, np.uint64
-_TABLE = (launch.DESCRIPTOR.names or ()).index("table")
+_TABLE = (launch.SEGMENT_VIEW.names or ()).index("table")
 
 #: Automata whose launches are kept with a column.
 _KEPT = 8
@@ -79,8 +79,8 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton, *, lane: Lane) ->
     -------
     rmm.DeviceBuffer or None
         `automata.NO`, `YES` or `UNDECIDED` for each row, a byte each, `UNDECIDED` where the automaton says so and for
-        rows of more than `launch.MOST_ROW` bytes. Of nulls it means nothing. None where a segment has too many rows, or
-        what is made of it takes more memory than a call may: then decode.
+        rows of more than `launch.MOST_ROW` bytes. Of nulls it means nothing. None where a segment has another codec or
+        too many rows, or what is made of it takes more memory than a call may: then decode.
 
     Raises
     ------
@@ -90,6 +90,8 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton, *, lane: Lane) ->
     if not segments:
         return lane.allocate(0)
     reading = reading_of(segments)
+    if any(name != NAME for name in reading.codecs):
+        return None
     if reading.running is None:
         reading.running = {}
     kept: dict[Any, _Prepared] = reading.running
@@ -173,7 +175,7 @@ class _Prepared:
         self.first_rows = work.reserve(_FIRST_ROW_NBYTES * max(one.tiles for one in self.rounds))
         addresses = [
             np.arange(self.tables_at, self.tables_end, 8),
-            self.views_at + launch.DESCRIPTOR.itemsize * np.arange(view.size) + 8 * _TABLE,
+            self.views_at + launch.SEGMENT_VIEW.itemsize * np.arange(view.size) + 8 * _TABLE,
         ]
         self._addresses = np.concatenate(addresses) // 8
 
@@ -235,7 +237,7 @@ def _run(prepared: _Prepared, answers: int, lane: Lane) -> None:
     first_rows, entries, restarts = (image + at for at in (prepared.first_rows, prepared.entries, prepared.restarts))
     for one in prepared.rounds or ():
         first, count = one.group.start, _u32(one.group.stop - one.group.start)
-        views = _u64(image + prepared.views_at + first * launch.DESCRIPTOR.itemsize)
+        views = _u64(image + prepared.views_at + first * launch.SEGMENT_VIEW.itemsize)
         rows_views = _u64(image + prepared.rows_views_at + first * launch.ROWS_VIEW.itemsize)
         lane.zero(first_rows, _FIRST_ROW_NBYTES * one.tiles)
         lane.launch(
