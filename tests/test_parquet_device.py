@@ -284,3 +284,30 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     path.write_bytes(whole[:4] + bytes(len(whole) // 2) + whole[4 + len(whole) // 2 :])
     with pytest.raises((ValueError, OSError), match=r"in\.parquet"):
         cudf_fsst.read_parquet(path, device="gpu")
+
+
+def test_urls_and_file_objects(tmp_path: Path) -> None:
+    """Ranges of columns pass through host memory; equal to the file read from the disk."""
+    import io
+
+    fsspec = pytest.importorskip("fsspec")
+    rows = 30_000
+    frame = pd.DataFrame(
+        {
+            "n": np.arange(rows) ** 2,
+            "t": [f"word {i % 997} x" for i in range(rows)],
+            "m": ["AIR", None, "x"] * (rows // 3),
+        }
+    )
+    path = tmp_path / "f.parquet"
+    frame.to_parquet(path, row_group_size=9000)
+    with fsspec.open("memory://device.parquet", "wb") as file:
+        file.write(path.read_bytes())
+    for source in ("memory://device.parquet", io.BytesIO(path.read_bytes())):
+        for options in ({}, {"columns": ["m", "n"]}, {"filters": [("m", "==", "AIR")]}):
+            found = cudf_fsst.read_parquet(source, device="gpu", **options)
+            assert found.device.startswith("cuda")
+            assert found.equals(cudf_fsst.read_parquet(path, device="gpu", **options))
+    cudf_fsst.read_parquet(path, device="gpu").to_parquet(tmp_path / "parts", partition_cols=["m"])
+    assert len(cudf_fsst.read_parquet(tmp_path / "parts", device="gpu")) == rows, "with a folder of nulls"
+    fsspec.filesystem("memory").rm("/device.parquet")
