@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import importlib.util
+import io
 import json
 import os
 import re
@@ -433,6 +434,9 @@ ERRORS: tuple[tuple[type[Exception], str, Callable[[Path], Any]], ...] = (
     (TypeError, "of dtype str, this one is string", append_other_dtype),
     (ValueError, "frames have different columns", concat_other_columns),
     (TypeError, "index of dtype complex128 cannot be stored", save_complex_index),
+    (FileNotFoundError, "memory://nothing/f.fsst: no such file", lambda _: cudf_fsst.load("memory://nothing/f.fsst")),
+    (ValueError, "compression must be one of", lambda folder: column().save(folder / "c", compression="gzip")),
+    (TypeError, "open for text", lambda _: cudf_fsst.load(io.StringIO("text"))),
     (ValueError, "codes of segment 0: checksum", load_damaged),
     (ValueError, "truncated", lambda _: cudf_fsst.SymbolTable.from_bytes(b"abc")),
     (ValueError, rf"version {FORMAT_VERSION + 7}; .* versions 1, 2, 3 and 4$", load_newer),
