@@ -47,7 +47,7 @@ _COLUMN_NBYTES, _SCOPE_NBYTES, _SEARCH_NBYTES, _WAVE_NBYTES, _PACK_NBYTES = (
 
 
 class TextTask(NamedTuple):
-    """A column to compress, and how: see `compress_one`.
+    """A column to compress, and how: see `text.cuda.compress`.
 
     `only`: numbers of the scopes that are wanted, None: all. `chars`: what `chars_of` has found.
     """
