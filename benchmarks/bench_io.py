@@ -11,8 +11,7 @@ Arrow's bytes, and its record with ``codec`` "cudf" is cuDF's ``to_parquet`` of 
 kernels, then once more (``_cached``).
 
 ``spill``: parts of lineitem leave the GPU for files, and come back. ``cudf_fsst`` is a `SpillPool` with a directory,
-``cudf`` the same parts as cuDF's ``host_serialize`` gives them, uncompressed, each written to a file and brought to the
-disk. ``_host`` is the same with all in host memory.
+``arrow`` the same parts as Arrow's IPC files, uncompressed. ``_host`` is the same with all in host memory.
 
 ``zstd`` needs no GPU. ``zstd_ratio`` is a file of ``save(compression="zstd")`` over a Parquet file with Zstd: of a list
 of Debian's packages (``--packages``, as apt keeps it, LZ4), of lines of source with their paths (of the packages of
@@ -187,6 +186,7 @@ def part_first(folder: Path, scratch: Path, repeats: int) -> Iterator[dict[str, 
 def part_spill(folder: Path, scratch: Path, repeats: int) -> Iterator[dict[str, Any]]:
     """Seconds in which parts of lineitem go to files and come back, and to host memory and back."""
     import cudf
+    import pyarrow as pa
 
     import cudf_fsst
 
@@ -208,36 +208,30 @@ def part_spill(folder: Path, scratch: Path, repeats: int) -> Iterator[dict[str, 
                 raise AssertionError("something else came back")
 
     def files() -> None:
-        kept = []
+        paths = []
         for i, part in enumerate(parts):
-            header, frames = part.host_serialize()
-            kept.append((scratch / f"part-{i}", header, [memoryview(frame).nbytes for frame in frames]))
-            with open(kept[-1][0], "wb") as raw:
-                for frame in frames:
-                    raw.write(frame)
+            paths.append(scratch / f"part-{i}.arrow")
+            with open(paths[-1], "wb") as raw:
+                table = part.to_arrow()
+                with pa.ipc.new_file(raw, table.schema) as writer:
+                    writer.write_table(table)
                 raw.flush()
                 os.fsync(raw.fileno())  # as `save` does
-        found = 0
-        for path, header, sizes in kept:
-            with open(path, "rb") as raw:
-                frames = [bytearray(nbytes) for nbytes in sizes]
-                for frame in frames:
-                    raw.readinto(frame)
-            found += check(cudf.DataFrame.host_deserialize(header, frames))
-            path.unlink()
-        if found != expected:
+        if sum(check(cudf.DataFrame.from_arrow(pa.ipc.open_file(path).read_all())) for path in paths) != expected:
             raise AssertionError("something else came back")
+        for path in paths:
+            path.unlink()
 
     def host() -> None:
-        kept = [part.host_serialize() for part in parts]
-        if sum(check(cudf.DataFrame.host_deserialize(*one)) for one in kept) != expected:
+        tables = [part.to_arrow() for part in parts]
+        if sum(check(cudf.DataFrame.from_arrow(table)) for table in tables) != expected:
             raise AssertionError("something else came back")
 
     for codec, measure, call in (
         ("cudf_fsst", "spill_disk_seconds", lambda: pool(64 << 20, scratch)),
-        ("cudf", "spill_disk_seconds", files),
+        ("arrow", "spill_disk_seconds", files),
         ("cudf_fsst", "spill_host_seconds", lambda: pool(64 << 30, None)),
-        ("cudf", "spill_host_seconds", host),
+        ("arrow", "spill_host_seconds", host),
     ):
         yield record(LINEITEM, codec, measure, round(seconds(call, min(repeats, 1)), 3), "s")
 

@@ -29,7 +29,7 @@ _PIECE_ROWS = 1024
 #: Each takes libcudf 2.5 times its own memory, and some 90 ms more than its bytes do. lineitem of scale factor 10 on an
 #: H200, GB/s: 2 pieces 5.1, 4 pieces 4.4, 8 pieces 3.7, 16 pieces 2.8, 32 pieces 1.9. Smaller pages, no statistics and
 #: no dictionaries were not faster.
-_GPU_PIECES, _GPU_PIECE_NBYTES, _GPU_MORE = 2, 9 << 29, 16
+_GPU_PIECES, _GPU_PIECE_NBYTES, _GPU_MORE = 4, 9 << 28, 8
 #: Rows of a row group that a GPU writes: libcudf's own choice, with which it takes 10 % less time than with half.
 _GPU_GROUP_ROWS = 1 << 20
 

@@ -27,7 +27,7 @@ from ..workers import TaskGroup, map_items
 #: Bytes that a thread reads or writes at once.
 _JOB_NBYTES = 8 << 20
 #: What is written is brought to the disk, by the thread that comes to it, behind so many bytes.
-_SYNCED = 128 << 20
+_SYNCED = 256 << 20
 #: Files from so many bytes on are let go of in a thread.
 _LARGE = 64 << 20
 _freeing = TaskGroup(1)
