@@ -1,4 +1,4 @@
-"""Columns of strings of codec ``onpair``, as users have them, on the CPU."""
+"""Columns of strings of codec ``onpair``, as users have them, on the host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 import cudf_fsst
 import reference_onpair
 from cudf_fsst.codecs.onpair import OnPairTable
-from cudf_fsst.codecs.registry import of_text
 from cudf_fsst.files import storage
 
 WORDS = ["a bottle of coffee", "  goodness  ", "", None, "Grüße, all of you", "aabbccddee" * 60, "\0\0\x7f\x7f", "zz"]
@@ -134,7 +133,24 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     assert refused > 30
 
 
-def test_there_is_no_gpu_side() -> None:
-    """Which is said, instead of another codec's bytes."""
-    with pytest.raises(ImportError, match="codec 'onpair' has no GPU side yet"):
-        of_text("onpair").device()
+@pytest.mark.gpu
+@pytest.mark.parametrize("level", ["default", "max"])
+def test_on_a_gpu(level: str) -> None:
+    """The same bytes as on the host, and all that is read there."""
+    import cudf
+
+    host = strings(20_000)
+    there = cudf.Series(host)
+    column, expected = there.fsst.compress(codec="onpair", level=level), host.fsst.compress(codec="onpair", level=level)
+    assert column.codec == "onpair"
+    assert column.tables == expected.tables
+    for found, one in zip(column.to_host().segments, expected.segments, strict=True):
+        assert found.meta.tobytes() == one.meta.tobytes()
+        assert found.codes.tobytes() == one.codes.tobytes()
+    assert column.decompress().to_arrow().equals(there.to_arrow())
+    assert expected.to_device().decompress().to_arrow().equals(there.to_arrow())
+    rows = np.random.default_rng(1).integers(0, len(host), 500)
+    assert column[rows].to_arrow().equals(there.iloc[rows].to_arrow())
+    assert column[77:9_000].to_arrow().equals(there[77:9_000].to_arrow())
+    assert column.str.contains("ee", regex=False).to_arrow().equals(there.str.contains("ee", regex=False).to_arrow())
+    assert cudf_fsst.train(there, codec="onpair", level=level) == cudf_fsst.train(host, codec="onpair", level=level)

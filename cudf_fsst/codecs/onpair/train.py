@@ -305,7 +305,7 @@ def _single_bytes() -> _Growing:
 
 
 def _next(
-    table: _Growing, sample: npt.NDArray[np.uint8], starts: Any, ends: Any, own: TrainingRound, costs: npt.NDArray[np.int32]
+    table: _Growing, sample: npt.NDArray[np.uint8], starts: Any, ends: Any, own: TrainingRound, costs: Any
 ) -> _Growing:
     """The table that a round makes of one."""
     trie = build(table.words, table.lengths, table.codes)

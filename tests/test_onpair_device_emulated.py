@@ -1,0 +1,112 @@
+"""Columns of codec ``onpair`` on an emulated GPU: read there, encoded by the host, alone and beside FSST."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cudf_fsst.buffers import ColumnBuffers, HostStrings
+from cudf_fsst.codecs import registry
+from cudf_fsst.codecs.node import Wanted
+from cudf_fsst.codecs.onpair.symbols import OnPairTable
+from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text.layout import TILE_SIZES
+from cudf_fsst.codecs.text.segment import Segment, Segments
+from emulation.conftest import emulator
+from emulation.device import FakeDevice, emulated
+from emulation.emulator import Emulator
+from fsst_gpu import SEGMENT, Gpu, column, text
+
+__all__ = ["emulator", "gpu"]
+ONPAIR = registry.of_text("onpair")
+
+
+@pytest.fixture(params=["sm_90"])
+def gpu(request: pytest.FixtureRequest, emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
+    monkeypatch.setattr(plan, "segment_size", lambda chars: SEGMENT)
+    device = FakeDevice(emulator, request.param)
+    with emulated(device, "text", ["cudf_fsst.codecs.onpair.cuda"]) as cuda:
+        yield Gpu(device, cuda)
+
+
+def rows_of(count: int, seed: int = 0) -> HostStrings:
+    """Strings with nulls, rows of several tiles, and bytes that no symbol has."""
+    rng = np.random.default_rng(seed)
+    noise = rng.integers(0, 256, 3000, dtype=np.uint8).tobytes()
+    rows: list[bytes | None] = [*text(rng, count), None, b"", b"aabbcc" * 300, noise, b"\0\0\0"]
+    order = rng.permutation(len(rows))
+    return column([None if i % 11 == 0 else rows[i] for i in order])
+
+
+def same(found: HostStrings, wanted: HostStrings) -> None:
+    assert (found.rows, found.null_count) == (wanted.rows, wanted.null_count)
+    assert found.offsets.tolist() == wanted.offsets.tolist()
+    assert found.chars.tobytes() == wanted.chars.tobytes()
+    if wanted.null_count:
+        bits = -(-wanted.rows // 8)
+        assert found.validity[:bits].tobytes() == wanted.validity[:bits].tobytes()
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_90"], indirect=True)
+@pytest.mark.parametrize("tile_size", TILE_SIZES)
+@pytest.mark.parametrize("names", [["onpair"], ["onpair", "fsst", "onpair"]], ids=len)
+def test_reads(gpu: Gpu, names: list[str], tile_size: int) -> None:
+    """All rows, ranges, whole segments, and chosen rows; tables of 11 and, of the last part, 12 bits."""
+    host: list[Segment] = []
+    for seed, name in enumerate(names):
+        strings = rows_of(SEGMENT, seed)
+        if seed == 2:
+            table = cpu.train(strings, ONPAIR)
+            assert isinstance(table, OnPairTable)
+            host += cpu.compress(strings, ONPAIR, table=OnPairTable(12, table.symbols), tile_size=tile_size)
+        else:
+            host += cpu.compress(strings, registry.of_text(name), tile_size=tile_size)
+    segments = list(gpu.cuda.to_device(host))
+    rows = sum(segment.rows for segment in segments)
+    same(gpu.download(gpu.cuda.decompress(segments)), cpu.read(host))
+    kept = Segments(segments)
+    for start, stop in (0, rows), (5, rows // 2), (rows - 1, rows), (segments[0].rows, rows), (7, 7):
+        same(gpu.download(gpu.cuda.take_range(kept, start, stop)), cpu.read(host, start, stop))
+    rng = np.random.default_rng(3)
+    for count in 1, 40, 700:
+        chosen = rng.integers(0, rows, count)
+        same(gpu.download(gpu.cuda.take(kept, chosen)), cpu.take(host, chosen))
+
+
+def test_compress(gpu: Gpu) -> None:
+    """By the codec's name and by a table: the same bytes as on the host, for it is the host that encodes."""
+    from cudf_fsst.codecs import device
+    from cudf_fsst.device.memory import Lane
+
+    strings = [rows_of(1500, seed) for seed in range(2)]
+    options = {"tile_size": 256, "level": "default"}
+    table = cpu.train(strings[0], ONPAIR)
+    there = [ColumnBuffers(pa.string(), one.rows, one.null_count, strings=gpu.upload(one)) for one in strings]
+    wanted = [Wanted(there[0], "onpair", {**options, "table": None}), Wanted(there[1], None, {**options, "table": table})]
+    with Lane() as lane:
+        nodes = device.compress(wanted, lane=lane)
+    for node, one, given in zip(nodes, strings, (None, table), strict=True):
+        assert node.codec == "onpair"
+        expected = cpu.compress(one, ONPAIR, table=given, tile_size=256)
+        for segment, other in zip(gpu.cuda.to_host(list(node.segments)), expected, strict=True):
+            assert segment.table == other.table
+            assert segment.meta.tobytes() == other.meta.tobytes()
+            assert segment.codes.tobytes() == other.codes.tobytes()
+    assert gpu.cuda.train(gpu.upload(strings[0]), "onpair") == table
+
+
+def test_damaged_codes(gpu: Gpu) -> None:
+    """Nothing is touched outside; the walls of the emulated memory say so."""
+    rng = np.random.default_rng(5)
+    [host] = cpu.compress(rows_of(9000), ONPAIR, tile_size=128)
+    for _ in range(10):
+        meta, codes = host.meta.copy(), host.codes.copy()
+        for array in meta, codes:
+            array[rng.integers(0, array.size, 5)] = rng.integers(0, 256, 5)
+        damaged = Segment(host.layout, host.null_count, host.table, meta, codes, codes.size)
+        gpu.cuda.decompress(gpu.cuda.to_device([damaged]))
+        gpu.device.default.synchronize()
