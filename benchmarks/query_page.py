@@ -51,7 +51,7 @@ def asked(record: dict[str, Any]) -> str:
     name = MEASURES[record["measure"]]
     if "pattern" in record:
         shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in record["pattern"])
-        return f"{name} `{shown}`"
+        return f"{name} `{shown}`".replace("|", "\\|")  # which would end a cell of a table
     return f"{name}, {record['values']} values" if "values" in record else name
 
 

@@ -13,6 +13,10 @@
 //
 // Rows of more than MOST_ROW bytes are left undecided: a lane alone would be at work too long.
 //
+// TPC-H l_comment SF 10 on an H200 (60 M rows), nine automata of 7 to 38 states: 1.39 to 1.50 ms, whatever they look for; beside it
+// 0.16 ms of fsst_rows_starts and 0.04 of the rest of fsst_rows_lift.cu. With 24 warps a multiprocessor instead of 32 it is 1.60, with 20
+// warps 1.79. The automaton of 34 states in shared memory, which then has room for fewer warps, took 1.70; in global memory 1.49.
+//
 // Whatever the codes, nothing outside the staged codes and the answers is touched: starts and lengths are clamped to `codes_nbytes`, a
 // lane that does not end a tile where it should stops, and every step reads a code at least.
 #include "fsst_rows.cuh"

@@ -264,7 +264,8 @@ CONSTANTS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "questions": (
         ("`isin` of strings | up to {:,} strings", "query.asked.MOST_VALUES"),
-        ("a tuple of up to {} strings", "query.asked._MOST_ENDS"),
+        ("needs more than {} states", "automata.machine.MAX_STATES"),
+        ("rows of more than {} KiB on a GPU", "codecs.fsst.launch.MOST_ROW >> 10"),
         ("a pattern of more than {} bytes", "codecs.text.search.MAX_PATTERN"),
     ),
     "performance": (
