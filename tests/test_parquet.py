@@ -536,3 +536,23 @@ def test_no_file_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     frame.to_parquet(path, compression="zstd")
     assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
     pd.testing.assert_frame_equal(pd.read_parquet(path), frame.decompress())
+
+
+def test_pieces_are_smaller_where_there_is_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what libcudf writes, of which no more than the sizes is looked at here."""
+    frame = pd.DataFrame({"n": range(5000)}).fsst.compress()
+    options = batches.ParquetOptions("snappy")
+    tried = []
+
+    def write(_path: Any, _backend: Any, _nodes: Any, rows: int, count: int, *_: Any) -> None:
+        tried.append((rows, count))
+        if len(tried) % 2:
+            raise MemoryError("std::bad_alloc")
+
+    monkeypatch.setattr(batches, "_write_pieces_on_gpu", write)
+    columns, dtypes = frame._columns, frame._dtypes()
+    batches.write_parquet_on_gpu("p", frame._backend, columns, frame._labels, dtypes, [], frame._index, options)
+    assert tried == [(5000, 4), (5000, 32)]
+    monkeypatch.setattr(batches, "_GPU_PIECE_NBYTES", 1000)
+    batches.write_parquet_on_gpu("p", frame._backend, columns, frame._labels, dtypes, [], frame._index, options)
+    assert tried[2:] == [(5000, 40), (5000, 320)]
