@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import update_wrapper
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -32,25 +32,31 @@ class lazy(Generic[_T]):
         return value
 
 
-def kept_with(most: int | None = None) -> Callable[[Callable[[_K], _T]], Callable[[_K], _T]]:
+class _Kept(Generic[_K, _T]):
+    """What a function makes of objects, kept as long as they live."""
+
+    def __init__(self, make: Callable[[_K], _T], most: int | None) -> None:
+        self._make, self._most = make, most
+        self._made: WeakKeyDictionary[_K, _T] = WeakKeyDictionary()
+        update_wrapper(self, make)
+
+    def __call__(self, of: _K) -> _T:
+        found = self._made.get(of)
+        return self.keep(of, self._make(of)) if found is None else found
+
+    def keep(self, of: _K, value: _T) -> _T:
+        """Take a value that is known otherwise; it is returned."""
+        if self._most is not None:
+            for oldest in list(self._made)[: max(0, len(self._made) - self._most + 1)]:
+                self._made.pop(oldest, None)
+        self._made[of] = value
+        return value
+
+
+def kept_with(most: int | None = None) -> Callable[[Callable[[_K], _T]], _Kept[_K, _T]]:
     """Keep what a function makes of an object, which must not refer to it, as long as that lives.
 
-    Of more than `most` objects only the last are kept.
+    Of more than `most` objects only the
+    last are kept. None is not kept.
     """
-
-    def decorate(make: Callable[[_K], _T]) -> Callable[[_K], _T]:
-        made: WeakKeyDictionary[_K, _T] = WeakKeyDictionary()
-
-        @wraps(make)
-        def get(of: _K) -> _T:
-            found = made.get(of)
-            if found is None:
-                if most is not None:
-                    for oldest in list(made)[: max(0, len(made) - most + 1)]:
-                        made.pop(oldest, None)
-                found = made[of] = make(of)
-            return found
-
-        return get
-
-    return decorate
+    return lambda make: _Kept(make, most)

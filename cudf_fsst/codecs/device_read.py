@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import cupy
 import numpy as np
@@ -16,6 +15,7 @@ from ..arrow_types import has_offsets, list_size
 from ..buffers import ColumnBuffers, DeviceStrings
 from ..device.memory import DeviceInts, Lane, pinned
 from ..device.transfer import Inbox
+from ..lazy import kept_with
 from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import RowNumbers
 from .dict import cuda_read as dictionary
@@ -99,7 +99,7 @@ def _copied(node: Node, parts: Iterator[Any]) -> Node:
     pairs = [(made, node)]
     while pairs:
         copy, source = pairs.pop()
-        _shapes[copy] = _shape(source)
+        _shape.keep(copy, _shape(source))
         if isinstance(copy.segments, Segments) and isinstance(source.segments, Segments):
             copy.segments.source = source.segments
         pairs += zip(copy.children, source.children, strict=True)
@@ -178,17 +178,8 @@ class _Shape:
     itemsize: int
 
 
-_shapes: WeakKeyDictionary[Node, _Shape] = WeakKeyDictionary()
-
-
+@kept_with()
 def _shape(node: Node) -> _Shape:
-    found = _shapes.get(node)
-    if found is None:
-        found = _shapes[node] = _made_shape(node)
-    return found
-
-
-def _made_shape(node: Node) -> _Shape:
     if list_size(node.type) is not None or pa.types.is_map(node.type) or len(node.values) > 2:
         raise TypeError(f"cuDF has no columns of Arrow type {node.type}; to_host() keeps them")
     return _Shape(

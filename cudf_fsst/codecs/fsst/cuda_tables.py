@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from ...buffers import CharactersUnderNulls
 from ...device.memory import Lane, current_device, device_attributes
+from ...lazy import kept_with
 from ...profiling import MEASURE
 from ..text.layout import ROW_BLOCK, SegmentLayout
 from . import launch, train_max
@@ -177,14 +177,16 @@ def _cuts(column: RoomColumn, found: FoundPlaces, numbers: Sequence[int]) -> Ite
         made += 1
 
 
-#: Of a table: by device and kind of the lookup tables, the copy there, an event behind its upload, and its bytes.
-_copies: WeakKeyDictionary[SymbolTable, dict[tuple[Any, ...], tuple[Any, Any, int]]] = WeakKeyDictionary()
+@kept_with()
+def _copies(_table: SymbolTable) -> dict[tuple[Any, ...], tuple[Any, Any, int]]:
+    """By device and kind of the lookup tables: the copy there, an event behind its upload, and its bytes."""
+    return {}
 
 
 def _device_copy(table: SymbolTable, column: RoomColumn, lane: Lane) -> ColumnTables:
     """The lookup tables of a given table; they stay on the GPU as long as it lives."""
     mixed = column.task.level != "max" and _mixed(column)
-    key, of_table = (current_device(), column.task.level, mixed), _copies.setdefault(table, {})
+    key, of_table = (current_device(), column.task.level, mixed), _copies(table)
     if key not in of_table:
         made = launch.max_tables(table) if column.task.level == "max" else launch.encode_tables(table, mixed)
         buffer = lane.allocate(made.nbytes)
