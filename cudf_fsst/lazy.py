@@ -32,7 +32,7 @@ class lazy(Generic[_T]):
         return value
 
 
-class _Kept(Generic[_K, _T]):
+class _KeptWith(Generic[_K, _T]):
     """What a function makes of objects, kept as long as they live."""
 
     def __init__(self, make: Callable[[_K], _T], most: int | None) -> None:
@@ -53,10 +53,10 @@ class _Kept(Generic[_K, _T]):
         return value
 
 
-def kept_with(most: int | None = None) -> Callable[[Callable[[_K], _T]], _Kept[_K, _T]]:
+def kept_with(most: int | None = None) -> Callable[[Callable[[_K], _T]], _KeptWith[_K, _T]]:
     """Keep what a function makes of an object, which must not refer to it, as long as that lives.
 
     Of more than `most` objects only the
     last are kept. None is not kept.
     """
-    return lambda make: _Kept(make, most)
+    return lambda make: _KeptWith(make, most)
