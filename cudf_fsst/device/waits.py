@@ -11,14 +11,8 @@ from .memory import Lane
 Steps = Generator[None, None, Any]
 
 
-def together(*generators: Steps, begun: int = 0) -> Steps:
+def together(*generators: Steps) -> Steps:
     """Steps of generators side by side, as those of one; a list of what each returned.
-
-    Parameters
-    ----------
-    *generators
-    begun
-        How many of the first of them have yielded, while the wait for that has not been.
 
     Raises
     ------
@@ -29,13 +23,12 @@ def together(*generators: Steps, begun: int = 0) -> Steps:
     waiting = dict(enumerate(generators))
     try:
         while waiting:
-            for number, generator in list(waiting.items())[begun:]:
+            for number, generator in list(waiting.items()):
                 try:
                     next(generator)
                 except StopIteration as end:
                     results[number] = end.value
                     del waiting[number]
-            begun = 0
             if waiting:
                 yield
     except GeneratorExit:

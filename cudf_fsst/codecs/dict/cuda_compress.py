@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import is_
 from typing import Any, NamedTuple
 
 from ...buffers import DeviceStrings
@@ -258,23 +257,10 @@ def _round(
 ) -> Steps:
     """Number the values of some scopes, and pack the codes where a dictionary pays.
 
-    The codes are measured as soon as they are there. While that goes on, the host has the values gathered and
-    compressed, so that there is one wait for both.
+    Codes and values are measured together, with one wait for both.
     """
     packing = _PACKING_NULLS if any(one.strings.null_count for one in searches) else _PACKING
-    early: list[Steps] = []
-    measured: list[Any] = []
-    early_of: list[cuda_find.Numbered] = []
-
-    def begin(found: Sequence[cuda_find.Numbered]) -> None:
-        """Measure the codes before it is known how many values there are: most often, a dictionary pays."""
-        if all(_known(one) for one in found):
-            early.append(pack(found, lane, outbox))
-            early_of.extend(found)
-            next(early[0])
-            measured.append(lane.event())
-
-    numbered = yield from cuda_find.number(searches, lane, room=room - packing, beside=begin)
+    numbered = yield from cuda_find.number(searches, lane, room=room - packing)
     made: list[tuple[cuda_find.Numbered, DictionaryScope]] = []
     gathered: list[tuple[DictColumn, DictionaryScope]] = []
     try:
@@ -286,13 +272,10 @@ def _round(
                 continue
             gathered.append((column, scope))
             made.append((one, scope))
-        if early and not (len(made) == len(early_of) and all(map(is_, early_of, (one for one, _ in made)))):
-            yield  # codes are being measured
-            early.pop().close()
         values_nbytes = sum(scope.values_chars + 4 * scope.values for _, scope in gathered)
         few = values_nbytes <= _FEW_VALUES_NBYTES
         spare = room - packing - sum(one.nbytes for one, _ in made) - 4 * values_nbytes * few
-        packing_steps = early[0] if early else pack([one for one, _ in made], lane, outbox, room=spare)
+        packing_steps = pack([one for one, _ in made], lane, outbox, room=spare)
         values = _compress_values(gathered if few else [], lane, outbox)
         if not few:
             for one, scope in made:  # they are wanted when the rest has been given back
@@ -300,48 +283,13 @@ def _round(
                 lane.copy(scope.held.ptr, one.firsts, 4 * one.values)
                 scope.firsts = int(scope.held.ptr)
             waiting += gathered
-        if early:
-            packed = yield from _pack_beside(packing_steps, measured[0], values, lane)
-        else:
-            packed, _ = yield from together(packing_steps, values)
+        packed, _ = yield from together(packing_steps, values)
         for (_, scope), (validity, codes) in zip(made, packed, strict=True):
             scope.validity, scope.codes = validity, codes
     finally:
         for one in numbered:
             if one is not None:
                 one.release()
-
-
-def _pack_beside(pack: Steps, measured: Any, values: Steps, lane: Lane) -> Steps:
-    """Pack codes, whose measuring has begun and ends with an event, while the GPU compresses values; the parts."""
-    first = together(values)
-    try:
-        begun = next(first, True) is None
-        compressed = lane.event()
-        measured.synchronize()
-        try:
-            next(pack)
-        except StopIteration as end:
-            if begun:
-                compressed.synchronize()  # and not for the codes that are packed
-                yield from first
-            return end.value
-        packed, _ = yield from together(pack, first, begun=1 + begun)
-        return packed
-    except BaseException:
-        lane.synchronize()
-        first.close()
-        pack.close()
-        raise
-
-
-def _known(one: cuda_find.Numbered) -> bool:
-    """Whether codes can be packed before it is known what the values are; then the number of nulls is set."""
-    strings = one.scope.strings
-    if not one.kept or not one.itemsize_known or (strings.null_count and one.scope.rows != strings.rows):
-        return False
-    one.null_count = strings.null_count
-    return True
 
 
 def _groups(

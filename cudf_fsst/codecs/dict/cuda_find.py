@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -317,9 +317,7 @@ def download(together: Sequence[Numbered], lane: Lane) -> Any:
     return lane.fetch(together[0].found_at, _COUNT * len(together), np.uint64).reshape(-1, _COUNT)
 
 
-def number(
-    scopes: Sequence[ScopeRange], lane: Lane, *, room: int, beside: Callable[[Sequence[Numbered]], None] | None = None
-) -> Generator[None, None, list[Numbered | None]]:
+def number(scopes: Sequence[ScopeRange], lane: Lane, *, room: int) -> Generator[None, None, list[Numbered | None]]:
     """Number the values of scopes. None: there are more than its limit.
 
     Parameters
@@ -329,9 +327,6 @@ def number(
         Waited for at each yield.
     room
         Bytes that may be used to keep what is found of every row.
-    beside
-        Is called before the first wait, to launch more work on the same scopes, as if their numbers were known. That
-        wait is no yield, and ends before this work does.
     """
     results: list[Numbered | None] = [None] * len(scopes)
     left = [(i, slots_of(scope)) for i, scope in enumerate(scopes)]
@@ -352,13 +347,7 @@ def number(
         jobs.place(tables)
         tables.launch(lane)
         found = [download([one], lane)[0] for _, _, one in tried]
-        if beside is None:
-            yield
-        else:  # What is launched there is not waited for.
-            downloaded = lane.event()
-            beside([one for _, _, one in tried])
-            beside = None
-            downloaded.synchronize()
+        yield
         left = []
         for (i, rest, one), numbers in zip(tried, found, strict=True):
             if one.complete(numbers.tolist()):
