@@ -189,6 +189,9 @@ class Samples:
 class Carried:
     """Samples of the scopes of columns, counted while FSST looks at all their rows, so with its wait.
 
+    Looked at by themselves they cost a wait more: of l_comment on an H200, 1 MB takes 0.50 ms instead of 0.39, 100,000
+    rows 0.49 instead of 0.41, 100 MB 0.67 instead of 0.56.
+
     Parameters
     ----------
     columns : sequence of (int, DeviceStrings, int)
