@@ -37,11 +37,11 @@ __device__ __forceinline__ u32 code_at(const WriteJob& job, u64 row) {
 }
 
 // What threads need of a job for every row, in registers.
-struct Rows {
+struct RowCodes {
   u64 codes, validity, validity_offset;
   u32 nbytes, rows, values;
 
-  __device__ __forceinline__ explicit Rows(const WriteJob& job)
+  __device__ __forceinline__ explicit RowCodes(const WriteJob& job)
       : codes(job.codes),
         validity(job.validity),
         validity_offset(job.validity_offset),
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS) dict_sums(const u64* 
   __shared__ u32 near[READ_KEPT];
   const u32 in_job = load_job(table, jobs, job);
   const ValueLengths lengths(job, near);
-  const Rows rows(job);
+  const RowCodes rows(job);
   u64* sums = reinterpret_cast<u64*>(job.sums);
   const u32 step = u32(job.blocks) * READ_THREADS * READ_ROWS;
   for (u32 row = (in_job * READ_THREADS + threadIdx.x) * READ_ROWS; row - lane_id() * READ_ROWS < rows.rows;
@@ -160,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS, WRITE_RESIDENT) dict_
   __shared__ u32 near[READ_KEPT];
   const u32 in_job = load_job(table, jobs, job);
   const ValueLengths lengths(job, near);
-  const Rows rows(job);
+  const RowCodes rows(job);
   const bool wide = job.out_wide != 0;
   const u32 tiles = (rows.rows + READ_TILE - 1) / READ_TILE;
 #pragma unroll 1

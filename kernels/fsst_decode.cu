@@ -42,7 +42,7 @@ struct LaneOutput {
 };
 
 // A lane's place in its codes.
-struct Codes {
+struct LaneCodes {
   const u32* word;  // the next word of staged codes to read
   u32 previous;     // the one before
   u32 shift;        // where in it the next code lies
@@ -80,7 +80,7 @@ __device__ __forceinline__ void decode_row(u8* shared, const u32* staged, u32 at
   const u32 last = row_at + ROW_NBYTES - 8;
   *reinterpret_cast<u64*>(shared + row_at) = 0;
   LaneOutput row = {shared, row_at + (skew & 8), 0, 8 * (skew & 7), one};
-  Codes codes = {staged + at / 4 + 1, staged[at / 4], 8 * (at & 3), 0, table->first_eight, table->eights};
+  LaneCodes codes = {staged + at / 4 + 1, staged[at / 4], 8 * (at & 3), 0, table->first_eight, table->eights};
   for (; count >= 4; count -= 4) {
     row.out = min(row.out, last);
     codes.decode_four(row);

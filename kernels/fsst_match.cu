@@ -460,8 +460,9 @@ struct ByteCount : Each<ByteCount> {
 // Answers for the rows of a block, whose starts are staged. `sound`: all rows are wanted, and are as short and end as early as they
 // should. Sets bit i of `together` where row 32 * i + lane is long, without an answer.
 template <bool sound, typename Question>
-__device__ __forceinline__ void answer_rows(const Question& question, const LaneBits& bits, const u32* staged, u32 most,
-                                            u32 valid, u32 rows, typename Question::Answer* to, u32& together) {
+__device__ __forceinline__ void answer_lanes(const Question& question, const LaneBits& bits, const u32* staged,
+                                             u32 most, u32 valid, u32 rows, typename Question::Answer* to,
+                                             u32& together) {
   typedef typename Question::Answer Answer;
   const u32 lane = lane_id();
   const u32 *const starts = staged + lane, *const ends = starts + 1 + (lane == 31);  // as `padded` has them
@@ -559,9 +560,9 @@ __device__ __forceinline__ void match_block(const Question& question, const Segm
     // Row lengths that are sound, short rows, and no nulls: the usual case.
     if (rows == ROW_BLOCK && s.validity == 0 && __shfl_sync(ALL_LANES, all, 31) <= most &&
         u32(block.minimum) + (1u << block.width) <= LONG_ROW)
-      answer_rows<true>(question, bits, staged, most, valid, rows, to, together);
+      answer_lanes<true>(question, bits, staged, most, valid, rows, to, together);
     else
-      answer_rows<false>(question, bits, staged, most, valid, rows, to, together);
+      answer_lanes<false>(question, bits, staged, most, valid, rows, to, together);
   }
   if (__any_sync(ALL_LANES, together != 0)) {
     const WarpBits bits = {words, plane_words};

@@ -13,7 +13,7 @@
 
 typedef long long s64;
 
-struct Values {
+struct GroupValues {
   u64 values, validity;  // addresses; no validity: 0
   u32 kind, itemsize;
 
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS)
     group_integers(u64 numbers, u64 rows, u64 values, u64 validity, u32 kind, u32 itemsize, u32 groups, u64* sums,
                    u64* counts) {
   DYNAMIC_SHARED(u64, shared);
-  const Values column = {values, validity, kind, itemsize};
+  const GroupValues column = {values, validity, kind, itemsize};
   Places<u64> places(shared, groups);
   places.fill(0);
   each_row(numbers, rows, [&](u64 first, u64 step, const i32* group) {
@@ -130,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS)
     group_floats(u64 numbers, u64 rows, u64 values, u64 validity, u32 kind, u32 itemsize, u32 groups, double* sums,
                  u64* counts, u64 around) {
   DYNAMIC_SHARED(u64, shared);
-  const Values column = {values, validity, kind, itemsize};
+  const GroupValues column = {values, validity, kind, itemsize};
   double* means = reinterpret_cast<double*>(shared);
   Places<double> places(shared + groups, groups);
   for (u32 g = threadIdx.x; g < groups; g += GROUP_THREADS)
@@ -162,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS)
 }
 
 // A number's place among all of its kind.
-__device__ __forceinline__ u64 rank_of(const Values& column, u64 row) {
+__device__ __forceinline__ u64 rank_of(const GroupValues& column, u64 row) {
   constexpr u64 top = 1ull << 63;
   if (column.kind == GROUP_UNSIGNED) return column.integer(row);
   if (column.kind == GROUP_SIGNED) return column.integer(row) ^ top;
@@ -177,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS)
     group_greatest(u64 numbers, u64 rows, u64 values, u64 validity, u32 kind, u32 itemsize, u32 groups, u64* greatest,
                    u64* counts, u64 flip) {
   DYNAMIC_SHARED(u64, shared);
-  const Values column = {values, validity, kind, itemsize};
+  const GroupValues column = {values, validity, kind, itemsize};
   Places<u64> places(shared, groups);
   places.fill(0);
   each_row(numbers, rows, [&](u64 first, u64 step, const i32* group) {
