@@ -277,6 +277,10 @@ def subjects() -> list[tuple[str, bytes]]:
             if len(index) == len(words):
                 pd.Series(words, index=index, dtype="str").fsst.compress().save(path)
                 made.append((f"column with {name}", path.read_bytes()))
+        repeated = pd.Series(words * 40, dtype="str")
+        for tile_size in 128, 1024:
+            repeated.fsst.compress(codec="onpair", tile_size=tile_size).save(path)
+            made.append((f"column of onpair, tiles of {tile_size}", path.read_bytes()))
         for name, values in columns():
             values.fsst.compress().save(path)
             made.append((f"column of {name}", path.read_bytes()))
@@ -667,7 +671,7 @@ def change_values(dice: random.Random, data: bytes) -> bytes:
         file.flush()
         stored = storage.load(file.name)
     streams = list(stored.streams)
-    places = [i for i, (codec, parts) in enumerate(streams) if codec != storage.FIRST_TEXT and parts]
+    places = [i for i, (codec, parts) in enumerate(streams) if not registry.is_text(codec) and parts]
     for place in dice.sample(places, min(len(places), dice.choice([1, 1, 2, 5]))):
         codec, parts = streams[place]
         itemsize = parts[0].itemsize
