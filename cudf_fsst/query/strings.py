@@ -39,11 +39,12 @@ class StringMethods:
 
     All methods of the library's ``Series.str`` are there, and give what those of ``column.decompress().str`` give.
 
-    * Answered on the codes: `contains`, `startswith`, `endswith`, ``match``, ``fullmatch``, `count` and `find` of
-      literals, `like`, `len`, `byte_count`.
-    * Decoded piece by piece: regular expressions, ``case=False``, ``flags``, and all other methods where a row's result
-      depends on that row alone. Where all rows have a dictionary, each of its values is decoded and asked once, unless
-      an argument is a function.
+    * Answered on the codes: `contains`, ``match`` and ``fullmatch`` of literals and of regular expressions that an
+      automaton can say, also with ``case=False`` and ``flags``; `startswith`, `endswith`, `count` and `find` of
+      literals, `like`, `len`, `byte_count`. Of `count` of a regular expression rows without a match are not decoded.
+    * Decoded piece by piece: other regular expressions, and all other methods where a row's result depends on that row
+      alone. Where all rows have a dictionary, each of its values is decoded and asked once, unless an argument is a
+      function.
     * Decoded whole: methods whose result is a table (``extract``, ``partition``, ``split(expand=True)``) or that join
       rows (``cat``).
     """
