@@ -208,17 +208,17 @@ def compress(
             made.save(output)
         except (KeyError, TypeError) as error:  # which name the column
             raise CliError(str(error.args[0] if error.args else error)) from error
-    shape = f"{len(made):,} rows" + ("" if is_text else f", {len(frame.columns):,} columns")
+    shape = _count(len(made), "row") + ("" if is_text else f", {_count(len(frame.columns), 'column')}")
     _show_compressed(files, output, made, shape, engine)
 
 
 def _show_compressed(files: Sequence[Path], output: Path, compressed: Any, shape: str, engine: Any) -> None:
-    _say(f"{_shown(output)}: {shape}, compressed on {_shown(engine.device)}")
+    _say(f"{_shown(output)}: {shape}, by {_shown(engine.device)}")
     inputs = "input file" if len(files) == 1 else f"{len(files)} input files"
-    plain, packed = compressed.uncompressed_nbytes, compressed.nbytes
     for what, size in (
         (inputs, _size(sum(file.stat().st_size for file in files))),
-        ("in memory", f"{_size(packed)}, which Arrow keeps in {_size(plain)}: {compressed.ratio:.2f} times smaller"),
+        ("in Arrow", _size(compressed.uncompressed_nbytes)),
+        ("in memory", f"{_size(compressed.nbytes)}, ratio {compressed.ratio:.2f}"),
         ("on disk", _size(output.stat().st_size)),
     ):
         _say(f"  {what + ':':<16}{size}")
@@ -246,14 +246,14 @@ def decompress(
     try:
         compressed: Any = found[0] if len(found) == 1 else concat(found)
         if isinstance(compressed, CompressedFrame):
-            frame, what = compressed, f"{compressed.shape[1]:,} columns"
+            frame, what = compressed, _count(compressed.shape[1], "column")
         else:
             frame = of_column(compressed, "column" if compressed.name is None else None)
             what = f"column {_shown(repr(str(frame.columns[0])))}"
         write(frame, output)
     except (NotImplementedError, TypeError) as error:  # Arrow's, of types and names that the file cannot have
         raise CliError(str(error)) from error
-    _say(f"{_shown(output)}: {len(frame):,} rows, {what}, {_size(output.stat().st_size)}")
+    _say(f"{_shown(output)}: {_count(len(frame), 'row')}, {what}, {_size(output.stat().st_size)}")
 
 
 @app.command()
@@ -341,6 +341,10 @@ def _show_frame(file: Path, facts: dict[str, Any]) -> None:
     listed.add_section()
     listed.add_row("total", "", "", "", *numbers(facts))
     _print_table(listed)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _say(line: str) -> None:

@@ -67,9 +67,9 @@ def test_sizes_are_those_of_the_files_and_the_frame(tmp_path: Path) -> None:
     pd.DataFrame({"text": ["the same again"] * 5000, "n": range(5000)}).to_csv(given, index=False)
     shown = run_ok("compress", given, given, "-o", made, "--device", "cpu")
     frame = cudf_fsst.load(made)
-    lines = "2 input files: +(.*)\n +in memory: +(.*), which Arrow keeps in (.*): (.*) times .*\n +on disk: +(.*)\n"
+    lines = "2 input files: +(.*)\n +in Arrow: +(.*)\n +in memory: +(.*), ratio (.*)\n +on disk: +(.*)\n"
     found = re.search(lines, shown)
-    sizes = (2 * given.stat().st_size, frame.nbytes, frame.uncompressed_nbytes, made.stat().st_size)
+    sizes = (2 * given.stat().st_size, frame.uncompressed_nbytes, frame.nbytes, made.stat().st_size)
     assert len(frame) == 10_000
     for text, size in zip((*found.groups()[:3], found[5]), sizes, strict=True):
         number, unit = text.split()

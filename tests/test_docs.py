@@ -100,7 +100,7 @@ def test_commands_of_the_command_lines_page_run(tmp_path: Path, monkeypatch: pyt
         assert result.exit_code == 0, f"{command}: {result.output}"
         if command == commands[0]:
             (shown,) = blocks("text", page.read_text())
-            assert shown.splitlines()[2] in result.output
+            assert "\n".join(shown.splitlines()[2:4]) in result.output
     original, again = (pd.read_parquet(tmp_path / name) for name in ("people.parquet", "again.parquet"))
     pd.testing.assert_frame_equal(original, again)
 
