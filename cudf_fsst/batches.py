@@ -25,11 +25,11 @@ from .remote import is_file_object, located
 PIECE_NBYTES = 64 << 20
 #: Rows of a piece are a multiple of this.
 _PIECE_ROWS = 1024
-#: Pieces of a frame that a GPU writes, at most so large; and how many times as many where there is no memory for them.
-#: Each takes libcudf 2.5 times its own memory, and some 90 ms more than its bytes do. lineitem of scale factor 10 on an
-#: H200, GB/s: 2 pieces 5.1, 4 pieces 4.4, 8 pieces 3.7, 16 pieces 2.8, 32 pieces 1.9. Smaller pages, no statistics and
-#: no dictionaries were not faster.
-_GPU_PIECES, _GPU_PIECE_NBYTES, _GPU_MORE = 4, 9 << 28, 8
+#: Pieces of a frame that a GPU writes: each takes libcudf 2.5 times its own memory, and a call may have an eighth of the
+#: frame, or 64 MiB. Fewer would be faster, by some 90 ms a piece. lineitem of scale factor 10 on an H200, GB/s: 2 pieces
+#: 5.1, 4 pieces 4.4, 8 pieces 3.7, 16 pieces 2.8, 32 pieces 1.9. Smaller pages, no statistics and no dictionaries were
+#: not faster.
+_GPU_PIECES, _GPU_PIECE_NBYTES, _GPU_MORE = 20, 25 << 20, 8
 #: Rows of a row group that a GPU writes: libcudf's own choice, with which it takes 10 % less time than with half.
 _GPU_GROUP_ROWS = 1 << 20
 
@@ -177,7 +177,7 @@ def write_parquet_on_gpu(
     fields = _schema(contents, labels, dtypes, _Levels(index, options.keep_index))
     nodes, nbytes = [content.node for content in every], sum(content.node.uncompressed_nbytes for content in every)
     group_rows = options.row_group_size or _GPU_GROUP_ROWS
-    count = max(_GPU_PIECES, -(-nbytes // _GPU_PIECE_NBYTES))
+    count = max(min(_GPU_PIECES, -(-nbytes // _GPU_PIECE_NBYTES)), 1)
     try:
         _write_pieces_on_gpu(path, backend, nodes, rows, count, fields, group_rows, options)
     except MemoryError:
@@ -194,10 +194,12 @@ def _write_pieces_on_gpu(
     group_rows: int,
     options: ParquetOptions,
 ) -> None:
-    """Write rows of columns on a GPU in about so many pieces, each of whole row groups."""
-    step = max(-(-rows // count) // group_rows, 1) * group_rows
-    if step * count < rows:
-        step += group_rows
+    """Write rows of columns on a GPU in at least so many pieces: of whole row groups, or each a row group."""
+    step = max(-(-rows // count), 1)
+    if step > group_rows:
+        step = step // group_rows * group_rows
+    elif options.row_group_size:
+        step = group_rows
     with (
         backend.current(),
         writing(path, options.storage_options, sync=False) as unfinished,

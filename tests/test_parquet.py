@@ -552,7 +552,7 @@ def test_pieces_are_smaller_where_there_is_no_memory(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(batches, "_write_pieces_on_gpu", write)
     columns, dtypes = frame._columns, frame._dtypes()
     batches.write_parquet_on_gpu("p", frame._backend, columns, frame._labels, dtypes, [], frame._index, options)
-    assert tried == [(5000, 4), (5000, 32)]
+    assert tried == [(5000, 1), (5000, 8)]
     monkeypatch.setattr(batches, "_GPU_PIECE_NBYTES", 1000)
     batches.write_parquet_on_gpu("p", frame._backend, columns, frame._labels, dtypes, [], frame._index, options)
-    assert tried[2:] == [(5000, 40), (5000, 320)]
+    assert tried[2:] == [(5000, 20), (5000, 160)]

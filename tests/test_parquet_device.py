@@ -311,3 +311,21 @@ def test_urls_and_file_objects(tmp_path: Path) -> None:
     cudf_fsst.read_parquet(path, device="gpu").to_parquet(tmp_path / "parts", partition_cols=["m"])
     assert len(cudf_fsst.read_parquet(tmp_path / "parts", device="gpu")) == rows, "with a folder of nulls"
     fsspec.filesystem("memory").rm("/device.parquet")
+
+
+def test_memory_of_writing(tmp_path: Path) -> None:
+    """An eighth of the frame or 64 MiB, within a fifth: what libcudf takes for a piece depends on its values."""
+    cudf, statistics = pytest.importorskip("cudf"), pytest.importorskip("rmm.statistics")
+    rng = np.random.default_rng(5)
+    rows = 12_000_000
+    names = np.array([f"name of something {i}" for i in range(5000)], object)
+    frame = cudf.DataFrame(
+        {"n": rng.integers(0, 1 << 40, rows), "x": rng.normal(size=rows), "name": names[rng.integers(0, 5000, rows)]}
+    ).fsst.compress()
+    frame.to_parquet(tmp_path / "first.parquet")
+    statistics.enable_statistics()
+    statistics.push_statistics()
+    frame.to_parquet(tmp_path / "out.parquet")
+    peak = statistics.pop_statistics().peak_bytes
+    assert peak < max(64 << 20, frame.uncompressed_nbytes // 8) * 1.2
+    assert pq.ParquetFile(tmp_path / "out.parquet").metadata.num_rows == rows
