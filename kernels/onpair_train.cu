@@ -180,6 +180,7 @@ __device__ __forceinline__ u32 longest_symbol(const TrainState& state, const Gro
 extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_sample(const TrainView* views) {
   __shared__ u64 start;
   __shared__ u64 stop;
+  __shared__ u64 starts[TRAIN_MAX_CHUNKS];
   const TrainView& view = views[blockIdx.y];
   const ScopeView& scope = *reinterpret_cast<const ScopeView*>(view.scope);
   TrainState& state = state_of(view);
@@ -204,12 +205,17 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_sample(const 
       state.tables[0].lengths[i] = 1;
     }
   }
+  // Divisions first: between other things they would take a stack.
+  for (u32 k = threadIdx.x; blockIdx.x + k * gridDim.x < room && k < TRAIN_MAX_CHUNKS; k += blockDim.x)
+    starts[k] = chunk_start(blockIdx.x + k * gridDim.x, chars, most, 0);
+  __syncthreads();
   const u8* const from = reinterpret_cast<const u8*>(*Found(scope.found, scope.segments).first_char + start);
   u8* const to = reinterpret_cast<u8*>(view.sample);
-  for (u32 i = blockIdx.x; i < room; i += gridDim.x) {
-    const u64 at = chunk_start(i, chars, most, 0);
+  for (u32 k = 0; blockIdx.x + k * gridDim.x < room && k < TRAIN_MAX_CHUNKS; ++k) {
+    const u64 at = starts[k];
 #pragma unroll 1
-    for (u32 k = threadIdx.x; k < CHUNK; k += blockDim.x) to[CHUNK * i + k] = at + k < chars ? from[at + k] : 0;
+    for (u32 i = threadIdx.x; i < CHUNK; i += blockDim.x)
+      to[CHUNK * (blockIdx.x + k * gridDim.x) + i] = at + i < chars ? from[at + i] : 0;
   }
 }
 
