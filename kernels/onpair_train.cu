@@ -180,7 +180,6 @@ __device__ __forceinline__ u32 longest_symbol(const TrainState& state, const Gro
 extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_sample(const TrainView* views) {
   __shared__ u64 start;
   __shared__ u64 stop;
-  __shared__ u64 starts[TRAIN_MAX_CHUNKS];
   const TrainView& view = views[blockIdx.y];
   const ScopeView& scope = *reinterpret_cast<const ScopeView*>(view.scope);
   TrainState& state = state_of(view);
@@ -205,17 +204,12 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_sample(const 
       state.tables[0].lengths[i] = 1;
     }
   }
-  // Divisions first: between other things they would take a stack.
-  for (u32 k = threadIdx.x; blockIdx.x + k * gridDim.x < room && k < TRAIN_MAX_CHUNKS; k += blockDim.x)
-    starts[k] = chunk_start(blockIdx.x + k * gridDim.x, chars, most, 0);
-  __syncthreads();
   const u8* const from = reinterpret_cast<const u8*>(*Found(scope.found, scope.segments).first_char + start);
   u8* const to = reinterpret_cast<u8*>(view.sample);
-  for (u32 k = 0; blockIdx.x + k * gridDim.x < room && k < TRAIN_MAX_CHUNKS; ++k) {
-    const u64 at = starts[k];
+  for (u32 i = blockIdx.x; i < room; i += gridDim.x) {
+    const u64 at = chunk_start(i, chars, most, 0);
 #pragma unroll 1
-    for (u32 i = threadIdx.x; i < CHUNK; i += blockDim.x)
-      to[CHUNK * (blockIdx.x + k * gridDim.x) + i] = at + i < chars ? from[at + i] : 0;
+    for (u32 k = threadIdx.x; k < CHUNK; k += blockDim.x) to[CHUNK * i + k] = at + k < chars ? from[at + k] : 0;
   }
 }
 
@@ -444,19 +438,23 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_select(const 
       if (keys[i] >> (11 * digit + 11) == above) atomicAdd(&histogram[keys[i] >> (11 * digit) & 2047], 1u);
     __syncthreads();
     if (threadIdx.x < 32) {
-      // 64 bins a lane, from the highest. One lane finds its bins and those above to be more than are wanted, but not those above alone.
-      const u32 first = 2047 - 64 * lane_id();
+      // 64 bins a lane, from the highest: one lane's bins and those above are more than are wanted, but not those above alone. Then these
+      // bins, one a lane. Without branches, which would take a stack on some GPUs.
+      const u32 lane = lane_id(), before = wanted;
       u32 sum = 0;
-      for (u32 i = 0; i < 64; ++i) sum += histogram[first - (i + lane_id()) % 64];  // in 32 banks
-      u32 larger = warp_inclusive_sum(sum) - sum;
-      const u32 before = wanted;
+      for (u32 i = 0; i < 64; ++i) sum += histogram[2047 - 64 * lane - (i + lane) % 64];  // in 32 banks
+      const u32 up_to = warp_inclusive_sum(sum);
+      const u32 owner = u32(__ffs(__ballot_sync(ALL_LANES, up_to > before))) - 1;
+      const u32 high = histogram[2047 - 64 * owner - lane], low = histogram[2015 - 64 * owner - lane];
+      const u32 larger = __shfl_sync(ALL_LANES, up_to - sum, owner);
+      const u32 highs = larger + warp_inclusive_sum(high);
+      const u32 lows = __shfl_sync(ALL_LANES, highs, 31) + warp_inclusive_sum(low);
+      const u32 in_high = __ballot_sync(ALL_LANES, highs > before), in_low = __ballot_sync(ALL_LANES, lows > before);
+      const u32 place = in_high != 0 ? u32(__ffs(in_high)) - 1 : 31 + u32(__ffs(in_low));
+      const u32 above_it = in_high != 0 ? highs - high : lows - low;
+      const u32 found = __shfl_sync(ALL_LANES, above_it, place % 32);
       __syncwarp();
-      if (larger <= before && before < larger + sum) {
-        u32 bin = first;
-        while (larger + histogram[bin] <= before) larger += histogram[bin--];
-        wanted = before - larger;
-        prefix = above << 11 | bin;
-      }
+      if (lane == 0) wanted = before - found, prefix = above << 11 | (2047 - 64 * owner - place);
     }
     __syncthreads();
   }
