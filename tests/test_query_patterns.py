@@ -41,7 +41,7 @@ def a_series(random: Random, dtype: Any) -> pd.Series:
     beyond = random.choice((0.0, 0.05, 0.3))
     rows: list[Any] = [cases.a_row(random, beyond=beyond, most=random.choice((3, 12, 40))) for _ in range(count)]
     for _ in range(random.randint(0, 3)):
-        rows[random.randrange(count)] = cases.a_row(random, beyond=beyond) * random.choice((20, 200))
+        rows[random.randrange(count)] = cases.a_row(random, beyond=beyond) * 20
     if random.random() < 0.4:
         rows = random.choices(rows[: random.choice((1, 5, 50))], k=count)
     step = random.choice((0, 0, 2, 7))
@@ -61,6 +61,11 @@ def a_column(random: Random, series: pd.Series) -> Any:
     return series.fsst.compress(**options)
 
 
+#: Repetitions without an end, and such of groups: `re`, which pandas asks, may try all ways to share a row among them.
+_WITHOUT_END = re.compile(r"[*+]|\{1,\}")
+_GROUP_WITHOUT_END = re.compile(r"\)(?:[*+]|\{1,\})")
+
+
 def a_call(random: Random) -> Call:
     kind = random.random()
     if kind < 0.1:
@@ -74,6 +79,8 @@ def a_call(random: Random) -> Call:
     if kind < 0.25:
         return method("contains", cases.a_row(random, most=3), case=False, regex=False)
     pattern, flags = cases.a_pattern(random), cases.some_flags(random)
+    while len(_WITHOUT_END.findall(pattern)) > 2 or _GROUP_WITHOUT_END.search(pattern):
+        pattern = cases.a_pattern(random)
     name = random.choice(("contains", "match", "fullmatch", "count"))
     how = random.random()
     if how < 0.1:
@@ -189,7 +196,16 @@ def test_rows_of_any_bytes(tile_size: int) -> None:
         automata.compile_pattern(pattern, 0, "contains", automata.PYTHON)
         for pattern in ("q.*k", "^[a-e]", "x$", r"\bfox", "", "[à-ü]", "(ab)+c?$")
     ]
-    machines += [automata.between(b"b", b"the"), automata.ends_with((b"k", b"ab", b"",))]
+    machines += [
+        automata.between(b"b", b"the"),
+        automata.ends_with(
+            (
+                b"k",
+                b"ab",
+                b"",
+            )
+        ),
+    ]
     for rows in kinds:
         segments = segments_of(rows, tile_size=tile_size)
         for machine in machines:
