@@ -249,7 +249,15 @@ def pdsh(folder: Path = RESULTS) -> str:
     return "\n\n".join([said, table([*head, "within the limit, ms"], lines), provenance("pdsh", content)])
 
 
-PARTS = {"pdsh": pdsh, "spill": spill, "job": job, "columns": columns, "codecs": codecs, "ratios": ratios, "parquet": parquet}
+PARTS = {
+    "pdsh": pdsh,
+    "spill": spill,
+    "job": job,
+    "columns": columns,
+    "codecs": codecs,
+    "ratios": ratios,
+    "parquet": parquet,
+}
 PAGES = {
     ROOT / "docs" / "spilling.md": ("spill", "job"),
     ROOT / "docs" / "codecs.md": ("columns", "codecs", "ratios"),

@@ -25,10 +25,10 @@ from .remote import is_file_object, located
 PIECE_NBYTES = 64 << 20
 #: Rows of a piece are a multiple of this.
 _PIECE_ROWS = 1024
-#: Pieces of a frame that a GPU writes: each takes libcudf 2.5 times its own memory, and a call may have an eighth of the
-#: frame, or 64 MiB. Fewer would be faster, by some 90 ms a piece. lineitem of scale factor 10 on an H200, GB/s: 2 pieces
-#: 5.1, 4 pieces 4.4, 8 pieces 3.7, 16 pieces 2.8, 32 pieces 1.9. Smaller pages, no statistics and no dictionaries were
-#: not faster.
+#: Pieces of a frame that a GPU writes: each takes libcudf 2.5 times its own memory, and a call may have an eighth of
+#: the frame, or 64 MiB. Fewer would be faster, by some 90 ms a piece. lineitem of scale factor 10 on an H200, GB/s:
+#: 2 pieces 5.1, 4 pieces 4.4, 8 pieces 3.7, 16 pieces 2.8, 32 pieces 1.9. Smaller pages, no statistics and no
+#: dictionaries were not faster.
 _GPU_PIECES, _GPU_PIECE_NBYTES, _GPU_MORE = 20, 25 << 20, 8
 #: Rows of a row group that a GPU writes: libcudf's own choice, with which it takes 10 % less time than with half.
 _GPU_GROUP_ROWS = 1 << 20

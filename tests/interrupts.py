@@ -33,6 +33,7 @@ import pandas as pd
 import pytest
 
 import cudf_fsst
+from cudf_fsst.codecs import work
 from cudf_fsst.codecs.text import cpu, plan
 from cudf_fsst.codecs.values import plan as values_plan
 from cudf_fsst.files import storage
@@ -55,7 +56,7 @@ def small_parts() -> None:
     cpu._CHUNK_BLOCKS = 2
     cpu._CHUNK_ROW_BLOCKS = 4
     cpu._CHUNK_ROWS = 1024
-    cpu._FEW_ROWS = cpu._FEW_CHARS = 1000
+    work._FEW_ROWS = work._FEW_CHARS = 1000
     values_plan.PIECE_NBYTES = 2**14
     storage._WORTH_THREADS = 2**12
 

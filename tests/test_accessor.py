@@ -110,7 +110,7 @@ def test_unknown_level(level) -> None:
 
 
 def test_table_must_be_a_table() -> None:
-    with pytest.raises(TypeError, match="table must be a SymbolTable or None, not bytes"):
+    with pytest.raises(TypeError, match="table must be a SymbolTable, OnPairTable or None, not bytes"):
         STRINGS["str"].fsst.compress(table=b"")
 
 

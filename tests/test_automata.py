@@ -208,3 +208,11 @@ def test_patterns_that_libcudf_may_read_in_another_way(pattern: str) -> None:
     assert automata.compile_pattern(pattern, 0, "contains", ARROW) is not None
     for known in ("^a", "a$", "\\bfinal\\b", "^(a|b)+$", "\\b[a-z]+\\b"):
         assert automata.compile_pattern(known, 0, "contains", CUDF) is not None
+
+
+def test_ranges_without_case_are_left_to_libcudf_where_they_mix() -> None:
+    """libcudf takes more for ``[0-B]`` than the letters of its letters."""
+    for pattern, known in (("[0-B]", False), ("[A-z]", False), ("[a-f]", True), ("[A-F0-9]", True), ("[!-/]", True)):
+        made = automata.compile_pattern(pattern, re.IGNORECASE, "contains", CUDF)
+        assert (made is not None) == known, pattern
+        assert automata.compile_pattern(pattern, re.IGNORECASE, "contains", PYTHON) is not None

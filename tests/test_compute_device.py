@@ -148,7 +148,8 @@ def same_groups(found: pd.DataFrame, wanted: pd.DataFrame, what: str) -> None:
 def test_few_groups(missing: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the codes of the keys, in one piece and in many; where all values of a column are missing, as cuDF does it."""
     cudf = pytest.importorskip("cudf")
-    df = cudf.from_pandas(few_groups_frame(70_001, missing))
+    host = few_groups_frame(70_001, missing)
+    df = cudf.from_pandas(host)
     numbers = list(df.columns[2:])
     f = df.fsst.compress()
     assert {f.codecs["mode"], f.codecs["flag"]} == {"dict"}
@@ -168,6 +169,9 @@ def test_few_groups(missing: float, monkeypatch: pytest.MonkeyPatch) -> None:
                 for name, call in FEW_CALLS.items():
                     some = (call(one[by + numbers].groupby(by, **options)) for one in (f, df))
                     found, wanted = (on_host(one).sort_index() for one in some)
+                    if name in ("var", "std"):  # cuDF's are negative, or missing, where uint64 is large
+                        plain = call(host[[*by, "u8"]].groupby(by, **options)).sort_index()
+                        wanted["u8"] = plain["u8"].to_numpy()
                     same_groups(found, wanted, str((nbytes, by, options, name)))
     if missing < 1:
         assert len(answered) >= 2 * 2 * 2 * (len(FEW_CALLS) - 2)  # cuDF answers for means of uint64
@@ -209,7 +213,7 @@ def test_many_groups_in_pieces(missing: float, monkeypatch: pytest.MonkeyPatch) 
     cudf = pytest.importorskip("cudf")
     host = few_groups_frame(70_001, missing)
     host["k"] = (host["f"] / 1e5).round()
-    host["c"] = host["mode"].astype("category")
+    host["kind"] = host["mode"].astype("category")
     df = cudf.from_pandas(host)
     f = df.fsst.compress()
     monkeypatch.setattr(groups, "_PIECE_NBYTES", 1 << 19)
@@ -222,7 +226,7 @@ def test_many_groups_in_pieces(missing: float, monkeypatch: pytest.MonkeyPatch) 
         return aggregate(*arguments)
 
     monkeypatch.setattr(partials, "aggregate", seen)
-    for by in ("k", ["mode", "k"], "c"):
+    for by in ("k", ["mode", "k"], "kind"):
         keys = by if isinstance(by, list) else [by]
         for options in ({}, {"dropna": False}):
             for name, call in MANY_CALLS.items():

@@ -229,7 +229,7 @@ def test_what_users_name() -> None:
         series.fsst.compress(table=table, codec="dict")
     with pytest.raises(ValueError, match="'dict' takes strings, not int64"):
         pd.Series([1]).fsst.compress(codec="dict")
-    with pytest.raises(ValueError, match="'raw' does not take strings, only 'fsst' and 'dict' do"):
+    with pytest.raises(ValueError, match="'raw' does not take strings, only 'fsst', 'onpair' and 'dict' do"):
         series.fsst.compress(codec="raw")
     frame = pd.DataFrame({"a": series, "b": series, "n": 1})
     made = frame.fsst.compress(codecs={"a": "fsst"})

@@ -132,7 +132,7 @@ def test_footers(tmp_path: Path) -> None:
         for value in (data[at] ^ 1, data[at] ^ 16, 0):
             path.write_bytes(data[:at] + bytes([value]) + data[at + 1 :])
             try:
-                footer.check(path, metadata)
+                footer.check(str(path), metadata)
             except ValueError as error:
                 said[str(error)] += 1
                 if "do not fit" in str(error):
@@ -149,7 +149,7 @@ def test_footers(tmp_path: Path) -> None:
     for cut in (b"", data[:40], data[-8:], data[-12:]):
         path.write_bytes(cut)
         with pytest.raises(ValueError, match="Parquet"):
-            footer.check(path, metadata)
+            footer.check(str(path), metadata)
 
 
 def test_damaged_notes(tmp_path: Path) -> None:

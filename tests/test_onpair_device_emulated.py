@@ -86,7 +86,8 @@ def test_compress(gpu: Gpu) -> None:
     options = {"tile_size": 256, "level": "default"}
     table = cpu.train(strings[0], ONPAIR)
     there = [ColumnBuffers(pa.string(), one.rows, one.null_count, strings=gpu.upload(one)) for one in strings]
-    wanted = [Wanted(there[0], "onpair", {**options, "table": None}), Wanted(there[1], None, {**options, "table": table})]
+    given = {**options, "table": table}
+    wanted = [Wanted(there[0], "onpair", {**options, "table": None}), Wanted(there[1], None, given)]
     with Lane() as lane:
         nodes = device.compress(wanted, lane=lane)
     for node, one, given in zip(nodes, strings, (None, table), strict=True):

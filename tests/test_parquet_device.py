@@ -183,6 +183,7 @@ def test_written_by_libcudf(
     )
     frame = cudf.from_pandas(df).fsst.compress()
     monkeypatch.setattr(batches, "PIECE_NBYTES", 20_000)
+    monkeypatch.setattr(batches, "_GPU_PIECE_NBYTES", 50_000)
     written: list[int] = []
     plain = batches.write_parquet_on_gpu
     monkeypatch.setattr(batches, "write_parquet_on_gpu", lambda *a: written.append(1) or plain(*a))

@@ -31,7 +31,16 @@ def machines() -> list[RowAutomaton]:
     patterns = ("f.*l", "^[a-e]", "s$", r"\bfinal\b", "", "[à-ü]", "(ab)+c?$", "[aeiou]{3}")
     made = [automata.compile_pattern(one, 0, "contains", automata.PYTHON) for one in patterns]
     made += [automata.compile_pattern("final|quick", 2, "contains", automata.CUDF)]
-    made += [automata.between(b"b", b"final"), automata.ends_with((b"s", b"ab", b"",))]
+    made += [
+        automata.between(b"b", b"final"),
+        automata.ends_with(
+            (
+                b"s",
+                b"ab",
+                b"",
+            )
+        ),
+    ]
     return [one for one in made if one is not None]
 
 

@@ -130,7 +130,7 @@ def test_given_tables() -> None:
     for other in "fsst", "dict":
         with pytest.raises(ValueError, match=f"table is for codec '{toy_text.NAME}', not for '{other}'"):
             series.fsst.compress(table=table, codec=other)
-    with pytest.raises(TypeError, match=r"table must be a SymbolTable or .* or a ToyTable or None, not bytes"):
+    with pytest.raises(TypeError, match=r"table must be a SymbolTable, .*ToyTable or None, not bytes"):
         series.fsst.compress(table=b"")
 
 

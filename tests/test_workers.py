@@ -23,6 +23,7 @@ from numba.core.dispatcher import Dispatcher
 
 import cudf_fsst
 from cudf_fsst import workers
+from cudf_fsst.codecs import work
 from cudf_fsst.codecs.text import cpu, plan
 from cudf_fsst.codecs.values import cpu as values
 from cudf_fsst.codecs.values import plan as values_plan
@@ -361,10 +362,11 @@ def test_no_bare_addresses(
             seen[name] = seen.get(name, 0) + len(areas)
         return map_items(function, items, *threads)
 
-    for module in (cpu, values, storage):
+    for module in (cpu, values, storage, work):
         monkeypatch.setattr(module, "map_items", checked)
-    for name, value in {"_CHUNK_BLOCKS": 2, "_CHUNK_ROWS": 512, "_FEW_ROWS": 100, "_LONG_ROW": 10_000}.items():
+    for name, value in {"_CHUNK_BLOCKS": 2, "_CHUNK_ROWS": 512, "_LONG_ROW": 10_000}.items():
         monkeypatch.setattr(cpu, name, value)
+    monkeypatch.setattr(work, "_FEW_ROWS", 100)
     monkeypatch.setattr(plan, "segment_size", lambda chars: 40_000)
     monkeypatch.setattr(values_plan, "PIECE_NBYTES", 2**14)
     monkeypatch.setattr(values, "_JOB_NBYTES", 2**12)

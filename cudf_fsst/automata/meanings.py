@@ -73,6 +73,8 @@ class Meaning:
         The library has a parser of its own: only patterns count that are known to mean the same to it.
     whole_characters : bool
         Whether a NUL is a character as any other.
+    folds_ranges : bool
+        Whether a range such as ``[0-B]`` has, where case does not matter, the letters of its letters, and no others.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Meaning:
     last_newline: int = NO
     portable: bool = True
     whole_characters: bool = True
+    folds_ranges: bool = True
 
 
 def _unicode(some: Ranges, may: Ranges = EMPTY) -> Set:
@@ -109,6 +112,7 @@ CUDF = Meaning(
     _unicode(_SPACES, _MORE_SPACES),
     negated_newline=False,
     whole_characters=False,
+    folds_ranges=False,
 )
 
 #: Characters beyond ASCII that some library takes for a letter of ASCII where case does not matter.
@@ -132,6 +136,13 @@ def folded(some: Ranges) -> Set:
     if some != ascii_part:
         may = union(may, BEYOND_ASCII, _THEIR_LETTERS)
     return Set(sure, may)
+
+
+def is_plain_range(low: int, high: int) -> bool:
+    """Whether a range is of letters of one case, or of other characters of ASCII."""
+    some = ((low, high),)
+    one_case = any(intersection(some, (letters,)) == some for letters in _LETTERS)
+    return one_case or (high < 0x80 and not intersection(some, _LETTERS))
 
 
 #: All but a newline.

@@ -69,8 +69,8 @@ def check_options(table: Any, tile_size: Any, level: Any) -> None:
     """Check the arguments that every kind of compression takes."""
     kinds = tuple(codec.TABLE for codec in texts())
     if table is not None and not isinstance(table, kinds):
-        names = " or ".join(["a " + kind.__name__ for kind in kinds])
-        raise TypeError(f"table must be {names} or None, not {type(table).__name__}")
+        names = ", ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"table must be a {names} or None, not {type(table).__name__}")
     if tile_size != "auto" and (isinstance(tile_size, bool) or tile_size not in TILE_SIZES):
         raise ValueError(f"tile_size must be 'auto' or one of {TILE_SIZES}, not {tile_size!r}")
     if level not in LEVELS:

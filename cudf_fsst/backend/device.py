@@ -173,9 +173,7 @@ class DeviceBackend:
         )
         return made, exact
 
-    def accept(
-        self, node: Node, machine: RowAutomaton, *, stream: Any = None
-    ) -> tuple[ColumnBuffers, bool] | None:
+    def accept(self, node: Node, machine: RowAutomaton, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
         """What an automaton says of every row of strings; see `HostBackend.accept`."""
         with self.current(), MATCH, _gpu().Lane(stream) as lane:
             found = _gpu().codecs.accept(node, machine, lane=lane)

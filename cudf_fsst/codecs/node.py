@@ -231,8 +231,8 @@ def check_codec(codec: str | None, kind: Any) -> None:
             check_codec(codec, child)
     elif is_strings(kind):
         if codec not in string_names():
-            names = " and ".join(map(repr, string_names()))
-            raise ValueError(f"codec {codec!r} does not take strings, only {names} do")
+            *names, last = map(repr, string_names())
+            raise ValueError(f"codec {codec!r} does not take strings, only {', '.join(names)} and {last} do")
     elif codec in string_names():
         raise ValueError(f"codec {codec!r} takes strings, not {kind}")
 

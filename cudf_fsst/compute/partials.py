@@ -79,7 +79,8 @@ def aggregate(
             found[f"r{number}"] = found[f"{label} {one.how}"]
             continue
         counts = found[f"{label} count"]
-        found[f"r{number}"] = (found[f"{label} sum"] / counts).where(counts > 0)
+        # cuDF cannot divide by a column of zeros alone where the quotients are missing.
+        found[f"r{number}"] = found[f"{label} sum"] / counts.where(counts > 0)
     made = found[[f"r{number}" for number in range(len(wanted))]]
     made.columns = range(len(wanted))
     return made

@@ -663,8 +663,8 @@ def rows_shape(
 ) -> SearchShape:
     """Shape of fsst_rows, as `search_shape` finds that of fsst_search.
 
-    The automaton lies in shared memory where nearly as many warps fit as without. TPC-H SF 10 l_comment on an H200: 1.39
-    ms with 32 warps, 1.60 with 24 and 1.79 with 20; 1.49 with 32 and the automaton in global memory.
+    The automaton lies in shared memory where nearly as many warps fit as without. TPC-H SF 10 l_comment on an H200:
+    1.39 ms with 32 warps, 1.60 with 24 and 1.79 with 20; 1.49 with 32 and the automaton in global memory.
     """
     while codes_capacity >= tile_size + 16:
         warp = codes_capacity + _RUN_ON_NBYTES + 16
