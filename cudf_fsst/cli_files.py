@@ -46,11 +46,47 @@ def kind_of(path: Path, *, reads: bool = False) -> str:
 
 
 def as_parquet(files: Sequence[Path], folder: Path) -> list[Path]:
-    """Parquet files of the same rows: each file itself, or what was made of it in `folder`."""
-    return [
-        path if kind == "parquet" else _converted(path, kind, folder / f"{number}.parquet")
+    """Parquet files of the same rows: each file itself, or what was made of it in `folder`.
+
+    Raises
+    ------
+    ValueError
+        A file has other columns than the first one; it is named, and the column.
+    """
+    made = [
+        path if kind == "parquet" else _converted(path, kind, folder / f"{number}-{path.name}.parquet")
         for number, (path, kind) in enumerate((path, kind_of(path, reads=True)) for path in files)
     ]
+    if len(made) > 1:
+        first = _schema(files[0], made[0])
+        for path, parquet in zip(files[1:], made[1:], strict=True):
+            _check_columns(path, _schema(path, parquet), files[0], first)
+    return made
+
+
+def _schema(path: Path, parquet: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    with _naming(path):
+        return pq.read_schema(parquet)
+
+
+def _check_columns(path: Path, schema: Any, other: Path, wanted: Any) -> None:
+    """Columns of two files have the same names, and are both text or both not."""
+    for some, one, others, another in ((schema, path, wanted, other), (wanted, other, schema, path)):
+        for name in some.names:
+            if name not in others.names:
+                raise ValueError(f"{one} has a column {name!r}, which {another} has not")
+    for name in wanted.names:
+        if schema.names.count(name) == wanted.names.count(name) == 1:
+            found, expected = schema.field(name).type, wanted.field(name).type
+            if _is_text(found) != _is_text(expected) and pa.null() not in (found, expected):
+                raise ValueError(f"{path}: column {name!r} is of type {found}, and {expected} in {other}")
+
+
+def _is_text(kind: Any) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _converted(path: Path, kind: str, output: Path) -> Path:
@@ -59,7 +95,12 @@ def _converted(path: Path, kind: str, output: Path) -> Path:
             with _batches(path) as reader:
                 _keep(reader, reader.schema, output)
             return output
-        with _csv(path) as reader:
+        options = _csv_options()
+        with _csv(path, options) as reader:
+            single = len(reader.schema) == 1
+        if single:  # an empty line is a value that is missing
+            options["parse_options"].ignore_empty_lines = False
+        with _csv(path, options) as reader:
             try:
                 _keep(reader, reader.schema, output)
                 return output
@@ -67,7 +108,7 @@ def _converted(path: Path, kind: str, output: Path) -> Path:
                 pass
         import pyarrow.csv
 
-        table = pyarrow.csv.read_csv(path, **_csv_options())
+        table = pyarrow.csv.read_csv(path, **options)
         _keep(table.to_batches(), table.schema, output)
     return output
 
@@ -100,10 +141,10 @@ def _csv_options() -> dict[str, Any]:
     }
 
 
-def _csv(path: Path) -> Any:
+def _csv(path: Path, options: Any) -> Any:
     import pyarrow.csv
 
-    return pyarrow.csv.open_csv(path, **_csv_options())
+    return pyarrow.csv.open_csv(path, **options)
 
 
 @contextmanager

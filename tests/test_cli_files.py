@@ -157,3 +157,25 @@ def test_inspect_as_json(tmp_path: Path) -> None:
     assert [one["name"] for one in of_frame["index"]] == ["(index) key"]
     assert "symbols" not in json.loads(run_ok("inspect", tmp_path / "c", "--json"))
     assert run_ok("inspect", tmp_path / "c", tmp_path / "f").count("bytes of the file") == 2
+
+
+def test_files_of_other_columns_are_refused(tmp_path: Path) -> None:
+    first, more, other = (tmp_path / name for name in ("first.csv", "more.csv", "other.parquet"))
+    first.write_text("a\n1\n")
+    more.write_text("a,b\n5,6\n")
+    pq.write_table(pa.table({"a": ["text"]}), other)
+    for files, message in (
+        ((first, more), "more.csv has a column 'b', which .*first.csv has not"),
+        ((more, first), "more.csv has a column 'b', which .*first.csv has not"),
+        ((first, other), "other.parquet: column 'a' is of type string, and int64 in .*first.csv"),
+    ):
+        shown = run_bad("compress", *files, "-o", tmp_path / "out.fsst")
+        assert re.search(message, shown), shown
+        assert not (tmp_path / "out.fsst").exists()
+
+
+def test_missing_values_of_a_csv_file_of_one_column(tmp_path: Path) -> None:
+    table = pa.table({"note": ["a", None, "", "b", None]})
+    file = write(table, tmp_path / "in.csv")
+    run_ok("compress", file, "-o", tmp_path / "out.fsst")
+    assert pa.table(cudf_fsst.load(tmp_path / "out.fsst"))["note"].to_pylist() == table["note"].to_pylist()

@@ -17,10 +17,11 @@ import pytest
 import cudf_fsst
 import hostile
 from cudf_fsst.engines import polars_source as engine
-from cudf_fsst.engines import polars_types, tables
+from cudf_fsst.engines import polars_filter, polars_types, tables
 from cudf_fsst.files import columns as files
 
 pl = pytest.importorskip("polars")
+assert_frame_equal = pytest.importorskip("polars.testing").assert_frame_equal
 c = pl.col
 ROWS = 3000
 ENGINES = ("in-memory", "streaming")
@@ -397,3 +398,30 @@ def test_scan_refused(tmp_path: Path, frame: cudf_fsst.CompressedFrame) -> None:
     (tmp_path / "f").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     with pytest.raises(FAILED, match=r"f: .*checksum"):
         lazy.collect()
+
+
+def test_constants_that_are_no_numbers() -> None:
+    plain = pl.DataFrame({"r": [1.5, float("nan"), float("-inf"), None], "n": [1, 2, 3, None]})
+    lazy = cudf_fsst.compress(plain).lazy()
+    r, n = pl.col("r"), pl.col("n")
+    for asked in (r < float("inf"), r == float("nan"), r > float("-inf"), n < float("inf"), n != float("nan")):
+        assert_frame_equal(lazy.filter(asked).collect(), plain.filter(asked))
+
+
+def test_where_that_looks_at_other_rows() -> None:
+    """No row is left out before such an expression is asked."""
+    plain = pl.DataFrame({"k": range(10), "s": ["a", "b"] * 5})
+    k, a = pl.col("k"), pl.col("s") == "a"
+    wheres = [
+        (k >= 6) & a & (k > k.mean()),
+        a & (k.shift(1) > 3),
+        a & (k.cum_sum() > 9),
+        a & (k > k.max().over("s") - 3),
+        a & k.is_first_distinct(),
+        a & k.is_in(pl.col("k").filter(~a).implode()),
+    ]
+    for where in wheres:
+        assert_frame_equal(cudf_fsst.compress(plain).lazy(where=where).collect(), plain.filter(where))
+    known = [a, a & k.is_in([2, 4]), a.not_() | k.is_between(2, 5), pl.col("s").str.len_bytes() == 1, k.cast(pl.Int8) > 3]
+    assert all(polars_filter.is_row_by_row(where) for where in known)
+    assert not any(polars_filter.is_row_by_row(where) for where in wheres)

@@ -71,7 +71,49 @@ def _expression(tree: Any) -> Any:
 
 
 def _text(tree: Any) -> str:
-    return str(_expression(tree))
+    try:
+        return str(_expression(tree))
+    except Exception:  # Polars cannot read infinity and NaN, which it writes as null
+        return json.dumps(tree)
+
+
+#: Functions of the kind Boolean whose answer for a row depends on that row alone; `IsIn` if its values are a constant.
+_OF_A_ROW = {
+    "Not", "IsNull", "IsNotNull", "IsFinite", "IsInfinite", "IsNan", "IsNotNan", "IsBetween", "IsIn",
+    "AllHorizontal", "AnyHorizontal",
+}  # fmt: skip
+
+
+def is_row_by_row(expression: Any) -> bool:
+    """Whether the answer of an expression for a row is known to depend on that row alone.
+
+    Else no row may be left out before Polars has asked it: ``col("n") > col("n").mean()``.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _is_of_a_row(json.loads(expression.meta.serialize(format="json")))
+    except Exception:  # expressions of Python functions, which Polars cannot write down
+        return False
+
+
+def _is_of_a_row(tree: Any) -> bool:
+    match tree:
+        case {"Column": _} | {"Literal": _}:
+            return True
+        case {"BinaryExpr": {"left": left, "right": right}}:
+            return _is_of_a_row(left) and _is_of_a_row(right)
+        case {"Cast": {"expr": inner}} | {"Alias": [inner, _]}:
+            return _is_of_a_row(inner)
+        case {"Ternary": {"predicate": one, "truthy": other, "falsy": third}}:
+            return all(map(_is_of_a_row, (one, other, third)))
+        case {"Function": {"input": list(inputs), "function": {"Boolean": str() | dict() as asked}}}:
+            name = asked if isinstance(asked, str) else next(iter(asked), "")
+            known = name in _OF_A_ROW and (name != "IsIn" or "Literal" in inputs[1])
+            return known and all(map(_is_of_a_row, inputs))
+        case {"Function": {"input": list(inputs), "function": {"StringExpr": str() | dict() as asked}}}:
+            return "ConcatVertical" not in asked and all(map(_is_of_a_row, inputs))
+    return False
 
 
 class _FilterReader:

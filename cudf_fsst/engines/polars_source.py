@@ -94,14 +94,16 @@ class PolarsSource:
     """
 
     def __init__(self, schema: dict[str, Any], tables: Sequence[EngineTable | FileFrame], where: Any = None) -> None:
-        self._schema, self._tables, self._where = schema, tables, where
+        self._schema, self._tables, self._filter = schema, tables, where
+        #: What may be answered before Polars filters.
+        self._where = where if where is not None and polars_filter.is_row_by_row(where) else None
 
     def lazy(self) -> Any:
         """The LazyFrame."""
         from polars.io.plugins import register_io_source
 
         made = register_io_source(self, schema=self._schema, validate_schema=True, is_pure=True)
-        return made if self._where is None else made.filter(self._where)
+        return made if self._filter is None else made.filter(self._filter)
 
     def __call__(
         self,
