@@ -196,7 +196,7 @@ class _Builder:
             elif op is ops.LITERAL:
                 plain.append((argument, argument))
             elif op is ops.RANGE:
-                if flags & re.IGNORECASE and not self.meaning.folds_ranges and not meanings.is_plain_range(*argument):
+                if flags & re.IGNORECASE and not meanings.is_plain_range(*argument):
                     raise Unknown(f"a range from {argument[0]:#x} to {argument[1]:#x} without case")
                 plain.append(argument)
             elif op is ops.CATEGORY:
