@@ -211,3 +211,18 @@ def test_rows_of_any_bytes(tile_size: int) -> None:
         for machine in machines:
             assert machine is not None
             assert cpu_rows.answer(segments, machine).tolist() == [machine.verdict(row) for row in rows]
+
+
+@pytest.mark.parametrize("dtype", ["str", "string[pyarrow]"])
+def test_rows_are_not_asked_apart_where_all_decide_how(dtype: str) -> None:
+    """pandas takes Python's `re`, for which "İ" has the letter i, where any row has characters beyond ASCII."""
+    for rows in (["bi", *["x"] * 40, "é"], ["bi", *["x"] * 40], ["bi\n", "bi", *["x"] * 40], ["ı", "é\n", *["x"] * 40]):
+        series = pd.Series(rows, dtype=dtype)
+        column = series.fsst.compress()
+        for call in (
+            method("contains", "\\w\u0130", case=False),
+            method("match", "b\u0130\\b", case=False),
+            method("fullmatch", "$|i|b\u0130", case=False),
+            method("count", "i$|\u0130", flags=0),
+        ):
+            same(call(column), call(series), f"{call.__name__} of {rows}")

@@ -29,6 +29,8 @@ def answer(column: ColumnSource, name: str, asked: RowRequest | None) -> Any:
     # What the library makes of missing values alone can differ, and costs nothing.
     if asked is None or not column._is_text or column.null_count == len(column):
         return None
+    if asked.by_content and asked.counts:
+        return None
     meaning = meaning_of(column, asked.example, asked.key)
     if meaning is None:
         return None
@@ -40,6 +42,8 @@ def answer(column: ColumnSource, name: str, asked: RowRequest | None) -> Any:
         if accepted is None:
             return None
         found, some_undecided = accepted
+        if asked.by_content and some_undecided:
+            return None
         way = "codes"
         if asked.counts or some_undecided:
             verdicts = backend.as_array(found)

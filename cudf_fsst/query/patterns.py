@@ -32,6 +32,9 @@ class RowRequest(NamedTuple):
         Whether the library warns of the call.
     counts : bool
         Answers are numbers, 0 of rows that do not count: of the others the library is asked.
+    by_content : bool
+        The library looks at all rows to choose how it answers, so no rows can be asked by themselves: pandas takes RE2
+        or Python's `re`, as rows have newlines or characters beyond ASCII.
     """
 
     machine: RowAutomaton
@@ -40,6 +43,7 @@ class RowRequest(NamedTuple):
     check: Callable[[Any], Any]
     warns: bool = False
     counts: bool = False
+    by_content: bool = False
 
 
 #: Which part of a row a regular expression is to match, by method.
@@ -67,8 +71,9 @@ def of_method(
         return None
     given = {**dict(zip(names, args, strict=False)), **options}
     pattern = given.get("pat")
-    machine, example, warns = None, "a", False
+    machine, example, warns, by_content = None, "a", False, False
     if name in _EXPRESSIONS:
+        by_content = given.get("regex", True) is True and _meaning(column, 0) is automata.EITHER
         machine = _expression(column, name, given)
         warns = name == "contains" and given.get("regex", True) is True and _has_groups(pattern)
         if isinstance(pattern, re.Pattern):
@@ -83,7 +88,13 @@ def of_method(
     key = name, *((one, type(value), repr(value)) for one, value in some.items())
     asked = {one: value for one, value in given.items() if one != "na"}  # rows that were found are not missing
     return RowRequest(
-        machine, lambda series: call(series, **some), key, lambda series: call(series, **asked), warns, name == "count"
+        machine,
+        lambda series: call(series, **some),
+        key,
+        lambda series: call(series, **asked),
+        warns,
+        name == "count",
+        by_content,
     )
 
 
