@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from .accessor import FsstAccessor, FsstFrameAccessor, register
 from .codecs.fsst.symbols import SymbolTable
+from .codecs.onpair.symbols import OnPairTable
 from .column import CompressedColumn, train
 from .device.pinned import set_pinned_limit
 from .engines.polars import scan
@@ -24,6 +25,7 @@ __all__ = [
     "Compressor",
     "FsstAccessor",
     "FsstFrameAccessor",
+    "OnPairTable",
     "SpillPool",
     "SymbolTable",
     "compress",

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from .codecs.fsst.symbols import SymbolTable
+from .codecs.onpair.symbols import OnPairTable
 from .column import CompressedColumn, checked, compress_checked
 from .frame import CompressedFrame, compress_frame
 
@@ -27,7 +28,7 @@ class FsstAccessor:
 
     def compress(
         self,
-        table: SymbolTable | None = None,
+        table: SymbolTable | OnPairTable | None = None,
         tile_size: int | str = "auto",
         level: str = "default",
         stream: Any = None,
@@ -37,9 +38,9 @@ class FsstAccessor:
 
         Parameters
         ----------
-        table : SymbolTable, optional
-            The symbol table to use for strings, as `cudf_fsst.train` makes it. They get no dictionary then. None trains
-            one on the data, and a further one for every further 512 MiB.
+        table : SymbolTable or OnPairTable, optional
+            The symbol table to use for strings, as `cudf_fsst.train` makes it, and with it its codec. They get no
+            dictionary then. None trains one on the data, and a further one for every further 512 MiB.
         tile_size : int or "auto"
             Bytes of characters that are decoded together: 128, 256, 512 or 1024. Smaller tiles make single rows faster
             to read. Larger ones compress a little better.
@@ -63,7 +64,7 @@ class FsstAccessor:
         Raises
         ------
         TypeError
-            `table` is no SymbolTable. Or values of dtype ``object`` are not all of one kind that Arrow has.
+            `table` is no symbol table. Or values of dtype ``object`` are not all of one kind that Arrow has.
         ValueError
             `tile_size`, `level` or `codec` does not exist. The codec does not take such values. A `table` was given for
             ``"dict"``, or a `stream` for data in host memory.
@@ -82,7 +83,7 @@ class FsstAccessor:
 
     def to_host(
         self,
-        table: SymbolTable | None = None,
+        table: SymbolTable | OnPairTable | None = None,
         tile_size: int | str = "auto",
         level: str = "default",
         stream: Any = None,

@@ -134,7 +134,7 @@ class CompressedColumn(compute.Columns, query.Questions):
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """Tables that the segments use (of codec ``"fsst"`` a `SymbolTable` each), each once, in order of first use."""
+        """Tables that the segments use (`SymbolTable` or `OnPairTable`), each once, in order of first use."""
         return tuple(dict.fromkeys(segment.table for segment in self.segments))
 
     @property
@@ -653,8 +653,8 @@ def train(data: Any, *, codec: str = "fsst", level: str = "default", stream: Any
 
     Returns
     -------
-    SymbolTable
-        Equal strings give equal tables, on a GPU and on the host. Another codec has tables of its own.
+    SymbolTable or OnPairTable
+        Of codec ``"fsst"`` or ``"onpair"``. Equal strings give equal tables, on a GPU and on the host.
 
     Raises
     ------

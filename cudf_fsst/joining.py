@@ -15,6 +15,7 @@ from .backend import Backend, HostBackend, check_options
 from .buffers import ColumnBuffers
 from .codecs import host, registry
 from .codecs.fsst.symbols import SymbolTable
+from .codecs.onpair.symbols import OnPairTable
 from .codecs.node import Content, Node, Parts, Wanted, of_scopes
 from .column import CompressedColumn, compress, holds_text
 from .frame import CompressedFrame, compress_frame
@@ -302,7 +303,7 @@ class Compressor:
 
     Parameters
     ----------
-    table : SymbolTable, optional
+    table : SymbolTable or OnPairTable, optional
         The symbol table for all pieces of a column of strings, as `cudf_fsst.train` makes it.
     tile_size, level, stream, codec
         As in ``series.fsst.compress()``. `codec` is not for DataFrames.
@@ -323,7 +324,7 @@ class Compressor:
     def __init__(
         self,
         *,
-        table: SymbolTable | None = None,
+        table: SymbolTable | OnPairTable | None = None,
         tile_size: int | str = "auto",
         level: str = "default",
         stream: Any = None,

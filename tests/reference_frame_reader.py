@@ -1,4 +1,4 @@
-"""A slow reader of stored frames, written from docs/format.md (sections 8, 11-17 and 19-22) alone.
+"""A slow reader of stored frames, written from docs/format.md (sections 8, 11-17 and 19-23) alone.
 
 It shares nothing with the package. Arrow reads the schema; all else is plain Python, the codecs in the other
 `reference_*` modules.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import itertools
 import json
 import struct
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -19,9 +21,11 @@ import pyarrow as pa
 import reference_bitpack
 import reference_gfc
 import reference_gpulz
-from reference_reader import checksum, need, rows_of_segment, symbols_of_table, u32, u64
+import reference_onpair
+from reference_reader import checksum, decode_tile, need, rows_of_segment, symbols_of_table, u32, u64
 
-CODECS = ("fsst", "bitpack", "gfc", "gpulz", "raw")
+CODECS = ("fsst", "onpair", "bitpack", "gfc", "gpulz", "raw")
+TEXTS = CODECS[:2]
 Stream = tuple[str, list[Any]]
 
 
@@ -94,17 +98,18 @@ def streams_of_file(data: bytes) -> tuple[list[Stream], bytes]:
         rows, nbytes, nulls, segment, count, table, tables = struct.unpack_from("<QQQIIII", data, column + 8)
         need(codec in CODECS and not any(data[column + 48 : column + 64]), "codec, zero bytes of a stream")
         need(segment == next_segment and table == next_table, "first segment and table of a stream")
-        need(codec == "fsst" or tables == 0, "tables of a stream")
-        symbols = [symbols_of_table(content[3, number]) for number in range(table, table + tables)]
+        need(codec != "onpair" or u32(data, 8) >= 4, "version of a codec")
+        need(codec in TEXTS or tables == 0, "tables of a stream")
+        decoders = [decoder(codec, content[3, number]) for number in range(table, table + tables)]
         parts: list[Any] = []
         totals = [0, 0, 0]
         for number in range(segment, segment + count):
             record = data[first_segment + 64 * number :][:64]
             totals = [total + u64(record, 8 * field) for field, total in enumerate(totals)]
             meta, codes = content[4, number], content[5, number]
-            if codec == "fsst":
+            if codec in TEXTS:
                 need(not any(record[36:]) and table <= u32(record, 28) < table + tables, "record of a segment")
-                parts.append(rows_of_segment(record, symbols[u32(record, 28) - table], meta, codes))
+                parts.append(rows_of_segment(record, decoders[u32(record, 28) - table], meta, codes))
             else:
                 parts.append(values_of_segment(u32(data, 8), codec, record, meta, codes))
         need(totals == [rows, nbytes, nulls], "sums of a stream")
@@ -114,6 +119,13 @@ def streams_of_file(data: bytes) -> tuple[list[Stream], bytes]:
     per_segment = [(kind, number) for kind in (4, 5) for number in range(segments)]
     need(list(content) == [(1, 0), *((3, number) for number in range(next_table)), *per_segment], "order of sections")
     return streams, content[1, 0]
+
+
+def decoder(codec: str, table: bytes) -> Callable[[bytes, int], bytes]:
+    """What decodes tiles of a codec of text with a stored table."""
+    if codec == "onpair":
+        return reference_onpair.Table(table).decode
+    return functools.partial(decode_tile, symbols=symbols_of_table(table))
 
 
 def values_of_segment(version: int, codec: str, record: bytes, meta: bytes, codes: bytes) -> tuple[int, bytes]:
@@ -152,7 +164,7 @@ class Trees:
     def numbers(self, number: int, count: int, itemsize: int) -> list[int]:
         """All values of a stream, as unsigned numbers."""
         codec, parts = self.stream(number)
-        need(codec != "fsst" and all(size == itemsize for size, _ in parts), "itemsize of a stream")
+        need(codec not in TEXTS and all(size == itemsize for size, _ in parts), "itemsize of a stream")
         data = b"".join(values for _, values in parts)
         need(len(data) == count * itemsize, "values of a stream")
         return [int.from_bytes(data[at : at + itemsize], "little") for at in range(0, len(data), itemsize)]
@@ -180,9 +192,13 @@ class Trees:
                 need(self.dictionaries and tree["strings"] is None and not tree["values"], "a tree with scopes")
                 return self.scopes(tree, kind)
             if tree["strings"] is not None:
-                codec, parts = self.stream(tree["strings"])
-                need(codec == "fsst", "codec of strings")
-                strings = [row for part in parts for row in part]
+                listed = isinstance(tree["strings"], list)  # segments of several codecs (section 21)
+                found = [self.stream(number) for number in (tree["strings"] if listed else [tree["strings"]])]
+                codecs = [codec for codec, _ in found]
+                need(set(codecs) <= set(TEXTS), "codec of strings")
+                need(not listed or len(codecs) >= 2, "streams of strings")
+                need(all(one != other for one, other in itertools.pairwise(codecs)), "neighbours of one codec")
+                strings = [row for _, parts in found for part in parts for row in part]
             need(len(strings) == rows and strings.count(None) == nulls, "rows of strings")
             text = types.is_string(kind) or types.is_large_string(kind)
             return [row.decode() if text and row is not None else row for row in strings]

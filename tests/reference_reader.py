@@ -6,8 +6,10 @@ package's readers are compared with, and a start for a reader in another languag
 
 from __future__ import annotations
 
+import functools
 import struct
 import sys
+from collections.abc import Callable
 
 import xxhash
 
@@ -67,7 +69,8 @@ def rows_of_file(data: bytes) -> list[bytes | None]:
         record = data[first_segment + 64 * number :][:64]
         need(not any(record[36:]), "zero bytes of a segment")
         need(u32(record, 28) < tables, "table of a segment")
-        rows += rows_of_segment(record, symbols[u32(record, 28)], content[4, number], content[5, number])
+        decode = functools.partial(decode_tile, symbols=symbols[u32(record, 28)])
+        rows += rows_of_segment(record, decode, content[4, number], content[5, number])
         totals = [total + u64(record, 8 * field) for field, total in enumerate(totals)]
     need(totals == list(struct.unpack_from("<QQQ", data, column + 8)), "sums of the column")
     return rows
@@ -91,8 +94,10 @@ def symbols_of_table(data: bytes) -> list[bytes]:
     return symbols
 
 
-def rows_of_segment(record: bytes, symbols: list[bytes], meta: bytes, codes: bytes) -> list[bytes | None]:
-    """Rows of one segment (sections 2, 3 and 4)."""
+def rows_of_segment(
+    record: bytes, decode: Callable[[bytes, int], bytes], meta: bytes, codes: bytes
+) -> list[bytes | None]:
+    """Rows of one segment (sections 1, 3 and 4); `decode` gives the bytes of a tile, so many, of its codes."""
     rows, chars, null_count, tile_size, _, words = struct.unpack_from("<QQQIII", record)
     need(tile_size in (128, 256, 512, 1024), "tile size")
     need(rows >= 1 and null_count <= rows, "number of nulls")
@@ -128,7 +133,7 @@ def rows_of_segment(record: bytes, symbols: list[bytes], meta: bytes, codes: byt
         size = min(tile_size, chars - tile * tile_size)
         stop = start + length_minus_one + 1
         need(stop - start <= size and stop <= len(codes), "length of a tile")
-        characters += decode_tile(codes[start:stop], size, symbols)
+        characters += decode(codes[start:stop], size)
         start = stop
     need(start == len(codes) == block_starts[blocks], "number of codes")
 

@@ -15,7 +15,7 @@ from cudf_fsst.codecs import registry
 from test_architecture import MODULES, every_import
 
 NAMES = {codec.NAME for codec in (*registry.values(), *registry.texts())}
-_PUBLIC = "`SymbolTable` is a public name, which an argument has as its type"
+_PUBLIC = "`SymbolTable` and `OnPairTable` are public names, which an argument has as its type"
 _TUNING = "launch choices are those of FSST's kernels"
 _QUESTIONS = "of the codecs of text only FSST searches its codes on a GPU"
 _READERS = "what reads text on a GPU is in this folder until kernels/fsst.cuh is split: its kernels include that file"
@@ -24,9 +24,9 @@ _PACKED = "kernels for dictionaries read codes as bitpack packs them, which no o
 _RAW = "what the others are measured against, and what labels are stored as"
 #: Module -> the codecs in whose folders it looks, and why.
 FOLDERS_LEFT = {
-    "": ({"fsst"}, _PUBLIC),
-    "accessor": ({"fsst"}, _PUBLIC),
-    "joining": ({"fsst"}, _PUBLIC),
+    "": ({"fsst", "onpair"}, _PUBLIC),
+    "accessor": ({"fsst", "onpair"}, _PUBLIC),
+    "joining": ({"fsst", "onpair"}, _PUBLIC),
     "autotune": ({"fsst"}, _TUNING),
     "cli": ({"fsst"}, _TUNING),
     "backend.device": ({"fsst"}, _READERS),

@@ -182,15 +182,40 @@ def version_3() -> dict[str, Any]:
     }
 
 
-def version_4() -> dict[str, Any]:
-    """Name -> a compressed frame or column that is saved with an outer codec."""
+def version_4() -> dict[str, tuple[Any, str | None]]:
+    """Name -> a compressed frame or column that only version 4 can say, and the outer codec that it is saved with."""
     import pandas as pd
+
+    import cudf_fsst
 
     words = [f"line {i % 40} of a text, {i * i % 977}" for i in range(1200)]
     kinds = ["AIR", None, "SHIP"] * 400
     data = pd.DataFrame({"text": words, "kind": kinds, "n": [i // 7 * 1000 for i in range(1200)]})
     data.index = pd.Index([i * 3 % 1200 for i in range(1200)], name="i")
-    return {"outer_frame": data.fsst.compress(codecs={"n": "raw"}), "outer_column": data["text"].fsst.compress()}
+
+    generator = random.Random(20250803)
+    rows = [row if row is None else row.decode() for row in with_nulls(generator, sentences(generator, 400))]
+    text = pd.Series(rows, name="comment", dtype="str")
+    binary = [bytes(range(256)), generator.randbytes(3000), None, b"\xff" * 700, b"", b"\0", b"\0\0\x7f" * 40] * 3
+    lists = [None if i % 9 == 4 else rows[i : i + i % 4] for i in range(90)]
+    frame = pd.DataFrame({"bytes": binary, "list": lists[: len(binary)]})
+    symbols = [b"foxes", b"foxes sl", b"quick lazy packa", b"eep", b"e", b"  ", b"quick "] * 2
+    tables = [cudf_fsst.OnPairTable.from_symbols(bits, [one for one in symbols if len(one) > 1]) for bits in (10, 12)]
+    pieces = [text[100 * i : 100 * (i + 1)] for i in range(4)]
+    mixed = [
+        pieces[0].fsst.compress(table=tables[0], tile_size=128),
+        pieces[1].fsst.compress(codec="fsst"),
+        pieces[2].fsst.compress(table=tables[1], tile_size=1024),
+        pieces[3].fsst.compress(codec="onpair"),
+    ]
+    return {
+        "outer_frame": (data.fsst.compress(codecs={"n": "raw"}), "zstd"),
+        "outer_column": (data["text"].fsst.compress(), "zstd"),
+        "onpair": (text.fsst.compress(codec="onpair"), None),
+        "onpair_max": (text.fsst.compress(codec="onpair", level="max"), None),
+        "onpair_frame": (frame.fsst.compress(codecs={"bytes": "onpair", "list": "onpair"}), None),
+        "onpair_mixed": (cudf_fsst.concat(mixed), None),
+    }
 
 
 def divided() -> Any:
@@ -274,11 +299,11 @@ def main() -> None:
             compressed.save(path)
             path.with_suffix(".txt").write_text(shown(compressed), encoding="utf-8")
 
-    for name, compressed in version_4().items():
+    for name, (compressed, outer) in version_4().items():
         path = FOLDER / "version4" / f"{name}.fsst"
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
-            compressed.save(path, compression="zstd")
+            compressed.save(path, compression=outer)
             path.with_suffix(".txt").write_text(shown(compressed), encoding="utf-8")
 
     for name, compressed in more_types().items():
