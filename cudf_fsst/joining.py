@@ -15,8 +15,8 @@ from .backend import Backend, HostBackend, check_options
 from .buffers import ColumnBuffers
 from .codecs import host, registry
 from .codecs.fsst.symbols import SymbolTable
-from .codecs.onpair.symbols import OnPairTable
 from .codecs.node import Content, Node, Parts, Wanted, of_scopes
+from .codecs.onpair.symbols import OnPairTable
 from .column import CompressedColumn, compress, holds_text
 from .frame import CompressedFrame, compress_frame
 from .index import CompressedIndex
