@@ -171,6 +171,14 @@ def compress(
         list[str] | None, typer.Option(metavar="NAME=CODEC", help="codec of a column; may be repeated")
     ] = None,
     level: Annotated[str, typer.Option(help="default, or max: denser, and slower to compress")] = "default",
+    text: Annotated[
+        list[str] | None, typer.Option(help="CSV column to keep as text, as 007; may be repeated", metavar="NAME")
+    ] = None,
+    all_text: Annotated[bool, typer.Option("--all-text", help="keep all CSV columns as text")] = False,
+    delimiter: Annotated[
+        str | None, typer.Option(help=r"what stands between CSV columns: one character, or \\t", show_default=False)
+    ] = None,
+    encoding: Annotated[str, typer.Option(help="encoding of CSV files, as latin-1")] = "utf-8",
     device: Device = "auto",
     force: Force = False,
 ) -> None:
@@ -184,17 +192,18 @@ def compress(
     """
     import pyarrow.parquet as pq
 
-    from .cli_files import as_parquet, kind_of
+    from .cli_files import as_parquet, known_suffix
     from .parquet import read_parquet
     from .parquet.sources import reading
 
     _check_output(output, files, force)
-    for file in files:
-        kind_of(file, reads=True)
+    if known_suffix(output):
+        raise CliError(f"{output}: what is written is no {known_suffix(output)} file; call it {output.stem}.fsst")
+    options = _csv_options(files, text or (), all_text, delimiter, encoding)
     names = list(dict.fromkeys(column or ()))
-    codecs = dict(_codec(text) for text in codec or ())
+    codecs = dict(_codec(one) for one in codec or ())
     with tempfile.TemporaryDirectory(prefix="cudf-fsst-") as temporary:
-        paths = as_parquet(files, Path(temporary))
+        paths = as_parquet(files, Path(temporary), options, _warn)
         with reading(paths[0]), pq.ParquetFile(paths[0]) as parquet:
             schema = parquet.schema_arrow
         columns = _frame_columns(schema, names)
@@ -243,6 +252,10 @@ def decompress(
     _check_output(output, files, force)
     kind_of(output)
     found: list[Any] = [load(file) for file in files]
+    for file, one in zip(files, found, strict=True):
+        if isinstance(one, CompressedFrame) != isinstance(found[0], CompressedFrame):
+            kinds = ["column" if isinstance(of, CompressedFrame) else "frame" for of in (found[0], one)]
+            raise CliError(f"{file} is a {kinds[0]}, and {files[0]} a {kinds[1]}; decompress them apart")
     try:
         compressed: Any = found[0] if len(found) == 1 else concat(found)
         if isinstance(compressed, CompressedFrame):
@@ -260,12 +273,13 @@ def decompress(
 @_one_line_errors
 def inspect(
     files: Annotated[list[Path], typer.Argument(help="compressed columns or frames", metavar="FILE.fsst...")],
-    symbols: Annotated[bool, typer.Option("--symbols", help="show every symbol of every table of a column")] = False,
+    symbols: Annotated[bool, typer.Option("--symbols", help="show every symbol of every table")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="a line of JSON for each file; sizes are bytes")] = False,
 ) -> None:
     """Show what a compressed column holds: sizes, ratios, segments, symbol tables; of a frame, its columns."""
     from .cli_facts import facts_of
 
+    _check_inputs(files)
     for file in files:
         facts = facts_of(file, symbols)
         if as_json:
@@ -313,9 +327,14 @@ def _show_column(file: Path, facts: dict[str, Any]) -> None:
         )
     if facts["segments"]:
         _print_table(listed)
-    for number, table in enumerate(facts.get("symbols", ())):
-        shown = "  ".join(f"{code}={repr(bytes.fromhex(symbol))[1:]}" for code, symbol in enumerate(table))
-        _say(f"table {number}: {shown}")
+    _show_symbols(facts)
+
+
+def _show_symbols(facts: dict[str, Any], where: str = "") -> None:
+    """Symbols of all tables of a column, if they were asked for, by their codes."""
+    for number, (table, first) in enumerate(zip(facts.get("symbols", ()), facts.get("first_codes", ()), strict=True)):
+        shown = "  ".join(f"{code}={repr(bytes.fromhex(symbol))[1:]}" for code, symbol in enumerate(table, first))
+        _say(f"{where}table {number}: {shown}")
 
 
 def _show_frame(file: Path, facts: dict[str, Any]) -> None:
@@ -341,10 +360,18 @@ def _show_frame(file: Path, facts: dict[str, Any]) -> None:
     listed.add_section()
     listed.add_row("total", "", "", "", *numbers(facts))
     _print_table(listed)
+    for one in columns + facts["index"]:
+        _show_symbols(one, f"{_shown(one['name'])}, ")
+    if not any(one.get("symbols", True) for one in columns + facts["index"]):
+        _say("No column has a symbol table.")
 
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _warn(text: str) -> None:
+    _err.print(_shown(text), soft_wrap=True, highlight=False)
 
 
 def _say(line: str) -> None:
@@ -387,6 +414,7 @@ def autotune(
 
     if (file is None) != (column is None):
         raise CliError("--file and --column go together")
+    _check_inputs([file] if file else [])
     sizes = tuple(dict.fromkeys(tile_size or [fsst.TILE_SIZE]))
     if not set(sizes) <= set(TILE_SIZES):
         raise CliError(f"--tile-size must be one of {TILE_SIZES}")
@@ -494,7 +522,37 @@ def _codec(text: str) -> tuple[str, str]:
     return name, codec
 
 
+def _check_inputs(files: Sequence[Path]) -> None:
+    for file in files:
+        if file.is_dir():
+            raise CliError(f"{file}: a folder, not a file")
+        if not file.exists():
+            raise CliError(f"{file}: no such file")
+
+
+def _csv_options(
+    files: Sequence[Path], text: Sequence[str], all_text: bool, delimiter: str | None, encoding: str
+) -> Any:
+    """What the options say of CSV files, of which there has to be one then."""
+    from .cli_files import CsvOptions, kind_of
+
+    given = {"--text": text, "--all-text": all_text, "--delimiter": delimiter, "--encoding": encoding != "utf-8"}
+    kinds = [kind_of(file) for file in files]
+    for name, value in given.items():
+        if value and "csv" not in kinds:
+            raise CliError(f"{name} is for CSV files, of which there is none")
+    delimiter = "\t" if delimiter == r"\t" else delimiter
+    if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
+        raise CliError(rf"--delimiter must be one ASCII character, or \t, not {delimiter!r}")
+    try:
+        "".encode(encoding)
+    except LookupError as error:
+        raise CliError(f"--encoding: {error}") from error
+    return CsvOptions(delimiter, encoding, tuple(dict.fromkeys(text)), all_text)
+
+
 def _check_output(output: Path, files: Sequence[Path], force: bool) -> None:
+    _check_inputs(files)
     if output.exists() and any(file.exists() and output.samefile(file) for file in files):
         raise CliError(f"{output} is the input too; give the output another name")
     if output.is_dir():

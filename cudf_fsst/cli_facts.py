@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from .codecs.node import Node, is_strings
 from .files.storage import version_of
 from .frame import CompressedFrame, load, of_column
 
@@ -17,16 +19,16 @@ def facts_of(path: Path, symbols: bool = False) -> dict[str, Any]:
     path : Path
         Of a file that ``save`` wrote. All of it is checked; nothing is decoded.
     symbols : bool
-        Also all symbols of a column's tables, in hexadecimal digits.
+        Also all symbols of the tables of each column, in hexadecimal digits, and the code of each table's first one.
     """
     found = load(path)
     facts = {"file": str(path), "file_nbytes": path.stat().st_size, "format_version": version_of(path)}
     if not isinstance(found, CompressedFrame) and not found._is_text:
         found = of_column(found)
-    return facts | (_of_frame(found) if isinstance(found, CompressedFrame) else _of_text(found, symbols))
+    return facts | (_of_frame(found, symbols) if isinstance(found, CompressedFrame) else _of_text(found, symbols))
 
 
-def _of_frame(frame: Any) -> dict[str, Any]:
+def _of_frame(frame: Any, symbols: bool) -> dict[str, Any]:
     columns = [
         {
             "name": name,
@@ -36,6 +38,7 @@ def _of_frame(frame: Any) -> dict[str, Any]:
             "uncompressed_nbytes": node.uncompressed_nbytes,
             "nbytes": node.nbytes,
             "ratio": _ratio(node.uncompressed_nbytes, node.nbytes),
+            **(_symbols(segment.table for segment in _segments(node)) if symbols else {}),
         }
         for name, dtype, node in frame._described()
     ]
@@ -81,9 +84,24 @@ def _of_text(column: Any, symbols: bool) -> dict[str, Any]:
         ],
         "tables": len(tables),
     }
-    if symbols:
-        facts["symbols"] = [[symbol.hex() for symbol in table.symbols] for table in tables]
-    return facts
+    return facts | (_symbols(tables) if symbols else {})
+
+
+def _segments(node: Node) -> list[Any]:
+    """Segments of all strings in a column, nested ones and categories included."""
+    found = list(node.all_segments)
+    if not is_strings(node.type):
+        for child in node.children:
+            found += _segments(child)
+    return found
+
+
+def _symbols(tables: Iterable[Any]) -> dict[str, Any]:
+    each = [table for table in dict.fromkeys(tables) if hasattr(table, "symbols")]
+    return {
+        "symbols": [[symbol.hex() for symbol in table.symbols] for table in each],
+        "first_codes": [getattr(table, "first_code", 0) for table in each],
+    }
 
 
 def _index_kind(index: Any) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import codecs
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 
@@ -16,19 +18,51 @@ KINDS = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".csv": "csv",
+    ".tsv": "csv",
     ".arrow": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-#: What a CSV file that is read may be packed in besides.
-_PACKED = (".gz", ".bz2", ".zst")
+#: What a CSV file may be packed in besides, and Arrow's names of that.
+_PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 #: Bytes of a CSV file whose types are looked at first, and that are parsed at once.
 _BLOCK_NBYTES = 16 << 20
 #: Rows of a row group of what is kept while it is read.
 _GROUP_ROWS = 1 << 20
+#: Characters that may stand between the columns of a CSV file.
+_DELIMITERS = ",;\t|"
 
 
-def kind_of(path: Path, *, reads: bool = False) -> str:
+class CsvOptions(NamedTuple):
+    """How CSV files are read.
+
+    Attributes
+    ----------
+    delimiter : str or None
+        One character. None: a tab in ``.tsv``, else a comma.
+    encoding : str
+        Python's name of it.
+    text : sequence of str
+        Columns that are text, whatever their values look like.
+    all_text : bool
+        All of them are.
+    """
+
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    text: Sequence[str] = ()
+    all_text: bool = False
+
+
+def known_suffix(path: Path) -> str | None:
+    """The suffix of a file that is read and written here, ``.csv.gz`` as a whole; None for others."""
+    *_, before, last = ["", "", *(suffix.lower() for suffix in path.suffixes)]
+    if last in _PACKED and KINDS.get(before) == "csv":
+        return before + last
+    return last if last in KINDS else None
+
+
+def kind_of(path: Path) -> str:
     """parquet, csv or arrow; Parquet too where the name has no suffix.
 
     Raises
@@ -36,31 +70,53 @@ def kind_of(path: Path, *, reads: bool = False) -> str:
     ValueError
         The suffix is another one; it is named.
     """
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if reads and suffixes[-2:-1] == [".csv"] and suffixes[-1] in _PACKED:
-        return "csv"
-    kind = KINDS.get(suffixes[-1]) if suffixes else "parquet"
-    if kind is None:
-        raise ValueError(f"{path}: suffix {path.suffix!r} must be one of {', '.join(KINDS)}")
-    return kind
+    suffix = known_suffix(path)
+    if suffix is None and path.suffix:
+        texts = [name for name, kind in KINDS.items() if kind == "csv"]
+        others = [name for name, kind in KINDS.items() if kind != "csv"]
+        taken = f"{', '.join(others)}, {', '.join(texts)}, or {' or '.join(texts)} with {', '.join(_PACKED)} after it"
+        raise ValueError(f"{path}: suffix {path.suffix!r} must be one of {taken}")
+    return KINDS["." + suffix.split(".")[1]] if suffix else "parquet"
 
 
-def as_parquet(files: Sequence[Path], folder: Path) -> list[Path]:
+def as_parquet(
+    files: Sequence[Path], folder: Path, options: CsvOptions, say: Callable[[str], None]
+) -> list[Path]:
     """Parquet files of the same rows: each file itself, or what was made of it in `folder`.
+
+    A column of several CSV files has the type that fits the values of all. `say` is told where that is text because
+    the files differ. Where files of other kinds are among them, these have the say.
 
     Raises
     ------
     ValueError
-        A file has other columns than the first one; it is named, and the column.
+        A file cannot be read, or it has other columns or types than others; it is named, and the column.
     """
+    kinds = [kind_of(path) for path in files]
     made = [
-        path if kind == "parquet" else _converted(path, kind, folder / f"{number}-{path.name}.parquet")
-        for number, (path, kind) in enumerate((path, kind_of(path, reads=True)) for path in files)
+        path if kind == "parquet" else folder / f"{number}-{path.name}.parquet"
+        for number, (path, kind) in enumerate(zip(files, kinds, strict=True))
     ]
-    if len(made) > 1:
-        first = _schema(files[0], made[0])
-        for path, parquet in zip(files[1:], made[1:], strict=True):
-            _check_columns(path, _schema(path, parquet), files[0], first)
+    for path, kind, parquet in zip(files, kinds, made, strict=True):
+        if kind == "arrow":
+            with _naming(path), _batches(path) as reader:
+                _keep(reader, reader.schema, parquet)
+        elif kind == "csv":
+            _csv_as_parquet(path, parquet, options, {})
+    schemas = [_schema(path, parquet) for path, parquet in zip(files, made, strict=True)]
+    _check_text(options.text, [schema for schema, kind in zip(schemas, kinds, strict=True) if kind == "csv"])
+    for path, schema in zip(files[1:], schemas[1:], strict=True):
+        _check_names(path, schema, files[0], schemas[0])
+    wanted = _wanted_types(files, schemas, kinds, say) if "csv" in kinds else {}
+    for number, (path, kind) in enumerate(zip(files, kinds, strict=True)):
+        others = {
+            name: type for name, type in wanted.items() if kind == "csv" and schemas[number].field(name).type != type
+        }
+        if others:
+            _again(path, made[number], options, others, schemas[number])
+            schemas[number] = _schema(path, made[number])
+    for path, schema in zip(files[1:], schemas[1:], strict=True):
+        _check_types(path, schema, files[0], schemas[0])
     return made
 
 
@@ -71,16 +127,27 @@ def _schema(path: Path, parquet: Path) -> Any:
         return pq.read_schema(parquet)
 
 
-def _check_columns(path: Path, schema: Any, other: Path, wanted: Any) -> None:
-    """Columns of two files have the same names, and are both text or both not."""
+def _check_text(names: Sequence[str], schemas: Sequence[Any]) -> None:
+    for name in names:
+        if not any(name in schema.names for schema in schemas):
+            raise ValueError(f"no CSV file has a column {name!r}, which is to be text")
+
+
+def _check_names(path: Path, schema: Any, other: Path, wanted: Any) -> None:
     for some, one, others, another in ((schema, path, wanted, other), (wanted, other, schema, path)):
         for name in some.names:
             if name not in others.names:
                 raise ValueError(f"{one} has a column {name!r}, which {another} has not")
+
+
+def _check_types(path: Path, schema: Any, other: Path, wanted: Any) -> None:
+    """Columns of two files are both text or both not, both days or both not: others would be cut off."""
     for name in wanted.names:
         if schema.names.count(name) == wanted.names.count(name) == 1:
             found, expected = schema.field(name).type, wanted.field(name).type
-            if _is_text(found) != _is_text(expected) and pa.null() not in (found, expected):
+            if pa.null() not in (found, expected) and (
+                _is_text(found) != _is_text(expected) or pa.types.is_date(found) != pa.types.is_date(expected)
+            ):
                 raise ValueError(f"{path}: column {name!r} is of type {found}, and {expected} in {other}")
 
 
@@ -89,28 +156,136 @@ def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _converted(path: Path, kind: str, output: Path) -> Path:
-    with _naming(path):
-        if kind == "arrow":
-            with _batches(path) as reader:
-                _keep(reader, reader.schema, output)
-            return output
-        options = _csv_options()
-        with _csv(path, options) as reader:
-            single = len(reader.schema) == 1
-        if single:  # an empty line is a value that is missing
-            options["parse_options"].ignore_empty_lines = False
-        with _csv(path, options) as reader:
-            try:
-                _keep(reader, reader.schema, output)
-                return output
-            except pa.ArrowInvalid:  # types were taken from the first block, and later values are of others
-                pass
-        import pyarrow.csv
+def _wanted_types(
+    files: Sequence[Path], schemas: Sequence[Any], kinds: Sequence[str], say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Types that columns of CSV files shall have, where these do not agree with each other or with the other files."""
+    found = {}
+    for name in schemas[0].names:
+        if any(schema.names.count(name) > 1 for schema in schemas):
+            continue
+        types = [schema.field(name).type for schema in schemas]
+        given = [type for type, kind in zip(types, kinds, strict=True) if kind != "csv" and not pa.types.is_null(type)]
+        if given:
+            found[name] = pa.string() if _is_text(given[0]) else given[0]
+            continue
+        wanted = pa.null()
+        for type in types:
+            wanted = _both(wanted, type)
+        found[name] = wanted
+        if _is_text(wanted) and not all(_is_text(type) or pa.types.is_null(type) for type in types):
+            which = dict(zip(types, files, strict=True))
+            first = next(type for type in which if not _is_text(type) and not pa.types.is_null(type))
+            other = next(type for type in which if _both(first, type) == pa.string())
+            say(f"column {name!r} becomes text: {first} in {which[first]}, {other} in {which[other]}")
+    return found
 
-        table = pyarrow.csv.read_csv(path, **options)
-        _keep(table.to_batches(), table.schema, output)
-    return output
+
+def _both(one: Any, other: Any) -> Any:
+    """The type that Arrow would find for the values of two columns of CSV files, of its types for both."""
+    for some, another in ((one, other), (other, one)):
+        if some == another or pa.types.is_null(some):
+            return another
+        if pa.types.is_int64(some) and pa.types.is_float64(another):
+            return another
+        if pa.types.is_date(some) and pa.types.is_timestamp(another):
+            return another
+        if pa.types.is_timestamp(some) and pa.types.is_timestamp(another) and some.tz == another.tz:
+            return another if another.unit == "ns" else some
+    return pa.string()
+
+
+def _again(path: Path, output: Path, options: CsvOptions, types: dict[str, Any], schema: Any) -> None:
+    """Read a CSV file as other types than those that fit it, which other files have."""
+    try:
+        _csv_as_parquet(path, output, options, types)
+    except (ValueError, NotImplementedError) as error:
+        differing = ", ".join(f"{name!r} is {schema.field(name).type}, not {type}" for name, type in types.items())
+        raise ValueError(f"{path}: other files have other types: column {differing} ({error})") from error
+
+
+def _csv_as_parquet(path: Path, output: Path, options: CsvOptions, types: dict[str, Any]) -> None:
+    with _naming(path):
+        try:
+            schema = _csv_in_pieces(path, output, options, types)
+        except (pa.ArrowInvalid, UnicodeError) as error:
+            _refuse_other_encodings(path, options.encoding)
+            if "Expected 1 columns" in str(error) and options.delimiter is None:
+                raise ValueError(f"{error}; has it another --delimiter?") from error
+            raise
+        if any(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) for kind in schema.types):
+            _refuse_other_encodings(path, options.encoding)  # Arrow takes what is not UTF-8 for binary
+
+
+def _csv_in_pieces(path: Path, output: Path, options: CsvOptions, types: dict[str, Any]) -> Any:
+    import pyarrow.csv as csv
+
+    read = csv.ReadOptions(block_size=_BLOCK_NBYTES, encoding=options.encoding)
+    delimiter = options.delimiter or _delimiter_of(path)
+    parse = csv.ParseOptions(newlines_in_values=True, delimiter=delimiter)
+    # An empty field is missing, an empty string has quotes: so it is written, and no text is taken for a null.
+    convert = csv.ConvertOptions(null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
+    convert.column_types = types | dict.fromkeys(options.text, pa.string())
+    with _open(path) as file, csv.open_csv(file, read, parse, convert) as reader:
+        names = reader.schema.names
+    if len(names) == 1:
+        others = [one for one in _DELIMITERS if one in names[0]]
+        if others and options.delimiter is None:
+            raise ValueError(
+                f"its only column is {names[0]!r}; is it --delimiter {_shell(others[0])}? "
+                f"If it has one column, say --delimiter {_shell(delimiter)}"
+            )
+        parse.ignore_empty_lines = False  # an empty line is a value that is missing
+    if options.all_text:
+        convert.column_types = dict.fromkeys(names, pa.string())
+    with _open(path) as file, csv.open_csv(file, read, parse, convert) as reader:
+        try:
+            _keep(reader, reader.schema, output)
+            return reader.schema
+        except pa.ArrowInvalid:  # types were taken from the first block, and later values are of others
+            pass
+    with _open(path) as file:
+        table = csv.read_csv(file, read, parse, convert)
+    _keep(table.to_batches(), table.schema, output)
+    return table.schema
+
+
+def _open(path: Path) -> Any:
+    """The bytes of a CSV file, unpacked."""
+    return pa.input_stream(str(path), compression=_PACKED.get(path.suffix.lower()))
+
+
+def _delimiter_of(path: Path) -> str:
+    return "\t" if (known_suffix(path) or "").startswith(".tsv") else ","
+
+
+def _shell(delimiter: str) -> str:
+    return f"'{delimiter}'" if delimiter != "\t" else r"'\t'"
+
+
+def _refuse_other_encodings(path: Path, encoding: str) -> None:
+    """Refuse a file whose bytes are no text in an encoding; the first such byte is named."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    before = lines = 0
+    with _open(path) as file:
+        while piece := file.read(1 << 20):
+            _decode(path, encoding, decoder, piece, before, lines, False)
+            before, lines = before + len(piece), lines + piece.count(b"\n")
+        _decode(path, encoding, decoder, b"", before, lines, True)
+
+
+def _decode(path: Path, encoding: str, decoder: Any, piece: bytes, before: int, lines: int, final: bool) -> None:
+    try:
+        decoder.decode(piece, final)
+    except UnicodeDecodeError as error:
+        _refuse_byte(path, encoding, error, before - (len(error.object) - len(piece)), lines)
+
+
+def _refuse_byte(path: Path, encoding: str, error: UnicodeDecodeError, before: int, lines: int) -> NoReturn:
+    other = "utf-16" if before == 0 and error.object[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"
+    line = lines + error.object[: error.start].count(b"\n") + 1
+    found = f"byte 0x{error.object[error.start]:02x} at {before + error.start:,}, in line {line:,}, is not {encoding}"
+    raise ValueError(f"{path}: {found}; name the file's encoding, as in --encoding {other}") from error
 
 
 def _keep(batches: Any, schema: Any, output: Path) -> None:
@@ -127,24 +302,6 @@ def _keep(batches: Any, schema: Any, output: Path) -> None:
                 some, rows = [], 0
         if some:
             writer.write_table(pa.Table.from_batches(some, schema).unify_dictionaries(), _GROUP_ROWS)
-
-
-def _csv_options() -> dict[str, Any]:
-    import pyarrow.csv as csv
-
-    # An empty field is missing, an empty string has quotes: so it is written, and no text is taken for a null.
-    convert = csv.ConvertOptions(null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
-    return {
-        "read_options": csv.ReadOptions(block_size=_BLOCK_NBYTES),
-        "parse_options": csv.ParseOptions(newlines_in_values=True),
-        "convert_options": convert,
-    }
-
-
-def _csv(path: Path, options: Any) -> Any:
-    import pyarrow.csv
-
-    return pyarrow.csv.open_csv(path, **options)
 
 
 @contextmanager
@@ -179,10 +336,22 @@ def write(frame: Any, output: Path) -> None:
     if kind == "parquet":
         frame.to_parquet(output)
         return
-    import pyarrow.csv
-
     reader = pa.RecordBatchReader.from_stream(frame)
-    make = pyarrow.csv.CSVWriter if kind == "csv" else pa.ipc.new_file
-    with _naming(output), replacing(output) as file, make(file, reader.schema) as writer:
-        for batch in reader:
-            writer.write_batch(batch)
+    with _naming(output), replacing(output) as file:
+        if kind == "arrow":
+            with pa.ipc.new_file(file, reader.schema) as writer:
+                _write_batches(reader, writer)
+            return
+        import pyarrow.csv as csv
+
+        options = csv.WriteOptions(delimiter=_delimiter_of(output))
+        packed = _PACKED.get(output.suffix.lower())
+        with open(os.dup(file.fileno()), "wb") as same:  # which Arrow closes
+            target = pa.CompressedOutputStream(same, packed) if packed else pa.PythonFile(same, "w")
+            with target, csv.CSVWriter(target, reader.schema, write_options=options) as writer:
+                _write_batches(reader, writer)
+
+
+def _write_batches(reader: Any, writer: Any) -> None:
+    for batch in reader:
+        writer.write_batch(batch)

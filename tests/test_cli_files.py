@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import datetime as dt
 import gzip
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -16,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cudf_fsst
-from cli_cases import run_bad, run_ok
+from cli_cases import run, run_bad, run_ok
 from cudf_fsst import cli_files
 
 TABLE = pa.table(
@@ -89,7 +92,8 @@ def test_files_of_several_kinds_become_one(tmp_path: Path) -> None:
     columns = [tmp_path / f"{row}.fsst" for row in range(3)]
     assert "3 rows, column 'text'" in run_ok("decompress", *columns, "-o", tmp_path / "text.parquet")
     assert pq.read_table(tmp_path / "text.parquet")["text"].to_pylist() == TABLE["text"].to_pylist()
-    assert "expected CompressedColumn" in run_bad("decompress", *columns, tmp_path / "all.fsst", "-o", tmp_path / "no")
+    line = run_bad("decompress", *columns, tmp_path / "all.fsst", "-o", tmp_path / "no")
+    assert line.endswith(f"all.fsst is a frame, and {columns[0]} a column; decompress them apart")
 
 
 def test_types_of_a_csv_file_are_those_of_all_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,19 +107,159 @@ def test_types_of_a_csv_file_are_those_of_all_its_rows(tmp_path: Path, monkeypat
     assert frame["b"].to_pylist() == [None] * 100 + ["NA"], "a text is no null"
 
 
-def test_a_packed_csv_file(tmp_path: Path) -> None:
-    with gzip.open(tmp_path / "in.v2.csv.gz", "wt") as file:
-        file.write("a\nx\n")
-    run_ok("compress", tmp_path / "in.v2.csv.gz", "-o", tmp_path / "f.fsst", "--device", "cpu")
-    assert cudf_fsst.load(tmp_path / "f.fsst").to_arrow().to_pydict() == {"a": ["x"]}
-    assert "suffix '.gz'" in run_bad("decompress", tmp_path / "f.fsst", "-o", tmp_path / "out.csv.gz")
+@pytest.mark.parametrize(
+    ("suffix", "unpacked"),
+    [
+        ("csv.gz", gzip.decompress),
+        ("csv.bz2", bz2.decompress),
+        ("csv.zst", None),
+        ("tsv", bytes),
+        ("TSV.GZ", gzip.decompress),
+    ],
+)
+def test_packed_and_separated_files(suffix: str, unpacked: Callable[[bytes], bytes] | None, tmp_path: Path) -> None:
+    given, made, back = tmp_path / "in.v2.parquet", tmp_path / "f.fsst", tmp_path / f"out.v2.{suffix}"
+    table = pa.table({"a": ["x", None, "y,z"], "b": [1, 2, None]})
+    pq.write_table(table, given)
+    run_ok("compress", given, "-o", made, "--device", "cpu")
+    run_ok("decompress", made, "-o", back)
+    if unpacked is not None:
+        delimiter = "\t" if "tsv" in suffix.lower() else ","
+        expected = '"a","b"\n"x",1\n,2\n"y;z",\n'.replace(",", delimiter).replace(";", ",")
+        assert unpacked(back.read_bytes()).decode() == expected
+    run_ok("compress", back, "-o", made, "--device", "cpu", "--force")
+    assert cudf_fsst.load(made).to_arrow().cast(table.schema).equals(table)
 
 
 def test_other_suffixes_are_refused_by_name(tmp_path: Path) -> None:
-    (tmp_path / "in.xlsx").write_text("")
-    line = run_bad("compress", tmp_path / "in.xlsx", "-o", tmp_path / "f.fsst")
-    assert line.endswith("in.xlsx: suffix '.xlsx' must be one of .parquet, .pq, .csv, .arrow, .feather, .ipc")
-    assert not (tmp_path / "f.fsst").exists()
+    taken = ".parquet, .pq, .arrow, .feather, .ipc, .csv, .tsv, or .csv or .tsv with .gz, .bz2, .zst after it"
+    for name, suffix in (("in.xlsx", ".xlsx"), ("in.csv.xz", ".xz"), ("in.parquet.gz", ".gz")):
+        (tmp_path / name).write_text("")
+        line = run_bad("compress", tmp_path / name, "-o", tmp_path / "f.fsst")
+        assert line.endswith(f"{name}: suffix {suffix!r} must be one of {taken}")
+    pd.Series(["a"]).fsst.compress().save(tmp_path / "f.fsst")
+    for name in ("out.xlsx", "out.fsst"):
+        assert f"{name}: suffix" in run_bad("decompress", tmp_path / "f.fsst", "-o", tmp_path / name)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".pq", ".arrow", ".Feather", ".ipc", ".csv.gz"])
+def test_nothing_is_compressed_into_a_file_of_another_format(suffix: str, tmp_path: Path) -> None:
+    given, output = tmp_path / "in.csv", tmp_path / f"out{suffix}"
+    given.write_bytes(b"no \xff table")  # which is not read
+    line = run_bad("compress", given, "-o", output, "--force")
+    assert f"out{suffix}: what is written is no {suffix.lower()} file; call it " in line
+    assert line.endswith(".fsst")
+    assert not output.exists()
+
+
+def test_columns_that_are_kept_as_text(tmp_path: Path) -> None:
+    given, made = tmp_path / "in.csv", tmp_path / "f.fsst"
+    given.write_text("zip,n,day\n007,01,2026-01-01\n,2,\n")
+    some, every = ("--text", "zip", "--text", "zip"), ("--all-text",)
+    for options, expected in (
+        ((), [7, None, 1, 2, dt.date(2026, 1, 1)]),
+        (some, ["007", None, 1, 2, dt.date(2026, 1, 1)]),
+        (every, ["007", None, "01", "2", "2026-01-01"]),
+    ):
+        run_ok("compress", given, *options, "-o", made, "--device", "cpu", "--force")
+        found = cudf_fsst.load(made).to_arrow()
+        assert [*found["zip"].to_pylist(), *found["n"].to_pylist(), found["day"][0].as_py()] == expected
+    given.with_suffix(".parquet").write_bytes(b"not read")
+    assert "no CSV file has a column 'x'" in run_bad("compress", given, "--text", "x", "-o", made, "--force")
+    for option in (some, every, ("--delimiter", ";"), ("--encoding", "latin-1")):
+        line = run_bad("compress", given.with_suffix(".parquet"), *option, "-o", made, "--force")
+        assert line == f"error: {option[0]} is for CSV files, of which there is none"
+
+
+def test_delimiters(tmp_path: Path) -> None:
+    given, made = tmp_path / "in.csv", tmp_path / "f.fsst"
+    for delimiter, named in ((";", ";"), ("|", "|"), ("\t", r"\t")):
+        given.write_text("a;b\n1;x\n".replace(";", delimiter))
+        line = run_bad("compress", given, "-o", made, "--device", "cpu")
+        assert f"in.csv: its only column is {f'a{delimiter}b'!r}; is it --delimiter '{named}'?" in line
+        run_ok("compress", given, "--delimiter", named, "-o", made, "--device", "cpu", "--force")
+        assert cudf_fsst.load(made).to_arrow().to_pydict() == {"a": [1], "b": ["x"]}
+        made.unlink()
+    run_ok("compress", given, "--delimiter", ",", "-o", made, "--device", "cpu")
+    assert cudf_fsst.load(made).to_arrow().to_pydict() == {"a\tb": ["1\tx"]}
+    given.write_text("a;b\n1,5;x\n")
+    assert "has it another --delimiter?" in run_bad("compress", given, "-o", made, "--device", "cpu", "--force")
+    for delimiter in ("", ";;", "é", "\n", '"'):
+        line = run_bad("compress", given, "--delimiter", delimiter, "-o", made, "--force")
+        assert rf"--delimiter must be one ASCII character, or \t, not {delimiter!r}" in line
+
+
+def test_other_encodings_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_files, "_BLOCK_NBYTES", 64)
+    made = tmp_path / "f.fsst"
+    for number, (lines, encoding, place) in enumerate(
+        (
+            (["name,n", "café,1"], "latin-1", "byte 0xe9 at 10, in line 2,"),
+            (["name,n", *["ok,1"] * 50, "café,1"], "latin-1", "byte 0xe9 at 260, in line 52,"),
+            (["café,n", "ok,1"], "latin-1", "byte 0xe9 at 3, in line 1,"),
+            (["name,n", "café,1"], "utf-16", "byte 0xff at 0, in line 1,"),
+        )
+    ):
+        for suffix in ("csv", "csv.gz"):
+            given = tmp_path / f"{number}.{suffix}"
+            content = "\n".join([*lines, ""]).encode(encoding)
+            given.write_bytes(content if suffix == "csv" else gzip.compress(content))
+            for option in ((), ("--all-text",)):
+                line = run_bad("compress", given, *option, "-o", made, "--device", "cpu")
+                assert f"{given}: {place} is not utf-8" in line
+                assert line.endswith(f"--encoding {encoding}")
+            assert not made.exists()
+            run_ok("compress", given, "--encoding", encoding, "-o", made, "--device", "cpu")
+            assert "café" in [*cudf_fsst.load(made).columns, *cudf_fsst.load(made).to_arrow()[0].to_pylist()]
+            made.unlink()
+    line = run_bad("compress", tmp_path / "0.csv", "--encoding", "ascii", "-o", made, "--device", "cpu")
+    assert "0.csv: byte 0xe9 at 10, in line 2, is not ascii" in line
+    for name in ("nothing", "rot13"):
+        assert "--encoding: " in run_bad("compress", tmp_path / "0.csv", "--encoding", name, "-o", made)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "type", "values"),
+    [
+        ("1", "1.5", "double", [1.0, 1.5]),
+        ("1.5", "1", "double", [1.5, 1.0]),
+        ("", "1", "int64", [None, 1]),
+        ("2026-01-01", "2026-01-02 03:04", "timestamp[ms]", [dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 2, 3, 4)]),
+        ("007", "x", "text", ["007", "x"]),
+        ("x", "1.50", "text", ["x", "1.50"]),
+        ("true", "2", "text", ["true", "2"]),
+        ("", "", "null", [None, None]),
+    ],
+)
+def test_types_of_csv_files_are_those_that_fit_all(
+    first: str, second: str, type: str, values: list[Any], tmp_path: Path
+) -> None:
+    files = [tmp_path / "1.csv", tmp_path / "2.csv"]
+    for file, value in zip(files, (first, second), strict=True):
+        file.write_text(f"a,b\n{value},x\n")
+    done = run("compress", *files, "-o", tmp_path / "f.fsst", "--device", "cpu")
+    assert done.exit_code == 0, done.output
+    found = cudf_fsst.load(tmp_path / "f.fsst").to_arrow()["a"]
+    assert found.to_pylist() == values
+    if type == "text":
+        assert re.search(r"^column 'a' becomes text: (int64|bool|double) in .*, (string|int64) in ", done.stderr)
+    else:
+        assert str(found.type) == type
+        assert done.stderr == ""
+
+
+def test_files_of_other_kinds_say_which_types_csv_files_have(tmp_path: Path) -> None:
+    texts, typed = tmp_path / "in.csv", tmp_path / "in.parquet"
+    pq.write_table(pa.table({"a": ["x"], "n": [5]}), typed)
+    texts.write_text("a,n\n007,6\n")
+    for files in ((typed, texts), (texts, typed)):
+        run_ok("compress", *files, "-o", tmp_path / "f.fsst", "--device", "cpu", "--force")
+        assert sorted(cudf_fsst.load(tmp_path / "f.fsst").to_arrow()["a"].to_pylist()) == ["007", "x"]
+    texts.write_text("a,n\n007,6.5\n")
+    for files in ((typed, texts), (texts, typed)):
+        line = run_bad("compress", *files, "-o", tmp_path / "f.fsst", "--device", "cpu", "--force")
+        assert "in.csv: other files have other types: column 'a' is int64, not string, 'n' is double, not int64" in line
+        assert "in.csv.parquet" not in line
 
 
 @pytest.mark.parametrize(
@@ -156,18 +300,21 @@ def test_inspect_as_json(tmp_path: Path) -> None:
     assert [one["name"] for one in of_frame["columns"]] == ["n"]
     assert [one["name"] for one in of_frame["index"]] == ["(index) key"]
     assert "symbols" not in json.loads(run_ok("inspect", tmp_path / "c", "--json"))
+    assert of_frame["columns"][0]["symbols"] == []
+    assert len(of_frame["index"][0]["symbols"]) == 1
     assert run_ok("inspect", tmp_path / "c", tmp_path / "f").count("bytes of the file") == 2
 
 
 def test_files_of_other_columns_are_refused(tmp_path: Path) -> None:
-    first, more, other = (tmp_path / name for name in ("first.csv", "more.csv", "other.parquet"))
+    first, more, days, times = (tmp_path / name for name in ("first.csv", "more.csv", "days.parquet", "times.parquet"))
     first.write_text("a\n1\n")
     more.write_text("a,b\n5,6\n")
-    pq.write_table(pa.table({"a": ["text"]}), other)
+    pq.write_table(pa.table({"a": [dt.date(2026, 1, 1)]}), days)
+    pq.write_table(pa.table({"a": [dt.datetime(2026, 1, 1, 5)]}), times)
     for files, message in (
         ((first, more), "more.csv has a column 'b', which .*first.csv has not"),
         ((more, first), "more.csv has a column 'b', which .*first.csv has not"),
-        ((first, other), "other.parquet: column 'a' is of type string, and int64 in .*first.csv"),
+        ((days, times), "times.parquet: column 'a' is of type timestamp.*, and date32.* in .*days.parquet"),
     ):
         shown = run_bad("compress", *files, "-o", tmp_path / "out.fsst")
         assert re.search(message, shown), shown
@@ -179,3 +326,29 @@ def test_missing_values_of_a_csv_file_of_one_column(tmp_path: Path) -> None:
     file = write(table, tmp_path / "in.csv")
     run_ok("compress", file, "-o", tmp_path / "out.fsst")
     assert pa.table(cudf_fsst.load(tmp_path / "out.fsst"))["note"].to_pylist() == table["note"].to_pylist()
+
+
+def test_symbols_of_frames(tmp_path: Path) -> None:
+    words = [f"a word, and another {number % 70}" for number in range(700)]
+    whole = pd.DataFrame({"n": range(700), "text": words, "kind": pd.Categorical(words)})
+    frame = whole.fsst.compress(codecs={"text": "fsst"})
+    frame.save(tmp_path / "f")
+    whole[["text"]].fsst.compress(codecs={"text": "onpair"}).save(tmp_path / "onpair")
+    whole[["n"]].fsst.compress().save(tmp_path / "numbers")
+    shown = run_ok("inspect", tmp_path / "f", "--symbols")
+    assert re.findall(r"^(\w+), table (\d): 0='", shown, re.MULTILINE) == [("text", "0"), ("kind", "0")]
+    symbol = frame.column("text").tables[0].symbols[5]
+    assert f"  5={repr(symbol)[1:]}  " in shown
+    assert re.search("^text, table 0: 256='", run_ok("inspect", tmp_path / "onpair", "--symbols"), re.MULTILINE)
+    assert run_ok("inspect", tmp_path / "numbers", "--symbols").endswith("No column has a symbol table.\n")
+    assert "table" not in run_ok("inspect", tmp_path / "f", tmp_path / "numbers")
+
+
+def test_missing_files_and_folders_have_one_wording(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    for name in ("missing", "missing.csv", "missing.parquet", "missing.arrow"):
+        for arguments in (("compress", tmp_path / name, "-o", output), ("inspect", tmp_path / name)):
+            assert run_bad(*arguments) == f"error: {tmp_path / name}: no such file"
+        assert run_bad("decompress", tmp_path / name, "-o", output) == f"error: {tmp_path / name}: no such file"
+    for command in ("compress", "decompress", "inspect"):
+        assert run_bad(command, tmp_path, *(("-o", output) if command != "inspect" else ())) == f"error: {tmp_path}: a folder, not a file"

@@ -47,6 +47,8 @@ class OnPairTable:
 
     #: The codec that the table is of.
     codec = "onpair"
+    #: Code of the first of the symbols.
+    first_code = BYTES
 
     def __post_init__(self) -> None:
         if self.bits not in BITS:
