@@ -79,9 +79,7 @@ def kind_of(path: Path) -> str:
     return KINDS["." + suffix.split(".")[1]] if suffix else "parquet"
 
 
-def as_parquet(
-    files: Sequence[Path], folder: Path, options: CsvOptions, say: Callable[[str], None]
-) -> list[Path]:
+def as_parquet(files: Sequence[Path], folder: Path, options: CsvOptions, say: Callable[[str], None]) -> list[Path]:
     """Parquet files of the same rows: each file itself, or what was made of it in `folder`.
 
     A column of several CSV files has the type that fits the values of all. `say` is told where that is text because
@@ -174,7 +172,7 @@ def _wanted_types(
             wanted = _both(wanted, type)
         found[name] = wanted
         if _is_text(wanted) and not all(_is_text(type) or pa.types.is_null(type) for type in types):
-            which = dict(zip(types, files, strict=True))
+            which = dict(zip(reversed(types), reversed(files), strict=True))  # the first file of each
             first = next(type for type in which if not _is_text(type) and not pa.types.is_null(type))
             other = next(type for type in which if _both(first, type) == pa.string())
             say(f"column {name!r} becomes text: {first} in {which[first]}, {other} in {which[other]}")

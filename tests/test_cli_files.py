@@ -350,5 +350,5 @@ def test_missing_files_and_folders_have_one_wording(tmp_path: Path) -> None:
         for arguments in (("compress", tmp_path / name, "-o", output), ("inspect", tmp_path / name)):
             assert run_bad(*arguments) == f"error: {tmp_path / name}: no such file"
         assert run_bad("decompress", tmp_path / name, "-o", output) == f"error: {tmp_path / name}: no such file"
-    for command in ("compress", "decompress", "inspect"):
-        assert run_bad(command, tmp_path, *(("-o", output) if command != "inspect" else ())) == f"error: {tmp_path}: a folder, not a file"
+    for arguments in (("compress", "-o", output), ("decompress", "-o", output), ("inspect",)):
+        assert run_bad(*arguments, tmp_path) == f"error: {tmp_path}: a folder, not a file"
