@@ -172,7 +172,9 @@ def _wanted_types(
             wanted = _both(wanted, type)
         found[name] = wanted
         if _is_text(wanted) and not all(_is_text(type) or pa.types.is_null(type) for type in types):
-            which = dict(zip(reversed(types), reversed(files), strict=True))  # the first file of each
+            which: dict[Any, Path] = {}
+            for type, path in zip(types, files, strict=True):
+                which.setdefault(type, path)
             first = next(type for type in which if not _is_text(type) and not pa.types.is_null(type))
             other = next(type for type in which if _both(first, type) == pa.string())
             say(f"column {name!r} becomes text: {first} in {which[first]}, {other} in {which[other]}")
