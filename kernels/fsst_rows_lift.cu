@@ -76,15 +76,15 @@ __device__ __forceinline__ void note_rows(const SegmentView& s, const RowsView& 
       noted.take(first + k, minimum + ((k < 4 ? near >> (k * width) : far >> ((k - 4) * width)) & mask));
     return;
   }
-  u64 sum = 0, last = 0;
-#pragma unroll 1
-  for (u32 k = 0; k < ROWS_PER_LANE; ++k) sum += last = block.length(ROWS_PER_LANE * lane + k);
-  const u64 own_before = __shfl_up_sync(ALL_LANES, last, 1);
+  u64 lengths[ROWS_PER_LANE], sum = 0;  // without a loop, which takes a stack on sm_100 and sm_120
+#pragma unroll
+  for (u32 k = 0; k < ROWS_PER_LANE; ++k) sum += lengths[k] = block.length(ROWS_PER_LANE * lane + k);
+  const u64 own_before = __shfl_up_sync(ALL_LANES, lengths[ROWS_PER_LANE - 1], 1);
   if (lane > 0) before = own_before;
   noted.start = block_start + (warp_inclusive_sum(sum) - sum);
   noted.tile = first == 0 ? ~0ull : (noted.start - before) >> s.tile_shift;
-#pragma unroll 1
-  for (u32 k = 0; k < ROWS_PER_LANE; ++k) noted.take(first + k, block.length(ROWS_PER_LANE * lane + k));
+#pragma unroll
+  for (u32 k = 0; k < ROWS_PER_LANE; ++k) noted.take(first + k, lengths[k]);
 }
 
 // For every tile in which a row begins: number of the first one in its segment, and 1; in the upper half, the character of the tile
