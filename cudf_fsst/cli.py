@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 import tempfile
@@ -110,7 +109,6 @@ def demo(
     device: Device = "auto",
 ) -> None:
     """Compress TPC-H columns, check every row, read random rows, and show sizes and times."""
-    os.environ.setdefault("CUDF_FSST_COMPILE_AHEAD", "0")  # the cores are for what is timed
     from . import demo as work
 
     columns = tuple(column or work.COLUMNS)

@@ -1,14 +1,12 @@
-"""All kernels of the CPU compiled, in parts, by calls on small data: what other processes run, see `codecs.compiled`.
+"""All kernels of the CPU compiled by calls on small data: ``python -m cudf_fsst.compile_ahead``.
 
-Compiling takes half a minute of one core if it is done one function after another, as calls ask for them. Numba has one
-lock for all threads of a process, so this is done by several processes. Each keeps what it compiles on disk, where the
-process that waits for it finds it. A part that was compiled takes a moment.
+Calls compile what they need, and it is kept on disk. Here all of it is done beforehand, as when an image is made, in
+half a minute of one core. What was compiled before takes a moment.
 """
 
 from __future__ import annotations
 
 import base64
-import sys
 import tempfile
 import zlib
 from collections.abc import Callable
@@ -139,15 +137,10 @@ def _text() -> None:
         read_parquet(Path(folder) / "text.parquet", device="cpu")
 
 
-#: In the order in which a process goes through them that has all to itself: who waits compiles text first.
+#: Calls by what they work on.
 PARTS: tuple[Callable[[], None], ...] = (_search, _read, _values, _dictionaries, _frames, _text)
 
 
-def run(first: int) -> None:
-    """Compile all parts, from one of them on: who began with another has compiled it meanwhile."""
-    for number in range(len(PARTS)):
-        PARTS[(first + number) % len(PARTS)]()
-
-
 if __name__ == "__main__":
-    run(int(sys.argv[1]) if sys.argv[1:] else 0)
+    for part in PARTS:
+        part()

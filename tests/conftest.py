@@ -36,9 +36,6 @@ DBTEXT_VARIABLE = "CUDF_FSST_DBTEXT"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# The cores are the tests' own; what one compiles the next ones find.
-os.environ["CUDF_FSST_COMPILE_AHEAD"] = "0"
-
 
 @pytest.fixture(scope="session", autouse=True)
 def no_measured_launch_choices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:

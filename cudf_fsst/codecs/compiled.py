@@ -5,20 +5,16 @@ several types at the same time: each takes the first free number for its file, a
 code of another, which reads its arguments as what they are not. Here a file's name says what is in it.
 
 The first call of a process that has to compile says so (`notices.tell`). All kernels together take half a minute of one
-core, and Numba has one lock for all threads. So other processes compile the kernels of later calls meanwhile
-(`compile_ahead`); what they keep on disk is found there when it is needed. When they are done, that is said too.
+core, evenly spread over some hundred functions (`compile_ahead` compiles them all). Numba has one lock for all threads.
+Other processes that compiled the kernels of later calls meanwhile lost: on two cores a job of eleven calls took 40 s
+with one of them and 28 s without, as its own next call needed what that one had not reached yet.
 """
 
 from __future__ import annotations
 
-import atexit
 import hashlib
-import os
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
@@ -28,17 +24,12 @@ import numba
 from numba.core import caching, event
 
 from ..notices import tell
-from ..workers import num_threads
 from . import intrinsics
 
 __all__ = ["compiled", "intrinsics"]
 
 #: Seconds of compiling after which a process says so.
 _LONG = 0.5
-#: Processes that compile ahead, at most: parts of `compile_ahead` that take about as long as each other.
-_MOST_PROCESSES = 3
-#: Variable: 0 where no other processes shall compile; which these have set.
-AHEAD = "CUDF_FSST_COMPILE_AHEAD"
 
 
 class _DataFile(caching.IndexDataCacheFile):
@@ -96,68 +87,6 @@ def compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     return made
 
 
-class _CompiledAhead:
-    """Other processes that compile what this one may need next. They are ended with this one."""
-
-    def __init__(self) -> None:
-        self._begun = False
-
-    def begin(self, cache: Any) -> None:
-        """Start them, once, if there are CPUs to spare and a cache, whose folder has what they make; else None."""
-        if self._begun:
-            return
-        self._begun = True
-        wanted = min(num_threads() - 1, _MOST_PROCESSES)
-        if cache is None or wanted < 1 or not sys.executable or os.environ.get(AHEAD, "1") == "0":
-            return
-        processes = []
-        for number in range(wanted):
-            with suppress(OSError):  # no memory, or no process more is allowed
-                processes.append(self._start(number, cache.cache_path))
-        if processes:
-            start = time.perf_counter()
-            threading.Thread(target=self._wait, args=(processes, start), daemon=True).start()
-
-    def _start(self, number: int, folder: str) -> subprocess.Popen[bytes]:
-        paths = os.pathsep.join(path for path in sys.path if path)
-        ours = {AHEAD: "0", "PYTHONPATH": paths, "CUDF_FSST_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-        environment = os.environ | ours
-        # One process on a machine has a part: others that started at the same time find what it makes.
-        lock = os.path.join(folder, f"cudf_fsst-{number}.lock")
-        code = f"""
-import fcntl, os, runpy, sys
-os.nice(5)  # where CPUs are busy, the process that waits goes first
-lock = os.open({lock!r}, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-sys.argv[1:] = [{str(number)!r}]
-runpy.run_module("{__name__.partition(".")[0]}.compile_ahead", run_name="__main__")
-"""
-        nothing = subprocess.DEVNULL
-        process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-P", "-c", code],
-            stdin=nothing,
-            stdout=nothing,
-            stderr=nothing,
-            env=environment,
-        )
-        atexit.register(_end, process)
-        return process
-
-    def _wait(self, processes: Sequence[subprocess.Popen[bytes]], start: float) -> None:
-        codes = [process.wait() for process in processes]
-        if not any(codes):
-            tell(f"compiled for the CPU in {time.perf_counter() - start:.0f} s; later processes need not")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.kill()
-        process.wait()
-
-
-ahead = _CompiledAhead()
-
-
 class _Waiting(event.Listener):
     """Counts the time that functions of this package take to compile. Numba has a lock: one thread compiles at once."""
 
@@ -171,7 +100,6 @@ class _Waiting(event.Listener):
             self._start = time.perf_counter()
             self._kept = isinstance(getattr(found.data["dispatcher"], "_cache", None), caching.Cache)
             self._depth = 1
-            ahead.begin(found.data["dispatcher"]._cache if self._kept else None)
         elif self._depth:  # functions that it calls are compiled meanwhile
             self._depth += 1
 
@@ -184,10 +112,22 @@ class _Waiting(event.Listener):
             self._seconds = seconds
         if seconds > _LONG and not self._told:
             self._told = True
-            how_often = "once on a machine; Numba keeps it on disk"
             if not self._kept:
-                how_often = "in every process: see NUMBA_CACHE_DIR"
-            tell(f"compiling for the CPU; first calls take some seconds longer ({how_often})")
+                tell("compiling for the CPU, which takes some seconds in every process: see NUMBA_CACHE_DIR")
+            elif _is_first():
+                tell("compiling for the CPU, once: some 5 s for a first call, half a minute for all kinds of calls")
+            else:
+                tell("compiling for the CPU what no call needed before")
+
+
+def _is_first() -> bool:
+    """Whether no process has told of it before; a file beside what is compiled says so."""
+    cache = _Cache(_is_first)
+    with suppress(OSError):
+        cache._impl.locator.ensure_cache_path()
+        Path(cache.cache_path, "cudf_fsst.told").touch(exist_ok=False)
+        return True
+    return False
 
 
 def _is_ours(found: Any) -> bool:
