@@ -18,6 +18,7 @@ from .files.disk import folder_of, writing
 from .index import CompressedIndex
 from .interop import arrow_columns, cudf_parquet_writer, schema
 from .interop import pandas as interop_pandas
+from .interop.arrow import table_of
 from .progress import Progress
 from .remote import is_file_object, located
 
@@ -56,7 +57,7 @@ def reader(contents: Sequence[Content], fields: Any, rows: int) -> Any:
 
     def batches() -> Iterator[Any]:
         for start, stop in pieces(contents, rows):
-            yield from pa.Table.from_arrays(arrays(contents, start, stop), schema=fields).to_batches()
+            yield from table_of(arrays(contents, start, stop), fields, stop - start).to_batches()
 
     return pa.RecordBatchReader.from_batches(fields, batches())
 

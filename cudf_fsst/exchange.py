@@ -100,8 +100,8 @@ def compress(
 
 def _check_polars(data: Any) -> None:
     """Raise TypeError where Polars has values that Arrow cannot carry: of objects it would give the addresses."""
-    if type(data).__module__.partition(".")[0] != "polars":
-        return
+    if type(data).__module__.partition(".")[0] != "polars" or not hasattr(data, "__arrow_c_stream__"):
+        return  # a LazyFrame has no rows yet
     columns = data.schema.items() if hasattr(data, "schema") else [(data.name, data.dtype)]
     for name, dtype in columns:
         inside = [dtype]
@@ -137,7 +137,9 @@ def _tables(reader: Any) -> Iterator[Any]:
     mapper = None if reader.schema.pandas_metadata else pd.ArrowDtype
     some: list[Any] = []
     rows, first = 0, True
+    without_rows: list[Any] = []  # which has the categories
     for batch in reader:
+        without_rows = [batch[:0]] if first else []
         while batch.num_rows:
             part = batch.slice(0, _PIECE_ROWS - rows)
             batch = batch.slice(part.num_rows)
@@ -147,14 +149,21 @@ def _tables(reader: Any) -> Iterator[Any]:
                 yield _frame_of(some, reader.schema, mapper)
                 some, rows, first = [], 0, False
     if some or first:
-        yield _frame_of(some, reader.schema, mapper)
+        yield _frame_of(some or without_rows, reader.schema, mapper)
 
 
 def _frame_of(batches: Sequence[Any], kind: Any, mapper: Any) -> Any:
-    table = pa.Table.from_batches(batches, kind).unify_dictionaries()
+    table = pa.Table.from_batches(batches, kind)
+    columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         with naming(f"column {name!r}"):
             arrow_columns.check(column)  # before pandas looks at it
+            column = arrow_columns.without_null_values(column)
+            with suppress(pa.ArrowNotImplementedError, pa.ArrowInvalid):  # of lists and structs; they may be one already
+                column = column.unify_dictionaries()
+            columns.append(column)
+    if columns:  # or there would be no rows
+        table = pa.Table.from_arrays(columns, schema=table.schema)
     return table.to_pandas(types_mapper=mapper)
 
 

@@ -25,6 +25,7 @@ from .files import columns as files
 from .index import CompressedIndex
 from .interop import cudf as interop_cudf
 from .interop import schema
+from .interop.arrow import table_of
 from .naming import naming
 from .tables import as_html
 
@@ -447,7 +448,7 @@ class CompressedFrame(compute.Frames):
             fields = [(field.name, column.type) for field, column in zip(self._arrow_schema(), columns, strict=True)]
             return pa.Table.from_arrays(columns, schema=schema.with_labels(fields, self._labels, len(self)))
         there = self.to_host()
-        return pa.Table.from_arrays(batches.arrays(there._columns, 0, len(self)), schema=self._arrow_schema())
+        return table_of(batches.arrays(there._columns, 0, len(self)), self._arrow_schema(), len(self))
 
     def __arrow_c_schema__(self) -> Any:
         """The types of the columns, without the index, for libraries that speak Arrow."""

@@ -188,6 +188,22 @@ def test_without_rows() -> None:
     assert empty.count_rows() == 0
 
 
+def test_without_columns() -> None:
+    none = pd.DataFrame(index=range(5)).fsst.compress()
+    data, plain = none.dataset(), none.to_arrow()
+    assert plain.num_rows == pa.table(none).num_rows == len(cudf_fsst.compress(plain)) == 5
+    assert data.to_table().num_rows == data.count_rows() == sum(batch.num_rows for batch in data.to_batches()) == 5
+    assert data.head(2).num_rows == data.take([0, 4]).num_rows == 2
+    assert data.scanner(columns={"one": pc.scalar(1)}).to_table()["one"].to_pylist() == [1] * 5
+
+
+def test_a_scanner_knows_all_columns(frame: cudf_fsst.CompressedFrame, plain: pa.Table) -> None:
+    for columns in (["n"], [], {"m": f("n") + 1}):
+        found, wanted = (one.scanner(columns=columns) for one in (frame.dataset(), ds.dataset(plain)))
+        assert found.dataset_schema == wanted.dataset_schema
+        assert found.projected_schema == wanted.projected_schema
+
+
 SQL = (
     "select sum(n), count(*) from data",
     "select n, s from data where s = 'row 5' and day > date '2019-04-20' order by all",

@@ -319,6 +319,41 @@ def test_without_rows_or_columns() -> None:
         assert lazy.filter(c.s == "x").collect().shape == (0, 2)
 
 
+def test_without_columns(tmp_path: Path) -> None:
+    """As many rows as Polars itself has of such a table of Arrow's."""
+    none = pd.DataFrame(index=range(5)).fsst.compress()
+    none.save(tmp_path / "none")
+    plain = pl.DataFrame(none.to_arrow()).lazy()
+    for lazy in (none.lazy(), cudf_fsst.scan(tmp_path / "none")):
+        for ask in (lambda one: one, lambda one: one.select(pl.len()), lambda one: one.head(2)):
+            assert ask(lazy).collect().equals(ask(plain).collect())
+        assert lazy.with_columns(a=pl.lit(1)).collect().equals(plain.with_columns(a=pl.lit(1)).collect())
+
+
+def test_a_column_without_a_name() -> None:
+    plain = pl.DataFrame({"": [1, 2, 3], "s": ["a", None, "c"]})
+    lazy = cudf_fsst.compress(plain).lazy()
+    assert lazy.collect().equals(plain)
+    assert lazy.filter(pl.col("") > 1).select("").collect().equals(plain.filter(pl.col("") > 1).select(""))
+
+
+def test_an_enum_without_rows(tmp_path: Path) -> None:
+    kind = pl.Enum(["b", "a", "never"])
+    plain = pl.DataFrame({"e": pl.Series(["a", None], dtype=kind), "l": pl.Series([["b"], []], dtype=pl.List(kind))})
+    paths = [tmp_path / "empty", tmp_path / "full"]
+    for path, data in zip(paths, (plain.clear(), plain), strict=True):
+        frame = cudf_fsst.compress(data)
+        assert frame.lazy().collect_schema() == plain.schema
+        frame.save(path)
+    assert cudf_fsst.scan(paths).collect().equals(plain)
+    assert cudf_fsst.concat(list(map(cudf_fsst.load, paths))).lazy().collect().equals(plain)
+
+
+def test_a_lazy_frame_is_no_data() -> None:
+    with pytest.raises(TypeError, match="not LazyFrame"):
+        cudf_fsst.compress(pl.LazyFrame({"a": [1]}))
+
+
 def test_scan(tmp_path: Path, frame: cudf_fsst.CompressedFrame, plain: pl.DataFrame) -> None:
     for number in range(3):
         frame.save(tmp_path / f"part-{number}.fsst")

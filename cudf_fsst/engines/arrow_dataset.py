@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as arrow
 from pyarrow import fs
 
+from ..interop.arrow import table_of
 from . import arrow_filter
 from .tables import EngineTable, PieceRows, array, cuts, readable
 
@@ -34,7 +35,7 @@ class Dataset(arrow.FileSystemDataset):
 
     def __init__(self, table: EngineTable, where: Any = None) -> None:
         self._table = table
-        super().__init__(*_files(table, _pieces(table)))
+        super().__init__(*_files(table, _pieces(table), _schema(table)))
         self._scan_options = {} if where is None else {"filter": where}
 
     def __reduce__(self) -> Any:
@@ -69,7 +70,8 @@ class Dataset(arrow.FileSystemDataset):
             nodes = [content.node for content in asked.contents]
             mask = asked.mask(arrow_filter.parts(tree, asked.names, nodes))
         some = self._table.some(read).on_host()
-        scanned = arrow.FileSystemDataset(*_files(some, list(cuts(some, range(rows), mask))))
+        pieces = list(cuts(some, range(rows), mask))
+        scanned = arrow.FileSystemDataset(*_files(some, pieces, _schema(self._table)))
         return arrow.Scanner.from_dataset(scanned, columns=columns, filter=where, **options)
 
     def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> Any:
@@ -131,11 +133,11 @@ def _pieces(table: EngineTable) -> list[PieceRows]:
     return list(cuts(table, range(table.rows), None))
 
 
-def _files(table: EngineTable, pieces: Sequence[PieceRows]) -> tuple[Any, ...]:
-    """What `pyarrow.dataset.FileSystemDataset` takes, of pieces of a table."""
+def _files(table: EngineTable, pieces: Sequence[PieceRows], fields: Any) -> tuple[Any, ...]:
+    """What `pyarrow.dataset.FileSystemDataset` takes, of pieces of a table; `fields`: the schema of all columns."""
     kind = arrow.IpcFileFormat()
     system = fs.PyFileSystem(_Pieces(table, pieces))
-    return [kind.make_fragment(f"piece {i}", system) for i in range(len(pieces))], _schema(table), kind, system
+    return [kind.make_fragment(f"piece {i}", system) for i in range(len(pieces))], fields, kind, system
 
 
 def _schema(table: EngineTable) -> Any:
@@ -149,7 +151,7 @@ def _decoded(table: EngineTable, rows: PieceRows) -> Any:
         array(some, content.type, name)
         for name, some, content in zip(table.names, table.read(rows), table.contents, strict=True)
     ]
-    return pa.Table.from_arrays(arrays, schema=_schema(table))
+    return table_of(arrays, _schema(table), len(rows))
 
 
 class _Opened(pa.BufferReader):

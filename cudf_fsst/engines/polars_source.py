@@ -11,6 +11,7 @@ import pyarrow as pa
 from ..backend import HostBackend
 from ..codecs.node import Content
 from ..files import columns as files
+from ..interop.arrow import table_of
 from ..naming import naming
 from . import polars_filter
 from .polars_types import is_ordered, polars_module, schema
@@ -173,7 +174,7 @@ class PolarsSource:
                 if predicate is not None:
                     found = found.filter(predicate)
                 empty = False
-                yield found.select(wanted)
+                yield found.select(wanted) if found.columns else found
         if empty:
             yield self._no_rows(wanted)
 
@@ -187,7 +188,10 @@ class PolarsSource:
             array(some, content.type, name)
             for name, some, content in zip(table.names, table.read(rows), table.contents, strict=True)
         ]
-        found = pl.DataFrame(pa.Table.from_arrays(arrays, names=list(table.names)))
+        # Polars takes no column without a name, but gives it one.
+        fields = pa.schema([(str(place), made.type) for place, made in enumerate(arrays)])
+        found = pl.DataFrame(table_of(arrays, fields, len(rows)))
+        found.columns = list(table.names)
         wanted = {name: self._schema[name] for name in table.names if found.schema[name] != self._schema[name]}
         return found.cast(wanted) if wanted else found
 

@@ -259,6 +259,8 @@ def _check_references(node: Node, where: str) -> None:
         largest = max(cpu.survey(node.values[0], _largest))
         if largest > 1:
             raise ValueError(f"{where}: a boolean of {largest}")
+    if _types.is_dictionary(node.type) and node.children[0].null_count:  # rows would be null that say they are not
+        raise ValueError(f"{where}: {node.children[0].null_count} of its dictionary's values are null")
     if not node.children or not node.values:
         return
     rows = node.children[0].rows

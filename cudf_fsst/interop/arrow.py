@@ -6,7 +6,7 @@ applies to the first two. Bytes are not checked to be UTF-8: whatever the buffer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -146,6 +146,21 @@ def _strings_in(array: Any) -> Iterator[Any]:
             yield from _strings_in(chunk.items)
         elif any(is_kind(chunk.type) for is_kind in _LISTS):
             yield from _strings_in(chunk.flatten())
+
+
+def table_of(arrays: Sequence[Any], fields: Any, rows: int) -> Any:
+    """A pyarrow.Table, which has its rows without any column, too.
+
+    Parameters
+    ----------
+    arrays : sequence of pyarrow.Array or pyarrow.ChunkedArray
+    fields : pyarrow.Schema
+    rows : int
+    """
+    if arrays:
+        return pa.Table.from_arrays(arrays, schema=fields)
+    structs = pa.Array.from_buffers(pa.struct([]), rows, [None])
+    return pa.Table.from_batches([pa.RecordBatch.from_struct_array(structs)])
 
 
 def _first_undecodable(strings: Any) -> int | None:

@@ -56,6 +56,7 @@ def describe(array: Any) -> ColumnBuffers:
             return describe(pa.chunked_array(map(_without_view, array.chunks or [no_rows(array.type)])))
         if _is_strings(array.type):  # which may be more characters than the type's offsets can count
             return ColumnBuffers(array.type, len(array), array.null_count, strings=from_arrow(array))
+        array = without_null_values(array)
         array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [no_rows(array.type)])
     return _described(array)
 
@@ -91,7 +92,7 @@ def check(array: Any) -> None:
     if _types.is_dictionary(kind):
         codes = _values(array.indices)
         if codes.size and int(codes.max()) >= len(array.dictionary):  # perhaps of a null row, where any will do
-            codes = codes[array.is_valid().to_numpy(zero_copy_only=False)]
+            codes = codes[array.indices.is_valid().to_numpy(zero_copy_only=False)]
             if codes.size and int(codes.max()) >= len(array.dictionary):
                 raise ValueError(f"an index of a dictionary of {len(array.dictionary)} values lies outside it")
         check(array.dictionary)
@@ -173,11 +174,41 @@ def _without_view(array: Any) -> Any:
     return pa.Array.from_buffers(made, len(array), [validity, offsets], array.null_count, children=[values])
 
 
+def without_null_values(array: Any) -> Any:
+    """Dictionaries, which are checked, without nulls among their values: rows that have one are null instead.
+
+    Arrow allows both, and counts the nulls of rows alone. Whoever asks what is null should not have to look twice.
+
+    Parameters
+    ----------
+    array : pyarrow.Array or pyarrow.ChunkedArray
+        Of any type; one of no dictionaries comes back as it is.
+    """
+    kind = array.type
+    if not _types.is_dictionary(kind):
+        return array
+    if isinstance(array, pa.ChunkedArray):
+        return pa.chunked_array(map(without_null_values, array.chunks), kind)
+    dictionary = without_null_values(array.dictionary)
+    there = dictionary.is_valid().to_numpy(zero_copy_only=False)
+    if there.all():
+        return array
+    valid = array.indices.is_valid().to_numpy(zero_copy_only=False)
+    codes = np.where(valid, _values(array.indices), 0)
+    null = ~(valid & there[codes])
+    numbers = np.where(null, 0, (np.cumsum(there) - 1)[codes]).astype(kind.index_type.to_pandas_dtype())
+    gaps = np.flatnonzero(~there)
+    runs = zip([0, *gaps + 1], [*gaps, len(there)], strict=True)
+    kept = pa.concat_arrays([dictionary.slice(first, end - first) for first, end in runs])  # filters take no views
+    return pa.DictionaryArray.from_arrays(pa.array(numbers, mask=null), kept, ordered=kind.ordered, safe=False)
+
+
 def _described(array: Any) -> ColumnBuffers:
     if isinstance(array.type, pa.BaseExtensionType):
         return _described(array.storage)
     if is_view(array.type):
         return _described(_without_view(array))
+    array = without_null_values(array)
     kind, rows = array.type, len(array)
     if values_of_a_row(kind) > MOST_VALUES:
         raise TypeError(f"a row of Arrow type {kind} has more than {MOST_VALUES} values")
@@ -235,7 +266,7 @@ def no_rows(kind: Any) -> Any:
         return pa.DictionaryArray.from_arrays(
             no_rows(kind.index_type), no_rows(kind.value_type), ordered=kind.ordered, safe=False
         )
-    return pa.array([], kind)
+    return pa.nulls(0, kind) if holds_dictionary(kind) else pa.array([], kind)
 
 
 def one_row(kind: Any) -> Any:

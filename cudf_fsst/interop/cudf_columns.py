@@ -151,6 +151,8 @@ def describe(
     if _types.is_dictionary(kind):
         categories = dtype.categories._column
         inside = opened.enter_context(categories.access(mode="read", scope="internal"))
+        if inside.plc_column.null_count():
+            raise TypeError(f"dtype {dtype} cannot be compressed: one of its categories is missing")
         kind = pa.dictionary(_codes_type(there.plc_column), kind.value_type, kind.ordered)
         buffers = _describe(there.plc_column, kind, of_strings)
         buffers.children = (_describe(inside.plc_column, kind.value_type, of_strings),)
