@@ -13,6 +13,7 @@ import pytest
 import cudf_fsst
 import reference_onpair
 from cudf_fsst.codecs.onpair import OnPairTable
+from cudf_fsst.codecs.text import cpu_match, cpu_rows, plan
 from cudf_fsst.files import storage
 
 WORDS = ["a bottle of coffee", "  goodness  ", "", None, "Grüße, all of you", "aabbccddee" * 60, "\0\0\x7f\x7f", "zz"]
@@ -63,9 +64,16 @@ def test_the_stored_bytes_are_the_pages(tmp_path: Path) -> None:
     assert found == expected
 
 
-def test_questions() -> None:
+@pytest.mark.parametrize("level", ["default", "max"])
+def test_questions(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answered on the codes, of several segments and tables."""
+    monkeypatch.setattr(plan, "segment_size", lambda chars: 40_000)
+    monkeypatch.setattr(plan, "TABLE_SCOPE", 80_000)
     series = strings(3000)
-    column = series.fsst.compress(codec="onpair")
+    column = series.fsst.compress(codec="onpair", level=level)
+    assert len(column.tables) > 1
+    for module in (cpu_match, cpu_rows):
+        monkeypatch.setattr(module, "Decoded", None)  # no tile is decoded to be searched
     for ask in (
         lambda one: one.str.contains("ee", regex=False),
         lambda one: one.str.startswith("a b"),
@@ -77,9 +85,14 @@ def test_questions() -> None:
         lambda one: one.isin(["zz", "", WORDS[5]]),
         lambda one: one.str.contains("e{2}|[o]l"),
         lambda one: one < "b",
-        lambda one: one.str.upper(),
+        lambda one: one.str.contains("COFFEE|good", case=False),
+        lambda one: one.str.match("[a-z] .*8$"),
     ):
         pd.testing.assert_series_equal(ask(column), ask(series))
+    like = column.str.like("%a_of%")
+    pd.testing.assert_series_equal(like, series.str.contains("a.of"))
+    monkeypatch.undo()
+    pd.testing.assert_series_equal(column.str.upper(), series.str.upper())
 
 
 def test_tables_are_given_and_kept() -> None:

@@ -18,6 +18,7 @@ import cudf_fsst
 import pattern_cases as cases
 from cudf_fsst import automata
 from cudf_fsst.buffers import HostStrings
+from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.text import cpu, cpu_rows, plan
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.query import by_rows, codes
@@ -53,8 +54,8 @@ def a_series(random: Random, dtype: Any) -> pd.Series:
 def a_column(random: Random, series: pd.Series) -> Any:
     """Of segments and tiles of all sizes, or of dictionaries."""
     options: dict[str, Any] = {"level": random.choice(LEVELS), "tile_size": random.choice(TILE_SIZES)}
-    if random.random() < 0.3:
-        options = {"codec": "dict"}
+    if random.random() < 0.5:
+        options = random.choice(({"codec": "dict"}, options | {"codec": "onpair"}))
     half = len(series) // 2
     if half and random.random() < 0.3:
         return cudf_fsst.concat([part.fsst.compress(**options) for part in (series.iloc[:half], series.iloc[half:])])
@@ -180,8 +181,9 @@ def segments_of(rows: list[bytes], **options: Any) -> list[Any]:
     return cpu.compress(HostStrings(len(rows), np.frombuffer(b"".join(rows), np.uint8), ends), **options)
 
 
+@pytest.mark.parametrize("codec", ["fsst", "onpair"])
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
-def test_rows_of_any_bytes(tile_size: int) -> None:
+def test_rows_of_any_bytes(tile_size: int, codec: str) -> None:
     """Escapes, raw tiles, rows over many tiles, many rows in a symbol; what an automaton says of their bytes."""
     random = Random(tile_size)
     kinds: list[list[bytes]] = [
@@ -207,7 +209,7 @@ def test_rows_of_any_bytes(tile_size: int) -> None:
         ),
     ]
     for rows in kinds:
-        segments = segments_of(rows, tile_size=tile_size)
+        segments = segments_of(rows, codec=registry.of_text(codec), tile_size=tile_size)
         for machine in machines:
             assert machine is not None
             assert cpu_rows.answer(segments, machine).tolist() == [machine.verdict(row) for row in rows]

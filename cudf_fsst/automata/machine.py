@@ -84,7 +84,7 @@ def smallest(following: npt.NDArray[Any], verdicts: npt.NDArray[np.uint8]) -> Ro
                 order.append(target)
     place = np.zeros(count, np.int64)
     place[order] = np.arange(len(order))
-    made = place[table[order]][:, byte_classes].astype(np.uint16)
+    made = np.ascontiguousarray(place[table[order]][:, byte_classes], np.uint16)
     says = verdicts[some[order]].astype(np.uint8)
     for array in (made, says):
         array.flags.writeable = False

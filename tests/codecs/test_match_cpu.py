@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudf_fsst import workers
+from cudf_fsst import automata, workers
+from cudf_fsst.codecs import onpair
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
-from cudf_fsst.codecs.text import cpu, cpu_equal, cpu_match, row_lengths, search
+from cudf_fsst.codecs.onpair import OnPairTable
+from cudf_fsst.codecs.text import cpu, cpu_equal, cpu_match, cpu_rows, row_lengths, search
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES, SegmentLayout
 from cudf_fsst.codecs.text.search import ByteCount, Count, Find, IsIn, Length, Like, Question
 from cudf_fsst.codecs.text.segment import Segment, Segments
 from match_cases import FOREIGN, TABLES, Rows, answer, column, mixed_rows, patterns_of, questions
+
+#: Codes of every number of bits, some with symbols of as many bytes as there can be, and raw tiles.
+LONG = [b"abc", b"de", b"abcde", b"hgfedcbaabcdefgh", b"\0\0", b"aa", b"abababababababab", b"aaaaaaaaaaaaaaaa"]
+ONPAIR = {
+    "onpair10": OnPairTable(10, ()),
+    "onpair11": OnPairTable.from_symbols(11, [b"ab", b"e f", *LONG]),
+    "onpair12": OnPairTable.from_symbols(12, LONG),
+}
 
 
 def check(rows: Rows, segments: list[Segment], asked: list[Question]) -> None:
@@ -46,27 +57,28 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", [*TABLES, *ONPAIR])
 @pytest.mark.parametrize("level", LEVELS)
 def test_questions(level: str, table: str, tile_size: int) -> None:
     rows = mixed_rows(700, seed=tile_size)
-    segments = cpu.compress(column(rows), table=TABLES[table], tile_size=tile_size, level=level)
+    segments = cpu.compress(column(rows), table=(TABLES | ONPAIR)[table], tile_size=tile_size, level=level)
     some = [row for row in rows if row]
     check(rows, segments, questions(patterns_of(rows, seed=tile_size), [*some[:3], *some[-9:], b"none"]))
 
 
 @pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("codec", [None, onpair])
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
-def test_small_windows(tile_size: int) -> None:
+def test_small_windows(tile_size: int, codec: Any) -> None:
     rows = [*mixed_rows(600), b"abcde fgh " * 3000, None, b"", b"gh", "é€".encode() * 2000 + b"x", *mixed_rows(300, 1)]
-    segments = cpu.compress(column(rows), tile_size=tile_size)
+    segments = cpu.compress(column(rows), codec, tile_size=tile_size)
     asked = questions([b"h a", b"abcde fgh ", "€".encode(), b"x", b"\x82\xac\xc3", b"h"], [b"gh", b"", rows[600]])
     check(rows, segments, asked)
 
 
 def test_dense_and_overlapping_matches() -> None:
     rows: Rows = [b"a" * i for i in range(150)] + [b"ab" * i + b"a" for i in range(70)] + [b"b" * 40_000]
-    for table in (None, FOREIGN):
+    for table in (None, FOREIGN, *ONPAIR.values()):
         segments = cpu.compress(column(rows), table=table)
         check(rows, segments, questions([b"a", b"aa", b"aaa", b"aba", b"bb", b"a" * 30], [b"a" * 7, b"aba", b"ababa"]))
 
@@ -77,7 +89,7 @@ def test_any_rows(data: st.DataObject) -> None:
     text = st.lists(st.sampled_from(list(alphabet)), max_size=40).map(bytes)
     rows = data.draw(st.lists(st.none() | text, min_size=1, max_size=40)) * data.draw(st.integers(1, 30))
     options = {
-        "table": data.draw(st.sampled_from(list(TABLES.values()))),
+        "table": data.draw(st.sampled_from([*TABLES.values(), *ONPAIR.values()])),
         "tile_size": data.draw(st.sampled_from(TILE_SIZES)),
         "level": data.draw(st.sampled_from(LEVELS)),
     }
@@ -94,11 +106,12 @@ def _without_nulls(rows: Rows) -> list[bytes]:
     return [row for row in rows if row is not None]
 
 
+@pytest.mark.parametrize("codec", [None, onpair])
 @pytest.mark.parametrize("size", [39, 40, 41, 62, 63, 64, 200])
-def test_long_patterns(size: int) -> None:
+def test_long_patterns(size: int, codec: Any) -> None:
     text = b"".join(b"%d, " % (i * i) for i in range(400))
     rows: Rows = [text[i : i + 150 + i] for i in range(150)] + [text, text[5:], b"", None]
-    segments = cpu.compress(column(rows))
+    segments = cpu.compress(column(rows), codec)
     pattern = text[300 : 300 + size]
     check(rows, segments, questions([pattern, pattern[-50:], b"1"], [text[:size], text]))
     planned = search.plan(Like((b"", pattern, b"")))
@@ -127,7 +140,8 @@ def test_values(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
         check(rows, segments, [IsIn(tuple(some)), *(Like((value,)) for value in some[:3])])
 
 
-def test_matches_across_tiles_and_lanes() -> None:
+@pytest.mark.parametrize("table", [FOREIGN, *ONPAIR.values()])
+def test_matches_across_tiles_and_lanes(table: Any) -> None:
     """One pattern at every place, so that it straddles every kind of end there is."""
     filler = b"abcdefghijklmnop" * 4096
     for tile_size in (128, 1024):
@@ -136,16 +150,17 @@ def test_matches_across_tiles_and_lanes() -> None:
             places = range(shift, len(row) - 9, 1021)
             for at in places:
                 row[at : at + 9] = b"<special>"
-            (segment,) = cpu.compress(column([bytes(row)]), tile_size=tile_size, table=FOREIGN)
+            (segment,) = cpu.compress(column([bytes(row)]), tile_size=tile_size, table=table)
             planned = search.plan(Count(b"<special>"))
             assert planned is not None
             assert cpu_match.match([segment], planned).tolist() == [len(places)]
 
 
 @pytest.mark.usefixtures("small_segments")
-def test_several_segments_and_tables() -> None:
+@pytest.mark.parametrize("codec", [None, onpair])
+def test_several_segments_and_tables(codec: Any) -> None:
     rows = mixed_rows(1500)
-    segments = cpu.compress(column(rows))
+    segments = cpu.compress(column(rows), codec)
     assert len({segment.table for segment in segments}) > 1
     check(rows, segments, questions(patterns_of(rows)[:6], [row for row in rows if row][:8]))
     others = [*segments, *cpu.compress(column([b"x", None, b"y"])), *segments]
@@ -245,7 +260,8 @@ ASKED += [Length(), ByteCount(), Like((b"x", b""))]
 def test_damaged_segments(data: st.DataObject) -> None:
     """Any bytes: a ValueError or some answers, and nothing outside the buffers (the guards around them hold)."""
     rows = mixed_rows(300)
-    (segment,) = cpu.compress(column(rows), tile_size=data.draw(st.sampled_from(TILE_SIZES)))
+    codec = data.draw(st.sampled_from([None, onpair]))
+    (segment,) = cpu.compress(column(rows), codec, tile_size=data.draw(st.sampled_from(TILE_SIZES)))
     guarded = {}
     for name in ("meta", "codes"):
         array = getattr(segment, name)
@@ -281,9 +297,10 @@ def test_damaged_segments(data: st.DataObject) -> None:
         ("row_words", 1, 2**31, "row block 0"),
     ],
 )
-def test_damaged_meta(section: str, place: int, value: int, message: str) -> None:
+@pytest.mark.parametrize("codec", [None, onpair])
+def test_damaged_meta(section: str, place: int, value: int, message: str, codec: Any) -> None:
     rows: Rows = [b"row %d of some" % (i * 7919 % 1000) for i in range(4000)]
-    (segment,) = cpu.compress(column(rows), tile_size=256)
+    (segment,) = cpu.compress(column(rows), codec, tile_size=256)
     damaged = dataclasses.replace(segment, meta=segment.meta.copy())
     damaged.section(section)[place] = value
     for question in (Like((b"", b"row", b"")), Count(b"o"), Length()):
@@ -303,6 +320,28 @@ def test_codes_that_do_not_fit_their_tile() -> None:
                 continue
             with pytest.raises(ValueError, match="damaged segment: the codes of tile 0"):
                 cpu_match.match([dataclasses.replace(segment, table=table)], planned)
+
+
+def test_codes_of_onpair_that_do_not_fit_their_tile() -> None:
+    """Symbols of fewer bytes, codes that the table lacks, of other bits; and tiles that have no code at all."""
+    table = ONPAIR["onpair12"]
+    (segment,) = cpu.compress(column([b"abcde" * 300, b"h" * 90]), table=table)
+    shorter = OnPairTable.from_symbols(12, [symbol[:2] for symbol in table.symbols])
+    damaged = [dataclasses.replace(segment, table=one) for one in (OnPairTable(12, ()), OnPairTable(10, ()), shorter)]
+    lengths = segment.section("tile_lengths")
+    none = dataclasses.replace(segment, meta=segment.meta.copy())
+    none.section("tile_lengths")[0], none.section("tile_lengths")[1] = 0, lengths[1] + lengths[0]
+    for one in (*damaged, none):
+        for question in ASKED:
+            planned = search.plan(question)
+            if planned is None or question in (ByteCount(), ASKED[2]):
+                continue
+            with pytest.raises(ValueError, match=r"damaged segment: the codes of tile [01]"):
+                cpu_match.match([one], planned)
+        machine = automata.compile_pattern("a.*h", 0, "contains", automata.PYTHON)
+        assert machine is not None
+        with pytest.raises(ValueError, match=r"damaged segment: the codes of tile [01]"):
+            cpu_rows.answer([one], machine)
 
 
 def test_an_escape_at_the_end_of_a_tile() -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...workers import map_items
 from ..jit import njit
-from ..text import plan
+from ..text import cpu_rows_kernels, plan
 from ..text.cpu_decode import decoder
 from ..text.cpu_match_kernels import Search, match_rows
 from ..text.layout import TILE_BLOCK
@@ -100,7 +100,7 @@ def _lift(machine: ByteAutomaton, table: SymbolTable) -> npt.NDArray[np.uint64]:
     return entries
 
 
-SEARCH: Search | None = Search(_lift, match_rows, rows.lift)
+SEARCH: Search | None = Search(_lift, match_rows, rows.lift, cpu_rows_kernels.answer)
 
 
 def check_codes(segment: Segment) -> None:

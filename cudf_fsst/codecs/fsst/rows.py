@@ -32,4 +32,4 @@ def lift(machine: RowAutomaton, table: SymbolTable) -> Lifted:
     entries[states:] = of_bytes(machine)
     both = np.zeros((512, MAX_SYMBOL_LENGTH), np.uint16)
     both[:256] = restarts
-    return Lifted(entries.astype(np.uint32), both, symbols, with_bytes(lengths), ESCAPE)
+    return Lifted(entries.astype(np.uint32), both, *with_bytes(symbols, lengths), ESCAPE)

@@ -9,10 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..text.cpu_decode import decoder
-from ..text.cpu_match_kernels import Search
+from ..text.cpu_match_kernels import Search, matcher
+from ..text.search import Automaton
 from ..text.segment import Segment
 from ..unaligned import address
 from . import cpu_kernels as kernels
+from . import cpu_rows_kernels as rows
+from . import cpu_search_kernels as searching
 from . import plan
 from .prefixes import bucket_shift
 from .symbols import BITS, OnPairTable
@@ -71,7 +74,16 @@ def _decoding(table: OnPairTable) -> tuple[npt.NDArray[Any], ...]:
 
 
 DECODER = decoder(kernels.decode_tile, _decoding)
-SEARCH: Search | None = None
+
+
+def _lift(machine: Automaton, table: OnPairTable) -> npt.NDArray[np.uint64]:
+    made = np.empty(1 + 3 * (machine.states << table.bits) // 2, np.uint64)
+    of_bytes = machine.following, machine.accepts, machine.classes
+    searching.lift_codes(*of_bytes, table.words, table.lengths, table.bits, made)
+    return made
+
+
+SEARCH: Search | None = Search(_lift, matcher(searching.search_window), rows.lift, rows.answer)
 
 
 def check_codes(segment: Segment) -> None:

@@ -235,7 +235,7 @@ def _match_blocks(
         parts,
         searches,
         np.empty(tiles + 1, np.int64),
-        np.empty((searching.LANES, max(searching.BATCH, tile_size)), np.uint64),
+        np.empty((searching.LANES, max(searching.BATCH, tile_size) + 2), np.uint64),
         np.empty(planes * (tiles * tile_size // 8 + 8), np.uint8),
         kept,
         address(answers),

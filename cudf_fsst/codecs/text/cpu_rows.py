@@ -21,8 +21,11 @@ from . import cpu_rows_kernels as kernels
 from .cpu import SegmentReader
 from .cpu_match import Decoded
 from .layout import ROW_BLOCK
-from .rows import Lifted, lift_bytes
+from .rows import lift_bytes
 from .segment import Segment
+
+#: Answers for row blocks of a segment, the first and behind the last one, at an address; what is wrong, and where.
+_Answer = Callable[[SegmentReader, int, int, int], tuple[int, int]]
 
 #: Characters of the row blocks that a thread answers at once, and how many these are at most.
 _CHUNK_CHARS, _CHUNK_ROW_BLOCKS = 2**22, 1024
@@ -50,40 +53,36 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton) -> npt.NDArray[np
     edges = edges_of(segments)
     answers = np.empty(int(edges[-1]), np.uint8)
     work: list[Callable[[], None]] = []
-    lifted: dict[Table, Lifted] = {}
+    made: dict[Table, _Answer] = {}
     for segment, base in zip(segments, edges.tolist(), strict=False):
         reader, blocks = SegmentReader(segment), segment.layout.row_blocks
-        if segment.table not in lifted:
-            search = of_text(segment.codec).host().SEARCH
-            lifted[segment.table] = lift_bytes(machine) if search is None else search.lift_rows(machine, segment.table)
+        if segment.table not in made:
+            made[segment.table] = _answer_of(machine, segment.table)
         step = min(max(1, _CHUNK_CHARS * blocks // max(1, segment.chars)), _CHUNK_ROW_BLOCKS)
         for first, last in cut(0, blocks, step):
             out = answers[base + first * ROW_BLOCK : base + min(last * ROW_BLOCK, segment.rows)]
-            work.append(partial(_answer_blocks, reader, first, last, machine, lifted[segment.table], out))
+            work.append(partial(_answer_blocks, reader, first, last, made[segment.table], out))
     run(work, answers.size, sum(segment.chars for segment in segments))
     return answers
 
 
-def _answer_blocks(
-    reader: SegmentReader, first: int, last: int, machine: RowAutomaton, lifted: Lifted, out: npt.NDArray[np.uint8]
-) -> None:
+def _answer_of(machine: RowAutomaton, table: Table) -> _Answer:
+    """What answers for row blocks of segments with a table; of a codec that lifts nothing, by their decoded tiles."""
+    search = of_text(table.codec).host().SEARCH
+    lifted = lift_bytes(machine) if search is None else search.lift_rows(machine, table)
+
+    def answer(reader: SegmentReader, first: int, last: int, out: int) -> tuple[int, int]:
+        if search is not None:
+            return search.answer_rows(lifted, machine, reader.tiles, reader.rows, first, last, out)
+        decoded = Decoded(reader, first, last)  # which holds what is read
+        return kernels.answer(lifted, machine, decoded.tiles, reader.rows, first, last, out)
+
+    return answer
+
+
+def _answer_blocks(reader: SegmentReader, first: int, last: int, answer: _Answer, out: npt.NDArray[np.uint8]) -> None:
     """Answer for the rows of row blocks `first` to ``last - 1``."""
-    decodes = of_text(reader.segment.codec).host().SEARCH is None
-    decoded = Decoded(reader, first, last) if decodes else None  # which holds what is read
-    reason, where = kernels.answer_rows(
-        reader.tiles if decoded is None else decoded.tiles,
-        reader.rows,
-        first,
-        last,
-        address(lifted.entries),
-        machine.states,
-        address(lifted.restarts),
-        lifted.symbols,
-        address(lifted.lengths),
-        lifted.escape,
-        int(machine.verdicts[0]),
-        address(out),
-    )
+    reason, where = answer(reader, first, last, address(out))
     if reason == kernels.BAD_TILE:
         reader.damaged_tile(where)
     if reason == kernels.BAD_ROWS:

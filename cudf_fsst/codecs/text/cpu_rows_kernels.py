@@ -1,6 +1,6 @@
-"""Numba kernel that runs an automaton of rows over the codes of a segment (`rows`).
+"""Numba kernels that run an automaton of rows over the codes of a segment, a byte each (`rows`).
 
-It takes addresses, as those of ``cpu_kernels.py`` do, releases the GIL, and trusts nothing that is stored.
+They take addresses, as those of ``cpu_kernels.py`` do, release the GIL, and trust nothing that is stored.
 """
 
 from __future__ import annotations
@@ -9,25 +9,26 @@ from typing import Any
 
 import numpy as np
 
+from ...automata import RowAutomaton
 from ..jit import njit
-from ..unaligned import load8, load16, load32, load64, store8
+from ..unaligned import address, load8, load16, load32, load64, store8
 from .cpu_search_kernels import first_position
 from .layout import ROW_BLOCK, TILE_BLOCK
 from .row_lengths import unpack_ends
-from .rows import STATE_PLACE, UNDECIDED_SHIFT
+from .rows import STATE_PLACE, UNDECIDED_SHIFT, Lifted
 
 #: What may be found wrong.
 FINE, BAD_TILE, BAD_ROWS = range(3)
 
 # What is kept of rows, by place in an array: the row block that is unpacked next, the rows that are, the next of them,
 # the row that is under way, and where in the symbol the row begins that goes on behind it.
-_BLOCK, _HAVE, _NEXT, _ROW, _BEGIN = range(5)
-# What `_open_row` says instead of an end: there is no row any more; less by n + 1: row block n is damaged.
-_DONE = -1
+BLOCK, HAVE, NEXT, ROW, BEGIN = range(5)
+# What `open_row` says instead of an end: there is no row any more; less by n + 1: row block n is damaged.
+DONE = -1
 
 
 @njit()
-def _open_row(
+def open_row(
     kept: Any,
     ends: Any,
     rows: Any,
@@ -35,9 +36,9 @@ def _open_row(
     end: int,
     pos: int,
     after: int,
-    symbol: Any,
-    table: int,
-    empty: int,
+    symbol: int,
+    following: int,
+    verdicts: int,
     out: int,
 ) -> int:
     """Where the row ends that is under way behind a symbol; answers for those that end in it.
@@ -49,38 +50,32 @@ def _open_row(
     pos, after
         Where the symbol begins and ends.
     symbol
-        Its bytes.
-    table
-        Address of the second set of states.
+        Address of its bytes.
+    following, verdicts
+        Addresses of a `RowAutomaton`'s.
     """
     while True:
-        if kept[_NEXT] == kept[_HAVE]:
-            block = kept[_BLOCK]
+        if kept[NEXT] == kept[HAVE]:
+            block = kept[BLOCK]
             if block == last:
-                return _DONE
+                return DONE
             row = block * ROW_BLOCK
             stop = min(row + ROW_BLOCK, rows[5])
             if unpack_ends(*rows, row, stop, 0, np.int64(ends.ctypes.data), 8) < 0:
-                return _DONE - 1 - block
+                return DONE - 1 - block
             if ends[0] < end:
-                return _DONE - 1 - block
-            kept[_BLOCK], kept[_HAVE], kept[_NEXT] = block + 1, stop - row, 0
-        found = ends[kept[_NEXT]]
-        kept[_NEXT] += 1
-        kept[_ROW] += 1
+                return DONE - 1 - block
+            kept[BLOCK], kept[HAVE], kept[NEXT] = block + 1, stop - row, 0
+        found = ends[kept[NEXT]]
+        kept[NEXT] += 1
+        kept[ROW] += 1
         if found > after:
-            kept[_BEGIN] = end - pos
+            kept[BEGIN] = end - pos
             return found
-        verdict = np.int64(empty)
-        if found > end:
-            state = np.int64(0)
-            entry = np.int64(0)
-            for place in range(end - pos, found - pos):
-                byte = np.int64((symbol >> np.uint64(8 * place)) & np.uint64(0xFF))
-                entry = np.int64(load32(table + 4 * (state | byte)))
-                state = entry & STATE_PLACE
-            verdict = (entry & 1) | (entry >> (UNDECIDED_SHIFT - 1) & 2)
-        store8(out + kept[_ROW], np.uint8(verdict))
+        state = np.int64(0)
+        for place in range(end - pos, found - pos):
+            state = np.int64(load16(following + 2 * (state << 8 | np.int64(load8(symbol + place)))))
+        store8(out + kept[ROW], load8(verdicts + state))
         end = found
 
 
@@ -93,10 +88,10 @@ def answer_rows(
     table: int,
     states: int,
     restarts: int,
-    symbols: Any,
+    symbols: int,
     symbol_nbytes: int,
     escape: int,
-    empty: int,
+    machine: tuple[int, int],
     out: int,
 ) -> tuple[int, int]:
     """Answer for the rows of row blocks `first` to ``last - 1``.
@@ -111,12 +106,11 @@ def answer_rows(
         Of the automaton that reads bytes.
     restarts : int
         Address of `rows.Lifted.restarts`.
-    symbols : ndarray of uint64, (256,)
-    symbol_nbytes : int
-        Address of `rows.Lifted.lengths`.
+    symbols, symbol_nbytes : int
+        Addresses of `rows.Lifted.symbols` and ``lengths``.
     escape : int
-    empty : int
-        The answer for a row without bytes.
+    machine : tuple of int
+        Addresses of the ``following`` and ``verdicts`` of the automaton that reads bytes.
     out : int
         Address of the answers, a byte each.
 
@@ -135,22 +129,22 @@ def answer_rows(
     ends = np.empty(ROW_BLOCK, np.int64)
     ends_at = np.int64(ends.ctypes.data)
     kept = np.zeros(5, np.int64)
-    kept[_BLOCK] = first
-    kept[_ROW] = -1
+    kept[BLOCK] = first
+    kept[ROW] = -1
     literal = table + 1024 * states
     # What begins in an earlier row block counts as a row whose answer goes nowhere.
     end = start
     first_tile = start // tile_size
     pos = first_tile * tile_size
     if start in (pos, limit):
-        end = _open_row(kept, ends, rows, last, start, start, start, np.uint64(0), literal, empty, out)
+        end = open_row(kept, ends, rows, last, start, start, start, symbols, *machine, out)
         if end < 0:
-            return (FINE, 0) if end == _DONE else (BAD_ROWS, _DONE - 1 - end)
+            return (FINE, 0) if end == DONE else (BAD_ROWS, DONE - 1 - end)
     position = first_position(tiles, first_tile)
     if position < 0:
         return BAD_TILE, -1 - position
     place = np.int64(0)  # the state, times 256
-    row, following, have = kept[_ROW], kept[_NEXT], kept[_HAVE]
+    row, following, have = kept[ROW], kept[NEXT], kept[HAVE]
     for tile in range(first_tile, (limit + tile_size - 1) // tile_size):
         if tile % TILE_BLOCK == 0 and position != np.int64(load64(block_starts + 8 * (tile // TILE_BLOCK))):
             return BAD_TILE, tile
@@ -187,15 +181,39 @@ def answer_rows(
                     pos = after
                     continue
                 end = last_end
-            symbol = np.uint64(code & 0xFF) if code > 0xFF else symbols[code]
-            kept[_ROW], kept[_NEXT] = row, following
-            end = _open_row(kept, ends, rows, last, end, pos, after, symbol, literal, empty, out)
+            kept[ROW], kept[NEXT] = row, following
+            end = open_row(kept, ends, rows, last, end, pos, after, symbols + 8 * code, *machine, out)
             if end < 0:
-                return (FINE, 0) if end == _DONE else (BAD_ROWS, _DONE - 1 - end)
-            row, following, have = kept[_ROW], kept[_NEXT], kept[_HAVE]
-            place = np.int64(load16(restarts + 16 * code + 2 * (kept[_BEGIN] - 1))) << 8
+                return (FINE, 0) if end == DONE else (BAD_ROWS, DONE - 1 - end)
+            row, following, have = kept[ROW], kept[NEXT], kept[HAVE]
+            place = np.int64(load16(restarts + 16 * code + 2 * (kept[BEGIN] - 1))) << 8
             pos = after
         if pos != stop or itself != raw:
             return BAD_TILE, tile
         position += count
     return BAD_ROWS, last - 1
+
+
+def addresses(machine: RowAutomaton) -> tuple[int, int]:
+    """What kernels take of the automaton that reads bytes."""
+    return address(machine.following), address(machine.verdicts)
+
+
+def answer(
+    lifted: Lifted, machine: RowAutomaton, tiles: Any, rows: Any, first: int, last: int, out: int
+) -> tuple[int, int]:
+    """`answer_rows`, given what is lifted of an automaton, and that."""
+    return answer_rows(
+        tiles,
+        rows,
+        first,
+        last,
+        address(lifted.entries),
+        machine.states,
+        address(lifted.restarts),
+        address(lifted.symbols),
+        address(lifted.lengths),
+        lifted.escape,
+        addresses(machine),
+        out,
+    )

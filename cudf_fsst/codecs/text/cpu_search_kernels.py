@@ -48,7 +48,7 @@ KEPT = 4
 
 # What is kept of a search, by place in an array: the address of its automaton, the states of that, for how many
 # characters a lane runs on, and its planes.
-_AUTOMATON, _COUNT, _BEHIND, _PLANES = range(4)
+AUTOMATON, STATES, BEHIND, PLANES = range(4)
 
 
 @njit(inline="always")
@@ -308,7 +308,7 @@ def _close_batch(
 
 
 @njit()
-def _search_window(
+def search_window(
     tiles: Any,
     first: int,
     last: int,
@@ -327,7 +327,7 @@ def _search_window(
 
     Parameters
     ----------
-    room : ndarray of uint64, (LANES, codes of a batch)
+    room : ndarray of uint64, (LANES, codes of a batch and 2)
         For sums of entries.
     plane, second
         Address of the first plane, and how far behind it the second one is (0: there is none).
@@ -338,9 +338,9 @@ def _search_window(
         The state behind the window, whether there are bits, and -1 or a tile that is damaged.
     """
     codes, tile_size = tiles[0], tiles[5]
-    automaton, behind = search[_AUTOMATON], search[_BEHIND]
-    raw = 2 * search[_COUNT] << 8
-    sums, batch = np.int64(room.ctypes.data), room.shape[1]
+    automaton, behind = search[AUTOMATON], search[BEHIND]
+    raw = 2 * search[STATES] << 8
+    sums, batch = np.int64(room.ctypes.data), room.shape[1] - 2
     count = last - first
     used = LANES if count >= 4 * LANES else 1
     tile = first
@@ -398,38 +398,43 @@ def count_planes(searches: Any) -> int:
     """Planes of all searches."""
     count = np.int64(0)
     for i in range(searches.shape[0]):
-        count += searches[i, _PLANES]
+        count += searches[i, PLANES]
     return count
 
 
-@njit()
-def next_window(
-    tiles: Any, last: int, searches: Any, places: Any, lanes: Any, room: Any, planes: Any, kept: Any
-) -> int:
-    """Fill the planes of the window behind the last one, as large as `places` and none from tile `last` on.
+def windows_of(search_window: Any) -> Any:
+    """Make `next_window` of what searches the codes of a window, as `search_window` does."""
 
-    Returns -1, or a tile that is damaged.
-    """
-    chars, tile_size = tiles[4], tiles[5]
-    first = kept[NEXT]
-    last = min(first + places.size - 1, last)
-    places[0] = kept[POSITION]
-    bad = _place_tiles(tiles, first, last, places)
-    if bad >= 0:
-        return bad
-    for i in range(planes.size):
-        planes[i] = 0
-    plane_nbytes = planes.size // count_planes(searches)
-    plane = np.int64(planes.ctypes.data)
-    for i in range(searches.shape[0]):
-        second = plane_nbytes if searches[i, _PLANES] == 2 else 0
-        state = kept[KEPT + 2 * i]
-        state, some, bad = _search_window(tiles, first, last, places, lanes, searches[i], state, room, plane, second)
+    @njit()
+    def next_window(
+        tiles: Any, last: int, searches: Any, places: Any, lanes: Any, room: Any, planes: Any, kept: Any
+    ) -> int:
+        """Fill the planes of the window behind the last one, as large as `places` and none from tile `last` on.
+
+        Returns -1, or a tile that is damaged.
+        """
+        chars, tile_size = tiles[4], tiles[5]
+        first = kept[NEXT]
+        last = min(first + places.size - 1, last)
+        places[0] = kept[POSITION]
+        bad = _place_tiles(tiles, first, last, places)
         if bad >= 0:
             return bad
-        kept[KEPT + 2 * i] = state
-        kept[KEPT + 2 * i + 1] |= some
-        plane += plane_nbytes * searches[i, _PLANES]
-    kept[NEXT], kept[POSITION] = last, places[last - first]
-    kept[BEGIN], kept[END] = first * tile_size, min(last * tile_size, chars)
-    return -1
+        for i in range(planes.size):
+            planes[i] = 0
+        plane_nbytes = planes.size // count_planes(searches)
+        plane = np.int64(planes.ctypes.data)
+        for i in range(searches.shape[0]):
+            second = plane_nbytes if searches[i, PLANES] == 2 else 0
+            state = kept[KEPT + 2 * i]
+            state, some, bad = search_window(tiles, first, last, places, lanes, searches[i], state, room, plane, second)
+            if bad >= 0:
+                return bad
+            kept[KEPT + 2 * i] = state
+            kept[KEPT + 2 * i + 1] |= some
+            plane += plane_nbytes * searches[i, PLANES]
+        kept[NEXT], kept[POSITION] = last, places[last - first]
+        kept[BEGIN], kept[END] = first * tile_size, min(last * tile_size, chars)
+        return -1
+
+    return next_window

@@ -34,8 +34,8 @@ class Lifted(NamedTuple):
     restarts : ndarray of uint16, (512, 8)
         Code, byte of its symbol behind which the row begins, less 1 -> state behind the symbol. In the second half for
         bytes that stand for themselves.
-    symbols : ndarray of uint64, (256,)
-        Code -> its bytes as a little-endian number.
+    symbols : ndarray of uint64, (512,)
+        Code -> its bytes as a little-endian number; in the second half for bytes that stand for themselves.
     lengths : ndarray of uint8, (512,)
         Code -> how many they are; in the second half for bytes that stand for themselves.
     escape : int
@@ -66,9 +66,12 @@ def lift_bytes(machine: RowAutomaton) -> Lifted:
     entries = np.zeros((2 * machine.states, 256), np.uint32)
     entries[machine.states :] = of_bytes(machine)
     none = np.zeros((512, MAX_BYTES), np.uint16)
-    return Lifted(entries, none, np.zeros(256, np.uint64), with_bytes(np.zeros(256, np.uint8)), -1)
+    return Lifted(entries, none, *with_bytes(np.zeros(256, np.uint64), np.zeros(256, np.uint8)), -1)
 
 
-def with_bytes(lengths: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """`Lifted.lengths`, of those of codes."""
-    return np.concatenate([lengths.astype(np.uint8), np.ones(256, np.uint8)])
+def with_bytes(
+    symbols: npt.NDArray[np.uint64], lengths: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
+    """`Lifted.symbols` and ``lengths``, of those of codes."""
+    every = np.arange(256, dtype=np.uint64)
+    return np.concatenate([symbols, every]), np.concatenate([lengths.astype(np.uint8), np.ones(256, np.uint8)])
