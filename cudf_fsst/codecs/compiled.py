@@ -57,33 +57,26 @@ class _DataFile(caching.IndexDataCacheFile):
         return str(self._index_name.removesuffix("nbi"))
 
 
-def _outer(function: Any) -> list[Any]:
-    """What tells the functions that one refers to in the function it was made in, from others of the same names."""
-    told = []
-    for cell in function.__closure__ or ():
-        one = cell.cell_contents.__wrapped__
-        made_at = Path(one.__code__.co_filename).stat().st_mtime_ns
-        told.append((one.__module__, one.__qualname__, made_at, _outer(one)))
-    return told
-
-
 class _Cache(caching.FunctionCache):
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], told: str) -> None:
         super().__init__(function)
+        self._told = told
         stamp = self._impl.locator.get_source_stamp()
         self._cache_file: Any = _DataFile(self._cache_path, self._impl.filename_base, stamp)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        # Numba would pickle what a function made in another refers to. Here these are functions, told by their source.
-        own = self._py_func.__code__.co_code, _outer(self._py_func)
-        return sig, codegen.magic_tuple(), hashlib.sha256(repr(own).encode()).hexdigest()
+        # Numba would pickle what a function made in another refers to, and look at nothing that its file imports.
+        return sig, codegen.magic_tuple(), self._told
 
 
-def compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """Numba's function, which is compiled when it is called; kept where there is a place for it."""
+def compiled(function: Callable[..., Any], options: dict[str, Any], told: str) -> Any:
+    """Numba's function, which is compiled when it is called; kept where there is a place for it.
+
+    `told` says what the compiled code is made of: kept is what was compiled of the same.
+    """
     made = numba.njit(nogil=True, **options)(function)
     with suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written
-        made._cache = _Cache(function)
+        made._cache = _Cache(function, told)
     return made
 
 
@@ -122,7 +115,7 @@ class _Waiting(event.Listener):
 
 def _is_first() -> bool:
     """Whether no process has told of it before; a file beside what is compiled says so."""
-    cache = _Cache(_is_first)
+    cache = _Cache(_is_first, "")
     with suppress(OSError):
         cache._impl.locator.ensure_cache_path()
         Path(cache.cache_path, "cudf_fsst.told").touch(exist_ok=False)

@@ -6,9 +6,15 @@ asks any object for, ``_numba_type_``.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any
+
+import numpy as np
 
 _lock = threading.RLock()
 
@@ -42,7 +48,7 @@ class _Function:
             if self._made is None:
                 from .compiled import compiled
 
-                self._made = compiled(self.__wrapped__, self._options)
+                self._made = compiled(self.__wrapped__, self._options, _told.function(self.__wrapped__))
             return self._made
 
 
@@ -62,3 +68,58 @@ class Intrinsic:
         from . import intrinsics
 
         return cpu_target.typing_context.resolve_value_type(getattr(intrinsics, self._name))
+
+
+class _Told:
+    """What decides what is compiled of a function, beside the types of its arguments: of this, a text that tells.
+
+    Numba's cache looks at the time and size of the file that a function is in. What other files have goes into the
+    compiled code too: constants and functions that are imported, or that a function was made with. So all of these are
+    told by what they are, whatever the times of files say.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Any, str] = {}
+
+    def function(self, one: Callable[..., Any]) -> str:
+        """Of a function: its code, and what its names mean."""
+        if one not in self._kept:
+            self._kept[one] = one.__qualname__  # for those that call themselves
+            made_with = [self._of(cell.cell_contents) for cell in one.__closure__ or ()]
+            text = repr((self._code(one.__code__, one.__globals__), made_with))
+            self._kept[one] = hashlib.sha256(f"{one.__module__}.{one.__qualname__} {text}".encode()).hexdigest()
+        return self._kept[one]
+
+    def _code(self, code: CodeType, names: dict[str, Any]) -> Any:
+        inner = [self._code(one, names) if isinstance(one, CodeType) else self._of(one) for one in code.co_consts]
+        found = [(name, self._of(names[name], code)) for name in code.co_names if name in names]
+        return code.co_code, code.co_names, code.co_varnames, inner, found
+
+    def _of(self, value: Any, code: CodeType | None = None) -> Any:
+        if isinstance(value, _Function):
+            return self.function(value.__wrapped__), repr(value._options)
+        if isinstance(value, Intrinsic):
+            return value._name, _intrinsics_stamp()
+        if isinstance(value, ModuleType) and code is not None and value.__name__.startswith(_PACKAGE):
+            return [(name, self._of(vars(value)[name])) for name in code.co_names if name in vars(value)]
+        if isinstance(value, np.ndarray):
+            return value.dtype.str, value.shape, value.tobytes()
+        if isinstance(value, tuple | frozenset):
+            told = [self._of(one, code) for one in value]
+            return told if isinstance(value, tuple) else sorted(map(repr, told))
+        return (
+            repr(value) if isinstance(value, _CONSTANTS) else getattr(value, "__qualname__", type(value).__qualname__)
+        )
+
+
+#: Constants that compiled code may have, told by how they are written.
+_CONSTANTS = (bool, int, float, complex, str, bytes, np.generic, type(None))
+_PACKAGE = f"{__name__.partition('.')[0]}."
+_told = _Told()
+
+
+@lru_cache(1)
+def _intrinsics_stamp() -> str:
+    from . import intrinsics
+
+    return hashlib.sha256(Path(intrinsics.__file__).read_bytes()).hexdigest()

@@ -123,6 +123,71 @@ def test_functions_made_of_others_are_told_apart(path: Path, monkeypatch: pytest
     assert some.made(some.twice)(WORDS) == 14850
 
 
+OTHER = """
+import numpy as np
+from cudf_fsst.codecs.jit import njit
+
+STEP, TABLE, PAIR = 1, np.array([1, 2]), (1, 2)
+
+@njit()
+def step(value):
+    return value + 1
+"""
+IMPORTING = """
+import other
+from cudf_fsst.codecs.jit import njit
+from other import PAIR, STEP, TABLE, step
+
+@njit()
+def inner(value):
+    return step(value) * STEP
+
+@njit()
+def total(values):
+    found = TABLE[1] - PAIR[1]
+    for value in values:
+        found += inner(value)
+    return found
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "to", "expected"),
+    [
+        ("STEP, TABLE, PAIR = 1,", "STEP, TABLE, PAIR = 2,", 10_100),
+        ("array([1, 2])", "array([1, 7])", 5055),
+        ("(1, 2)", "(1, 4)", 5048),
+        ("value + 1", "value + 3", 5250),
+    ],
+)
+def test_what_is_imported_decides_too(
+    path: Path, change: str, to: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Constants and functions of another file, as where a package is replaced whose files keep their times."""
+    for again in (False, True):
+        assert _imported(path, OTHER, monkeypatch)(WORDS) == 5050
+        function = _imported(path, OTHER, monkeypatch)
+        assert function(WORDS) == 5050
+        assert hits(function) == 1
+        changed = _imported(path, OTHER.replace(change, to), monkeypatch)
+        assert changed(WORDS) == expected
+        assert hits(changed) == again
+
+
+def _imported(path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The function of a file that imports another one, as another process would have it. All files keep their times."""
+    other = path.with_name("other.py")
+    for file, text in (path, IMPORTING), (other, source):
+        file.write_text(text)
+        os.utime(file, (1e9, 1e9))
+    made = ModuleType("other")
+    exec(compile(source, other, "exec"), vars(made))  # Python keeps no bytecode of it
+    monkeypatch.setitem(sys.modules, "other", made)
+    some = module(path)
+    monkeypatch.setitem(sys.modules, "some", some)
+    return some.total
+
+
 def test_files_that_are_gone_are_made_again(path: Path) -> None:
     assert module(path).total(WORDS) == 4950
     for file in path.parent.rglob("*.nbc"):
