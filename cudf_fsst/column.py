@@ -28,7 +28,7 @@ from .interop.arrow import decoding, to_arrow
 from .tables import as_html, size_bar
 
 
-class CompressedColumn(compute.Columns, query.Questions):
+class CompressedColumn(compute.Columns, compute.Refused, query.Questions):
     """A compressed column, in host memory or on a GPU.
 
     ``series.fsst.compress()``, ``frame.column(label)``, `concat`, `load` and `Compressor` make one. The class itself
@@ -96,6 +96,13 @@ class CompressedColumn(compute.Columns, query.Questions):
     def __bool__(self) -> bool:
         """Refused, as a Series refuses it; see `len`."""
         raise ValueError("the truth value of a column is ambiguous; len(column) is its number of rows")
+
+    def _instead_of(self, before: str, after: str) -> str:
+        label = f"f[{self._name!r}]" if isinstance(self._name, str) else 'f["x"]'
+        return f"write {before}c.decompress(){after}, or {before}{label}{after} for a column of a frame"
+
+    def _instead_of_setting(self, key: Any) -> str:
+        return "c.decompress() is a Series that changes"
 
     def __contains__(self, label: object) -> bool:
         """Whether a label is in the index, as a Series has it; ``column.isin([value])`` looks for values."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ _SHOWN = 60
 _KEPT_PARTS = 8
 
 
-class CompressedFrame(compute.Frames):
+class CompressedFrame(compute.Frames, compute.Refused):
     """A compressed DataFrame, in host memory or on a GPU.
 
     ``df.fsst.compress()``, `read_parquet`, `concat`, `load` and `Compressor` make one. The class itself cannot be
@@ -404,7 +404,18 @@ class CompressedFrame(compute.Frames):
         """Refuse with a TypeError: a DataFrame answers for every value here. `equals` compares frames."""
         raise TypeError("a CompressedFrame cannot be compared with ==; f.equals(other) compares frames")
 
-    # NumPy and pandas leave `array == compressed` to the method above.
+    def _instead_of(self, before: str, after: str) -> str:
+        return f"write {before}f.decompress(){after}, or f.map_chunks(lambda df: {before}df{after}), piece by piece"
+
+    def _instead_of_setting(self, key: Any) -> str:
+        if not isinstance(key, str):
+            return "f.assign(...) gives a new frame, f.decompress() is a DataFrame that changes"
+        return f"f.assign({f'{key}=...' if key.isidentifier() else f'**{{{key!r}: ...}}'}) gives a new frame"
+
+    def __delitem__(self, key: Any) -> NoReturn:
+        raise TypeError(f"a CompressedFrame does not change; f.drop(columns=[{key!r}]) gives a new frame")
+
+    # NumPy and pandas leave `array == compressed` to the methods above.
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]  # as of a DataFrame
 

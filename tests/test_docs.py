@@ -428,6 +428,7 @@ ERRORS: tuple[tuple[type[Exception], str, Callable[[Path], Any]], ...] = (
     (IndexError, "mask of 2 rows .* column of 3 rows", lambda _: column().filter(np.array([True, False]))),
     (TypeError, "rows are selected by position", lambda _: column()["a"]),
     (TypeError, r"f\.equals\(other\)", lambda _: pd.DataFrame({"n": [1]}).fsst.compress() == 1),
+    (TypeError, r"no operator &; write c\.decompress\(\) & \.\.\.", lambda _: column() & [True, False, True]),
     (UnicodeDecodeError, "invalid start byte, in row 1", lambda _: np.asarray(of_any_bytes())),
     (ValueError, "stream=7", lambda _: pd.Series(["a"]).fsst.compress(stream=7)),
     (ValueError, "tile_size .* 100", lambda _: pd.Series(["a"]).fsst.compress(tile_size=100)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import operator
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -181,3 +182,34 @@ def test_a_stream_needs_a_gpu() -> None:
     compressor = cudf_fsst.Compressor(stream="s")
     with pytest.raises(ValueError, match=r"stream='s' needs data in GPU memory"):
         compressor.append(data["str"])
+
+
+def test_operators_and_changes_say_what_to_write() -> None:
+    plain = pd.DataFrame({"flag": [True, False, True], "n": [1, 2, 3]})
+    f, mask = plain.fsst.compress(), pd.Series([True, True, False])
+    c, unnamed = f.column("flag"), plain["n"].rename(None).fsst.compress()
+    for other in (mask, mask.to_numpy()):
+        with pytest.raises(TypeError, match=r"no operator &; write c\.decompress\(\) & \.\.\., or f\['flag'\] &"):
+            c & other
+        with pytest.raises(TypeError, match=r"\| c\.decompress\(\), or \.\.\. \| f\['flag'\] for a column of a frame$"):
+            other | c
+    assert f[f["flag"] & mask].equals(plain[plain["flag"] & mask])
+    for compute in (lambda x: x + 1, lambda x: 1 - x, lambda x: x // 2, lambda x: 2**x, lambda x: x @ x):
+        for one, kind in ((unnamed, "CompressedColumn"), (f, "CompressedFrame")):
+            with pytest.raises(TypeError, match=f"^a {kind} has no operator"):
+                compute(one)
+    with pytest.raises(TypeError, match=r"write ~c\.decompress\(\)"):
+        operator.invert(c)
+    with pytest.raises(TypeError, match=r"write -f\.decompress\(\), or f\.map_chunks\(lambda df: -df\), piece"):
+        operator.neg(f)
+    for label, way in (
+        ("x", r"f\.assign\(x=\.\.\.\) gives a new frame"),
+        ("a b", r"f\.assign\(\*\*\{'a b': \.\.\.\}\)"),
+        (3, r"f\.decompress\(\) is a DataFrame that changes"),
+    ):
+        with pytest.raises(TypeError, match=f"a CompressedFrame does not change; .*{way}"):
+            f[label] = 1
+    with pytest.raises(TypeError, match=r"f\.drop\(columns=\['n'\]\) gives a new frame"):
+        del f["n"]
+    with pytest.raises(TypeError, match=r"c\.decompress\(\) is a Series that changes"):
+        c[0] = False

@@ -10,6 +10,6 @@ from __future__ import annotations
 
 from .columns import Columns
 from .frames import Frames
-from .missing import no_attribute
+from .missing import Refused, no_attribute
 
-__all__ = ["Columns", "Frames", "no_attribute"]
+__all__ = ["Columns", "Frames", "Refused", "no_attribute"]

@@ -1,8 +1,25 @@
-"""Attributes that a DataFrame or a Series has, and what is compressed has not."""
+"""Attributes and operators that a DataFrame or a Series has, and what is compressed has not."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+#: Operators by the names of their methods, without those that compare.
+_BINARY = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "matmul": "@",
+    "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "pow": "**",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+}
+_UNARY = {"invert": "~", "neg": "-", "pos": "+"}
 
 
 def no_attribute(data: Any, name: str, library: type, way: str) -> AttributeError:
@@ -23,3 +40,33 @@ def no_attribute(data: Any, name: str, library: type, way: str) -> AttributeErro
     if not name.startswith("_") and hasattr(library, name):
         said += f"; a {library.__name__} has: {way}"
     return AttributeError(said, name=name, obj=data)
+
+
+class Refused:
+    """What would compute with all values, or change some: a TypeError says what to do instead."""
+
+    __slots__ = ()
+
+    def _instead_of(self, before: str, after: str) -> str:
+        """What to write for an operator between `before` and `after`."""
+        raise NotImplementedError
+
+    def _instead_of_setting(self, key: Any) -> str:
+        raise NotImplementedError
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} does not change; {self._instead_of_setting(key)}")
+
+
+def _refused(sign: str, before: str, after: str) -> Callable[..., NoReturn]:
+    def refuse(self: Refused, other: object = None) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} has no operator {sign}; {self._instead_of(before, after)}")
+
+    return refuse
+
+
+for _name, _sign in _BINARY.items():
+    setattr(Refused, f"__{_name}__", _refused(_sign, "", f" {_sign} ..."))
+    setattr(Refused, f"__r{_name}__", _refused(_sign, f"... {_sign} ", ""))
+for _name, _sign in _UNARY.items():
+    setattr(Refused, f"__{_name}__", _refused(_sign, _sign, ""))
