@@ -90,7 +90,7 @@ def test_bounds_of_arrays(tmp_path: Path) -> None:
 @pytest.fixture
 def device(emulator: Emulator) -> Iterator[FakeDevice]:
     made = FakeDevice(emulator, order="eager")
-    with emulated(made, "values", ["cudf_fsst.codecs.onpair.cuda"]):
+    with emulated(made, "values"):
         yield made
 
 

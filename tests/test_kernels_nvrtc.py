@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
-import re
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cudf_fsst.codecs.dict import launch as dictionaries
-from cudf_fsst.codecs.fsst import launch
-from cudf_fsst.codecs.onpair import launch as onpair
-from cudf_fsst.codecs.text.layout import TILE_SIZES
 from cudf_fsst.device import kernels
+from test_architecture import MODULES
+from toy_text import launch as toy_text
+from toy_values import launch as toy_values
 
-
-def _variants(path: Path) -> Iterable[Any]:
-    """What a file is compiled with: constants where its codec lists them, else a tile size, or 0 (none needed)."""
-    for listed in (dictionaries.VARIANTS, onpair.VARIANTS):
-        if path.stem in listed:
-            return listed[path.stem]
-    if importlib.util.find_spec(f"cudf_fsst.device.{path.stem}"):
-        return importlib.import_module(f"cudf_fsst.device.{path.stem}").VARIANTS
-    codec = f"cudf_fsst.codecs.{path.stem.removesuffix('_compare')}"
-    if importlib.util.find_spec(codec) and importlib.util.find_spec(f"{codec}.launch"):
-        return importlib.import_module(f"{codec}.launch").VARIANTS
-    return TILE_SIZES if re.search(r"\bTILE\b", path.read_text()) else (0,)
-
-
-VARIANTS = [(path.stem, variant) for path in sorted(kernels.folder().glob("*.cu")) for variant in _variants(path)]
-ARCHITECTURES = (70, 75, 80, 86, 90, 100, 120)
 #: Shared memory a thread block may have there.
 SHARED_PER_BLOCK = {70: 98304, 75: 65536, 80: 166912, 86: 101376, 90: 232448, 100: 232448, 120: 101376}
-#: For GPUs that have clusters; launch.py chooses by their shared memory.
-CLUSTERS = {"fsst_train_cluster": (90, 100)}
+#: What kernels are compiled with, as the module ``launch`` of each folder that has any declares it; of the toys, too.
+DECLARED = [importlib.import_module(name) for name in sorted(MODULES) if name.endswith(".launch")]
+
+
+def variants(architecture: int) -> dict[str, list[dict[str, int]]]:
+    """File -> sets of constants."""
+    found: dict[str, list[dict[str, int]]] = {}
+    for declared in (*DECLARED, toy_text, toy_values):
+        more = declared.variants(SHARED_PER_BLOCK[architecture])
+        assert not found.keys() & more.keys()
+        found |= more
+    return found
+
+
+#: File, which set of constants, GPU.
 COMPILED = [
-    (file, variant, architecture) for file, variant in VARIANTS for architecture in CLUSTERS.get(file, ARCHITECTURES)
+    (file, number, architecture)
+    for architecture in SHARED_PER_BLOCK
+    for file, every in variants(architecture).items()
+    for number in range(len(every))
 ]
 #: Bytes of a thread's local memory a kernel may use (arrays the compiler could not keep in registers, and spills).
 LOCAL_BYTES = 0
@@ -63,27 +61,10 @@ def compile_kernels() -> Callable[[str, Any, int], bytes]:
         assert error == nvrtc.nvrtcResult.NVRTC_SUCCESS, f"{function.__name__}: {error}"
         return result[0] if result else None
 
-    def compile_file(file: str, variant: Any, architecture: int, kernel: str | None = None) -> bytes:
+    def compile_file(file: str, defines: Mapping[str, int], architecture: int, kernel: str | None = None) -> bytes:
         text = (kernels.source(file) if kernel is None else kernels.alone(kernels.source(file), kernel)).encode()
         program = call(nvrtc.nvrtcCreateProgram, text, f"{file}.cu".encode(), 0, [], [])
         # What CuPy adds to our options, as far as it changes the code.
-        defines: Mapping[str, int]
-        if isinstance(variant, Mapping):
-            defines = variant
-        elif file == "fsst_encode":
-            defines = launch.encode_defines(variant, SHARED_PER_BLOCK[architecture])
-        elif file == "fsst_encode_max":
-            defines = launch.encode_max_defines(variant, SHARED_PER_BLOCK[architecture])
-        elif file in ("fsst_train", "fsst_train_cluster"):
-            defines = launch.train_defines(SHARED_PER_BLOCK[architecture])
-        elif file == "fsst_train_max":
-            defines = launch.train_max_defines()
-        elif file in ("fsst_match", "fsst_search", "fsst_values"):
-            defines = launch.match_defines(variant)
-        elif file in ("fsst_rows", "fsst_rows_lift"):
-            defines = launch.rows_defines(variant)
-        else:
-            defines = launch.defines(variant) if variant else launch.DEFINES
         flags = [*kernels.options(defines), "-ftz=true", f"-arch=sm_{architecture}"]
         error, *_ = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
         log = bytearray(call(nvrtc.nvrtcGetProgramLogSize, program))
@@ -125,29 +106,38 @@ def _frame_sizes(cubin: bytes) -> dict[int, int]:
     return frames
 
 
+def test_every_file_is_declared() -> None:
+    """By one folder; the two others are the toys'."""
+    declared = {Path(file).name for file in variants(90)}
+    assert declared == {path.stem for path in kernels.folder().glob("*.cu")} | {"toy_text", "toy_values"}
+
+
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("file", "variant", "architecture"), COMPILED)
-def test_compiles(
-    file: str, variant: Any, architecture: int, compile_kernels: Callable[[str, Any, int], bytes]
-) -> None:
-    cubin = compile_kernels(file, variant, architecture)
+@pytest.mark.parametrize(
+    ("file", "number", "architecture"),
+    COMPILED,
+    ids=["-".join([Path(one[0]).name, *map(str, one[1:])]) for one in COMPILED],
+)
+def test_compiles(file: str, number: int, architecture: int, compile_kernels: Callable[[str, Any, int], bytes]) -> None:
+    cubin = compile_kernels(file, variants(architecture)[file][number], architecture)
     compiled = [name for name, _ in _sections(cubin) if name.startswith(".text.")]
     frames = _frame_sizes(cubin)
     assert len(frames) >= len(compiled) > 0
     assert max(frames.values()) <= LOCAL_BYTES, f"a kernel of {compiled} keeps values in local memory"
 
 
-#: One variant of each file; the others are alike.
-ALONE = list(dict(reversed(VARIANTS)).items())
+#: The last set of constants of each file; with the others it is alike.
+ALONE = {file: every[-1] for file, every in variants(90).items()}
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("file", "variant"), ALONE, ids=[file for file, _ in ALONE])
-def test_code_of_one_kernel(file: str, variant: Any, compile_kernels: Callable[..., bytes]) -> None:
+@pytest.mark.parametrize("file", ALONE, ids=[Path(file).name for file in ALONE])
+def test_code_of_one_kernel(file: str, compile_kernels: Callable[..., bytes]) -> None:
     """A kernel that is compiled without the others of its file has the same instructions.
 
     As good as these where it is one of several that share a template: its variables in shared memory lie elsewhere.
     """
+    variant = ALONE[file]
     whole = {name: code for name, code in _sections(compile_kernels(file, variant, 90)) if name.startswith(".text.")}
     assert whole
     for name, code in whole.items():
@@ -165,4 +155,4 @@ def test_a_frame_is_seen(compile_kernels: Callable[[str, Any, int], bytes], monk
       for (int i = 0; i < 64; ++i) out[i] = values[in[i + 128]];
     }"""
     monkeypatch.setattr(kernels, "source", lambda _name: text)
-    assert max(_frame_sizes(compile_kernels("local_array", 0, 90)).values()) == 256
+    assert max(_frame_sizes(compile_kernels("local_array", {}, 90)).values()) == 256

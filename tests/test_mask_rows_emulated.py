@@ -55,7 +55,7 @@ def test_more_blocks_than_are_added_up_at_once(
     """Of few threads, so that few blocks are enough."""
     small = {"MASK_THREADS": 32, "MASK_BLOCK": 128}
     with emulated(device, "raw"):
-        for name, value in {**small, "DEFINES": small}.items():
+        for name, value in {**small, "MASK_DEFINES": small}.items():
             monkeypatch.setattr(importlib.import_module("cudf_fsst.device.mask_rows"), name, value)
         mask = rng.random(300 * 128 + 5) < 0.1
         np.testing.assert_array_equal(found(device, device.array(mask)), np.flatnonzero(mask))

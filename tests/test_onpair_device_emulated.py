@@ -28,7 +28,7 @@ ONPAIR = registry.of_text("onpair")
 def gpu(request: pytest.FixtureRequest, emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
     monkeypatch.setattr(plan, "segment_size", lambda chars: SEGMENT)
     device = FakeDevice(emulator, request.param)
-    with emulated(device, "text", ["cudf_fsst.codecs.onpair.cuda"]) as cuda:
+    with emulated(device, "text") as cuda:
         yield Gpu(device, cuda)
 
 

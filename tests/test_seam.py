@@ -30,7 +30,6 @@ FOLDERS_LEFT = {
     "autotune": ({"fsst"}, _TUNING),
     "cli": ({"fsst"}, _TUNING),
     "backend.device": ({"fsst"}, _READERS),
-    "codecs.ahead": ({"bitpack", "fsst", "gfc"}, "kernels are compiled in the order in which a first call needs them"),
     "codecs.device": ({"fsst"}, f"{_READERS}; {_QUESTIONS}"),
     "codecs.device_read": ({"fsst"}, _READERS),
     "codecs.text.cuda": ({"fsst"}, _READERS),

@@ -38,7 +38,7 @@ def _registered() -> Iterator[None]:
 def gpu(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
     monkeypatch.setattr(plan, "segment_size", lambda chars: SEGMENT)
     device = FakeDevice(emulator)
-    with emulated(device, "text", ["toy_text.cuda", "toy_values.cuda"]) as cuda:
+    with emulated(device, "text") as cuda:
         yield Gpu(device, cuda)
 
 

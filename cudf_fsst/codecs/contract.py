@@ -3,7 +3,8 @@
 A codec is a folder ``codecs/NAME`` and a line in ``registry.py``. In the folder are
 
 * ``__init__.py``: a `Codec`, which is what can be said without data, and the way to both sides;
-* ``launch.py``: sizes, limits and what else both sides and ``kernels/NAME.cu`` must agree on;
+* ``launch.py``: sizes, limits and what else both sides and ``kernels/NAME.cu`` must agree on, and ``variants``: which
+  constants each of the files is compiled with, so that tests compile them all;
 * ``cpu.py``: the `Host` side;
 * ``cuda.py``: the GPU side, which only ``device()`` imports, because machines without a GPU have no CuPy.
 
@@ -46,7 +47,7 @@ tile, and may say how automata run over its codes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -139,6 +140,9 @@ class DeviceCodec(Protocol):
     @property
     def ALONE(self) -> bool:
         """Whether one piece is compressed at a time."""
+
+    def kernels(self, step: str) -> Iterable[Callable[[], object]]:
+        """What makes the kernels that usual calls need in a step of `ahead.NEEDS`; the longest to compile first."""
 
     @property
     def decompress(self) -> Callable[..., None]:
@@ -280,6 +284,9 @@ class DeviceTextCodec(Protocol):
     @property
     def ENCODES(self) -> bool:
         """Whether there are kernels to encode. Else the host does (``text/cuda_on_host.py``)."""
+
+    def kernels(self, step: str) -> Iterable[Callable[[], object]]:
+        """What makes the kernels that usual calls need in a step of `ahead.NEEDS`; the longest to compile first."""
 
     def decode_table(self, table: Any) -> npt.NDArray[np.uint8]:
         """What kernels read of a table, a multiple of 16 bytes; its address is in the view of every segment."""

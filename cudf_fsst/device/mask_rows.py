@@ -1,4 +1,4 @@
-"""Row numbers of a mask in GPU memory, by kernels/mask_rows.cu. The module's constants need no GPU."""
+"""Row numbers of a mask in GPU memory, by kernels/mask_rows.cu."""
 
 from __future__ import annotations
 
@@ -8,20 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .kernels import kernel
+from .launch import MASK_BLOCK, MASK_DEFINES, MASK_THREADS
 
 if TYPE_CHECKING:
     from .memory import Lane
 
-#: Threads of a block, and bytes of the mask that it has.
-MASK_THREADS, MASK_BLOCK = 256, 8192
-DEFINES = {"MASK_THREADS": MASK_THREADS, "MASK_BLOCK": MASK_BLOCK}
-#: What the kernels are compiled with.
-VARIANTS = (DEFINES,)
-
 
 @cache
 def _kernel_on(_device: int, name: str) -> Any:
-    return kernel("mask_rows", name, DEFINES)
+    return kernel("mask_rows", name, MASK_DEFINES)
 
 
 def mask_rows(mask: Any, *, lane: Lane) -> Any:

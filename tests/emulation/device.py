@@ -18,19 +18,23 @@ import ctypes
 import gc
 import importlib
 import random
+import re
 import sys
 import types
 import weakref
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+
+from cudf_fsst.codecs import registry
 
 from . import trained
 from .emulator import Buffer, Emulator, EmulatorError
@@ -506,40 +510,35 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
     return Workspace
 
 
-_COMPRESSION = ("cuda_room", "cuda_tables", "cuda_encode", "cuda_long", "cuda_compress")
-#: The modules that the GPU sides of all codecs consist of, in an order in which they can be imported.
-_GPU_MODULES = (
-    *(f"cudf_fsst.device.{name}" for name in ("memory", "pinned", "transfer", "waits", "mask_rows")),
-    "cudf_fsst.codecs.cuda_kernels",
-    "cudf_fsst.codecs.group_sums.cuda",
-    "cudf_fsst.codecs.cuda_tables",
-    *(
-        f"cudf_fsst.codecs.fsst.{name}"
-        for name in (
-            "cuda_kernels",
-            *_COMPRESSION,
-            "cuda",
-            "cuda_reading",
-            "cuda_take",
-            "cuda_read",
-            "cuda_gather",
-            "cuda_match_layout",
-            "cuda_match",
-            "cuda_rows",
-        )
-    ),
-    "cudf_fsst.codecs.text.cuda_on_host",
-    "cudf_fsst.codecs.text.cuda",
-    *(f"cudf_fsst.codecs.{codec}.cuda" for codec in ("bitpack", "gfc", "gpulz", "raw")),
-    *(f"cudf_fsst.codecs.values.{name}" for name in ("cuda_compress", "cuda_read", "cuda")),
-    *(
-        f"cudf_fsst.codecs.dict.cuda_{name}"
-        for name in ("find", "text", "packed", "choose", "pack", "compress", "short", "read", "merge")
-    ),
-    "cudf_fsst.codecs.device_read",
-    "cudf_fsst.codecs.device",
-    "cudf_fsst.codecs.ahead",
-)
+_MEMORY, _PINNED = "cudf_fsst.device.memory", "cudf_fsst.device.pinned"
+#: What imports one of these has to do with the GPU; the last one is replaced.
+_ROOTS = (_MEMORY, _PINNED, "cudf_fsst.device.kernels.kernel")
+_IMPORT = re.compile(r"^from (\.*)([\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
+
+
+def _imports(name: str, path: Path) -> set[str]:
+    """Modules that one may mean by what it imports at its top."""
+    found = set()
+    for dots, source, names in _IMPORT.findall(path.read_text()):
+        base = ".".join([*(name.split(".")[: -len(dots)] if dots else ()), *([source] if source else ())])
+        found |= {base, *(f"{base}.{one}" for one in re.findall(r"\w+", names))}
+    return found
+
+
+@cache
+def _gpu_modules(packages: tuple[str, ...]) -> tuple[str, ...]:
+    """The modules that the GPU sides of these codecs consist of, and of all in the package."""
+    imports = {}
+    for package in ("cudf_fsst.device", "cudf_fsst.codecs", *packages):
+        folder = Path(*importlib.import_module(package).__path__)
+        for path in sorted(folder.rglob("*.py")):
+            name = ".".join([package, *path.relative_to(folder).with_suffix("").parts])
+            imports[name] = _imports(name, path)
+    found, more = set[str](), set(_ROOTS)
+    while more:
+        found |= more
+        more = {name for name, imported in imports.items() if name not in found and imported & found}
+    return (_MEMORY, *(name for name in imports if name in found and name != _MEMORY))
 
 
 class _Loader(SourceFileLoader):
@@ -556,29 +555,36 @@ class _Loader(SourceFileLoader):
 
 
 class _Finder:
-    """Finds `_GPU_MODULES`, for `sys.meta_path`."""
+    """Finds modules of these names, for `sys.meta_path`."""
 
-    @staticmethod
-    def find_spec(name: str, path: Sequence[str] | None, target: types.ModuleType | None = None) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name, path, target) if name in _GPU_MODULES else None
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path, target) if name in self._names else None
         if spec is not None and spec.origin is not None:
             spec.loader = _Loader(name, spec.origin)
         return spec
 
 
 @contextmanager
-def emulated(device: FakeDevice, codec: str, more: Sequence[str] = ()) -> Iterator[types.ModuleType]:
+def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
     """``cudf_fsst.codecs.{codec}.cuda``, imported anew for `device`; everything is as before at the end.
 
-    `more`: modules that are not in the package, GPU sides of other codecs.
+    So are the GPU sides of all codecs that are registered now, in the package or not.
     """
-    own = (*_GPU_MODULES, *more)
+    codecs: Any = (*registry.values(), *registry.texts())
+    packages = (one.__name__ for one in codecs)
+    own = _gpu_modules(tuple(name for name in packages if not name.startswith("cudf_fsst.")))
     parents = [(importlib.import_module(parent), child) for parent, _, child in (name.rpartition(".") for name in own)]
     missing = object()
     attributes = [(parent, child, getattr(parent, child, missing)) for parent, child in parents]
     names = {*own, *device.modules, *(name for name in sys.modules if name.startswith(("cupy.", "rmm.")))}
     saved = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-    sys.meta_path.insert(0, _Finder)
+    finder = _Finder(own)
+    sys.meta_path.insert(0, finder)
     backend: Any = importlib.import_module("cudf_fsst.backend.device")
     backend._gpu.cache_clear()
     try:
@@ -590,19 +596,19 @@ def emulated(device: FakeDevice, codec: str, more: Sequence[str] = ()) -> Iterat
             if hasattr(module, "HostPool"):
                 module._pool = _HostPool(device)
                 module._returned = _Returned(module._pool)
-            if name == own[0]:
+            if name == _MEMORY:
                 module._AREA = 0  # every pinned array is an allocation of its own
             if hasattr(module, "SMALL"):
                 module.SMALL = 0  # every buffer has memory, and red zones, of its own
-            if name == _GPU_MODULES[-1]:
+            if name == "cudf_fsst.codecs.ahead":
                 module.start = lambda need: None  # kernels are built when they are asked for
-            if name != own[0] and hasattr(module, "Workspace"):
+            if name != _MEMORY and hasattr(module, "Workspace"):
                 module.Workspace = _strict_workspace(module.Workspace)
         yield sys.modules[f"cudf_fsst.codecs.{codec}.cuda"]
         if device.emulator.alive:
             device.default.synchronize()  # what nobody waited for
     finally:
-        sys.meta_path.remove(_Finder)
+        sys.meta_path.remove(finder)
         backend._gpu.cache_clear()
         for name in (*own, *device.modules):
             sys.modules.pop(name, None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,23 @@ def pack_kernel(itemsize: int, divide: bool = False) -> Any:
 def unpack_kernel(itemsize: int) -> Any:
     """What writes the values."""
     return _kernel("bitpack_unpack", itemsize)
+
+
+def kernels(step: str) -> Iterator[Callable[[], object]]:
+    """See `contract.DeviceCodec`."""
+    if step == "measure":
+        for itemsize in (8, 4, 1, 2):
+            yield partial(measure_kernel, itemsize, divide=True)
+            yield partial(measure_kernel, itemsize)
+        yield sample_kernel
+        yield partial(scan_kernel, divide=True)
+        yield scan_kernel
+    elif step == "encode":
+        for itemsize in (8, 4, 1, 2):
+            yield partial(pack_kernel, itemsize, divide=True)
+            yield partial(pack_kernel, itemsize)
+    elif step == "read":
+        yield from (partial(unpack_kernel, itemsize) for itemsize in (8, 4, 1, 2))
 
 
 def _compare_kernel(name: str, itemsize: int) -> Any:

@@ -59,8 +59,11 @@ def defines(itemsize: int) -> dict[str, int]:
     }
 
 
-#: What the kernels are compiled with.
-VARIANTS = tuple(defines(itemsize) for itemsize in ITEMSIZES)
+def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
+    """File -> all sets of constants that it may be compiled with for a GPU."""
+    del shared_per_block
+    every = [defines(itemsize) for itemsize in ITEMSIZES]
+    return {"bitpack": every, "bitpack_compare": every}
 
 
 # Structs of the kernels: a word of 8 bytes for each field.

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from ...buffers import DeviceStrings
 from ...device.memory import Lane, Workspace
-from ..cuda_kernels import blocks, get_kernel
+from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables
 from ..fsst.cuda_room import Room
 from ..text import plan as fsst_plan
 from . import launch, plan
+from .cuda import find_kernel
 
 _WORD = 8
 #: Numbers that are found of a scope: rows of the sample that are not null, different hashes, characters of the scope.
@@ -109,7 +110,7 @@ class _Sampling:
                 source = strings.chars, strings.offsets, wide, validity, strings.validity_offset
                 fields += launch.SampleJob(*source, *edges, sets_at + _SET_NBYTES * k, found_at)
             grid = launch.SAMPLE_ROWS // launch.FIND_THREADS
-            tables.add_jobs(_kernel("dict_sample"), launch.FIND_THREADS, [grid] * len(some), fields)
+            tables.add_jobs(find_kernel("dict_sample"), launch.FIND_THREADS, [grid] * len(some), fields)
             tables.launch(lane, tables_at)
         if not scopes:
             tables.launch(lane, tables_at)
@@ -251,10 +252,6 @@ class Carried:
         return every
 
 
-def _kernel(name: str) -> Any:
-    return get_kernel("dict_find", name, launch.FIND_DEFINES)
-
-
 def _find_begins(columns: Sequence[Wished], cuts: Sequence[_Cuts], tables: JobTables) -> None:
     grids, fields = list[int](), list[int]()
     for (strings, _, nbytes), own in zip(columns, cuts, strict=True):
@@ -262,7 +259,7 @@ def _find_begins(columns: Sequence[Wished], cuts: Sequence[_Cuts], tables: JobTa
         places = own.rows_at, own.rows_at + _WORD * count
         fields += launch.BeginsJob(strings.offsets, wide, strings.rows, size, count, *places)
         grids.append(blocks(count, launch.FIND_THREADS // 32))
-    tables.add_jobs(_kernel("dict_begins"), launch.FIND_THREADS, grids, fields)
+    tables.add_jobs(find_kernel("dict_begins"), launch.FIND_THREADS, grids, fields)
 
 
 def _sample_again(

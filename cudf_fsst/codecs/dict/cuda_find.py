@@ -10,10 +10,11 @@ import numpy as np
 from ...buffers import CharactersUnderNulls, DeviceStrings
 from ...device.memory import ALIGNMENT, Lane, Workspace, device_attributes
 from ...naming import What
-from ..cuda_kernels import blocks, get_kernel
+from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables
 from ..part import align
 from . import launch, plan
+from .cuda import find_kernel
 
 _WORD = 8
 #: Numbers that the kernels find, `FOUND_...` of dict_find.cu.
@@ -110,7 +111,7 @@ class Jobs:
     def place(self, tables: JobTables) -> None:
         """Add the launches to `tables`."""
         for (_, kernel, threads), (grids, fields) in sorted(self._found.items()):
-            tables.add_jobs(_kernel(kernel), threads, grids, fields)
+            tables.add_jobs(find_kernel(kernel), threads, grids, fields)
 
 
 class Numbered:
@@ -285,10 +286,6 @@ class Numbered:
         for work in (self._finding, self._staying):
             if work is not None:
                 work.release()
-
-
-def _kernel(name: str) -> Any:
-    return get_kernel("dict_find", name, launch.FIND_DEFINES)
 
 
 def searches_of(scopes: Sequence[tuple[ScopeRange, int, bool]], lane: Lane) -> list[Numbered]:

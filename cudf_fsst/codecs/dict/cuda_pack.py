@@ -12,12 +12,12 @@ from ...device.memory import Lane, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps
 from ..bitpack import cuda as bitpack
-from ..cuda_kernels import get_kernel
 from ..cuda_tables import JobTables
 from ..node import Parts, of_validity
 from ..part import Packed
 from ..values import cuda as fixed
-from ..values.launch import DEFINES, FILL_BLOCK
+from ..values.cuda_compress import gather_kernel
+from ..values.launch import FILL_BLOCK
 from . import cuda_find, plan
 
 #: Bytes for codes that are looked up at once, where there is no room for all: those of a whole piece of two bytes each.
@@ -145,7 +145,7 @@ class _CodedPiece:
         if one.null_count:
             (source,) = _sources(one, self._room, first, count)
             grid, fields = source.gather(0, count, self._values)
-            tables.add_jobs(get_kernel("values", "gather_values", DEFINES), bitpack.THREADS, [grid], fields)
+            tables.add_jobs(gather_kernel(), bitpack.THREADS, [grid], fields)
 
     def _add(self, tables: JobTables, kernel: Any, work_of: tuple[int, tuple[int, ...]]) -> None:
         tables.add_jobs(kernel, bitpack.THREADS, [work_of[0]], work_of[1])

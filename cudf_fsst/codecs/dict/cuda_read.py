@@ -14,7 +14,7 @@ from ...automata import RowAutomaton
 from ...buffers import DeviceStrings, HostStrings
 from ...device.memory import DeviceInts, Lane, device_attributes, pinned
 from ...lazy import kept_with
-from ..cuda_kernels import blocks, get_kernel
+from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables, RowNumbers
 from ..fsst import cuda_gather, cuda_reading, cuda_take
 from ..fsst import cuda_read as fsst
@@ -25,6 +25,7 @@ from ..text.choose import codec_of
 from ..text.segment import Segment, Segments
 from ..values import cuda_read as fixed
 from . import cuda_packed, cuda_text, few, launch
+from .cuda import read_kernel
 
 _u32, _u64 = np.uint32, np.uint64
 #: Bytes of values of dictionaries that are in memory at once.
@@ -35,10 +36,6 @@ _FEW_SCOPES = _VALUES_NBYTES // (few.MOST * few.SHORT)
 _TAKEN_ROWS = 1 << 16
 #: Bytes of codes that are unpacked at once, at least.
 _CODES_NBYTES = 24 << 20
-
-
-def _kernel(name: str) -> Any:
-    return get_kernel("dict_read", name, launch.READ_DEFINES)
 
 
 # ---- the values of dictionaries
@@ -66,7 +63,7 @@ def _longest(values: Sequence[Segments], found: Sequence[DeviceStrings], lane: L
             wide = found[i].offsets_itemsize == 8
             fields += launch.LongestJob(found[i].offsets, wide, found[i].rows, there.ptr + 8 * k, grid)
             grids.append(grid)
-        tables.add_jobs(_kernel("dict_longest"), launch.READ_THREADS, grids, fields)
+        tables.add_jobs(read_kernel("dict_longest"), launch.READ_THREADS, grids, fields)
         tables.launch(lane)
         for i, longest in zip(new, lane.read(there.ptr, len(new), np.int64).tolist(), strict=True):
             values[i].original.longest = longest
@@ -401,7 +398,7 @@ def _place_plain(share: _Share, to: cuda_text.Target, lane: Lane) -> None:
         return
     strings = share.strings
     lane.copy(to.chars, strings.chars, to.limit)
-    kernel = _kernel("dict_shift")
+    kernel = read_kernel("dict_shift")
     sizes = _u64(strings.offsets), _u64(strings.offsets_itemsize), _u64(share.rows + 1), _u64(to.first_char)
     grid = blocks(share.rows + 1, launch.READ_THREADS)
     lane.launch(kernel, grid, launch.READ_THREADS, (*sizes, _u64(to.offsets), _u64(to.itemsize)))
@@ -418,7 +415,7 @@ def _joined_mask(shares: Sequence[_Share], rows: int, lane: Lane) -> Any:
         words = (bit + share.rows - 1) // 32 - bit // 32 + 1
         grids.append(blocks(words, launch.READ_THREADS))
         bit += share.rows
-    tables.add_jobs(_kernel("dict_bits"), launch.READ_THREADS, grids, fields)
+    tables.add_jobs(read_kernel("dict_bits"), launch.READ_THREADS, grids, fields)
     tables.launch(lane)
     return mask
 
@@ -652,7 +649,7 @@ def _take(node: Node, rows: RowNumbers, lane: Lane, room: int) -> DeviceStrings:
     lane.upload(table.ptr, np.array(words, _u64))
     arguments = _u64(table.ptr), _u32(len(node.scopes)), _u64(address), _u64(count), _u64(joined.rows)
     lane.launch(
-        _kernel("dict_rows"), blocks(count, launch.READ_THREADS), launch.READ_THREADS, (*arguments, _u64(out.ptr))
+        read_kernel("dict_rows"), blocks(count, launch.READ_THREADS), launch.READ_THREADS, (*arguments, _u64(out.ptr))
     )
     with lane.stream:
         numbers = cupy.asarray(DeviceInts(out, 0, 8 * count))
@@ -714,7 +711,7 @@ def remap(
         to = out + (first - start) * nbytes
         tables = JobTables()
         job = launch.MapJob(room.ptr, itemsize, rows, table, values, to, nbytes, grid)
-        tables.add_jobs(_kernel("dict_map"), launch.READ_THREADS, [grid], job)
+        tables.add_jobs(read_kernel("dict_map"), launch.READ_THREADS, [grid], job)
         tables.launch(lane)
 
 

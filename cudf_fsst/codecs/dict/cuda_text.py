@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...device.memory import Lane, Workspace, device_attributes
-from ..cuda_kernels import blocks, get_kernel
+from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables
 from . import launch
+from .cuda import read_kernel
 
 
 class Dictionary(NamedTuple):
@@ -100,7 +101,7 @@ class Writing:
         """Find where rows go, once all are measured; for others as well."""
         every = (self, *others)
         fields = [field for one in every for field in one.fields(Codes(0, 1, one.rows), 0, _NOWHERE, 1)]
-        tables.add_jobs(_kernel("dict_places"), launch.SCAN_THREADS, [1] * len(every), fields)
+        tables.add_jobs(read_kernel("dict_places"), launch.SCAN_THREADS, [1] * len(every), fields)
 
     def release(self) -> None:
         """Give the memory back."""
@@ -122,7 +123,7 @@ def _add(tables: JobTables, name: str, pieces: Sequence[WritingPiece], grids: Se
         for piece, grid in zip(pieces, grids, strict=True)
         for field in piece.writing.fields(piece.codes, piece.first, piece.to, grid)
     ]
-    tables.add_jobs(_kernel(name), launch.READ_THREADS, grids, fields)
+    tables.add_jobs(read_kernel(name), launch.READ_THREADS, grids, fields)
 
 
 def _grids(pieces: Sequence[WritingPiece], most: int) -> list[int]:
@@ -189,14 +190,10 @@ def gather(every: Sequence[Gathering], lane: Lane) -> None:
             pieces.append(WritingPiece(Writing(source, one.strings, lane), Codes(one.rows, 4, one.strings), 0, to))
     if fields:
         count = len(every) - len(pieces)
-        tables.add_jobs(_kernel("dict_gather"), launch.SCAN_THREADS, [1] * count, fields)
+        tables.add_jobs(read_kernel("dict_gather"), launch.SCAN_THREADS, [1] * count, fields)
     if pieces:
         measure(tables, pieces)
         writing, *others = [piece.writing for piece in pieces]
         writing.place(tables, *others)
         write(tables, pieces)
     tables.launch(lane)
-
-
-def _kernel(name: str) -> Any:
-    return get_kernel("dict_read", name, launch.READ_DEFINES)

@@ -126,10 +126,12 @@ def packed_defines(itemsize: int, plain: bool = False) -> dict[str, int]:
     }
 
 
-#: What the kernels are compiled with, by file.
-VARIANTS = {
-    "dict_find": (FIND_DEFINES,),
-    "dict_read": (READ_DEFINES,),
-    "dict_packed": tuple(packed_defines(itemsize, plain) for plain in (False, True) for itemsize in (1, 2, 4)),
-    "dict_count": tuple(packed_defines(itemsize) for itemsize in (1, 2, 4)),
-}
+def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
+    """File -> all sets of constants that it may be compiled with for a GPU."""
+    del shared_per_block
+    return {
+        "dict_find": [FIND_DEFINES],
+        "dict_read": [READ_DEFINES],
+        "dict_packed": [packed_defines(itemsize, plain) for plain in (False, True) for itemsize in (1, 2, 4)],
+        "dict_count": [packed_defines(itemsize) for itemsize in (1, 2, 4)],
+    }

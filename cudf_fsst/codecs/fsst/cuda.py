@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from ...device.memory import device_attributes
-from . import launch
+from . import TILE_SIZE, launch
 from .cuda_compress import compress, train
 from .cuda_kernels import choices, get_kernel
 from .launch import decode_table
 
-__all__ = ["ENCODES", "TAKES", "choices", "compress", "decode_kernel", "decode_shape", "decode_table", "train"]
+__all__ = [
+    "ENCODES",
+    "TAKES",
+    "choices",
+    "compress",
+    "decode_kernel",
+    "decode_shape",
+    "decode_table",
+    "kernels",
+    "train",
+]
 
 #: fsst_take.cu decodes the tiles of single rows.
 TAKES = True
@@ -34,3 +46,32 @@ def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, tables_nbytes: i
 def decode_kernel(tile_size: int) -> Any:
     """See `contract.DeviceTextCodec`."""
     return get_kernel("fsst_decode", "fsst_decode", tile_size)
+
+
+def kernels(step: str) -> Iterator[Callable[[], object]]:
+    """See `contract.DeviceTextCodec`; with what all text needs beside them."""
+    warps = choices(TILE_SIZE).encode_warps
+    in_clusters = launch.train_in_clusters(1, device_attributes()["shared_per_block"])
+    train = "fsst_train_cluster" if in_clusters else "fsst_train"
+    lengths = (*(("row_lengths_look",) if in_clusters else ()), "row_lengths_pack", "row_lengths_measure")
+    steps: dict[str, tuple[tuple[Any, ...], ...]] = {
+        "compress": (
+            (train, train),
+            ("fsst_encode", "fsst_encode", TILE_SIZE, warps),
+            *(("row_lengths", name) for name in (*lengths, "segment_begins", "row_lengths_scan")),
+            ("fsst_encode", "fsst_compact", TILE_SIZE, warps),
+        ),
+        "take": (("fsst_take", "take_few"),),
+        "match": (
+            ("fsst_search", "fsst_search", TILE_SIZE),
+            ("fsst_match", "match_contains"),
+            ("fsst_match", "fsst_match_automata"),
+            ("row_lengths", "gather_validity"),
+            ("fsst_match", "match_edge"),
+            ("fsst_values", "match_values"),
+            *(("fsst_rows_lift", f"fsst_rows_{name}") for name in ("lift", "starts", "undecided")),
+            ("fsst_rows", "fsst_rows", TILE_SIZE),
+        ),
+        "read": (("fsst_decode", "fsst_decode", TILE_SIZE), ("row_lengths", "row_lengths_unpack")),
+    }
+    yield from (partial(get_kernel, *named) for named in steps.get(step, ()))

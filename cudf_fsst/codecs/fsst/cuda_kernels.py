@@ -19,21 +19,7 @@ _MUCH_SHARED = ("fsst_encode", "fsst_encode_max", "fsst_decode", "fsst_train", "
 @cache
 def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: int | None) -> Any:
     shared_per_block = device_attributes()["shared_per_block"]
-    if file == "fsst_encode":
-        defines = launch.encode_defines(tile_size, shared_per_block, encode_warps)
-    elif file == "fsst_encode_max":
-        defines = launch.encode_max_defines(tile_size, shared_per_block)
-    elif file in ("fsst_train", "fsst_train_cluster"):
-        defines = launch.train_defines(shared_per_block)
-    elif file == "fsst_train_max":
-        defines = launch.train_max_defines()
-    elif file in ("fsst_match", "fsst_search", "fsst_values"):
-        defines = launch.match_defines(tile_size)
-    elif file in ("fsst_rows", "fsst_rows_lift"):
-        defines = launch.rows_defines(tile_size)
-    else:
-        defines = launch.defines(tile_size) if tile_size else launch.DEFINES
-    made = kernel(file, name, defines)
+    made = kernel(file, name, launch.file_defines(file, tile_size, shared_per_block, encode_warps))
     if file in ("fsst_search", "fsst_rows") or name in _MUCH_SHARED:
         # Once, to the most there is: threads that launch with different amounts share the kernel.
         made.raw.max_dynamic_shared_size_bytes = shared_per_block

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ...lazy import kept_with
 from ..part import ALIGNMENT, align
 from ..text import values
-from ..text.layout import ROW_BLOCK, SECTIONS, TILE_BLOCK, SegmentLayout
+from ..text.layout import ROW_BLOCK, SECTIONS, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from ..text.plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
 from ..text.segment import Segment
 from . import train, train_max
@@ -147,6 +147,39 @@ def encode_max_defines(tile_size: int, shared_per_block: int) -> dict[str, int]:
     """Constants of fsst_encode_max.cu for a tile size and a GPU."""
     threads = encode_max_shape(tile_size, shared_per_block, 0).threads
     return {**defines(tile_size), "COST_SHIFT": COST_SHIFT, "ENCODE_MAX_THREADS": threads}
+
+
+def file_defines(file: str, tile_size: int, shared_per_block: int, encode_warps: int | None = None) -> dict[str, int]:
+    """Constants that one of the codec's files is compiled with; `tile_size` 0: those of a file for all tile sizes."""
+    if file == "fsst_encode":
+        return encode_defines(tile_size, shared_per_block, encode_warps)
+    if file == "fsst_encode_max":
+        return encode_max_defines(tile_size, shared_per_block)
+    if file in ("fsst_train", "fsst_train_cluster"):
+        return train_defines(shared_per_block)
+    if file == "fsst_train_max":
+        return train_max_defines()
+    if file in ("fsst_match", "fsst_search", "fsst_values"):
+        return match_defines(tile_size)
+    if file in ("fsst_rows", "fsst_rows_lift"):
+        return rows_defines(tile_size)
+    return defines(tile_size) if tile_size else DEFINES
+
+
+_TILED = ("fsst_decode", "fsst_encode", "fsst_encode_max", "fsst_rows", "fsst_search")
+_FOR_ALL_TILES = (
+    *("fsst_gather", "fsst_match", "fsst_rows_lift", "fsst_take", "fsst_train", "fsst_train_max", "fsst_values"),
+    "row_lengths",
+)
+
+
+def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
+    """File -> all sets of constants that it may be compiled with for a GPU."""
+    clusters = ("fsst_train_cluster",) if train_in_clusters(1, shared_per_block) else ()
+    return {
+        **{file: [file_defines(file, size, shared_per_block) for size in TILE_SIZES] for file in _TILED},
+        **{file: [file_defines(file, 0, shared_per_block)] for file in (*_FOR_ALL_TILES, *clusters)},
+    }
 
 
 def pairs_in_shared(tile_size: int, shared_per_block: int) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,15 @@ def pack_kernel(itemsize: int) -> Any:
 def unpack_kernel(itemsize: int) -> Any:
     """What writes the values."""
     return _kernel("gfc_decode", itemsize)
+
+
+def kernels(step: str) -> Iterator[Callable[[], object]]:
+    """See `contract.DeviceCodec`."""
+    of_itemsize = {"measure": measure_kernel, "encode": pack_kernel, "read": unpack_kernel}.get(step)
+    if of_itemsize is not None:
+        yield from (partial(of_itemsize, itemsize) for itemsize in (8, 4))
+    if step == "measure":
+        yield scan_kernel
 
 
 class GfcJob:

@@ -89,5 +89,8 @@ DecodeJob = namedtuple("DecodeJob", "starts codes codes_nbytes dim chunk touched
 MeasureChunksJob = namedtuple("MeasureChunksJob", "values rows dim chunk chunks sizes")
 EncodeJob = namedtuple("EncodeJob", "values rows dim chunk chunks starts out_starts codes end padding")
 
-#: All that gfc.cu is compiled with.
-VARIANTS = tuple(defines(itemsize) for itemsize in ITEMSIZES)
+
+def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
+    """File -> all sets of constants that it may be compiled with for a GPU."""
+    del shared_per_block
+    return {"gfc": [defines(itemsize) for itemsize in ITEMSIZES]}

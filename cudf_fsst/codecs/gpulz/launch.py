@@ -188,13 +188,16 @@ def decode_warps(chunk: int, shared_per_block: int) -> int:
     return max(min(DECODE_WARPS, shared_per_block // decode_shared(chunk, 1)), 1)
 
 
-#: What the kernels are compiled with in tests: each symbol, window and chunk; least and most threads.
-VARIANTS = (
-    *(defines(symbol, 2048) for symbol in SYMBOLS),
-    *(defines(symbol, 16384, warps=warps) for symbol in (1, 8) for warps in (4, 3, 2)),
-    *(defines(symbol, 2048, 32) for symbol in SYMBOLS),
-    *(defines(symbol, 16384, 255) for symbol in SYMBOLS),
-    defines(1, 4096, 255),
-    defines(2, 4096, 128),
-    defines(4, 8192, 64),
-)
+def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
+    """File -> sets of constants that it may be compiled with: each symbol, window and chunk; least and most threads."""
+    del shared_per_block
+    every = [
+        *(defines(symbol, 2048) for symbol in SYMBOLS),
+        *(defines(symbol, 16384, warps=warps) for symbol in (1, 8) for warps in (4, 3, 2)),
+        *(defines(symbol, 2048, 32) for symbol in SYMBOLS),
+        *(defines(symbol, 16384, 255) for symbol in SYMBOLS),
+        defines(1, 4096, 255),
+        defines(2, 4096, 128),
+        defines(4, 8192, 64),
+    ]
+    return {"gpulz": every}

@@ -7,8 +7,6 @@ GROUP_THREADS = 128
 #: How values are read; anything else: floats.
 SIGNED, UNSIGNED, FLOAT = 0, 1, 2
 DEFINES = {"GROUP_THREADS": GROUP_THREADS, "GROUP_SIGNED": SIGNED, "GROUP_UNSIGNED": UNSIGNED}
-#: What the kernels are compiled with.
-VARIANTS = (DEFINES,)
 #: Most groups. The shared memory of a block of the smallest GPUs, 64 KiB, has room for 42.
 MOST_GROUPS = 40
 #: Most blocks.
@@ -18,3 +16,9 @@ BLOCKS = 132 * 16
 def shared_nbytes(groups: int) -> int:
     """Of a block: each thread has 12 bytes for every group, and each group has a mean."""
     return (12 * GROUP_THREADS + 8) * groups
+
+
+def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
+    """File -> all sets of constants that it may be compiled with for a GPU."""
+    del shared_per_block
+    return {"group_sums": [DEFINES]}

@@ -6,6 +6,7 @@ Tiles are decoded there. The host trains and encodes: kernels that do both on a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...device.memory import device_attributes
@@ -14,12 +15,18 @@ from . import launch
 from .launch import decode_table
 from .symbols import BITS
 
-__all__ = ["ENCODES", "TAKES", "choices", "decode_kernel", "decode_shape", "decode_table"]
+__all__ = ["ENCODES", "TAKES", "choices", "decode_kernel", "decode_shape", "decode_table", "kernels"]
 
 #: Rows are taken of what is decoded.
 TAKES = False
 #: The host does.
 ENCODES = False
+
+
+def kernels(step: str) -> tuple[Callable[[], object], ...]:
+    """See `contract.DeviceTextCodec`; it is only taken where it is named."""
+    del step
+    return ()
 
 
 class DecodeLaunch(NamedTuple):

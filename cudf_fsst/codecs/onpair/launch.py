@@ -58,9 +58,11 @@ def train_defines() -> dict[str, int]:
     }
 
 
-_TILED = tuple(defines(tile_size, staged) for tile_size in TILE_SIZES for staged in (True, False))
-#: What each of the codec's files is compiled with.
-VARIANTS = {"onpair_encode": _TILED, "onpair_decode": _TILED, "onpair_train": (train_defines(),)}
+def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
+    """File -> all sets of constants that it may be compiled with for a GPU."""
+    del shared_per_block
+    tiled = [defines(tile_size, staged) for tile_size in TILE_SIZES for staged in (True, False)]
+    return {"onpair_encode": tiled, "onpair_decode": tiled, "onpair_train": [train_defines()]}
 
 
 def table_nbytes(bits: int = max(BITS)) -> int:

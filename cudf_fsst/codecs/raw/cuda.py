@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from ...device.memory import Lane
 from ...lazy import kept_with
@@ -18,6 +19,10 @@ _THREADS = 256
 TAKES, TAKES_BITS, READS_WIDE, COMPARES, ALONE = ANY_ROWS, True, False, False, False
 #: What `take` of values.cu has of each part: `describe`, and its rows.
 Part = PlainPart
+
+
+def _halves_kernel() -> Any:
+    return get_kernel("values", "place_halves", DEFINES)
 
 
 @kept_with()
@@ -39,7 +44,13 @@ def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane) -> No
     if halves:
         grids = [blocks(piece.end - piece.begin, _THREADS) for _, piece in halves]
         fields = [field for address, piece in halves for field in PlacedHalf(address, *piece.output)]
-        tables.add_jobs(get_kernel("values", "place_halves", DEFINES), _THREADS, grids, fields)
+        tables.add_jobs(_halves_kernel(), _THREADS, grids, fields)
+
+
+def kernels(step: str) -> Iterator[Callable[[], object]]:
+    """See `contract.DeviceCodec`."""
+    if step == "read":
+        yield _halves_kernel
 
 
 def row_costs(packed: Packed) -> tuple[float, float]:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from .cuda_compress import StreamSource, StreamTask, compress, compress_as
+from collections.abc import Callable, Iterator
+
+from .cuda_compress import StreamSource, StreamTask, compress, compress_as, gather_kernel
 from .cuda_read import ReadRequest, decompress, take
 
-__all__ = ["ReadRequest", "StreamSource", "StreamTask", "compress", "compress_as", "decompress", "take"]
+__all__ = ["ReadRequest", "StreamSource", "StreamTask", "compress", "compress_as", "decompress", "kernels", "take"]
+
+
+def kernels(step: str) -> Iterator[Callable[[], object]]:
+    """What the codecs share, as `contract.DeviceCodec` has it."""
+    if step == "measure":
+        yield gather_kernel

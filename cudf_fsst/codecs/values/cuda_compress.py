@@ -388,9 +388,14 @@ def _add(tables: JobTables, kernel: Any, threads: int, jobs: _Jobs) -> None:
     tables.add_jobs(kernel, threads, [count for count, _ in jobs], fields)
 
 
+def gather_kernel() -> Any:
+    """What copies values to where they are compressed, those of null rows filled."""
+    return get_kernel("values", "gather_values", DEFINES)
+
+
 def _gather(tables: JobTables, jobs: _Jobs) -> None:
     if jobs:
-        _add(tables, get_kernel("values", "gather_values", DEFINES), _THREADS, jobs)
+        _add(tables, gather_kernel(), _THREADS, jobs)
 
 
 class BesideStreams(Protocol):
