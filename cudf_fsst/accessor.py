@@ -45,14 +45,14 @@ class FsstAccessor:
             Bytes of characters that are decoded together: 128, 256, 512 or 1024. Smaller tiles make single rows faster
             to read. Larger ones compress a little better.
         level : {"default", "max"}
-            ``"max"`` makes strings smaller and takes longer to compress. Training a table then takes a few
-            milliseconds on a GPU, and a fraction of a second on the CPU. Decompressing is the same.
+            ``"max"`` makes strings smaller and takes longer to compress: tables of codecs ``"fsst"`` and ``"onpair"``
+            are trained, which takes up to some seconds on the CPU, and the smaller one is taken.
         stream : rmm or CuPy stream, optional
             The stream to work on. None takes cuDF's default stream. Only for data on a GPU.
         codec : str, optional
             The codec for the values, one of those that ``df.fsst.compress(codecs=...)`` takes. None takes ``"dict"``
             for strings that repeat, in columns of 4,096 rows and more, where that is expected to be smaller. Other
-            strings get ``"fsst"``. Other values get the codec that is smallest on a sample.
+            strings get ``"fsst"``, or what `level` says. Other values get the codec that is smallest on a sample.
 
         Returns
         -------

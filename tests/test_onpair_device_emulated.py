@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -98,6 +99,31 @@ def test_compress(gpu: Gpu) -> None:
             assert segment.meta.tobytes() == other.meta.tobytes()
             assert segment.codes.tobytes() == other.codes.tobytes()
     assert gpu.cuda.train(gpu.upload(strings[0]), "onpair") == table
+
+
+def test_the_smallest_is_chosen(gpu: Gpu) -> None:
+    """At level max: of each scope what the host chooses, beside a scope with a dictionary; the same bytes."""
+    from cudf_fsst.codecs import device, host
+    from cudf_fsst.device.memory import Lane
+
+    rng = np.random.default_rng(9)
+    digits: list[bytes | None] = [f"{one:016x}".encode() for one in rng.integers(0, 2**63, 700)]
+    columns = [rows_of(1500), column(digits), column([b"AIR", None, b"SHIP", b"TRUCK"] * 1200), rows_of(5, 2)]
+    options = {"tile_size": "auto", "level": "max", "table": None}
+    buffers = [ColumnBuffers(pa.string(), one.rows, one.null_count, strings=one) for one in columns]
+    wanted = [Wanted(one, None, options) for one in buffers]
+    expected = host.compress(wanted)
+    assert [node.codec for node in expected[:3]] == ["onpair", "fsst", "dict"]
+    there = [one._replace(column=replace(one.column, strings=gpu.upload(one.column.strings))) for one in wanted]
+    with Lane() as lane:
+        nodes = device.compress(there, lane=lane)
+    for node, other in zip(nodes, expected, strict=True):
+        assert (node.codec, node.rows, node.null_count) == (other.codec, other.rows, other.null_count)
+        strings, others = (one.children[0] if one.children else one for one in (node, other))
+        for segment, same_one in zip(gpu.cuda.to_host(list(strings.segments)), others.segments, strict=True):
+            assert segment.table == same_one.table
+            assert segment.meta.tobytes() == same_one.meta.tobytes()
+            assert segment.codes.tobytes() == same_one.codes.tobytes()
 
 
 def test_damaged_codes(gpu: Gpu) -> None:

@@ -76,10 +76,11 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]
             raise
-    # A codec of text that the user names takes its columns by itself; of all others it is open which one is best.
-    first, named = texts()[0], {i: task.text for i, task in enumerate(strings)}
-    named = {i: codec for i, codec in named.items() if codec.NAME != first.NAME}
-    asked = [task for i, task in enumerate(strings) if i not in named]
+    # A codec of text that the user names takes its columns by itself; at level max the smallest of all is looked for.
+    first, of_text = texts()[0], {i: task.texts for i, task in enumerate(strings)}
+    named = {i: codecs[0] for i, codecs in of_text.items() if len(codecs) == 1 and codecs[0].NAME != first.NAME}
+    compared = {i: strings[i] for i, codecs in of_text.items() if len(codecs) > 1}
+    asked = [task for i, task in enumerate(strings) if i not in named and i not in compared]
     others = sum(task.source.rows * task.source.itemsize for task in values)
     limits = short.limits_of(asked, others) if any(task.may_have for task in asked) else None
     # Without values there are no launches to share: where FSST is expected to do it all, it carries the samples along.
@@ -92,8 +93,9 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
     else:
         found, plain, streams = _compress_long(asked, values, others, lane, outbox)
     rest = dictionary.nodes(found, iter(plain))
-    by_name = _compress_named({i: (codec, strings[i]) for i, codec in named.items()}, lane, outbox)
-    every = (by_name[i] if i in by_name else next(rest) for i in range(len(strings)))
+    apart = _compress_named({i: (codec, strings[i]) for i, codec in named.items()}, lane, outbox)
+    apart |= _compress_smallest(compared, others, lane, outbox)
+    every = (apart[i] if i in apart else next(rest) for i in range(len(strings)))
     made = iter(streams)
     return [_build(one.column, made, every) for one in columns]
 
@@ -110,6 +112,21 @@ def _compress_named(
         for (i, task), segments in zip(own.items(), found, strict=True):
             made[i] = Node(task.kind, task.strings.rows, task.strings.null_count, segments=tuple(segments))
     return made
+
+
+def _compress_smallest(
+    tasks: Mapping[int, dictionary.ColumnTask], others: int, lane: Lane, outbox: Outbox | None
+) -> dict[int, Node]:
+    """Columns of strings, each scope by a dictionary or by the codec of text that is expected to be smallest."""
+    if not tasks:
+        return {}
+    wanted = list(tasks.values())
+    (chars,) = waits.run(lane, chars_of([task.strings for task in wanted], lane))
+    (columns,) = waits.run(lane, dictionary.choose(wanted, chars, lane))
+    waits.run(lane, dictionary.dictionaries(columns, lane=lane, outbox=outbox, others_nbytes=others))
+    plain = dictionary.plain_tasks(columns)
+    (segments,) = waits.run(lane, text.smallest(wanted[0].texts, plain, lane=lane, outbox=outbox)) if plain else ((),)
+    return dict(zip(tasks, dictionary.nodes(columns, iter(segments)), strict=True))
 
 
 def _compress_long(

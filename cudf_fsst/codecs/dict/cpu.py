@@ -24,7 +24,7 @@ from ..part import Packed
 from ..registry import DICTIONARIES, is_text
 from ..text import cpu as text
 from ..text import plan as strings_plan
-from ..text.choose import codec_of
+from ..text.choose import codec_of, codecs_of
 from ..text.segment import Segments
 from ..unaligned import address, padded_copy
 from ..values import cpu as fixed
@@ -291,9 +291,9 @@ def compress(
     ValueError
         A wrong argument, or offsets that decrease or lie outside the characters.
     """
-    of_text, named = codec_of(codec, table), codec == DICTIONARIES.NAME
+    of_text, named = codecs_of(codec, table, options.get("level", "default")), codec == DICTIONARIES.NAME
     if is_text(codec) or table is not None or not plan.eligible(strings.rows, named=named):
-        segments = text.compress(strings, of_text, table=table, **options)
+        segments = text.compress(strings, *of_text, table=table, **options)
         return Node(kind, strings.rows, sum(part.null_count for part in segments), segments=tuple(segments))
     strings = text.checked(strings)
     strings.chars = np.ascontiguousarray(strings.chars)

@@ -21,7 +21,7 @@ from ..fsst import cuda_compress as fsst
 from ..fsst.cuda_reading import scratch_limit
 from ..node import Node, Parts, dictionary_of, of_scopes
 from ..registry import DICTIONARIES, is_text
-from ..text.choose import codec_of
+from ..text.choose import codec_of, codecs_of
 from ..text.segment import Segment
 from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
 from .cuda_pack import pack
@@ -61,6 +61,11 @@ class ColumnTask(NamedTuple):
     def text(self) -> TextCodec:
         """The codec of text for it, or for the values of its dictionaries."""
         return codec_of(self.codec, self.options.get("table"))
+
+    @property
+    def texts(self) -> tuple[TextCodec, ...]:
+        """The codecs of text of which each scope without a dictionary gets the smallest."""
+        return codecs_of(self.codec, self.options.get("table"), self.options.get("level", "default"))
 
     @property
     def may_have(self) -> bool:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...workers import map_items
 from ..text.cpu_decode import decoder
 from ..text.cpu_match_kernels import Search, matcher
+from ..text.plan import COMPARED_TILE, choice_sample, scope_nbytes
 from ..text.search import Automaton
 from ..text.segment import Segment
 from ..unaligned import address
@@ -35,15 +37,16 @@ _REASONS = {
 def train(chars: npt.NDArray[np.uint8], start: int, nbytes: int, level: str) -> OnPairTable:
     """Train the table of a scope, `nbytes` characters from `start` on (docs/format.md, section 23).
 
-    At level ``max`` tables of 10, 11 and 12 bits are tried on another sample: the one with which the scope would be
+    At level ``max`` tables of 10, 11 and 12 bits are compared on another sample: the one with which the scope would be
     smallest is taken.
     """
     sample = plan.sample(chars, start, nbytes, level)
     if level == "default":
         return train_table(*sample, nbytes, plan.BITS)
-    tables = [train_table(*sample, nbytes, bits) for bits in BITS]
-    other = plan.sample(chars, start, nbytes, level, 1)
-    return min(tables, key=lambda table: (plan.estimate(table, *other, nbytes), table.bits))
+    tables = map_items(lambda bits: train_table(*sample, nbytes, bits), BITS)
+    other = choice_sample(chars, start, nbytes)
+    sizes = [scope_nbytes(encoder(table, level, COMPARED_TILE), table, other, nbytes) for table in tables]
+    return tables[sizes.index(min(sizes))]  # of equal ones that with fewer bits
 
 
 def encoder(table: OnPairTable, level: str, tile_size: int) -> Callable[..., int]:

@@ -28,8 +28,8 @@ from ..part import edges_of
 from ..registry import of_text
 from ..unaligned import address
 from ..work import cut, run
+from . import choose, cpu_select, plan
 from . import cpu_kernels as kernels
-from . import cpu_select, plan
 from .choose import codec_of
 from .layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from .row_lengths import check_ascending, measure, pack, unpack_ends
@@ -115,10 +115,17 @@ def train(strings: HostStrings, codec: TextCodec | None = None, *, level: str = 
     return (codec or codec_of()).host().train(chars, 0, chars.size, level)
 
 
+def check_options(tile_size: int | str, level: str) -> None:
+    """Raise ValueError for a tile size or a level that there is not."""
+    if level not in LEVELS:
+        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
+    if tile_size != "auto" and tile_size not in TILE_SIZES:
+        raise ValueError(f"tile_size must be 'auto' or one of {TILE_SIZES}, not {tile_size!r}")
+
+
 def compress(
     strings: HostStrings,
-    codec: TextCodec | None = None,
-    *,
+    *codecs: TextCodec,
     table: Table | None = None,
     tile_size: int | Literal["auto"] = "auto",
     level: str = "default",
@@ -129,8 +136,9 @@ def compress(
     ----------
     strings
         The column; its characters under nulls are dropped.
-    codec
-        None: that of the table, or the one that is taken where the user names none.
+    *codecs
+        Of several, each scope gets the one with which it is expected to be smallest. None: that of the table, or the
+        one that is taken at level ``default``.
     table
         One of the codec's, used for all segments; None trains tables on the column.
     tile_size
@@ -148,21 +156,18 @@ def compress(
     ValueError
         A wrong argument, or offsets that decrease or lie outside the characters.
     """
-    if level not in LEVELS:
-        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
-    if tile_size != "auto" and tile_size not in TILE_SIZES:
-        raise ValueError(f"tile_size must be 'auto' or one of {TILE_SIZES}, not {tile_size!r}")
+    check_options(tile_size, level)
     if strings.rows == 0:
         return []
     strings = checked(strings)
-    codec = codec or codec_of(table=table)
-    return encode(strings, scopes_of(strings.offsets), codec, table=table, tile_size=tile_size, level=level)
+    codecs = codecs or (codec_of(table=table),)
+    return encode(strings, scopes_of(strings.offsets), codecs, table=table, tile_size=tile_size, level=level)
 
 
 def encode(
     strings: HostStrings,
     scopes: Sequence[Scope],
-    codec: TextCodec,
+    codecs: Sequence[TextCodec],
     *,
     table: Table | None = None,
     tile_size: int | Literal["auto"] = "auto",
@@ -172,18 +177,24 @@ def encode(
     offsets = strings.offsets
     base, nbytes = int(offsets[0]), int(offsets[-1] - offsets[0])
     chars = np.ascontiguousarray(strings.chars[base : base + nbytes])
-    tile, side = codec.TILE_SIZE if tile_size == "auto" else int(tile_size), codec.host()
     if table is None:
         spans = [(int(offsets[scope[0][0]]) - base, int(offsets[scope[-1][1]]) - base) for scope in scopes]
-        tables = map_items(lambda span: side.train(chars, span[0], span[1] - span[0], level), spans)
+        tables = map_items(lambda span: choose.train(codecs, chars, span[0], span[1] - span[0], level), spans)
     else:
         tables = [table] * len(scopes)
-    encoders = {own: side.encoder(own, level, tile) for own in tables}
+    made = {own: _encoder(own, level, tile_size) for own in tables}
     return [
-        _compress_segment(strings, chars, base, first, last, own, tile, encoders[own])
+        _compress_segment(strings, chars, base, first, last, own, *made[own])
         for scope, own in zip(scopes, tables, strict=True)
         for first, last in scope
     ]
+
+
+def _encoder(table: Table, level: str, tile_size: int | Literal["auto"]) -> tuple[int, Encoder]:
+    """The tile size, and what encodes such tiles."""
+    codec = of_text(table.codec)
+    tile = codec.TILE_SIZE if tile_size == "auto" else int(tile_size)
+    return tile, codec.host().encoder(table, level, tile)
 
 
 def _compress_segment(

@@ -62,7 +62,14 @@ def steps(codec: TextCodec, tasks: Sequence[TextTask], *, lane: Lane, outbox: Ou
     if side.ENCODES:
         made: Steps = side.compress(tasks, lane=lane, outbox=outbox)
         return made
-    return cuda_on_host.compress(codec, tasks, lane=lane, outbox=outbox)
+    return cuda_on_host.compress([codec], tasks, lane=lane, outbox=outbox)
+
+
+def smallest(
+    codecs: Sequence[TextCodec], tasks: Sequence[TextTask], *, lane: Lane, outbox: Outbox | None = None
+) -> Steps:
+    """Compress columns, each scope by the codec with which it is expected to be smallest (`choose.train`)."""
+    return cuda_on_host.compress(codecs, tasks, lane=lane, outbox=outbox)
 
 
 def train(strings: DeviceStrings, codec: str | None = None, *, level: str = "default", stream: Any = None) -> Table:

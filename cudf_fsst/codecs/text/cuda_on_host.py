@@ -19,8 +19,10 @@ from . import cpu, cpu_kernels
 from .segment import Segment
 
 
-def compress(codec: TextCodec, tasks: Sequence[Any], *, lane: Lane, outbox: Outbox | None = None) -> Steps:
-    """Compress columns; see `contract.DeviceTextCodec`.
+def compress(codecs: Sequence[TextCodec], tasks: Sequence[Any], *, lane: Lane, outbox: Outbox | None = None) -> Steps:
+    """Compress columns, each scope by the codec with which it is expected to be smallest.
+
+    See `contract.DeviceTextCodec`.
 
     Raises
     ------
@@ -31,9 +33,12 @@ def compress(codec: TextCodec, tasks: Sequence[Any], *, lane: Lane, outbox: Outb
     """
     made: list[list[Segment]] = []
     for task in tasks:
-        strings = fetch(task.strings, lane)
+        cpu.check_options(task.tile_size, task.level)
+        strings = cpu.checked(fetch(task.strings, lane))
+        scopes = enumerate(cpu.scopes_of(strings.offsets) if strings.rows else ())
+        wanted = [scope for i, scope in scopes if task.only is None or i in task.only]
         options = {"table": task.table, "tile_size": task.tile_size, "level": task.level}
-        segments = cpu.compress(strings, codec, **options)
+        segments = cpu.encode(strings, wanted, codecs, **options)
         made.append(segments if outbox is not None else [_to_device(segment, lane) for segment in segments])
     yield  # uploads may be under way
     return made

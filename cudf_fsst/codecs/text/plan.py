@@ -5,8 +5,13 @@ Integer arithmetic on sizes only: every device makes the same plan, so every dev
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
+
+from ..contract import Table
+from .layout import TILE_BLOCK
 
 MIB = 2**20
 #: Bounds of a segment's size in characters.
@@ -18,6 +23,10 @@ TABLE_SCOPE = 512 * MIB
 SAMPLE_CHUNK = 512
 #: Chunks of the training sample at most, by level.
 SAMPLE_CHUNKS = {"default": 64, "max": 256}
+#: Chunks at most of the sample on which tables of several codecs are compared.
+CHOICE_CHUNKS = 2048
+#: The tiles in which they are compared, two to a chunk.
+COMPARED_TILE = SAMPLE_CHUNK // 2
 
 
 def segment_size(chars: int) -> int:
@@ -71,12 +80,34 @@ def sample_positions(
     A scope of at most ``SAMPLE_CHUNKS[level] * SAMPLE_CHUNK`` characters is its own sample. A larger one is cut into as
     many strata of equal size as there are chunks, with one chunk at a pseudo-random place in each.
     """
-    chunks = SAMPLE_CHUNKS[level]
+    return chunk_positions(start, chars, SAMPLE_CHUNKS[level], draw), SAMPLE_CHUNK
+
+
+def chunk_positions(start: int, chars: int, chunks: int, draw: int = 0) -> npt.NDArray[np.int64]:
+    """`sample_positions` of at most so many chunks."""
     if chars <= chunks * SAMPLE_CHUNK:
-        return np.arange(start, start + chars, SAMPLE_CHUNK, dtype=np.int64), SAMPLE_CHUNK
+        return np.arange(start, start + chars, SAMPLE_CHUNK, dtype=np.int64)
     starts = np.empty(chunks, np.int64)
     for i in range(chunks):
         first = i * chars // chunks
         room = (i + 1) * chars // chunks - first - SAMPLE_CHUNK + 1
         starts[i] = start + first + (scramble(draw * chunks + i) * room >> 32)
-    return starts, SAMPLE_CHUNK
+    return starts
+
+
+def choice_sample(chars: npt.NDArray[np.uint8], start: int, nbytes: int) -> npt.NDArray[np.uint8]:
+    """The chunks, one after another, on which tables for a scope of `nbytes` characters are compared.
+
+    Of a scope that is longer they are not those of any training.
+    """
+    starts = chunk_positions(start, nbytes, CHOICE_CHUNKS, 1)
+    ends = np.minimum(starts + SAMPLE_CHUNK, start + nbytes)
+    return np.concatenate([chars[:0], *(chars[a:b] for a, b in zip(starts, ends, strict=True))])
+
+
+def scope_nbytes(encode: Callable[..., int], table: Table, sample: npt.NDArray[np.uint8], nbytes: int) -> int:
+    """Bytes that a scope of `nbytes` would take with a table: codes as a sample's, in tiles of half chunks, and it."""
+    tiles = -(-sample.size // COMPARED_TILE)
+    lengths, ends = np.empty(tiles, np.uint8), np.empty(-(-tiles // TILE_BLOCK), np.uint64)
+    found = encode(sample, 0, tiles, np.empty(sample.size, np.uint8), lengths, ends) if tiles else 0
+    return found * nbytes // max(sample.size, 1) + table.nbytes
