@@ -25,8 +25,8 @@ def test_some_of_each_kind() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "count"), [("signals", 2000), ("starts", 400), ("steps", 600)])
+@pytest.mark.parametrize(("kind", "count"), [("signals", 800), ("starts", 200), ("steps", 300)])
 def test_many(kind: str, count: int) -> None:
     met = interrupted(kind, 2, count)
-    assert sum(met.values()) > count / 3  # an operation may start fewer threads than were drawn
+    assert sum(met.values()) > count / 4  # an operation may start fewer threads than were drawn
     assert len([name for name, number in met.items() if number]) >= 18

@@ -32,12 +32,14 @@ def variants(architecture: int) -> dict[str, list[dict[str, int]]]:
     return found
 
 
+#: Every set of constants is compiled for these, the first of each file for all GPUs.
+OFTEN = (75, 90, 100, 120)
 #: File, which set of constants, GPU.
 COMPILED = [
     (file, number, architecture)
     for architecture in SHARED_PER_BLOCK
     for file, every in variants(architecture).items()
-    for number in range(len(every))
+    for number in range(len(every) if architecture in OFTEN else 1)
 ]
 #: Bytes of a thread's local memory a kernel may use (arrays the compiler could not keep in registers, and spills).
 LOCAL_BYTES = 0
