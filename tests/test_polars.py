@@ -330,6 +330,11 @@ def test_without_columns(tmp_path: Path) -> None:
         assert lazy.with_columns(a=pl.lit(1)).collect().equals(plain.with_columns(a=pl.lit(1)).collect())
 
 
+def test_what_needs_no_column(frame: cudf_fsst.CompressedFrame, plain: pl.DataFrame) -> None:
+    ask = (pl.int_range(pl.len()) > 2).alias("later")
+    assert frame.lazy().select(ask).collect().equals(plain.select(ask))
+
+
 def test_a_column_without_a_name() -> None:
     plain = pl.DataFrame({"": [1, 2, 3], "s": ["a", None, "c"]})
     lazy = cudf_fsst.compress(plain).lazy()

@@ -162,7 +162,9 @@ class PolarsSource:
     def _pieces(self, wanted: Sequence[str], predicate: Any, rows: range) -> Iterator[Any]:
         # Polars' CPU engine makes `where` a part of the predicate.
         asked = self._where if predicate is None else predicate
-        read = list(dict.fromkeys([*wanted, *self._used(predicate)])) or list(self._schema)[:1]
+        read = list(dict.fromkeys([*wanted, *self._used(predicate)]))
+        if not read and predicate is not None:  # of no column: which says of each row the same, or looks at its number
+            read = list(self._schema)[:1]
         empty = True
         for one, some in self._parts(rows):
             mask = mask_of(one.some(self._used(asked)).on_host(), asked)
@@ -174,26 +176,33 @@ class PolarsSource:
                 if predicate is not None:
                     found = found.filter(predicate)
                 empty = False
-                yield found.select(wanted) if found.columns else found
-        if empty:
-            yield self._no_rows(wanted)
+                yield found.select(wanted) if wanted else _without_columns(found.height)
+        if empty:  # where the predicate may be wrong all the same
+            found = self._no_rows(read)
+            yield (found if predicate is None else found.filter(predicate)).select(wanted)
 
     def _no_rows(self, wanted: Sequence[str]) -> Any:
         return polars_module().DataFrame(schema={name: self._schema[name] for name in wanted})
 
     def _read(self, table: EngineTable, rows: PieceRows) -> Any:
         """Rows of a table as a DataFrame of Polars."""
-        pl = polars_module()
+        if not table.names:
+            return _without_columns(len(rows))
         arrays = [
             array(some, content.type, name)
             for name, some, content in zip(table.names, table.read(rows), table.contents, strict=True)
         ]
         # Polars takes no column without a name, but gives it one.
         fields = pa.schema([(str(place), made.type) for place, made in enumerate(arrays)])
-        found = pl.DataFrame(table_of(arrays, fields, len(rows)))
+        found = polars_module().DataFrame(pa.Table.from_arrays(arrays, schema=fields))
         found.columns = list(table.names)
         wanted = {name: self._schema[name] for name in table.names if found.schema[name] != self._schema[name]}
         return found.cast(wanted) if wanted else found
+
+
+def _without_columns(rows: int) -> Any:
+    """A DataFrame of Polars of so many rows; of Polars 1, which has no such, of none."""
+    return polars_module().DataFrame(table_of([], pa.schema([]), rows))
 
 
 def mask_of(table: EngineTable, asked: Any) -> Any:
