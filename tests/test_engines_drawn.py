@@ -141,7 +141,7 @@ def test_polars(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             asked = predicate(dice, plain)
             ask, what = query(dice, plain, asked), f"seed {seed}: {asked}"
             for lazy in (frame.lazy(), cudf_fsst.scan(paths)):
-                compared(lambda q=ask, one=lazy: q(one).collect(), lambda q=ask, one=plain: q(one.lazy()).collect(), what)
+                compared(ask(lazy).collect, ask(plain.lazy()).collect, what)
             for lazy in (frame.lazy(where=asked), cudf_fsst.scan(paths, where=asked)):
                 compared(lazy.collect, plain.lazy().filter(asked).collect, what)
 
