@@ -158,7 +158,7 @@ def condition(dice: random.Random, plain: Any, depth: int = 0) -> str:
     asked = [f'"{name}" {sign} {values[0]}', f'{values[0]} {sign} "{name}"', f'"{name}" is not null']
     asked += [f'"{name}" between {values[0]} and {values[1]}', f'"{name}" in ({", ".join(values)})']
     if kind == pl.String:
-        asked += [f'"{name}" like {values[0]} || \'%\'', f'contains("{name}", {values[0]})', f'length("{name}") > 2']
+        asked += [f"\"{name}\" like {values[0]} || '%'", f'contains("{name}", {values[0]})', f'length("{name}") > 2']
     return dice.choice(asked)
 
 
