@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import io
 from collections.abc import Callable
@@ -141,12 +142,16 @@ INDEXES: dict[str, Callable[[int], Any]] = {
 }
 
 
+@functools.cache
+def compressed(rows: int, index: str) -> Any:
+    return frame(rows=rows, index=INDEXES[index](rows)).fsst.compress()
+
+
 @pytest.mark.parametrize("index", INDEXES)
 @pytest.mark.parametrize("name", CALLS)
 def test_as_the_library(name: str, index: str) -> None:
     for rows in (0, 50, ROWS) if index == "range" else (ROWS // 2,):
-        df = frame(rows=rows, index=INDEXES[index](rows))
-        f = df.fsst.compress()
+        f = compressed(rows, index)
         if rows > 5000:
             assert f.codecs["mode"] == "dict"
         same(CALLS[name](f), CALLS[name](f.decompress()))
@@ -389,6 +394,7 @@ JOINS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", JOINS)
 def test_joins_and_their_mistakes(name: str) -> None:
     rng = np.random.default_rng(1)

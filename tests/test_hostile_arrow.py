@@ -48,13 +48,13 @@ def check_counts(counts: Counter[str], count: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_some(kind: str, tmp_path: Path) -> None:
-    check_counts(campaign(kind, 0, 200, tmp_path / "case"), 200)
+    check_counts(campaign(kind, 0, 100, tmp_path / "case"), 100)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many(kind: str, tmp_path: Path) -> None:
-    check_counts(campaign(kind, 200, 2500, tmp_path / "case"), 2500)
+    check_counts(campaign(kind, 100, 2500, tmp_path / "case"), 2500)
 
 
 def arrow_series(array: Any) -> Any:
