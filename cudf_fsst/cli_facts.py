@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .codecs.node import Node, is_strings
 from .files.storage import version_of
 from .frame import CompressedFrame, load, of_column
 
@@ -38,7 +37,7 @@ def _of_frame(frame: Any, symbols: bool) -> dict[str, Any]:
             "uncompressed_nbytes": node.uncompressed_nbytes,
             "nbytes": node.nbytes,
             "ratio": _ratio(node.uncompressed_nbytes, node.nbytes),
-            **(_symbols(segment.table for segment in _segments(node)) if symbols else {}),
+            **(_symbols(segment.table for segment in node.texts) if symbols else {}),
         }
         for name, dtype, node in frame._described()
     ]
@@ -85,15 +84,6 @@ def _of_text(column: Any, symbols: bool) -> dict[str, Any]:
         "tables": len(tables),
     }
     return facts | (_symbols(tables) if symbols else {})
-
-
-def _segments(node: Node) -> list[Any]:
-    """Segments of all strings in a column, nested ones and categories included."""
-    found = list(node.all_segments)
-    if not is_strings(node.type):
-        for child in node.children:
-            found += _segments(child)
-    return found
 
 
 def _symbols(tables: Iterable[Any]) -> dict[str, Any]:

@@ -133,11 +133,11 @@ class CompressedColumn(compute.Columns, compute.Refused, query.Questions):
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Segments of a column of strings, each in buffers of its own; () for other values.
+        """Segments of all strings in the column, nested ones too, each in buffers of its own; () where there are none.
 
         They hold consecutive rows, or the distinct values of rows that have a dictionary.
         """
-        return self._content.node.all_segments
+        return self._content.node.texts
 
     @property
     def tables(self) -> tuple[Table, ...]:

@@ -148,7 +148,7 @@ def text_pieces(
     parts = [part for scope in node.scopes or (node,) for part in scope.segments or (scope,)]
     most_rows = max(chunk_bytes // _OFFSET_NBYTES, ROW_BLOCK)
     long = [part for part in parts if part.chars > chunk_bytes or part.rows > most_rows]
-    segments = [part for part in long if isinstance(part, Segment)]
+    segments = [part for part in long if not isinstance(part, Node)]
     starts = dict(zip(segments, row_starts(segments), strict=True))
     pieces: list[tuple[int, int]] = []
     base = first = chars = 0  # where the part and the piece begin, and characters of the piece

@@ -8,7 +8,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ..codecs.node import Content, Moved
+from ..codecs.node import Content
+from ..codecs.part import Part
 from ..naming import What, named
 
 
@@ -52,7 +53,7 @@ def log_made(asked: Sequence[Asked], made: Sequence[Content]) -> None:
 Described = tuple[dict[str, Any], list[Content]]
 
 
-def move(contents: Sequence[Content], mover: Callable[[Sequence[Moved]], Sequence[Moved]]) -> list[Content]:
+def move(contents: Sequence[Content], mover: Callable[[Sequence[Part]], Sequence[Part]]) -> list[Content]:
     """Contents whose parts lie elsewhere; `mover` moves all parts at once."""
     moved = iter(mover([part for content in contents for part in content.node.parts]))
     return [replace(content, node=content.node.with_parts(moved)) for content in contents]

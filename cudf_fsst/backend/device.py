@@ -15,7 +15,8 @@ from ..automata import RowAutomaton
 from ..buffers import CharactersUnderNulls, ColumnBuffers, HostStrings
 from ..codecs.chosen import Chosen, Ordered
 from ..codecs.contract import Table
-from ..codecs.node import Content, Moved, Node, Wanted, check_codec, is_strings
+from ..codecs.node import Content, Node, Wanted, check_codec, is_strings
+from ..codecs.part import Part
 from ..codecs.span import Span
 from ..codecs.text import search
 from ..codecs.text.segment import Segment
@@ -117,7 +118,7 @@ class DeviceBackend:
         """Columns that were made apart, for use as any others."""
         from ..device.transfer import with_buffers
 
-        def parts(node: Node) -> Iterator[Moved]:
+        def parts(node: Node) -> Iterator[Part]:
             return (with_buffers(part, apart.keep(part.meta), apart.keep(part.codes)) for part in node.parts)
 
         return [replace(content, node=content.node.with_parts(parts(content.node))) for content in contents]
@@ -361,7 +362,7 @@ class DeviceBackend:
             lane.synchronize()
         return found
 
-    def to_host(self, parts: Sequence[Moved], *, stream: Any = None) -> list[Moved]:
+    def to_host(self, parts: Sequence[Part], *, stream: Any = None) -> list[Part]:
         """Copy parts to pinned host memory."""
         from ..device import transfer
 
@@ -374,7 +375,7 @@ class DeviceBackend:
 
         return host_buffers(sizes)
 
-    def to_device(self, parts: Sequence[Moved], *, stream: Any = None) -> list[Moved]:
+    def to_device(self, parts: Sequence[Part], *, stream: Any = None) -> list[Part]:
         """Copy parts to the GPU."""
         from ..device import transfer
 

@@ -15,13 +15,12 @@ from ..buffers import ColumnBuffers
 from ..lazy import lazy
 from ..naming import What, named
 from . import raw
-from .part import Packed, edges_of
+from .part import Packed, Part, edges_of
 from .registry import DICTIONARIES, string_names, texts
 from .text.segment import Segment, Segments
 
 #: Consecutive parts, of the values of one column.
 Parts = tuple[Packed, ...]
-Moved = Packed | Segment
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,12 +94,9 @@ class Node:
         return Node(self.type.index_type, self.rows, self.null_count, self.validity, self.values)
 
     @property
-    def all_segments(self) -> tuple[Segment, ...]:
-        """Segments of strings: its own, those of its scopes, and those of their dictionaries' values."""
-        own = tuple(self.segments)
-        for scope in self.scopes:
-            own += tuple(scope.segments or (scope.children[0].segments if scope.children else ()))
-        return own
+    def texts(self) -> tuple[Segment, ...]:
+        """Parts of all strings in it: of nested ones, of categories, and of the values of dictionaries, too."""
+        return tuple(part for part in self.parts if isinstance(part, Segment))
 
     @lazy
     def chars_nbytes(self) -> int:
@@ -108,7 +104,7 @@ class Node:
         return self.chars + sum(part.chars for part in self.segments) + sum(one.chars_nbytes for one in self.scopes)
 
     @property
-    def parts(self) -> Iterator[Moved]:
+    def parts(self) -> Iterator[Part]:
         """Everything that has buffers, in stored order."""
         yield from self.validity
         for parts in self.values:
@@ -117,7 +113,7 @@ class Node:
         for child in self.children:
             yield from child.parts
 
-    def with_parts(self, parts: Iterator[Moved]) -> Node:
+    def with_parts(self, parts: Iterator[Part]) -> Node:
         """A node of the same shape whose parts are the next ones of an iterator, in the order of `parts`."""
 
         def some(old: Sequence[Any]) -> tuple[Any, ...]:
@@ -138,8 +134,8 @@ class Node:
     def nbytes(self) -> int:
         """Bytes of all buffers and symbol tables."""
         parts = list(self.parts)
-        tables = {part.table for part in parts if isinstance(part, Segment)}
-        return sum(part.nbytes for part in parts) + sum(table.nbytes for table in tables)
+        tables = {part.table: part.table.nbytes for part in parts if part.table is not None}
+        return sum(part.nbytes for part in parts) + sum(tables.values())
 
     @property
     def uncompressed_nbytes(self) -> int:

@@ -1,14 +1,14 @@
 """Parts: what every codec makes, two buffers that lie in host memory or on a GPU with the same bytes.
 
 A part has one life on the host, where ``meta`` and ``codes`` are arrays, and one on a GPU, where they are
-`rmm.DeviceBuffer`; moving it is two copies. Codecs for fixed-width values make `Packed`, FSST makes `Segment`.
+`rmm.DeviceBuffer`; moving it is two copies. Codecs of fixed-width values make `Packed`, codecs of text `Segment`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,25 +26,63 @@ def align(nbytes: int, to: int = ALIGNMENT) -> int:
     return -(-nbytes // to) * to
 
 
+class Part:
+    """Consecutive rows, compressed by one codec; in host or GPU memory. Immutable; equal to itself alone.
+
+    What moves, counts and stores parts knows no more of them than this.
+
+    Attributes
+    ----------
+    codec : str
+    rows : int
+        At least 1.
+    null_count : int
+        0 of values, whose nulls are a bitmap beside them.
+    table
+        A `contract.Table` that the part shares with others; None of values.
+    values_nbytes : int
+        Bytes of what was compressed: of values, or characters.
+    meta, codes
+        On the host `numpy.ndarray` of uint8, on the GPU `rmm.DeviceBuffer`; of exactly the sizes that follow.
+    meta_nbytes, codes_nbytes : int
+    """
+
+    codec: str
+    rows: int
+    null_count: int
+    table: Any
+    values_nbytes: int
+    meta: Any
+    codes: Any
+    meta_nbytes: int
+    codes_nbytes: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the two buffers. The table is not counted: parts share it."""
+        return self.meta_nbytes + self.codes_nbytes
+
+    def check_buffers(self) -> None:
+        """Raise ValueError unless the buffers, on the host or on a GPU, have the sizes that are stated."""
+        for name in ("meta", "codes"):
+            found, stated = getattr(self, name).size, getattr(self, f"{name}_nbytes")
+            if found != stated:
+                raise ValueError(f"damaged segment: {name} has {found} bytes, not {stated}")
+
+
 @dataclass(frozen=True, eq=False)
-class Packed:
-    """Consecutive values of one width, compressed; in host or GPU memory. Immutable; equal to itself alone.
+class Packed(Part):
+    """Consecutive values of one width, compressed.
 
     The values are bits to a codec: rows times `itemsize` bytes. What lies under nulls is filled in before
     (``codecs/values``).
 
     Attributes
     ----------
-    codec : str
-    rows : int
-        Values, at least 1.
     itemsize : int
         Bytes of a value, one of `ITEMSIZES`.
     parameters : tuple of int
         At most `PARAMETERS` numbers below 2^32, with which the codec wrote (docs/format.md says which).
-    meta, codes
-        On the host `numpy.ndarray` of uint8, on the GPU `rmm.DeviceBuffer`; of exactly the sizes that follow.
-    meta_nbytes, codes_nbytes : int
     """
 
     codec: str
@@ -55,24 +93,13 @@ class Packed:
     codes: Any = field(repr=False)
     meta_nbytes: int
     codes_nbytes: int
+    null_count: ClassVar[int] = 0  # type: ignore[misc]
+    table: ClassVar[None] = None  # type: ignore[misc]
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of the two buffers."""
-        return self.meta_nbytes + self.codes_nbytes
-
-    @property
-    def values_nbytes(self) -> int:
+    def values_nbytes(self) -> int:  # type: ignore[override]
         """Bytes of the values."""
         return self.rows * self.itemsize
-
-
-def check_buffers(packed: Packed) -> None:
-    """Raise ValueError unless the buffers, on the host or on a GPU, have the sizes that are stated."""
-    for name in ("meta", "codes"):
-        found, stated = getattr(packed, name).size, getattr(packed, f"{name}_nbytes")
-        if found != stated:
-            raise ValueError(f"damaged segment: {name} has {found} bytes, not {stated}")
 
 
 def edges_of(parts: Sequence[Any]) -> npt.NDArray[np.int64]:

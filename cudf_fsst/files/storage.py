@@ -83,7 +83,7 @@ class Stored:
     ----------
     version : int
         1: a column; 2: a frame; others: either.
-    streams : list of (str, list of Segment or Packed)
+    streams : list of (str, list of Part)
         Of version 1 one; of others those that `cudf_fsst.files.trees` puts together.
     schema : bytes
         Names, exact dtypes and pandas metadata, as `cudf_fsst.interop` made them.
@@ -199,7 +199,7 @@ def _pieces(
         first_table, first_part = len(tables), len(parts)
         for part in own:
             parts.append(part)
-            if isinstance(part, Packed):
+            if part.table is None:
                 numbers = (*part.parameters, *[0] * (PARAMETERS - len(part.parameters)))
                 records.append(_PACKED.pack(part.rows, part.values_nbytes, 0, part.itemsize, *numbers))
                 continue
@@ -210,8 +210,8 @@ def _pieces(
         column = _COLUMN.pack(
             codec.encode(),
             sum(part.rows for part in own),
-            sum(part.values_nbytes if isinstance(part, Packed) else part.chars for part in own),
-            sum(0 if isinstance(part, Packed) else part.null_count for part in own),
+            sum(part.values_nbytes for part in own),
+            sum(part.null_count for part in own),
             first_part,
             len(own),
             first_table,
@@ -332,9 +332,7 @@ class Opened:
         for number in sorted(numbers):
             for part, described in enumerate(self._described[number], self._firsts[number]):
                 loaded[part] = described.make(made, contents[_META, part], contents[_CODES, part])
-        _share(
-            lambda numbered: _check_segment(*numbered), list(loaded.items()), [one.nbytes for one in loaded.values()]
-        )
+        _share(lambda numbered: _check_part(*numbered), list(loaded.items()), [one.nbytes for one in loaded.values()])
         return {
             number: (self.codecs[number], [loaded[i] for i in range(self._firsts[number], self._firsts[number + 1])])
             for number in sorted(numbers)
@@ -638,11 +636,11 @@ def _read_table(codec: str, number: int, content: npt.NDArray[np.uint8]) -> Tabl
         raise ValueError(f"symbol table {number}: {error}") from None
 
 
-def _check_segment(number: int, segment: Segment | Packed) -> None:
+def _check_part(number: int, part: Any) -> None:
     try:
-        if isinstance(segment, Packed):
-            values.check([segment])
+        if part.table is None:
+            values.check([part])
         else:
-            check(segment)
+            check(part)
     except ValueError as error:
         raise ValueError(f"segment {number}: {error}") from None

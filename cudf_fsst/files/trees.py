@@ -15,7 +15,7 @@ from ..codecs import raw
 from ..codecs.dict import cpu as dictionary
 from ..codecs.dict.plan import least_chars
 from ..codecs.node import Node, dictionary_of, is_strings
-from ..codecs.part import Packed
+from ..codecs.part import Packed, Part
 from ..codecs.registry import is_text
 from ..codecs.text.segment import Segment
 from ..codecs.values import cpu
@@ -31,7 +31,7 @@ RAW = raw.NAME
 def describe(node: Node, streams: list[Stream]) -> dict[str, Any]:
     """JSON of a node; its streams are put behind those there are."""
 
-    def number(parts: Sequence[Packed | Segment], codec: str) -> int:
+    def number(parts: Sequence[Part], codec: str) -> int:
         streams.append((codec, parts))
         return len(streams) - 1
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cudf_fsst.codecs.part import Packed, check_buffers
+from cudf_fsst.codecs.part import Packed
 
 from . import NAME
 
@@ -31,7 +31,7 @@ def check(packed: Packed) -> None:
         raise ValueError(f"{NAME} has no parameters, not {packed.parameters}")
     if packed.meta_nbytes or packed.codes_nbytes != packed.values_nbytes:
         raise ValueError(f"{packed.rows} values of {packed.itemsize} bytes in {packed.codes_nbytes} bytes")
-    check_buffers(packed)
+    packed.check_buffers()
 
 
 def unit(packed: Packed) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import part
-from ..part import Packed, align, check_buffers
+from ..part import Packed, align
 from ..span import Span
 
 #: Values that share a base and a width.
@@ -153,7 +153,7 @@ def layout(packed: Packed) -> BitpackLayout:
     most = 8 * packed.itemsize * made.blocks
     if packed.codes_nbytes % UNIT_NBYTES or packed.codes_nbytes // UNIT_NBYTES > most:
         raise ValueError(f"damaged segment: codes of {packed.codes_nbytes} bytes for {packed.rows} values")
-    check_buffers(packed)
+    packed.check_buffers()
     return made
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from .. import units
 from ..jit import njit
-from ..part import Packed, check_buffers
+from ..part import Packed
 from ..unaligned import address, load8, load32, load64, store8, store32, store64
 from .launch import SUBCHUNK, GfcLayout, layout
 
@@ -247,7 +247,7 @@ def packed_layout(packed: Packed) -> GfcLayout:
     plan = layout(packed.rows, packed.itemsize, *packed.parameters)
     if packed.meta_nbytes != plan.meta_nbytes:
         raise ValueError(f"meta of {plan.chunks} gfc chunks has {plan.meta_nbytes} bytes, not {packed.meta_nbytes}")
-    check_buffers(packed)
+    packed.check_buffers()
     return plan
 
 

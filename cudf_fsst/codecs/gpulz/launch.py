@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..part import Packed, align, check_buffers
+from ..part import Packed, align
 
 #: Bytes of a symbol, bytes of a chunk, and symbols of the window that the format allows.
 SYMBOLS = (1, 2, 4, 8)
@@ -138,7 +138,7 @@ def layout_of(packed: Packed) -> GpulzLayout:
         raise ValueError(f"gpulz: meta has {packed.meta_nbytes} bytes, needs {layout.meta_nbytes}")
     if packed.codes_nbytes > layout.codes_limit:
         raise ValueError(f"gpulz: {packed.codes_nbytes} bytes of codes, there cannot be more than {layout.codes_limit}")
-    check_buffers(packed)
+    packed.check_buffers()
     return layout
 
 

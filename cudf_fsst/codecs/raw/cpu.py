@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..part import Packed, check_buffers
+from ..part import Packed
 from . import NAME
 
 _NOTHING = np.empty(0, np.uint8)
@@ -34,7 +34,7 @@ def check(packed: Packed) -> None:
         raise ValueError(
             f"{packed.rows} values of {packed.itemsize} bytes stored in {packed.meta_nbytes} + {packed.codes_nbytes}"
         )
-    check_buffers(packed)
+    packed.check_buffers()
 
 
 def unit(packed: Packed) -> int:

@@ -9,23 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ..contract import Table
+from ..part import Part
 from .layout import SegmentLayout
 
 
 @dataclass(frozen=True, eq=False)
-class Segment:
-    """One segment, in host or GPU memory. Immutable: columns share segments. Equal to itself alone.
+class Segment(Part):
+    """Consecutive rows of text, compressed. Columns share segments.
 
     Attributes
     ----------
     layout : SegmentLayout
-    null_count : int
-    table : Table
-        Of the codec that made it.
-    meta, codes
-        On the host `numpy.ndarray` of uint8, on the GPU `rmm.DeviceBuffer`; exactly ``layout.meta_nbytes`` and
-        ``codes_nbytes`` bytes.
-    codes_nbytes : int
     """
 
     layout: SegmentLayout
@@ -36,30 +30,24 @@ class Segment:
     codes_nbytes: int
 
     @property
-    def codec(self) -> str:
+    def codec(self) -> str:  # type: ignore[override]
         """The name of the codec that made it, which its table says."""
         return self.table.codec
 
     @property
-    def rows(self) -> int:
+    def rows(self) -> int:  # type: ignore[override]
         return self.layout.rows
 
     @property
     def chars(self) -> int:
+        """Bytes of its rows' strings."""
         return self.layout.chars
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the two buffers (the table, which segments share, is not counted)."""
-        return self.layout.meta_nbytes + self.codes_nbytes
+    values_nbytes = chars
 
-    def check_buffers(self) -> None:
-        """Raise ValueError unless the buffers, on the host or on a GPU, have the sizes that are stated."""
-        if self.meta.size != self.layout.meta_nbytes or self.codes.size != self.codes_nbytes:
-            raise ValueError(
-                f"a segment has {self.meta.size} + {self.codes.size} bytes, "
-                f"needs {self.layout.meta_nbytes} + {self.codes_nbytes}"
-            )
+    @property
+    def meta_nbytes(self) -> int:  # type: ignore[override]
+        return self.layout.meta_nbytes
 
     def section(self, name: str) -> npt.NDArray[Any]:
         """A section of ``meta`` as a numpy view (host segments only)."""
