@@ -19,7 +19,6 @@ from . import cpu_kernels as kernels
 from . import cpu_rows_kernels as rows
 from . import cpu_search_kernels as searching
 from . import plan
-from .prefixes import bucket_shift
 from .symbols import BITS, OnPairTable
 from .train import train_table
 
@@ -52,9 +51,7 @@ def train(chars: npt.NDArray[np.uint8], start: int, nbytes: int, level: str) -> 
 def encoder(table: OnPairTable, level: str, tile_size: int) -> Callable[..., int]:
     """What encodes tiles; see `contract.HostTextCodec`. Levels do not differ here."""
     del level
-    buckets, longest = table.prefixes
-    shift, mask = np.uint64(bucket_shift(table.bits)), np.uint64((2 << table.bits) - 1)
-    looked_up = address(table.words), address(buckets), address(longest), shift, mask
+    groups = table.groups.places
 
     def encode(
         chars: npt.NDArray[np.uint8],
@@ -67,7 +64,7 @@ def encoder(table: OnPairTable, level: str, tile_size: int) -> Callable[..., int
         scratch = np.empty(kernels.encode_scratch(tile_size), np.uint8)
         tiles = address(chars), chars.size, tile_size, first, last
         to = address(codes), address(tile_lengths), block_ends, address(scratch)
-        return int(kernels.encode_tiles(*tiles, *looked_up, *table.trie, table.bits, *to))
+        return int(kernels.encode_tiles(*tiles, groups, *table.trie, table.bits, *to))
 
     return encode
 

@@ -13,17 +13,17 @@ import numpy as np
 from ..jit import njit
 from ..text.layout import TILE_BLOCK
 from ..unaligned import copy, load8, load64, store8, store16, store64
-from .prefixes import OTHER, find_by_trie, find_longest, try_four, try_nine, try_one, try_two
+from .groups import find_longest
+from .trie import find_by_trie
 
 _CODE = np.uint64(4095)
 _WORD = np.uint64(32)
-#: Tiles encoded in turns.
-_LANES = 4
+_ALL = np.uint64(16)
 
 
 def encode_scratch(tile_size: int) -> int:
     """Bytes of scratch that `encode_tiles` needs: 12 bits for every byte, and what a store may write beyond."""
-    return _LANES * (tile_size + tile_size // 2 + 16)
+    return tile_size + tile_size // 2 + 16
 
 
 @njit(inline="always")
@@ -38,45 +38,13 @@ def _put(found: Any, out: Any, waiting: Any, have: Any, bits: Any) -> tuple[Any,
 
 
 @njit()
-def _finish(
-    at: Any,
-    end: int,
-    readable: int,
-    out: int,
-    waiting: Any,
-    have: Any,
-    bits: Any,
-    words: int,
-    buckets: int,
-    best: int,
-    shift: Any,
-    mask: Any,
-    pairs: Any,
-    edges: Any,
-    limit: int,
-) -> Any:
-    """Encode the rest of a tile that ends at `end`; returns where its codes end, `limit` at most."""
-    while at < end and out < limit:
-        found = find_longest(at, end - at, words, buckets, best, shift, mask) if at + 16 <= readable else OTHER
-        if found == OTHER:
-            found = find_by_trie(at, end - at, pairs, edges)
-        at += np.int64(found >> np.uint64(12)) + 1
-        out, waiting, have = _put(found, out, waiting, have, bits)
-    return out + ((np.int64(have) + 7) >> 3) if at >= end else limit
-
-
-@njit()
 def encode_tiles(
     chars: int,
     nbytes: int,
     tile_size: int,
     first: int,
     last: int,
-    words: int,
-    buckets: int,
-    best: int,
-    shift: Any,
-    mask: Any,
+    groups: Any,
     pairs: Any,
     edges: Any,
     code_bits: int,
@@ -87,102 +55,52 @@ def encode_tiles(
 ) -> int:
     """Encode tiles `first` to ``last - 1`` of the `nbytes` characters at an address; `first` starts a block.
 
-    Four tiles are encoded in turns, symbol by symbol: a symbol's place depends on the length of the one before, so one
-    tile alone waits for its look-ups. `out` has room for the tiles' bytes, `scratch` for `encode_scratch(tile_size)`
-    bytes. Returns the bytes of the codes.
+    `groups`: `Groups.places`. `out` has room for the tiles' bytes, `scratch` for `encode_scratch(tile_size)` bytes.
+    Returns the bytes of the codes.
     """
     bits = np.uint64(code_bits)
-    none = np.uint64(0)
     start = out
-    room = tile_size + tile_size // 2 + 16
-    readable = chars + nbytes
-    for group in range(first, last, _LANES):
-        a: Any = chars + group * tile_size
-        b, c, d = a + tile_size, a + 2 * tile_size, a + 3 * tile_size
-        to_a, to_b, to_c, to_d = scratch, scratch + room, scratch + 2 * room, scratch + 3 * room
-        wait_a, wait_b, wait_c, wait_d = none, none, none, none
-        have_a, have_b, have_c, have_d = none, none, none, none
-        end_a = a + tile_size
-        end_b, end_c, end_d = end_a + tile_size, end_a + 2 * tile_size, end_a + 3 * tile_size
-        if group + _LANES <= last and end_d + 16 <= readable:
-            while (a < end_a) & (b < end_b) & (c < end_c) & (d < end_d):
-                left_a, low_a, high_a = np.uint64(end_a - a), load64(a), load64(a + 8)
-                left_b, low_b, high_b = np.uint64(end_b - b), load64(b), load64(b + 8)
-                left_c, low_c, high_c = np.uint64(end_c - c), load64(c), load64(c + 8)
-                left_d, low_d, high_d = np.uint64(end_d - d), load64(d), load64(d + 8)
-                is_a, found_a = try_nine(low_a, high_a, left_a, buckets, shift, mask)
-                is_b, found_b = try_nine(low_b, high_b, left_b, buckets, shift, mask)
-                is_c, found_c = try_nine(low_c, high_c, left_c, buckets, shift, mask)
-                is_d, found_d = try_nine(low_d, high_d, left_d, buckets, shift, mask)
-                found_a, size_a, base_a, word_a, by_a = try_four(
-                    low_a, high_a, is_a, found_a, left_a, buckets, shift, mask
-                )
-                found_b, size_b, base_b, word_b, by_b = try_four(
-                    low_b, high_b, is_b, found_b, left_b, buckets, shift, mask
-                )
-                found_c, size_c, base_c, word_c, by_c = try_four(
-                    low_c, high_c, is_c, found_c, left_c, buckets, shift, mask
-                )
-                found_d, size_d, base_d, word_d, by_d = try_four(
-                    low_d, high_d, is_d, found_d, left_d, buckets, shift, mask
-                )
-                found_a, size_a, base_a = try_two(found_a, size_a, base_a, word_a, by_a, left_a, buckets, shift, mask)
-                found_b, size_b, base_b = try_two(found_b, size_b, base_b, word_b, by_b, left_b, buckets, shift, mask)
-                found_c, size_c, base_c = try_two(found_c, size_c, base_c, word_c, by_c, left_c, buckets, shift, mask)
-                found_d, size_d, base_d = try_two(found_d, size_d, base_d, word_d, by_d, left_d, buckets, shift, mask)
-                found_a = try_one(low_a, high_a, found_a, size_a, base_a, left_a, words, buckets, best, shift, mask)
-                found_b = try_one(low_b, high_b, found_b, size_b, base_b, left_b, words, buckets, best, shift, mask)
-                found_c = try_one(low_c, high_c, found_c, size_c, base_c, left_c, words, buckets, best, shift, mask)
-                found_d = try_one(low_d, high_d, found_d, size_d, base_d, left_d, words, buckets, best, shift, mask)
-                if (found_a == OTHER) | (found_b == OTHER) | (found_c == OTHER) | (found_d == OTHER):
-                    break
-                a += np.int64(found_a >> np.uint64(12)) + 1
-                to_a, wait_a, have_a = _put(found_a, to_a, wait_a, have_a, bits)
-                b += np.int64(found_b >> np.uint64(12)) + 1
-                to_b, wait_b, have_b = _put(found_b, to_b, wait_b, have_b, bits)
-                c += np.int64(found_c >> np.uint64(12)) + 1
-                to_c, wait_c, have_c = _put(found_c, to_c, wait_c, have_c, bits)
-                d += np.int64(found_d >> np.uint64(12)) + 1
-                to_d, wait_d, have_d = _put(found_d, to_d, wait_d, have_d, bits)
-        for tile in range(group, min(group + _LANES, last)):
-            lane = tile - group
-            at = a if lane == 0 else b if lane == 1 else c if lane == 2 else d
-            to = to_a if lane == 0 else to_b if lane == 1 else to_c if lane == 2 else to_d
-            waiting = wait_a if lane == 0 else wait_b if lane == 1 else wait_c if lane == 2 else wait_d
-            have = have_a if lane == 0 else have_b if lane == 1 else have_c if lane == 2 else have_d
-            begin = chars + tile * tile_size
-            expected = min(tile_size, nbytes - tile * tile_size)
-            own = scratch + lane * room
-            to = _finish(
-                at,
-                begin + expected,
-                readable,
-                to,
-                waiting,
-                have,
-                bits,
-                words,
-                buckets,
-                best,
-                shift,
-                mask,
-                pairs,
-                edges,
-                own + expected,
+    readable = chars + nbytes - 16
+    # Of symbols of 8 bytes and more, 4 and 3: the table, what hashes are shifted by, the last slot.
+    e, e_by, e_last, f, f_by, f_last, t, t_by, t_last, pairs_at, chains = groups
+    for tile in range(first, last):
+        begin = chars + tile * tile_size
+        expected = min(tile_size, nbytes - tile * tile_size)
+        at: Any = begin
+        end = begin + expected
+        to: Any = scratch
+        limit = scratch + expected
+        waiting = have = np.uint64(0)
+        while at <= end - 16:
+            low, high = load64(at), load64(at + 8)
+            found = find_longest(
+                low, high, _ALL, False, e, e_by, e_last, f, f_by, f_last, t, t_by, t_last, pairs_at, chains
             )
-            size = to - own
-            if size < expected:
-                copy(out, own, size)
+            at += np.int64(found >> np.uint64(12)) + 1
+            to, waiting, have = _put(found, to, waiting, have, bits)
+        while at < end and to < limit:
+            if at <= readable:
+                low, high, left = load64(at), load64(at + 8), np.uint64(end - at)
+                found = find_longest(
+                    low, high, left, True, e, e_by, e_last, f, f_by, f_last, t, t_by, t_last, pairs_at, chains
+                )
             else:
-                size = expected
-                copy(out, begin, size)
-            out += size
-            if tile_size <= 256:
-                store8(tile_lengths + tile, np.uint8(size - 1))
-            else:
-                store16(tile_lengths + 2 * tile, np.uint16(size - 1))
-            if (tile + 1) % TILE_BLOCK == 0 or tile + 1 == last:
-                block_ends[tile // TILE_BLOCK] = np.uint64(out - start)
+                found = find_by_trie(at, end - at, pairs, edges)
+            at += np.int64(found >> np.uint64(12)) + 1
+            to, waiting, have = _put(found, to, waiting, have, bits)
+        size = to + ((np.int64(have) + 7) >> 3) - scratch if at >= end else expected
+        if size < expected:
+            copy(out, scratch, size)
+        else:
+            size = expected
+            copy(out, begin, size)
+        out += size
+        if tile_size <= 256:
+            store8(tile_lengths + tile, np.uint8(size - 1))
+        else:
+            store16(tile_lengths + 2 * tile, np.uint16(size - 1))
+        if (tile + 1) % TILE_BLOCK == 0 or tile + 1 == last:
+            block_ends[tile // TILE_BLOCK] = np.uint64(out - start)
     return out - start
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...lazy import lazy
-from . import prefixes
+from . import groups, prefixes
 from .trie import build
 
 #: Bits that a code may have.
@@ -166,8 +166,16 @@ class OnPairTable:
         return _read_only(pairs), _read_only(edges)
 
     @lazy
+    def groups(self) -> groups.Groups:
+        """What the host's encoder finds the longest symbol with (``groups.py``)."""
+        made = groups.build(self.words, self.lengths, len(self))
+        for array in made:
+            array.flags.writeable = False
+        return made
+
+    @lazy
     def prefixes(self) -> prefixes.Lookup:
-        """What encoders find the longest symbol with (``prefixes.py``)."""
+        """What a GPU's encoder finds the longest symbol with (``prefixes.py``)."""
         made = prefixes.build(self.words, self.lengths, len(self), self.bits, self.trie)
         return prefixes.Lookup(_read_only(made.buckets), _read_only(made.longest))
 
